@@ -167,9 +167,7 @@ const MAY_BY_PATH: &[(&str, &[&str])] = &[
     // /proc.
     ("store/lease.rs", &["fs::read"]),
     ("store/cache.rs", &["fs::read"]),
-    ("fuse/closing_thread.rs", &["fs::read"]),
-    ("fuse/caller_groups.rs", &["fs::read"]),
-    ("fuse/interrupted.rs", &["fs::read"]),
+    ("fuse/process.rs", &["fs::read"]),
     // What the hosts of agents keep in files.
     ("cli/hooks/event.rs", &["OpenOptions"]),
     ("cli/hooks/claude_code.rs", &["fs::read"]),

@@ -4,28 +4,24 @@ use std::time::{Duration, SystemTime};
 
 use ctxfs_store::{FileType, Stat, Time};
 
-/// The number of a node. No number is used twice while a mount lives.
+/// The inode number of a node. No number is used twice during a mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ino(pub u64);
 
 impl Ino {
     /// The root, as FUSE fixes it.
     pub const ROOT: Self = Self(1);
-    /// The directory of all conversations on a mount whose root is a single conversation. No name
+    /// The directory of all conversations, on a mount whose root is a single conversation. No name
     /// leads there.
     pub(crate) const ABOVE: Self = Self(0);
 }
 
-/// The number of an open file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fh(pub u64);
 
-/// The type of a node, as the kernel sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
-    /// A regular file.
     File,
-    /// A directory.
     Directory,
 }
 
@@ -38,35 +34,25 @@ impl FileKind {
     }
 }
 
-/// The attributes of a node.
+/// The attributes of a node, as stat(2) has them: `size` in bytes, `blocks` of 512 bytes, and
+/// `perm` with the set-id and sticky bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attr {
-    /// Its number.
     pub ino: Ino,
-    /// File or directory.
     pub kind: FileKind,
-    /// Bytes.
     pub size: u64,
-    /// Blocks of 512 bytes on disk.
     pub blocks: u64,
-    /// Permission bits, with set-id and sticky bits.
     pub perm: u16,
-    /// Links.
     pub nlink: u32,
-    /// Owner.
     pub uid: u32,
-    /// Group.
     pub gid: u32,
-    /// Last access.
     pub atime: SystemTime,
-    /// Last modification.
     pub mtime: SystemTime,
-    /// Last change of the attributes.
     pub ctime: SystemTime,
 }
 
-/// The attributes that something computed takes over from its origin. A mount holds one for each
-/// view that the kernel knows, so it is half as large as a `Stat`.
+/// The attributes that a computed file takes from its origin. A mount holds one for each view that
+/// the kernel knows, so it is half as large as a `Stat`.
 pub(crate) struct Inherited {
     pub(crate) rights: Rights,
     atime: Time,
@@ -81,18 +67,17 @@ impl Inherited {
     }
 }
 
-/// The rights to something computed, which it has from its origin.
+/// The owner of a computed file, and the read bits of its readers, as its origin says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Rights {
-    /// The read bits of those who may read it.
     readers: u16,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
 }
 
 impl Rights {
-    /// Returns the rights to what is computed from a file or directory. Files computed from a
-    /// directory are for its owner alone: a search reads every file in the directory.
+    /// Returns the rights to what is computed from a file or directory. A file computed from a
+    /// directory is for its owner alone: a search reads every file in the directory.
     pub(crate) fn of(stat: &Stat) -> Self {
         let readers = match FileKind::of(stat.kind()) {
             FileKind::File => stat.mode as u16 & READ,
@@ -101,29 +86,20 @@ impl Rights {
         Self { readers, uid: stat.uid, gid: stat.gid }
     }
 
-    pub(crate) fn is_open_to_owner(&self) -> bool {
-        self.readers & OWNER != 0
-    }
-
-    pub(crate) fn is_open_to_group(&self) -> bool {
-        self.readers & GROUP != 0
-    }
-
-    pub(crate) fn is_open_to_others(&self) -> bool {
-        self.readers & OTHERS != 0
+    pub(crate) fn are_open_to(&self, class: u16) -> bool {
+        self.readers & class != 0
     }
 }
 
-/// Permission bits: those of all readers, those of each class of users, and the distance from a
-/// read bit to its search bit.
+/// Permission bits of all readers and of each class of users, and the distance from a read bit to
+/// its search bit.
 const READ: u16 = 0o444;
-const OWNER: u16 = 0o700;
-const GROUP: u16 = 0o070;
-const OTHERS: u16 = 0o007;
+pub(crate) const OWNER: u16 = 0o700;
+pub(crate) const GROUP: u16 = 0o070;
+pub(crate) const OTHERS: u16 = 0o007;
 const READ_TO_SEARCH: u16 = 2;
 
 impl Attr {
-    /// Returns the attributes of something on disk.
     pub(crate) fn of_disk(ino: Ino, stat: &Stat) -> Self {
         Self {
             ino,
@@ -140,8 +116,8 @@ impl Attr {
         }
     }
 
-    /// Returns the attributes of something computed: `size` bytes, with the times and owner `from`
-    /// its origin, and readable by everyone who may read that.
+    /// Returns the attributes of `size` computed bytes, with the times and owner of their origin,
+    /// and readable by everyone who may read that.
     pub(crate) fn of_computed(ino: Ino, kind: FileKind, size: u64, from: &Inherited) -> Self {
         let rights = from.rights;
         let (perm, nlink) = match kind {
@@ -154,7 +130,6 @@ impl Attr {
         Self { ino, kind, size, blocks, perm, nlink, uid, gid, atime, mtime, ctime }
     }
 
-    /// Makes the attributes readable by everyone, for content that is no secret.
     pub(crate) fn for_all(self) -> Self {
         Self { perm: READ, ..self }
     }
@@ -172,61 +147,46 @@ pub(crate) fn system_time(time: Time) -> SystemTime {
     whole.and_then(|whole| whole.checked_add(nanos)).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// Attributes, and the time for which the kernel may cache them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimedAttr {
-    /// The attributes.
     pub attr: Attr,
-    /// The time for which the kernel may cache them.
     pub ttl: Duration,
 }
 
-/// The answer to a look-up.
+/// The answer to a look-up: the attributes of the node, and the times for which the kernel may
+/// cache them and the name. `is_computed` is true for a view or another computed file: no file on
+/// disk has the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// The node.
     pub attr: Attr,
-    /// The time for which the kernel may cache the attributes.
     pub attr_ttl: Duration,
-    /// The time for which the kernel may cache the name.
     pub entry_ttl: Duration,
-    /// True if the name is that of a view or another computed file, which no file on disk has.
     pub is_computed: bool,
 }
 
-/// The attributes to change. Those that are `None` stay as they are.
+/// The attributes to change. `None` leaves one as it is. `size` truncates the file, or extends it
+/// with zeros.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SetAttr {
-    /// Permission bits.
     pub mode: Option<u32>,
-    /// Owner.
     pub uid: Option<u32>,
-    /// Group.
     pub gid: Option<u32>,
-    /// Length in bytes: truncates, or extends with zeros.
     pub size: Option<u64>,
-    /// Access time.
     pub atime: Option<NewTime>,
-    /// Modification time.
     pub mtime: Option<NewTime>,
 }
 
-/// A time to set.
 #[derive(Debug, Clone, Copy)]
 pub enum NewTime {
-    /// The moment of the call.
     Now,
-    /// This time.
     At(SystemTime),
 }
 
-/// The caller of an operation.
+/// The user, group and thread of the client that waits for an operation. `pid` is 0 for a thread of
+/// another PID namespace.
 #[derive(Debug, Clone, Copy)]
 pub struct Caller {
-    /// User.
     pub uid: u32,
-    /// Group.
     pub gid: u32,
-    /// Thread.
     pub pid: u32,
 }

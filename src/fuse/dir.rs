@@ -1,50 +1,105 @@
-//! Creating directories, and the names that may be created in them.
+//! Creating directories, removing files and directories, and the rules for new names.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use crate::node::dir::DirNode;
-use crate::node::{Node, NodeKind};
-use crate::{Caller, Entry, FsError, Ino, Result, Shared, far, getattr, lookup};
-use ctxfs_core::model::{Component, MAX_DEPTH, NameError};
+use crate::record::LockedRecord;
+use crate::{
+    Caller, ContextFs, DirNode, Entry, FileKind, FileNode, FsError, Ino, Node, NodeKind, Result,
+    Shared, attributes, lookup, record, remote, write_once,
+};
+use ctxfs_core::model::{Component, MAX_DEPTH, NameError, RelPath};
 use ctxfs_engine::patience::allow_slow;
-use ctxfs_engine::{Reservation, SourceDir as _, names};
+use ctxfs_engine::{RemovedContent, Reservation, SourceDir as _, names};
 use ctxfs_store::{BLOCK, Dir, FileType};
-use ctxfs_view::readings;
+use ctxfs_view::{Derived, readings};
 
-pub(super) fn mkdir(
-    fs: &Arc<Shared>,
-    parent: Ino,
-    name: &OsStr,
-    mode: u32,
-    caller: Caller,
-) -> Result<Entry> {
-    let parent = fs.nodes.get(parent)?;
-    let dir = parent.as_dir()?;
-    let id = Component::new(name)?;
-    check_not_computed(fs, &parent, dir, name)?;
-    if dir.depth()? >= MAX_DEPTH {
-        return Err(NameError::TooDeep.into());
+impl ContextFs {
+    /// Creates a directory. In the root, creates a conversation with its directories.
+    pub fn mkdir(&self, parent: Ino, name: &OsStr, mode: u32, caller: Caller) -> Result<Entry> {
+        let fs = &self.0;
+        let parent = fs.nodes.get(parent)?;
+        let dir = parent.as_dir()?;
+        let id = Component::new(name)?;
+        check_not_computed(fs, &parent, dir, name)?;
+        if dir.depth()? >= MAX_DEPTH {
+            return Err(NameError::TooDeep.into());
+        }
+        if parent.is_root() {
+            // A new conversation is flushed to the disk.
+            allow_slow()?;
+        }
+        let mode = if parent.is_root() { mode & 0o700 } else { mode };
+        // A directory takes a block on most disks.
+        let _room = match parent.conversation() {
+            Some(conversation) => fs.engine.reserve_in(&conversation, BLOCK)?,
+            None => Reservation::default(),
+        };
+        dir.open()?.mkdir(name, mode)?;
+        if parent.is_root() {
+            let store = &fs.engine.store;
+            store.create_conversation(&id)?;
+            store.sync_conversations()?;
+        }
+        give_to(dir, name, caller)?;
+        let node = lookup::find_real(fs, &parent, dir, name)?;
+        attributes::entry(fs, &node)
     }
-    if parent.is_root() {
-        // It is flushed to the disk.
-        allow_slow()?;
+
+    /// Removes a file. Removing a computed one does nothing and succeeds.
+    pub fn unlink(&self, parent: Ino, name: &OsStr) -> Result<()> {
+        let fs = &self.0;
+        let parent = fs.nodes.get(parent)?;
+        let dir = match &parent.kind {
+            NodeKind::ViewDir { .. } => return Ok(()),
+            NodeKind::Control => return Err(FsError::Computed),
+            _ => parent.as_dir()?,
+        };
+        let node = match lookup::find_real(fs, &parent, dir, name) {
+            Ok(node) => node,
+            Err(FsError::NotFound) => {
+                return remove_computed(fs, &parent, dir, name, FileKind::File);
+            }
+            Err(error) => return Err(error),
+        };
+        let removed = match node.as_file() {
+            Ok(file) if !remote::is_remote(file) => unlink_node(fs, &node, dir, name),
+            Ok(_) if fs.options.write_once => Err(FsError::WriteOnce),
+            Ok(file) => remote::unlink(fs, file),
+            Err(error) => Err(error),
+        };
+        fs.promises.end(dir.id(), name);
+        fs.nodes.forget(node.ino, 1);
+        removed
     }
-    let mode = if parent.is_root() { mode & 0o700 } else { mode };
-    // A directory takes a block on most disks.
-    let _room = match parent.conversation() {
-        Some(conversation) => fs.engine.reserve_in(&conversation, BLOCK)?,
-        None => Reservation::default(),
-    };
-    dir.open()?.mkdir(name, mode)?;
-    if parent.is_root() {
-        let store = &fs.engine.store;
-        store.create_conversation(&id)?;
-        store.sync_conversations()?;
+
+    /// Removes an empty directory. A conversation without any file counts as empty. Removing a
+    /// directory of views does nothing and succeeds.
+    pub fn rmdir(&self, parent: Ino, name: &OsStr) -> Result<()> {
+        let fs = &self.0;
+        let parent = fs.nodes.get(parent)?;
+        let dir = match &parent.kind {
+            NodeKind::ViewDir { .. } => return Ok(()),
+            _ => parent.as_dir()?,
+        };
+        let removed = if parent.is_root() {
+            let id = Component::new(name)?;
+            write_once::check_conversation(fs, &id)?;
+            remote::check_empty(fs, &id, None)?;
+            fs.engine.remove_conversation(&id).map_err(FsError::from)
+        } else if names::is_stores(&**dir, name) {
+            Err(FsError::NotFound)
+        } else {
+            check_no_remote(fs, dir, name).and_then(|()| Ok(dir.open()?.rmdir(name)?))
+        };
+        fs.promises.end_all();
+        match removed {
+            Err(FsError::Io(error)) if names::is_absent(&error) => {
+                remove_computed(fs, &parent, dir, name, FileKind::Directory)
+            }
+            removed => removed,
+        }
     }
-    give_to(dir, name, caller)?;
-    let node = lookup::find_real(fs, &parent, dir, name)?;
-    getattr::entry(fs, &node)
 }
 
 pub(super) fn fsync(fs: &Shared, ino: Ino) -> Result<()> {
@@ -54,7 +109,6 @@ pub(super) fn fsync(fs: &Shared, ino: Ino) -> Result<()> {
     }
 }
 
-/// Returns the directory of `parent`. Fails if no file `name` may be created in it.
 pub(super) fn writable<'a>(
     fs: &Shared,
     parent: &'a Arc<Node>,
@@ -69,7 +123,8 @@ pub(super) fn writable<'a>(
     Ok(dir)
 }
 
-/// Fails with [`FsError::Computed`] if `name` is that of a computed file which no real file hides.
+/// Fails with [`FsError::Computed`] if `name` is the name of a computed file, unless a real file
+/// hides it.
 pub(super) fn check_not_computed(
     fs: &Shared,
     parent: &Node,
@@ -85,17 +140,16 @@ pub(super) fn check_not_computed(
     let open = dir.open()?;
     let is_file = |stem: &OsStr| match open.stat(stem) {
         Ok(stat) => Some(stat.kind() == FileType::File),
-        Err(_) => far::is_at(&fs.engine, dir, stem).then_some(true),
+        Err(_) => remote::is_at(&fs.engine, dir, stem).then_some(true),
     };
     if parent.is_root() || readings(name).find_map(|(stem, _)| is_file(stem)) != Some(true) {
         return Ok(());
     }
     // A real file of this name hides the view and is an ordinary file.
-    let hides = open.stat(name).is_ok() || far::is_at(&fs.engine, dir, name);
+    let hides = open.stat(name).is_ok() || remote::is_at(&fs.engine, dir, name);
     if hides { Ok(()) } else { Err(FsError::Computed) }
 }
 
-/// Gives a new directory to the user who created it, if the mount serves several users.
 fn give_to(dir: &DirNode, name: &OsStr, caller: Caller) -> Result<()> {
     if rustix::process::geteuid().is_root() && (caller.uid, caller.gid) != (0, 0) {
         let dir = dir.open()?;
@@ -107,13 +161,11 @@ fn give_to(dir: &DirNode, name: &OsStr, caller: Caller) -> Result<()> {
     Ok(())
 }
 
-/// Returns the group of what `caller` creates in `dir`: that of a set-gid directory goes down.
 pub(super) fn group_in(dir: &Dir, caller: Caller) -> Result<u32> {
     let stat = dir.stat_self()?;
     Ok(if stat.mode & libc::S_ISGID == 0 { caller.gid } else { stat.gid })
 }
 
-/// Gives the directories of a new conversation to the user who created it.
 fn give_tree_to(dir: Dir, caller: Caller) -> Result<()> {
     let mut left = vec![dir];
     while let Some(dir) = left.pop() {
@@ -125,4 +177,102 @@ fn give_tree_to(dir: Dir, caller: Caller) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn check_no_remote(fs: &Shared, dir: &DirNode, name: &OsStr) -> Result<()> {
+    let place = dir.place()?;
+    let (Some(id), Ok(path)) = (place.conversation(), RelPath::below(place.path(), name)) else {
+        return Ok(());
+    };
+    remote::check_empty(fs, id, Some(&path))
+}
+
+fn unlink_node(fs: &Shared, node: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Result<()> {
+    let (file, dir) = (node.as_file()?, dir.open()?);
+    let leaves_trace = write_once::await_record(fs, node)?;
+    let conversation = node.conversation();
+    let held = record::lock_record(fs, node)?;
+    let mut link = file.link.lock();
+    let stat = dir.stat(name)?;
+    let trace = match &held {
+        Some(held) if leaves_trace => Some(held.retire(&stat)?),
+        _ => None,
+    };
+    dir.unlink(name)?;
+    *link = None;
+    drop(link);
+    note_unlinked(fs, file, conversation);
+    let Some(held) = held else { return Ok(()) };
+    let LockedRecord { conversation, path, manifest, .. } = &held;
+    match trace {
+        Some(record) => fs.engine.note_removed(conversation, stat.size, Some(record)),
+        None => fs.engine.forget_artifact(conversation, manifest, path, stat.size)?,
+    }
+    held.release(fs);
+    Ok(())
+}
+
+pub(super) fn note_unlinked(fs: &Shared, file: &FileNode, conversation: Option<Component>) {
+    let Some(id) = conversation else { return };
+    let open = file.life().lost_name(id.clone());
+    if !open.is_empty() {
+        fs.engine.space.unlinked(&id, open);
+    }
+    fs.engine.space.freed(&id);
+    fs.engine.changed(&id, None);
+}
+
+/// Removes a computed file or directory. That does nothing if it is of the right kind; only the
+/// summary of removed content goes for good.
+fn remove_computed(
+    fs: &Shared,
+    parent: &Arc<Node>,
+    dir: &Arc<DirNode>,
+    name: &OsStr,
+    kind: FileKind,
+) -> Result<()> {
+    let is_computed = names::computed_name(&**dir, parent.is_top(), name).is_some();
+    if is_computed && kind == FileKind::File {
+        return Ok(());
+    }
+    if names::is_search_dir(&**dir, name) {
+        return match kind {
+            FileKind::File => Err(FsError::IsADirectory),
+            FileKind::Directory => Ok(()),
+        };
+    }
+    let found = readings(name).find_map(|(stem, reading)| {
+        let of = lookup::find_real(fs, parent, dir, stem);
+        let missing = matches!(of, Err(FsError::NotFound));
+        (!missing).then_some((of, reading.derived))
+    });
+    let Some((of, derived)) = found else {
+        let removed = fs.engine.removed(&**dir, name)?.filter(|_| kind == FileKind::File);
+        let removed = removed.ok_or(FsError::NotFound)?;
+        if fs.options.write_once && removed.stays() {
+            return Err(FsError::WriteOnce);
+        }
+        return forget_removed(fs, &removed);
+    };
+    let of = of?;
+    fs.nodes.forget(of.ino, 1);
+    check_view_kind(&of, &derived, kind)
+}
+
+fn forget_removed(fs: &Shared, removed: &RemovedContent) -> Result<()> {
+    let conversation = fs.engine.conversation(&removed.conversation)?;
+    let manifest = fs.lock_manifest(&conversation)?;
+    conversation.forget_locked(&manifest, &removed.path)?;
+    drop(manifest);
+    fs.compact(&conversation);
+    Ok(())
+}
+
+fn check_view_kind(of: &Node, derived: &Derived, kind: FileKind) -> Result<()> {
+    match (derived, kind) {
+        _ if of.as_file().is_err() => Err(FsError::NotFound),
+        (Derived::File(_), FileKind::File) | (Derived::Dir(_), FileKind::Directory) => Ok(()),
+        (Derived::File(_), FileKind::Directory) => Err(FsError::NotADirectory),
+        (Derived::Dir(_), FileKind::File) => Err(FsError::IsADirectory),
+    }
 }

@@ -13,49 +13,42 @@ use ctxfs_core::model::Content as _;
 use ctxfs_engine::{Spool, ViewText};
 use ctxfs_view::{Derived, Rendered, listed};
 
-/// The inode number of computed entries in listings; they have none before they are looked up. It
-/// is below all others, so that programs which remove files in the order of these numbers (GNU rm
-/// in large directories) meet views before their artifact.
+/// The inode number of computed entries in listings, before they are looked up. It is below all
+/// others: programs that remove files in the order of these numbers (GNU rm in large directories)
+/// then remove views before their artifact.
 pub(crate) const COMPUTED: u64 = 2;
 
-/// Names from one known position in the text to the next.
+/// The position in the text is known of every name whose number is a multiple of this.
 const STRIDE: u64 = 1024;
 /// The bytes of a record before its name: kind, views, length, inode number.
 const HEAD: usize = 1 + 1 + 2 + 8;
-/// The bytes that are written or read at a time.
 const BLOCK: usize = 16 * 1024;
 
-/// A name in a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EntryName<'a> {
     pub(crate) name: &'a OsStr,
     pub(crate) kind: FileKind,
     pub(crate) ino: u64,
-    /// The file that it is a view of, and the view.
     pub(crate) view: Option<(&'a OsStr, &'static Derived)>,
 }
 
 impl<'a> EntryName<'a> {
-    /// Creates the name of something computed.
     pub(crate) fn computed(name: &'a str, kind: FileKind) -> Self {
         Self { name: OsStr::new(name), kind, ino: COMPUTED, view: None }
     }
 }
 
-/// The names in a directory. They stay the same while entries come and go.
+/// The names of a directory at one moment. They stay the same while entries come and go.
 ///
-/// Each name on disk has as many positions as there may be names beside it: those of its views, and
-/// its own after them. So the position of a name is known without counting the views before it.
+/// Each name on disk has a position for each view that may be listed beside it, and its own after
+/// them. So the position of a name is known without counting the views before it.
 pub(crate) struct DirNames {
     text: ViewText,
-    /// The offsets in the text of the names whose numbers are multiples of [`STRIDE`].
     starts: Vec<u64>,
 }
 
-/// Names that are being collected.
 pub(crate) struct NewDirNames<'a> {
     spool: Spool<'a>,
-    /// The end of the text, which is not in the spool yet.
     block: Vec<u8>,
     starts: Vec<u64>,
     count: u64,
@@ -70,7 +63,6 @@ impl<'a> NewDirNames<'a> {
         Self { spool: spool.in_memory(), block: Vec::new(), starts: Vec::new(), count: 0 }
     }
 
-    /// Adds a name of at most 64 KiB, after its views.
     pub(crate) fn add(&mut self, name: &EntryName<'_>, views: ListedViews) -> io::Result<()> {
         let length = u16::try_from(name.name.len()).map_err(io::Error::other)?;
         if self.count.is_multiple_of(STRIDE) {
@@ -130,8 +122,8 @@ impl DirNames {
     }
 }
 
-/// Hands the `views` of a name, and the name itself, to `take` until that returns true. Returns
-/// true then.
+/// Hands the `views` of a name, and then the name itself, to `take`. Returns true as soon as that
+/// does.
 fn with_views(
     name: &EntryName<'_>,
     views: ListedViews,
@@ -154,18 +146,14 @@ fn with_views(
     take(listed().count() as u64, *name)
 }
 
-/// The records of a text from one of them on.
 struct Records<'a> {
     text: &'a ViewText,
-    /// The position of what follows the block.
     at: u64,
     block: Vec<u8>,
-    /// The bytes of the block that are behind.
     used: usize,
 }
 
 impl Records<'_> {
-    /// Returns the next record. `None` at the end.
     fn next(&mut self) -> io::Result<Option<(EntryName<'_>, ListedViews)>> {
         if !self.has(HEAD)? {
             return Ok(None);
@@ -183,7 +171,7 @@ impl Records<'_> {
         Ok(Some((EntryName { name, kind, ino, view: None }, ListedViews(head[1]))))
     }
 
-    /// Reads on until the block has `length` bytes. Returns false at the end.
+    /// Reads until the block has `length` more bytes. Returns false at the end.
     fn has(&mut self, length: usize) -> io::Result<bool> {
         if self.block.len() - self.used >= length {
             return Ok(true);

@@ -7,112 +7,89 @@ use ctxfs_engine::{EngineError, io_error_number};
 use ctxfs_store::StoreError;
 use ctxfs_store::message::MessageError;
 
-/// An error number as the system call returns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
-/// Why an operation was refused or failed.
+/// The reason why an operation was refused or failed. The caller gets its [`errno`](Self::errno);
+/// the message is for the log.
 #[derive(Debug, thiserror::Error)]
 pub enum FsError {
-    /// No such name, view, page or line.
     #[error("no such file, directory or view")]
     NotFound,
-    /// The inode number is not known: the kernel asks for a node that it had forgotten.
+    /// The kernel asks for a node that it had forgotten.
     #[error("unknown inode {0}")]
     UnknownInode(u64),
-    /// The handle is not known.
     #[error("unknown handle {0}")]
     UnknownHandle(u64),
     /// The file that a look-up found has changed or gone. A new look-up finds its next state.
     #[error("the artifact has changed since it was looked up")]
     Stale,
-    /// A file where a directory is needed.
     #[error("not a directory")]
     NotADirectory,
-    /// A directory where a file is needed.
     #[error("is a directory")]
     IsADirectory,
-    /// A directory that is not empty.
     #[error("the directory is not empty")]
     NotEmpty,
-    /// The name is taken.
     #[error("the name is taken")]
     Exists,
-    /// Whoever asks may not read what it is computed from.
-    #[error("its origin may not be read by whoever asks")]
-    Closed,
-    /// Views and other computed files cannot be written, created or replaced by a rename.
+    /// The caller may not read the origin of a computed file.
+    #[error("the caller may not read what this view is computed from")]
+    NotReadable,
     #[error("computed files cannot be changed")]
     Computed,
     /// The artifact is sealed and the mount is `--write-once`, or the conversation has traces of
-    /// such artifacts.
+    /// sealed artifacts.
     #[error("the mount is write-once: sealed artifacts and their traces stay")]
     WriteOnce,
-    /// The trace of a sealed artifact needs its digest, which is still being computed.
     #[error("the artifact is still being sealed: try again")]
     NotSealedYet,
-    /// Bytes of the message log stay as they are.
     #[error("the message log can only be appended to; remove it, or rename another file over it")]
     AppendOnly,
-    /// A file that would become a message log holds something else.
     #[error("the file is no message log: {0}")]
     NotALog(String),
-    /// The message log refused a message.
     #[error(transparent)]
     Message(#[from] MessageError),
-    /// The root holds conversations only, and they cannot leave it.
     #[error("the root holds conversations only: make one with mkdir")]
     RootHoldsConversations,
-    /// A directory that has too many directories for all of them to be looked at.
+    /// The directory has too many directories below it to check their depth.
     #[error("a directory with more than 10,000 directories cannot be moved deeper; copy it")]
     TooManyDirectories,
-    /// Something that hosts share, moved to another conversation.
-    #[error("hosts share this conversation: what goes to another one is copied")]
+    /// A move to another conversation, where hosts share conversations.
+    #[error("hosts share this conversation: copy files out of it instead")]
     OtherConversation,
-    /// A conversation with artifacts whose bytes are elsewhere, given another name: hosts know them
-    /// as parts of this one.
-    #[error("outputs of this conversation are elsewhere: it keeps its name until `ctxfs pull`")]
-    ElsewhereInPart,
-    /// Links and special files.
+    /// A new name for a conversation with remote artifacts: other hosts know them as parts of it.
+    #[error(
+        "outputs of this conversation are only in the bucket: it keeps its name until `ctxfs pull`"
+    )]
+    HasRemoteArtifacts,
     #[error("links and special files are not supported")]
     NoSpecialFiles,
-    /// Whoever opens something has so much open that others would have to do with less.
-    #[error(
-        "this conversation, or this user, has as much open as it leaves descriptors for others"
-    )]
+    #[error("this conversation, or this user, has too many open files")]
     TooManyOpen,
-    /// Another process or request holds what this one needs. It can be tried again.
+    /// Another process or request holds a lock that this one needs. Nothing has changed.
     #[error("{0}; try again")]
-    Held(&'static str),
-    /// Whoever asked was told to end while this waited for another process. Nothing has changed.
+    TryAgain(&'static str),
+    /// The client was told to end while it waited. Nothing has changed.
     #[error("a signal has ended the wait for another process")]
     Interrupted,
-    /// A file that may be run, opened for reading to be emptied. Only when it is empty does the
-    /// kernel find out whether somebody runs it.
-    #[error("a program is not emptied by who opens it for reading: open it for writing")]
-    MayBeRun,
-    /// The handle was opened for reading only.
+    /// An executable is opened for reading with `O_TRUNC`. The kernel would find out only afterwards
+    /// that a process runs it.
+    #[error("a program cannot be truncated by an open for reading: open it for writing")]
+    MayBeRunning,
     #[error("the file was not opened for this")]
     WrongMode,
-    /// The name is not valid.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// No such extended attribute.
     #[error("no such attribute")]
     NoAttribute,
-    /// The attribute or request is of a kind that is not served.
     #[error("not supported")]
     Unsupported,
-    /// An argument is not valid.
     #[error("invalid argument: {0}")]
     Invalid(&'static str),
-    /// The reply does not fit the caller's buffer.
     #[error("the buffer is too small")]
     BufferTooSmall,
-    /// The system failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Any other error of the engine: a limit, or a failure shared by several callers.
@@ -132,7 +109,7 @@ impl FsError {
             Self::IsADirectory => libc::EISDIR,
             Self::NotEmpty => libc::ENOTEMPTY,
             Self::Exists => libc::EEXIST,
-            Self::Closed => libc::EACCES,
+            Self::NotReadable => libc::EACCES,
             Self::NotSealedYet => libc::EBUSY,
             // EPERM, not EACCES or EROFS: as for an immutable file, no change of mode or mount
             // would help.
@@ -141,15 +118,15 @@ impl FsError {
             | Self::AppendOnly
             | Self::RootHoldsConversations
             | Self::NoSpecialFiles
-            | Self::ElsewhereInPart => libc::EPERM,
+            | Self::HasRemoteArtifacts => libc::EPERM,
             Self::Name(NameError::TooLong | NameError::TooDeep) => libc::ENAMETOOLONG,
             Self::Name(NameError::Empty | NameError::Control | NameError::Reserved)
             | Self::Invalid(_) => libc::EINVAL,
             Self::TooManyOpen => libc::EMFILE,
-            Self::MayBeRun => libc::ETXTBSY,
+            Self::MayBeRunning => libc::ETXTBSY,
             // Tools then copy, directory by directory.
             Self::TooManyDirectories | Self::OtherConversation => libc::EXDEV,
-            Self::Held(_) => libc::EAGAIN,
+            Self::TryAgain(_) => libc::EAGAIN,
             Self::Interrupted => libc::EINTR,
             Self::NoAttribute => libc::ENODATA,
             Self::Unsupported => libc::EOPNOTSUPP,
@@ -163,25 +140,24 @@ impl FsError {
         })
     }
 
-    /// Returns true if the operation has changed nothing and is to be tried again: it needs a lock
-    /// or a lease that another process has.
+    /// Returns true if the operation needs a lock or a lease of another process. It has changed
+    /// nothing, and is to be retried.
     pub(crate) fn must_wait(&self) -> bool {
         self.errno().0 == libc::EAGAIN
     }
 
-    /// Returns true if the operation has changed nothing and is to be done by a thread that nobody
-    /// else waits for.
+    /// Returns true if the operation would block a worker. It has changed nothing, and is to be
+    /// retried on a thread for slow work.
     pub(crate) fn is_slow(&self) -> bool {
         self.errno().0 == EngineError::Slow.raw_os_error()
     }
 
-    /// Returns true if the operation has changed nothing and comes back: later, or elsewhere.
-    pub(crate) fn comes_back(&self) -> bool {
+    pub(crate) fn is_retried(&self) -> bool {
         self.must_wait() || self.is_slow()
     }
 
-    /// Returns true if a person should look at it. Most errors are ordinary answers, such as that a
-    /// name is not there, or that a client has too much open.
+    /// Returns true if a person should look at it. Most errors are ordinary results, such as a
+    /// missing name, or a client with too much open.
     pub fn is_fault(&self) -> bool {
         let errno = self.errno().0;
         !matches!(self, Self::TooManyOpen)
@@ -231,5 +207,4 @@ impl From<rustix::io::Errno> for FsError {
     }
 }
 
-/// The result of an operation.
 pub type Result<T> = std::result::Result<T, FsError>;

@@ -4,45 +4,110 @@ use std::fs::File;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::closing_thread::ClosingThread;
+use rustix::fs::OFlags;
+
 use crate::dir_names::{DirNames, EntryName};
-use crate::node::Node;
-use crate::node::file::Awaited;
-use crate::{Fh, FsError, OpenMode, Result};
-use ctxfs_engine::sync::atomic::AtomicU64;
-use ctxfs_engine::sync::atomic::Ordering::Relaxed;
+use crate::file_node::PendingFile;
+use crate::process::ClosingThread;
+use crate::{Fh, FsError, Node, Pages, Result};
+use ctxfs_engine::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use ctxfs_engine::sync::{DashMap, Mutex};
-use ctxfs_engine::{Client, OpenFar, OpenText, Share, Shares, UnfinishedMessage};
+use ctxfs_engine::{OpenFar, OpenText, Share, Shares, UnfinishedMessage};
 
-/// An open file or directory.
-#[derive(Clone)]
-pub(crate) enum Handle {
-    /// A file on disk.
-    File(Arc<FileHandle>),
-    /// A computed file, with its text.
-    Computed(Arc<Claimed<OpenText>>),
-    /// An artifact whose bytes were not on this disk, for reading.
-    Far(Arc<Claimed<FarHandle>>),
-    /// A directory.
-    Listing(Arc<Claimed<Listing>>),
+#[derive(Debug, Clone, Copy)]
+pub struct OpenMode {
+    pub flags: i32,
 }
 
-/// An artifact that is open for reading and whose bytes were not on this disk when it was opened.
-pub(crate) struct FarHandle {
-    pub(crate) node: Arc<Node>,
-    pub(crate) far: Arc<OpenFar>,
-    /// The local file, once the bytes have come: it may be changed.
-    pub(super) here: Arc<Awaited>,
-}
+impl OpenMode {
+    pub(super) fn writes(self) -> bool {
+        self.flags & libc::O_ACCMODE != libc::O_RDONLY || self.empties()
+    }
 
-impl FarHandle {
-    /// Returns the local file, if the bytes have come.
-    pub(super) fn here(&self) -> Option<&Arc<File>> {
-        self.here.get()
+    pub(crate) fn empties(self) -> bool {
+        self.flags & libc::O_TRUNC != 0
+    }
+
+    pub(crate) fn only_empties(self) -> bool {
+        self.empties() && self.flags & libc::O_ACCMODE == libc::O_RDONLY
+    }
+
+    pub(crate) fn appends(self) -> bool {
+        self.flags & libc::O_APPEND != 0
+    }
+
+    /// Returns what each write has to flush to the disk before it returns.
+    pub(super) fn flush(self) -> Option<Flush> {
+        if self.flags & libc::O_SYNC == libc::O_SYNC {
+            Some(Flush::All)
+        } else {
+            (self.flags & libc::O_DSYNC != 0).then_some(Flush::Data)
+        }
+    }
+
+    pub(crate) fn can_map_for_writing(self) -> bool {
+        self.flags & libc::O_ACCMODE == libc::O_RDWR
+    }
+
+    /// Returns the flags for the store's file. Writers can read, too, so that the last writer's
+    /// descriptor can serve the analysis. `O_CREAT` and `O_TRUNC` are up to the caller, `O_DIRECT`
+    /// is up to the kernel, `O_SYNC` and `O_DSYNC` are up to [`Self::flush`], and each write says
+    /// whether it appends: a process can switch that, and mapped pages never append.
+    pub(crate) fn on_disk(self) -> OFlags {
+        // The analysis reads through a writer's descriptor, which must not change the time of
+        // access.
+        let writer = OFlags::RDWR | OFlags::NOATIME;
+        if self.writes() { writer } else { OFlags::RDONLY }
     }
 }
 
-/// Something that is open, with the descriptor that it may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flush {
+    Data,
+    All,
+}
+
+/// An open file, and how the kernel is to treat it. `pages` are those that it may have of a file
+/// that is opened for reading.
+#[derive(Debug)]
+pub struct Opened {
+    pub fh: Fh,
+    /// The store's file, which the kernel may read directly. `None` for a computed file and for a
+    /// remote artifact.
+    pub file: Option<Arc<File>>,
+    pub writes: bool,
+    /// True if every read and write has to come to the server, because readers see other bytes than
+    /// the disk has.
+    pub direct: bool,
+    pub pages: Pages,
+    /// True if mapped pages have to be written through the server, because there is a quota.
+    pub counts_mapped: bool,
+}
+
+impl Opened {
+    pub(crate) fn without_file(fh: Fh, pages: Pages) -> Self {
+        Self { fh, file: None, writes: false, direct: false, pages, counts_mapped: false }
+    }
+}
+
+/// An open file or directory. Clones share it: it closes when the table and all requests have
+/// dropped it.
+#[derive(Clone)]
+pub(crate) enum Handle {
+    File(Arc<FileHandle>),
+    Computed(Arc<Claimed<OpenText>>),
+    Remote(Arc<Claimed<RemoteHandle>>),
+    Listing(Arc<Claimed<DirListing>>),
+}
+
+/// An open remote artifact. Its bytes were not on this disk when it was opened.
+pub(crate) struct RemoteHandle {
+    pub(crate) node: Arc<Node>,
+    pub(crate) far: Arc<OpenFar>,
+    /// The local file, once the bytes have been fetched. It may have changed since.
+    pub(super) local: Arc<PendingFile>,
+}
+
 pub(crate) struct Claimed<T>(T, #[expect(dead_code, reason = "it is held")] Share);
 
 impl<T> Claimed<T> {
@@ -59,75 +124,50 @@ impl<T> Deref for Claimed<T> {
     }
 }
 
-/// The line of the message log that was written through one handle and is not in the log yet.
+/// The line of the message log that was written through one handle and has no newline yet.
 #[derive(Debug, Default)]
 pub(super) struct PendingLine {
     pub(super) unfinished: UnfinishedMessage,
-    /// The offset that the handle's next byte would have in an ordinary file.
     pub(super) next: Option<u64>,
-    /// The table of open files through which it was last written.
     pub(super) owner: Option<u64>,
 }
 
-/// A file on disk that is open.
+/// An open local file. A handle that `writes` is a writer in the life of its file until it is
+/// released.
 pub(crate) struct FileHandle {
     pub(crate) node: Arc<Node>,
     pub(crate) file: Arc<File>,
-    /// The mode in which it was opened.
     pub(crate) mode: OpenMode,
     pub(crate) writes: bool,
-    /// The unfinished line, if this is a message log.
     pub(super) line: Mutex<PendingLine>,
-    /// The thread that last closed a descriptor of it.
     pub(super) closed_by: Mutex<Option<ClosingThread>>,
-    /// The descriptors that it holds.
     pub(super) share: Share,
 }
 
 impl FileHandle {
-    /// Records the thread that closes a descriptor of it.
-    pub(crate) fn note_closed_by(&self, thread: ClosingThread) {
-        *self.closed_by.lock() = Some(thread);
-    }
-
-    /// Returns true if a descriptor of it was closed. Once the mount is gone, all of them are then.
+    /// Returns true if a descriptor of it was closed. Once the mount is gone, all of them are.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed_by.lock().is_some()
     }
-
-    /// Takes the thread that closed it.
-    pub(crate) fn take_closed_by(&self) -> Option<ClosingThread> {
-        self.closed_by.lock().take()
-    }
 }
 
-/// An open directory.
-pub(crate) enum Listing {
-    /// A directory on disk, with its names at the time when it was last read from its beginning.
+pub(crate) enum DirListing {
     Dir(Mutex<Option<Arc<DirNames>>>),
-    /// A list of names.
     Names(Vec<EntryName<'static>>),
-    /// The number of pages. Their names are made on demand, as there may be millions.
     Pages(u64),
 }
 
-/// All open files and directories.
+/// All open files and directories by number, and the claims of clients on descriptors. No number is
+/// used twice.
 pub(crate) struct HandleTable {
     open: DashMap<u64, Handle>,
     next: AtomicU64,
-    shares: Arc<Shares>,
+    pub(crate) shares: Arc<Shares>,
 }
 
 impl HandleTable {
-    /// Creates a table whose handles hold at most so many descriptors.
     pub(crate) fn new(most: u64) -> Self {
         Self { open: DashMap::new(), next: AtomicU64::new(0), shares: Shares::new(most) }
-    }
-
-    /// Claims the descriptors of a handle. Fails with [`FsError::TooManyOpen`] if `client` has too
-    /// much open.
-    pub(crate) fn claim(&self, client: Client, count: u64) -> Result<Share> {
-        self.shares.claim(client, count).ok_or(FsError::TooManyOpen)
     }
 
     pub(crate) fn insert(&self, handle: Handle) -> Fh {
@@ -145,15 +185,17 @@ impl HandleTable {
         match self.get(fh)? {
             Handle::File(file) => Ok(file),
             Handle::Computed(_) => Err(FsError::Computed),
-            Handle::Far(_) => Err(FsError::WrongMode),
+            Handle::Remote(_) => Err(FsError::WrongMode),
             Handle::Listing(_) => Err(FsError::IsADirectory),
         }
     }
 
-    pub(crate) fn listing(&self, fh: Fh) -> Result<Arc<Claimed<Listing>>> {
+    pub(crate) fn listing(&self, fh: Fh) -> Result<Arc<Claimed<DirListing>>> {
         match self.get(fh)? {
             Handle::Listing(listing) => Ok(listing),
-            Handle::File(_) | Handle::Far(_) | Handle::Computed(_) => Err(FsError::NotADirectory),
+            Handle::File(_) | Handle::Remote(_) | Handle::Computed(_) => {
+                Err(FsError::NotADirectory)
+            }
         }
     }
 
@@ -161,7 +203,6 @@ impl HandleTable {
         self.open.remove(&fh.0).map(|(_, handle)| handle)
     }
 
-    /// Removes and returns all handles.
     pub(crate) fn drain(&self) -> Vec<Handle> {
         let open: Vec<u64> = self.open.iter().map(|entry| *entry.key()).collect();
         open.into_iter().filter_map(|fh| self.remove(Fh(fh))).collect()

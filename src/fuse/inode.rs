@@ -5,13 +5,10 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use crate::key::Key;
-use crate::node::{Node, NodeKind};
-use crate::{FsError, Ino, Result};
+use crate::{FsError, Ino, Node, NodeKey, NodeKind, Result};
 use ctxfs_engine::FileId;
-use ctxfs_engine::sync::atomic::AtomicU64;
-use ctxfs_engine::sync::atomic::Ordering::Relaxed;
-use ctxfs_engine::sync::{DashMap, Mutex, MutexGuard};
+use ctxfs_engine::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use ctxfs_engine::sync::{DashMap, Mutex};
 
 /// All nodes that the kernel knows.
 ///
@@ -19,32 +16,29 @@ use ctxfs_engine::sync::{DashMap, Mutex, MutexGuard};
 /// being found and being counted. `nodes` alone serves the hot path from number to node.
 pub(crate) struct InodeTable {
     nodes: DashMap<Ino, Arc<Node>>,
-    keys: Mutex<Keys>,
+    keys: Mutex<NodeKeys>,
     next: AtomicU64,
-    /// The next number of something on disk.
     next_on_disk: AtomicU64,
 }
 
-/// The first number of something on disk. Those of computed files are below, so that programs which
-/// remove files in the order of their numbers meet views before their artifact.
+/// The first inode number of files and directories on disk. Computed files have lower ones:
+/// programs that remove files in the order of these numbers then remove views before their
+/// artifact.
 pub(crate) const FIRST_ON_DISK: u64 = 1 << 40;
 
-/// References to a node by the table, and by the function that looks at it.
+/// References to a node by the table, and by the function that examines it.
 const HELD_HERE: usize = 3;
 
-/// The nodes that are found by a key.
 #[derive(Default)]
-struct Keys {
+struct NodeKeys {
     own: HashSet<Interned>,
-    /// Files by the copy that took the place of what they were found as.
     copies: HashMap<FileId, Arc<Node>>,
 }
 
-/// A node that is found by its key.
 struct Interned(Arc<Node>);
 
-impl Borrow<Key> for Interned {
-    fn borrow(&self) -> &Key {
+impl Borrow<NodeKey> for Interned {
+    fn borrow(&self) -> &NodeKey {
         &self.0.key
     }
 }
@@ -63,18 +57,17 @@ impl PartialEq for Interned {
 
 impl Eq for Interned {}
 
-impl Keys {
-    fn get(&self, key: &Key) -> Option<&Arc<Node>> {
+impl NodeKeys {
+    fn get(&self, key: &NodeKey) -> Option<&Arc<Node>> {
         match (self.own.get(key), key) {
             (Some(Interned(node)), _) => Some(node),
-            (None, Key::Disk(id)) => self.copies.get(id),
+            (None, NodeKey::Disk(id)) => self.copies.get(id),
             (None, _) => None,
         }
     }
 }
 
 impl InodeTable {
-    /// Creates a table with `top` as the kernel's root.
     pub(crate) fn new(top: Node) -> Self {
         let nodes = DashMap::new();
         nodes.insert(Ino::ROOT, Arc::new(top));
@@ -87,25 +80,24 @@ impl InodeTable {
         Ok(Arc::clone(&node))
     }
 
-    /// Returns the node of `key`, if there is one. Counts no look-up.
-    pub(crate) fn find(&self, key: &Key) -> Option<Arc<Node>> {
-        self.lock().get(key).cloned()
+    /// Returns the node of `key`. Counts no look-up.
+    pub(crate) fn find(&self, key: &NodeKey) -> Option<Arc<Node>> {
+        self.keys.lock().get(key).cloned()
     }
 
-    /// Returns the node of `key`, with one more look-up counted. If there is none, `make` creates
-    /// it. A computed node keeps the node that it is computed from alive, so that a view found
-    /// again is the same view.
+    /// Returns the node of `key`, with one more look-up counted, or the node that `make` creates. A
+    /// computed node keeps its origin alive, so that a view found again is the same view.
     pub(crate) fn intern(
         &self,
-        key: Key,
+        key: NodeKey,
         make: impl FnOnce(Ino) -> Result<NodeKind>,
     ) -> Result<Arc<Node>> {
-        let mut keys = self.lock();
+        let mut keys = self.keys.lock();
         if let Some(node) = keys.get(&key) {
             node.lookups.fetch_add(1, Relaxed);
             return Ok(Arc::clone(node));
         }
-        let is_on_disk = matches!(key, Key::Disk(_) | Key::SharedLog(_));
+        let is_on_disk = matches!(key, NodeKey::Disk(_) | NodeKey::SharedLog(_));
         let next = if is_on_disk { &self.next_on_disk } else { &self.next };
         let ino = Ino(next.fetch_add(1, Relaxed));
         let node = Arc::new(Node::new(ino, key, make(ino)?));
@@ -117,10 +109,9 @@ impl InodeTable {
         Ok(node)
     }
 
-    /// Has the node of a file be found by its local file, a copy that took the place of `before`.
     pub(crate) fn found_by_copy(&self, node: &Arc<Node>, before: FileId) {
         let Ok(file) = node.as_file() else { return };
-        let mut keys = self.lock();
+        let mut keys = self.keys.lock();
         keys.copies.remove(&before);
         // It may have been forgotten meanwhile.
         if keys.own.get(&node.key).is_some_and(|Interned(known)| Arc::ptr_eq(known, node)) {
@@ -128,12 +119,11 @@ impl InodeTable {
         }
     }
 
-    /// Returns a number that no node has.
     pub(crate) fn unused(&self) -> Ino {
         Ino(self.next_on_disk.fetch_add(1, Relaxed))
     }
 
-    /// Subtracts `count` from the look-ups of `ino`, as the kernel has forgotten so many.
+    /// Subtracts `count` from the look-ups of `ino`.
     ///
     /// A directory that is forgotten before the nodes below it stays: they would not learn of a
     /// rename through another node of it.
@@ -145,10 +135,10 @@ impl InodeTable {
     }
 
     /// Subtracts `count` from the look-ups of one node. If none is left, removes the node and
-    /// returns the one above it, with the number to subtract there: one if the removed node was
+    /// returns the node above with the number to subtract there: one if the removed node was
     /// computed.
     fn forget_one(&self, ino: Ino, count: u64) -> Option<(Ino, u64)> {
-        let mut keys = self.lock();
+        let mut keys = self.keys.lock();
         let node = self.get(ino).ok().filter(|node| !node.is_top())?;
         if node.lookups.fetch_sub(count, Relaxed) > count {
             return None;
@@ -169,9 +159,5 @@ impl InodeTable {
 
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Keys> {
-        self.keys.lock()
     }
 }

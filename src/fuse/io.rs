@@ -1,83 +1,139 @@
-//! Reading and writing open files.
+//! Reading, writing, copying, seeking and reserving room in open files.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use rustix::fs::SeekFrom;
+use rustix::fs::{FallocateFlags, SeekFrom};
 
-use crate::change::Change;
-use crate::handle::{FileHandle, Handle};
-use crate::node::file::FileNode;
-use crate::seal_queue::SealJob;
-use crate::{Fh, Flush, FsError, OpenMode, Result, Shared, message_log};
-use ctxfs_core::model::Content as _;
-use ctxfs_engine::{Counters, EngineError, reason_of_loss};
-use ctxfs_store::{append_all, read_full_at, stat_file};
+use crate::{
+    ContextFs, Fh, FileHandle, FileNode, Flush, FsError, Handle, OpenMode, Result, SealJob, Shared,
+    message_log, remote,
+};
+use ctxfs_core::model::{Component, Content as _};
+use ctxfs_engine::patience::allow_slow;
+use ctxfs_engine::{Counters, EngineError, FileChange, SourceFile as _, reason_of_loss};
+use ctxfs_store::{append_all, growth_of_write, read_full_at, stat_file};
 
 const OTHER_WHENCE: FsError = FsError::Invalid("a whence that the kernel keeps to itself");
-/// The bytes that a live artifact may grow before its analysis continues: enough to leave small
-/// writers alone, and few enough that a large artifact is analysed soon after its end.
+/// Bytes that a live artifact may grow before its analysis continues: enough to leave small writers
+/// alone, and few enough that a large artifact is analysed soon after its end.
 const AHEAD: u64 = 1024 * 1024;
 
-pub(super) fn read<T>(
-    fs: &Shared,
-    fh: Fh,
-    offset: u64,
-    buffer: &mut [u8],
-    take: impl FnOnce(&[u8]) -> T,
-) -> Result<T> {
-    match fs.handles.get(fh)? {
-        Handle::Computed(open) => {
-            open.note_read(offset.saturating_add(buffer.len() as u64));
-            Ok(open.text.read(offset, buffer.len(), take)?)
-        }
-        Handle::Listing(_) => Err(FsError::IsADirectory),
-        Handle::Far(open) => {
-            // It may wait for the network; see `read_elsewhere`.
-            let here = open.here().ok_or(EngineError::Slow)?;
-            let count = read_full_at(here, offset, buffer)?;
-            Ok(take(&buffer[..count]))
-        }
-        Handle::File(handle) => {
-            let count = if handle.node.is_message_log() {
-                message_log::log(fs, &handle)?.read_at(offset, buffer)?
-            } else {
-                read_full_at(&handle.file, offset, buffer)?
-            };
-            Ok(take(&buffer[..count]))
+impl ContextFs {
+    /// Hands up to `buffer.len()` bytes from `offset` on to `take`, and fewer only at the end.
+    pub fn read<T>(
+        &self,
+        fh: Fh,
+        offset: u64,
+        buffer: &mut [u8],
+        take: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T> {
+        let fs = &self.0;
+        match fs.handles.get(fh)? {
+            Handle::Computed(open) => {
+                open.note_read(offset.saturating_add(buffer.len() as u64));
+                Ok(open.text.read(offset, buffer.len(), take)?)
+            }
+            Handle::Listing(_) => Err(FsError::IsADirectory),
+            Handle::Remote(open) => {
+                // It may wait for the network; see `ContextFs::read_far`.
+                let here = open.local.get().ok_or(EngineError::Slow)?;
+                let count = read_full_at(here, offset, buffer)?;
+                Ok(take(&buffer[..count]))
+            }
+            Handle::File(handle) => {
+                let count = if handle.node.is_message_log() {
+                    message_log::log(fs, &handle)?.read_at(offset, buffer)?
+                } else {
+                    read_full_at(&handle.file, offset, buffer)?
+                };
+                Ok(take(&buffer[..count]))
+            }
         }
     }
-}
 
-pub(super) fn write(
-    fs: &Shared,
-    fh: Fh,
-    offset: u64,
-    bytes: &[u8],
-    mode: OpenMode,
-    owner: Option<u64>,
-) -> Result<u32> {
-    let handle = fs.handles.file(fh)?;
-    if !handle.writes {
-        return Err(FsError::WrongMode);
+    /// Writes all `bytes` at `offset`, or at the end if `mode`, the present mode of the open file,
+    /// appends. Returns their number. `owner` stands for the table of open files that had the
+    /// descriptor, if that is known.
+    ///
+    /// If a write fails for lack of room or for a cap, the artifact is later sealed as incomplete.
+    pub fn write(
+        &self,
+        fh: Fh,
+        offset: u64,
+        bytes: &[u8],
+        mode: OpenMode,
+        owner: Option<u64>,
+    ) -> Result<u32> {
+        let fs = &self.0;
+        let handle = fs.handles.file(fh)?;
+        if !handle.writes {
+            return Err(FsError::WrongMode);
+        }
+        if handle.node.is_message_log() {
+            message_log::write(fs, &handle, offset, bytes, mode, owner)?;
+        } else {
+            let file = handle.node.as_file()?;
+            let written = write_file(fs, &handle, file, offset, bytes, mode);
+            let end = written.inspect_err(|error| note_trouble(file, error))?;
+            if end % AHEAD < bytes.len() as u64 {
+                fs.sealer.submit(SealJob::Follow(Arc::clone(&handle.node)));
+            }
+        }
+        Counters::add(&fs.engine.counters.bytes_written, bytes.len() as u64);
+        Ok(bytes.len() as u32)
     }
-    if handle.node.is_message_log() {
-        message_log::write(fs, &handle, offset, bytes, mode, owner)?;
-    } else {
+
+    pub fn fallocate(&self, fh: Fh, offset: u64, length: u64, mode: i32) -> Result<()> {
+        let fs = &self.0;
+        let handle = fs.handles.file(fh)?;
+        let flags = FallocateFlags::from_bits_retain(mode as u32);
+        if handle.node.is_message_log() || !KNOWN.contains(flags) {
+            return Err(FsError::Unsupported);
+        }
         let file = handle.node.as_file()?;
-        let written = write_file(fs, &handle, file, offset, bytes, mode);
-        let end = written.inspect_err(|error| note_trouble(file, error))?;
-        if end % AHEAD < bytes.len() as u64 {
-            fs.sealer.submit(SealJob::Follow(Arc::clone(&handle.node)));
+        let punches = flags.contains(FallocateFlags::PUNCH_HOLE);
+        let change = PlannedWrite { node: file, open: &handle.file, offset: Some(offset), length };
+        let _room = if punches {
+            None
+        } else {
+            check_can_be_counted(fs, &change, flags)?;
+            Some(fs.engine.reserve_for_change(&change)?)
+        };
+        let mut life = file.life();
+        life.noticed(&stat_file(&handle.file)?, fs.engine.store.clock());
+        rustix::fs::fallocate(&*handle.file, flags, offset, length)?;
+        life.rewritten();
+        life.left_as(&stat_file(&handle.file)?);
+        drop(life);
+        if punches && let Some(id) = file.charged_to() {
+            fs.engine.space.freed(&id);
+        }
+        Ok(())
+    }
+
+    /// Returns the next data or hole from `offset` on, as lseek(2) does.
+    pub fn seek(&self, fh: Fh, offset: i64, whence: i32) -> Result<i64> {
+        let fs = &self.0;
+        let from = u64::try_from(offset).map_err(|_| FsError::Invalid("a negative offset"))?;
+        match (fs.handles.get(fh)?, whence) {
+            (Handle::File(handle), _) if handle.node.is_message_log() => {
+                seek_in(message_log::log(fs, &handle)?.len(), from, whence)
+            }
+            (Handle::File(handle), _) => seek_on_disk(&handle.file, from, whence),
+            (Handle::Computed(open), _) => seek_in(open.text.len(), from, whence),
+            (Handle::Remote(open), _) => match open.local.get() {
+                Some(here) => seek_on_disk(here, from, whence),
+                None => seek_in(open.far.stat.size, from, whence),
+            },
+            (Handle::Listing(_), _) => Err(OTHER_WHENCE),
         }
     }
-    Counters::add(&fs.engine.counters.bytes_written, bytes.len() as u64);
-    Ok(bytes.len() as u32)
 }
 
-/// Writes `bytes` if there is room. Returns the end of the file.
 fn write_file(
     fs: &Shared,
     handle: &FileHandle,
@@ -87,7 +143,8 @@ fn write_file(
     mode: OpenMode,
 ) -> Result<u64> {
     let at = (!mode.appends()).then_some(offset);
-    let change = Change { node: file, open: &handle.file, offset: at, length: bytes.len() as u64 };
+    let change =
+        PlannedWrite { node: file, open: &handle.file, offset: at, length: bytes.len() as u64 };
     let _room = fs.engine.reserve_for_change(&change)?;
     let mut life = file.life();
     life.noticed(&stat_file(&handle.file)?, fs.engine.store.clock());
@@ -101,14 +158,14 @@ fn write_file(
     let stat = stat_file(&handle.file)?;
     if mode.appends() {
         // If others append too, the kernel does not know the end.
-        life.appended(&stat);
+        let end = life.end();
+        life.written(end, &stat);
     } else {
         life.written(offset, &stat);
     }
     Ok(life.end())
 }
 
-/// Records why the artifact will lack its end, if `error` means that.
 fn note_trouble(file: &FileNode, error: &FsError) {
     if let Some(why) = reason_of_loss(error.errno().0, error) {
         file.life().failed(why);
@@ -119,27 +176,10 @@ pub(super) fn fsync(fs: &Shared, fh: Fh, flush: Flush) -> Result<()> {
     match (fs.handles.get(fh)?, flush) {
         (Handle::File(handle), Flush::Data) => Ok(handle.file.sync_data()?),
         (Handle::File(handle), Flush::All) => Ok(handle.file.sync_all()?),
-        (Handle::Computed(_) | Handle::Far(_) | Handle::Listing(_), _) => Ok(()),
+        (Handle::Computed(_) | Handle::Remote(_) | Handle::Listing(_), _) => Ok(()),
     }
 }
 
-pub(super) fn seek(fs: &Shared, fh: Fh, offset: i64, whence: i32) -> Result<i64> {
-    let from = u64::try_from(offset).map_err(|_| FsError::Invalid("a negative offset"))?;
-    match (fs.handles.get(fh)?, whence) {
-        (Handle::File(handle), _) if handle.node.is_message_log() => {
-            seek_in(message_log::log(fs, &handle)?.len(), from, whence)
-        }
-        (Handle::File(handle), _) => seek_on_disk(&handle.file, from, whence),
-        (Handle::Computed(open), _) => seek_in(open.text.len(), from, whence),
-        (Handle::Far(open), _) => match open.here() {
-            Some(here) => seek_on_disk(here, from, whence),
-            None => seek_in(open.far.stat.size, from, whence),
-        },
-        (Handle::Listing(_), _) => Err(OTHER_WHENCE),
-    }
-}
-
-/// Looks for data, or its end, in a file of this disk.
 fn seek_on_disk(file: &File, from: u64, whence: i32) -> Result<i64> {
     let from = match whence {
         libc::SEEK_DATA => SeekFrom::Data(from),
@@ -149,11 +189,144 @@ fn seek_on_disk(file: &File, from: u64, whence: i32) -> Result<i64> {
     Ok(rustix::fs::seek(file, from)? as i64)
 }
 
-/// Looks for data, or its end, in a file of `length` bytes without holes.
 fn seek_in(length: u64, from: u64, whence: i32) -> Result<i64> {
     match whence {
         libc::SEEK_DATA if from < length => Ok(from as i64),
         libc::SEEK_HOLE if from < length => Ok(length as i64),
         _ => Err(io::Error::from_raw_os_error(libc::ENXIO).into()),
+    }
+}
+
+/// The most bytes that one call copies. The bound keeps the next request for the thread from
+/// waiting long.
+const MOST_COPIED: u64 = 16 * 1024 * 1024;
+const COPY_BLOCK: u64 = 1024 * 1024;
+
+#[derive(Debug, Clone, Copy)]
+pub struct FilePosition {
+    pub fh: Fh,
+    pub offset: u64,
+}
+
+pub(crate) fn copy(
+    fs: &ContextFs,
+    from: FilePosition,
+    to: FilePosition,
+    length: u64,
+) -> Result<u32> {
+    let most = length.min(MOST_COPIED);
+    let mut copied = 0;
+    while copied < most {
+        let size = COPY_BLOCK.min(most - copied) as usize;
+        let (from, to) = (from.after(copied), to.after(copied));
+        match with_buffer(size, |buffer| copy_block(fs, from, to, buffer)) {
+            Ok(0) => break,
+            Ok(count) => copied += u64::from(count),
+            Err(error) if copied == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(copied as u32)
+}
+
+fn copy_block(
+    fs: &ContextFs,
+    from: FilePosition,
+    to: FilePosition,
+    buffer: &mut [u8],
+) -> Result<u32> {
+    // The kernel refuses to copy to a file that is open for append.
+    let mode = OpenMode { flags: libc::O_WRONLY };
+    let write = |bytes: &[u8]| match bytes {
+        [] => Ok(0),
+        bytes => fs.write(to.fh, to.offset, bytes, mode, None),
+    };
+    match fs.read(from.fh, from.offset, buffer, write) {
+        // The bytes are not on this disk.
+        Err(error) if error.is_slow() => {
+            allow_slow()?;
+            write(&remote::read(&fs.0, from.fh, from.offset, buffer.len())?)
+        }
+        copied => copied?,
+    }
+}
+
+thread_local! {
+    /// Grows to the largest request that the worker has served, and is kept.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+pub(crate) fn with_buffer<T>(size: usize, run: impl FnOnce(&mut [u8]) -> T) -> T {
+    BUFFER.with_borrow_mut(|buffer| {
+        if buffer.len() < size {
+            buffer.resize(size, 0);
+        }
+        run(&mut buffer[..size])
+    })
+}
+
+impl FilePosition {
+    fn after(self, bytes: u64) -> Self {
+        Self { offset: self.offset.saturating_add(bytes), ..self }
+    }
+}
+
+const KNOWN: FallocateFlags =
+    FallocateFlags::KEEP_SIZE.union(FallocateFlags::PUNCH_HOLE).union(FallocateFlags::ZERO_RANGE);
+
+/// With a quota, refuses to reserve room beyond the end of a file that is to keep its length: a
+/// file with more blocks than its length needs could have holes that count as data.
+fn check_can_be_counted(
+    fs: &Shared,
+    change: &PlannedWrite<'_>,
+    flags: FallocateFlags,
+) -> Result<()> {
+    let keeps = flags.contains(FallocateFlags::KEEP_SIZE);
+    if keeps && fs.engine.options.quota.is_some() && change.is_beyond_end()? {
+        return Err(FsError::Unsupported);
+    }
+    Ok(())
+}
+
+/// Bytes that are about to be written or reserved. `offset` is `None` for the end of the file.
+pub(super) struct PlannedWrite<'a> {
+    pub(super) node: &'a FileNode,
+    pub(super) open: &'a File,
+    pub(super) offset: Option<u64>,
+    pub(super) length: u64,
+}
+
+impl PlannedWrite<'_> {
+    pub(super) fn is_beyond_end(&self) -> Result<bool> {
+        Ok(self.end()? > self.size()?)
+    }
+}
+
+impl FileChange for PlannedWrite<'_> {
+    fn is_terminal(&self) -> bool {
+        self.node.is_log()
+    }
+
+    fn charged_to(&self) -> Option<Component> {
+        self.node.charged_to()
+    }
+
+    fn size(&self) -> ctxfs_engine::Result<u64> {
+        Ok(stat_file(self.open)?.size)
+    }
+
+    fn end(&self) -> ctxfs_engine::Result<u64> {
+        let offset = self.offset.map_or_else(|| self.size(), Ok)?;
+        Ok(offset.saturating_add(self.length))
+    }
+
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn growth(&self) -> ctxfs_engine::Result<u64> {
+        let stat = stat_file(self.open)?;
+        let offset = self.offset.unwrap_or(stat.size);
+        Ok(growth_of_write(self.open, &stat, offset, self.length)?)
     }
 }

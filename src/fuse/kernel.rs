@@ -3,19 +3,6 @@
 //! [`mount`] makes and removes mounts, [`Session`] serves one. The adaptor holds no logic: one
 //! operation is one span, one call of [`ContextFs`] and one reply.
 
-mod adaptor;
-mod buffer;
-mod convert;
-mod dentries;
-mod init;
-mod listing;
-pub mod mount;
-mod operation;
-mod passthrough;
-mod reply;
-mod running;
-mod workers;
-
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -28,32 +15,23 @@ use crate::ContextFs;
 use crate::kernel::adaptor::Adaptor;
 use crate::kernel::dentries::ViewDentries;
 use crate::kernel::passthrough::PassthroughFiles;
-use crate::kernel::workers::Workers;
+use crate::kernel::workers::KernelWorkers;
 
-/// The offset that makes the kernel forget the attributes of a node, and none of its pages.
+mod adaptor;
+mod convert;
+mod dentries;
+pub mod mount;
+mod passthrough;
+mod reply;
+mod workers;
+
+pub use crate::kernel::adaptor::SessionOptions;
+
+/// The offset at which `inval_inode` invalidates attributes and no pages.
 const ATTRIBUTES: i64 = -1;
 
-/// The options of a session.
-#[derive(Debug, Clone)]
-pub struct SessionOptions {
-    /// True to let readers read the store's files directly, if kernel and privileges allow it.
-    pub passthrough: bool,
-    /// Threads that serve the kernel. Under light load two of them wait and the others are parked.
-    /// Each holds about a megabyte once it has served a large request.
-    pub threads: usize,
-    /// True to serve all users, not only the one who mounted.
-    pub allow_other: bool,
-    /// True if the store lies on a stacked filesystem, such as overlayfs.
-    pub stacked_store: bool,
-}
-
-impl Default for SessionOptions {
-    fn default() -> Self {
-        Self { passthrough: true, threads: 4, allow_other: false, stacked_store: false }
-    }
-}
-
-/// A mount that is being served.
+/// A mount that is being served. Its workers run until the mount ends, even if the session is
+/// dropped; [`Session::wait`] then seals the artifacts that are left.
 #[derive(Debug)]
 pub struct Session {
     fs: ContextFs,
@@ -66,7 +44,7 @@ impl Session {
     /// Serves `fs` on `fd`, a mounted `/dev/fuse` descriptor. Returns once the kernel's first
     /// request is answered and the workers run.
     ///
-    /// Sets the umask of the process to 0: the kernel has already applied that of the caller.
+    /// Sets the umask of the process to 0: the kernel has already applied the umask of the caller.
     pub fn start(fs: ContextFs, fd: OwnedFd, options: &SessionOptions) -> io::Result<Self> {
         rustix::process::umask(rustix::fs::Mode::empty());
         let passthrough = Arc::new(PassthroughFiles::default());
@@ -76,25 +54,25 @@ impl Session {
             fs: fs.clone(),
             passthrough: Arc::clone(&passthrough),
             dentries: Arc::clone(&dentries),
-            workers: Workers::new(threads),
+            workers: KernelWorkers::new(threads),
             options: options.clone(),
         };
         let acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
         let mut config = Config::default();
         config.n_threads = Some(threads);
         let session = fuser::Session::from_fd(adaptor, fd, acl, config)?;
-        if options.passthrough && passthrough.is_offered() {
+        if options.passthrough && passthrough.offered.load(Relaxed) {
             // The kernel offers passthrough to every process but grants it only with CAP_SYS_ADMIN,
             // so it has to be tried. The kernel keeps this one file open until the session ends.
-            let probe = fs.probe_file().map_err(io::Error::other)?;
+            let probe = fs.engine().store.probe_file().map_err(io::Error::other)?;
             match BackingId::create_raw(&session, &probe) {
-                Ok(_) => passthrough.enable(),
+                Ok(_) => passthrough.enabled.store(true, Relaxed),
                 Err(error) => {
                     tracing::info!(%error, "no passthrough: reads go through the page cache");
                 }
             }
         }
-        fs.counters().passthrough.store(passthrough.is_enabled().into(), Relaxed);
+        fs.engine().counters().passthrough.store(passthrough.enabled.load(Relaxed).into(), Relaxed);
         let kernel = session.notifier();
         fs.promise(move |node| {
             // The kernel may have forgotten it.
@@ -107,9 +85,8 @@ impl Session {
         Ok(Self { fs, passthrough, dentries, workers })
     }
 
-    /// Returns true if readers read the store's files directly.
     pub fn is_passthrough(&self) -> bool {
-        self.passthrough.is_enabled()
+        self.passthrough.enabled.load(Relaxed)
     }
 
     /// Waits for the end of the mount and calls `left`, then seals the artifacts that are not yet

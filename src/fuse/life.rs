@@ -3,86 +3,66 @@
 //! ```text
 //! opened for writing -> live: each write is a change -> last writer closed -> sealed
 //! sealed -> opened for writing, or resized: live again, as the next generation
-//! live or sealed -> renamed: its record follows, and counts on from what the new name had
+//! live or sealed -> renamed: its record follows, and counts on from the record of the new name
 //! ```
-//!
-//! A [`Life`] records this: how often bytes changed, and what the manifest does not have yet. It
-//! does no input or output. Its owner holds it locked while bytes are written, so that a length
-//! read under the lock is never one in the middle of a write.
-
-mod in_use;
 
 use std::fs::File;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use crate::closing_thread::ClosingThread;
-use crate::life::in_use::{InUse, NotedGeneration};
+use crate::process::ClosingThread;
 use ctxfs_core::model::{ArtifactState, Component, Record, RelPath};
 use ctxfs_engine::RewriteCount;
 use ctxfs_engine::last_seen::LastSeen;
 use ctxfs_store::{FileClock, Stat, Time, this_process};
 
-/// The life of a file, as far as this mount has seen it. A mount holds one for each file that the
-/// kernel knows, so what few of them have is in [`InUse`].
+/// The life of a file, as far as this mount has seen it: how often its bytes changed, and what the
+/// manifest lacks.
+///
+/// A mount holds one for each file that the kernel knows, so rare parts are in [`LifeInUse`]. A
+/// life does no input or output. Its owner holds it locked while bytes are written, so that a
+/// length read under the lock is never one in the middle of a write.
 #[derive(Debug, Default)]
 pub(crate) struct Life {
-    /// Open handles that can write.
     writers: u32,
-    /// True if it was opened for writing or changed since it was last sealed.
     unsealed: bool,
-    /// True if a handle may have mapped it for writing. The server does not see mappings.
     mapped: bool,
-    /// Changes of existing bytes: overwriting and truncation.
     rewrites: u64,
     /// All changes, and views that ran out of time: either makes a new version.
     changes: u64,
-    /// The file as this mount last saw it, and the changes by others that it has noticed.
     seen: LastSeen,
     /// The length that existed before the last life began and has not been cut since.
     kept: u64,
-    /// The time of change at which the kernel may have kept pages of it.
     paged: Option<Time>,
-    /// The length of the beginning in which no secret is left, if stored bytes are redacted.
+    /// Length of the prefix without secrets, if stored bytes are redacted.
     redacted: u64,
-    /// None for a file at rest.
-    in_use: Option<Box<InUse>>,
+    in_use: Option<Box<LifeInUse>>,
 }
 
-/// The pages of a file that the kernel may have.
+/// The pages of a file that the kernel may have cached: those of earlier opens, too; only new ones,
+/// as the file may have changed; or none, as a change by another process would not show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pages {
-    /// Those of earlier opens, too.
     Kept,
-    /// Only those that are read from now on: the file may have changed since the earlier ones.
     New,
-    /// None: a change by another process would not show.
     None,
 }
 
-/// The artifact under whose name the manifest has what it has about a life.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Home {
+pub(crate) struct RecordPlace {
     pub(crate) conversation: Component,
     pub(crate) path: RelPath,
-    /// The generation that is recorded there as live.
     pub(crate) noted: Option<u64>,
 }
 
-/// The work that a rename leaves to the sealing thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterRename {
-    /// Nothing: it is sealed, and its record has followed.
     Nothing,
-    /// The manifest has to record that it is live.
     NoteLive,
-    /// It has to be sealed.
     Seal,
 }
 
-/// Transitions.
 impl Life {
-    /// Creates the life of a file at rest with the attributes `stat`.
     pub(crate) fn at_rest(stat: &Stat) -> Self {
         Self { seen: LastSeen::new(stat), ..Self::default() }
     }
@@ -102,13 +82,8 @@ impl Life {
         first
     }
 
-    /// Records that it was created by a handle that cannot write: it is complete, and to be sealed.
-    pub(crate) fn created_complete(&mut self) {
-        self.unsealed = true;
-    }
-
     fn begin(&mut self) {
-        // The trouble of the last generation is over, sealed or not.
+        // The loss was of the last generation, sealed or not.
         self.in_use().trouble = None;
         if !std::mem::replace(&mut self.unsealed, true) {
             self.kept = self.end();
@@ -116,24 +91,24 @@ impl Life {
         self.in_use().lives += 1;
     }
 
-    fn in_use(&mut self) -> &mut InUse {
+    fn in_use(&mut self) -> &mut LifeInUse {
         self.in_use.get_or_insert_default()
     }
 
-    /// Records a change by another process, if length or time differ from what this mount last saw,
-    /// or could not differ by the `clock` of the disk. Must be called before the file is changed,
-    /// and before its bytes are relied upon.
+    /// Records a change by another process: length or time differ from what this mount last saw, or
+    /// could not differ by the `clock` of the disk. Must be called before the file is changed, and
+    /// before its bytes are relied upon.
     ///
-    /// It is not known which bytes the other process changed. Even a file that only grew may have
-    /// been rewritten from its start.
+    /// Which bytes changed is unknown: even a file that only grew may have been rewritten from its
+    /// start.
     pub(crate) fn noticed(&mut self, stat: &Stat, clock: FileClock) {
         if self.seen.notice(stat, clock, self.writers > 0) {
             self.redacted = 0;
         }
     }
 
-    /// Records that it is opened for reading with the attributes `stat`. Returns which pages of it
-    /// the kernel may have.
+    /// Records that it is opened for reading with the attributes `stat`. Returns which pages the
+    /// kernel may have.
     pub(crate) fn opened_to_read(&mut self, stat: &Stat, clock: FileClock) -> Pages {
         if clock.is_recent(stat) {
             return Pages::None;
@@ -142,12 +117,10 @@ impl Life {
         if before == Some(stat.ctime) { Pages::Kept } else { Pages::New }
     }
 
-    /// Forgets what the kernel was told about its pages.
     pub(crate) fn forget_pages(&mut self) {
         self.paged = None;
     }
 
-    /// Records the attributes with which this mount leaves the file, with no byte changed.
     pub(crate) fn left_as(&mut self, stat: &Stat) {
         self.seen.left_as(stat);
     }
@@ -162,20 +135,14 @@ impl Life {
         self.left_as(stat);
     }
 
-    /// Records that bytes were appended, which left the file with the attributes `stat`.
-    pub(crate) fn appended(&mut self, stat: &Stat) {
-        self.written(self.end(), stat);
-    }
-
-    /// Records that unknown bytes changed.
     pub(crate) fn rewritten(&mut self) {
         self.changes += 1;
         self.rewrites += 1;
         self.redacted = 0;
     }
 
-    /// Records that it was cut or extended, which left it with the attributes `stat`. Without a
-    /// writer this is a life of its own. Returns true if the file is then to be sealed.
+    /// Records that it was truncated or extended, which left it with the attributes `stat`. Without
+    /// a writer this is a life of its own. Returns true if the file is then to be sealed.
     pub(crate) fn resized(&mut self, stat: &Stat) -> bool {
         self.changes += 1;
         if stat.size < self.end() {
@@ -188,23 +155,21 @@ impl Life {
         }
         self.kept = self.kept.min(stat.size);
         if stat.size == 0 {
-            // Nothing is left of what may lack its end.
+            // An empty file lacks nothing.
             self.in_use().trouble = None;
         }
         self.writers == 0
     }
 
-    /// Records that a view of it ran out of time. The next look-up finds another version.
+    /// Records that a view ran out of time, so that the next look-up finds another version.
     pub(crate) fn view_was_late(&mut self) {
         self.changes += 1;
     }
 
-    /// Records that a write failed, so that the artifact may lack its end.
     pub(crate) fn failed(&mut self, why: String) {
         self.in_use().trouble = Some(why.into_boxed_str());
     }
 
-    /// Records that a descriptor that can write is closed `now`. There may be others.
     pub(crate) fn closing(&mut self, now: Instant) {
         self.in_use().last_close = Some(now);
     }
@@ -220,10 +185,9 @@ impl Life {
         last
     }
 
-    /// Records that nobody maps it any more. Pages may have been written until now.
     pub(crate) fn unmapped(&mut self) {
         self.rewritten();
-        // A later mapping has to open it anew.
+        // A later mapping has to open it again.
         self.mapped = false;
     }
 
@@ -237,7 +201,7 @@ impl Life {
         self.redacted = bytes;
     }
 
-    /// Returns `record` marked as live, for the manifest. Returns `None` if the file was closed
+    /// Returns `record` marked as live, for the manifest, or `None` if the file was closed
     /// meanwhile.
     pub(crate) fn noted_live(&mut self, record: Record) -> Option<Record> {
         if self.writers == 0 {
@@ -249,7 +213,6 @@ impl Life {
         Some(Record { state: ArtifactState::Live, owner, file: None, analysis: None, ..record })
     }
 
-    /// Records that the manifest has its present state.
     pub(crate) fn sealed(&mut self) {
         let more = self.end().saturating_sub(self.kept);
         self.kept = self.end();
@@ -261,7 +224,7 @@ impl Life {
         self.rest();
     }
 
-    /// Records that it got another name, whose record is `record`. Its generations count on from
+    /// Records that it was renamed to a name that has this record. Its generations count on from
     /// there.
     pub(crate) fn renamed(&mut self, record: Option<&Record>) -> AfterRename {
         let has_writers = self.has_writers();
@@ -277,8 +240,8 @@ impl Life {
         }
     }
 
-    /// Records that another process has moved it to `home`, if that is an artifact's name, and that
-    /// its record has followed as that of `generation`, if it had one.
+    /// Records that another process has moved it to `home`, if that is an artifact's name.
+    /// `generation` is from its record, if one has followed.
     pub(crate) fn moved(&mut self, home: Option<(Component, RelPath)>, generation: Option<u64>) {
         let in_use = self.in_use();
         in_use.home = home.map(Box::new);
@@ -287,16 +250,16 @@ impl Life {
         }
     }
 
-    /// Records that its record could not follow a rename and has to be written again. Returns true
-    /// if the file is to be sealed for that now.
-    pub(crate) fn lost_record(&mut self) -> bool {
+    /// Records that the manifest lacks its record. Returns true if the file is to be sealed for
+    /// that now.
+    pub(crate) fn needs_record(&mut self) -> bool {
         self.unsealed = true;
         self.in_use().noted = None;
         self.writers == 0
     }
 
-    /// Records that it lost its name, in a conversation. Returns the open descriptors, which are
-    /// the last that can reach it.
+    /// Records that it lost its name in `conversation`. Returns the open descriptors, the last way
+    /// to reach it.
     pub(crate) fn lost_name(&mut self, conversation: Component) -> Vec<Weak<File>> {
         let in_use = self.in_use();
         in_use.charged_to = Some(Box::new(conversation));
@@ -304,7 +267,6 @@ impl Life {
         in_use.open.clone()
     }
 
-    /// Keeps a reference to an open descriptor.
     pub(crate) fn remember(&mut self, file: &Arc<File>) {
         let in_use = self.in_use();
         in_use.drop_closed();
@@ -323,79 +285,65 @@ impl Life {
     }
 }
 
-/// Questions.
 impl Life {
-    /// Returns true while a handle can write.
     pub(crate) fn has_writers(&self) -> bool {
         self.writers > 0
     }
 
-    /// Returns the time at which a descriptor that can write was last closed.
     pub(crate) fn last_close(&self) -> Option<Instant> {
         self.in_use.as_ref()?.last_close
     }
 
-    /// Returns true if the manifest lacks a change.
     pub(crate) fn is_unsealed(&self) -> bool {
         self.unsealed
     }
 
-    /// Returns where the manifest has what it has about this life.
-    pub(crate) fn home(&self) -> Option<Home> {
+    pub(crate) fn home(&self) -> Option<RecordPlace> {
         let in_use = self.in_use.as_ref()?;
         let (conversation, path) = in_use.home.as_deref().cloned()?;
         let noted = in_use.noted.map(|noted| noted.generation);
-        Some(Home { conversation, path, noted })
+        Some(RecordPlace { conversation, path, noted })
     }
 
-    /// Returns true if it may still be written through a mapping.
     pub(crate) fn is_mapped(&self) -> bool {
         self.mapped
     }
 
-    /// Returns true if manifest and extended attributes hold everything known about it.
+    /// Returns true if manifest and extended attributes have all that is known about it.
     pub(crate) fn is_at_rest(&self) -> bool {
-        !self.unsealed && self.trouble().is_none()
+        !self.unsealed && self.in_use.as_ref().is_none_or(|in_use| in_use.trouble.is_none())
     }
 
-    /// Returns its length.
     pub(crate) fn end(&self) -> u64 {
         self.seen.size()
     }
 
-    /// Returns the number of changes, and of views that ran out of time.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Returns the number of times that existing bytes may have changed.
     pub(crate) fn rewrites(&self) -> RewriteCount {
         RewriteCount { own: self.rewrites, others: self.seen.changes() }
     }
 
-    /// Returns the length of the beginning in which no secret is left.
     pub(crate) fn redacted(&self) -> u64 {
         self.redacted
     }
 
-    /// Returns some open descriptor.
     pub(crate) fn any_open(&self) -> Option<Arc<File>> {
         self.in_use.as_ref()?.open.iter().find_map(Weak::upgrade)
     }
 
-    /// Returns the conversation that it was in when it lost its name.
     pub(crate) fn charged_to(&self) -> Option<Component> {
         self.in_use.as_ref()?.charged_to.as_deref().cloned()
     }
 
-    /// Takes the number of sealed bytes that are not counted yet.
     pub(crate) fn take_uncounted(&mut self) -> u64 {
         let bytes = self.in_use.as_mut().map(|in_use| std::mem::take(&mut in_use.uncounted));
         self.rest();
         bytes.unwrap_or(0)
     }
 
-    /// Takes the thread that last closed it.
     pub(crate) fn take_closing_thread(&mut self) -> Option<ClosingThread> {
         self.in_use.as_mut()?.closed_by.take().map(|thread| *thread)
     }
@@ -406,19 +354,13 @@ impl Life {
             record.generation = generation(self, Some(&record).filter(|_| recorded));
             record.state = ArtifactState::Live;
         }
-        if let Some(why) = self.trouble() {
+        if let Some(why) = self.in_use.as_ref().and_then(|in_use| in_use.trouble.as_deref()) {
             record.state = ArtifactState::Incomplete(why.to_owned());
         }
         record
     }
-
-    /// Returns the reason why the artifact may lack its end.
-    fn trouble(&self) -> Option<&str> {
-        self.in_use.as_ref()?.trouble.as_deref()
-    }
 }
 
-/// Returns the present generation, if the manifest has the record `recorded`.
 fn generation(life: &Life, recorded: Option<&Record>) -> u64 {
     let (noted, lives) = life.in_use.as_ref().map_or((None, 0), |of| (of.noted, of.lives));
     let later = match (noted, recorded) {
@@ -434,3 +376,39 @@ fn generation(life: &Life, recorded: Option<&Record>) -> u64 {
 
 #[cfg(test)]
 mod tests;
+
+/// The part of a life that only a file in use has: one that is open, unsealed, or without a name.
+#[derive(Debug, Default)]
+pub(super) struct LifeInUse {
+    /// The number of lives that began since it was last sealed. Each is a generation, even if it
+    /// was not sealed in between.
+    pub(super) lives: u64,
+    pub(super) noted: Option<NotedGeneration>,
+    pub(super) home: Option<Box<(Component, RelPath)>>,
+    pub(super) uncounted: u64,
+    pub(super) last_close: Option<Instant>,
+    pub(super) closed_by: Option<Box<ClosingThread>>,
+    pub(super) trouble: Option<Box<str>>,
+    pub(super) open: Vec<Weak<File>>,
+    pub(super) charged_to: Option<Box<Component>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NotedGeneration {
+    pub(super) generation: u64,
+    pub(super) lives: u64,
+}
+
+impl LifeInUse {
+    pub(super) fn drop_closed(&mut self) {
+        self.open.retain(|open| open.strong_count() > 0);
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.uncounted == 0
+            && self.closed_by.is_none()
+            && self.trouble.is_none()
+            && self.open.is_empty()
+            && self.charged_to.is_none()
+    }
+}

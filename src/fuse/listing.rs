@@ -1,45 +1,41 @@
-//! Listing directories.
+//! Listing directories, with or without the attributes of the entries. With them, the kernel need
+//! not look up each name.
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::asker::Asker;
 use crate::attr::Rights;
 use crate::dir_names::{COMPUTED, DirNames, EntryName, ListedViews, NewDirNames};
-use crate::handle::{Claimed, Handle, Listing};
+use crate::handle::DirListing;
 use crate::inode::FIRST_ON_DISK;
-use crate::node::dir::DirNode;
-use crate::node::{Node, NodeKind};
-use crate::{Caller, Fh, FileKind, FsError, Ino, Result, Shared, control, lookup, message_log};
+use crate::{
+    Attr, Caller, CallerAccess, Claimed, ContextFs, DirNode, Entry, Fh, FileKind, FsError, Handle,
+    Ino, Node, NodeKind, PromiseMark, Result, Shared, attributes, computed, lookup, message_log,
+    record,
+};
 use ctxfs_core::model::{NAME_MAX, is_scratch};
 use ctxfs_engine::sync::Mutex;
-use ctxfs_engine::{DirPlace, SourceDir as _, Spool, names};
-use ctxfs_store::{Dir, FarArtifact, FileType, MESSAGES};
+use ctxfs_engine::sync::atomic::Ordering::Relaxed;
+use ctxfs_engine::{DirPlace, SourceDir as _, SourceFile, Spool, Version, names};
+use ctxfs_store::{Dir, FarArtifact, FileType, MESSAGES, Stat};
 use ctxfs_view::{Derived, PageNumber, Reading, View, ViewDir, listed, readings};
 
-/// The positions of `.` and `..`.
 const DOTS: u64 = 2;
-/// The most names of real files that look like views, in a directory that lists views. Beside more
-/// of them no views are listed.
+/// The most real names that look like views, in a directory that lists views. With more of them it
+/// lists no views.
 const MOST_VIEW_LIKE: usize = 1 << 16;
 
-/// A name in a directory, as the kernel is told of it.
 #[derive(Debug)]
-pub struct Listed<'a> {
-    /// The name.
+pub struct ListedName<'a> {
     pub name: &'a OsStr,
-    /// File or directory.
     pub kind: FileKind,
-    /// Its inode number.
     pub ino: u64,
-    /// The offset at which to continue after it.
     pub next: u64,
-    /// True if it is that of a file or directory on disk.
     pub(super) is_on_disk: bool,
-    /// The file that it is a view of, and the view.
     pub(super) view: Option<(&'a OsStr, &'static Derived)>,
 }
 
@@ -49,9 +45,9 @@ pub(super) fn opendir(
     caller: Caller,
     done: impl FnOnce(Result<Fh>) + Send + 'static,
 ) {
-    let asker = Asker::new(fs, caller);
+    let access = CallerAccess::new(fs, caller);
     let claimed = fs.nodes.get(ino).and_then(|node| {
-        check_open(&node, asker)?;
+        check_open(&node, access)?;
         if let NodeKind::Dir(dir) = &node.kind {
             fs.engine.ask_before_listing(&**dir)?;
         }
@@ -62,69 +58,116 @@ pub(super) fn opendir(
         Err(error) => return done(Err(error)),
     };
     let shared = Arc::clone(fs);
-    let opened = move |listing: Result<Listing>| {
+    let opened = move |listing: Result<DirListing>| {
         let handle = |listing| Handle::Listing(Claimed::new(listing, share));
         done(listing.map(|listing| shared.handles.insert(handle(listing))));
     };
     match &node.kind {
         NodeKind::ViewDir { of, base: Some(base), dir: ViewDir::Pages } => {
-            list_pages_of_view(fs, of, base, asker, opened);
+            list_pages_of_view(fs, of, base, access, opened);
         }
         _ => opened(open(fs, &node)),
     }
 }
 
-/// Checks that `asker` may list a directory of pages, whose number tells the length of a text.
-fn check_open(node: &Node, asker: Asker<'_>) -> Result<()> {
+/// Fails unless the caller may list a directory of pages, whose number tells the length of a text.
+fn check_open(node: &Node, access: CallerAccess<'_>) -> Result<()> {
     let NodeKind::ViewDir { of, dir: ViewDir::Pages, .. } = &node.kind else { return Ok(()) };
     let rights = Rights::of(&of.as_file()?.stat()?);
-    if asker.may_read(&rights) { Ok(()) } else { Err(FsError::Closed) }
+    if access.may_read(&rights) { Ok(()) } else { Err(FsError::NotReadable) }
 }
 
 /// Returns true for a conversation that only other hosts have. Looking it up would fetch it.
-pub(super) fn is_of_others(fs: &Shared, dir: &Node, listed: &Listed<'_>) -> bool {
+pub(super) fn is_of_other_hosts(fs: &Shared, dir: &Node, listed: &ListedName<'_>) -> bool {
     let is_computed = !listed.is_on_disk && listed.kind == FileKind::Directory;
     is_computed && dir.is_root() && fs.engine.options.other_hosts.is_some()
 }
 
-pub(super) fn readdir(
-    fs: &Shared,
-    ino: Ino,
-    fh: Fh,
-    offset: u64,
-    mut take: impl FnMut(Listed<'_>) -> bool,
-) -> Result<()> {
-    let listing = fs.handles.listing(fh)?;
-    // Before any other name.
-    for (at, name) in [".", ".."].into_iter().enumerate().skip(offset.min(DOTS) as usize) {
-        let name = OsStr::new(name);
-        let (kind, next) = (FileKind::Directory, at as u64 + 1);
-        if take(Listed { name, kind, ino: ino.0, next, is_on_disk: true, view: None }) {
-            return Ok(());
+impl ContextFs {
+    /// Hands the names from `offset` on to `take`, until that returns true for being full.
+    pub fn readdir(
+        &self,
+        ino: Ino,
+        fh: Fh,
+        offset: u64,
+        mut take: impl FnMut(ListedName<'_>) -> bool,
+    ) -> Result<()> {
+        let fs = &self.0;
+        let listing = fs.handles.listing(fh)?;
+        // The dots come before any other name.
+        for (at, name) in [".", ".."].into_iter().enumerate().skip(offset.min(DOTS) as usize) {
+            let name = OsStr::new(name);
+            let (kind, next) = (FileKind::Directory, at as u64 + 1);
+            if take(ListedName { name, kind, ino: ino.0, next, is_on_disk: true, view: None }) {
+                return Ok(());
+            }
+        }
+        let mut take = |at, EntryName { name, kind, ino, view }: EntryName<'_>| {
+            let is_on_disk = ino != COMPUTED;
+            // Numbers as of nodes, so that all parts of a listing have one order.
+            let ino = if is_on_disk { ino.saturating_add(FIRST_ON_DISK) } else { ino };
+            take(ListedName { name, kind, ino, next: DOTS + at + 1, is_on_disk, view })
+        };
+        let from = offset.saturating_sub(DOTS);
+        match &**listing {
+            DirListing::Dir(names) => Ok(present_names(fs, ino, names, offset)?.read(from, take)?),
+            DirListing::Names(names) => {
+                let mut rest = (0..).zip(names).skip_while(|(at, _)| *at < from);
+                rest.any(|(at, name)| take(at, *name));
+                Ok(())
+            }
+            DirListing::Pages(count) => {
+                (from..*count).any(|at| {
+                    let name = PageNumber::after(at).to_string();
+                    take(at, EntryName::computed(&name, FileKind::File))
+                });
+                Ok(())
+            }
         }
     }
-    let take = |at, EntryName { name, kind, ino, view }: EntryName<'_>| {
-        let is_on_disk = ino != COMPUTED;
-        // As the numbers of nodes are, so that any part of a listing has the same order.
-        let ino = if is_on_disk { ino.saturating_add(FIRST_ON_DISK) } else { ino };
-        take(Listed { name, kind, ino, next: DOTS + at + 1, is_on_disk, view })
-    };
-    let from = offset.saturating_sub(DOTS);
-    match &**listing {
-        Listing::Dir(names) => Ok(present_names(fs, ino, names, offset)?.read(from, take)?),
-        Listing::Names(names) => {
-            read_names(names, from, take);
-            Ok(())
-        }
-        Listing::Pages(count) => {
-            read_pages(*count, from, take);
-            Ok(())
-        }
+
+    /// Hands the names from `offset` on to `take`, each with the entry that a look-up by `caller`
+    /// finds, until that returns true for being full.
+    pub fn readdirplus(
+        &self,
+        ino: Ino,
+        fh: Fh,
+        offset: u64,
+        caller: Caller,
+        mut take: impl FnMut(ListedEntry<'_>) -> bool,
+    ) -> Result<()> {
+        let fs = &self.0;
+        let dir = fs.nodes.get(ino)?;
+        let own = attributes::entry(fs, &dir)?;
+        let mut lookups =
+            ListingLookups { fs, dir: &dir, access: CallerAccess::new(fs, caller), last: None };
+        self.readdir(ino, fh, offset, |listed| {
+            let (name, next) = (listed.name, listed.next);
+            if name == "." || name == ".." {
+                return take(ListedEntry { name, next, entry: own });
+            }
+            if is_of_other_hosts(fs, &dir, &listed) {
+                let entry = unknown(fs.nodes.unused(), listed.kind, &own.attr);
+                return take(ListedEntry { name, next, entry });
+            }
+            let entry = match lookups.entry(&listed) {
+                Ok(entry) => entry,
+                // It has been removed since the directory was listed.
+                Err(FsError::NotFound | FsError::Stale) => return false,
+                // The number 0 would hide the name from programs.
+                Err(_) => unknown(fs.nodes.unused(), listed.kind, &own.attr),
+            };
+            let full = take(ListedEntry { name, next, entry });
+            if full {
+                fs.nodes.forget(entry.attr.ino, 1);
+            }
+            full
+        })
     }
 }
 
-/// Returns the names of a directory for a reader at `offset`. A reader that begins gets the present
-/// ones, as rewinddir(3) says.
+/// Returns the names of a directory for a reader at `offset`. A reader at the beginning gets the
+/// present ones, as rewinddir(3) says.
 fn present_names(
     fs: &Shared,
     ino: Ino,
@@ -135,63 +178,39 @@ fn present_names(
     if let Some(known) = names.as_ref().filter(|_| offset > 0) {
         return Ok(Arc::clone(known));
     }
-    // First, as both would count as held.
+    // Dropped first, so that only one listing takes memory.
     *names = None;
     let node = fs.nodes.get(ino)?;
     Ok(Arc::clone(names.insert(Arc::new(list_dir(fs, &node, node.as_dir()?)?))))
 }
 
-fn read_names(
-    names: &[EntryName<'_>],
-    from: u64,
-    mut take: impl FnMut(u64, EntryName<'_>) -> bool,
-) {
-    let from_on = (0..).zip(names).skip_while(|(at, _)| *at < from);
-    for (at, name) in from_on {
-        if take(at, *name) {
-            break;
-        }
-    }
-}
-
-fn read_pages(count: u64, from: u64, mut take: impl FnMut(u64, EntryName<'_>) -> bool) {
-    for at in from..count {
-        let name = PageNumber::after(at).to_string();
-        if take(at, EntryName::computed(&name, FileKind::File)) {
-            break;
-        }
-    }
-}
-
-/// Opens a directory whose names cost nothing to compute.
-fn open(fs: &Shared, node: &Node) -> Result<Listing> {
+fn open(fs: &Shared, node: &Node) -> Result<DirListing> {
     Ok(match &node.kind {
-        NodeKind::Dir(_) => Listing::Dir(Mutex::default()),
+        NodeKind::Dir(_) => DirListing::Dir(Mutex::default()),
         NodeKind::ViewDir { of, dir: ViewDir::Pages, .. } => {
             let length = message_log::text_length(&fs.engine, of.as_file()?)?;
-            Listing::Pages(PageNumber::count(length))
+            DirListing::Pages(PageNumber::count(length))
         }
         NodeKind::ViewDir {
             dir: ViewDir::Grep | ViewDir::Find | ViewDir::Lines | ViewDir::Jq | ViewDir::Extract,
             ..
-        } => Listing::Names(Vec::new()),
-        NodeKind::Control => Listing::Names(
-            control::PAGES.map(|name| EntryName::computed(name, FileKind::File)).into(),
+        } => DirListing::Names(Vec::new()),
+        NodeKind::Control => DirListing::Names(
+            computed::PAGES.map(|name| EntryName::computed(name, FileKind::File)).into(),
         ),
         NodeKind::File(_) | NodeKind::Computed(_) => return Err(FsError::NotADirectory),
     })
 }
 
-/// Lists the pages of the text of `base`, a view of the file `of`.
 fn list_pages_of_view(
     fs: &Arc<Shared>,
     of: &Arc<Node>,
     base: &View,
-    asker: Asker<'_>,
-    done: impl FnOnce(Result<Listing>) + Send + 'static,
+    access: CallerAccess<'_>,
+    done: impl FnOnce(Result<DirListing>) + Send + 'static,
 ) {
     let reading = Reading { base: None, derived: Derived::File(base.clone()) };
-    let node = match lookup::view_node(fs, of, reading, asker) {
+    let node = match lookup::view_node(fs, of, reading, access) {
         Ok(node) => node,
         Err(error) => return done(Err(error)),
     };
@@ -199,35 +218,35 @@ fn list_pages_of_view(
     let (shared, ino) = (Arc::clone(fs), node.ino);
     fs.engine.text(&view.computed, move |text| {
         shared.nodes.forget(ino, 1);
-        let pages = text.map(|text| Listing::Pages(PageNumber::count(text.len())));
+        let pages = text.map(|text| DirListing::Pages(PageNumber::count(text.len())));
         done(pages.map_err(FsError::from));
     });
 }
 
-/// Lists a directory. Few have files that look like views, so what these hide is known after a
+/// Lists a directory. Few have real files that look like views. What these hide is known after a
 /// first pass, and only then is there a second one.
 fn list_dir(fs: &Shared, node: &Node, dir: &DirNode) -> Result<DirNames> {
     let with_views = fs.options.list_views && node.holds_artifacts();
-    let pass = Pass { fs, node, dir, with_views };
+    let pass = ListingPass { fs, node, dir, with_views };
     let (names, taken) = pass.list(None)?;
-    if taken.is_empty() {
+    if taken.hashes.is_empty() {
         return Ok(names);
     }
     drop(names);
     Ok(pass.list(Some(&taken))?.0)
 }
 
-/// A pass over the entries of a directory.
-struct Pass<'a> {
+struct ListingPass<'a> {
     fs: &'a Shared,
     node: &'a Node,
     dir: &'a DirNode,
     with_views: bool,
 }
 
-impl Pass<'_> {
-    /// Lists the names. Lists no view that has a name in `taken`, and of the files that look like
-    /// views only those in `taken`, so that no name is there twice. Returns the present ones, too.
+impl ListingPass<'_> {
+    /// Lists the names. Leaves out views whose names are in `taken`, and files that look like views
+    /// and are not in `taken`, so that no name is there twice. Also returns the names that look
+    /// like views.
     fn list(&self, taken: Option<&ViewLikeNames>) -> Result<(DirNames, ViewLikeNames)> {
         let Self { fs, node, dir, with_views } = *self;
         let mut names = NewDirNames::new(Spool::begin(&fs.engine, node.conversation()));
@@ -250,12 +269,11 @@ impl Pass<'_> {
         };
         open.each_entry(&mut meet)?;
         self.each_far(&mut |far| meet(far.path.file_name(), FileType::File, far.stat.ino))?;
-        self.list_conversations(&open, &mut names)?;
+        self.list_remote_conversations(&open, &mut names)?;
         Ok((names.finish()?, found))
     }
 
-    /// Lists the conversations that only other hosts have, in the root.
-    fn list_conversations(&self, open: &Dir, names: &mut NewDirNames<'_>) -> Result<()> {
+    fn list_remote_conversations(&self, open: &Dir, names: &mut NewDirNames<'_>) -> Result<()> {
         let Some(others) = &self.fs.engine.options.other_hosts else { return Ok(()) };
         if !matches!(self.dir.place(), Ok(DirPlace::Root)) {
             return Ok(());
@@ -270,25 +288,22 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Meets the artifacts in it whose bytes are not on this disk, as far as the manifest can be
-    /// read.
     fn each_far(&self, meet: &mut dyn FnMut(&FarArtifact) -> io::Result<()>) -> io::Result<()> {
         let place = self.dir.place().ok().filter(DirPlace::holds_artifacts);
         let Some(DirPlace::Below(id, path)) = place else { return Ok(()) };
         let Ok(conversation) = self.fs.engine.conversation(&id) else { return Ok(()) };
         let Ok(all) = conversation.each_far(Some(&path)) else { return Ok(()) };
-        // What cannot be read ends them.
+        // The first record that cannot be read ends the list.
         for far in all.map_while(std::result::Result::ok) {
             meet(&far)?;
         }
         Ok(())
     }
 
-    /// Lists the computed files that the directory itself has.
     fn list_computed(&self, open: &Dir, names: &mut NewDirNames<'_>) -> Result<()> {
         let Self { node, dir, .. } = *self;
         for name in [names::README, names::MANIFEST, names::MESSAGE_ARRAY] {
-            // The array is there as soon as the log is.
+            // The array exists as soon as the log does.
             let has_source =
                 || name != names::MESSAGE_ARRAY || open.stat(MESSAGES.as_ref()).is_ok();
             if names::computed_name(dir, node.is_top(), OsStr::new(name)).is_some() && has_source()
@@ -301,7 +316,6 @@ impl Pass<'_> {
     }
 }
 
-/// The names of real files that look like views, as hashes.
 #[derive(Default)]
 struct ViewLikeNames {
     hashes: HashSet<u64>,
@@ -315,18 +329,14 @@ impl ViewLikeNames {
         }
     }
 
-    fn is_empty(&self) -> bool {
-        self.hashes.is_empty()
-    }
-
-    /// Returns true if `name` is one of them. Once there are too many, every name counts as one.
+    /// Returns true if `name` is one of them. Beyond the limit, every name counts as one.
     fn has(&self, name: &OsStr) -> bool {
         self.hashes.len() > MOST_VIEW_LIKE || self.hashes.contains(&self.hasher.hash_one(name))
     }
 }
 
-/// Returns the views to list beside `name`: those that are not hidden by `taken`, and whose names
-/// are no longer than statvfs(3) says. Longer ones open, but no disk can have a copy of that name.
+/// Returns the views to list beside `name`: unless `taken` hides them, or their names exceed the
+/// limit of statvfs(3). Longer names open, but no disk can have a copy of that name.
 fn listed_views(name: &OsStr, taken: Option<&ViewLikeNames>) -> ListedViews {
     let mut views = ListedViews::default();
     let fits = |suffix: &str| name.len() + suffix.len() <= NAME_MAX;
@@ -339,4 +349,96 @@ fn listed_views(name: &OsStr, taken: Option<&ViewLikeNames>) -> ListedViews {
         views.0 |= u8::from(!is_hidden) << bit;
     }
     views
+}
+
+#[derive(Debug)]
+pub struct ListedEntry<'a> {
+    pub name: &'a OsStr,
+    pub next: u64,
+    /// The entry, with a look-up counted, except for `.` and `..`. A name that could not be looked
+    /// up has a number that no node has, so the kernel asks again.
+    pub entry: Entry,
+}
+
+fn unknown(ino: Ino, kind: FileKind, like: &Attr) -> Entry {
+    let attr = Attr { ino, kind, size: 0, ..*like };
+    Entry { attr, attr_ttl: Duration::ZERO, entry_ttl: Duration::ZERO, is_computed: true }
+}
+
+struct ListingLookups<'a> {
+    fs: &'a Arc<Shared>,
+    dir: &'a Arc<Node>,
+    access: CallerAccess<'a>,
+    last: Option<LastFile>,
+}
+
+/// The artifact that was looked up last. Its views come before it, one after the other.
+struct LastFile {
+    name: OsString,
+    node: Arc<Node>,
+    mark: Option<PromiseMark>,
+    version: Option<(Version, Stat)>,
+}
+
+impl ListingLookups<'_> {
+    fn entry(&mut self, listed: &ListedName<'_>) -> Result<Entry> {
+        let Self { fs, dir, access, .. } = *self;
+        match listed.view {
+            Some((of, derived)) => self.view(listed.name, of, derived),
+            None if listed.is_on_disk => self.on_disk(listed.name),
+            None => lookup::lookup_in(fs, dir, listed.name, access),
+        }
+    }
+
+    fn view(&mut self, name: &OsStr, of: &OsStr, derived: &Derived) -> Result<Entry> {
+        let (fs, access) = (self.fs, self.access);
+        let last = self.file(of)?;
+        let node = match derived {
+            Derived::File(view) => {
+                let (version, stat) = match last.version {
+                    Some(known) => known,
+                    None => record::present_version(&fs.engine, last.node.as_file()?)?,
+                };
+                last.version = Some((version, stat));
+                let source = Arc::clone(last.node.as_file()?) as Arc<dyn SourceFile>;
+                let of = (&last.node, source, version, stat);
+                lookup::view_node_at(fs, of, (None, view.clone()), access)
+            }
+            Derived::Dir(dir) => lookup::view_dir_node(fs, &last.node, None, *dir),
+        }?;
+        lookup::entry_of(fs, last.mark.as_ref(), name, &node)
+    }
+
+    fn on_disk(&self, name: &OsStr) -> Result<Entry> {
+        let node = match &self.last {
+            Some(last) if last.name == name => {
+                last.node.lookups.fetch_add(1, Relaxed);
+                Arc::clone(&last.node)
+            }
+            _ => lookup::find_real(self.fs, self.dir, self.dir.as_dir()?, name)?,
+        };
+        lookup::entry_of(self.fs, None, name, &node)
+    }
+
+    fn file(&mut self, name: &OsStr) -> Result<&mut LastFile> {
+        if self.last.as_ref().is_none_or(|last| last.name != name) {
+            self.forget_last();
+            let mark = PromiseMark::of(&self.fs.promises, self.dir);
+            let node = lookup::find_real(self.fs, self.dir, self.dir.as_dir()?, name)?;
+            self.last = Some(LastFile { name: name.to_owned(), node, mark, version: None });
+        }
+        self.last.as_mut().ok_or(FsError::NotFound)
+    }
+
+    fn forget_last(&mut self) {
+        if let Some(last) = self.last.take() {
+            self.fs.nodes.forget(last.node.ino, 1);
+        }
+    }
+}
+
+impl Drop for ListingLookups<'_> {
+    fn drop(&mut self) {
+        self.forget_last();
+    }
 }

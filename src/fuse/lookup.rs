@@ -6,17 +6,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::asker::Asker;
-use crate::computed_node::Origin;
-use crate::key::Key;
-use crate::node::dir::DirNode;
-use crate::node::file::FileNode;
-use crate::node::{Link, Node, NodeKind};
-use crate::promises::Mark;
-use crate::seal_queue::SealJob;
+use crate::computed::ComputedOrigin;
 use crate::{
-    Caller, Entry, FsError, Ino, Result, Shared, computed_node, control, facts, getattr,
-    local_copy, message_log,
+    Caller, CallerAccess, ContextFs, DirNode, Entry, FileNode, FsError, Ino, Node, NodeKey,
+    NodeKind, NodeLink, PromiseMark, Result, SealJob, Shared, attributes, computed, message_log,
+    record, remote,
 };
 use ctxfs_engine::{
     Base, DiskEntry, FileId, Recipe, RemovedContent, Resolved, SourceFile, Version,
@@ -25,15 +19,26 @@ use ctxfs_engine::{
 use ctxfs_store::{FileType, MESSAGES, Stat};
 use ctxfs_view::{Derived, Reading, View, ViewDir};
 
-pub(super) fn lookup(fs: &Arc<Shared>, parent: Ino, name: &OsStr, caller: Caller) -> Result<Entry> {
-    let parent = fs.nodes.get(parent)?;
-    ask_others(fs, &parent, name)?;
-    lookup_in(fs, &parent, name, Asker::new(fs, caller))
+impl ContextFs {
+    /// Finds `name` in the directory `parent`, and counts a look-up of the node. Computes nothing.
+    pub fn lookup(&self, parent: Ino, name: &OsStr, caller: Caller) -> Result<Entry> {
+        let fs = &self.0;
+        let parent = fs.nodes.get(parent)?;
+        ask_other_hosts(fs, &parent, name)?;
+        lookup_in(fs, &parent, name, CallerAccess::new(fs, caller))
+    }
+
+    /// Returns true if a file or directory on disk has `name` in the directory `parent`. False in a
+    /// directory of views.
+    pub fn has_on_disk(&self, parent: Ino, name: &OsStr) -> bool {
+        let find = || self.0.nodes.get(parent)?.as_dir()?.open();
+        find().is_ok_and(|dir| dir.stat(name).is_ok())
+    }
 }
 
-/// Asks other hosts for the outputs that a search or the manifest gathers. A listing that has such
-/// a name does not: whoever reads the text looks it up.
-fn ask_others(fs: &Shared, parent: &Node, name: &OsStr) -> Result<()> {
+/// Asks other hosts for the outputs that a search or the manifest gathers. Listing such a name does
+/// not: a reader of the text looks it up.
+fn ask_other_hosts(fs: &Shared, parent: &Node, name: &OsStr) -> Result<()> {
     if fs.engine.options.other_hosts.is_none() {
         return Ok(());
     }
@@ -51,40 +56,39 @@ fn ask_others(fs: &Shared, parent: &Node, name: &OsStr) -> Result<()> {
     }
 }
 
-/// Finds `name` in the directory `parent`.
 pub(super) fn lookup_in(
     fs: &Arc<Shared>,
     parent: &Arc<Node>,
     name: &OsStr,
-    asker: Asker<'_>,
+    access: CallerAccess<'_>,
 ) -> Result<Entry> {
-    let mark = Mark::of(fs, parent);
-    let node = find(fs, parent, name, asker)?;
+    let mark = PromiseMark::of(&fs.promises, parent);
+    let node = find(fs, parent, name, access)?;
     entry_of(fs, mark.as_ref(), name, &node)
 }
 
 /// Returns the entry of `node`, which is counted as found under `name` after the directory was
-/// marked. Promises the name of a directory of views with its file.
+/// marked. Promises the name of a directory of views along with its file.
 pub(super) fn entry_of(
     fs: &Shared,
-    mark: Option<&Mark>,
+    mark: Option<&PromiseMark>,
     name: &OsStr,
     node: &Arc<Node>,
 ) -> Result<Entry> {
-    let mut entry = getattr::entry(fs, node).inspect_err(|_| fs.nodes.forget(node.ino, 1))?;
+    let mut entry = attributes::entry(fs, node).inspect_err(|_| fs.nodes.forget(node.ino, 1))?;
     let of = match &node.kind {
         NodeKind::File(file) => {
             // Another name for it may lead elsewhere without any change of the file.
             let is_its_name = file.link.lock().as_ref().is_some_and(|link| link.name == name);
             entry.entry_ttl = if is_its_name { entry.entry_ttl } else { Duration::ZERO };
-            entry.attr_ttl = entry.attr_ttl.max(getattr::FILE_ATTR_TTL);
+            entry.attr_ttl = entry.attr_ttl.max(attributes::FILE_ATTR_TTL);
             return Ok(entry);
         }
         NodeKind::ViewDir { of, base: None, .. } => of,
         _ => return Ok(entry),
     };
     if let (Some(mark), NodeKind::File(file)) = (mark, &of.kind)
-        && getattr::is_at_rest(file, entry.attr.ctime)
+        && attributes::is_at_rest(file, entry.attr.ctime)
         && !file.is_message_log()
         && let Some(link) = file.link.get()
         && name.as_bytes().starts_with(link.name.as_bytes())
@@ -94,56 +98,54 @@ pub(super) fn entry_of(
     Ok(entry)
 }
 
-/// Returns the node that `name` leads to, counted as looked up.
-fn find(fs: &Arc<Shared>, parent: &Arc<Node>, name: &OsStr, asker: Asker<'_>) -> Result<Arc<Node>> {
+fn find(
+    fs: &Arc<Shared>,
+    parent: &Arc<Node>,
+    name: &OsStr,
+    access: CallerAccess<'_>,
+) -> Result<Arc<Node>> {
     if let NodeKind::ViewDir { of, .. } = &parent.kind {
-        getattr::check_name(fs, parent, of)?;
+        attributes::check_name(fs, parent, of)?;
     }
     match &parent.kind {
         NodeKind::Dir(dir) => {
             let found = fs.engine.resolve(&**dir, parent.is_top(), name)?;
-            node_of(fs, (parent, dir), found, asker)
+            node_of(fs, (parent, dir), found, access)
         }
         NodeKind::ViewDir { of, dir, .. } if of.as_dir().is_ok() => {
-            computed_in(fs, of, resolve::search_named(*dir, name)?, asker)
+            computed_in(fs, of, resolve::search_named(*dir, name)?, access)
         }
         NodeKind::ViewDir { of, base, dir } => {
-            view_node(fs, of, resolve::view_named(*dir, base.as_deref(), name)?, asker)
+            view_node(fs, of, resolve::view_named(*dir, base.as_deref(), name)?, access)
         }
-        NodeKind::Control => control::find(fs, name, asker),
+        NodeKind::Control => computed::control_page(fs, name, access),
         NodeKind::File(_) | NodeKind::Computed(_) => Err(FsError::NotADirectory),
     }
 }
 
-/// Returns the node of what was found in the directory `parent`.
 fn node_of(
     fs: &Shared,
     (parent, dir): (&Arc<Node>, &Arc<DirNode>),
     found: Resolved<'_>,
-    asker: Asker<'_>,
+    access: CallerAccess<'_>,
 ) -> Result<Arc<Node>> {
     match found {
-        Resolved::Control => fs.nodes.intern(Key::Control, |_| Ok(NodeKind::Control)),
+        Resolved::Control => fs.nodes.intern(NodeKey::Control, |_| Ok(NodeKind::Control)),
         Resolved::Disk(entry) => disk_node(fs, parent, dir, &entry),
-        Resolved::Computed(recipe) => computed_in(fs, parent, recipe, asker),
+        Resolved::Computed(recipe) => computed_in(fs, parent, recipe, access),
         Resolved::Searches(searches) => view_dir_node(fs, parent, None, searches),
         Resolved::View { of, reading } => {
             let of = file_node(fs, parent, &of.name, &of.stat)?;
-            let found = view_node(fs, &of, reading, asker);
+            let found = view_node(fs, &of, reading, access);
             fs.nodes.forget(of.ino, 1);
             found
         }
-        Resolved::Removed(removed) => removed_node(fs, (parent, dir), &removed, asker),
+        Resolved::Removed(removed) => removed_node(fs, (parent, dir), &removed, access),
     }
 }
 
-/// Returns true if a file or directory on disk has `name` in the directory `parent`. Nothing has in
-/// a directory of views.
-pub(super) fn has_on_disk(fs: &Shared, parent: Ino, name: &OsStr) -> Result<bool> {
-    Ok(fs.nodes.get(parent)?.as_dir()?.open()?.stat(name).is_ok())
-}
-
-/// Finds a file or directory on disk. Links and special files that somebody planted are not there.
+/// Finds a file or directory on disk. Links and special files, which another process may have made,
+/// are not found.
 pub(super) fn find_real(
     fs: &Shared,
     parent: &Arc<Node>,
@@ -160,21 +162,11 @@ fn disk_node(
     dir: &DirNode,
     DiskEntry { name, stat }: &DiskEntry<'_>,
 ) -> Result<Arc<Node>> {
-    match stat.kind() {
-        FileType::Directory => dir_node(fs, parent, dir, name, stat),
-        FileType::File | FileType::Other => file_node(fs, parent, name, stat),
+    if stat.kind() != FileType::Directory {
+        return file_node(fs, parent, name, stat);
     }
-}
-
-fn dir_node(
-    fs: &Shared,
-    parent: &Arc<Node>,
-    dir: &DirNode,
-    name: &OsStr,
-    stat: &Stat,
-) -> Result<Arc<Node>> {
-    let node = fs.nodes.intern(Key::Disk(FileId::of(stat)), |_| {
-        Ok(NodeKind::Dir(Arc::new(dir.child(Link::new(parent, name), stat))))
+    let node = fs.nodes.intern(NodeKey::Disk(FileId::of(stat)), |_| {
+        Ok(NodeKind::Dir(Arc::new(dir.child(NodeLink::new(parent, name), stat))))
     })?;
     relink(&node, parent, name);
     Ok(node)
@@ -186,12 +178,12 @@ pub(super) fn file_node(
     name: &OsStr,
     stat: &Stat,
 ) -> Result<Arc<Node>> {
-    let link = Link::new(parent, name);
-    local_copy::follow(fs, &link, stat);
+    let link = NodeLink::new(parent, name);
+    remote::follow_copy(fs, &link, stat);
     let key = message_log::key(&fs.engine, &link, stat)?;
     let node = fs.nodes.intern(key, |_| Ok(NodeKind::File(Arc::new(FileNode::new(link, stat)))))?;
     if !node.is_at(stat) {
-        // A copy has taken its place, and yet it is here, under another name.
+        // A copy has replaced it, and yet it is here, under another name.
         fs.nodes.forget(node.ino, 1);
         return Err(FsError::Stale);
     }
@@ -204,42 +196,41 @@ pub(super) fn file_node(
     Ok(node)
 }
 
-/// Returns the node of a view of the file `of`, as it is now and as `asker` finds it.
 pub(super) fn view_node(
     fs: &Shared,
     of: &Arc<Node>,
     reading: Reading,
-    asker: Asker<'_>,
+    access: CallerAccess<'_>,
 ) -> Result<Arc<Node>> {
     let NodeKind::File(file) = &of.kind else { return Err(FsError::NotFound) };
     let Reading { base, derived } = reading;
     match derived {
         Derived::File(view) => {
-            let (version, stat) = facts::present_version(&fs.engine, file)?;
+            let (version, stat) = record::present_version(&fs.engine, file)?;
             let source = message_log::source(&fs.engine, file, &stat)?;
             let version = source.as_ref().map_or(version, |log| log.present_version());
             let source: Arc<dyn SourceFile> =
                 source.map_or_else(|| Arc::clone(file) as _, |log| log as _);
-            view_node_at(fs, (of, source, version, stat), (base, view), asker)
+            view_node_at(fs, (of, source, version, stat), (base, view), access)
         }
         Derived::Dir(dir) => view_dir_node(fs, of, base, dir),
     }
 }
 
-/// Returns the node of a view of the file `of` at a version, where `source` has its bytes, or of a
-/// view of the text of `base`.
+/// Returns the node of a view of the file `of` at a version, whose bytes `source` has. With `base`,
+/// it is a view of the text of that view.
 pub(super) fn view_node_at(
     fs: &Shared,
     (of, source, version, stat): (&Arc<Node>, Arc<dyn SourceFile>, Version, Stat),
     (base, view): (Option<View>, View),
-    asker: Asker<'_>,
+    access: CallerAccess<'_>,
 ) -> Result<Arc<Node>> {
     let NodeKind::File(file) = &of.kind else { return Err(FsError::NotFound) };
     let of_file = |view: View| {
-        let size = file.sizes.of(&view, &version);
-        let origin = Origin { base: Base::File(Arc::clone(&source)), stat };
+        let size = file.facts.size(&view, &version);
+        let origin = ComputedOrigin { base: Base::File(Arc::clone(&source)), stat };
         let recipe = Recipe::View(view.shared());
-        let node = computed_node::intern(fs, recipe, version, Some(of), origin, asker)?;
+        let node = computed::intern(fs, recipe, version, Some(of), origin, access)?;
         if let (Some(size), NodeKind::Computed(of)) = (size, &node.kind)
             && !of.closed
         {
@@ -251,9 +242,9 @@ pub(super) fn view_node_at(
     let base = of_file(base)?;
     let NodeKind::Computed(text) = &base.kind else { return Err(FsError::Stale) };
     let version = text.computed.version_of_view();
-    let origin = Origin { base: Base::Text(Arc::clone(&text.computed)), stat };
+    let origin = ComputedOrigin { base: Base::Text(Arc::clone(&text.computed)), stat };
     let recipe = Recipe::View(view.shared());
-    let node = computed_node::intern(fs, recipe, version, Some(&base), origin, asker);
+    let node = computed::intern(fs, recipe, version, Some(&base), origin, access);
     fs.nodes.forget(base.ino, 1);
     node
 }
@@ -265,23 +256,26 @@ pub(super) fn view_dir_node(
     dir: ViewDir,
 ) -> Result<Arc<Node>> {
     let base = base.map(Box::new);
-    let key = Key::ViewDir(of.ino, base.clone(), dir, of.number_of_name());
+    let key = NodeKey::ViewDir(of.ino, base.clone(), dir, of.number_of_name());
     fs.nodes.intern(key, |_| Ok(NodeKind::ViewDir { of: Arc::clone(of), base, dir }))
 }
 
-/// Returns the node of the computed file that `recipe` makes of the directory `of`.
-fn computed_in(fs: &Shared, of: &Arc<Node>, recipe: Recipe, asker: Asker<'_>) -> Result<Arc<Node>> {
+fn computed_in(
+    fs: &Shared,
+    of: &Arc<Node>,
+    recipe: Recipe,
+    access: CallerAccess<'_>,
+) -> Result<Arc<Node>> {
     let dir = of.as_dir()?;
-    let recipe = recipe.asked_by(|| asker.reader());
+    let recipe = recipe.asked_by(|| access.reader());
     let (version, stat) = match recipe {
         Recipe::Messages => version_of_messages(fs, of, dir)?,
         _ => (fs.engine.version(&recipe, &**dir)?, dir.stat()?),
     };
-    let origin = Origin { base: Base::Dir(Arc::clone(dir) as _), stat };
-    computed_node::intern(fs, recipe, version, Some(of), origin, asker)
+    let origin = ComputedOrigin { base: Base::Dir(Arc::clone(dir) as _), stat };
+    computed::intern(fs, recipe, version, Some(of), origin, access)
 }
 
-/// Returns the version of the message log of the directory `history`, and its attributes.
 fn version_of_messages(
     fs: &Shared,
     history: &Arc<Node>,
@@ -295,31 +289,30 @@ fn version_of_messages(
     Ok((messages_version(&stat, published.as_deref()), stat))
 }
 
-/// Returns the node of the summary of removed content.
 fn removed_node(
     fs: &Shared,
     (parent, dir): (&Arc<Node>, &Arc<DirNode>),
     removed: &RemovedContent,
-    asker: Asker<'_>,
+    access: CallerAccess<'_>,
 ) -> Result<Arc<Node>> {
     let version = removed.version(&fs.engine)?;
     let time = removed.time();
     let stat = Stat { mtime: time, ctime: time, ..dir.stat()? };
     let recipe = Recipe::Removed(removed.name().to_owned());
-    let origin = Origin { base: Base::Dir(Arc::clone(dir) as _), stat };
-    computed_node::intern(fs, recipe, version, Some(parent), origin, asker)
+    let origin = ComputedOrigin { base: Base::Dir(Arc::clone(dir) as _), stat };
+    computed::intern(fs, recipe, version, Some(parent), origin, access)
 }
 
-/// Notes where `node` was found: another process may have moved it. Not where it has left that name
-/// since: then the thread that renamed or removed it notes where it is. Returns true if the place
-/// is a new one.
+/// Notes where `node` was found: another process may have moved it. If a thread of this mount has
+/// renamed or removed it meanwhile, the place that this thread noted stands. Returns true if the
+/// place is a new one.
 pub(super) fn relink(node: &Arc<Node>, parent: &Arc<Node>, name: &OsStr) -> bool {
     let Some(linked) = node.link() else { return false };
-    let is_new = |link: &Link| Arc::ptr_eq(&link.parent, parent) && link.name == name;
+    let is_new = |link: &NodeLink| Arc::ptr_eq(&link.parent, parent) && link.name == name;
     if linked.lock().as_ref().is_some_and(is_new) {
         return false;
     }
-    let new = Link::new(parent, name);
+    let new = NodeLink::new(parent, name);
     let Ok(dir) = new.dir() else { return false };
     if new.leads_through(node) {
         return false;
@@ -327,8 +320,8 @@ pub(super) fn relink(node: &Arc<Node>, parent: &Arc<Node>, name: &OsStr) -> bool
     let mut link = linked.lock();
     let is_there = match dir.stat(name) {
         Ok(stat) => node.is_at(&stat),
-        // Its bytes are elsewhere, and its record has that name.
-        Err(_) => node.as_file().is_ok_and(|file| file.far_stat().is_some()),
+        // A remote artifact has the name by its record.
+        Err(_) => node.as_file().is_ok_and(|file| file.remote_stat().is_some()),
     };
     if is_there {
         *link = Some(new);
@@ -336,7 +329,6 @@ pub(super) fn relink(node: &Arc<Node>, parent: &Arc<Node>, name: &OsStr) -> bool
     is_there
 }
 
-/// Has the record of a file follow that another process has moved while it is written here.
 fn record_moved(fs: &Shared, node: &Arc<Node>) {
     let Ok(file) = node.as_file() else { return };
     let (is_unsealed, has_writers) = {

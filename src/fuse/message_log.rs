@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::handle::{FileHandle, PendingLine};
-use crate::key::{Key, SharedLogKey};
-use crate::node::file::FileNode;
-use crate::node::{Link, Node};
-use crate::{FsError, OpenMode, Result, Shared};
+use crate::handle::PendingLine;
+use crate::node::SharedLogKey;
+use crate::{FileHandle, FileNode, FsError, Node, NodeKey, NodeLink, OpenMode, Result, Shared};
 use ctxfs_core::model::Content as _;
 use ctxfs_engine::patience::allow_slow;
 use ctxfs_engine::sync::MutexGuard;
@@ -14,8 +12,10 @@ use ctxfs_engine::{Engine, FileId, SharedLog, SourceFile, messages, names};
 use ctxfs_store::message::{Batch, LockedLog, Log, Published};
 use ctxfs_store::{Artifact, Conversation, Stat, message, stat_file};
 
-/// Takes bytes that were written to the log: whole lines are messages and are appended, and what
-/// follows them waits for its end.
+const BLOCK: u64 = 512;
+
+/// Takes bytes that were written to the log. Whole lines are messages and are appended; the rest
+/// waits for its newline.
 pub(super) fn write(
     fs: &Shared,
     handle: &FileHandle,
@@ -38,16 +38,15 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Ends the last line when the process that wrote it closes the file. Another process that
-/// inherited the open file does not end the line by closing it.
+/// Ends the last line when the process that wrote it closes the file. A process that inherited the
+/// open file does not end the line by closing it.
 pub(super) fn flush(fs: &Shared, handle: &FileHandle, owner: Option<u64>) -> Result<()> {
     let written = pending_line(fs, handle)?.owner;
     let is_another = written.zip(owner).is_some_and(|(written, closed)| written != closed);
     if is_another { Ok(()) } else { finish(fs, handle) }
 }
 
-/// Appends a last line that lacks nothing but its newline. Fails with EINVAL if it is not a
-/// message.
+/// Appends a last line without a newline. Fails with EINVAL if it is not a message.
 fn finish(fs: &Shared, handle: &FileHandle) -> Result<()> {
     let mut pending = pending_line(fs, handle)?;
     if pending.unfinished.is_empty() {
@@ -58,7 +57,7 @@ fn finish(fs: &Shared, handle: &FileHandle) -> Result<()> {
     fs.engine.finish_messages(&conversation, &mut pending.unfinished, append)
 }
 
-/// Ends a handle that is gone. A last line that is not a message is kept beside the log.
+/// Finishes a released handle. A last line that is not a message is kept beside the log.
 pub(super) fn leave(fs: &Shared, handle: &FileHandle) -> Result<()> {
     let mut pending = pending_line(fs, handle)?;
     if pending.unfinished.is_empty() {
@@ -67,16 +66,16 @@ pub(super) fn leave(fs: &Shared, handle: &FileHandle) -> Result<()> {
     let conversation = conversation_of(&fs.engine, handle.node.as_file()?)?;
     let append = |batch: &Batch| append(fs, handle, batch, &conversation);
     let line = &mut pending.unfinished;
-    fs.engine.leave_messages(&conversation, line, append, FsError::comes_back)
+    fs.engine.leave_messages(&conversation, line, append, FsError::is_retried)
 }
 
-/// Locks the line that is not ended. Fails with EAGAIN where somebody else has it, who may be
-/// waiting for the disk.
+/// Locks the unfinished line. Fails with EAGAIN while another request has it, which may be waiting
+/// for the disk.
 fn pending_line<'a>(fs: &Shared, handle: &'a FileHandle) -> Result<MutexGuard<'a, PendingLine>> {
     if fs.is_ending() {
         return Ok(handle.line.lock());
     }
-    handle.line.try_lock().ok_or(FsError::Held("the line is being written"))
+    handle.line.try_lock().ok_or(FsError::TryAgain("the line is being written"))
 }
 
 /// Appends messages. Fails with EAGAIN while another process holds the log, unless the mount has
@@ -91,7 +90,7 @@ fn append(
     let log = if fs.is_ending() {
         LockedLog::wait(&handle.file)?
     } else {
-        LockedLog::now(&handle.file)?.ok_or(FsError::Held("another process holds the log"))?
+        LockedLog::now(&handle.file)?.ok_or(FsError::TryAgain("another process holds the log"))?
     };
     let stat = stat_file(&handle.file)?;
     if stat.nlink == 0 {
@@ -110,36 +109,32 @@ fn append(
     Ok(appended?)
 }
 
-/// Returns the attributes of the file `node`, of which the disk says `stat`, as readers see it: a
-/// log has whole lines only, and those of other hosts, which are returned, too.
+/// Returns the attributes of a file, of which the disk says `stat`, as readers see it. A log shows
+/// whole lines only, and in front the messages of other hosts, which are returned, too.
 pub(super) fn shown_with(
     engine: &Engine,
     node: &Node,
     stat: Stat,
 ) -> Result<(Stat, Option<Arc<Published>>)> {
     let file = node.as_file()?;
-    if stat.is_far() && file.far_stat() == Some(stat) {
-        // It has a name, though not on this disk, and its bytes take room, though not here: `tar`
-        // and others take a file with fewer blocks than bytes for one with holes.
-        return Ok((Stat { nlink: 1, blocks: blocks_of(stat.size), ..stat }, None));
+    if stat.is_far() && file.remote_stat() == Some(stat) {
+        // A remote artifact has a name and takes room, though not on this disk: `tar` and others
+        // take a file with fewer blocks than bytes for one with holes.
+        return Ok((Stat { nlink: 1, blocks: stat.size.div_ceil(BLOCK), ..stat }, None));
     }
     let own = messages::shown(engine, &**file, stat, || Ok(file.reader()?))?;
     let published = published(engine, node, &own)?;
     let Some(others) = &published else { return Ok((own, None)) };
     let size = others.shown_length(own.size);
-    let blocks = own.blocks.max(blocks_of(size));
+    let blocks = own.blocks.max(size.div_ceil(BLOCK));
     Ok((Stat { size, blocks, ..own }, published))
 }
 
-/// Returns the blocks that `size` bytes without holes take at least.
-fn blocks_of(size: u64) -> u64 {
-    size.div_ceil(512)
-}
-
-/// Returns what stands in front of the log `node`, of which the disk says `own`: as it is now or,
-/// where a message came that belongs before others, as it was.
+/// Returns the messages of other hosts in front of the log `node`, of which the disk says `own`:
+/// the present ones or, if one came that belongs before others, the last ones of this node's
+/// edition.
 fn published(engine: &Engine, node: &Node, own: &Stat) -> Result<Option<Arc<Published>>> {
-    let Key::SharedLog(key) = &node.key else { return Ok(None) };
+    let NodeKey::SharedLog(key) = &node.key else { return Ok(None) };
     if !node.is_message_log() {
         return Ok(None);
     }
@@ -147,7 +142,6 @@ fn published(engine: &Engine, node: &Node, own: &Stat) -> Result<Option<Arc<Publ
     Ok(Some(key.follow(now)))
 }
 
-/// Returns the log that is open, as it is now.
 pub(super) fn log(fs: &Shared, handle: &FileHandle) -> Result<Log> {
     let stat = stat_file(&handle.file)?;
     let end = message::whole(&handle.file, stat.size)?;
@@ -155,21 +149,20 @@ pub(super) fn log(fs: &Shared, handle: &FileHandle) -> Result<Log> {
     Ok(Log::new(Artifact::new(Arc::clone(&handle.file), end), published))
 }
 
-/// Returns the key of the file that `link` names, of which the disk says `stat`.
-pub(super) fn key(engine: &Engine, link: &Link, stat: &Stat) -> Result<Key> {
+pub(super) fn key(engine: &Engine, link: &NodeLink, stat: &Stat) -> Result<NodeKey> {
     let id = FileId::of(stat);
-    let Some(others) = &engine.options.other_messages else { return Ok(Key::Disk(id)) };
+    let Some(others) = &engine.options.other_messages else { return Ok(NodeKey::Disk(id)) };
     if !names::is_message_log(&**link.parent.as_dir()?, &link.name) {
-        return Ok(Key::Disk(id));
+        return Ok(NodeKey::Disk(id));
     }
     let conversation = link.conversation().ok_or(FsError::Stale)?;
     let published = others.published(&conversation, stat)?;
-    let shared = |published| Key::SharedLog(Arc::new(SharedLogKey::new(id, published)));
-    Ok(published.map_or(Key::Disk(id), shared))
+    let shared = |published| NodeKey::SharedLog(Arc::new(SharedLogKey::new(id, published)));
+    Ok(published.map_or(NodeKey::Disk(id), shared))
 }
 
-/// Returns the log of which `file` has this host's part, as the source of its views. `None` for any
-/// other file.
+/// Returns the shared log of which `file` is this host's part, as the source of views; `None` for
+/// any other file.
 pub(super) fn source(
     engine: &Engine,
     file: &Arc<FileNode>,
@@ -179,7 +172,6 @@ pub(super) fn source(
     Ok(SharedLog::of(engine, &own, stat)?)
 }
 
-/// Returns the length that the pages of `file` divide.
 pub(super) fn text_length(engine: &Engine, file: &Arc<FileNode>) -> Result<u64> {
     Ok(match source(engine, file, &file.stat()?)? {
         Some(log) => engine.text_length(&*log)?,
@@ -187,7 +179,6 @@ pub(super) fn text_length(engine: &Engine, file: &Arc<FileNode>) -> Result<u64> 
     })
 }
 
-/// Returns the conversation that the log `file` belongs to.
 fn conversation_of(engine: &Engine, file: &FileNode) -> Result<Arc<Conversation>> {
     let link = file.link.get().ok_or(FsError::Stale)?;
     Ok(engine.conversation(&link.conversation().ok_or(FsError::Stale)?)?)

@@ -7,29 +7,23 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::key::Key;
-use crate::life::Home;
-use crate::move_records::{Manifests, MoveOptions, Mover};
-use crate::node::file::FileNode;
-use crate::node::{Linked, Node};
-use crate::{FsError, Ino, Result, Shared, lookup};
+use crate::life::RecordPlace;
+use crate::record::{Manifests, MoveOptions, Mover};
+use crate::{FileNode, FsError, Ino, LinkCell, Node, NodeKey, Result, Shared, lookup};
 use ctxfs_core::model::{ArtifactState, Component, Record, RelPath};
 use ctxfs_engine::{FileId, names};
 use ctxfs_store::{Conversation, this_process};
 
-/// The record under a name that a file of this mount had.
+/// Whose record the manifest has under a former name of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OldRecord {
-    /// The file still has the name.
     InUse,
-    /// Its record, or none.
     ItsOwn,
-    /// The record of another file, which has the name now.
     Others,
 }
 
-/// Notes where `node` is, if that is not where it was, as its open descriptor tells. Returns true
-/// if it has another place in the store now.
+/// Updates the place of `node` from its open descriptor. Returns true if that is a new place in the
+/// store.
 pub(super) fn find(fs: &Shared, node: &Arc<Node>, open: &std::fs::File) -> Result<bool> {
     let before = node.place();
     if before.as_ref().is_some_and(|(id, path)| is_at(fs, node, (id, path))) {
@@ -39,7 +33,7 @@ pub(super) fn find(fs: &Shared, node: &Arc<Node>, open: &std::fs::File) -> Resul
     let Some(name) = names.pop() else { return Ok(false) };
     let mut names = names.iter();
     let top = fs.nodes.get(Ino::ROOT)?;
-    let only = top.link().and_then(Linked::get);
+    let only = top.link().and_then(LinkCell::get);
     if only.is_some_and(|only| names.next() != Some(&only.name)) {
         return Ok(false);
     }
@@ -61,8 +55,8 @@ pub(super) fn find(fs: &Shared, node: &Arc<Node>, open: &std::fs::File) -> Resul
     }
 }
 
-/// Has what the manifest knows of `node` follow to its present place, if another process has moved
-/// it there. Fails with EAGAIN while another process has locked a manifest.
+/// Moves the record of `node` to its present place, if another process has moved the file. Fails
+/// with EAGAIN while another process has locked a manifest.
 pub(super) fn settle(fs: &Shared, node: &Arc<Node>) -> Result<()> {
     let file = node.as_file()?;
     let Some(home) = file.life().home() else { return Ok(()) };
@@ -73,8 +67,8 @@ pub(super) fn settle(fs: &Shared, node: &Arc<Node>) -> Result<()> {
     }
 }
 
-/// Does what [`settle`] does for a file that does not have the name by which it is known. If it has
-/// none in the store, the manifest forgets it.
+/// Does what [`settle`] does, for a file that is not under the name that it is known by. If it has
+/// no name in the store, its record is removed.
 pub(super) fn settle_lost(fs: &Shared, node: &Arc<Node>) -> Result<()> {
     settle(fs, node)?;
     let home = node.as_file()?.life().home();
@@ -84,33 +78,37 @@ pub(super) fn settle_lost(fs: &Shared, node: &Arc<Node>) -> Result<()> {
     }
 }
 
-/// Returns true if the `path` in the conversation leads to `node`.
 fn is_at(fs: &Shared, node: &Node, (id, path): (&Component, &RelPath)) -> bool {
     let stat = fs.engine.conversation(id).map(|conversation| conversation.dir().stat_at(path));
     stat.is_ok_and(|stat| stat.is_ok_and(|stat| node.is_at(&stat)))
 }
 
-fn follow(fs: &Shared, node: &Arc<Node>, home: &Home, here: (Component, RelPath)) -> Result<()> {
+fn follow(
+    fs: &Shared,
+    node: &Arc<Node>,
+    home: &RecordPlace,
+    here: (Component, RelPath),
+) -> Result<()> {
     let Some(source) = fs.engine.store.conversation(&home.conversation)? else {
         return moved(node, Some(here), None);
     };
     let target = fs.engine.conversation(&here.0)?;
     let manifests = Manifests::hold(fs, source, target)?;
     let places = fs.places.read();
-    let followed = follow_held(fs, node, &manifests, (home, here));
+    let followed = follow_locked(fs, node, &manifests, (home, here));
     drop(places);
     manifests.release(fs);
     followed
 }
 
-fn follow_held(
+fn follow_locked(
     fs: &Shared,
     node: &Arc<Node>,
     manifests: &Manifests,
-    (home, here): (&Home, (Component, RelPath)),
+    (home, here): (&RecordPlace, (Component, RelPath)),
 ) -> Result<()> {
     if node.place().as_ref() != Some(&here) {
-        return Err(FsError::Held("it is being moved"));
+        return Err(FsError::TryAgain("it is being moved"));
     }
     let mut generation = None;
     match old_record(fs, node.as_file()?, &manifests.source, home)? {
@@ -118,7 +116,7 @@ fn follow_held(
         OldRecord::Others => {}
         OldRecord::ItsOwn => {
             let options = MoveOptions { swapped: false, traced: fs.options.write_once };
-            // A file that it has replaced there has the record of the new name.
+            // The record of the new name is of a file that was replaced there.
             let from = Mover { node, path: &home.path, before: None };
             let over = Mover { path: &here.1, ..from };
             manifests.move_records(from, (Some(over), &here.1), options)?;
@@ -131,8 +129,7 @@ fn follow_held(
     moved(node, Some(here), generation)
 }
 
-/// Has the manifest forget a file that has lost its name in the store.
-fn forget(fs: &Shared, node: &Arc<Node>, home: &Home) -> Result<()> {
+fn forget(fs: &Shared, node: &Arc<Node>, home: &RecordPlace) -> Result<()> {
     if let Some(conversation) = fs.engine.store.conversation(&home.conversation)? {
         let manifest = fs.lock_manifest(&conversation)?;
         let places = fs.places.read();
@@ -153,21 +150,22 @@ fn moved(node: &Node, here: Option<(Component, RelPath)>, generation: Option<u64
     Ok(())
 }
 
-/// Finds out whose record the manifest has at `home`, where `file` was.
 fn old_record(
     fs: &Shared,
     file: &FileNode,
     conversation: &Conversation,
-    home: &Home,
+    home: &RecordPlace,
 ) -> Result<OldRecord> {
     let id = match conversation.dir().stat_at(&home.path) {
-        Err(error) if is_gone(&error) => return Ok(OldRecord::ItsOwn),
+        Err(error) if names::is_absent(&error) || error.kind() == io::ErrorKind::NotADirectory => {
+            return Ok(OldRecord::ItsOwn);
+        }
         stat => FileId::of(&stat?),
     };
     if id == file.id() {
         return Ok(OldRecord::InUse);
     }
-    let there = fs.nodes.find(&Key::Disk(id));
+    let there = fs.nodes.find(&NodeKey::Disk(id));
     let is_written =
         there.is_some_and(|node| node.as_file().is_ok_and(|file| file.life().is_unsealed()));
     let is_noted = |record: Record| {
@@ -177,9 +175,4 @@ fn old_record(
     };
     let is_own = !is_written && conversation.record(&home.path)?.is_some_and(is_noted);
     Ok(if is_own { OldRecord::ItsOwn } else { OldRecord::Others })
-}
-
-/// Returns true if the error says that no file is there.
-fn is_gone(error: &io::Error) -> bool {
-    names::is_absent(error) || error.kind() == io::ErrorKind::NotADirectory
 }

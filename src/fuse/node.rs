@@ -1,77 +1,70 @@
-//! Nodes: the things that the kernel knows by an inode number.
-
-pub(crate) mod dir;
-pub(crate) mod file;
+//! Nodes: files and directories that the kernel knows by an inode number, and their identity.
+//!
+//! A directory on disk is open only while it is among those used last.
 
 use std::ffi::{OsStr, OsString};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
+use quick_cache::sync::Cache;
+use rustix::io::Errno;
+
 use crate::attr::{Inherited, Rights};
-use crate::key::Key;
-use crate::node::dir::DirNode;
-use crate::node::file::FileNode;
-use crate::open_dirs::OpenDirs;
-use crate::{FsError, Ino, Result};
+use crate::{FileNode, FsError, Ino, Result};
 use ctxfs_core::model::{Component, MAX_DEPTH, RelPath};
 use ctxfs_engine::sync::atomic::AtomicU64;
 use ctxfs_engine::sync::{Mutex, MutexGuard};
 use ctxfs_engine::{Computed, FileId, Recipe, SourceDir as _, SourceFile as _};
+use ctxfs_store::message::Published;
 use ctxfs_store::{Dir, MESSAGES, Stat, Store};
 use ctxfs_view::{View, ViewDir};
 
-/// A file or directory, real or computed, that the kernel knows by a number. It lives until the
-/// kernel forgets the number.
+/// A file or directory, real or computed, that the kernel knows by an inode number until it forgets
+/// it. `lookups` counts the look-ups that the kernel has not forgotten.
 pub(crate) struct Node {
     pub(crate) ino: Ino,
-    /// The key that it is interned by.
-    pub(crate) key: Key,
-    /// The number of look-ups that the kernel has not forgotten.
+    pub(crate) key: NodeKey,
     pub(crate) lookups: AtomicU64,
     pub(crate) kind: NodeKind,
 }
 
 pub(crate) enum NodeKind {
-    /// A directory on disk: the root, a conversation, or below one.
     Dir(Arc<DirNode>),
-    /// A regular file on disk.
     File(Arc<FileNode>),
-    /// A computed file, at one version of what it is computed from.
     Computed(Box<ComputedNode>),
     /// A directory of views that are found by name: `X.grep`, or with a view as `base`,
     /// `X.pretty.grep`. If `of` is a directory, one of searches.
-    ViewDir { of: Arc<Node>, base: Option<Box<View>>, dir: ViewDir },
-    /// The root's `.ctxfs`.
+    ViewDir {
+        of: Arc<Node>,
+        base: Option<Box<View>>,
+        dir: ViewDir,
+    },
     Control,
 }
 
-/// A computed file at one version.
+/// A computed file at one version. Its origin `of` is a file, a directory, or the computed file
+/// that it is a view of.
 pub(crate) struct ComputedNode {
-    /// The file or directory that it is computed from, or the computed file that it is a view of.
     pub(crate) of: Option<Arc<Node>>,
-    /// The attributes that it has from that file or directory.
     pub(crate) inherited: Inherited,
-    /// The engine's side of it.
     pub(crate) computed: Arc<Computed>,
-    /// True if it is the file as those find it who may not read it: without size, never to be
-    /// opened.
+    /// True if the caller who found it may not read it: it shows no size and is never opened.
     pub(crate) closed: bool,
 }
 
-/// The name of a node on disk. Empty for the root, and after removal.
+/// The name of a node on disk, which a rename changes. `None` for the root, and after removal.
 #[derive(Default)]
-pub(crate) struct Linked(Mutex<Option<Link>>);
+pub(crate) struct LinkCell(Mutex<Option<NodeLink>>);
 
-/// A name in a directory.
 #[derive(Clone)]
-pub(crate) struct Link {
+pub(crate) struct NodeLink {
     pub(crate) parent: Arc<Node>,
     pub(crate) name: OsString,
 }
 
 impl ComputedNode {
-    /// Returns the rights to it that its origin gives now. Fails if that is gone.
     pub(crate) fn origin_rights(&self) -> Result<Rights> {
         let Some(of) = &self.of else { return Ok(self.inherited.rights) };
         let stat = match (&of.kind, self.computed.recipe()) {
@@ -85,24 +78,22 @@ impl ComputedNode {
     }
 }
 
-impl Linked {
-    pub(crate) fn new(link: Link) -> Self {
+impl LinkCell {
+    pub(crate) fn new(link: NodeLink) -> Self {
         Self(Mutex::new(Some(link)))
     }
 
-    /// Locks the name, which keeps the node from being renamed or removed.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Option<Link>> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Option<NodeLink>> {
         self.0.lock()
     }
 
-    pub(crate) fn get(&self) -> Option<Link> {
+    pub(crate) fn get(&self) -> Option<NodeLink> {
         self.lock().clone()
     }
 }
 
-/// Drops the directories above that nothing else refers to, one after the other and not inside each
-/// other.
-impl Drop for Linked {
+/// Drops the directories above that nothing else refers to, in a loop and not by recursion.
+impl Drop for LinkCell {
     fn drop(&mut self) {
         let mut next = self.0.get_mut().take();
         while let Some(link) = next {
@@ -114,17 +105,15 @@ impl Drop for Linked {
     }
 }
 
-impl Link {
+impl NodeLink {
     pub(crate) fn new(parent: &Arc<Node>, name: &OsStr) -> Self {
         Self { parent: Arc::clone(parent), name: name.to_owned() }
     }
 
-    /// Opens the directory that holds the name.
     pub(crate) fn dir(&self) -> Result<Arc<Dir>> {
         self.parent.as_dir()?.open()
     }
 
-    /// Returns the conversation and the path inside it. `None` for a name in the root.
     pub(crate) fn place(&self) -> Option<(Component, RelPath)> {
         let mut names = Vec::new();
         self.climb(|link| names.push(link.name.clone()))?;
@@ -134,7 +123,6 @@ impl Link {
         Some((conversation, RelPath::new(path).ok()?))
     }
 
-    /// Returns the conversation that has this name, or that it lies in.
     pub(crate) fn conversation(&self) -> Option<Component> {
         let mut top = None;
         self.climb(|link| {
@@ -145,24 +133,23 @@ impl Link {
         top
     }
 
-    /// Returns true if it is the name of something in the directory `node`, or further below.
     pub(crate) fn leads_through(&self, node: &Arc<Node>) -> bool {
         let mut through = false;
         let climbed = self.climb(|link| through |= Arc::ptr_eq(&link.parent, node));
         climbed.is_none() || through
     }
 
-    /// Returns the number of directories between the name and its conversation.
     pub(crate) fn depth(&self) -> Option<usize> {
         let mut links = 0_usize;
         self.climb(|_| links += 1)?;
         Some(links - 1)
     }
 
-    /// Calls `each` with this link and those of all directories above, up to the conversation's.
+    /// Calls `each` with this link and the links of all directories above, up to the
+    /// conversation's.
     ///
-    /// Returns `None` if one of them was removed, or if there are more than there can be: links
-    /// that are out of date, as another process has moved directories, may lead in a circle.
+    /// Returns `None` if one of them was removed, or if there are too many: after another process
+    /// has moved directories, outdated links may lead in a circle.
     fn climb(&self, mut each: impl FnMut(&Self)) -> Option<()> {
         each(self);
         let mut at = Arc::clone(&self.parent);
@@ -183,7 +170,7 @@ impl Link {
 }
 
 impl Node {
-    pub(crate) fn new(ino: Ino, key: Key, kind: NodeKind) -> Self {
+    pub(crate) fn new(ino: Ino, key: NodeKey, kind: NodeKind) -> Self {
         Self { ino, key, lookups: AtomicU64::new(1), kind }
     }
 
@@ -205,15 +192,13 @@ impl Node {
         }
     }
 
-    /// Returns true if `stat` describes the file or directory on disk that it is.
     pub(crate) fn is_at(&self, stat: &Stat) -> bool {
         match &self.kind {
             NodeKind::File(file) => file.is_at(stat),
-            _ => self.key == Key::Disk(FileId::of(stat)),
+            _ => self.key == NodeKey::Disk(FileId::of(stat)),
         }
     }
 
-    /// Returns the node that it is computed from.
     pub(crate) fn computed_from(&self) -> Option<&Arc<Self>> {
         match &self.kind {
             NodeKind::Computed(computed) => computed.of.as_ref(),
@@ -222,8 +207,8 @@ impl Node {
         }
     }
 
-    /// Returns a number of its name on disk, and of the directory that has it. Equal numbers mean
-    /// that it has not been renamed.
+    /// Returns a hash of its name on disk and of the directory. Equal numbers mean that it has not
+    /// been renamed.
     pub(crate) fn number_of_name(&self) -> u64 {
         let Some(linked) = self.link() else { return 0 };
         let mut hasher = DefaultHasher::new();
@@ -233,8 +218,7 @@ impl Node {
         hasher.finish()
     }
 
-    /// Returns its name on disk. `None` for something computed.
-    pub(crate) fn link(&self) -> Option<&Linked> {
+    pub(crate) fn link(&self) -> Option<&LinkCell> {
         match &self.kind {
             NodeKind::Dir(dir) => Some(&dir.link),
             NodeKind::File(file) => Some(&file.link),
@@ -242,7 +226,6 @@ impl Node {
         }
     }
 
-    /// Returns the node that it lies in, or is computed from.
     pub(crate) fn above(&self) -> Option<Arc<Self>> {
         match &self.kind {
             NodeKind::Dir(dir) => Some(dir.link.get()?.parent),
@@ -253,12 +236,11 @@ impl Node {
         }
     }
 
-    /// Returns true if it is the directory of all conversations.
     pub(crate) fn is_root(&self) -> bool {
-        self.key == Key::Root
+        self.key == NodeKey::Root
     }
 
-    /// Returns true if it is the kernel's root, which is that directory or the only conversation.
+    /// Returns true for the kernel's root: the directory of all conversations, or the only one.
     pub(crate) fn is_top(&self) -> bool {
         self.ino == Ino::ROOT
     }
@@ -269,7 +251,6 @@ impl Node {
         self.link()?.get()?.place()
     }
 
-    /// Returns true if it is the message log of a conversation.
     pub(crate) fn is_message_log(&self) -> bool {
         self.as_file().is_ok_and(|file| file.is_message_log())
     }
@@ -283,7 +264,6 @@ impl Node {
         at.link()?.get()?.conversation()
     }
 
-    /// Returns true if it may hold artifacts.
     pub(crate) fn holds_artifacts(&self) -> bool {
         self.as_dir().is_ok_and(|dir| dir.place().is_ok_and(|place| place.holds_artifacts()))
     }
@@ -292,19 +272,215 @@ impl Node {
 /// Returns the kernel's root: the directory of all conversations, or `only` one of them, which is
 /// created if it is missing. Holds at most `open_dirs` directories open.
 pub(crate) fn top(store: &Store, only: Option<&Component>, open_dirs: usize) -> Result<Node> {
-    let open_dirs = Arc::new(OpenDirs::new(store.context().try_clone()?, open_dirs));
+    let open_dirs = Arc::new(OpenDirs {
+        root: Arc::new(store.context().try_clone()?),
+        recent: Cache::new(open_dirs),
+    });
     let stat = store.context().stat_self()?;
     let all = Arc::new(DirNode::root(open_dirs, &stat));
-    let Some(id) = only else { return Ok(Node::new(Ino::ROOT, Key::Root, NodeKind::Dir(all))) };
-    let above = Arc::new(Node::new(Ino::ABOVE, Key::Root, NodeKind::Dir(Arc::clone(&all))));
+    let Some(id) = only else { return Ok(Node::new(Ino::ROOT, NodeKey::Root, NodeKind::Dir(all))) };
+    let above = Arc::new(Node::new(Ino::ABOVE, NodeKey::Root, NodeKind::Dir(Arc::clone(&all))));
     let stat = store.create_conversation(id)?.dir().stat_self()?;
-    let only = all.child(Link::new(&above, id.as_os_str()), &stat);
-    Ok(Node::new(Ino::ROOT, Key::Disk(FileId::of(&stat)), NodeKind::Dir(Arc::new(only))))
+    let only = all.child(NodeLink::new(&above, id.as_os_str()), &stat);
+    Ok(Node::new(Ino::ROOT, NodeKey::Disk(FileId::of(&stat)), NodeKind::Dir(Arc::new(only))))
 }
 
 impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Node").field("ino", &self.ino).finish_non_exhaustive()
+    }
+}
+
+pub(crate) struct DirNode {
+    pub(crate) link: LinkCell,
+    id: FileId,
+    pub(crate) is_root: bool,
+    open_dirs: Arc<OpenDirs>,
+}
+
+struct Way {
+    from: Arc<Dir>,
+    names: Vec<OsString>,
+}
+
+impl DirNode {
+    fn root(open_dirs: Arc<OpenDirs>, stat: &Stat) -> Self {
+        Self { link: LinkCell::default(), id: FileId::of(stat), is_root: true, open_dirs }
+    }
+
+    pub(crate) fn child(&self, link: NodeLink, stat: &Stat) -> Self {
+        let open_dirs = Arc::clone(&self.open_dirs);
+        Self { link: LinkCell::new(link), id: FileId::of(stat), is_root: false, open_dirs }
+    }
+
+    pub(crate) fn id(&self) -> FileId {
+        self.id
+    }
+
+    #[cfg(test)]
+    pub(crate) fn close_held(&self) {
+        self.open_dirs.recent.clear();
+    }
+
+    /// Opens it. Costs no system call if it is held open, and two if not. Fails with
+    /// [`FsError::Stale`] if its names lead to another directory by now, or to none.
+    ///
+    /// Locks the links of the directories above, so the caller must hold no lock that comes after
+    /// these.
+    pub(crate) fn open(&self) -> Result<Arc<Dir>> {
+        self.held().map_or_else(|| self.open_again(), Ok)
+    }
+
+    pub(crate) fn stat(&self) -> Result<Stat> {
+        if let Some(dir) = self.held() {
+            return Ok(dir.stat_self()?);
+        }
+        let link = self.link.get().ok_or(FsError::Stale)?;
+        match link.dir()?.stat(&link.name) {
+            Ok(stat) if FileId::of(&stat) == self.id => Ok(stat),
+            // It may have been renamed meanwhile.
+            Ok(_) | Err(_) => Ok(self.open()?.stat_self()?),
+        }
+    }
+
+    fn held(&self) -> Option<Arc<Dir>> {
+        if self.is_root {
+            return Some(Arc::clone(&self.open_dirs.root));
+        }
+        self.open_dirs.recent.get(&self.id)
+    }
+
+    /// Opens it by its names. Starts over if one of them was renamed meanwhile.
+    fn open_again(&self) -> Result<Arc<Dir>> {
+        let mut tried = None;
+        loop {
+            let Way { from, names } = self.way()?;
+            if tried.as_ref() == Some(&names) {
+                return Err(FsError::Stale);
+            }
+            match from.open_dir_below(&names) {
+                Ok(dir) if FileId::of(&dir.stat_self()?) == self.id => {
+                    let dir = Arc::new(dir);
+                    self.open_dirs.recent.insert(self.id, Arc::clone(&dir));
+                    return Ok(dir);
+                }
+                Err(error) if !leads_elsewhere(&error) => return Err(error.into()),
+                Ok(_) | Err(_) => tried = Some(names),
+            }
+        }
+    }
+
+    fn way(&self) -> Result<Way> {
+        let mut names = Vec::new();
+        let mut link = self.link.get().ok_or(FsError::Stale)?;
+        while names.len() <= MAX_DEPTH {
+            names.push(link.name);
+            let above = link.parent.as_dir()?;
+            if let Some(from) = above.held() {
+                names.reverse();
+                return Ok(Way { from, names });
+            }
+            link = above.link.get().ok_or(FsError::Stale)?;
+        }
+        Err(FsError::Stale)
+    }
+}
+
+impl Drop for DirNode {
+    fn drop(&mut self) {
+        self.open_dirs.recent.remove(&self.id);
+    }
+}
+
+fn leads_elsewhere(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP))
+}
+
+/// The directories that this mount holds open. The kernel may remember any number of directories;
+/// the others are opened again when they are used.
+struct OpenDirs {
+    root: Arc<Dir>,
+    recent: Cache<FileId, Arc<Dir>>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) enum NodeKey {
+    /// A file or directory on disk, identified by device, inode and time of birth, so that an inode
+    /// number that the disk uses again is not taken for the old file.
+    Disk(FileId),
+    SharedLog(Arc<SharedLogKey>),
+    Computed(ComputedKey),
+    /// A directory of views, of a file or of one of its views. The last number stands for the name
+    /// of the file: a renamed file gets another one.
+    ViewDir(Ino, Option<Box<View>>, ViewDir, u64),
+    Control,
+    Root,
+}
+
+/// The identity of a computed file: its origin, its recipe, its version and the rights to it.
+///
+/// Recipe and version are those in `computed`, as every node has room for its key.
+#[derive(Clone)]
+pub(crate) struct ComputedKey {
+    pub(crate) of: Option<Ino>,
+    pub(crate) computed: Arc<Computed>,
+    pub(crate) rights: Rights,
+    pub(crate) closed: bool,
+}
+
+impl PartialEq for ComputedKey {
+    fn eq(&self, other: &Self) -> bool {
+        let (this, other_file) = (&self.computed, &other.computed);
+        (self.of, self.rights, self.closed) == (other.of, other.rights, other.closed)
+            && this.version() == other_file.version()
+            && this.recipe() == other_file.recipe()
+    }
+}
+
+impl Eq for ComputedKey {}
+
+impl Hash for ComputedKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.of, self.rights, self.closed).hash(state);
+        (self.computed.version(), self.computed.recipe()).hash(state);
+    }
+}
+
+/// The identity of a message log with the messages of other hosts: this host's file, and the
+/// edition of those messages. An edition only grows; a message that comes late begins another.
+pub(crate) struct SharedLogKey {
+    own: FileId,
+    edition: u64,
+    published: Mutex<Arc<Published>>,
+}
+
+impl SharedLogKey {
+    pub(crate) fn new(own: FileId, published: Arc<Published>) -> Self {
+        Self { own, edition: published.edition(), published: Mutex::new(published) }
+    }
+
+    /// Takes the present messages of other hosts, if they are of the same edition. Returns the last
+    /// ones of this edition.
+    pub(crate) fn follow(&self, now: Option<Arc<Published>>) -> Arc<Published> {
+        let mut published = self.published.lock();
+        if let Some(now) = now.filter(|now| now.edition() == self.edition) {
+            *published = now;
+        }
+        Arc::clone(&published)
+    }
+}
+
+impl PartialEq for SharedLogKey {
+    fn eq(&self, other: &Self) -> bool {
+        (self.own, self.edition) == (other.own, other.edition)
+    }
+}
+
+impl Eq for SharedLogKey {}
+
+impl Hash for SharedLogKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.own, self.edition).hash(state);
     }
 }
 
@@ -320,9 +496,9 @@ mod tests {
         let stat = store.context().stat_self().unwrap();
         let mut at = Arc::new(top(&store, None, 1).unwrap());
         for _ in 0..200_000 {
-            let inner = at.as_dir().unwrap().child(Link::new(&at, OsStr::new("d")), &stat);
+            let inner = at.as_dir().unwrap().child(NodeLink::new(&at, OsStr::new("d")), &stat);
             let kind = NodeKind::Dir(Arc::new(inner));
-            at = Arc::new(Node::new(Ino::ABOVE, Key::Disk(FileId::of(&stat)), kind));
+            at = Arc::new(Node::new(Ino::ABOVE, NodeKey::Disk(FileId::of(&stat)), kind));
         }
         assert!(at.place().is_none() && at.conversation().is_none());
         drop(at);

@@ -8,106 +8,19 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::asker::Asker;
-use crate::handle::{Claimed, FileHandle, Handle};
-use crate::node::file::FileNode;
-use crate::node::{Node, NodeKind};
-use crate::seal_queue::SealJob;
 use crate::{
-    Attr, Caller, Entry, Fh, FsError, Ino, Pages, Result, Shared, dir, far, getattr, lookup,
-    message_log, moved, setattr, write_once,
+    Attr, Caller, CallerAccess, Claimed, ContextFs, Entry, Fh, FileHandle, FileNode, FsError,
+    Handle, Ino, Node, NodeKind, OpenMode, Opened, Pages, Result, SealJob, Shared, attributes, dir,
+    lookup, message_log, moved, remote, write_once,
 };
 use ctxfs_engine::sync::{Mutex, now};
 use ctxfs_engine::{Computed, OpenText, Reservation, Share, SourceFile, names};
 use ctxfs_store::{Dir, LEAST, stat_file};
 
-/// The time for which the kernel may cache the attributes of a new file: it needs them right after
-/// the file was created.
+/// Cache lifetime of the attributes of a new file: the kernel needs them right after the file was
+/// created.
 const NEW: Duration = Duration::from_millis(1);
-/// The bits of those who may run a file.
 const EXECUTE: u32 = libc::S_IXUSR | libc::S_IXGRP | libc::S_IXOTH;
-
-/// The way to open a file.
-#[derive(Debug, Clone, Copy)]
-pub struct OpenMode {
-    /// The flags of open(2).
-    pub flags: i32,
-}
-
-impl OpenMode {
-    /// Returns true if the file may be written.
-    pub(super) fn writes(self) -> bool {
-        self.flags & libc::O_ACCMODE != libc::O_RDONLY || self.empties()
-    }
-
-    /// Returns true if the file is to be empty.
-    fn empties(self) -> bool {
-        self.flags & libc::O_TRUNC != 0
-    }
-
-    /// Returns true if the file is to be empty, though it is opened for reading.
-    fn only_empties(self) -> bool {
-        self.empties() && self.flags & libc::O_ACCMODE == libc::O_RDONLY
-    }
-
-    /// Returns true if each write goes to the end.
-    pub(crate) fn appends(self) -> bool {
-        self.flags & libc::O_APPEND != 0
-    }
-
-    /// Returns what each write has to flush to the disk before it returns.
-    pub(super) fn flush(self) -> Option<Flush> {
-        if self.flags & libc::O_SYNC == libc::O_SYNC {
-            Some(Flush::All)
-        } else {
-            (self.flags & libc::O_DSYNC != 0).then_some(Flush::Data)
-        }
-    }
-
-    fn can_map_for_writing(self) -> bool {
-        self.flags & libc::O_ACCMODE == libc::O_RDWR
-    }
-
-    /// Returns the flags for opening the store's file. Writers can read, too, so that the last
-    /// writer's descriptor can serve the analysis. `O_CREAT` and `O_TRUNC` are up to the caller,
-    /// `O_DIRECT` is up to the kernel, `O_SYNC` and `O_DSYNC` are up to [`Self::flush`], and each
-    /// write says whether it appends: a process can switch that, and mapped pages never append.
-    fn on_disk(self) -> OFlags {
-        // The analysis reads through a writer's descriptor, which must not change the time of
-        // access.
-        let writer = OFlags::RDWR | OFlags::NOATIME;
-        if self.writes() { writer } else { OFlags::RDONLY }
-    }
-}
-
-/// The part of a file that is flushed to the disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flush {
-    /// The bytes, as by fdatasync(2).
-    Data,
-    /// The bytes and the attributes, as by fsync(2).
-    All,
-}
-
-/// An open file.
-#[derive(Debug)]
-pub struct Opened {
-    /// Its handle.
-    pub fh: Fh,
-    /// The store's file, which the kernel may read directly. `None` for a computed file, and for an
-    /// artifact whose bytes are elsewhere.
-    pub file: Option<Arc<File>>,
-    /// True if it can write.
-    pub writes: bool,
-    /// True if every read and write has to come here, because the file shows other bytes than the
-    /// disk has.
-    pub direct: bool,
-    /// The pages of a file that is opened for reading which the kernel may have.
-    pub pages: Pages,
-    /// True if pages that are mapped from it have to be written through here, because there is a
-    /// quota.
-    pub counts_mapped: bool,
-}
 
 pub(super) fn open(
     fs: &Arc<Shared>,
@@ -123,7 +36,7 @@ pub(super) fn open(
     match &node.kind {
         NodeKind::Computed(_) if mode.writes() => done(Err(FsError::Computed)),
         NodeKind::Computed(of) => {
-            let checked = Asker::new(fs, caller).check(of);
+            let checked = CallerAccess::new(fs, caller).check(of);
             match checked.and_then(|()| fs.claim(&node, caller, 1)) {
                 Ok(share) => open_computed(fs, &of.computed, share, done),
                 Err(error) => done(Err(error)),
@@ -147,74 +60,86 @@ fn open_computed(
         let opened = text.map(|text| {
             let open = Claimed::new(OpenText::new(computed, text), share);
             let fh = shared.handles.insert(Handle::Computed(open));
-            Opened {
-                fh,
-                file: None,
-                writes: false,
-                direct: false,
-                pages: Pages::Kept,
-                counts_mapped: false,
-            }
+            Opened::without_file(fh, Pages::Kept)
         });
         done(opened.map_err(FsError::from));
     });
 }
 
-pub(super) fn create(
-    fs: &Arc<Shared>,
-    parent: Ino,
-    name: &OsStr,
-    permissions: u32,
-    mode: OpenMode,
-    caller: Caller,
-) -> Result<(Entry, Opened)> {
-    let parent = fs.nodes.get(parent)?;
-    let dir = dir::writable(fs, &parent, name)?;
-    fs.sealer.check_backlog(&parent.conversation())?;
-    let is_log = names::is_message_log(&**dir, name);
-    let share = fs.claim(&parent, caller, descriptors(mode, is_log))?;
-    let flags = mode.on_disk() | OFlags::EXCL;
-    let room = reserve_name(fs, &parent, name)?;
-    let dir = dir.open()?;
-    let file = match dir.create_file(name, flags, permissions & 0o7777) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            drop(share);
-            return open_existing(fs, &parent, name, mode, caller);
+impl ContextFs {
+    /// Releases a handle whose last descriptor is gone.
+    pub fn release(&self, fh: Fh) -> Result<()> {
+        release(&self.0, fh)
+    }
+
+    pub fn create(
+        &self,
+        parent: Ino,
+        name: &OsStr,
+        permissions: u32,
+        mode: OpenMode,
+        caller: Caller,
+    ) -> Result<(Entry, Opened)> {
+        let fs = &self.0;
+        let parent = fs.nodes.get(parent)?;
+        let dir = dir::writable(fs, &parent, name)?;
+        fs.sealer.check_backlog(&parent.conversation())?;
+        let is_log = names::is_message_log(&**dir, name);
+        let share = fs.claim(&parent, caller, descriptors(mode, is_log))?;
+        let flags = mode.on_disk() | OFlags::EXCL;
+        let room = reserve_name(fs, &parent, name)?;
+        let dir = dir.open()?;
+        let file = match dir.create_file(name, flags, permissions & 0o7777) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                drop(share);
+                return open_existing(fs, &parent, name, mode, caller);
+            }
+            created => Arc::new(created?),
+        };
+        drop(room);
+        give_to(&file, &dir, (permissions, caller))?;
+        let stat = stat_file(&file)?;
+        let node = lookup::file_node(fs, &parent, name, &stat)?;
+        let opened = opened(fs, &node, (node.as_file()?, file), mode, share);
+        if !opened.writes {
+            node.as_file()?.life().needs_record();
+            fs.sealer.submit(SealJob::Seal(Arc::clone(&node)));
         }
-        created => Arc::new(created?),
-    };
-    drop(room);
-    give_to(&file, &dir, (permissions, caller))?;
-    let stat = stat_file(&file)?;
-    let node = lookup::file_node(fs, &parent, name, &stat)?;
-    let opened = opened(fs, &node, (node.as_file()?, file), mode, share);
-    if !opened.writes {
-        node.as_file()?.life().created_complete();
-        fs.sealer.submit(SealJob::Seal(Arc::clone(&node)));
+        let attr = Attr::of_disk(node.ino, &stat);
+        let entry = Entry { attr, attr_ttl: NEW, entry_ttl: Duration::ZERO, is_computed: false };
+        Ok((entry, opened))
     }
-    let attr = Attr::of_disk(node.ino, &stat);
-    let entry = Entry { attr, attr_ttl: NEW, entry_ttl: Duration::ZERO, is_computed: false };
-    Ok((entry, opened))
+
+    /// Creates a regular file without opening it. Refuses special files.
+    pub fn mknod(&self, parent: Ino, name: &OsStr, mode: u32, caller: Caller) -> Result<Entry> {
+        let fs = &self.0;
+        if mode & libc::S_IFMT != libc::S_IFREG {
+            return Err(FsError::NoSpecialFiles);
+        }
+        let open = OpenMode { flags: libc::O_WRONLY | libc::O_EXCL };
+        let (entry, opened) = self.create(parent, name, mode, open, caller)?;
+        release(fs, opened.fh)?;
+        Ok(entry)
+    }
+
+    /// Records that the thread `caller.pid` closes a descriptor of the file. There may be others.
+    /// `owner` stands for the table of open files that had it, if that is known.
+    pub fn flush(&self, fh: Fh, caller: Caller, owner: Option<u64>) -> Result<()> {
+        let fs = &self.0;
+        if let Handle::File(handle) = fs.handles.get(fh)?
+            && handle.writes
+        {
+            let thread = fs.closing.of(caller.pid, || handle.share.one_more());
+            *handle.closed_by.lock() = Some(thread);
+            handle.node.as_file()?.life().closing(now());
+            message_log::flush(fs, &handle, owner)?;
+        }
+        Ok(())
+    }
 }
 
-pub(super) fn mknod(
-    fs: &Arc<Shared>,
-    parent: Ino,
-    name: &OsStr,
-    mode: u32,
-    caller: Caller,
-) -> Result<Entry> {
-    if mode & libc::S_IFMT != libc::S_IFREG {
-        return Err(FsError::NoSpecialFiles);
-    }
-    let open = OpenMode { flags: libc::O_WRONLY | libc::O_EXCL };
-    let (entry, opened) = create(fs, parent, name, mode, open, caller)?;
-    release(fs, opened.fh)?;
-    Ok(entry)
-}
-
-/// Reserves the room of a new file. One that is there already, which another process has created
-/// after the kernel looked it up, needs none.
+/// Reserves the room of a new file. A file that another process has created since the kernel looked
+/// it up needs none.
 fn reserve_name(fs: &Shared, parent: &Node, name: &OsStr) -> Result<Reservation> {
     let Some(conversation) = parent.conversation() else { return Ok(Reservation::default()) };
     match fs.engine.reserve_in(&conversation, LEAST) {
@@ -223,7 +148,6 @@ fn reserve_name(fs: &Shared, parent: &Node, name: &OsStr) -> Result<Reservation>
     }
 }
 
-/// Opens a file that another process created after the kernel had looked it up.
 fn open_existing(
     fs: &Arc<Shared>,
     parent: &Arc<Node>,
@@ -237,7 +161,7 @@ fn open_existing(
     let node = lookup::find_real(fs, parent, parent.as_dir()?, name)?;
     let opened = node.as_file().and_then(|file| open_file(fs, &node, file, mode, caller));
     let opened = opened.inspect_err(|_| fs.nodes.forget(node.ino, 1))?;
-    Ok((getattr::entry(fs, &node)?, opened))
+    Ok((attributes::entry(fs, &node)?, opened))
 }
 
 fn open_file(
@@ -252,16 +176,16 @@ fn open_file(
         write_once::check(fs, file)?;
     }
     if mode.only_empties() && file.stat()?.mode & EXECUTE != 0 {
-        return Err(FsError::MayBeRun);
+        return Err(FsError::MayBeRunning);
     }
-    // Who has the local file open that has gone keeps its bytes. The kernel may read it for him,
-    // and then does so for all.
-    let is_away = far::is_away(file);
-    let kept = if is_away && !mode.writes() { file.any_open() } else { None };
-    if is_away && !mode.writes() && kept.is_none() {
-        return far::open_to_read(fs, node, file, caller);
+    // Open handles keep the unlinked local copy alive. The kernel may read it by passthrough, and
+    // then all handles must.
+    let is_remote = remote::is_remote(file);
+    let kept = if is_remote && !mode.writes() { file.any_open() } else { None };
+    if is_remote && !mode.writes() && kept.is_none() {
+        return remote::open_to_read(fs, node, file, caller);
     }
-    // Before anything is changed.
+    // Claimed before any change.
     let share = fs.claim(node, caller, descriptors(mode, node.is_message_log()))?;
     let on_disk = match kept {
         Some(kept) => kept,
@@ -269,7 +193,7 @@ fn open_file(
     };
     let opened = opened(fs, node, (file, on_disk), mode, share);
     if mode.empties()
-        && let Err(error) = setattr::empty(fs, node, file, (opened.fh, caller))
+        && let Err(error) = attributes::empty(fs, node, file, (opened.fh, caller))
     {
         release(fs, opened.fh)?;
         return Err(error);
@@ -277,19 +201,18 @@ fn open_file(
     Ok(opened)
 }
 
-/// Opens the store's file, which comes from elsewhere first if it must.
 fn open_here(fs: &Shared, node: &Arc<Node>, file: &FileNode, mode: OpenMode) -> Result<File> {
     if mode.empties() {
-        return far::begin_anew(fs, node, file, || open_on_disk(node, file, mode));
+        return remote::replace_by_empty(fs, node, file, || open_on_disk(node, file, mode));
     }
     if mode.writes() {
-        far::bring_here(fs, node, file)?;
+        remote::fetch(fs, node, file)?;
     }
     open_on_disk(node, file, mode)
 }
 
-/// Opens the store's file. A server that is held by modes may write a file that it may not read: it
-/// is sealed when it can be read.
+/// Opens the store's file. A server that is bound by modes may be able to write a file that it
+/// cannot read: such a file is sealed once it can be read.
 fn open_on_disk(node: &Node, file: &FileNode, mode: OpenMode) -> Result<File> {
     let flags = mode.on_disk();
     match file.open(flags) {
@@ -304,8 +227,8 @@ fn open_on_disk(node: &Node, file: &FileNode, mode: OpenMode) -> Result<File> {
     }
 }
 
-/// Returns the number of descriptors that an open file may hold: a writer of the message log has a
-/// file for the line that it has not ended.
+/// Returns the number of descriptors that an open file may hold: a writer of the message log may
+/// have one for its unfinished line.
 fn descriptors(mode: OpenMode, is_message_log: bool) -> u64 {
     1 + u64::from(mode.writes() && is_message_log)
 }
@@ -321,7 +244,7 @@ fn opened(
     let home = file.place().filter(|(_, path)| writes && path.is_artifact());
     let mut life = file.life();
     life.remember(&on_disk);
-    // Whatever happened up to now shows in the pages that are read from now on.
+    // Pages that are read from now on show every change up to now.
     let stat = if writes { None } else { stat_file(&on_disk).ok() };
     let clock = fs.engine.store.clock();
     let pages = stat.map_or(Pages::None, |stat| life.opened_to_read(&stat, clock));
@@ -331,7 +254,7 @@ fn opened(
     }
     drop(life);
     if first {
-        fs.promises.end_about(&file.link);
+        fs.promises.end_about(node);
         fs.sealer.submit(SealJob::NoteLive(Arc::clone(node)));
     }
     let handle = FileHandle {
@@ -349,38 +272,27 @@ fn opened(
     Opened { fh, file: Some(on_disk), writes, direct, pages, counts_mapped }
 }
 
-pub(super) fn flush(fs: &Shared, fh: Fh, caller: Caller, owner: Option<u64>) -> Result<()> {
-    if let Handle::File(handle) = fs.handles.get(fh)?
-        && handle.writes
-    {
-        handle.note_closed_by(fs.closing.of(caller.pid, || handle.share.one_more()));
-        handle.node.as_file()?.life().closing(now());
-        message_log::flush(fs, &handle, owner)?;
-    }
-    Ok(())
-}
-
 pub(super) fn release(fs: &Shared, fh: Fh) -> Result<()> {
     let left = match fs.handles.get(fh)? {
         Handle::File(handle) if handle.writes => message_log::leave(fs, &handle),
         _ => Ok(()),
     };
-    // It stays among the open ones until it can be left.
-    if left.as_ref().is_err_and(FsError::comes_back) {
+    // The handle stays until its last line is finished.
+    if left.as_ref().is_err_and(FsError::is_retried) {
         return left;
     }
     match fs.handles.remove(fh) {
         Some(Handle::File(handle)) if handle.writes => writer_gone(fs, handle)?,
-        Some(Handle::File(handle)) => reader_gone(handle)?,
+        Some(Handle::File(handle)) => reader_gone(&Arc::clone(&handle.node), handle)?,
         Some(Handle::Computed(open)) => fs.engine.counting.read(&open),
-        Some(Handle::Far(open)) => far::reader_gone(open)?,
+        Some(Handle::Remote(open)) => reader_gone(&Arc::clone(&open.node), open)?,
         Some(Handle::Listing(_)) | None => {}
     }
     left
 }
 
-/// Lets go of what was opened for somebody who has given up. The kernel has not heard of it, so it
-/// has not dropped the pages that it was to drop.
+/// Releases a handle whose client was interrupted. The kernel did not get the answer, and so has
+/// not dropped the pages that it was to drop.
 pub(super) fn give_back(fs: &Shared, opened: &Opened) -> Result<()> {
     if let Handle::File(handle) = fs.handles.get(opened.fh)? {
         handle.node.as_file()?.life().forget_pages();
@@ -388,8 +300,8 @@ pub(super) fn give_back(fs: &Shared, opened: &Opened) -> Result<()> {
     release(fs, opened.fh)
 }
 
-/// Releases handles that are left when the mount ends: those of writers whose descriptors are all
-/// closed, and those of computed files.
+/// Releases the handles that are left when the mount ends: of writers whose descriptors are all
+/// closed, and of computed files.
 pub(super) fn release_closed(fs: &Shared) {
     for handle in fs.handles.drain() {
         match handle {
@@ -400,7 +312,7 @@ pub(super) fn release_closed(fs: &Shared) {
                 }
             }
             Handle::Computed(open) => fs.engine.counting.read(&open),
-            Handle::File(_) | Handle::Far(_) | Handle::Listing(_) => {}
+            Handle::File(_) | Handle::Remote(_) | Handle::Listing(_) => {}
         }
     }
 }
@@ -409,13 +321,13 @@ fn writer_gone(fs: &Shared, handle: Arc<FileHandle>) -> Result<()> {
     let node = Arc::clone(&handle.node);
     let file = node.as_file()?;
     let mut life = file.life();
-    let last = life.closed(|| handle.take_closed_by());
+    let last = life.closed(|| handle.closed_by.lock().take());
     if last {
         fs.engine.live.remove(file.id());
     }
     drop(life);
     if last {
-        // Its last descriptor may know where it is.
+        // The last descriptor leads to its name, if it was moved.
         moved::find(fs, &node, &handle.file).ok();
     }
     // Closes the descriptor before the job is submitted: a probe for writers must not find it.
@@ -429,9 +341,8 @@ fn writer_gone(fs: &Shared, handle: Arc<FileHandle>) -> Result<()> {
     Ok(())
 }
 
-fn reader_gone(handle: Arc<FileHandle>) -> Result<()> {
-    let node = Arc::clone(&handle.node);
-    // Closes the descriptor first.
+/// Closes what a reader of `node` had open.
+fn reader_gone<T>(node: &Node, handle: Arc<T>) -> Result<()> {
     drop(handle);
     node.as_file()?.life().rest();
     Ok(())

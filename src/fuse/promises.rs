@@ -1,172 +1,181 @@
 //! Promises to the kernel: the time for which it may answer for a file without asking.
 //!
 //! A name and the attributes of its file are promised while the server watches the directory in the
-//! store and the file is at rest: it has no writer here, and has not changed for a moment. So is the
-//! name of a directory of its views. A view's own name is never promised: the next version is
-//! another node. A change by anybody ends the promise, and the kernel is told
-//! ([`notices`](super::notices)).
+//! store and the file is at rest: it has no writer here, and has not changed for a moment. The name
+//! of a directory of its views is promised likewise. A view's own name is never promised: the next
+//! version is another node. Any change ends the promise, and the kernel is told to forget the
+//! attributes.
 //!
-//! A promise is kept in this order: the changes of the directory are counted ([`Promises::mark`]),
-//! the disk is asked, and the promise is given only if no change came meanwhile
-//! ([`Promises::give`]). A change after that finds the promise, and ends it.
+//! A promise is given in this order: count the changes of the directory ([`Promises::mark`]), ask
+//! the disk, and promise only if no change came meanwhile ([`PromiseMark::give`]). A later change
+//! finds the promise, and ends it.
+//!
+//! One thread waits for changes in the store, gathers them for a moment and tells the kernel. It
+//! only invalidates the attributes of a node, which takes no lock of a directory. Invalidating a
+//! name would take one, and would detach mounts on the name. A name that leads elsewhere by now is
+//! detected when the kernel asks for its attributes (ESTALE), and looked up again.
 
-mod dirs;
-
-use std::ffi::OsStr;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
 use std::io;
-use std::sync::Arc;
-use std::time::Duration;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
-use crate::node::dir::DirNode;
-use crate::node::{Linked, Node};
-use crate::notices::Notices;
-use crate::promises::dirs::{PromisedDir, PromisedDirs};
-use crate::{Ino, Shared};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+
+use crate::{DirNode, Ino, Node};
 use ctxfs_engine::FileId;
-use ctxfs_engine::sync::atomic::AtomicU64;
-use ctxfs_engine::sync::atomic::Ordering::Relaxed;
-use ctxfs_engine::sync::{Mutex, RwLock};
-use ctxfs_store::{NameChange, NameWatch};
+use ctxfs_engine::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use ctxfs_engine::sync::{Mutex, RwLock, now, thread};
+use ctxfs_engine::worker::Worker;
+use ctxfs_store::{Dir, NameChange, NameWatch, WatchId};
 use ctxfs_view::readings;
 
 /// The time for which a name and its attributes are promised. A change that nothing reports shows
 /// after it.
-pub(super) const LASTS: Duration = Duration::from_secs(1);
+pub(super) const PROMISE_TIME: Duration = Duration::from_secs(1);
 
-/// Promises after which those that have run out are forgotten, wherever they were given: a client
-/// may walk through any number of directories.
+/// The number of promises after which all expired ones are forgotten, in every directory: a client
+/// may walk through any number of them.
 const FORGET_AFTER: u64 = 8192;
+const GATHER: Duration = Duration::from_millis(5);
 
-/// Promises of a mount. It gives none before there is a kernel to tell.
+const MOST_DIRS: usize = 1024;
+const MOST_NAMES: usize = 32_768;
+
+/// The promises of a mount. None is given before [`Self::begin`].
 #[derive(Default)]
-pub(crate) struct Promises(RwLock<Option<Arc<PromiseKeeper>>>);
+pub(crate) struct Promises(RwLock<Option<Arc<ActivePromises>>>);
 
-/// The keeper of the promises: the watch, and the way to the kernel.
-struct PromiseKeeper {
+struct ActivePromises {
     watch: NameWatch,
     dirs: Mutex<PromisedDirs>,
-    /// Locked while changes are taken from the watch, so that whoever took the turn has noted all.
+    /// Locked while changes are taken from the watch, so that the next holder finds all of them
+    /// noted.
     turn: Mutex<()>,
-    /// The number of promises that were given.
     given: AtomicU64,
-    notices: Notices,
+    invalidate: Box<dyn Fn(Ino) + Send + Sync>,
+    due: Mutex<HashSet<Ino>>,
+    /// Locked while the kernel is told, so that the next holder knows that nothing is on its way.
+    sending: Mutex<()>,
+    wake: OwnedFd,
+    ended: AtomicBool,
+    thread: Worker,
 }
 
-/// A directory, and the number of its changes when it was asked for.
-pub(crate) struct Mark {
-    keeper: Arc<PromiseKeeper>,
+/// A watched directory, and the number of its changes before anything in it was examined.
+pub(crate) struct PromiseMark {
+    active: Arc<ActivePromises>,
     dir: Arc<PromisedDir>,
     changes: u64,
 }
 
 impl Promises {
-    /// Begins to give promises, with `tell` to make the kernel forget the attributes of a node.
-    pub(super) fn begin(&self, tell: impl Fn(Ino) + Send + Sync + 'static) -> io::Result<()> {
-        let keeper = Arc::new(PromiseKeeper {
+    pub(crate) fn begin(&self, invalidate: impl Fn(Ino) + Send + Sync + 'static) -> io::Result<()> {
+        let active = Arc::new(ActivePromises {
             watch: NameWatch::new()?,
             dirs: Mutex::default(),
             turn: Mutex::default(),
             given: AtomicU64::new(0),
-            notices: Notices::new(Box::new(tell))?,
+            invalidate: Box::new(invalidate),
+            due: Mutex::default(),
+            sending: Mutex::default(),
+            wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            ended: AtomicBool::default(),
+            thread: Worker::default(),
         });
-        let weak = Arc::downgrade(&keeper);
-        keeper.notices.start(&keeper.watch, move || {
-            weak.upgrade().is_some_and(|keeper| {
-                keeper.settle();
-                true
-            })
-        })?;
-        *self.0.write() = Some(keeper);
+        let weak = Arc::downgrade(&active);
+        let changes = active.watch.as_fd().try_clone_to_owned()?;
+        let wake = active.wake.try_clone()?;
+        active.thread.start("ctxfs-watch", move || work(&weak, &changes, &wake))?;
+        *self.0.write() = Some(active);
         Ok(())
     }
 
-    /// Ends all promises.
-    pub(super) fn finish(&self) {
-        let keeper = self.0.write().take();
-        if let Some(keeper) = keeper {
-            keeper.notices.finish();
+    pub(crate) fn finish(&self) {
+        let active = self.0.write().take();
+        if let Some(active) = active {
+            active.ended.store(true, Relaxed);
+            active.wake_thread();
+            active.thread.join();
         }
     }
 
-    /// Returns true if promises are given.
-    pub(super) fn are_given(&self) -> bool {
+    pub(crate) fn are_given(&self) -> bool {
         self.0.read().is_some()
     }
 
     /// Watches `dir`, and counts its changes up to now. `None` if nothing may be promised in it.
-    pub(super) fn mark(&self, dir: &DirNode) -> Option<Mark> {
-        let keeper = Arc::clone(self.0.read().as_ref()?);
-        if dir.is_root() {
+    pub(crate) fn mark(&self, dir: &DirNode) -> Option<PromiseMark> {
+        let active = Arc::clone(self.0.read().as_ref()?);
+        if dir.is_root {
             return None;
         }
-        let known = keeper.dirs.lock().get(dir.id());
+        let known = active.dirs.lock().get(dir.id());
         let dir = match known {
             Some(known) => known,
-            None => keeper.dirs.lock().add(&keeper.watch, dir.id(), &*dir.open().ok()?)?,
+            None => active.dirs.lock().add(&active.watch, dir.id(), &*dir.open().ok()?)?,
         };
-        let changes = dir.changes();
-        Some(Mark { keeper, dir, changes })
+        let changes = dir.changes.load(SeqCst);
+        Some(PromiseMark { active, dir, changes })
     }
 
-    /// Tells the kernel of all changes up to now, at once: whoever opens a file then sees them.
-    pub(super) fn settle(&self) {
-        let keeper = self.0.read().clone();
-        if let Some(keeper) = keeper {
-            keeper.settle();
-            keeper.notices.tell_due();
+    /// Tells the kernel of all changes up to now: a file that is opened next shows them.
+    pub(crate) fn settle(&self) {
+        let active = self.0.read().clone();
+        if let Some(active) = active {
+            active.settle();
+            active.send_due();
         }
     }
 
-    /// Ends the promises about `name` in `dir`, at once: this mount changes the file.
-    pub(super) fn end(&self, dir: FileId, name: &OsStr) {
-        let Some(keeper) = self.0.read().clone() else { return };
-        let dir = keeper.dirs.lock().get(dir);
+    /// Ends the promises about `name` in `dir` at once, as this mount changes the file.
+    pub(crate) fn end(&self, dir: FileId, name: &OsStr) {
+        let Some(active) = self.0.read().clone() else { return };
+        let dir = active.dirs.lock().get(dir);
         let Some(dir) = dir else { return };
-        keeper.notices.tell_now(&dir.end(name));
+        dir.end(name).into_iter().for_each(&active.invalidate);
     }
 
-    /// Ends the promises about the file that has this name, at once.
-    pub(super) fn end_about(&self, linked: &Linked) {
-        if !self.are_given() {
-            return;
-        }
-        if let Some(link) = linked.get()
+    pub(crate) fn end_about(&self, node: &Node) {
+        if let Some(link) = node.link()
+            && self.are_given()
+            && let Some(link) = link.get()
             && let Ok(dir) = link.parent.as_dir()
         {
             self.end(dir.id(), &link.name);
         }
     }
 
-    /// Ends all promises at once: a directory moves, with what is below it.
-    pub(super) fn end_all(&self) {
-        let Some(keeper) = self.0.read().clone() else { return };
-        let dirs = keeper.dirs.lock().all();
+    pub(crate) fn end_all(&self) {
+        let Some(active) = self.0.read().clone() else { return };
+        let dirs = active.dirs.lock().all();
         for dir in dirs {
-            keeper.notices.tell_now(&dir.end_all());
+            dir.end_all().into_iter().for_each(&active.invalidate);
         }
     }
 }
 
-impl Mark {
-    /// Returns the mark of the directory `node`, before anything in it is looked at.
-    pub(super) fn of(fs: &Shared, node: &Node) -> Option<Self> {
-        fs.promises.mark(node.as_dir().ok()?)
+impl PromiseMark {
+    pub(crate) fn of(promises: &Promises, node: &Node) -> Option<Self> {
+        promises.mark(node.as_dir().ok()?)
     }
 
-    /// Promises `node`, which is found under `name` or has its views. Returns the time for
-    /// which that lasts: none if anything has changed since the mark.
-    pub(super) fn give(&self, name: &OsStr, node: Ino) -> Duration {
-        if !self.dir.promise(name, node, LASTS) {
+    /// Promises `node`, which is found under `name` or is a directory of its views. Returns the
+    /// time for which that lasts: none if anything has changed since the mark.
+    pub(crate) fn give(&self, name: &OsStr, node: Ino) -> Duration {
+        if !self.dir.promise(name, node, PROMISE_TIME) {
             return Duration::ZERO;
         }
-        self.keeper.forget_past();
-        self.keeper.settle();
-        if self.dir.changes() == self.changes { LASTS } else { Duration::ZERO }
+        self.active.forget_past();
+        self.active.settle();
+        let is_unchanged = self.dir.changes.load(SeqCst) == self.changes;
+        if is_unchanged { PROMISE_TIME } else { Duration::ZERO }
     }
 }
 
-impl PromiseKeeper {
-    /// Forgets the promises that have run out, now and then.
+impl ActivePromises {
     fn forget_past(&self) {
         if self.given.fetch_add(1, Relaxed) % FORGET_AFTER == FORGET_AFTER - 1 {
             let dirs = self.dirs.lock().all();
@@ -176,7 +185,6 @@ impl PromiseKeeper {
         }
     }
 
-    /// Notes all changes up to now.
     fn settle(&self) {
         let _turn = self.turn.lock();
         self.watch.take(|change| self.note(change));
@@ -186,24 +194,234 @@ impl PromiseKeeper {
         match change {
             NameChange::Name(id, name) => {
                 let Some(dir) = self.dirs.lock().watched(id) else { return };
-                self.notices.add(dir.end(&name));
+                self.add_due(dir.end(&name));
                 // A new file hides the view of its name.
-                readings(&name).for_each(|(stem, _)| self.notices.add(dir.end(stem)));
+                readings(&name).for_each(|(stem, _)| self.add_due(dir.end(stem)));
             }
             NameChange::Dir(id) => {
                 let Some(dir) = self.dirs.lock().watched(id) else { return };
-                self.notices.add(dir.end_all());
+                self.add_due(dir.end_all());
             }
             NameChange::Ended(id) => {
                 let dir = self.dirs.lock().remove(id);
-                self.notices.add(dir.map(|dir| dir.end_all()).unwrap_or_default());
+                self.add_due(dir.map(|dir| dir.end_all()).unwrap_or_default());
             }
             NameChange::Lost => {
                 let dirs = self.dirs.lock().all();
                 for dir in dirs {
-                    self.notices.add(dir.end_all());
+                    self.add_due(dir.end_all());
                 }
             }
         }
+    }
+
+    fn add_due(&self, nodes: Vec<Ino>) {
+        if !nodes.is_empty() {
+            self.due.lock().extend(nodes);
+            self.wake_thread();
+        }
+    }
+
+    fn wake_thread(&self) {
+        rustix::io::write(&self.wake, &1_u64.to_ne_bytes()).ok();
+    }
+
+    fn send_due(&self) {
+        let _turn = self.sending.lock();
+        let due = std::mem::take(&mut *self.due.lock());
+        due.into_iter().for_each(&self.invalidate);
+    }
+}
+
+fn work(active: &Weak<ActivePromises>, changes: &OwnedFd, wake: &OwnedFd) {
+    // Checked before each wait: the wake-up for the end may have been read with an earlier one.
+    let is_running = || active.upgrade().is_some_and(|active| !active.ended.load(Relaxed));
+    while is_running() && wait(changes, wake) {
+        thread::sleep(GATHER);
+        rustix::io::read(wake, &mut [0; 8]).ok();
+        let Some(active) = active.upgrade() else { return };
+        active.settle();
+        active.send_due();
+    }
+}
+
+fn wait(changes: &OwnedFd, wake: &OwnedFd) -> bool {
+    let mut ready = [PollFd::new(changes, PollFlags::IN), PollFd::new(wake, PollFlags::IN)];
+    loop {
+        match poll(&mut ready, None) {
+            Ok(_) => return true,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => {
+                tracing::warn!(%error, "changes in the store are no longer seen");
+                return false;
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct PromisedDirs {
+    by_id: HashMap<FileId, Arc<PromisedDir>>,
+    by_watch: HashMap<WatchId, Arc<PromisedDir>>,
+}
+
+pub(super) struct PromisedDir {
+    id: FileId,
+    watch: WatchId,
+    changes: AtomicU64,
+    promised: Mutex<HashMap<OsString, Promise>>,
+}
+
+struct Promise {
+    nodes: Vec<Ino>,
+    until: Instant,
+}
+
+impl PromisedDirs {
+    pub(super) fn get(&self, id: FileId) -> Option<Arc<PromisedDir>> {
+        self.by_id.get(&id).cloned()
+    }
+
+    pub(super) fn watched(&self, watch: WatchId) -> Option<Arc<PromisedDir>> {
+        self.by_watch.get(&watch).cloned()
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<PromisedDir>> {
+        self.by_id.values().cloned().collect()
+    }
+
+    pub(super) fn add(
+        &mut self,
+        watch: &NameWatch,
+        id: FileId,
+        dir: &Dir,
+    ) -> Option<Arc<PromisedDir>> {
+        if let Some(known) = self.get(id) {
+            return Some(known);
+        }
+        if self.by_id.len() >= MOST_DIRS {
+            self.drop_idle(watch);
+        }
+        if self.by_id.len() >= MOST_DIRS {
+            return None;
+        }
+        let number = watch.add(dir).ok()?;
+        let new = Arc::new(PromisedDir {
+            id,
+            watch: number,
+            changes: AtomicU64::new(0),
+            promised: Mutex::default(),
+        });
+        self.by_id.insert(id, Arc::clone(&new));
+        self.by_watch.insert(number, Arc::clone(&new));
+        Some(new)
+    }
+
+    pub(super) fn remove(&mut self, watch: WatchId) -> Option<Arc<PromisedDir>> {
+        let dir = self.by_watch.remove(&watch)?;
+        self.by_id.remove(&dir.id);
+        Some(dir)
+    }
+
+    fn drop_idle(&mut self, watch: &NameWatch) {
+        // Only the two maps refer to it.
+        let is_idle =
+            |dir: &Arc<PromisedDir>| Arc::strong_count(dir) <= 2 && dir.forget_past() == 0;
+        let idle: Vec<_> =
+            self.by_id.values().filter(|dir| is_idle(dir)).map(|dir| dir.watch).collect();
+        for number in idle {
+            watch.remove(number);
+            self.remove(number);
+        }
+    }
+}
+
+impl PromisedDir {
+    pub(super) fn promise(&self, name: &OsStr, node: Ino, lasts: Duration) -> bool {
+        let until = now() + lasts;
+        let mut promised = self.promised.lock();
+        if let Some(promise) = promised.get_mut(name) {
+            promise.until = until;
+            if !promise.nodes.contains(&node) {
+                promise.nodes.push(node);
+            }
+            return true;
+        }
+        if promised.len() >= MOST_NAMES {
+            let now = now();
+            promised.retain(|_, promise| promise.until > now);
+        }
+        if promised.len() >= MOST_NAMES {
+            return false;
+        }
+        promised.insert(name.to_owned(), Promise { nodes: vec![node], until });
+        true
+    }
+
+    pub(super) fn end(&self, name: &OsStr) -> Vec<Ino> {
+        self.changes.fetch_add(1, SeqCst);
+        let promise = self.promised.lock().remove(name);
+        promise.map(|promise| promise.nodes).unwrap_or_default()
+    }
+
+    pub(super) fn end_all(&self) -> Vec<Ino> {
+        self.changes.fetch_add(1, SeqCst);
+        let promised = std::mem::take(&mut *self.promised.lock());
+        promised.into_values().flat_map(|promise| promise.nodes).collect()
+    }
+
+    pub(super) fn forget_past(&self) -> usize {
+        let mut promised = self.promised.lock();
+        let now = now();
+        promised.retain(|_, promise| promise.until > now);
+        let left = promised.len();
+        promised.shrink_to(2 * left);
+        left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ctxfs_store::Stat;
+
+    use super::*;
+
+    fn watched() -> (NameWatch, tempfile::TempDir, PromisedDirs, Arc<PromisedDir>) {
+        let temporary = tempfile::tempdir().unwrap();
+        let (watch, mut dirs) = (NameWatch::new().unwrap(), PromisedDirs::default());
+        let open = Dir::open(temporary.path()).unwrap();
+        let dir = dirs.add(&watch, FileId::of(&Stat::imagined()), &open).unwrap();
+        (watch, temporary, dirs, dir)
+    }
+
+    #[test]
+    fn a_change_ends_what_is_promised_about_its_name() {
+        let (_watch, _temporary, _dirs, dir) = watched();
+        for node in [Ino(7), Ino(8), Ino(7)] {
+            assert!(dir.promise("x".as_ref(), node, Duration::from_secs(1)));
+        }
+        dir.promise("y".as_ref(), Ino(9), Duration::from_secs(1));
+        let before = dir.changes.load(SeqCst);
+        assert_eq!(dir.end("x".as_ref()), [Ino(7), Ino(8)]);
+        assert_ne!(dir.changes.load(SeqCst), before);
+        assert!(dir.end("x".as_ref()).is_empty());
+        assert_eq!(dir.end_all(), [Ino(9)]);
+    }
+
+    #[test]
+    fn promises_are_bounded_and_run_out() {
+        let (watch, _temporary, mut dirs, dir) = watched();
+        for number in 0..=MOST_NAMES as u64 {
+            let name = OsString::from(number.to_string());
+            let kept = dir.promise(&name, Ino(number), Duration::from_secs(100));
+            assert_eq!(kept, number < MOST_NAMES as u64);
+        }
+        drop(dir.end_all());
+        dir.promise("x".as_ref(), Ino(7), Duration::ZERO);
+        assert_eq!(dir.forget_past(), 0);
+        assert_eq!(dir.promised.lock().capacity(), 0);
+        drop(dir);
+        dirs.drop_idle(&watch);
+        assert!(dirs.all().is_empty());
     }
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use rustix::fs::{OFlags, RenameFlags};
 
 use crate::life::AfterRename;
-use crate::move_records::{Manifests, MoveOptions, Mover};
-use crate::node::dir::DirNode;
-use crate::node::{Link, Linked, Node};
-use crate::seal_queue::SealJob;
-use crate::{FsError, Ino, Result, Shared, dir, far, lookup, move_records, remove, write_once};
+use crate::record::{Manifests, MoveOptions, Mover};
+use crate::{
+    ContextFs, DirNode, FsError, Ino, LinkCell, Node, NodeLink, Result, SealJob, Shared, dir,
+    lookup, record, remote, write_once,
+};
 use ctxfs_core::model::{Component, MAX_DEPTH, NameError, RelPath};
 use ctxfs_engine::names::is_message_log;
 use ctxfs_engine::patience::allow_slow;
@@ -18,14 +18,12 @@ use ctxfs_engine::{DirPlace, Reservation, SourceDir as _};
 use ctxfs_store::message::MessageError;
 use ctxfs_store::{Stat, message};
 
-/// The treatment of a new name that is taken.
+/// The treatment of a new name that is taken: its file is removed, the rename fails, or the two
+/// files exchange their names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RenameMode {
-    /// The file with that name is removed.
     Replace,
-    /// The rename fails.
     KeepExisting,
-    /// The two files exchange their names.
     Exchange,
 }
 
@@ -39,7 +37,6 @@ impl RenameMode {
     }
 }
 
-/// One end of a rename.
 struct End<'a> {
     parent: &'a Arc<Node>,
     dir: &'a Arc<DirNode>,
@@ -47,7 +44,6 @@ struct End<'a> {
 }
 
 impl End<'_> {
-    /// Returns the conversation that the name is in, or is.
     fn conversation(&self) -> Option<Component> {
         if self.parent.is_root() {
             return Component::new(self.name).ok();
@@ -55,7 +51,6 @@ impl End<'_> {
         self.parent.conversation()
     }
 
-    /// Returns true if `node` holds artifacts under this name, if it held some before.
     fn keeps_artifacts(&self, node: &Node) -> bool {
         let Ok(place) = self.dir.place() else { return false };
         let Ok(path) = RelPath::below(place.path(), self.name) else { return false };
@@ -68,44 +63,46 @@ impl End<'_> {
     }
 }
 
-/// A rename whose nodes are known.
-struct Rename<'a> {
+struct PlannedRename<'a> {
     node: &'a Arc<Node>,
-    /// The node that has the new name now.
     target: Option<&'a Arc<Node>>,
     from: &'a End<'a>,
     to: &'a End<'a>,
     mode: RenameMode,
 }
 
-pub(super) fn rename(
-    fs: &Shared,
-    (parent, name): (Ino, &OsStr),
-    (new_parent, new_name): (Ino, &OsStr),
-    mode: RenameMode,
-) -> Result<()> {
-    let parent = fs.nodes.get(parent)?;
-    let new_parent = fs.nodes.get(new_parent)?;
-    let from = End { parent: &parent, dir: parent.as_dir()?, name };
-    let to = End { parent: &new_parent, dir: new_parent.as_dir()?, name: new_name };
-    let node = source(fs, &from)?;
-    let done = rename_node(fs, &node, &from, &to, mode);
-    if node.as_dir().is_ok() || mode == RenameMode::Exchange {
-        fs.promises.end_all();
-    } else {
-        fs.promises.end(from.dir.id(), name);
-        fs.promises.end(to.dir.id(), new_name);
-    }
-    fs.nodes.forget(node.ino, 1);
-    for end in [&from, &to] {
-        if let Some(id) = end.conversation() {
-            fs.engine.changed(&id, None);
+impl ContextFs {
+    pub fn rename(
+        &self,
+        parent: Ino,
+        name: &OsStr,
+        new_parent: Ino,
+        new_name: &OsStr,
+        mode: RenameMode,
+    ) -> Result<()> {
+        let fs = &self.0;
+        let parent = fs.nodes.get(parent)?;
+        let new_parent = fs.nodes.get(new_parent)?;
+        let from = End { parent: &parent, dir: parent.as_dir()?, name };
+        let to = End { parent: &new_parent, dir: new_parent.as_dir()?, name: new_name };
+        let node = source(fs, &from)?;
+        let done = rename_node(fs, &node, &from, &to, mode);
+        if node.as_dir().is_ok() || mode == RenameMode::Exchange {
+            fs.promises.end_all();
+        } else {
+            fs.promises.end(from.dir.id(), name);
+            fs.promises.end(to.dir.id(), new_name);
         }
+        fs.nodes.forget(node.ino, 1);
+        for end in [&from, &to] {
+            if let Some(id) = end.conversation() {
+                fs.engine.changed(&id, None);
+            }
+        }
+        done
     }
-    done
 }
 
-/// Finds the node to rename. Only a node on disk can be renamed.
 fn source(fs: &Shared, from: &End<'_>) -> Result<Arc<Node>> {
     match lookup::find_real(fs, from.parent, from.dir, from.name) {
         Err(FsError::NotFound) => {
@@ -139,11 +136,11 @@ fn rename_node(
             _ => Ok(()),
         })
         .and_then(|()| {
-            let rename = Rename { node, target: target.as_ref(), from, to, mode };
+            let rename = PlannedRename { node, target: target.as_ref(), from, to, mode };
             rename.check_depth()?;
             rename.check_conversations(fs)?;
             rename.check_write_once(fs)?;
-            if rename.without_bytes(fs)? { Ok(()) } else { rename.on_disk(fs) }
+            if rename.rename_remote(fs)? { Ok(()) } else { rename.on_disk(fs) }
         });
     if let Some(target) = target {
         fs.nodes.forget(target.ino, 1);
@@ -151,8 +148,8 @@ fn rename_node(
     done
 }
 
-/// Checks that no directory lies too deep after `node` has moved. One that moves up, or stays as
-/// deep as it is, is not looked at.
+/// Fails if a directory would lie too deep after `node` has moved. A node that moves up, or stays
+/// as deep, is not checked.
 fn check_depth(node: &Node, from: &End<'_>, to: &End<'_>) -> Result<()> {
     let (before, after) = (from.dir.depth()?, to.dir.depth()?);
     if node.as_dir().is_err() || after <= before {
@@ -166,26 +163,24 @@ fn check_depth(node: &Node, from: &End<'_>, to: &End<'_>) -> Result<()> {
     }
 }
 
-impl<'a> Rename<'a> {
-    /// Returns the node of another file that has the new name.
+impl<'a> PlannedRename<'a> {
     fn other(&self) -> Option<&'a Arc<Node>> {
         self.target.filter(|target| target.ino != self.node.ino)
     }
 
-    /// Returns the node that gets the old name.
     fn swapped(&self) -> Option<&'a Arc<Node>> {
         self.other().filter(|_| self.mode == RenameMode::Exchange)
     }
 
-    /// Where hosts share the conversations, refuses to move anything to another one: they know it
-    /// as a part of the one that it is in. For the same reason no conversation is renamed that has
-    /// artifacts whose bytes are elsewhere, and none of these is lost in what replaces it.
+    /// If hosts share conversations, refuses to move anything to another one: other hosts know it
+    /// as a part of its conversation. For the same reason a conversation with remote artifacts is
+    /// neither renamed nor replaced.
     fn check_conversations(&self, fs: &Shared) -> Result<()> {
         let Self { from, to, .. } = *self;
         if from.parent.is_root() {
-            let check = |end: &End<'_>| far::check_empty(fs, &Component::new(end.name)?, None);
+            let check = |end: &End<'_>| remote::check_empty(fs, &Component::new(end.name)?, None);
             check(from).map_err(|error| match error {
-                FsError::NotEmpty => FsError::ElsewhereInPart,
+                FsError::NotEmpty => FsError::HasRemoteArtifacts,
                 error => error,
             })?;
             return self.target.map_or(Ok(()), |_| check(to));
@@ -197,8 +192,8 @@ impl<'a> Rename<'a> {
         Ok(())
     }
 
-    /// On a write-once mount, refuses to put another file in the place of a sealed artifact, and to
-    /// take one away from the names of artifacts. Prepares the rest for their traces.
+    /// On a write-once mount, refuses to replace a sealed artifact, and to rename one to a name
+    /// that is not an artifact's. Prepares the others for their traces.
     fn check_write_once(&self, fs: &Shared) -> Result<()> {
         let Self { node, to, mode, .. } = *self;
         if !fs.options.write_once {
@@ -226,39 +221,37 @@ impl<'a> Rename<'a> {
         write_once::await_record(fs, node).map(|_| ())
     }
 
-    /// Checks that no directory lies too deep afterwards.
     fn check_depth(&self) -> Result<()> {
         check_depth(self.node, self.from, self.to)?;
         self.swapped().map_or(Ok(()), |swapped| check_depth(swapped, self.to, self.from))
     }
 
-    /// Renames an artifact whose bytes are not on this disk by its record alone, and returns true.
-    /// Where that cannot be, its bytes come here, as do those of what it meets.
-    fn without_bytes(&self, fs: &Shared) -> Result<bool> {
+    /// Renames a remote artifact by its record alone, and returns true. Where that is not possible,
+    /// fetches its bytes, and the bytes of a remote artifact that it is exchanged with.
+    fn rename_remote(&self, fs: &Shared) -> Result<bool> {
         let Self { node, from, to, mode, .. } = *self;
-        let away = |node: &'a Arc<Node>| node.as_file().ok().filter(|file| far::is_away(file));
+        let away = |node: &'a Arc<Node>| node.as_file().ok().filter(|file| remote::is_remote(file));
         if let Some(target) = self.other()
             && let Some(file) = away(target)
         {
             match mode {
                 RenameMode::KeepExisting => return Err(FsError::Exists),
-                RenameMode::Exchange => far::bring_here(fs, target, file)?,
+                RenameMode::Exchange => remote::fetch(fs, target, file)?,
                 RenameMode::Replace => {}
             }
         }
         let Some(file) = away(node) else { return Ok(false) };
         let is_alone = self.target.is_none() && !from.parent.is_root();
-        if is_alone && far::rename(fs, file, &Link::new(to.parent, to.name))? {
+        if is_alone && remote::rename(fs, file, &NodeLink::new(to.parent, to.name))? {
             return Ok(true);
         }
-        far::bring_here(fs, node, file)?;
+        remote::fetch(fs, node, file)?;
         Ok(false)
     }
 
-    /// Renames on disk, with manifests and places locked.
     fn on_disk(&self, fs: &Shared) -> Result<()> {
         let _room = self.reserve_room(fs)?;
-        let manifests = self.hold_manifests(fs)?;
+        let manifests = self.lock_manifests(fs)?;
         let places = fs.places.write();
         let done = self.with_held(fs, manifests.as_ref());
         drop(places);
@@ -272,7 +265,7 @@ impl<'a> Rename<'a> {
         let Self { node, target, from, to, mode } = *self;
         let before = node.place();
         let stats = [Some(node), self.other()];
-        let stats = stats.map(|node| move_records::on_disk(node?.as_file().ok()?));
+        let stats = stats.map(|node| record::on_disk(node?.as_file().ok()?));
         // A conversation without any file counts as empty, as for rmdir.
         if from.parent.is_root() && mode == RenameMode::Replace && target.is_some() {
             fs.engine.store.remove_conversation(&Component::new(to.name)?)?;
@@ -282,7 +275,7 @@ impl<'a> Rename<'a> {
         if swapped.is_none()
             && let Some(Ok(replaced)) = other.map(|other| other.as_file())
         {
-            remove::note_unlinked(fs, replaced, to.parent.conversation());
+            dir::note_unlinked(fs, replaced, to.parent.conversation());
         }
         if from.parent.is_root() {
             return Ok(());
@@ -295,7 +288,6 @@ impl<'a> Rename<'a> {
         swapped.map_or(Ok(()), |swapped| seal_renamed(fs, swapped))
     }
 
-    /// Has the records follow. The disk said `stats` of the two files before the rename.
     fn move_records(
         &self,
         fs: &Shared,
@@ -310,42 +302,41 @@ impl<'a> Rename<'a> {
         let swapped = self.swapped().is_some();
         let options = MoveOptions { swapped, traced: fs.options.write_once };
         let moved = held.move_records(from, (self.other().map(over), after), options);
-        moved.inspect_err(|_| self.take_back(fs))
+        moved.inspect_err(|_| self.undo(fs))
     }
 
-    /// Renames on disk, and notes the new names. Locks the links meanwhile: a thread that opens a
-    /// directory by names that it read before the rename reads them again.
+    /// Renames on disk, and notes the new names. The links are locked meanwhile: a thread that
+    /// opens a directory by names from before the rename reads them again.
     fn move_names(&self, from: &End<'_>, to: &End<'_>, flags: RenameFlags) -> Result<()> {
         let (from_dir, to_dir) = (from.dir.open()?, to.dir.open()?);
-        let mut link = self.node.link().map(Linked::lock);
-        let mut others = self.other().and_then(|other| other.link()).map(Linked::lock);
+        let mut link = self.node.link().map(LinkCell::lock);
+        let mut others = self.other().and_then(|other| other.link()).map(LinkCell::lock);
         from_dir.rename(from.name, &to_dir, to.name, flags)?;
         if let Some(link) = &mut link {
-            **link = Some(Link::new(to.parent, to.name));
+            **link = Some(NodeLink::new(to.parent, to.name));
         }
         if let Some(others) = &mut others {
-            **others = self.swapped().map(|_| Link::new(from.parent, from.name));
+            **others = self.swapped().map(|_| NodeLink::new(from.parent, from.name));
         }
         Ok(())
     }
 
-    /// Takes back a rename whose records could not follow, unless it has replaced something. The
-    /// files are recorded again once the disk works.
-    fn take_back(&self, fs: &Shared) {
+    /// Undoes a rename whose records could not follow, unless it has replaced something. The files
+    /// are recorded again once the disk works.
+    fn undo(&self, fs: &Shared) {
         let Self { node, from, to, .. } = *self;
         let swapped = self.swapped();
         let back = if swapped.is_some() { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
         let replaced = self.other().is_some() && swapped.is_none();
         if !replaced && let Err(error) = self.move_names(to, from, back) {
-            tracing::warn!(%error, "a rename could not be taken back");
+            tracing::warn!(%error, "a rename could not be undone");
         }
-        let again = |node: &Node| node.as_file().is_ok_and(|file| file.life().lost_record());
+        let again = |node: &Node| node.as_file().is_ok_and(|file| file.life().needs_record());
         for node in [Some(node), swapped].into_iter().flatten().filter(|node| again(node)) {
             fs.sealer.submit(SealJob::Seal(Arc::clone(node)));
         }
     }
 
-    /// Reserves room in the conversations that something moves to from another one.
     fn reserve_room(&self, fs: &Shared) -> Result<Vec<Reservation>> {
         let Self { node, from, to, .. } = *self;
         let mut reserved = Vec::new();
@@ -360,8 +351,7 @@ impl<'a> Rename<'a> {
         Ok(reserved)
     }
 
-    /// Locks the manifests in which it changes records. Returns `None` if it changes none.
-    fn hold_manifests(&self, fs: &Shared) -> Result<Option<Manifests>> {
+    fn lock_manifests(&self, fs: &Shared) -> Result<Option<Manifests>> {
         let Self { node, from, to, .. } = *self;
         let records = [from, to].iter().any(|end| end.parent.holds_artifacts());
         let (Some(source), Some(target)) = (from.parent.conversation(), to.parent.conversation())
@@ -376,8 +366,8 @@ impl<'a> Rename<'a> {
     }
 }
 
-/// Submits the jobs that a file needs under its new name. One that has just got an artifact's name
-/// is materialized, now or when it is closed. One that had such a name before needs nothing.
+/// Submits the jobs that a file needs under its new name. A file that has just got an artifact's
+/// name is materialized, now or when it is closed. One that had such a name before needs nothing.
 fn seal_renamed(fs: &Shared, node: &Arc<Node>) -> Result<()> {
     let Ok(file) = node.as_file() else { return Ok(()) };
     let Some((id, path)) = file.place().filter(|(_, path)| path.is_artifact()) else {
@@ -393,7 +383,6 @@ fn seal_renamed(fs: &Shared, node: &Arc<Node>) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a file that would become a message log has nothing but messages.
 fn check_log(node: &Node, to: &End<'_>) -> Result<()> {
     match node.as_file() {
         Ok(file) if is_message_log(&**to.dir, to.name) && !node.is_message_log() => {

@@ -1,65 +1,66 @@
-//! Sealing: analysing and recording an artifact once its last writer has gone.
+//! Sealing: masking, analysing and recording an artifact once its last writer has gone.
 //!
-//! One thread does it, a step at a time, so that a large artifact does not keep small ones waiting,
-//! nor one conversation another ([`seal_queue`](super::seal_queue)), and no reader waits for any.
-//! Views never depend on it: they are computed from the bytes.
+//! One thread does it, a step at a time ([`seal_queue`](super::seal_queue)), so that neither a
+//! large artifact nor a busy conversation delays others. No reader waits for it: views are computed
+//! from the bytes.
+//!
+//! Secrets are masked in place before the artifact is recorded as sealed: a mask is as long as its
+//! secret. Until then the bytes are on disk as they were written.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, SeekFrom};
+use rustix::io::Errno;
 
-use crate::life::Life;
-use crate::mask_stored::{is_to_be_masked, mask_stored};
-use crate::measured::measured;
-use crate::node::Node;
-use crate::node::file::FileNode;
-use crate::seal_queue::SealJob;
-use crate::{FsError, Ino, Processes, Result, Shared, moved, recording};
-use ctxfs_core::model::{Analysis, ArtifactState, LocalFile, Record};
+use crate::{FileNode, FsError, Ino, Life, Node, Result, SealJob, Shared, moved, record, source};
+use ctxfs_core::model::{
+    Analysis, ArtifactState, Content as _, LocalFile, Record, ViewSizes, is_scratch,
+};
+use ctxfs_core::redact::{BLOCK, SecretRules, masks, settled};
 use ctxfs_engine::sync::lower_priority;
-use ctxfs_engine::{Counters, FileRef, RewriteCount, STEP, analyse};
-use ctxfs_store::{Lease, lease_of, provenance_of};
+use ctxfs_engine::{
+    Counters, Engine, FileRef, RewriteCount, STEP, SourceFile, analyse, facts_number, view_sizes,
+};
+use ctxfs_store::{Artifact, Lease, lease_of, provenance_of, stat_file};
 
 /// The pause before a file that may still be written through a mapping is tried again.
 const MAPPED_RETRY: Duration = Duration::from_millis(100);
-/// The pause before a file is tried again that was cut, or written by another process, while it was
-/// being sealed.
+/// The pause before a file is tried again that was truncated, or written by another process, while
+/// it was being sealed.
 const CHANGED_RETRY: Duration = Duration::from_millis(10);
-/// The pause before a file is analysed again whose analysis starts over because others write it.
+/// The pause before a file that other processes write is analysed again.
 const OTHERS_RETRY: Duration = Duration::from_millis(100);
-/// The pause before a seal that failed is tried again; it doubles up to the longest one.
+/// The pause before a seal that failed is tried again; it doubles up to [`FAILED_RARELY`].
 const FAILED_RETRY: Duration = Duration::from_millis(500);
 const FAILED_RARELY: Duration = Duration::from_mins(1);
 /// The pause of a conversation whose manifest, or a file, another process has locked; it doubles up
-/// to the longest one.
+/// to [`HELD_LONG`].
 const HELD_RETRY: Duration = Duration::from_millis(10);
 const HELD_LONG: Duration = Duration::from_millis(500);
 /// The most artifacts that are tried again. Others are left to recovery after the next start.
 const MOST_FAILED: usize = 10_000;
 
-/// The outcome of a step of a job.
 enum JobResult {
     Done,
     Again(SealJob),
     Later(Duration, SealJob),
-    /// Another process has what it needs.
     Held(SealJob),
     Failed(FsError, SealJob),
 }
 
-/// Starts the sealing thread of `fs`.
 pub(super) fn start(fs: &Arc<Shared>) -> io::Result<()> {
     let shared = Arc::clone(fs);
     fs.sealer.thread.start("ctxfs-seal", move || work(&shared))
 }
 
 fn work(fs: &Shared) {
-    // Sealing takes the time that writers and readers leave.
+    // Sealing takes the processor time that writers and readers leave.
     lower_priority();
     let (mut failed, mut held) = (FailedSeals::default(), HashMap::new());
     while let Some((job, ending)) = fs.sealer.next() {
@@ -95,13 +96,12 @@ fn work(fs: &Shared) {
     }
 }
 
-/// The files that could not be sealed, with the pause before the next try of each.
 #[derive(Default)]
 struct FailedSeals(HashMap<Ino, Duration>);
 
 impl FailedSeals {
-    /// Returns the pause before the next try, and logs the first failure of a file. Returns `None`
-    /// if too many files wait.
+    /// Returns the pause before the next try, and logs the first failure of a file. `None` if too
+    /// many files wait.
     fn again(&mut self, ino: Ino, error: &FsError) -> Option<Duration> {
         if let Some(pause) = self.0.get_mut(&ino) {
             *pause = (*pause * 2).min(FAILED_RARELY);
@@ -121,7 +121,9 @@ fn run(fs: &Shared, job: SealJob, ending: bool) -> JobResult {
         SealJob::Analyse(node) => analyse_sealed(fs, node, ending),
     };
     let result = match result {
-        Err(error) if is_absent(&error) => look_elsewhere(fs, &job),
+        Err(error) if matches!(error.errno().0, libc::ENOENT | libc::ESTALE) => {
+            retry_where_moved(fs, &job)
+        }
         result => result,
     };
     result.unwrap_or_else(|error| match error.errno().0 {
@@ -131,14 +133,9 @@ fn run(fs: &Shared, job: SealJob, ending: bool) -> JobResult {
     })
 }
 
-/// Returns true if the error says that a file is not where it was.
-fn is_absent(error: &FsError) -> bool {
-    matches!(error.errno().0, libc::ENOENT | libc::ESTALE)
-}
-
-/// Does the job again where the file is now, if another process has moved it. If it was removed,
-/// there is nothing to seal.
-fn look_elsewhere(fs: &Shared, job: &SealJob) -> Result<JobResult> {
+/// Repeats the job where the file is now, if another process has moved it. A removed file has
+/// nothing to seal.
+fn retry_where_moved(fs: &Shared, job: &SealJob) -> Result<JobResult> {
     let node = job.node();
     let file = node.as_file()?;
     let open = file.any_open().filter(|_| file.life().is_unsealed());
@@ -151,13 +148,12 @@ fn look_elsewhere(fs: &Shared, job: &SealJob) -> Result<JobResult> {
     Ok(JobResult::Done)
 }
 
-/// Records that the artifact is live, unless it has been closed meanwhile.
 fn note_live(fs: &Shared, node: &Arc<Node>) -> Result<()> {
     if !node.as_file()?.life().has_writers() {
         return Ok(());
     }
     moved::settle(fs, node)?;
-    recording::record_as(fs, node, Life::noted_live, |_| ())
+    record::record_as(fs, node, Life::noted_live, |_| ())
 }
 
 fn follow(fs: &Shared, node: &Arc<Node>) -> Result<JobResult> {
@@ -169,7 +165,7 @@ fn follow(fs: &Shared, node: &Arc<Node>) -> Result<JobResult> {
     let Some(open) = file.any_open().filter(|_| behind >= STEP / 4) else {
         return Ok(JobResult::Done);
     };
-    // Otherwise it would be analysed from its beginning again and again. Sealing does it once.
+    // Otherwise each step would analyse it from its beginning. Sealing does that once.
     if !file.tracker.can_be_kept(&fs.engine, &**file) {
         return Ok(JobResult::Done);
     }
@@ -186,8 +182,17 @@ fn follow(fs: &Shared, node: &Arc<Node>) -> Result<JobResult> {
 /// analysis follows.
 fn seal(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResult> {
     let file = node.as_file()?;
-    let Some(is_mapped) = needs_seal(&file.life()) else { return Ok(JobResult::Done) };
-    note_killed(file, &*fs.options.processes);
+    let is_mapped = {
+        let life = file.life();
+        if life.has_writers() || !life.is_unsealed() {
+            return Ok(JobResult::Done);
+        }
+        life.is_mapped()
+    };
+    let thread = file.life().take_closing_thread();
+    if let Some(signal) = thread.and_then(|thread| thread.killed_by(&*fs.options.processes)) {
+        file.life().failed(format!("its writer was killed by signal {signal}"));
+    }
     moved::settle(fs, node)?;
     if !file.is_artifact() && !is_to_be_masked(&fs.engine, file) {
         file.life().sealed();
@@ -199,7 +204,7 @@ fn seal(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResult> {
         if lease_of(&open) == Lease::Held {
             match ending {
                 false => return Ok(JobResult::Later(MAPPED_RETRY, again())),
-                // What is sealed must not change any more. The next mount finds it incomplete.
+                // A sealed artifact must not change. The next mount finds this one incomplete.
                 true if fs.options.write_once => return Ok(JobResult::Done),
                 true => {}
             }
@@ -220,13 +225,6 @@ fn seal(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResult> {
     analyse_and_record(fs, node, &open, ending)
 }
 
-/// Returns true if a file that is to be sealed may be mapped. Returns `None` if it is not to be
-/// sealed now.
-fn needs_seal(life: &Life) -> Option<bool> {
-    (!life.has_writers() && life.is_unsealed()).then(|| life.is_mapped())
-}
-
-/// Analyses an artifact by a step, and records it as sealed.
 fn analyse_and_record(
     fs: &Shared,
     node: &Arc<Node>,
@@ -236,45 +234,36 @@ fn analyse_and_record(
     let file = node.as_file()?;
     let clock = fs.engine.store.clock();
     let (rewrites, stat) = file.notice(open, clock)?;
-    // What is recorded of a file has to be told from what it is after the next change.
+    // Waits until the next change would show by the time of the file.
     if let Some(pause) = clock.settles_in(&stat).filter(|_| !ending) {
         return Ok(JobResult::Later(pause, SealJob::Seal(Arc::clone(node))));
     }
     let analysis = try_analysis(fs, file, open, &|| true)?;
     let is_whole = analysis.is_some();
     let sealing = Sealing { rewrites, file: stat.local_file(), analysis, ending };
-    match record_sealed(fs, node, open, sealing)? {
-        Recorded::Changed => Ok(JobResult::Later(CHANGED_RETRY, SealJob::Seal(Arc::clone(node)))),
-        Recorded::Sealed if is_whole => Ok(JobResult::Done),
-        Recorded::Sealed => Ok(JobResult::Again(SealJob::Analyse(Arc::clone(node)))),
-    }
+    let seal = || SealJob::Seal(Arc::clone(node));
+    Ok(match record_sealed(fs, node, open, sealing)? {
+        false => JobResult::Later(CHANGED_RETRY, seal()),
+        true if is_whole => JobResult::Done,
+        true => JobResult::Again(SealJob::Analyse(Arc::clone(node))),
+    })
 }
 
-/// The facts to record about an artifact.
 struct Sealing {
-    /// The rewrites before the analysis began.
     rewrites: RewriteCount,
-    /// The file as it was then.
     file: LocalFile,
     analysis: Option<Analysis>,
-    /// True if the mount is ending, so that there is no later try.
     ending: bool,
 }
 
-/// The outcome of recording an artifact.
-enum Recorded {
-    /// It is sealed, or has a writer again.
-    Sealed,
-    /// It changed meanwhile.
-    Changed,
-}
-
+/// Records the artifact as sealed, unless it has a writer again. Returns false if its bytes have
+/// changed since they were analysed.
 fn record_sealed(
     fs: &Shared,
     node: &Arc<Node>,
     open: &Arc<File>,
     sealing: Sealing,
-) -> Result<Recorded> {
+) -> Result<bool> {
     let Sealing { rewrites, file, analysis, ending } = sealing;
     let provenance = provenance_of(open)?;
     let measured = analysis.as_ref().and_then(|_| measured(&fs.engine, node.as_file().ok()?, open));
@@ -298,16 +287,15 @@ fn record_sealed(
         let (analysis, view_sizes) = (analysis.filter(|_| !changed), measured);
         Some(Record { file: Some(file), owner: None, analysis, view_sizes, once, ..record })
     };
-    recording::record_as(fs, node, change, Life::sealed)?;
+    record::record_as(fs, node, change, Life::sealed)?;
     if changed && !ending {
-        return Ok(Recorded::Changed);
+        return Ok(false);
     }
     note_sealed(fs, node)?;
     count_stored(fs, node, tool, tokens.or(ending.then_some((1, 4))))?;
-    Ok(Recorded::Sealed)
+    Ok(true)
 }
 
-/// Counts a sealed artifact, and tells retention and other hosts of it.
 fn note_sealed(fs: &Shared, node: &Node) -> Result<()> {
     Counters::add(&fs.engine.counters.sealed, 1);
     let end = node.as_file()?.life().end();
@@ -327,7 +315,7 @@ fn analyse_sealed(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResu
     let open = Arc::new(file.open(OFlags::RDONLY | OFlags::NOATIME)?);
     let clock = fs.engine.store.clock();
     let (rewrites, _) = file.notice(&open, clock)?;
-    // Where its state was pushed out meanwhile it would be again, so this goes on to the end.
+    // A state that was evicted meanwhile would be evicted again, so this continues to the end.
     let was_pushed_out = file.tracker.seen() == 0;
     let expired = || !was_pushed_out || fs.sealer.is_ending();
     let Some(analysis) = try_analysis(fs, file, &open, &expired)? else {
@@ -347,12 +335,12 @@ fn analyse_sealed(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResu
         tool = record.provenance.tool_name();
         same.then_some(Record { analysis: Some(analysis), ..record })
     };
-    recording::record_as(fs, node, change, |_| ())?;
+    record::record_as(fs, node, change, |_| ())?;
     count_stored(fs, node, tool, tokens)?;
     Ok(JobResult::Done)
 }
 
-/// Counts the bytes of a file that were stored since it was last counted, at `tokens.0` tokens for
+/// Counts the bytes that were stored since the file was last counted, at `tokens.0` tokens for
 /// `tokens.1` bytes. Without `tokens`, they are counted later.
 fn count_stored(
     fs: &Shared,
@@ -380,10 +368,75 @@ fn try_analysis(
     Ok(found.whole.then(|| (*found.analysis).clone()))
 }
 
-/// Records that the file may lack its end if its writer was killed.
-fn note_killed(file: &FileNode, processes: &dyn Processes) {
-    let thread = file.life().take_closing_thread();
-    if let Some(signal) = thread.and_then(|thread| thread.killed_by(processes)) {
-        file.life().failed(format!("its writer was killed by signal {signal}"));
+pub(super) fn measured(
+    engine: &Engine,
+    file: &Arc<FileNode>,
+    open: &Arc<File>,
+) -> Option<ViewSizes> {
+    let (place, stat) = (file.place()?, stat_file(open).ok()?);
+    let conversation = engine.conversation(&place.0).ok()?;
+    let mut record = record::record_at(&file.life(), &conversation, &place.1, &stat, None).ok()?;
+    record.provenance.update(&provenance_of(open).ok()?);
+    let facts = facts_number(&place, &record, &[]);
+    let quiet = source::QuietFile { node: Arc::clone(file), open: Arc::clone(open) };
+    let source = Arc::new(quiet) as Arc<dyn SourceFile>;
+    view_sizes::measure(engine, &source, &place, (&record, facts), &stat)
+}
+
+/// Returns true if secrets in the stored bytes of `file` are masked once it is closed. Scratch
+/// files are not masked, and the message log takes only masked messages.
+pub(super) fn is_to_be_masked(engine: &Engine, file: &FileNode) -> bool {
+    let is_scratch = || file.place().is_none_or(|(_, path)| is_scratch(path.file_name()));
+    engine.secrets.stored_rules().is_some() && !file.is_message_log() && !is_scratch()
+}
+
+/// Masks secrets in the stored bytes of a file without writers: one step, or everything if the
+/// mount is `ending`. Returns true once nothing is left.
+pub(super) fn mask_stored(engine: &Engine, file: &FileNode, ending: bool) -> Result<bool> {
+    let Some(rules) = engine.secrets.stored_rules() else { return Ok(true) };
+    let open = Arc::new(file.open(OFlags::RDWR | OFlags::NOATIME)?);
+    let mut steps = STEP / BLOCK;
+    while ending || steps > 0 {
+        if mask_block(file, &open, rules)? {
+            return Ok(true);
+        }
+        steps = steps.saturating_sub(1);
     }
+    Ok(false)
+}
+
+/// Returns the number of the block at which to continue after block `number` needed no mask, in a
+/// file of `length` bytes: in the middle of a hole, all blocks are alike.
+///
+/// The masks of a block depend on bytes up to a block away, so this block and all that are skipped
+/// have a hole on both sides.
+fn after_hole(open: &File, number: u64, length: u64) -> u64 {
+    let from = number.saturating_sub(1) * BLOCK;
+    let data = match rustix::fs::seek(open, SeekFrom::Data(from)) {
+        Err(Errno::NXIO) => length,
+        found => found.unwrap_or(from),
+    };
+    (data / BLOCK).saturating_sub(1)
+}
+
+/// Masks the next block, while nothing can be written. Returns true if it was the last.
+fn mask_block(file: &FileNode, open: &Arc<File>, rules: &SecretRules) -> Result<bool> {
+    let mut life = file.life();
+    let content = Artifact::new(Arc::clone(open), stat_file(open)?.size);
+    if life.has_writers() {
+        return Ok(true);
+    }
+    let number = life.redacted() / BLOCK;
+    let read = |offset, length| content.bytes(offset, length);
+    let masks = masks(rules, number, content.len(), read)?;
+    for (offset, mask) in &masks {
+        open.write_all_at(mask, *offset)?;
+    }
+    let changed = if masks.is_empty() { None } else { Some(stat_file(open)?) };
+    let skipped = if masks.is_empty() { after_hole(open, number, content.len()) } else { 0 };
+    let end = skipped.max(number + 1) * BLOCK;
+    let done = end >= content.len();
+    let masked = if done { settled(content.len()) } else { end };
+    life.masked(masked, changed.as_ref());
+    Ok(done)
 }

@@ -1,45 +1,40 @@
 //! The queue of the sealing thread.
 //!
 //! Conversations take turns of one step each, so that none holds up another, whatever it has
-//! written. Within one, a job that has not begun yet comes before those that one step was not
-//! enough for: small outputs need not wait for large ones. While another process has a manifest
-//! locked, the jobs of that conversation pause, and no other.
+//! written. Within a conversation, new jobs come before jobs that need another step: small outputs
+//! need not wait for large ones. While another process has a manifest locked, the jobs of that
+//! conversation pause, and no other.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::node::Node;
-use crate::{FsError, Ino, Result};
+use crate::{FsError, Ino, Node, Result};
 use ctxfs_engine::sync::atomic::Ordering::Relaxed;
 use ctxfs_engine::sync::{Condvar, Mutex, now, thread};
 use ctxfs_engine::worker::Worker;
 use ctxfs_engine::workers::Beneficiary;
 
-/// The time for which the thread lets jobs gather: an output that is written at once is opened,
-/// written and closed before the thread looks at it, and wakes it only once.
+/// The time for which jobs gather: an output that is written at once is opened, written and closed
+/// before the thread looks at it, and wakes it only once.
 const GATHER: Duration = Duration::from_millis(5);
-/// The jobs of a conversation that begin in a row before one goes on that had begun.
+/// New jobs of a conversation in a row, before one continues that had begun.
 const BEGIN: u32 = 16;
-/// The jobs of a conversation that wait, above which no more of its files are opened for writing. A
-/// node and a job take less than a kilobyte.
+/// Waiting jobs of a conversation, above which no more of its files are opened for writing. A node
+/// and a job take less than a kilobyte.
 const MOST: usize = 16_384;
 
-/// A job of the sealing thread.
+/// A job of the sealing thread. Two jobs of one kind for one file are the same, and the queue holds
+/// only one of them. A job keeps its node known to the table until it is done.
 #[derive(Clone)]
 pub(crate) enum SealJob {
-    /// Records a file that got its first writer as live, so that a crash is noticed.
     NoteLive(Arc<Node>),
-    /// Continues the analysis of a growing file.
     Follow(Arc<Node>),
-    /// Seals a file whose last writer has gone.
     Seal(Arc<Node>),
-    /// Completes the analysis of a sealed file.
     Analyse(Arc<Node>),
 }
 
-/// The identity of a job: two jobs of one kind for one file are the same.
 type JobKey = (Ino, Discriminant<SealJob>);
 
 impl SealJob {
@@ -60,7 +55,6 @@ impl SealJob {
     }
 }
 
-/// The jobs of the sealing thread, and the thread.
 #[derive(Default)]
 pub(crate) struct Sealer {
     queue: Mutex<SealQueue>,
@@ -73,41 +67,33 @@ pub(crate) struct Sealer {
 #[derive(Default)]
 struct SealQueue {
     jobs: HashMap<Beneficiary, ConversationJobs>,
-    /// The conversations that have jobs. The one whose turn is next comes first.
+    /// The conversations that have jobs, the next one first.
     turns: VecDeque<Beneficiary>,
-    /// The jobs in `jobs`.
     known: HashSet<JobKey>,
-    /// The jobs that are due at some time, with a number that tells apart those of one time.
+    /// Jobs by the time at which they are due, with a number for jobs of the same time.
     later: BTreeMap<(Instant, u64), (Beneficiary, SealJob)>,
     known_later: HashSet<JobKey>,
     number: u64,
-    /// The jobs in `jobs` that seal.
     seals: usize,
-    /// True while a job that was taken is not done; while that is one that seals.
+    /// True while a job is worked on; `sealing` while that is one that seals.
     busy: bool,
     sealing: bool,
     closed: bool,
 }
 
-/// The jobs of one conversation.
 #[derive(Default)]
 struct ConversationJobs {
     new: VecDeque<SealJob>,
-    /// Jobs that one step was not enough for.
     begun: VecDeque<SealJob>,
-    /// New jobs that were taken since the last one that had begun.
     in_a_row: u32,
-    /// The end of a pause.
     held: Option<Instant>,
 }
 
 impl Sealer {
-    /// Adds a job, unless it is there already.
     pub(crate) fn submit(&self, job: SealJob) {
         self.add(job, |jobs| &mut jobs.new);
     }
 
-    /// Adds a job that one step was not enough for.
     pub(super) fn submit_again(&self, job: SealJob) {
         self.add(job, |jobs| &mut jobs.begun);
     }
@@ -119,13 +105,12 @@ impl Sealer {
         }
     }
 
-    /// Adds a job that is due after a pause, unless it is there already.
     pub(super) fn submit_later(&self, pause: Duration, job: SealJob) {
         let whom = job.node().conversation();
         self.queue.lock().add_later(now() + pause, whom, job);
     }
 
-    /// Takes a job back that needs what another process has. Its conversation pauses.
+    /// Takes a job back that needs a lock of another process. Its conversation pauses.
     pub(super) fn hold(&self, pause: Duration, job: SealJob) {
         let whom = job.node().conversation();
         let mut queue = self.queue.lock();
@@ -135,30 +120,30 @@ impl Sealer {
         }
     }
 
-    /// Returns true once the mount is ending.
     pub(super) fn is_ending(&self) -> bool {
         self.queue.lock().closed
     }
 
-    /// Returns the number of jobs that are not done.
     pub(crate) fn waiting(&self) -> usize {
         let queue = self.queue.lock();
         queue.known.len() + queue.later.len() + usize::from(queue.busy)
     }
 
-    /// Fails with EAGAIN if so many jobs of a conversation wait that no more of its files should be
-    /// written.
+    /// Fails with EAGAIN while a conversation has too many waiting jobs for another of its files to
+    /// be written.
     pub(super) fn check_backlog(&self, whom: &Beneficiary) -> Result<()> {
         let queue = self.queue.lock();
         let waiting = queue.jobs.get(whom).map_or(0, |jobs| jobs.new.len() + jobs.begun.len());
         match waiting {
-            MOST.. => Err(FsError::Held("too many outputs of the conversation are to be sealed")),
+            MOST.. => {
+                Err(FsError::TryAgain("too many outputs of the conversation wait to be sealed"))
+            }
             _ => Ok(()),
         }
     }
 
-    /// Waits until no file is left to seal whose writers have gone, for at most `most`. Files that
-    /// are being written, and what is to be analysed, do not matter.
+    /// Waits until every file without writers is sealed, for at most `most`. Live files do not
+    /// count, nor do outstanding analyses.
     pub(crate) fn settle(&self, most: Duration) {
         let started = now();
         let is_sealing = || {
@@ -170,7 +155,6 @@ impl Sealer {
         }
     }
 
-    /// Ends the thread once its queue is empty.
     pub(crate) fn finish(&self) {
         self.queue.lock().closed = true;
         self.changed.notify_all();
@@ -201,7 +185,6 @@ impl Sealer {
 }
 
 impl SealQueue {
-    /// Adds a job to a list of its conversation. Returns false if it is there already.
     fn add(
         &mut self,
         whom: Beneficiary,
@@ -229,7 +212,6 @@ impl SealQueue {
         }
     }
 
-    /// Takes a job of the first conversation that does not pause.
     fn take(&mut self) -> Option<SealJob> {
         let now = now();
         let closed = self.closed;
@@ -249,7 +231,6 @@ impl SealQueue {
         Some(job)
     }
 
-    /// Moves the jobs that are due to the others; at the end, all of them.
     fn wake_due(&mut self) {
         let now = now();
         while let Some(first) = self.later.first_entry()
@@ -259,12 +240,11 @@ impl SealQueue {
             self.known_later.remove(&job.key());
             let kept = Arc::clone(job.node());
             self.add(whom, job, |jobs| &mut jobs.begun);
-            // It was kept for later, and is kept anew if it was added.
+            // `add` has counted it again if it was added.
             kept.lookups.fetch_sub(1, Relaxed);
         }
     }
 
-    /// Returns the time at which something is due.
     fn due(&self) -> Option<Instant> {
         let held = self.jobs.values().filter_map(|jobs| jobs.held);
         held.chain(self.later.keys().map(|(due, _)| *due).next()).min()
@@ -272,7 +252,6 @@ impl SealQueue {
 }
 
 impl ConversationJobs {
-    /// Takes a new job, or now and then one that had begun.
     fn take(&mut self) -> Option<SealJob> {
         let list = if self.new.is_empty() || self.in_a_row >= BEGIN && !self.begun.is_empty() {
             self.in_a_row = 0;

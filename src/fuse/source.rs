@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use crate::node::dir::DirNode;
-use crate::node::file::FileNode;
-use crate::{FsError, facts, far, local_copy};
+use crate::{DirNode, FileNode, FsError, record, remote};
 use ctxfs_core::model::Component;
 use ctxfs_engine::{
     DirPlace, Engine, EngineError, Identity, OpenFile, RewriteCount, Snapshot, SourceDir,
@@ -16,7 +14,6 @@ use ctxfs_engine::{
 use ctxfs_store::{Dir, MESSAGES, Stat};
 
 impl FileNode {
-    /// Takes a snapshot of it, which is open as `file`.
     fn snapshot_of(&self, engine: &Engine, file: OpenFile) -> ctxfs_engine::Result<Snapshot> {
         let life = self.life();
         let (stat, changes, is_written) = (file.stat()?, life.changes(), life.has_writers());
@@ -26,15 +23,15 @@ impl FileNode {
             OpenFile::Far(_) => stat.size,
         };
         let (id, path) = self.place().ok_or(EngineError::Stale)?;
-        let record = facts::record(engine, self, &stat)?;
+        let record = record::record(engine, self, &stat)?;
         let identity = Identity::of(&record, &stat);
         let place = engine.options.place(&id, &path);
         Ok(Snapshot { file, stat, length, identity, changes, is_written, record, place })
     }
 }
 
-/// A file that is read through a descriptor of its own, which leaves the time of access as it is:
-/// nobody uses it who only seals it.
+/// A file that is read through a descriptor of its own that leaves its access time alone: sealing
+/// is no use of the file.
 pub(crate) struct QuietFile {
     pub(crate) node: Arc<FileNode>,
     pub(crate) open: Arc<File>,
@@ -101,7 +98,7 @@ impl SourceFile for FileNode {
             OpenFile::Here(file) => Ok(Arc::clone(file)),
             OpenFile::Far(_) => Err(FsError::Stale),
         };
-        Ok(facts::version(engine, self, stat, *changes, read)?)
+        Ok(record::version(engine, self, stat, *changes, read)?)
     }
 
     fn conversation(&self) -> Option<Component> {
@@ -109,7 +106,7 @@ impl SourceFile for FileNode {
     }
 
     fn is_log(&self) -> bool {
-        self.is_terminal_log()
+        self.place().is_some_and(|(_, path)| path.is_terminal())
     }
 
     fn is_message_log(&self) -> bool {
@@ -125,15 +122,15 @@ impl SourceFile for FileNode {
     }
 
     fn is_far(&self) -> bool {
-        self.far_stat().is_some()
+        self.remote_stat().is_some()
     }
 
     fn opened(&self, engine: &Engine) -> ctxfs_engine::Result<OpenFile> {
-        let copy = |error| local_copy::open(engine, self).map(Arc::new).map_err(|_| error);
+        let copy = |error| remote::open_copy(engine, self).map(Arc::new).map_err(|_| error);
         let here = || self.reader().or_else(copy).map(OpenFile::Here);
         match here() {
-            // Its bytes may come meanwhile.
-            Err(FsError::Stale) => Ok(far::open(engine, self).or_else(|_| here())?),
+            // Its bytes may be fetched meanwhile.
+            Err(FsError::Stale) => Ok(remote::open(engine, self).or_else(|_| here())?),
             opened => Ok(opened?),
         }
     }
@@ -167,7 +164,7 @@ impl SourceFile for FileNode {
 
 impl SourceDir for DirNode {
     fn place(&self) -> ctxfs_engine::Result<DirPlace> {
-        if self.is_root() {
+        if self.is_root {
             return Ok(DirPlace::Root);
         }
         let link = self.link.get().ok_or(FsError::Stale)?;
@@ -179,11 +176,11 @@ impl SourceDir for DirNode {
     }
 
     fn is_root(&self) -> bool {
-        Self::is_root(self)
+        self.is_root
     }
 
     fn depth(&self) -> ctxfs_engine::Result<usize> {
-        if self.is_root() {
+        if self.is_root {
             return Ok(0);
         }
         let depth = self.link.get().and_then(|link| link.depth());

@@ -1,12 +1,12 @@
 //! Requests that have to wait, so that the threads which serve the kernel never do.
 //!
 //! An operation never waits for a lock or a lease of another process: it fails with EAGAIN before
-//! it has changed anything ([`FsError::must_wait`]), and is tried again until it succeeds, or until
-//! the client that waits is told to end. One thread tries all that wait. Conversations take turns,
-//! and so do the requests of each, as they may wait for different things.
+//! it has changed anything ([`FsError::must_wait`]), and is retried until it succeeds, or until its
+//! client is told to end. One thread retries all requests. Conversations take turns, and so do the
+//! requests of each, as they may wait for different locks.
 //!
-//! Others are worked on elsewhere, and their clients may be told to end, too: the same thread then
-//! answers them ([`Unanswered`]).
+//! Other threads may work on a request whose client is told to end, too: the same thread then
+//! answers that client ([`Unanswered`]).
 
 use std::cell::Cell;
 use std::collections::{HashSet, VecDeque};
@@ -15,58 +15,49 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::interrupted::is_told_to_end;
+use crate::process::is_told_to_end;
 use ctxfs_engine::sync::{Condvar, Mutex, now, thread_local};
 use ctxfs_engine::worker::Worker;
 use ctxfs_engine::workers::Beneficiary;
 
-/// The most requests of a conversation that wait. Others get EAGAIN.
+/// The most waiting requests of a conversation. Others get EAGAIN.
 pub(super) const MOST: usize = 1024;
-/// The requests of a conversation that are tried in a row.
+/// Requests of a conversation that are retried in a row.
 const AT_ONCE: usize = 4;
-/// The pause before requests are tried again. It doubles up to the longest one while none succeeds.
+/// The pause before requests are tried again. It doubles up to [`LONGEST`] while none succeeds.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(16);
-/// The pause before the signals of all clients that wait are looked up again, and how many times as
-/// long as looking them up it is at least.
+/// The pause before the signals of all waiting clients are looked up again, and how many times as
+/// long as that look-up it is at least.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const LOOK_SELDOM: u32 = 10;
 thread_local! {
-    /// True while the thread tries requests that have waited.
-    static TRIES: Cell<bool> = const { Cell::new(false) };
+    /// True on the thread that retries requests.
+    static RETRIES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The end of a request's wait.
+/// The end of a request's wait: it is to be retried, there is no room to wait, or its client is
+/// told to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
-    /// It is to be tried again.
+pub(super) enum WaitOutcome {
     Again,
-    /// It may not wait.
     NoRoom,
-    /// Whoever waits for it is told to end.
     Interrupted,
 }
 
-/// Tries a request again, or answers it with an error.
-pub(super) type Try = Box<dyn FnOnce(Turn) + Send>;
+pub(super) type Continuation = Box<dyn FnOnce(WaitOutcome) + Send>;
 
-/// A request that waits.
 struct WaitingRequest {
-    /// The thread that waits for its answer; 0 if that is not known.
     tid: u32,
-    again: Try,
+    again: Continuation,
 }
 
-/// A request that is worked on elsewhere, and whose client need not wait for that.
-pub(super) trait Unanswered: Send {
-    /// Returns true if its client has an answer.
-    fn is_answered(&self) -> bool;
-
-    /// Answers that the wait was interrupted, unless its client has an answer.
-    fn interrupt(&self);
+pub(super) struct Unanswered {
+    pub(super) tid: u32,
+    pub(super) is_answered: Box<dyn Fn() -> bool + Send>,
+    pub(super) interrupt: Box<dyn FnOnce() + Send>,
 }
 
-/// The requests that wait, and the thread that tries them.
 #[derive(Default)]
 pub(super) struct WaitingRoom {
     queue: Mutex<WaitingQueue>,
@@ -77,9 +68,7 @@ pub(super) struct WaitingRoom {
 #[derive(Default)]
 struct WaitingQueue {
     waiting: VecDeque<(Beneficiary, VecDeque<WaitingRequest>)>,
-    /// The requests that are worked on elsewhere, each with the thread that waits for its answer.
-    unanswered: Vec<(u32, Box<dyn Unanswered>)>,
-    /// The requests that came back since this was last asked.
+    unanswered: Vec<Unanswered>,
     back: usize,
     closed: bool,
 }
@@ -90,18 +79,22 @@ impl WaitingRoom {
         self.thread.start("ctxfs-wait", move || room.work())
     }
 
-    /// Tries everything once more, then ends the thread. Nothing can wait afterwards.
     pub(super) fn finish(&self) {
         self.queue.lock().closed = true;
         self.changed.notify_all();
         self.thread.join();
     }
 
-    /// Keeps a request, for whose answer the thread `tid` waits, until it is time to try it again.
-    /// Returns it if it cannot wait: one that has not waited before, where too many of its
-    /// conversation wait already, and any one at the end.
-    pub(super) fn add(&self, whom: Beneficiary, tid: u32, again: Try) -> Result<(), Try> {
-        let new = !TRIES.with(Cell::get);
+    /// Keeps a request of the client thread `tid` until it is time to retry it. Returns it if it
+    /// cannot wait: a new one where too many of its conversation wait already, and any one at the
+    /// end.
+    pub(super) fn add(
+        &self,
+        whom: Beneficiary,
+        tid: u32,
+        again: Continuation,
+    ) -> Result<(), Continuation> {
+        let new = !RETRIES.with(Cell::get);
         let mut queue = self.queue.lock();
         if queue.closed {
             return Err(again);
@@ -119,11 +112,11 @@ impl WaitingRoom {
         Ok(())
     }
 
-    /// Interrupts a request that is worked on elsewhere if `tid`, the thread that waits for its
-    /// answer, is told to end before that.
-    pub(super) fn watch(&self, tid: u32, request: Box<dyn Unanswered>) {
+    /// Interrupts a request that another thread works on, if its client is told to end before it is
+    /// answered.
+    pub(super) fn watch(&self, request: Unanswered) {
         let mut queue = self.queue.lock();
-        queue.unanswered.push((tid, request));
+        queue.unanswered.push(request);
         let is_first = queue.unanswered.len() == 1;
         drop(queue);
         if is_first {
@@ -132,12 +125,12 @@ impl WaitingRoom {
     }
 
     fn work(&self) {
-        TRIES.with(|tries| tries.set(true));
+        RETRIES.with(|tries| tries.set(true));
         let mut pause = SHORTEST;
         let mut look = now();
         while let Some(round) = self.next(pause) {
             let tried = round.len();
-            call_all(round, Turn::Again);
+            call_all(round, WaitOutcome::Again);
             let back = std::mem::take(&mut self.queue.lock().back);
             let is_in_vain = tried > 0 && back >= tried;
             pause = if is_in_vain { (pause * 2).min(LONGEST) } else { SHORTEST };
@@ -147,7 +140,6 @@ impl WaitingRoom {
         }
     }
 
-    /// Ends the wait of those that are told to end. Returns the time at which to do so again.
     fn end_interrupted(&self) -> Instant {
         let started = now();
         let waiting = self.queue.lock().threads();
@@ -155,12 +147,12 @@ impl WaitingRoom {
         let pause = LOOK_EVERY.max((now() - started) * LOOK_SELDOM);
         if !told.is_empty() {
             let interrupted = self.queue.lock().take_of(&told);
-            call_all(interrupted, Turn::Interrupted);
+            call_all(interrupted, WaitOutcome::Interrupted);
         }
         now() + pause
     }
 
-    /// Returns the requests to try after a pause, if any. Returns `None` at the end.
+    /// Returns the requests to retry after a pause, if any; `None` at the end.
     fn next(&self, pause: Duration) -> Option<Vec<WaitingRequest>> {
         let mut queue = self.queue.lock();
         let none_waits = |queue: &mut WaitingQueue| !queue.closed && queue.waiting.is_empty();
@@ -176,7 +168,6 @@ impl WaitingRoom {
 }
 
 impl WaitingQueue {
-    /// Takes the requests that are next, a few of each conversation.
     fn take_round(&mut self) -> Vec<WaitingRequest> {
         let mut round = Vec::new();
         for (_, tries) in &mut self.waiting {
@@ -187,15 +178,13 @@ impl WaitingQueue {
         round
     }
 
-    /// Returns the threads that wait. Forgets requests that are answered.
     fn threads(&mut self) -> Vec<u32> {
-        self.unanswered.retain(|(_, request)| !request.is_answered());
+        self.unanswered.retain(|request| !(request.is_answered)());
         let requests = self.waiting.iter().flat_map(|(_, tries)| tries);
         let waiting = requests.map(|request| request.tid).filter(|tid| *tid != 0);
-        waiting.chain(self.unanswered.iter().map(|(tid, _)| *tid)).collect()
+        waiting.chain(self.unanswered.iter().map(|request| request.tid)).collect()
     }
 
-    /// Takes all requests of some threads.
     fn take_of(&mut self, tids: &HashSet<u32>) -> Vec<WaitingRequest> {
         let mut taken = Vec::new();
         for (_, tries) in &mut self.waiting {
@@ -206,17 +195,16 @@ impl WaitingQueue {
             *tries = others.into();
         }
         self.waiting.retain(|(_, tries)| !tries.is_empty());
-        let unanswered = self.unanswered.extract_if(.., |(tid, _)| tids.contains(tid));
-        taken.extend(unanswered.map(|(tid, request)| {
-            let again = Box::new(move |_: Turn| request.interrupt());
-            WaitingRequest { tid, again }
+        let unanswered = self.unanswered.extract_if(.., |request| tids.contains(&request.tid));
+        taken.extend(unanswered.map(|request| {
+            let again = Box::new(move |_: WaitOutcome| (request.interrupt)());
+            WaitingRequest { tid: request.tid, again }
         }));
         taken
     }
 }
 
-/// Calls what requests are to do next. One that panics drops its reply, which then answers EIO.
-fn call_all(requests: Vec<WaitingRequest>, turn: Turn) {
+fn call_all(requests: Vec<WaitingRequest>, turn: WaitOutcome) {
     for WaitingRequest { again, .. } in requests {
         if catch_unwind(AssertUnwindSafe(|| again(turn))).is_err() {
             tracing::error!("a request that had waited panicked; its caller got EIO");
@@ -244,15 +232,15 @@ mod tests {
             let tried = Arc::clone(&tried);
             Box::new(move |_| {
                 tried.fetch_add(1, Relaxed);
-            }) as Try
+            }) as Continuation
         };
         for _ in 0..MOST {
             assert!(room.add(Some(id("many")), 0, count()).is_ok());
         }
         assert!(room.add(Some(id("many")), 0, count()).is_err(), "too many");
-        TRIES.with(|tries| tries.set(true));
+        RETRIES.with(|tries| tries.set(true));
         assert!(room.add(Some(id("many")), 0, count()).is_ok(), "it waited before");
-        TRIES.with(|tries| tries.set(false));
+        RETRIES.with(|tries| tries.set(false));
         assert!(room.add(Some(id("few")), 0, count()).is_ok());
         let round = room.next(Duration::ZERO).unwrap();
         assert_eq!(round.len(), AT_ONCE + 1, "that of the few is among the first");

@@ -6,30 +6,25 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::node::file::FileNode;
-use crate::node::{Node, NodeKind};
-use crate::seal_queue::SealJob;
-use crate::{FsError, Result, Shared};
+use crate::{FileNode, FsError, Node, NodeKind, Result, SealJob, Shared};
 use ctxfs_core::model::{ArtifactState, Component};
 use ctxfs_engine::patience::waited;
 use ctxfs_engine::sync::{now, thread};
 use ctxfs_engine::{DirPlace, SourceDir as _};
 use ctxfs_store::Artifacts;
 
-/// The longest time that an open for writing waits for the release of the file after the close of a
-/// descriptor. Another descriptor may have been left, so that there is no release. On a busy
-/// machine the thread that serves the release may get no processor for a good part of it.
+/// The longest time that an open for writing waits for a release after a descriptor was closed.
+/// Another descriptor may be left, so that there is no release. On a busy machine the thread that
+/// serves the release may get no processor for much of this time.
 const CLOSING: Duration = Duration::from_secs(1);
-/// The steps in which one waits for a close or a record.
 const STEP: Duration = Duration::from_millis(1);
 
-/// On a write-once mount, refuses to change a sealed artifact.
 pub(super) fn check(fs: &Shared, file: &FileNode) -> Result<()> {
     if is_sealed(fs, file)? { Err(FsError::WriteOnce) } else { Ok(()) }
 }
 
 /// Returns true for a sealed artifact on a write-once mount. Fails with EAGAIN while a close may be
-/// under way, since the user of the file believes that it is closed.
+/// under way, since the client believes that the file is closed.
 fn is_sealed(fs: &Shared, file: &FileNode) -> Result<bool> {
     if !fs.options.write_once || !file.is_artifact() {
         return Ok(false);
@@ -39,7 +34,7 @@ fn is_sealed(fs: &Shared, file: &FileNode) -> Result<bool> {
     match (waited, life.last_close()) {
         _ if !life.has_writers() => Ok(true),
         (Some(waited), Some(closed)) if waited < CLOSING && now() - closed < waited + CLOSING => {
-            Err(FsError::Held("it is being closed"))
+            Err(FsError::TryAgain("it is being closed"))
         }
         _ => Ok(false),
     }
@@ -76,11 +71,11 @@ pub(super) fn check_conversation(fs: &Shared, id: &Component) -> Result<()> {
     }
 }
 
-/// Prepares a sealed artifact for a trace: waits until it is recorded with its digest, or fails
-/// with EAGAIN on a thread that must not wait. Returns false if it needs no trace. Fails with
+/// Waits until a sealed artifact is recorded with its digest, which its trace needs, or fails with
+/// EAGAIN on a thread that must not wait. Returns false if it needs no trace. Fails with
 /// [`FsError::NotSealedYet`] if that takes too long.
 ///
-/// One that cannot be read has no digest, and is not waited for.
+/// An artifact that cannot be read has no digest, and is not waited for.
 pub(super) fn await_record(fs: &Shared, node: &Arc<Node>) -> Result<bool> {
     let Ok(file) = node.as_file() else { return Ok(false) };
     if !is_sealed(fs, file)? {
@@ -99,14 +94,13 @@ pub(super) fn await_record(fs: &Shared, node: &Arc<Node>) -> Result<bool> {
             Ok(_) if waited().unwrap_or(started.elapsed()) >= most => {
                 return Err(FsError::NotSealedYet);
             }
-            Ok(_) if waited().is_some() => return Err(FsError::Held("it is being sealed")),
+            Ok(_) if waited().is_some() => return Err(FsError::TryAgain("it is being sealed")),
             Ok(_) => thread::sleep(STEP),
         }
     }
     Ok(true)
 }
 
-/// Returns true if the manifest has the artifact as it is, with its digest.
 fn is_recorded(fs: &Shared, file: &FileNode) -> Result<bool> {
     let (id, path) = file.place().ok_or(FsError::Stale)?;
     let record = fs.engine.conversation(&id)?.record(&path)?;

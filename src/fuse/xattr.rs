@@ -8,83 +8,98 @@ use std::sync::Arc;
 
 use rustix::fs::{OFlags, XattrFlags};
 
-use crate::far::Attribute;
-use crate::node::{Node, NodeKind};
-use crate::recording::{AttributeChange, HeldRecord};
-use crate::{FsError, Ino, Result, Shared, far, recording};
+use crate::remote::Attribute;
+use crate::{ContextFs, FsError, Ino, Node, NodeKind, Result, Shared, record, remote};
 use ctxfs_core::model::{Component, Provenance};
 use ctxfs_engine::Reservation;
 use ctxfs_store::{
-    Stat, attribute, attributes, parse_attribute, provenance_of, remove_attribute, set_attribute,
+    attribute, attributes, parse_attribute, provenance_of, remove_attribute, set_attribute,
     stat_file,
 };
 
 /// The prefix of the attributes that have a meaning here; see `store::parse_attribute`.
 const OURS: &[u8] = b"user.ctx.";
 
-/// Sets an attribute. Fails with EINVAL if it is one of ours and has no valid value.
-pub(super) fn setxattr(
-    fs: &Arc<Shared>,
-    ino: Ino,
-    name: &OsStr,
-    value: &[u8],
-    flags: i32,
+impl ContextFs {
+    /// Sets an extended attribute. Fails with EINVAL if its name is one of ctxfs's and its value is
+    /// not valid.
+    pub fn setxattr(&self, ino: Ino, name: &OsStr, value: &[u8], flags: i32) -> Result<()> {
+        let fs = &self.0;
+        if !is_user(name) {
+            return Err(FsError::Unsupported);
+        }
+        let (node, file) = attribute_file(fs, ino)?;
+        let ours = name.as_bytes().starts_with(OURS);
+        if ours && !parse_attribute(&name.to_string_lossy(), value, &mut Provenance::default()) {
+            return Err(FsError::Invalid("an attribute of this name or value is not known"));
+        }
+        let flags = XattrFlags::from_bits_retain(flags as u32);
+        let bytes = (name.len() + value.len()) as u64;
+        let _room = match charged_to(&node) {
+            Some(conversation) => fs.engine.reserve_in(&conversation, bytes)?,
+            None => Reservation::default(),
+        };
+        let value = fs.engine.secrets.attribute_to_store(value);
+        change(fs, (&node, &file), || Ok(set_attribute(&file, name, &value, flags)?))
+    }
+
+    pub fn getxattr(&self, ino: Ino, name: &OsStr) -> Result<Vec<u8>> {
+        let fs = &self.0;
+        // The kernel asks for security.capability before every cached write, so this comes first.
+        if !is_user(name) {
+            return Err(FsError::NoAttribute);
+        }
+        if let Some(all) = remote_attributes(fs, ino)? {
+            let found = all.into_iter().find(|(known, _)| known == name);
+            return found.map(|(_, value)| value).ok_or(FsError::NoAttribute);
+        }
+        match attribute_file(fs, ino) {
+            Ok((_, file)) => attribute(&file, name)?.ok_or(FsError::NoAttribute),
+            Err(FsError::Computed) => Err(FsError::NoAttribute),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the names of all extended attributes, each ended by a NUL.
+    pub fn listxattr(&self, ino: Ino) -> Result<Vec<u8>> {
+        let fs = &self.0;
+        let names = names(fs, ino)?;
+        let shown = names.iter().filter(|name| is_user(name));
+        Ok(shown.flat_map(|name| name.as_bytes().iter().copied().chain([0])).collect())
+    }
+
+    pub fn removexattr(&self, ino: Ino, name: &OsStr) -> Result<()> {
+        let fs = &self.0;
+        let (node, file) = attribute_file(fs, ino)?;
+        if !is_user(name) {
+            return Err(FsError::NoAttribute);
+        }
+        change(fs, (&node, &file), || Ok(remove_attribute(&file, name)?))
+    }
+}
+
+/// Calls `act`, which changes an attribute of `file`, and copies the provenance in the attributes
+/// to the record of a sealed artifact.
+fn change(
+    fs: &Shared,
+    (node, file): (&Arc<Node>, &File),
+    act: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
-    if !is_user(name) {
-        return Err(FsError::Unsupported);
-    }
-    let (node, file) = attribute_file(fs, ino)?;
-    let ours = name.as_bytes().starts_with(OURS);
-    if ours && !parse_attribute(&name.to_string_lossy(), value, &mut Provenance::default()) {
-        return Err(FsError::Invalid("an attribute of this name or value is not known"));
-    }
-    let flags = XattrFlags::from_bits_retain(flags as u32);
-    let bytes = (name.len() + value.len()) as u64;
-    let _room = match charged_to(&node) {
-        Some(conversation) => fs.engine.reserve_in(&conversation, bytes)?,
-        None => Reservation::default(),
-    };
-    // Before anything is changed, as this may have to be tried again.
-    let held = recording::hold_sealed(fs, &node)?;
-    let before = stat_file(&file)?;
-    set_attribute(&file, name, &fs.engine.secrets.attribute_to_store(value), flags)?;
-    let said = held.map_or(Ok(()), |held| note_said(fs, held, (&node, &file), &before));
-    end_promises(fs, &node);
-    said
-}
-
-fn end_promises(fs: &Shared, node: &Node) {
-    if let Some(linked) = node.link() {
-        fs.promises.end_about(linked);
-    }
-}
-
-/// Returns the value of an attribute.
-pub(super) fn getxattr(fs: &Arc<Shared>, ino: Ino, name: &OsStr) -> Result<Vec<u8>> {
-    // The kernel asks for security.capability before every cached write, so this is quick.
-    if !is_user(name) {
-        return Err(FsError::NoAttribute);
-    }
-    if let Some(all) = attributes_elsewhere(fs, ino)? {
-        let found = all.into_iter().find(|(known, _)| known == name);
-        return found.map(|(_, value)| value).ok_or(FsError::NoAttribute);
-    }
-    match attribute_file(fs, ino) {
-        Ok((_, file)) => attribute(&file, name)?.ok_or(FsError::NoAttribute),
-        Err(FsError::Computed) => Err(FsError::NoAttribute),
-        Err(error) => Err(error),
-    }
-}
-
-/// Returns the names of all attributes, each ended by a NUL.
-pub(super) fn listxattr(fs: &Arc<Shared>, ino: Ino) -> Result<Vec<u8>> {
-    let names = names(fs, ino)?;
-    let shown = names.iter().filter(|name| is_user(name));
-    Ok(shown.flat_map(|name| name.as_bytes().iter().copied().chain([0])).collect())
+    // Before any change, as this may have to be retried.
+    let held = record::lock_sealed(fs, node)?;
+    let before = &stat_file(file)?;
+    act()?;
+    let recorded = held.map_or(Ok(()), |held| {
+        let provenance = provenance_of(file)?;
+        let change = record::AttributeChange { before, sets_time: false };
+        record::record_attributes(fs, held, (node, &change), Some(&provenance))
+    });
+    fs.promises.end_about(node);
+    recorded
 }
 
 fn names(fs: &Shared, ino: Ino) -> Result<Vec<OsString>> {
-    if let Some(all) = attributes_elsewhere(fs, ino)? {
+    if let Some(all) = remote_attributes(fs, ino)? {
         return Ok(all.into_iter().map(|(name, _)| name).collect());
     }
     match attribute_file(fs, ino) {
@@ -94,25 +109,9 @@ fn names(fs: &Shared, ino: Ino) -> Result<Vec<OsString>> {
     }
 }
 
-/// Removes an attribute.
-pub(super) fn removexattr(fs: &Arc<Shared>, ino: Ino, name: &OsStr) -> Result<()> {
-    let (node, file) = attribute_file(fs, ino)?;
-    if !is_user(name) {
-        return Err(FsError::NoAttribute);
-    }
-    let held = recording::hold_sealed(fs, &node)?;
-    let before = stat_file(&file)?;
-    remove_attribute(&file, name)?;
-    let said = held.map_or(Ok(()), |held| note_said(fs, held, (&node, &file), &before));
-    end_promises(fs, &node);
-    said
-}
-
-/// Returns the attributes of a file whose bytes are elsewhere. Nothing of these is fetched for
-/// that.
-fn attributes_elsewhere(fs: &Shared, ino: Ino) -> Result<Option<Vec<Attribute>>> {
+fn remote_attributes(fs: &Shared, ino: Ino) -> Result<Option<Vec<Attribute>>> {
     match &fs.nodes.get(ino)?.kind {
-        NodeKind::File(file) => far::attributes(fs, file),
+        NodeKind::File(file) => remote::attributes(fs, file),
         _ => Ok(None),
     }
 }
@@ -122,9 +121,9 @@ fn attribute_file(fs: &Shared, ino: Ino) -> Result<(Arc<Node>, File)> {
     let file = match &node.kind {
         NodeKind::File(file) => match file.open(OFlags::RDONLY) {
             Ok(open) => open,
-            Err(_) if far::is_away(file) => {
-                // Who changes one has a local file.
-                far::bring_here(fs, &node, file)?;
+            Err(_) if remote::is_remote(file) => {
+                // A change of an attribute needs the local file.
+                remote::fetch(fs, &node, file)?;
                 file.open(OFlags::RDONLY)?
             }
             Err(error) => file.any_open().ok_or(error)?.try_clone()?,
@@ -137,19 +136,6 @@ fn attribute_file(fs: &Shared, ino: Ino) -> Result<(Arc<Node>, File)> {
     Ok((node, file))
 }
 
-/// Copies the provenance in the attributes of an artifact to its record.
-fn note_said(
-    fs: &Shared,
-    held: HeldRecord<'_>,
-    (node, file): (&Arc<Node>, &File),
-    before: &Stat,
-) -> Result<()> {
-    let provenance = provenance_of(file)?;
-    let change = AttributeChange { before, sets_time: false };
-    recording::record_attributes(fs, held, (node, &change), Some(&provenance))
-}
-
-/// Returns the conversation whose quota the attributes of a file or directory count against.
 fn charged_to(node: &Node) -> Option<Component> {
     node.as_file().map_or_else(|_| node.conversation(), |file| file.charged_to())
 }

@@ -1,35 +1,93 @@
-//! One FUSE operation is one span, one call of [`ContextFs`] and one reply.
+//! The adaptor: one FUSE operation is one span, one call of [`ContextFs`] and one reply.
 
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, INodeNo, IoctlFlags,
-    KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier, RenameFlags,
-    ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
-    ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
-    TimeOrNow, WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, Generation, INodeNo,
+    InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier,
+    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
+    ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr,
+    Request, TimeOrNow, WriteFlags,
 };
 
-use crate::kernel::buffer::with_buffer;
+use crate::io::with_buffer;
+use crate::kernel::convert;
 use crate::kernel::convert::{caller, handle, ino, node, released};
 use crate::kernel::dentries::ViewDentries;
-use crate::kernel::init::{MAX_WRITE, configure};
 use crate::kernel::passthrough::PassthroughFiles;
-use crate::kernel::workers::Workers;
-use crate::kernel::{SessionOptions, convert};
-use crate::{ContextFs, Entry, Fh, FilePosition, Flush, FsError, OpenMode, Result, SetAttr};
+use crate::kernel::reply::Operation;
+use crate::kernel::workers::KernelWorkers;
+use crate::{
+    ContextFs, Entry, Fh, FilePosition, Flush, FsError, OpenMode, RequestOrigin, Result, SetAttr,
+};
 
-/// Translates between the kernel and [`ContextFs`].
+/// The most bytes of a write request: the kernel's default limit (`fs.fuse.max_pages_limit`).
+const MAX_WRITE: u32 = 1024 * 1024;
+const MAX_BACKGROUND: u16 = 64;
+/// The protocol of Linux 6.12, the first whose passthrough keeps file sizes right after writes.
+const PASSTHROUGH_ABI: (u32, u32) = (7, 41);
+
+#[derive(Debug, Clone)]
+pub struct SessionOptions {
+    /// True to let readers read the store's files directly, if kernel and privileges allow it.
+    pub passthrough: bool,
+    /// Threads that serve the kernel. Under light load two of them wait and the others are parked.
+    /// Each holds about a megabyte once it has served a large request.
+    pub threads: usize,
+    pub allow_other: bool,
+    /// True if the store lies on a stacked filesystem, such as overlayfs.
+    pub stacked_store: bool,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self { passthrough: true, threads: 4, allow_other: false, stacked_store: false }
+    }
+}
+
 pub(super) struct Adaptor {
     pub(super) fs: ContextFs,
     pub(super) passthrough: Arc<PassthroughFiles>,
     pub(super) dentries: Arc<ViewDentries>,
-    pub(super) workers: Workers,
+    pub(super) workers: KernelWorkers,
     pub(super) options: SessionOptions,
+}
+
+impl Adaptor {
+    fn run(&self, name: &'static str, run: impl FnOnce(Operation)) {
+        self.workers.run(|| Operation::run(name, self.fs.engine().counters(), run));
+    }
+
+    fn ask<T: 'static>(
+        &self,
+        name: &'static str,
+        origin: RequestOrigin,
+        attempt: impl Fn(&ContextFs) -> Result<T> + Send + Sync + 'static,
+        answer: impl FnOnce(Operation, Result<T>) + Send + 'static,
+    ) {
+        self.run(name, |operation| {
+            self.fs.retry_interruptibly(origin, attempt, move |done| answer(operation, done));
+        });
+    }
+
+    /// Runs an operation that may have to wait for another process, or for the disk. It then
+    /// continues on another thread, and this worker serves other requests.
+    fn wait<T: 'static>(
+        &self,
+        name: &'static str,
+        origin: RequestOrigin,
+        attempt: impl Fn(&ContextFs) -> Result<T> + Send + Sync + 'static,
+        answer: impl FnOnce(Operation, Result<T>) + Send + 'static,
+    ) {
+        self.run(name, |operation| {
+            self.fs.retry(origin, attempt, move |done| answer(operation, done));
+        });
+    }
 }
 
 impl Filesystem for Adaptor {
@@ -46,7 +104,7 @@ impl Filesystem for Adaptor {
                 let found = found.inspect(|entry| dentries.note(parent, &noted, entry));
                 operation.entry(reply, found);
             };
-            self.fs.lookup_patiently(ino(parent), name, caller, done);
+            self.fs.lookup_then(ino(parent), name, caller, done);
         });
     }
 
@@ -158,7 +216,7 @@ impl Filesystem for Adaptor {
         };
         self.run("rename", |operation| {
             let done = move |renamed| operation.empty(reply, renamed);
-            self.fs.patiently_between((from, to), tid, attempt, done);
+            self.fs.retry(RequestOrigin::of_rename(from, to, tid), attempt, done);
         });
     }
 
@@ -212,8 +270,16 @@ impl Filesystem for Adaptor {
                         reply.data(bytes);
                     }
                 });
-                if let (Err(error), Some(reply)) = (read, reply) {
-                    self.not_read(operation, (Fh(fh.0), offset, size), (&error, reply));
+                match (read, reply) {
+                    (Err(error), Some(reply)) if error.is_slow() => {
+                        let done = move |read: Result<Vec<u8>>| match read {
+                            Ok(bytes) => reply.data(&bytes),
+                            Err(error) => reply.error(operation.error(&error)),
+                        };
+                        self.fs.read_far(Fh(fh.0), (offset, size as usize), done);
+                    }
+                    (Err(error), Some(reply)) => reply.error(operation.error(&error)),
+                    _ => {}
                 }
             });
         });
@@ -235,7 +301,7 @@ impl Filesystem for Adaptor {
         let (owner, tid) = (owner.map(|owner| owner.0), request.pid());
         self.run("write", |operation| {
             let done = move |written| operation.written(reply, written);
-            self.fs.write_patiently((Fh(fh.0), tid), offset, data, (mode, owner), done);
+            self.fs.write_then((Fh(fh.0), tid), offset, data, (mode, owner), done);
         });
     }
 
@@ -264,7 +330,7 @@ impl Filesystem for Adaptor {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        // The kernel's background requests are few, and nobody waits for this one: it is answered
+        // The kernel has few background requests, and no client waits for this one: it is answered
         // before it is done.
         self.passthrough.release(Fh(fh.0));
         reply.ok();
@@ -312,9 +378,24 @@ impl Filesystem for Adaptor {
         node: INodeNo,
         fh: FileHandle,
         offset: u64,
-        reply: ReplyDirectoryPlus,
+        mut reply: ReplyDirectoryPlus,
     ) {
-        self.list_with_attributes((node, fh), offset, caller(request), reply);
+        self.run("readdirplus", |operation| {
+            let caller = caller(request);
+            let read = self.fs.readdirplus(ino(node), Fh(fh.0), offset, caller, |listed| {
+                let Entry { attr, attr_ttl, entry_ttl, .. } = listed.entry;
+                // The reply has one lifetime for both.
+                let lasts = attr_ttl.min(entry_ttl);
+                let (found, attr) = (INodeNo(attr.ino.0), convert::attr(&attr));
+                let (name, next) = (listed.name, listed.next);
+                let full = reply.add(found, next, name, &lasts, &attr, Generation(0));
+                if !full {
+                    self.dentries.note(node, name, &listed.entry);
+                }
+                full
+            });
+            operation.directory_plus(reply, read);
+        });
     }
 
     fn releasedir(&self, _: &Request, _: INodeNo, fh: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
@@ -328,7 +409,9 @@ impl Filesystem for Adaptor {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        self.run("statfs", |operation| operation.statfs(reply, self.fs.statfs()));
+        self.run("statfs", |operation| {
+            operation.statfs(reply, self.fs.engine().store.space().map_err(FsError::from));
+        });
     }
 
     fn setxattr(
@@ -371,7 +454,7 @@ impl Filesystem for Adaptor {
         });
     }
 
-    /// No file has any. Programs try, for instance to find out if a file is a terminal.
+    /// Programs try, for instance to find out if a file is a terminal.
     fn ioctl(
         &self,
         _: &Request,
@@ -444,18 +527,51 @@ impl Filesystem for Adaptor {
         reply: ReplyWrite,
     ) {
         let from = FilePosition { fh: Fh(from.0), offset };
-        let origin = handle(request, to);
         let to = FilePosition { fh: Fh(to.0), offset: to_offset };
-        let attempt = move |fs: &ContextFs| {
-            with_buffer(MAX_WRITE as usize, |buffer| fs.copy(from, to, length, buffer))
-        };
-        self.run("copy_file_range", |operation| match self.fs.mode_of(to.fh) {
-            Ok(mode) => {
-                let done = move |copied| operation.written(reply, copied);
-                let flushed = self.fs.flushed(to.fh, mode, done);
-                self.fs.patiently(origin, attempt, flushed);
-            }
-            Err(error) => reply.error(operation.error(&error)),
+        let tid = request.pid();
+        self.run("copy_file_range", |operation| {
+            let done = move |copied| operation.written(reply, copied);
+            self.fs.copy_then((from, to), length, tid, done);
         });
+    }
+}
+
+fn configure(
+    config: &mut KernelConfig,
+    options: &SessionOptions,
+    passthrough: &PassthroughFiles,
+    lists_attributes: bool,
+) {
+    // With AUTO, the kernel asks for attributes where it has seen look-ups of the names before.
+    let listing = InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO;
+    if lists_attributes && config.add_capabilities(listing).is_err() {
+        tracing::info!("this kernel lists no attributes");
+    }
+    for wanted in [
+        InitFlags::FUSE_PARALLEL_DIROPS,
+        InitFlags::FUSE_AUTO_INVAL_DATA,
+        // Otherwise the kernel opens a file for writing first and truncates it later, and a remote
+        // artifact would be fetched for nothing.
+        InitFlags::FUSE_ATOMIC_O_TRUNC,
+        InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+    ] {
+        if config.add_capabilities(wanted).is_err() {
+            tracing::info!(?wanted, "not supported by this kernel");
+        }
+    }
+    let abi = config.kernel_abi();
+    if options.passthrough
+        && (abi.0, abi.1) >= PASSTHROUGH_ABI
+        && config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok()
+    {
+        let depth = if options.stacked_store { 2 } else { 1 };
+        if config.set_max_stack_depth(depth).is_ok() {
+            passthrough.offered.store(true, Relaxed);
+        }
+    }
+    if config.set_max_write(MAX_WRITE).is_err()
+        || config.set_max_background(MAX_BACKGROUND).is_err()
+    {
+        tracing::info!("this kernel keeps its own request limits");
     }
 }

@@ -3,7 +3,8 @@
 use fuser::{FileAttr, FileHandle, FileType, INodeNo, RenameFlags, Request, TimeOrNow};
 
 use crate::{
-    About, Attr, Caller, Fh, FileKind, FsError, Ino, NewTime, RenameMode, RequestOrigin, Result,
+    Attr, Caller, Fh, FileKind, FsError, Ino, NewTime, RenameMode, RequestOrigin, RequestSubject,
+    Result,
 };
 
 pub(super) fn ino(ino: INodeNo) -> Ino {
@@ -14,19 +15,17 @@ pub(super) fn caller(request: &Request) -> Caller {
     Caller { uid: request.uid(), gid: request.gid(), pid: request.pid() }
 }
 
-/// Returns the origin of a request about a node.
 pub(super) fn node(request: &Request, node: INodeNo) -> RequestOrigin {
-    RequestOrigin { about: About::Node(ino(node)), tid: request.pid() }
+    RequestOrigin::new(RequestSubject::Node(ino(node)), request.pid())
 }
 
-/// Returns the origin of a request about an open file that nobody waits for.
+/// Returns the origin of a request about an open file without a waiting client.
 pub(super) fn released(fh: FileHandle) -> RequestOrigin {
-    RequestOrigin { about: About::Handle(Fh(fh.0)), tid: 0 }
+    RequestOrigin::new(RequestSubject::Handle(Fh(fh.0)), 0)
 }
 
-/// Returns the origin of a request about an open file.
 pub(super) fn handle(request: &Request, fh: FileHandle) -> RequestOrigin {
-    RequestOrigin { about: About::Handle(Fh(fh.0)), tid: request.pid() }
+    RequestOrigin::new(RequestSubject::Handle(Fh(fh.0)), request.pid())
 }
 
 pub(super) fn kind(kind: FileKind) -> FileType {
@@ -63,7 +62,6 @@ pub(super) fn time(time: TimeOrNow) -> NewTime {
     }
 }
 
-/// Fails for flags that are unknown or contradict each other.
 pub(super) fn rename_mode(flags: RenameFlags) -> Result<RenameMode> {
     if flags.is_empty() {
         Ok(RenameMode::Replace)

@@ -16,30 +16,25 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::Entry;
 
-/// Look-ups of views that are recorded. When there are more, the older half is dropped.
+/// Recorded look-ups of views. When there are more, the older half is dropped.
 const MOST: usize = 16_384;
-/// Entries that are dropped at a time, before further look-ups may be recorded.
 const BATCH: usize = 256;
 
-/// A directory entry: the directory and the name in it.
 type Dentry = (INodeNo, Box<OsStr>);
 
-/// The directory entries of views that the kernel may hold.
 #[derive(Debug, Default)]
 pub(super) struct ViewDentries {
     lookups: Mutex<RecentLookups>,
-    /// Signals that there are too many look-ups, or that the session ends.
     changed: Condvar,
 }
 
-/// The recent look-ups of views, in order. A listing adds tens of thousands before the kernel, which
+/// Recent look-ups of views, in order. A listing adds tens of thousands before the kernel, which
 /// holds the directory's lock meanwhile, can drop any, so each name is stored once.
 #[derive(Debug, Default)]
 struct RecentLookups {
-    /// Each look-up with its number, oldest first.
     order: VecDeque<(u64, Dentry)>,
-    /// The number of the latest look-up of each entry, by a hash of the entry. Of two with one hash
-    /// the older stays until memory is short.
+    /// The number of the latest look-up of each entry, by a hash of the entry. Of two with one
+    /// hash, the older stays until memory is short.
     latest: HashMap<u64, u64>,
     keys: RandomState,
     next: u64,
@@ -47,11 +42,11 @@ struct RecentLookups {
 }
 
 impl ViewDentries {
-    /// Starts the thread that has the kernel drop entries. It is a thread of its own because the
-    /// kernel may hold up the notification until a pending operation is answered.
+    /// Starts the thread that makes the kernel drop entries. The kernel may hold up the
+    /// notification until a pending operation is answered, so no worker can do it.
     ///
-    /// Dropping an entry detaches what is mounted on it. A view loses that at its next version
-    /// anyway. A file must not, so an entry is left alone if a file `is_there` by now.
+    /// Dropping an entry detaches mounts on it. A view loses those at its next version anyway. A
+    /// file must not, so an entry is left alone if a file `is_there` by now.
     pub(super) fn start(
         self: &Arc<Self>,
         kernel: Notifier,
@@ -70,21 +65,19 @@ impl ViewDentries {
         Ok(())
     }
 
-    /// Records that the kernel has looked up `entry`, if that is one of a view.
     pub(super) fn note(&self, parent: INodeNo, name: &OsStr, entry: &Entry) {
         if entry.is_computed && self.lookups.lock().note((parent, name.into())) {
             self.changed.notify_one();
         }
     }
 
-    /// Ends the thread.
     pub(super) fn close(&self) {
         self.lookups.lock().closed = true;
         self.changed.notify_all();
     }
 
-    /// Waits until there are too many look-ups, and returns entries to drop. None when the session
-    /// ends.
+    /// Waits until there are too many look-ups, and returns entries to drop; `None` once the
+    /// session ends.
     fn wait(&self) -> Option<Vec<Dentry>> {
         let mut lookups = self.lookups.lock();
         loop {
@@ -101,7 +94,6 @@ impl ViewDentries {
 }
 
 impl RecentLookups {
-    /// Records a look-up. Returns true if there are too many now.
     fn note(&mut self, dentry: Dentry) -> bool {
         self.next += 1;
         self.latest.insert(self.keys.hash_one(&dentry), self.next);
@@ -109,8 +101,8 @@ impl RecentLookups {
         self.order.len() > MOST
     }
 
-    /// Removes the look-ups of the older half if there are too many. Returns the entries among them
-    /// that have not been looked up since, at most [`BATCH`].
+    /// If there are too many look-ups, removes the older half. Returns its entries that have not
+    /// been looked up since, at most [`BATCH`].
     fn take_oldest(&mut self) -> Vec<Dentry> {
         let mut batch = Vec::new();
         if self.order.len() <= MOST {

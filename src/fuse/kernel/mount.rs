@@ -12,55 +12,51 @@
 //! hang instead of failing. When the last descriptor is closed, the mount stays in the tree, dead
 //! (`ENOTCONN`); [`unmount`] removes it, dead or alive.
 
-mod direct;
 mod error;
-mod helper;
-mod inherited_fd;
 mod table;
 
-use std::io;
-use std::os::fd::{OwnedFd, RawFd};
+use std::ffi::{CString, OsString};
+use std::fs::OpenOptions;
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::{fs, io};
+
+use rustix::io::{Errno, FdFlags};
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
+};
 
 pub use error::MountError;
-pub use helper::find as find_helper;
-pub use table::{MountEntry, MountState, mounts, state};
+pub use table::{FSTYPE, MountEntry, MountState, mounts, state};
 
 /// The device through which the kernel talks to a filesystem. Check its presence by `stat`: an open
 /// descriptor of it may by itself hold up a mount.
 pub const DEVICE: &str = "/dev/fuse";
 
-/// The filesystem type in the mount table.
-pub const FSTYPE: &str = "fuse.ctxfs";
-
-/// The method by which a directory was mounted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MountMethod {
-    /// Another process mounted it, and this one inherited the descriptor.
     InheritedFd(RawFd),
-    /// By `mount(2)`, as root.
     Direct,
-    /// By `fusermount3`.
     Helper,
 }
 
-/// The options of a mount.
 #[derive(Debug, Clone)]
 pub struct MountOptions {
-    /// The source in the mount table: the store's path.
     pub source: String,
-    /// True to let users other than the mounting one, including root, access the mount.
     pub allow_other: bool,
-    /// True to mount with `noexec`.
     pub noexec: bool,
 }
 
-/// A mount that waits for its server: the kernel's first request has not been answered.
+/// A mount that waits for its server: the kernel's first request has not been answered. `fd` is the
+/// open `/dev/fuse`, close-on-exec. `target` is absolute and without links, or as given if the
+/// descriptor was inherited.
 #[derive(Debug)]
 pub struct Mounted {
-    /// The open `/dev/fuse`, close-on-exec.
     pub fd: OwnedFd,
-    /// The method of mounting.
     pub method: MountMethod,
     /// The directory, absolute and without links, or as given if the descriptor was inherited.
     pub target: PathBuf,
@@ -71,8 +67,8 @@ pub struct Mounted {
 /// Refuses a target on which a live ctxfs is mounted. The files of the directory are hidden while
 /// it is mounted, and do not change.
 pub fn mount(target: &Path, options: &MountOptions) -> Result<Mounted, MountError> {
-    if let Some(number) = inherited_fd::number(target) {
-        let fd = inherited_fd::take(number)?;
+    if let Some(number) = inherited_number(target) {
+        let fd = take_inherited(number)?;
         return Ok(Mounted {
             fd,
             method: MountMethod::InheritedFd(number),
@@ -87,9 +83,8 @@ pub fn mount(target: &Path, options: &MountOptions) -> Result<Mounted, MountErro
     Ok(Mounted { fd, method, target })
 }
 
-/// Returns true if `target` is an inherited descriptor (`/dev/fd/N`) rather than a directory.
 pub fn is_inherited_fd(target: &Path) -> bool {
-    inherited_fd::number(target).is_some()
+    inherited_number(target).is_some()
 }
 
 /// Removes a ctxfs mount, live or dead, from the tree at once.
@@ -142,11 +137,11 @@ fn device_is_there() -> Result<(), MountError> {
 /// users, runs the helper. If both fail, root gets the error of the direct attempt.
 fn attach(target: &Path, options: &MountOptions) -> Result<(OwnedFd, MountMethod), MountError> {
     if !rustix::process::geteuid().is_root() {
-        return Ok((helper::mount(target, options)?, MountMethod::Helper));
+        return Ok((mount_by_helper(target, options)?, MountMethod::Helper));
     }
-    match direct::mount(target, options) {
+    match mount_directly(target, options) {
         Ok(fd) => Ok((fd, MountMethod::Direct)),
-        Err(own) if own.may_differ_for_helper() => match helper::mount(target, options) {
+        Err(own) if own.may_differ_for_helper() => match mount_by_helper(target, options) {
             Ok(fd) => Ok((fd, MountMethod::Helper)),
             Err(_) => Err(own),
         },
@@ -155,8 +150,221 @@ fn attach(target: &Path, options: &MountOptions) -> Result<(OwnedFd, MountMethod
 }
 
 fn detach(target: &Path) -> Result<(), MountError> {
-    match direct::unmount(target) {
-        Err(MountError::Denied { .. }) => helper::unmount(target),
+    match unmount_directly(target) {
+        Err(MountError::Denied { .. }) => unmount_by_helper(target),
         other => other,
+    }
+}
+
+fn mount_directly(target: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
+    // The standard library opens close-on-exec.
+    let device = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(DEVICE)
+        .map_err(|cause| MountError::device(&cause))?;
+    let flags = mount_flags(options);
+    let source = CString::new(options.source.replace('\0', "")).unwrap_or_default();
+    let data = mount_data(&device, options);
+    rustix::mount::mount(source, target, FSTYPE, flags, &*data)
+        .map_err(|errno| MountError::mount(target, errno))?;
+    Ok(device.into())
+}
+
+fn unmount_directly(target: &Path) -> Result<(), MountError> {
+    let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+    rustix::mount::unmount(target, flags).map_err(|errno| match errno {
+        Errno::INVAL | Errno::NOENT => MountError::NotMounted { target: target.to_owned() },
+        errno => MountError::mount(target, errno),
+    })
+}
+
+/// Returns the mount flags. Set-uid programs and devices never take effect, as any writer to the
+/// store could create them.
+fn mount_flags(options: &MountOptions) -> MountFlags {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOATIME;
+    if options.noexec { flags | MountFlags::NOEXEC } else { flags }
+}
+
+/// Returns the mount data of FUSE. The source is a separate argument and needs no escaping.
+fn mount_data(device: &impl AsRawFd, options: &MountOptions) -> CString {
+    let user = rustix::process::getuid();
+    let group = rustix::process::getgid();
+    let mut data = format!(
+        "fd={},rootmode=40000,user_id={user},group_id={group},default_permissions",
+        device.as_raw_fd(),
+    );
+    if options.allow_other {
+        data.push_str(",allow_other");
+    }
+    CString::new(data).unwrap_or_default()
+}
+
+/// The names of the helper in libfuse 3 and 2. Both have the same protocol.
+const HELPERS: [&str; 2] = ["fusermount3", "fusermount"];
+
+pub fn find_helper() -> Option<(&'static str, String)> {
+    HELPERS.into_iter().find_map(|name| {
+        let output = Command::new(name).arg("--version").stdin(Stdio::null()).output().ok()?;
+        Some((name, String::from_utf8_lossy(&output.stdout).trim().to_owned()))
+    })
+}
+
+/// Mounts by the helper. It is started with one end of a socket pair as its standard input, which
+/// `_FUSE_COMMFD` names, and sends the open `/dev/fuse` through it.
+fn mount_by_helper(target: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
+    let pair = rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    );
+    let (ours, theirs) = pair.map_err(|errno| MountError::HelperLost { cause: errno.into() })?;
+    let child =
+        start_helper(theirs, &[OsString::from("-o"), helper_options(options).into()], target)?;
+    let received = receive_fd(&ours);
+    let ended = finish_helper(child)?;
+    match (received, ended) {
+        (Ok(Some(fd)), Ok(_)) => Ok(fd),
+        (_, Err(message)) | (Ok(None), Ok(message)) => Err(MountError::helper(target, message)),
+        (Err(cause), Ok(_)) => Err(MountError::HelperLost { cause }),
+    }
+}
+
+fn unmount_by_helper(target: &Path) -> Result<(), MountError> {
+    let options = [OsString::from("-u"), OsString::from("-z")];
+    let child = start_helper(Stdio::null(), &options, target)?;
+    finish_helper(child)?.map(drop).map_err(|message| MountError::helper(target, message))
+}
+
+/// Starts the helper. The child's end of the socket is closed in this process when this returns, so
+/// that the stream ends if the helper dies.
+fn start_helper(
+    stdin: impl Into<Stdio>,
+    options: &[OsString],
+    target: &Path,
+) -> Result<Child, MountError> {
+    let (name, _) = find_helper().ok_or(MountError::NoHelper)?;
+    Command::new(name)
+        .args(options)
+        .arg("--")
+        .arg(target)
+        .env("_FUSE_COMMFD", "0")
+        .env("LC_ALL", "C")
+        .stdin(stdin)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|cause| MountError::HelperLost { cause })
+}
+
+/// Waits for the helper and returns its messages: `Ok` if it succeeded, `Err` if not.
+fn finish_helper(child: Child) -> Result<Result<String, String>, MountError> {
+    let output = child.wait_with_output().map_err(|cause| MountError::HelperLost { cause })?;
+    let messages = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Ok(if output.status.success() { Ok(messages) } else { Err(messages) })
+}
+
+fn helper_options(options: &MountOptions) -> String {
+    let source = escape(&options.source);
+    let mut text = String::from("rw,nosuid,nodev,noatime,default_permissions");
+    if options.allow_other {
+        text.push_str(",allow_other");
+    }
+    if options.noexec {
+        text.push_str(",noexec");
+    }
+    text + ",subtype=ctxfs,fsname=" + &source
+}
+
+fn escape(value: &str) -> String {
+    value.replace('\\', "\\\\").replace(',', "\\,")
+}
+
+/// Receives a descriptor from the socket, or `None` if the helper closed it without sending one.
+fn receive_fd(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
+    let mut byte = [0];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut buffers = [IoSliceMut::new(&mut byte)];
+    rustix::io::retry_on_intr(|| {
+        rustix::net::recvmsg(socket, &mut buffers, &mut control, RecvFlags::CMSG_CLOEXEC)
+    })?;
+    Ok(control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    }))
+}
+
+fn inherited_number(target: &Path) -> Option<RawFd> {
+    let number = target.strip_prefix("/dev/fd").ok()?;
+    number.to_str()?.parse().ok().filter(|number| *number >= 0)
+}
+
+fn take_inherited(number: RawFd) -> Result<OwnedFd, MountError> {
+    let open = fs::read_link(format!("/proc/self/fd/{number}"));
+    if !open.is_ok_and(|file| file == Path::new(DEVICE)) {
+        return Err(MountError::NotADescriptor { number });
+    }
+    let fd = own_fd(number);
+    rustix::io::fcntl_setfd(&fd, FdFlags::CLOEXEC)
+        .map_err(|_| MountError::NotADescriptor { number })?;
+    Ok(fd)
+}
+
+#[expect(unsafe_code, reason = "an inherited descriptor is known only by its number")]
+fn own_fd(number: RawFd) -> OwnedFd {
+    // SAFETY: the descriptor is open, as `take_inherited` has checked, and nothing in this process
+    // opened it: it belongs to a mount that this process did not make. Only the command line names
+    // its number, once, so nothing else closes it.
+    unsafe { OwnedFd::from_raw_fd(number) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(source: &str, enabled: bool) -> String {
+        let source = source.to_owned();
+        helper_options(&MountOptions { source, allow_other: enabled, noexec: enabled })
+    }
+
+    #[test]
+    fn a_source_cannot_add_options() {
+        assert!(options("/a,suid\\b", false).ends_with(r"fsname=/a\,suid\\b"));
+    }
+
+    #[test]
+    fn setuid_programs_and_devices_never_take_effect() {
+        assert!(options("/a", false).starts_with("rw,nosuid,nodev,"));
+    }
+
+    #[test]
+    fn noexec_is_set_only_on_request() {
+        assert!(!options("/a", false).contains("noexec"));
+        assert!(options("/a", true).contains(",noexec,"));
+    }
+
+    #[test]
+    fn other_users_have_access_only_on_request() {
+        assert!(!options("/a", false).contains("allow_other"));
+        assert!(options("/a", true).contains(",allow_other,"));
+    }
+
+    #[test]
+    fn descriptors_are_told_from_directories() {
+        assert_eq!(inherited_number(Path::new("/dev/fd/7")), Some(7));
+        for directory in ["/dev/fd", "/dev/fd/x", "/dev/fd/-1", "/ctx", "dev/fd/7"] {
+            assert_eq!(inherited_number(Path::new(directory)), None, "{directory}");
+        }
+    }
+
+    #[test]
+    fn descriptors_of_other_files_are_refused() {
+        assert!(matches!(
+            take_inherited(987_654),
+            Err(MountError::NotADescriptor { number: 987_654 })
+        ));
+        assert!(matches!(take_inherited(0), Err(MountError::NotADescriptor { number: 0 })));
     }
 }

@@ -17,49 +17,28 @@ use parking_lot::Mutex;
 
 use crate::{Fh, Ino};
 
-/// The files that are open, with and without passthrough.
 #[derive(Debug, Default)]
 pub(super) struct PassthroughFiles {
-    offered: AtomicBool,
-    enabled: AtomicBool,
+    pub(super) offered: AtomicBool,
+    pub(super) enabled: AtomicBool,
     inodes: DashMap<Ino, Arc<Mutex<InodeOpens>>>,
     open: DashMap<u64, (Ino, Option<Arc<BackingId>>)>,
 }
 
-/// The opens of one inode.
 #[derive(Debug, Default)]
 struct InodeOpens {
     backing: Weak<BackingId>,
-    /// Opens without passthrough.
     plain: u32,
 }
 
 impl PassthroughFiles {
-    /// Notes that the kernel offers passthrough.
-    pub(super) fn offer(&self) {
-        self.offered.store(true, Relaxed);
-    }
-
-    pub(super) fn is_offered(&self) -> bool {
-        self.offered.load(Relaxed)
-    }
-
-    /// Notes that passthrough has been tried and works.
-    pub(super) fn enable(&self) {
-        self.enabled.store(true, Relaxed);
-    }
-
-    pub(super) fn is_enabled(&self) -> bool {
-        self.enabled.load(Relaxed)
-    }
-
-    /// Opens `ino`: calls `reply` with its backing id, or with none if passthrough is not available
-    /// for it. Registers `file` by `register` if the inode has no id yet. Without a `file` it is
-    /// opened without passthrough. The kernel refuses to map it for writing then while others read
+    /// Opens `ino`: calls `reply` with its backing id, or with `None` where it has no passthrough.
+    /// `register` creates the id of an inode that has none yet. Without a `file` the inode is
+    /// opened without passthrough; the kernel then refuses to map it for writing while others read
     /// it with passthrough (ENODEV).
     ///
-    /// The inode is locked until the reply is sent: of two concurrent opens, the second must find
-    /// the id of the first.
+    /// The inode stays locked until the reply is sent: of two concurrent opens, the second must
+    /// find the id of the first.
     pub(super) fn open(
         &self,
         ino: Ino,
@@ -68,17 +47,34 @@ impl PassthroughFiles {
         register: impl FnOnce(&File) -> io::Result<BackingId>,
         reply: impl FnOnce(Option<&BackingId>),
     ) {
-        if !self.is_enabled() {
-            return reply(None);
-        }
-        let opens = Arc::clone(&self.inodes.entry(ino).or_default());
-        let mut opens = opens.lock();
-        let backing = match (file, opens.backing.upgrade()) {
+        let backing = |opens: &InodeOpens| match (file, opens.backing.upgrade()) {
             (None, _) => None,
             (Some(_), Some(backing)) => Some(backing),
             (Some(_), None) if opens.plain > 0 => None,
             (Some(file), None) => register(file).map(Arc::new).inspect_err(warn).ok(),
         };
+        self.open_with(ino, fh, backing, reply);
+    }
+
+    /// Opens `ino`, whose file is gone: calls `reply` with the backing id of the handles that still
+    /// have it open with passthrough, if there are any.
+    pub(super) fn join(&self, ino: Ino, fh: Fh, reply: impl FnOnce(Option<&BackingId>)) {
+        self.open_with(ino, fh, |opens| opens.backing.upgrade(), reply);
+    }
+
+    fn open_with(
+        &self,
+        ino: Ino,
+        fh: Fh,
+        backing: impl FnOnce(&InodeOpens) -> Option<Arc<BackingId>>,
+        reply: impl FnOnce(Option<&BackingId>),
+    ) {
+        if !self.enabled.load(Relaxed) {
+            return reply(None);
+        }
+        let opens = Arc::clone(&self.inodes.entry(ino).or_default());
+        let mut opens = opens.lock();
+        let backing = backing(&opens);
         match &backing {
             Some(backing) => opens.backing = Arc::downgrade(backing),
             None => opens.plain += 1,
@@ -87,23 +83,6 @@ impl PassthroughFiles {
         reply(backing.as_deref());
     }
 
-    /// Opens `ino`, which has no file any more: calls `reply` with the backing id of those who have
-    /// it open with passthrough, or with none if there are none.
-    pub(super) fn join(&self, ino: Ino, fh: Fh, reply: impl FnOnce(Option<&BackingId>)) {
-        if !self.is_enabled() {
-            return reply(None);
-        }
-        let opens = Arc::clone(&self.inodes.entry(ino).or_default());
-        let mut opens = opens.lock();
-        let backing = opens.backing.upgrade();
-        if backing.is_none() {
-            opens.plain += 1;
-        }
-        self.open.insert(fh.0, (ino, backing.clone()));
-        reply(backing.as_deref());
-    }
-
-    /// Notes that a file is closed.
     pub(super) fn release(&self, fh: Fh) {
         let Some((_, (ino, backing))) = self.open.remove(&fh.0) else { return };
         if backing.is_none()

@@ -1,8 +1,11 @@
-//! One reply for each kind of result: the value, or the errno of the error.
+//! The span of one operation, and one reply for each kind of result: the value, or the errno of the
+//! error.
 
 use std::cell::Cell;
 use std::fs::File;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
 
 use fuser::{
     BackingId, Errno, FileHandle, FopenFlags, Generation, INodeNo, ReplyAttr, ReplyCreate,
@@ -13,12 +16,41 @@ use rustix::fs::StatVfs;
 
 use crate::kernel::convert;
 use crate::kernel::convert::ino;
-use crate::kernel::operation::Operation;
 use crate::kernel::passthrough::PassthroughFiles;
 use crate::{Entry, Fh, FsError, Opened, Pages, Result, TimedAttr};
+use ctxfs_engine::Counters;
+
+const SLOW: Duration = Duration::from_millis(200);
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Operation(&'static str);
 
 impl Operation {
-    /// Replies that the operation is done.
+    /// Runs one operation. A panic drops its reply, which then answers EIO; the mount stays.
+    pub(super) fn run(name: &'static str, counters: &Counters, run: impl FnOnce(Self)) {
+        let started = Instant::now();
+        if catch_unwind(AssertUnwindSafe(|| run(Self(name)))).is_err() {
+            tracing::error!(operation = name, "panicked; the caller got EIO");
+        }
+        let took = started.elapsed();
+        if took >= SLOW {
+            Counters::add(&counters.slow_operations, 1);
+            tracing::warn!(operation = name, ?took, "slow");
+        }
+    }
+
+    pub(super) fn error(self, error: &FsError) -> fuser::Errno {
+        let (operation, errno) = (self.0, error.errno());
+        if error.is_fault() {
+            tracing::warn!(operation, errno = errno.0, %error, "failed");
+        } else {
+            tracing::debug!(operation, errno = errno.0, %error, "refused");
+        }
+        fuser::Errno::from_i32(errno.0)
+    }
+}
+
+impl Operation {
     pub(super) fn empty(self, reply: ReplyEmpty, done: Result<()>) {
         match done {
             Ok(()) => reply.ok(),
@@ -26,7 +58,6 @@ impl Operation {
         }
     }
 
-    /// Replies with a directory entry and its lifetimes.
     pub(super) fn entry(self, reply: ReplyEntry, found: Result<Entry>) {
         match found {
             Ok(entry) => {
@@ -37,7 +68,6 @@ impl Operation {
         }
     }
 
-    /// Replies with attributes and their lifetime.
     pub(super) fn attr(self, reply: ReplyAttr, got: Result<TimedAttr>) {
         match got {
             Ok(timed) => reply.attr(&timed.ttl, &convert::attr(&timed.attr)),
@@ -45,7 +75,6 @@ impl Operation {
         }
     }
 
-    /// Replies with the handle of an open directory.
     pub(super) fn opened_directory(self, reply: ReplyOpen, opened: Result<Fh>) {
         match opened {
             Ok(fh) => reply.opened(FileHandle(fh.0), FopenFlags::empty()),
@@ -53,7 +82,6 @@ impl Operation {
         }
     }
 
-    /// Replies with the entries that were added to `reply`.
     pub(super) fn directory(self, reply: ReplyDirectory, read: Result<()>) {
         match read {
             Ok(()) => reply.ok(),
@@ -61,7 +89,6 @@ impl Operation {
         }
     }
 
-    /// Replies with the entries that were added to `reply`.
     pub(super) fn directory_plus(self, reply: ReplyDirectoryPlus, read: Result<()>) {
         match read {
             Ok(()) => reply.ok(),
@@ -69,7 +96,6 @@ impl Operation {
         }
     }
 
-    /// Replies with the number of bytes that were written.
     pub(super) fn written(self, reply: ReplyWrite, written: Result<u32>) {
         match written {
             Ok(count) => reply.written(count),
@@ -77,7 +103,6 @@ impl Operation {
         }
     }
 
-    /// Replies with an offset.
     pub(super) fn offset(self, reply: ReplyLseek, found: Result<i64>) {
         match found {
             Ok(offset) => reply.offset(offset),
@@ -85,7 +110,7 @@ impl Operation {
         }
     }
 
-    /// Replies with the space of the store's filesystem. Names may have 255 bytes.
+    /// Replies with the space of the store's disk. Names may have 255 bytes.
     pub(super) fn statfs(self, reply: ReplyStatfs, space: Result<StatVfs>) {
         match space {
             Ok(space) => reply.statfs(
@@ -102,7 +127,6 @@ impl Operation {
         }
     }
 
-    /// Replies with the bytes of an extended attribute, or with their number if `size` is 0.
     pub(super) fn xattr(self, reply: ReplyXattr, size: u32, got: Result<Vec<u8>>) {
         match got {
             Ok(bytes) if size == 0 => reply.size(u32::try_from(bytes.len()).unwrap_or(u32::MAX)),
@@ -114,8 +138,8 @@ impl Operation {
         }
     }
 
-    /// Replies with the handle of an open file, with split passthrough where it is available:
-    /// readers then read in the kernel, and every write still comes to us. Elsewhere pages are
+    /// Replies with the handle of an open file, with passthrough for readers where it is available:
+    /// they then read in the kernel, and every write still comes to the server. Otherwise pages are
     /// cached and writes come through.
     pub(super) fn opened(
         self,
@@ -165,8 +189,8 @@ fn reply_opened(passthrough: &PassthroughFiles, node: INodeNo, opened: &Opened, 
     });
 }
 
-/// Replies with the handle of a computed file, or of an artifact whose bytes are elsewhere. Whoever
-/// opened the latter before its file went may still have the kernel read that.
+/// Replies with the handle of a computed file, or of a remote artifact. For the latter the kernel
+/// may still read the local file that other handles have open.
 fn reply_without_file(
     passthrough: &PassthroughFiles,
     node: INodeNo,
@@ -211,13 +235,12 @@ fn reply_created(
     });
 }
 
-/// Returns the file that the kernel may read and map, if it may: with passthrough, what is written
-/// to mapped pages would not come here.
+/// Returns the file that the kernel may read and map. `None` if mapped writes must be counted: with
+/// passthrough they would not come to the server.
 fn backing_file<'a>(opened: &Opened, file: &'a File) -> Option<&'a File> {
     (!opened.counts_mapped).then_some(file)
 }
 
-/// Registers a backing file through a reply that is not yet sent.
 fn register<R>(
     reply: &Cell<Option<R>>,
     open: impl FnOnce(&R) -> io::Result<BackingId>,
@@ -229,15 +252,14 @@ fn register<R>(
     opened
 }
 
-/// Returns the flags of an open with passthrough. Readers need not flush when they close.
 fn passthrough_flags(opened: &Opened) -> FopenFlags {
     if opened.writes { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::FOPEN_NOFLUSH }
 }
 
 /// Returns the flags of an open without passthrough.
 ///
-/// Writers bypass the pages, so that one write(2) is one request: the kernel would split it at page
-/// boundaries, and a reader could see half a line.
+/// Writers bypass the page cache, so that one write(2) is one request: the kernel would split it at
+/// page boundaries, and a reader could see half a line.
 fn cached_flags(opened: &Opened) -> FopenFlags {
     if opened.writes {
         return FopenFlags::FOPEN_DIRECT_IO;

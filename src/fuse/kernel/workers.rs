@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// Workers that wait for the kernel while there is little to do.
 const WAITING: usize = 2;
 /// Requests in a row that left a waiting worker, after which a worker may park.
 const CALM_REQUESTS: usize = 64;
@@ -21,23 +20,17 @@ const CALM_REQUESTS: usize = 64;
 /// the mount has ended.
 const PARK_TIME: Duration = Duration::from_millis(50);
 
-/// The workers of a session.
 #[derive(Debug)]
-pub(super) struct Workers {
-    /// Workers that wait for the kernel, or are about to.
+pub(super) struct KernelWorkers {
     waiting: AtomicUsize,
-    /// Requests since no worker was left to wait.
     calm_requests: AtomicUsize,
-    /// Workers that are parked.
     parked: AtomicUsize,
-    /// Parked workers that are to continue.
     unparked: Mutex<usize>,
     wake: Condvar,
     park_time: Duration,
 }
 
-impl Workers {
-    /// Begins with `workers` workers, all of which wait.
+impl KernelWorkers {
     pub(super) fn new(workers: usize) -> Self {
         Self {
             waiting: AtomicUsize::new(workers),
@@ -49,7 +42,6 @@ impl Workers {
         }
     }
 
-    /// Handles a request on the calling worker, which then parks if enough others wait.
     pub(super) fn run(&self, handle: impl FnOnce()) {
         if self.waiting.fetch_sub(1, SeqCst) == 1 {
             self.calm_requests.store(0, Relaxed);
@@ -65,7 +57,6 @@ impl Workers {
         self.waiting.fetch_add(1, SeqCst);
     }
 
-    /// Unparks a worker, if any is parked.
     fn unpark_one(&self) {
         if self.parked.load(SeqCst) > 0 {
             *self.unparked.lock() += 1;
@@ -92,9 +83,11 @@ mod tests {
 
     use super::*;
 
-    /// Returns workers that stay parked until they are woken.
-    fn patient(workers: usize) -> Arc<Workers> {
-        Arc::new(Workers { park_time: Duration::from_hours(1), ..Workers::new(workers) })
+    fn patient(workers: usize) -> Arc<KernelWorkers> {
+        Arc::new(KernelWorkers {
+            park_time: Duration::from_hours(1),
+            ..KernelWorkers::new(workers)
+        })
     }
 
     #[test]

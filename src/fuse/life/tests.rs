@@ -18,7 +18,7 @@ fn a_life_begins_with_the_first_writer_and_is_sealed_after_the_last() {
     let mut life = Life::at_rest(&stat(0, 1));
     assert!(life.opened(false, None) && !life.opened(true, None));
     life.written(0, &stat(5, 2));
-    life.appended(&stat(9, 3));
+    life.written(life.end(), &stat(9, 3));
     assert_eq!((life.end(), life.changes(), life.rewrites().own), (9, 2, 0));
     assert!(!life.closed(|| None) && life.closed(|| None));
     assert!(life.is_unsealed() && life.is_mapped() && !life.is_at_rest());
@@ -34,7 +34,7 @@ fn a_file_at_rest_holds_nothing_of_its_use() {
     let mut life = Life::at_rest(&stat(0, 1));
     life.remember(&file);
     life.opened(true, None);
-    life.appended(&stat(9, 3));
+    life.written(life.end(), &stat(9, 3));
     life.closing(Instant::now());
     life.closed(|| None);
     life.sealed();
@@ -151,9 +151,9 @@ fn what_a_rename_asks_for_depends_on_writers_and_record() {
     open.opened(false, None);
     assert_eq!(open.renamed(None), AfterRename::NoteLive);
     assert_eq!(open.bring_up(record(4, ArtifactState::Sealed), true).generation, 5);
-    assert!(!open.lost_record());
+    assert!(!open.needs_record());
     open.closed(|| None);
-    assert!(open.lost_record());
+    assert!(open.needs_record());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use rustix::fs::XattrFlags;
 
 use super::fixture::Fixture;
 use crate::RenameMode;
-use crate::facts::facts_version;
+use crate::record::facts_version;
 use ctxfs_core::model::{Component, Record};
 use ctxfs_engine::EngineOptions;
 use ctxfs_store::{FileClock, Stat, Store, Time, set_attribute, stat_file};

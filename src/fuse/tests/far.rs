@@ -14,7 +14,9 @@ use std::{fs, io, thread};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::fixture::{Fixture, ME, errno};
-use crate::{About, Caller, ContextFs, FsError, Ino, OpenMode, RenameMode, RequestOrigin, Result};
+use crate::{
+    Caller, ContextFs, FsError, Ino, OpenMode, RenameMode, RequestOrigin, RequestSubject, Result,
+};
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{
     ArtifactState, Component, Content as _, FarFile, FarStore, Record, RelPath,
@@ -29,7 +31,7 @@ const ORIGIN: &str = "0000000000000007-000000000001:3";
 #[derive(Debug, Default)]
 struct Elsewhere {
     text: String,
-    is_away: AtomicBool,
+    is_remote: AtomicBool,
     is_gone: AtomicBool,
     hangs: AtomicBool,
     opened: AtomicUsize,
@@ -41,7 +43,7 @@ impl FarStore for Elsewhere {
         while self.hangs.load(Relaxed) {
             thread::sleep(Duration::from_millis(1));
         }
-        if self.is_away.load(Relaxed) {
+        if self.is_remote.load(Relaxed) {
             return Err(io::Error::other("no network"));
         }
         if self.is_gone.load(Relaxed) {
@@ -91,7 +93,7 @@ impl Scene {
         assert!(first.is_err_and(|error| error.is_slow()), "it may wait for the network");
         let (send, receive) = mpsc::channel();
         let done = move |read| send.send(read).unwrap();
-        self.fixture.fs.read_elsewhere(fh, (0, 1 << 20), done);
+        self.fixture.fs.read_far(fh, (0, 1 << 20), done);
         let read = receive.recv().unwrap();
         self.fixture.fs.release(fh)?;
         read
@@ -177,27 +179,26 @@ fn who_waits_for_work_that_panics_gets_an_answer() {
     let scene = Scene::new("one\n");
     let ino = scene.fixture.ino("x.txt");
     let (send, receive) = mpsc::channel::<Result<()>>();
-    let origin = RequestOrigin { about: About::Node(ino), tid: ME.pid };
-    let mut tries = 0;
+    let origin = RequestOrigin::new(RequestSubject::Node(ino), ME.pid);
+    let was_tried = AtomicBool::new(false);
     let attempt = move |_: &ContextFs| {
-        tries += 1;
-        assert!(tries == 1, "a panic that this test wants");
+        assert!(!was_tried.swap(true, Relaxed), "a panic that this test wants");
         Err(EngineError::Slow.into())
     };
-    scene.fixture.fs.ask_patiently(origin, attempt, move |got| send.send(got).unwrap());
+    scene.fixture.fs.retry_interruptibly(origin, attempt, move |got| send.send(got).unwrap());
     assert!(receive.recv().is_err(), "the function that answers is dropped, and so answers");
 }
 
 #[test]
 fn its_summary_says_why_it_cannot_be_read() {
     let scene = Scene::new("one\ntwo\n");
-    scene.elsewhere.is_away.store(true, Relaxed);
+    scene.elsewhere.is_remote.store(true, Relaxed);
     let ino = scene.fixture.ino("x.txt");
     assert_eq!(errno(scene.fixture.open(ino, libc::O_RDONLY)), libc::EIO);
     assert_eq!(errno(scene.fixture.read("x.txt.tail")), libc::EIO);
     let summary = scene.fixture.text("x.txt.summary");
     assert!(summary.contains("AWAY") && summary.contains("no network"), "{summary}");
-    scene.elsewhere.is_away.store(false, Relaxed);
+    scene.elsewhere.is_remote.store(false, Relaxed);
     let summary = scene.fixture.text("x.txt.summary");
     assert!(!summary.contains("AWAY"), "{summary}");
 }

@@ -198,7 +198,7 @@ impl Fixture {
     pub(super) fn list(&self, ino: Ino) -> Vec<String> {
         let fh = self.opendir(ino).unwrap();
         let mut names = Vec::new();
-        let take = |listed: crate::Listed<'_>| {
+        let take = |listed: crate::ListedName<'_>| {
             names.push(listed.name.to_string_lossy().into_owned());
             false
         };

@@ -14,11 +14,11 @@ use ctxfs_store::{Stat, Store, stat_file};
 const VIEWS: [&str; 5] = ["summary", "tail", "pretty", "meta.json", "grep/two"];
 
 fn computed(fixture: &Fixture) -> u64 {
-    fixture.fs.counters().views_computed.load(Relaxed)
+    fixture.fs.engine().counters().views_computed.load(Relaxed)
 }
 
 fn analysed(fixture: &Fixture) -> u64 {
-    fixture.fs.counters().bytes_analysed.load(Relaxed)
+    fixture.fs.engine().counters().bytes_analysed.load(Relaxed)
 }
 
 fn stat(fixture: &Fixture, name: &str) -> Stat {

@@ -342,7 +342,7 @@ fn a_listing_is_of_the_moment_at_which_it_begins() {
     fixture.put("b.txt", b"two\n");
     let from = |offset| {
         let mut names = Vec::new();
-        let take = |listed: crate::Listed<'_>| {
+        let take = |listed: crate::ListedName<'_>| {
             names.push((listed.next, listed.name.to_string_lossy().into_owned()));
             false
         };

@@ -28,7 +28,7 @@ fn kept(fixture: &Fixture) -> Vec<u64> {
 }
 
 fn computed(fixture: &Fixture) -> u64 {
-    fixture.fs.counters().views_computed.load(Relaxed)
+    fixture.fs.engine().counters().views_computed.load(Relaxed)
 }
 
 /// The bytes of a large view: more than one read gives.

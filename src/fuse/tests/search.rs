@@ -111,9 +111,9 @@ fn it_is_the_same_until_something_changes() {
     for (number, (change, want)) in changes.into_iter().enumerate() {
         fixture.settle();
         let before = searched(&fixture, "-c one");
-        let computed = fixture.fs.counters().views_computed.load(Relaxed);
+        let computed = fixture.fs.engine().counters().views_computed.load(Relaxed);
         assert_eq!(searched(&fixture, "-c one"), before, "change {number}");
-        assert_eq!(fixture.fs.counters().views_computed.load(Relaxed), computed);
+        assert_eq!(fixture.fs.engine().counters().views_computed.load(Relaxed), computed);
         change();
         let mut lines: Vec<String> =
             found(&fixture, "-c one").split_inclusive('\n').map(str::to_owned).collect();

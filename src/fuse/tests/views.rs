@@ -10,7 +10,7 @@ use super::fixture::{Fixture, ME, errno};
 use ctxfs_engine::EngineOptions;
 
 fn computed(fixture: &Fixture) -> u64 {
-    fixture.fs.counters().views_computed.load(Relaxed)
+    fixture.fs.engine().counters().views_computed.load(Relaxed)
 }
 
 /// Enough lines that a view of them is computed on a worker.
@@ -113,7 +113,7 @@ fn a_view_that_ran_out_of_time_is_tried_again() {
     let first = fixture.ino("a.txt.grep/nowhere");
     assert!(fixture.read_ino(first).unwrap().starts_with(b"# "));
     assert_ne!(fixture.ino("a.txt.grep/nowhere"), first);
-    assert!(fixture.fs.counters().views_out_of_time.load(Relaxed) > 0);
+    assert!(fixture.fs.engine().counters().views_out_of_time.load(Relaxed) > 0);
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_listing_of_pages_takes_no_memory() {
     let fh = fixture.opendir(pages).unwrap();
     for (offset, expected) in [(2, "0001"), (1_000_001, "1000000"), (2_000_001, "2000000")] {
         let mut first = None;
-        let take = |listed: crate::Listed<'_>| {
+        let take = |listed: crate::ListedName<'_>| {
             first = Some((listed.name.to_str().unwrap().to_owned(), listed.next));
             true
         };

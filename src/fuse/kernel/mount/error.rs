@@ -6,97 +6,40 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-/// The reason why a mount or an unmount failed. [`MountError::hint`] says what to do about it.
+/// The reason why a mount or an unmount failed. `target` is the mountpoint, and `cause` the error
+/// of the system. [`MountError::hint`] says what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
-    /// There is no `/dev/fuse`.
     #[error("this machine has no /dev/fuse")]
     NoDevice,
-    /// `/dev/fuse` cannot be opened.
     #[error("cannot open /dev/fuse: {cause}")]
-    Device {
-        /// The system's error.
-        cause: io::Error,
-    },
-    /// The kernel does not support FUSE.
+    Device { cause: io::Error },
     #[error("the kernel does not know FUSE")]
     NoKernel,
-    /// There is no `fusermount3`, and this user cannot mount without it.
     #[error("mounting as an ordinary user needs `fusermount3`, which is not installed")]
     NoHelper,
-    /// `fusermount3` did not start, or ended without an answer.
     #[error("fusermount3 failed: {cause}")]
-    HelperLost {
-        /// The system's error.
-        cause: io::Error,
-    },
-    /// `fusermount3` refused.
+    HelperLost { cause: io::Error },
     #[error("fusermount3 refused `{}`: {message}", target.display())]
-    Helper {
-        /// The mountpoint.
-        target: PathBuf,
-        /// Its error message.
-        message: String,
-    },
-    /// Ordinary users may not mount for other users.
+    Helper { target: PathBuf, message: String },
     #[error("/etc/fuse.conf does not let ordinary users pass --allow-other")]
     AllowOther,
-    /// The mountpoint is not a usable directory.
     #[error("cannot mount on `{}`: {cause}", target.display())]
-    Target {
-        /// The mountpoint.
-        target: PathBuf,
-        /// The system's error.
-        cause: io::Error,
-    },
-    /// The system call was not permitted.
+    Target { target: PathBuf, cause: io::Error },
     #[error("not permitted to mount or unmount `{}`", target.display())]
-    Denied {
-        /// The mountpoint.
-        target: PathBuf,
-    },
-    /// The mountpoint is busy.
+    Denied { target: PathBuf },
     #[error("`{}` is busy", target.display())]
-    Busy {
-        /// The mountpoint.
-        target: PathBuf,
-    },
-    /// The system call failed otherwise.
+    Busy { target: PathBuf },
     #[error("mount of `{}` failed: {cause}", target.display())]
-    Failed {
-        /// The mountpoint.
-        target: PathBuf,
-        /// The system's error.
-        cause: io::Error,
-    },
-    /// A live ctxfs is mounted there.
+    Failed { target: PathBuf, cause: io::Error },
     #[error("`{}` is already mounted, from the store `{store}`", target.display())]
-    AlreadyMounted {
-        /// The mountpoint.
-        target: PathBuf,
-        /// Its store.
-        store: String,
-    },
-    /// Nothing is mounted there.
+    AlreadyMounted { target: PathBuf, store: String },
     #[error("nothing is mounted at `{}`", target.display())]
-    NotMounted {
-        /// The directory.
-        target: PathBuf,
-    },
-    /// Another filesystem is mounted there.
+    NotMounted { target: PathBuf },
     #[error("`{}` is a mount of type {fstype}, not of ctxfs; left as it is", target.display())]
-    Foreign {
-        /// The directory.
-        target: PathBuf,
-        /// Its type.
-        fstype: String,
-    },
-    /// The inherited descriptor is not an open `/dev/fuse`.
+    Foreign { target: PathBuf, fstype: String },
     #[error("descriptor {number} is not an open /dev/fuse")]
-    NotADescriptor {
-        /// The `N` of `/dev/fd/N`.
-        number: RawFd,
-    },
+    NotADescriptor { number: RawFd },
 }
 
 impl MountError {
@@ -129,12 +72,11 @@ impl MountError {
         }
     }
 
-    /// Returns true if the helper, which runs with other privileges, may succeed.
     pub(super) fn may_differ_for_helper(&self) -> bool {
         matches!(self, Self::Denied { .. } | Self::Device { .. } | Self::NoDevice)
     }
 
-    /// Returns a hint at what to do next, if there is one.
+    /// Returns advice on what to do next, if there is any.
     pub fn hint(&self) -> Option<String> {
         let text = match self {
             Self::NoDevice => NO_DEVICE.to_owned(),

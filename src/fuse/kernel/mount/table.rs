@@ -7,46 +7,27 @@ use std::{fs, io};
 
 use rustix::io::Errno;
 
-use crate::kernel::mount::FSTYPE;
+pub const FSTYPE: &str = "fuse.ctxfs";
 
 const TABLE: &str = "/proc/self/mountinfo";
 
-/// A mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountEntry {
-    /// The directory.
     pub target: PathBuf,
-    /// The source; for ctxfs, the store's path.
     pub source: String,
-    /// The filesystem type.
     pub fstype: String,
     /// The minor number of its device, which is its name in `/sys/fs/fuse/connections`.
     pub connection: u32,
 }
 
-/// The state of a directory as a mountpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MountState {
-    /// Nothing is mounted there.
     NotMounted,
-    /// A ctxfs with a live server is mounted there.
-    Alive {
-        /// Its store.
-        source: String,
-    },
-    /// A ctxfs whose server is gone is mounted there.
-    Dead {
-        /// Its store.
-        source: String,
-    },
-    /// Another filesystem is mounted there.
-    Foreign {
-        /// Its type.
-        fstype: String,
-    },
+    Alive { source: String },
+    Dead { source: String },
+    Foreign { fstype: String },
 }
 
-/// Returns every ctxfs mount that this process can see, in the order of mounting.
 pub fn mounts() -> io::Result<Vec<MountEntry>> {
     Ok(read()?.into_iter().filter(MountEntry::is_ctxfs).collect())
 }
@@ -69,8 +50,8 @@ pub(super) fn top(target: &Path) -> Option<MountEntry> {
     read().unwrap_or_default().into_iter().rfind(|entry| entry.target == target)
 }
 
-/// Returns `target`, absolute and without links. A dead mount cannot be resolved; there only the
-/// parent directory is.
+/// Returns `target`, absolute and without links. A dead mount cannot be resolved, only its parent
+/// directory.
 pub(super) fn resolve(target: &Path) -> PathBuf {
     let absolute = || std::path::absolute(target).unwrap_or_else(|_| target.to_owned());
     target.canonicalize().unwrap_or_else(|_| match (target.parent(), target.file_name()) {

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use super::{ORIGIN, Scene, errno};
 use crate::tests::fixture::Fixture;
-use crate::{
-    About, Caller, ContextFs, Fh, FilePosition, OpenMode, RenameMode, RequestOrigin, SetAttr,
-};
+use crate::{Caller, Fh, FilePosition, OpenMode, RenameMode, SetAttr};
 use ctxfs_core::model::{Component, RelPath};
 use ctxfs_engine::sync::{mpsc, thread};
 use ctxfs_store::{FarBytes, FileMark, RemovalOutcome, Store};
@@ -24,7 +22,7 @@ impl Scene {
         match fs.read(fh, 0, &mut [0; 100], <[u8]>::to_vec) {
             Err(error) if error.is_slow() => {
                 let (send, receive) = mpsc::channel();
-                fs.read_elsewhere(fh, (0, 100), move |read| send.send(read).unwrap());
+                fs.read_far(fh, (0, 100), move |read| send.send(read).unwrap());
                 receive.recv().unwrap().unwrap()
             }
             read => read.unwrap(),
@@ -154,7 +152,7 @@ fn who_writes_it_anew_needs_no_byte_of_it() {
     let fixture = &scene.fixture;
     let reader = scene.open("x.txt");
     let ino = fixture.ino("x.txt");
-    scene.elsewhere.is_away.store(true, Relaxed);
+    scene.elsewhere.is_remote.store(true, Relaxed);
     assert_eq!(errno(fixture.open(ino, libc::O_WRONLY)), libc::EIO);
     let writer = fixture.open(ino, libc::O_WRONLY | libc::O_TRUNC).unwrap().fh;
     assert_eq!(fixture.attr(ino).unwrap().size, 0);
@@ -178,9 +176,7 @@ fn it_is_copied_to_another_file() {
     let writer = fixture.open(other, libc::O_WRONLY).unwrap().fh;
     let [from, to] = [reader, writer].map(|fh| FilePosition { fh, offset: 0 });
     let (send, receive) = mpsc::channel();
-    let origin = RequestOrigin { about: About::Handle(reader), tid: 0 };
-    let copy = move |fs: &ContextFs| fs.copy(from, to, 100, &mut [0; 100]);
-    fixture.fs.patiently(origin, copy, move |copied| send.send(copied).unwrap());
+    fixture.fs.copy_then((from, to), 100, 0, move |copied| send.send(copied).unwrap());
     assert_eq!(receive.recv().unwrap().unwrap(), 4);
     fixture.close(writer);
     fixture.fs.release(reader).unwrap();
@@ -192,7 +188,7 @@ fn it_is_copied_to_another_file() {
 fn what_is_cut_off_needs_no_byte_of_it() {
     let scene = Scene::new("one\n");
     let fixture = &scene.fixture;
-    scene.elsewhere.is_away.store(true, Relaxed);
+    scene.elsewhere.is_remote.store(true, Relaxed);
     let ino = fixture.ino("x.txt");
     assert_eq!(errno(fixture.set_len(ino, 1)), libc::EIO);
     fixture.set_len(ino, 0).unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::fixture::{Fixture, errno};
 use super::{Work, together, under_schedules};
-use crate::facts::facts_version;
+use crate::record::facts_version;
 use crate::{Ino, RenameMode};
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{ArtifactState, Record};

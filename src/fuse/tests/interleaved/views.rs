@@ -9,7 +9,7 @@ use crate::Ino;
 use ctxfs_engine::sync::atomic::AtomicU64;
 
 fn computed(fixture: &Fixture) -> u64 {
-    fixture.fs.counters().views_computed.load(Relaxed)
+    fixture.fs.engine().counters().views_computed.load(Relaxed)
 }
 
 /// A filesystem with the sealed artifact `a.txt`.

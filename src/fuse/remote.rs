@@ -1,34 +1,41 @@
-//! Artifacts whose bytes are not on this disk: their nodes are those of files, and their bytes come
-//! from elsewhere when somebody reads them.
+//! Artifacts whose bytes are not in the local file that their node was found as: either they are in
+//! the bucket, or a copy has replaced the file.
 //!
-//! Nothing here waits on a thread that others need: what may take long is tried again elsewhere.
+//! An artifact in the bucket has the node of a file, and its bytes are fetched when they are read.
+//! Nothing here blocks a worker: slow operations fail with [`EngineError::Slow`] and are retried on
+//! another thread.
+//!
+//! A copy of a sealed artifact keeps its node, the nodes of its views and their texts. The record
+//! decides whether a file is such a copy (see [`LocalFile`](ctxfs_core::model::LocalFile)); any
+//! other file under the name is another artifact, even with the same bytes.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::sync::Arc;
 
-use crate::handle::{Claimed, FarHandle, Handle};
-use crate::node::dir::DirNode;
-use crate::node::file::FileNode;
-use crate::node::{Link, Node};
-use crate::recording::now_millis;
-use crate::seal_queue::SealJob;
-use crate::{Caller, Fh, FsError, Opened, Pages, Result, Shared};
+use rustix::fs::OFlags;
+
+use crate::handle::RemoteHandle;
+use crate::record::now_millis;
+use crate::{
+    Caller, Claimed, DirNode, Fh, FileNode, FsError, Handle, Node, NodeKey, NodeLink, Opened,
+    Pages, Result, SealJob, Shared, record,
+};
 use ctxfs_core::model::{Component, RelPath};
 use ctxfs_engine::patience::allow_slow;
-use ctxfs_engine::{DirPlace, Engine, EngineError, OpenFile, SourceDir as _};
+use ctxfs_engine::{DirPlace, Engine, EngineError, FileId, OpenFile, SourceDir as _};
 use ctxfs_store::{Conversation, FarArtifact, LEAST, Relocation, Rename, Stat, read_full_at};
 
-/// An extended attribute: its name and its value.
 pub(super) type Attribute = (OsString, Vec<u8>);
 
-/// Returns true if the bytes of `file` are not on this disk: it was found so, and still has no
-/// file.
-pub(super) fn is_away(file: &FileNode) -> bool {
-    file.far_stat().is_some() && !file.has_file()
+/// Returns true if the bytes of `file` are only in the bucket: it was found so, and no file has its
+/// name since.
+pub(super) fn is_remote(file: &FileNode) -> bool {
+    file.remote_stat().is_some() && !file.has_file()
 }
 
-/// Returns the conversation and the artifact that `file` is. [`FsError::Stale`] if it is none whose
-/// bytes are elsewhere.
+/// Returns the conversation and the record of a remote artifact. Fails with [`FsError::Stale`] if
+/// `file` is none.
 fn artifact(engine: &Engine, file: &FileNode) -> Result<(Component, FarArtifact)> {
     let (id, path) = file.place().ok_or(FsError::Stale)?;
     let far = engine.conversation(&id)?.far(&path)?;
@@ -36,13 +43,11 @@ fn artifact(engine: &Engine, file: &FileNode) -> Result<(Component, FarArtifact)
     Ok((id, far.filter(is_it).ok_or(FsError::Stale)?))
 }
 
-/// Opens the bytes of `file`, wherever they are.
 pub(super) fn open(engine: &Engine, file: &FileNode) -> Result<OpenFile> {
     let (id, far) = artifact(engine, file)?;
     Ok(engine.open_far(&id, &far))
 }
 
-/// Opens `file` for reading.
 pub(super) fn open_to_read(
     fs: &Shared,
     node: &Arc<Node>,
@@ -51,21 +56,22 @@ pub(super) fn open_to_read(
 ) -> Result<Opened> {
     allow_slow()?;
     let share = fs.claim(node, caller, 1)?;
-    // Asked before: what comes meanwhile is found below, or given to it.
-    let here = file.awaited();
+    // Taken first: a file that is fetched meanwhile is found below, or put there.
+    let local = file.pending();
     let OpenFile::Far(far) = open(&fs.engine, file)? else { return Err(FsError::Stale) };
     far.file()?;
-    let handle = FarHandle { node: Arc::clone(node), far, here };
-    let fh = fs.handles.insert(Handle::Far(Claimed::new(handle, share)));
-    // The bytes may have come here since the last time, and have been changed.
-    let pages = Pages::New;
-    Ok(Opened { fh, file: None, writes: false, direct: false, pages, counts_mapped: false })
+    let handle = RemoteHandle { node: Arc::clone(node), far, local };
+    let fh = fs.handles.insert(Handle::Remote(Claimed::new(handle, share)));
+    // The bytes may have been fetched since the last open, and have changed.
+    Ok(Opened::without_file(fh, Pages::New))
 }
 
-/// Reads on a thread that may wait. Returns fewer bytes than requested only at the end.
+/// Reads on a thread for slow work. Returns fewer bytes than `length` only at the end.
 pub(super) fn read(fs: &Shared, fh: Fh, offset: u64, length: usize) -> Result<Vec<u8>> {
-    let Handle::Far(open) = fs.handles.get(fh)? else { return Err(FsError::UnknownHandle(fh.0)) };
-    let Some(here) = open.here() else {
+    let Handle::Remote(open) = fs.handles.get(fh)? else {
+        return Err(FsError::UnknownHandle(fh.0));
+    };
+    let Some(here) = open.local.get() else {
         return Ok(open.far.file()?.content.bytes(offset, length)?);
     };
     let mut bytes = vec![0; length];
@@ -74,19 +80,10 @@ pub(super) fn read(fs: &Shared, fh: Fh, offset: u64, length: usize) -> Result<Ve
     Ok(bytes)
 }
 
-/// Notes that nobody reads through `open` any more.
-pub(super) fn reader_gone(open: Arc<Claimed<FarHandle>>) -> Result<()> {
-    let node = Arc::clone(&open.node);
-    // Closes the descriptor first, if it has one.
-    drop(open);
-    node.as_file()?.life().rest();
-    Ok(())
-}
-
-/// Returns the extended attributes of `file`, if its bytes are elsewhere: these came with its
-/// record.
+/// Returns the extended attributes of a remote artifact, which came with its record; `None` for
+/// another file.
 pub(super) fn attributes(fs: &Shared, file: &FileNode) -> Result<Option<Vec<Attribute>>> {
-    if !is_away(file) {
+    if !is_remote(file) {
         return Ok(None);
     }
     allow_slow()?;
@@ -94,9 +91,9 @@ pub(super) fn attributes(fs: &Shared, file: &FileNode) -> Result<Option<Vec<Attr
     Ok(Some(far.file()?.attributes.clone()))
 }
 
-/// Fetches all bytes of `file` to this disk, if they are elsewhere: somebody is to change it.
-pub(super) fn bring_here(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<()> {
-    if !is_away(file) {
+/// Fetches all bytes of a remote artifact, before a change of it.
+pub(super) fn fetch(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<()> {
+    if !is_remote(file) {
         return Ok(());
     }
     allow_slow()?;
@@ -105,23 +102,22 @@ pub(super) fn bring_here(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Resu
     let _room = fs.engine.reserve_in(&id, far.stat.size)?;
     let conversation = fs.engine.conversation(&id)?;
     let has_come = far.bring_here(&conversation, open.file()?)?;
-    found_here(fs, (node, file), has_come.then_some((&conversation, &far.path))).map(drop)
+    use_local_file(fs, (node, file), has_come.then_some((&conversation, &far.path))).map(drop)
 }
 
-/// Gives `file` an empty file on this disk, if its bytes are elsewhere: somebody is to write it
-/// anew, and so nobody waits for them. Then does what he has come for; if that fails, it is sealed
-/// as it is.
-pub(super) fn begin_anew<T>(
+/// Replaces a remote artifact by an empty local file, without fetching its bytes, and then calls
+/// `act`, which opens or truncates it. If `act` fails, the empty file is sealed.
+pub(super) fn replace_by_empty<T>(
     fs: &Shared,
     node: &Arc<Node>,
     file: &FileNode,
     act: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
-    if !is_away(file) {
+    if !is_remote(file) {
         return act();
     }
     allow_slow()?;
-    let stat = take_empty(fs, node, file)?;
+    let stat = begin_empty(fs, node, file)?;
     act().inspect_err(|_| {
         if file.life().resized(&stat) {
             fs.sealer.submit(SealJob::Seal(Arc::clone(node)));
@@ -129,26 +125,25 @@ pub(super) fn begin_anew<T>(
     })
 }
 
-fn take_empty(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<Stat> {
+fn begin_empty(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<Stat> {
     let (id, far) = artifact(&fs.engine, file)?;
     let OpenFile::Far(open) = fs.engine.open_far(&id, &far) else { return Err(FsError::Stale) };
-    // Those of most came with their records.
+    // For most artifacts, they came with the record.
     let attributes = match open.file() {
         Ok(file) => file.attributes.clone(),
         Err(error) => {
-            tracing::warn!(path = %far.path.to_text(), %error, "its attributes cannot be had");
+            tracing::warn!(path = %far.path.to_text(), %error, "its attributes cannot be fetched");
             Vec::new()
         }
     };
     let _room = fs.engine.reserve_in(&id, LEAST)?;
     let conversation = fs.engine.conversation(&id)?;
     let has_begun = far.begin_empty(&conversation, attributes)?;
-    found_here(fs, (node, file), has_begun.then_some((&conversation, &far.path)))
+    use_local_file(fs, (node, file), has_begun.then_some((&conversation, &far.path)))
 }
 
-/// Has `file` go on with the file on this disk at `place`. Fails with [`FsError::Stale`] if it has
-/// none.
-fn found_here(
+/// Makes `file` use the local file at `place`. Fails with [`FsError::Stale`] if there is none.
+fn use_local_file(
     fs: &Shared,
     (node, file): (&Arc<Node>, &FileNode),
     place: Option<(&Conversation, &RelPath)>,
@@ -162,7 +157,6 @@ fn found_here(
     Ok(stat)
 }
 
-/// Removes the artifact `file`, whose bytes are elsewhere: its record goes.
 pub(super) fn unlink(fs: &Shared, file: &FileNode) -> Result<()> {
     let (id, far) = artifact(&fs.engine, file)?;
     let conversation = fs.engine.conversation(&id)?;
@@ -174,9 +168,9 @@ pub(super) fn unlink(fs: &Shared, file: &FileNode) -> Result<()> {
     Ok(())
 }
 
-/// Renames the artifact `file`, whose bytes are elsewhere, to a free name of its conversation: its
-/// record follows. Returns false if that needs its bytes.
-pub(super) fn rename(fs: &Shared, file: &FileNode, to: &Link) -> Result<bool> {
+/// Renames a remote artifact to a free name of its conversation, by its record alone. Returns false
+/// if that needs its bytes.
+pub(super) fn rename(fs: &Shared, file: &FileNode, to: &NodeLink) -> Result<bool> {
     let (id, far) = artifact(&fs.engine, file)?;
     let Some((other, path)) = to.place() else { return Ok(false) };
     if other != id || !path.is_artifact() {
@@ -184,7 +178,7 @@ pub(super) fn rename(fs: &Shared, file: &FileNode, to: &Link) -> Result<bool> {
     }
     let conversation = fs.engine.conversation(&id)?;
     let origin = far.record.far.as_ref().map_or("", |far| &far.origin);
-    // Whether somebody else has the manifest is known before anything is changed.
+    // Fails before any change if another process has the manifest.
     drop(fs.lock_manifest(&conversation)?);
     let rename = Rename { from: &far.path, to: &path, at: now_millis() };
     match ctxfs_store::shared::rename_far(&conversation, rename, origin)? {
@@ -198,9 +192,8 @@ pub(super) fn rename(fs: &Shared, file: &FileNode, to: &Link) -> Result<bool> {
     }
 }
 
-/// Fails with [`FsError::NotEmpty`] if there are artifacts in a directory, not below, whose bytes
-/// are elsewhere. With `path` `None`, asks for all of the conversation. Where the manifest cannot
-/// be read, there are none.
+/// Fails with [`FsError::NotEmpty`] if there are remote artifacts in a directory, not below, or
+/// with `path` `None` in the conversation. A manifest that cannot be read has none.
 pub(super) fn check_empty(fs: &Shared, id: &Component, path: Option<&RelPath>) -> Result<()> {
     let conversation = match fs.engine.conversation(id) {
         Err(EngineError::NotFound) => return Ok(()),
@@ -209,11 +202,39 @@ pub(super) fn check_empty(fs: &Shared, id: &Component, path: Option<&RelPath>) -
     if conversation.has_far(path).unwrap_or_default() { Err(FsError::NotEmpty) } else { Ok(()) }
 }
 
-/// Returns true if an artifact whose bytes are elsewhere has this name. For a caller who has found
-/// that no file has it.
+/// Returns true if a remote artifact has this name. The caller has found no file of that name.
 pub(super) fn is_at(engine: &Engine, dir: &DirNode, name: &OsStr) -> bool {
     let Ok(DirPlace::Below(id, below)) = dir.place() else { return false };
     let Ok(path) = RelPath::below(Some(&below), name) else { return false };
     let conversation = engine.conversation(&id);
     conversation.is_ok_and(|conversation| conversation.far(&path).is_ok_and(|far| far.is_some()))
+}
+
+/// If the file at `link` is a copy that replaced a sealed artifact, makes the node of the artifact
+/// use it. Any other file gets a node of its own.
+pub(super) fn follow_copy(fs: &Shared, link: &NodeLink, stat: &Stat) {
+    let is_known = || fs.nodes.find(&NodeKey::Disk(FileId::of(stat))).is_some();
+    if !stat.may_be_copy() || is_known() {
+        return;
+    }
+    let Some((id, path)) = link.place() else { return };
+    let Ok(original) = record::original_at(&fs.engine, (&id, &path), stat) else { return };
+    let Some(node) = fs.nodes.find(&NodeKey::Disk(FileId::of(&original))) else { return };
+    let Ok(file) = node.as_file() else { return };
+    let before = file.id();
+    if file.was(&original) && file.take_copy(stat) {
+        fs.nodes.found_by_copy(&node, before);
+    }
+}
+
+/// Opens the copy under the name of `file`, for a view that is read without another look-up. Fails
+/// with [`FsError::Stale`] if there is none.
+pub(super) fn open_copy(engine: &Engine, file: &FileNode) -> Result<File> {
+    let link = file.link.get().ok_or(FsError::Stale)?;
+    let dir = link.dir()?;
+    let stat = dir.stat(&link.name).map_err(|_| FsError::Stale)?;
+    if !file.was(&record::original(engine, file, &stat)?) {
+        return Err(FsError::Stale);
+    }
+    Ok(FileId::of(&stat).open(&dir, &link.name, OFlags::RDONLY)?)
 }

@@ -1,0 +1,328 @@
+//! Attributes of nodes, their cache lifetimes, and changes of them: permissions, owner, length and
+//! times. Only the length is content.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+
+use crate::attr::Inherited;
+use crate::record::AttributeChange;
+use crate::{
+    Attr, Caller, CallerAccess, ContextFs, DirNode, Entry, Fh, FileKind, FileNode, FsError, Ino,
+    NewTime, Node, NodeKey, NodeKind, PromiseMark, Result, SealJob, SetAttr, Shared, TimedAttr,
+    computed, message_log, record, remote, write_once,
+};
+use ctxfs_engine::SourceFile as _;
+use ctxfs_store::{Dir, stat_file};
+
+/// Cache lifetime of a directory. The kernel sees a change through the mount at once, and one by
+/// another process after this time.
+const DIR_TTL: Duration = Duration::from_secs(1);
+/// Cache lifetime of a file's attributes where nothing is promised. Each look-up brings fresh ones;
+/// this only covers operations that follow at once, such as opening the file.
+pub(super) const FILE_ATTR_TTL: Duration = Duration::from_millis(100);
+/// The age of a change before anything is promised about the file: another change may follow soon.
+const QUIET_TIME: Duration = Duration::from_millis(50);
+
+pub(super) fn getattr(
+    fs: &Arc<Shared>,
+    ino: Ino,
+    caller: Caller,
+    done: impl FnOnce(Result<TimedAttr>) + Send + 'static,
+) {
+    let node = match fs.nodes.get(ino) {
+        Ok(node) => node,
+        Err(error) => return done(Err(error)),
+    };
+    let NodeKind::Computed(of) = &node.kind else {
+        let entry = entry(fs, &node);
+        return done(entry.map(|entry| TimedAttr { attr: entry.attr, ttl: entry.attr_ttl }));
+    };
+    let known = computed::attr(&node, of);
+    // The caller found it while it could be read, and its size has not changed since.
+    if of.closed || !known.ttl.is_zero() {
+        return done(Ok(known));
+    }
+    if let Err(error) = CallerAccess::new(fs, caller).check(of) {
+        return done(Err(error));
+    }
+    let again = Arc::clone(&node);
+    fs.engine.text(&of.computed, move |text| {
+        done(text.map_err(FsError::from).and_then(|_| match &again.kind {
+            NodeKind::Computed(of) => Ok(computed::attr(&again, of)),
+            _ => Err(FsError::Stale),
+        }));
+    });
+}
+
+pub(super) fn entry(fs: &Shared, node: &Node) -> Result<Entry> {
+    let is_computed = matches!(node.kind, NodeKind::ViewDir { .. });
+    let timed = |attr, attr_ttl, entry_ttl| Entry { attr, attr_ttl, entry_ttl, is_computed };
+    Ok(match &node.kind {
+        NodeKind::Computed(of) => {
+            // The name is not cached, so that the next version is seen at once.
+            let TimedAttr { attr, ttl } = computed::attr(node, of);
+            Entry { attr, attr_ttl: ttl, entry_ttl: Duration::ZERO, is_computed: true }
+        }
+        NodeKind::File(file) => {
+            let (attr, lasts) = promised(fs, node, file)?;
+            // The kernel may keep the name for longer, and not look it up again.
+            let attr_ttl = if fs.promises.are_given() { lasts } else { FILE_ATTR_TTL };
+            timed(attr, attr_ttl, lasts)
+        }
+        NodeKind::Dir(_) | NodeKind::Control => timed(attr(fs, node)?, DIR_TTL, DIR_TTL),
+        NodeKind::ViewDir { .. } => timed(attr(fs, node)?, DIR_TTL, Duration::ZERO),
+    })
+}
+
+fn promised(fs: &Shared, node: &Node, file: &FileNode) -> Result<(Attr, Duration)> {
+    let link = file.link.get();
+    let mark = link.as_ref().and_then(|link| PromiseMark::of(&fs.promises, &link.parent));
+    let attr = attr(fs, node)?;
+    let lasts = match (link, mark) {
+        (Some(link), Some(mark)) if is_at_rest(file, attr.ctime) && !node.is_message_log() => {
+            mark.give(&link.name, node.ino)
+        }
+        _ => Duration::ZERO,
+    };
+    Ok((attr, lasts))
+}
+
+/// Returns true if `file` has no writer here, and its last change is older than [`QUIET_TIME`].
+pub(super) fn is_at_rest(file: &FileNode, changed: SystemTime) -> bool {
+    let is_settled = changed.elapsed().is_ok_and(|age| age >= QUIET_TIME);
+    is_settled && file.remote_stat().is_none() && {
+        let life = file.life();
+        !life.has_writers() && !life.is_unsealed()
+    }
+}
+
+fn attr(fs: &Shared, node: &Node) -> Result<Attr> {
+    Ok(match &node.kind {
+        NodeKind::File(file) => {
+            let (shown, _) = message_log::shown_with(&fs.engine, node, file.stat()?)?;
+            Attr::of_disk(node.ino, &shown)
+        }
+        NodeKind::Dir(dir) => {
+            let mut attr = Attr::of_disk(node.ino, &dir.stat()?);
+            if node.is_root() {
+                attr.perm = fs.options.root_mode;
+            }
+            attr
+        }
+        NodeKind::ViewDir { of, .. } => {
+            check_name(fs, node, of)?;
+            let stat = match &of.kind {
+                NodeKind::Dir(dir) => dir.stat()?,
+                _ => of.as_file()?.stat()?,
+            };
+            Attr::of_computed(node.ino, FileKind::Directory, 0, &Inherited::of(&stat))
+        }
+        NodeKind::Control => {
+            let inherited = Inherited::of(&fs.top_stat()?);
+            Attr::of_computed(node.ino, FileKind::Directory, 0, &inherited)
+        }
+        NodeKind::Computed(of) => computed::attr(node, of).attr,
+    })
+}
+
+/// Fails with [`FsError::Stale`] if `node` is a directory of views under a name that its file has
+/// lost. While names are promised, the kernel may not have looked it up since.
+pub(super) fn check_name(fs: &Shared, node: &Node, of: &Node) -> Result<()> {
+    match node.key {
+        NodeKey::ViewDir(_, _, _, name)
+            if fs.promises.are_given() && name != of.number_of_name() =>
+        {
+            Err(FsError::Stale)
+        }
+        _ => Ok(()),
+    }
+}
+
+impl ContextFs {
+    pub fn setattr(&self, ino: Ino, change: &SetAttr, fh: Option<Fh>) -> Result<TimedAttr> {
+        let fs = &self.0;
+        let node = fs.nodes.get(ino)?;
+        match &node.kind {
+            NodeKind::File(file) => set_file(fs, &node, file, change, fh)?,
+            NodeKind::Dir(_) if change.size.is_some() => return Err(FsError::IsADirectory),
+            NodeKind::Dir(dir) => set_dir(&node, dir, change)?,
+            NodeKind::Computed(_) | NodeKind::ViewDir { .. } | NodeKind::Control => {
+                return Err(FsError::Computed);
+            }
+        }
+        fs.promises.end_about(&node);
+        let entry = entry(fs, &node)?;
+        Ok(TimedAttr { attr: entry.attr, ttl: entry.attr_ttl })
+    }
+}
+
+fn set_file(
+    fs: &Shared,
+    node: &Arc<Node>,
+    file: &FileNode,
+    change: &SetAttr,
+    fh: Option<Fh>,
+) -> Result<()> {
+    if change.size == Some(0) && remote::is_remote(file) {
+        write_once::check(fs, file)?;
+        remote::replace_by_empty(fs, node, file, || resize(fs, node, file, 0, fh))?;
+    } else {
+        remote::fetch(fs, node, file)?;
+        if let Some(size) = change.size {
+            resize(fs, node, file, size, fh)?;
+        }
+    }
+    let Some(link) = file.link.get() else {
+        return set_open(&*file.any_open().ok_or(FsError::Stale)?, change);
+    };
+    let dir = link.dir()?;
+    // Before any change, as this may have to be retried. A resized file is sealed again.
+    let held = if change.size.is_none() { record::lock_sealed(fs, node)? } else { None };
+    // A time that is set here must not look like a change by another process.
+    let mut life = file.life();
+    let before = dir.stat(&link.name)?;
+    life.noticed(&before, fs.engine.store.clock());
+    set_named(&dir, &link.name, change)?;
+    life.left_as(&dir.stat(&link.name)?);
+    drop(life);
+    let sets_time = change.mtime.is_some();
+    let change = AttributeChange { before: &before, sets_time };
+    held.map_or(Ok(()), |held| record::record_attributes(fs, held, (node, &change), None))
+}
+
+/// Truncates or extends a file. Without a handle that writes, this is a life of its own: the
+/// artifact is live for a moment, then sealed again.
+pub(super) fn resize(
+    fs: &Shared,
+    node: &Arc<Node>,
+    file: &FileNode,
+    size: u64,
+    fh: Option<Fh>,
+) -> Result<()> {
+    if node.is_message_log() {
+        let (shown, published) = message_log::shown_with(&fs.engine, node, file.stat()?)?;
+        if size != shown.size {
+            return Err(FsError::AppendOnly);
+        }
+        if published.is_some() {
+            return Ok(());
+        }
+    }
+    let open = open_to_resize(fs, file, fh)?;
+    fs.engine.check_cap(&|| file.is_log(), &|| Ok(stat_file(&open)?.size), size)?;
+    let mut life = file.life();
+    life.noticed(&stat_file(&open)?, fs.engine.store.clock());
+    open.set_len(size)?;
+    let closed = life.resized(&stat_file(&open)?);
+    drop(life);
+    if let Some(id) = file.charged_to() {
+        fs.engine.space.freed(&id);
+    }
+    if closed {
+        drop(open);
+        fs.sealer.submit(SealJob::Seal(Arc::clone(node)));
+    }
+    Ok(())
+}
+
+/// Truncates a file that `caller` has opened as `fh`, and clears its set-id bits unless the caller
+/// is root: here the kernel does not do that.
+pub(super) fn empty(
+    fs: &Shared,
+    node: &Arc<Node>,
+    file: &FileNode,
+    (fh, caller): (Fh, Caller),
+) -> Result<()> {
+    resize(fs, node, file, 0, Some(fh))?;
+    fs.promises.end_about(node);
+    let handle = fs.handles.file(fh)?;
+    let mode = stat_file(&handle.file)?.mode & 0o7777;
+    let of_group = if mode & libc::S_IXGRP == 0 { 0 } else { libc::S_ISGID };
+    let kept = mode & !(libc::S_ISUID | of_group);
+    if caller.uid != 0 && kept != mode {
+        let mut life = file.life();
+        rustix::fs::fchmod(&*handle.file, rustix::fs::Mode::from_raw_mode(kept))?;
+        life.left_as(&stat_file(&handle.file)?);
+    }
+    Ok(())
+}
+
+fn open_to_resize(fs: &Shared, file: &FileNode, fh: Option<Fh>) -> Result<Arc<File>> {
+    let handle = fh.and_then(|fh| fs.handles.file(fh).ok()).filter(|handle| handle.writes);
+    if let Some(handle) = handle {
+        return Ok(Arc::clone(&handle.file));
+    }
+    write_once::check(fs, file)?;
+    Ok(Arc::new(file.open(OFlags::WRONLY)?))
+}
+
+fn set_dir(node: &Node, dir: &DirNode, change: &SetAttr) -> Result<()> {
+    if node.is_root() {
+        return Err(FsError::RootHoldsConversations);
+    }
+    let link = dir.link.get().ok_or(FsError::Stale)?;
+    set_named(&*link.dir()?, &link.name, change)
+}
+
+/// Sets the owner first: a change of owner clears the set-id bits, which a mode may set again.
+fn set_named(dir: &Dir, name: &std::ffi::OsStr, change: &SetAttr) -> Result<()> {
+    if change.uid.is_some() || change.gid.is_some() {
+        dir.chown(name, change.uid, change.gid)?;
+    }
+    if let Some(mode) = change.mode {
+        dir.chmod(name, mode)?;
+    }
+    if let Some(times) = times(change) {
+        dir.utimens(name, &times)?;
+    }
+    Ok(())
+}
+
+fn set_open(file: &File, change: &SetAttr) -> Result<()> {
+    if change.uid.is_some() || change.gid.is_some() {
+        let uid = change.uid.map(rustix::fs::Uid::from_raw);
+        let gid = change.gid.map(rustix::fs::Gid::from_raw);
+        rustix::fs::fchown(file, uid, gid)?;
+    }
+    if let Some(mode) = change.mode {
+        rustix::fs::fchmod(file, rustix::fs::Mode::from_raw_mode(mode & 0o7777))?;
+    }
+    if let Some(times) = times(change) {
+        rustix::fs::futimens(file, &times)?;
+    }
+    Ok(())
+}
+
+fn times(change: &SetAttr) -> Option<Timestamps> {
+    let asked = change.atime.is_some() || change.mtime.is_some();
+    asked.then(|| Timestamps {
+        last_access: timespec(change.atime),
+        last_modification: timespec(change.mtime),
+    })
+}
+
+fn timespec(time: Option<NewTime>) -> Timespec {
+    match time {
+        None => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        Some(NewTime::Now) => Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
+        Some(NewTime::At(time)) => match time.duration_since(SystemTime::UNIX_EPOCH) {
+            Ok(after) => Timespec {
+                tv_sec: i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: after.subsec_nanos().into(),
+            },
+            Err(before) => before_epoch(before.duration()),
+        },
+    }
+}
+
+/// Converts a time before the epoch: seconds count down from there, nanoseconds always up.
+fn before_epoch(before: std::time::Duration) -> Timespec {
+    let seconds = -i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
+    match before.subsec_nanos() {
+        0 => Timespec { tv_sec: seconds, tv_nsec: 0 },
+        nanos => Timespec { tv_sec: seconds - 1, tv_nsec: i64::from(1_000_000_000 - nanos) },
+    }
+}

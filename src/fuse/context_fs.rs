@@ -1,0 +1,106 @@
+//! Starting and ending the filesystem, and the operations that need nothing but its tables.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::handle::HandleTable;
+use crate::inode::InodeTable;
+use crate::process::ClosingThreads;
+use crate::promises::Promises;
+use crate::seal_queue::Sealer;
+use crate::{
+    Coherence, ContextFs, Fh, FsError, FsOptions, InUse, Ino, Result, Shared, node, open, seal,
+};
+use ctxfs_engine::Engine;
+use ctxfs_engine::sync::RwLock;
+use ctxfs_engine::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use ctxfs_engine::workers::WorkerPool;
+
+/// Threads for flushes to the disk and other slow work. One conversation gets all but one of them.
+const SLOW_WORKERS: usize = 8;
+
+impl ContextFs {
+    /// Creates a filesystem over the store of `engine`. Starts the threads of a server; reads
+    /// nothing yet.
+    pub fn new(engine: Arc<Engine>, options: FsOptions) -> Result<Self> {
+        let most_dirs = engine.descriptors.dirs;
+        let top = node::top(&engine.store, engine.options.only.as_ref(), most_dirs)?;
+        let handles = HandleTable::new(engine.descriptors.handles);
+        let shared = Arc::new(Shared {
+            engine,
+            options,
+            nodes: InodeTable::new(top),
+            handles,
+            closing: ClosingThreads::default(),
+            sealer: Sealer::default(),
+            places: RwLock::default(),
+            promises: Promises::default(),
+            waiting: Arc::default(),
+            slow_workers: WorkerPool::new("ctxfs-slow", SLOW_WORKERS),
+            ending: AtomicBool::default(),
+            started: Instant::now(),
+        });
+        seal::start(&shared)?;
+        shared.waiting.start()?;
+        let weak = Arc::downgrade(&shared);
+        shared.engine.serve(move |most| {
+            if let Some(fs) = weak.upgrade() {
+                fs.sealer.settle(most);
+            }
+        })?;
+        Ok(Self(shared))
+    }
+
+    /// Seals the artifacts that are not sealed yet. Nothing is served afterwards.
+    ///
+    /// The kernel does not wait for RELEASE when a mount ends, so files that were closed just
+    /// before are released here.
+    pub fn shut_down(&self) {
+        self.0.engine.stop_background_work();
+        self.0.ending.store(true, Relaxed);
+        self.0.promises.finish();
+        self.0.waiting.finish();
+        self.0.slow_workers.finish();
+        open::release_closed(&self.0);
+        self.0.sealer.finish();
+        self.0.engine.finish();
+    }
+
+    /// Begins to let the kernel answer for files at rest, unless the options forbid that. `tell`
+    /// invalidates the attributes of a node, and may be called from any thread.
+    pub fn promise(&self, tell: impl Fn(Ino) + Send + Sync + 'static) {
+        if !self.may_promise() {
+            return;
+        }
+        if let Err(error) = self.0.promises.begin(tell) {
+            tracing::warn!(%error, "changes in the store cannot be watched: every look asks it");
+        }
+    }
+
+    /// Returns true if the options let the kernel answer for files at rest. They do not where
+    /// several users have access, as the rights of each are checked here.
+    pub fn may_promise(&self) -> bool {
+        self.0.options.coherence == Coherence::Relaxed && !self.0.engine.options.allow_other
+    }
+
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.0.engine
+    }
+
+    pub fn in_use(&self) -> InUse {
+        InUse {
+            nodes: self.0.nodes.len(),
+            handles: self.0.handles.len(),
+            waiting_to_seal: self.0.sealer.waiting(),
+        }
+    }
+
+    /// Subtracts `count` from the look-ups of `ino`, which the kernel has forgotten.
+    pub fn forget(&self, ino: Ino, count: u64) {
+        self.0.nodes.forget(ino, count);
+    }
+
+    pub fn releasedir(&self, fh: Fh) -> Result<()> {
+        self.0.handles.remove(fh).map(drop).ok_or(FsError::UnknownHandle(fh.0))
+    }
+}

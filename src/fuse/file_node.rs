@@ -1,0 +1,258 @@
+//! A regular file on disk, with the state that the filesystem keeps for it.
+
+use std::fs::File;
+use std::hash::{BuildHasher as _, Hash, RandomState};
+use std::sync::{Arc, LazyLock, OnceLock, Weak};
+
+use rustix::fs::OFlags;
+
+use crate::{FsError, Life, LinkCell, NodeLink, Result};
+use ctxfs_core::model::{Component, RelPath, ViewSizes};
+use ctxfs_engine::sync::{Mutex, MutexGuard};
+use ctxfs_engine::{FileId, RewriteCount, Tracker, Version};
+use ctxfs_store::{FileClock, Stat, stat_file};
+use ctxfs_view::View;
+
+const READER: OFlags = OFlags::RDONLY;
+
+const BLOCK: u64 = 512;
+
+/// The local file of a remote artifact, open, once its bytes have been fetched.
+pub(crate) type PendingFile = OnceLock<Arc<File>>;
+
+/// The place of a file's bytes, if not in the local file that it was first found as: in a copy that
+/// replaced it, or in the bucket. All readers of remote bytes share `pending`.
+#[derive(Default)]
+struct Bytes {
+    copy: Option<FileId>,
+    far: Option<Stat>,
+    pending: Weak<PendingFile>,
+}
+
+/// A regular file on disk, or a remote artifact. Its identity is the local file that it was first
+/// found as, even after a copy has replaced that.
+pub(crate) struct FileNode {
+    pub(crate) link: LinkCell,
+    id: FileId,
+    bytes: Mutex<Option<Box<Bytes>>>,
+    pub(crate) facts: KnownFacts,
+    pub(crate) tracker: Tracker,
+    life: Mutex<Life>,
+}
+
+impl FileNode {
+    pub(crate) fn new(link: NodeLink, stat: &Stat) -> Self {
+        Self {
+            link: LinkCell::new(link),
+            id: FileId::of(stat),
+            bytes: Mutex::default(),
+            facts: KnownFacts::default(),
+            tracker: Tracker::default(),
+            life: Mutex::new(Life::at_rest(stat)),
+        }
+    }
+
+    pub(crate) fn id(&self) -> FileId {
+        self.bytes.lock().as_ref().and_then(|bytes| bytes.copy).unwrap_or(self.id)
+    }
+
+    /// Returns true if `stat` describes the local file with its bytes, or the remote artifact that
+    /// it is.
+    pub(crate) fn is_at(&self, stat: &Stat) -> bool {
+        let id = FileId::of(stat);
+        id == self.id() || (stat.is_far() && id == self.id)
+    }
+
+    /// Notes the attributes that a look-up found, and with them whether the bytes are remote.
+    pub(crate) fn found_as(&self, stat: &Stat) {
+        let mut bytes = self.bytes.lock();
+        if stat.is_far() {
+            bytes.get_or_insert_default().far = Some(*stat);
+        } else if let Some(bytes) = bytes.as_mut() {
+            bytes.far = None;
+        }
+    }
+
+    pub(crate) fn remote_stat(&self) -> Option<Stat> {
+        self.bytes.lock().as_ref().and_then(|bytes| bytes.far)
+    }
+
+    pub(crate) fn pending(&self) -> Arc<PendingFile> {
+        let mut bytes = self.bytes.lock();
+        let bytes = bytes.get_or_insert_default();
+        bytes.pending.upgrade().unwrap_or_else(|| {
+            let pending = Arc::default();
+            bytes.pending = Arc::downgrade(&pending);
+            pending
+        })
+    }
+
+    fn open_remote_stat(&self) -> Option<Stat> {
+        let bytes = self.bytes.lock();
+        let far = bytes.as_ref().filter(|bytes| bytes.pending.strong_count() > 0)?.far?;
+        // Its only name is the one in its record.
+        Some(Stat { blocks: far.size.div_ceil(BLOCK), ..far })
+    }
+
+    pub(crate) fn has_file(&self) -> bool {
+        let link = self.link.get();
+        link.is_some_and(|link| link.dir().is_ok_and(|dir| dir.stat(&link.name).is_ok()))
+    }
+
+    pub(crate) fn was(&self, original: &Stat) -> bool {
+        FileId::of(original) == self.id || self.is_at(original)
+    }
+
+    /// Makes the copy that `stat` describes the local file, unless one is in use: open handles go
+    /// on with the bytes that they have. Readers of the remote bytes read the copy from now on.
+    pub(crate) fn take_copy(&self, stat: &Stat) -> bool {
+        let place = self.link.get().and_then(|link| Some((link.dir().ok()?, link.name)));
+        let mut life = self.life();
+        if !life.is_at_rest() || life.any_open().is_some() {
+            return false;
+        }
+        let pending = {
+            let mut bytes = self.bytes.lock();
+            let bytes = bytes.get_or_insert_default();
+            (bytes.copy, bytes.far) = (Some(FileId::of(stat)), None);
+            std::mem::take(&mut bytes.pending).upgrade()
+        };
+        if let (Some(pending), Some((dir, name))) = (pending, place) {
+            match FileId::of(stat).open(&dir, &name, READER).map(Arc::new) {
+                Ok(file) => {
+                    life.remember(&file);
+                    let _first = pending.set(file);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "open handles keep the bytes from before the fetch");
+                }
+            }
+        }
+        true
+    }
+
+    pub(crate) fn life(&self) -> MutexGuard<'_, Life> {
+        self.life.lock()
+    }
+
+    /// Returns its present attributes: by its name, or by an open descriptor if it has lost its
+    /// name. A remote artifact keeps the attributes of its last look-up: a file that has the name
+    /// by now may be this one, or another.
+    pub(crate) fn stat(&self) -> Result<Stat> {
+        if let Some(link) = self.link.get() {
+            match link.dir()?.stat(&link.name) {
+                Ok(stat) if self.is_at(&stat) => return Ok(stat),
+                _ => {
+                    if let Some(far) = self.remote_stat() {
+                        return Ok(far);
+                    }
+                }
+            }
+        }
+        match self.any_open() {
+            Some(file) => Ok(stat_file(&file)?),
+            None => self.open_remote_stat().ok_or(FsError::Stale),
+        }
+    }
+
+    /// Opens it by its name. Fails with [`FsError::Stale`] if that leads to another file by now, or
+    /// to none: the kernel then looks the name up again, and creates a file if it was told to.
+    pub(crate) fn open(&self, flags: OFlags) -> Result<File> {
+        let link = self.link.get().ok_or(FsError::Stale)?;
+        let dir = link.dir()?;
+        Ok(self.id().open(&dir, &link.name, flags)?)
+    }
+
+    pub(crate) fn reader(&self) -> Result<Arc<File>> {
+        match self.open(READER) {
+            Ok(file) => Ok(Arc::new(file)),
+            Err(error) => self.any_open().ok_or(error),
+        }
+    }
+
+    pub(crate) fn any_open(&self) -> Option<Arc<File>> {
+        self.life().any_open()
+    }
+
+    /// Records changes by other processes, which show by the `clock` of the disk. Returns the count
+    /// of its rewrites, and its attributes.
+    pub(crate) fn notice(&self, file: &File, clock: FileClock) -> Result<(RewriteCount, Stat)> {
+        let mut life = self.life();
+        let stat = stat_file(file)?;
+        life.noticed(&stat, clock);
+        Ok((life.rewrites(), stat))
+    }
+
+    pub(crate) fn place(&self) -> Option<(Component, RelPath)> {
+        self.link.get()?.place()
+    }
+
+    /// Returns the conversation whose quota it counts against: its own, or its last one after it
+    /// lost its name.
+    pub(crate) fn charged_to(&self) -> Option<Component> {
+        let here = self.link.get().and_then(|link| link.conversation());
+        here.or_else(|| self.life().charged_to())
+    }
+
+    pub(crate) fn is_artifact(&self) -> bool {
+        self.place().is_some_and(|(_, path)| path.is_artifact())
+    }
+}
+
+/// The facts version of a file at rest and the recorded sizes of its views. Finding the views again
+/// then opens and parses nothing.
+#[derive(Debug, Default)]
+pub(crate) struct KnownFacts(Mutex<Option<FactsAt>>);
+
+#[derive(Debug)]
+struct FactsAt {
+    basis: u64,
+    facts: u64,
+    version: u64,
+    sizes: Option<ViewSizePair>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct ViewSizePair {
+    summary: u64,
+    tail: u64,
+}
+
+/// Returns a hash of the parts of a version that the sizes of views depend on: the facts, the
+/// changes, the length and the time of modification.
+fn hash_of(version: &Version) -> u64 {
+    keyed_hash((version.facts, version.changes, version.size, version.modified))
+}
+
+impl KnownFacts {
+    /// Returns the facts version that was kept with this `basis`, a hash of all that the facts
+    /// depend on.
+    pub(crate) fn facts(&self, basis: u64) -> Option<u64> {
+        let known = self.0.lock();
+        known.as_ref().filter(|known| known.basis == basis).map(|known| known.facts)
+    }
+
+    /// Keeps the facts of `version`. The file must not be recent by the clock of its disk.
+    pub(crate) fn keep(&self, basis: u64, version: &Version, sizes: Option<&ViewSizes>) {
+        let sizes = sizes.map(|sizes| ViewSizePair { summary: sizes.summary, tail: sizes.tail });
+        let (facts, version) = (version.facts, hash_of(version));
+        *self.0.lock() = Some(FactsAt { basis, facts, version, sizes });
+    }
+
+    pub(crate) fn size(&self, view: &View, version: &Version) -> Option<u64> {
+        if !matches!(view, View::Summary | View::Tail) || version.bytes != 0 {
+            return None;
+        }
+        let known = self.0.lock();
+        let known = known.as_ref().filter(|known| known.version == hash_of(version))?;
+        let ViewSizePair { summary, tail } = known.sizes?;
+        Some(if matches!(view, View::Summary) { summary } else { tail })
+    }
+}
+
+/// Returns the hash of `value` under a random key of this process: no client can choose two values
+/// with one hash.
+pub(super) fn keyed_hash(value: impl Hash) -> u64 {
+    static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    KEY.hash_one(value)
+}

@@ -1,0 +1,471 @@
+//! Records of artifacts in the manifest: reading them as they are now, changing them, and moving
+//! them in a rename.
+//!
+//! To change a record, the manifest is locked first and then the places of files. If another
+//! process has the manifest, nothing is locked yet, nothing has changed, and the whole operation is
+//! retried.
+
+use std::cmp::Ordering;
+use std::fs::File;
+use std::slice;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::file_node::keyed_hash;
+use crate::{FileNode, FsError, Life, Node, Result, SealJob, Shared};
+use ctxfs_core::model::{ArtifactState, Component, Provenance, Record, RelPath, Removal};
+use ctxfs_engine::sync::RwLockReadGuard;
+use ctxfs_engine::{Engine, KnownRecord, Version, facts_number, same_name, unsettled, view_sizes};
+use ctxfs_store::{
+    Appended, Conversation, ManifestLock, Stat, StoreError, StoredRecords, provenance_of,
+    this_process,
+};
+
+/// Returns the record of `file`, whose attributes on disk are `stat`, without what its extended
+/// attributes say.
+pub(crate) fn record(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<Record> {
+    let (id, path) = file.place().ok_or(FsError::Stale)?;
+    let conversation = engine.conversation(&id)?;
+    record_at(&file.life(), &conversation, &path, stat, None)
+}
+
+/// Returns the version of a file whose attributes on disk are `stat`, after `changes` changes.
+/// Calls `open` if only its bytes can tell.
+pub(crate) fn version(
+    engine: &Engine,
+    file: &FileNode,
+    stat: &Stat,
+    changes: u64,
+    open: impl FnOnce() -> Result<Arc<File>>,
+) -> Result<Version> {
+    let facts = facts_version(engine, file, stat)?;
+    let stat = &original(engine, file, stat)?;
+    let bytes = unsettled::number(engine, stat, || Ok(open()?))?;
+    Ok(Version::of_file(stat, changes, (facts, bytes)))
+}
+
+/// Returns the original attributes of a sealed file, if a copy is under its name now; else `stat`,
+/// the present ones.
+pub(crate) fn original(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<Stat> {
+    if !stat.may_be_copy() || !file.life().is_at_rest() {
+        return Ok(*stat);
+    }
+    let (id, path) = file.place().ok_or(FsError::Stale)?;
+    original_at(engine, (&id, &path), stat)
+}
+
+pub(crate) fn original_at(
+    engine: &Engine,
+    (id, path): (&Component, &RelPath),
+    stat: &Stat,
+) -> Result<Stat> {
+    let record = engine.conversation(id)?.record(path)?;
+    Ok(record.map_or(*stat, |record| stat.original(&record)))
+}
+
+pub(crate) fn present_version(engine: &Engine, file: &FileNode) -> Result<(Version, Stat)> {
+    let (changes, stat) = {
+        let link = file.link.get().ok_or(FsError::NotFound)?;
+        let dir = link.dir()?;
+        let life = file.life();
+        let stat = match dir.stat(&link.name) {
+            Ok(stat) => stat,
+            Err(error) => stat_remote(engine, file)?.map_or_else(
+                // The file may have been fetched meanwhile.
+                || dir.stat(&link.name).map_err(|_| error),
+                Ok,
+            )?,
+        };
+        (life.changes(), stat)
+    };
+    Ok((version(engine, file, &stat, changes, || file.reader())?, stat))
+}
+
+/// Returns the attributes of `file` as a remote artifact, as no file has its name. Fails with
+/// [`FsError::Stale`] if the record is of another artifact: the kernel then looks the name up
+/// again.
+fn stat_remote(engine: &Engine, file: &FileNode) -> Result<Option<Stat>> {
+    if let Some(far) = file.remote_stat() {
+        return Ok(Some(far));
+    }
+    let (id, path) = file.place().ok_or(FsError::Stale)?;
+    let Some(far) = engine.conversation(&id)?.far(&path)? else { return Ok(None) };
+    if !file.was(&far.stat) {
+        return Err(FsError::Stale);
+    }
+    file.found_as(&far.stat);
+    Ok(Some(far.stat))
+}
+
+/// Returns a number that changes with every fact beside the bytes that a view shows, and with
+/// nothing else. Sealing does not change it.
+///
+/// It is cached for a file at rest, so that finding its views again opens and parses nothing.
+pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<u64> {
+    let place = file.place().ok_or(FsError::Stale)?;
+    let conversation = engine.conversation(&place.0)?;
+    // Checked before the record is read: if sealing ends in between, the known facts are of the
+    // earlier record.
+    let is_at_rest = file.life().is_at_rest();
+    let recorded = conversation.manifest().position(&place.1)?;
+    let same_name = same_name::others_of(engine, &place.0, &place.1)?;
+    // ctime is of the last change of anything, including the extended attributes.
+    let basis = keyed_hash((&place, &same_name, recorded, stat.ctime));
+    if let Some(version) = file.facts.facts(basis).filter(|_| is_at_rest) {
+        return Ok(version);
+    }
+    // Checked before the facts are read: they may change right after.
+    let lasts = !engine.store.clock().is_recent(stat);
+    let changes = file.life().changes();
+    let mut record = record_at(&file.life(), &conversation, &place.1, stat, None)?;
+    let is_sealed = record.state != ArtifactState::Live && file.life().is_at_rest();
+    // Sealing copies the provenance in the extended attributes to the record.
+    let provenance = match file.reader().and_then(|file| Ok(provenance_of(&file)?)) {
+        Err(error) if error.must_wait() => return Err(error),
+        provenance => provenance.unwrap_or_default(),
+    };
+    record.provenance.update(&provenance);
+    let version = facts_number(&place, &record, &same_name);
+    if lasts && is_sealed {
+        let sizes = record.view_sizes.as_ref().filter(|sizes| {
+            sizes.basis == view_sizes::basis(engine, &place, (&record, version), stat)
+        });
+        file.facts.keep(basis, &Version::of_file(stat, changes, (version, 0)), sizes);
+    }
+    Ok(version)
+}
+
+/// Does what [`record`] does, for a caller that has locked the file's `life`, and perhaps the
+/// `manifest`.
+pub(crate) fn record_at(
+    life: &Life,
+    conversation: &Conversation,
+    path: &RelPath,
+    stat: &Stat,
+    manifest: Option<&ManifestLock>,
+) -> Result<Record> {
+    let known = KnownRecord::of(conversation, path, stat, life.is_unsealed(), manifest)?;
+    Ok(life.bring_up(known.record, known.recorded))
+}
+
+/// The locked record of an artifact. Until this is dropped, the record does not change, and no file
+/// moves.
+pub(crate) struct LockedRecord<'a> {
+    pub(crate) conversation: Arc<Conversation>,
+    pub(crate) path: RelPath,
+    pub(crate) manifest: ManifestLock,
+    places: RwLockReadGuard<'a, ()>,
+}
+
+impl LockedRecord<'_> {
+    /// Records that the artifact, of which the disk says `stat`, is removed. Returns its record
+    /// until then.
+    pub(crate) fn retire(&self, stat: &Stat) -> Result<Record> {
+        let removal = Removal::unlinked(now_millis());
+        Ok(self.conversation.retire_locked(&self.manifest, (&self.path, stat), removal)?)
+    }
+
+    pub(crate) fn release(self, fs: &Shared) {
+        drop((self.places, self.manifest));
+        fs.compact(&self.conversation);
+    }
+}
+
+/// Locks the record of `node`; `None` if that is no artifact. Fails with EAGAIN while another
+/// process has locked the manifest.
+pub(super) fn lock_record<'a>(fs: &'a Shared, node: &Node) -> Result<Option<LockedRecord<'a>>> {
+    loop {
+        let Some((id, _)) = artifact(node) else { return Ok(None) };
+        let conversation = fs.engine.conversation(&id)?;
+        let manifest = fs.lock_manifest(&conversation)?;
+        let places = fs.places.read();
+        // It may have moved while this waited for the manifest.
+        if let Some((_, path)) = artifact(node).filter(|(now, _)| *now == id) {
+            return Ok(Some(LockedRecord { conversation, path, manifest, places }));
+        }
+    }
+}
+
+/// Locks the record of `node` if it is a sealed file, whose record is to follow a change of
+/// attributes. The attributes of a live file are recorded when it is sealed.
+pub(super) fn lock_sealed<'a>(fs: &'a Shared, node: &Node) -> Result<Option<LockedRecord<'a>>> {
+    match node.as_file() {
+        Ok(file) if !file.life().is_unsealed() => lock_record(fs, node),
+        _ => Ok(None),
+    }
+}
+
+/// Appends the record that `change` makes of the artifact's record, with its place and its life
+/// locked: a rename, a removal or an opening comes either before or after. Then calls `done`, with
+/// both still locked, unless there was nothing to append or the disk failed.
+pub(super) fn record_as(
+    fs: &Shared,
+    node: &Node,
+    change: impl FnOnce(&mut Life, Record) -> Option<Record>,
+    done: impl FnOnce(&mut Life),
+) -> Result<()> {
+    let Some(held) = lock_record(fs, node)? else { return Ok(()) };
+    let recorded = append_record(fs, &held, (node.as_file()?, None), change, done);
+    held.release(fs);
+    recorded
+}
+
+pub(super) struct AttributeChange<'a> {
+    pub(super) before: &'a Stat,
+    pub(super) sets_time: bool,
+}
+
+/// Makes the record of a sealed artifact follow a change of attributes, for a caller that has held
+/// the record since before the change. Adds `said`, the provenance in the attributes, and has the
+/// artifact analysed again if its bytes may have changed. A live artifact gets all that when it is
+/// sealed.
+pub(super) fn record_attributes(
+    fs: &Shared,
+    held: LockedRecord<'_>,
+    (node, change): (&Arc<Node>, &AttributeChange<'_>),
+    said: Option<&Provenance>,
+) -> Result<()> {
+    let mut is_lost = false;
+    let update = |life: &mut Life, mut record: Record| {
+        let is_known = record.analysis.is_some();
+        match said {
+            _ if life.is_unsealed() => return None,
+            None => return is_known.then_some(record),
+            Some(said) => record.provenance.update(said),
+        }
+        is_lost = !is_known;
+        Some(record)
+    };
+    let recorded = append_record(fs, &held, (node.as_file()?, Some(change)), update, |_| ());
+    held.release(fs);
+    recorded?;
+    if is_lost {
+        fs.sealer.submit(SealJob::Analyse(Arc::clone(node)));
+    }
+    Ok(())
+}
+
+fn append_record(
+    fs: &Shared,
+    held: &LockedRecord<'_>,
+    (file, attributes): (&FileNode, Option<&AttributeChange<'_>>),
+    change: impl FnOnce(&mut Life, Record) -> Option<Record>,
+    done: impl FnOnce(&mut Life),
+) -> Result<()> {
+    let link = file.link.lock();
+    let Some(link) = link.as_ref() else { return Ok(()) };
+    let dir = link.dir()?;
+    let mut life = file.life();
+    let stat = dir.stat(&link.name)?;
+    if !file.is_at(&stat) {
+        return Err(FsError::Stale);
+    }
+    life.noticed(&stat, fs.engine.store.clock());
+    let manifest = Some(&held.manifest);
+    let mut record = record_at(&life, &held.conversation, &held.path, &stat, manifest)?;
+    if let Some(AttributeChange { before, sets_time }) = attributes {
+        record = stat.with_new_attributes(before, *sets_time, record);
+    }
+    let (size, modified) = (stat.size, stat.mtime.as_nanos());
+    // Drops an analysis of other bytes.
+    record.analysis =
+        record.analysis.filter(|_| (record.size, record.modified) == (size, modified));
+    (record.size, record.modified) = (size, modified);
+    if let Some(record) = change(&mut life, record) {
+        held.manifest.append(slice::from_ref(&record))?;
+        done(&mut life);
+    }
+    Ok(())
+}
+
+pub(super) fn now_millis() -> i64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn artifact(node: &Node) -> Option<(Component, RelPath)> {
+    node.place().filter(|(_, path)| path.is_artifact())
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MoveOptions {
+    pub(super) swapped: bool,
+    pub(super) traced: bool,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Mover<'a> {
+    pub(super) node: &'a Arc<Node>,
+    pub(super) path: &'a RelPath,
+    pub(super) before: Option<&'a Stat>,
+}
+
+pub(super) struct Manifests {
+    pub(super) source: Arc<Conversation>,
+    pub(super) target: Arc<Conversation>,
+    of_source: ManifestLock,
+    of_target: Option<ManifestLock>,
+}
+
+impl Manifests {
+    /// Locks both, always in the same order, so that no two renames wait for each other. Fails with
+    /// EAGAIN while another process has one of them.
+    pub(super) fn hold(
+        fs: &Shared,
+        source: Arc<Conversation>,
+        target: Arc<Conversation>,
+    ) -> Result<Self> {
+        let lock = |conversation: &Conversation| fs.lock_manifest(conversation);
+        let (of_source, of_target) = match source.id().cmp(target.id()) {
+            Ordering::Equal => (lock(&source)?, None),
+            Ordering::Less => (lock(&source)?, Some(lock(&target)?)),
+            Ordering::Greater => {
+                let of_target = lock(&target)?;
+                (lock(&source)?, Some(of_target))
+            }
+        };
+        Ok(Self { source, target, of_source, of_target })
+    }
+
+    pub(super) fn move_records(
+        &self,
+        from: Mover<'_>,
+        (over, after): (Option<Mover<'_>>, &RelPath),
+        options: MoveOptions,
+    ) -> Result<()> {
+        let before = from.path;
+        let moved = MovedRecords::of(&self.source, from)?;
+        let there =
+            over.map_or(Ok(MovedRecords::default()), |over| MovedRecords::of(&self.target, over))?;
+        // Records of old paths come before those of new ones, as the last record of a path wins.
+        let leave = |record: Record| {
+            if options.traced && record.state != ArtifactState::Live {
+                trace(&record, (before, after), self.target.id())
+            } else {
+                gone(record)
+            }
+        };
+        let here = moved.each().map(move |record| Ok(leave(record?)));
+        let come = there.each().map(|record| Ok(gone(record?)));
+        let come = come.chain(carried(&moved, (before, after), &there));
+        let back = options.swapped.then(|| carried(&there, (after, before), &moved));
+        let back = back.into_iter().flatten();
+        let Some(of_target) = &self.of_target else {
+            // One append, so that either all of it is recorded or nothing.
+            append(&self.source, &self.of_source, here.chain(come).chain(back))?;
+            return Ok(());
+        };
+        let first = append(&self.target, of_target, come)?;
+        let Err(error) = append(&self.source, &self.of_source, here.chain(back)) else {
+            return Ok(());
+        };
+        // Otherwise a later file at that path would be taken for this one.
+        of_target.take_back(&first)?;
+        self.target.manifest().read_again();
+        Err(error)
+    }
+
+    pub(super) fn release(self, fs: &Shared) {
+        drop((self.of_source, self.of_target));
+        fs.compact(&self.source);
+        fs.compact(&self.target);
+    }
+}
+
+fn append(
+    conversation: &Conversation,
+    lock: &ManifestLock,
+    records: impl Iterator<Item = Moved>,
+) -> Result<Appended> {
+    let appended = lock.append_all(records);
+    Ok(appended.inspect_err(|_| conversation.manifest().read_again())?)
+}
+
+type Moved = std::result::Result<Record, StoreError>;
+
+#[derive(Default)]
+enum MovedRecords {
+    #[default]
+    None,
+    File(Box<Record>),
+    Below(StoredRecords),
+}
+
+impl MovedRecords {
+    fn of(conversation: &Conversation, from: Mover<'_>) -> Result<Self> {
+        let Ok(file) = from.node.as_file() else {
+            return Ok(Self::Below(conversation.records_below(from.path)?));
+        };
+        let Some(record) = conversation.record(from.path)? else { return Ok(Self::None) };
+        Ok(Self::File(Box::new(followed(record, file, from.before))))
+    }
+
+    fn file(&self) -> Option<&Record> {
+        match self {
+            Self::File(record) => Some(record),
+            Self::None | Self::Below(_) => None,
+        }
+    }
+
+    fn each(&self) -> impl Iterator<Item = Moved> + use<> {
+        let below = match self {
+            Self::Below(records) => Some(records.clone()),
+            Self::None | Self::File(_) => None,
+        };
+        let file = self.file().cloned();
+        file.into_iter().map(Ok).chain(below.into_iter().flatten())
+    }
+}
+
+/// Returns the record of a file that was as `before` until it was renamed. The disk counts a rename
+/// as a change of attributes.
+fn followed(record: Record, file: &FileNode, before: Option<&Stat>) -> Record {
+    let Some(before) = before else { return record };
+    match on_disk(file) {
+        Some(after) => after.with_new_attributes(before, false, record),
+        None => record,
+    }
+}
+
+pub(super) fn on_disk(file: &FileNode) -> Option<Stat> {
+    let link = file.link.get()?;
+    link.dir().ok()?.stat(&link.name).ok()
+}
+
+/// Returns `records` under their new path, without those whose new name is not an artifact's. A
+/// file that replaces another is its next generation.
+fn carried<'a>(
+    records: &MovedRecords,
+    (from, to): (&'a RelPath, &'a RelPath),
+    over: &MovedRecords,
+) -> impl Iterator<Item = Moved> + use<'a> {
+    let over = over.file().filter(|_| !matches!(records, MovedRecords::Below(_)));
+    let (from, over) = (from.to_text(), over.cloned());
+    let unknown = over.clone().filter(|_| records.file().is_none()).map(|over| Record {
+        path: from.clone(),
+        state: ArtifactState::Live,
+        owner: this_process(),
+        provenance: Provenance::default(),
+        analysis: None,
+        ..over
+    });
+    let carry = move |record: Record| {
+        let rest = record.path.strip_prefix(&from).unwrap_or_default();
+        let path = format!("{to}{rest}");
+        let generation = over.as_ref().map_or(record.generation, |over| over.generation + 1);
+        let is_artifact = RelPath::from_text(&path).is_ok_and(|path| path.is_artifact());
+        is_artifact.then_some(Record { path, generation, ..record })
+    };
+    let all = records.each().chain(unknown.map(Ok));
+    all.filter_map(move |record| record.map(&carry).transpose())
+}
+
+fn trace(record: &Record, (from, to): (&RelPath, &RelPath), conversation: &Component) -> Record {
+    let rest = record.path.strip_prefix(&from.to_text()).unwrap_or_default();
+    let now = format!("ctx://{conversation}/{to}{rest}");
+    record.retired(record.size, record.modified, Removal::renamed(now_millis(), &now))
+}
+
+fn gone(record: Record) -> Record {
+    Record { state: ArtifactState::Gone, analysis: None, ..record }
+}
