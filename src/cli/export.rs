@@ -72,7 +72,7 @@ pub(super) fn run(args: &ExportArgs, cli: &Cli, context: &mut Context) -> anyhow
 /// Finds the conversation, with what other hosts did in it.
 fn found(engine: &Engine, id: &str) -> anyhow::Result<Arc<Conversation>> {
     let conversation = ls::find_anywhere(engine, id)?;
-    engine.ask_for_all_outputs(conversation.id())?;
+    engine.others().ask_for_all_outputs(conversation.id())?;
     Ok(conversation)
 }
 

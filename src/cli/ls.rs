@@ -86,7 +86,7 @@ pub(super) fn find(store: &Store, id: &str) -> anyhow::Result<Arc<Conversation>>
 /// Does what [`find`] does, and asks other hosts for a conversation that is not here.
 pub(super) fn find_anywhere(engine: &Engine, id: &str) -> anyhow::Result<Arc<Conversation>> {
     for name in [Component::new(id), Component::from_text(id)].into_iter().flatten() {
-        engine.ask_for_conversation(&name)?;
+        engine.others().ask_for_conversation(&name)?;
     }
     find(engine.store(), id)
 }

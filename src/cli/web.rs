@@ -57,7 +57,7 @@ fn only(id: &str, store: &Store, settings: &Settings) -> anyhow::Result<Componen
 
 /// Fails if a conversation is not here and does not come from the bucket.
 fn require(id: &Component, engine: &Engine) -> anyhow::Result<()> {
-    engine.ask_for_conversation(id)?;
+    engine.others().ask_for_conversation(id)?;
     if engine.store().conversation(id)?.is_some() {
         return Ok(());
     }

@@ -120,7 +120,7 @@ impl Catalog {
     /// Returns the conversations that only other hosts have, as far as they are known. Waits a
     /// moment for these hosts.
     pub(super) fn elsewhere(&self) -> Vec<ConversationRow> {
-        let ids = self.engine.conversations_elsewhere().unwrap_or_else(|error| {
+        let ids = self.engine.others().conversations_elsewhere().unwrap_or_else(|error| {
             tracing::warn!("the conversations of other hosts cannot be listed: {error}");
             Vec::new()
         });
@@ -129,7 +129,7 @@ impl Catalog {
 
     /// Returns why other hosts cannot be asked, for people.
     pub(super) fn trouble(&self) -> Option<String> {
-        self.engine.trouble_with_others()
+        self.engine.others().trouble_with_others()
     }
 
     /// Returns a number that changes with the list of conversations, and keeps that fresh.

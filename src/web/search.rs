@@ -19,7 +19,7 @@ use crate::turns::Turn;
 use crate::work::Sink;
 use crate::{address, quantity, shown};
 use ctxfs_core::model::Component;
-use ctxfs_engine::{EngineError, Look, LookText};
+use ctxfs_engine::{EngineError, Look, LookText, search_conversation};
 
 /// The time after which a search says how far it is. It goes on from there.
 const STEP: Duration = Duration::from_secs(2);
@@ -153,7 +153,7 @@ impl<'a> Scope<'a> {
     ) -> Result<LookText, WebError> {
         let run = |name: &str| match &self.look {
             Some(look) => look.search(OsStr::new(name), expired),
-            None => self.site.engine.look_for(self.id, OsStr::new(name), expired),
+            None => search_conversation(&self.site.engine, self.id, OsStr::new(name), expired),
         };
         let found = run(name);
         if let Err(EngineError::NotFound) = found {

@@ -12,7 +12,7 @@ use crate::hooks::tool_result::{Output, Spill, ToolResult};
 use crate::hooks::{HookError, pointers};
 use ctxfs_core::model::{Limits, Provenance};
 use ctxfs_engine::{
-    Engine, EngineError, NewOutput, OutputName, Replace, StandInRequest, StoredOutput,
+    Engine, EngineError, NewOutput, OutputName, Replace, StandInRequest, StoredOutput, is_stand_in,
 };
 use ctxfs_store::Conversation;
 use ctxfs_view::{Audience, Form, StandIn};
@@ -120,7 +120,7 @@ impl<'a> Keeper<'a> {
         let open = self.shelf.open(result.conversation)?;
         if let Output::Text(text) = &output
             && output.length() <= STAND_IN
-            && open.engine.is_stand_in(text.as_bytes(), &limits).map_err(EngineError::from)?
+            && is_stand_in(&open.engine, text.as_bytes(), &limits).map_err(EngineError::from)?
         {
             return Ok((Action::Own, None));
         }
@@ -135,7 +135,7 @@ impl<'a> Keeper<'a> {
             seen: false,
             audience: Audience { tools: &[], is_stored: &|_| false },
         };
-        let answer = open.engine.stand_in(&stored, &request)?;
+        let answer = stored.stand_in(&open.engine, &request)?;
         open.engine.finish();
         Ok(match answer {
             StandIn::Replaced(text) if shown.holds(OutputLength::of(text.as_bytes())) => {

@@ -47,7 +47,7 @@ pub(super) fn of(engine: &Engine, id: &Component) -> Result<Option<String>, Engi
 
 fn pointer(engine: &Engine, id: &Component, artifact: &ListedArtifact) -> Pointer {
     let ListedArtifact { path, stat, record } = artifact;
-    let file = engine.place(id, path).file();
+    let file = engine.options.place(id, path).file();
     let title = Title::of(&record.provenance).map(|title| title.to_string());
     let parts = [
         title.or_else(|| record.provenance.tool_name()),

@@ -18,7 +18,7 @@ const MOST_ROWS: u64 = 200;
 pub(super) fn artifacts(open: &OpenShelf) -> Result<Vec<ContextRef>, String> {
     let (engine, id) = (&open.engine, open.conversation.id());
     let listing = engine.list_artifacts(id, |artifact| {
-        let place = engine.place(id, &artifact.path);
+        let place = engine.options.place(id, &artifact.path);
         let analysis = artifact.record.analysis.as_ref();
         context_ref(&artifact.record, &place, artifact.stat.size, analysis)
     });
