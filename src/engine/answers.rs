@@ -123,11 +123,7 @@ impl Tree {
 
     /// Passes the output at `path`, as [`Tree::open`] has it, to `read`: its text without escape
     /// sequences, with masks for secrets. Completes its analysis first.
-    pub fn with_document<T>(
-        &self,
-        path: &Path,
-        read: impl FnOnce(&dyn Document) -> T,
-    ) -> Result<T> {
+    fn with_document<T>(&self, path: &Path, read: impl FnOnce(&dyn Document) -> T) -> Result<T> {
         let file = self.source(path)?;
         show::with_subject(&self.engine, &*file, |subject| {
             let (content, facts) = (subject.content, document_facts(subject));

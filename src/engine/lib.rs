@@ -59,7 +59,7 @@ pub use engine::Engine;
 pub use error::{EngineError, Result, io_error_number, reason_of_loss};
 pub use identity::{FileId, Identity};
 pub use intake::{Intake, NewOutput, OutputName};
-pub use lines::{LineCount, LineRow, LineWindow, WINDOW_ROWS};
+pub use lines::{LineCount, LineRow, LineWindow};
 pub use listing::{ConversationCounts, ListedArtifact, ListedConversation, Listing};
 pub use look::{Look, LookFacts, LookText, search_conversation};
 pub use messages::{

@@ -193,7 +193,7 @@ fn newlines_in(bytes: &[u8]) -> u64 {
 }
 
 /// Rows of a window, at most.
-pub const WINDOW_ROWS: usize = 200;
+const WINDOW_ROWS: usize = 200;
 /// Bytes of a window, at most.
 const WINDOW_BYTES: usize = 64 << 10;
 /// Bytes of a row, at most. A longer line has several.

@@ -18,7 +18,7 @@ pub struct Redaction {
 
 impl Redaction {
     /// Masks the secrets in a description of a call.
-    pub fn mask_provenance(&self, provenance: &mut Provenance) {
+    fn mask_provenance(&self, provenance: &mut Provenance) {
         let Provenance {
             call,
             agent,
@@ -36,7 +36,7 @@ impl Redaction {
     }
 
     /// Returns an analysis with secrets masked: keys of JSON may hold some.
-    pub fn hide_found(&self, found: &Analysis) -> Analysis {
+    fn hide_found(&self, found: &Analysis) -> Analysis {
         let mut found = found.clone();
         match &mut found.json {
             Json::Document { shape, example, .. } | Json::Lines { shape, example, .. } => {

@@ -122,7 +122,9 @@ pub trait SourceFile: Send + Sync {
     fn rewrites(&self, engine: &Engine, file: &File) -> Result<(RewriteCount, Stat)>;
 
     /// Returns the number of rewrites by this process.
-    fn own_rewrites(&self) -> u64;
+    fn own_rewrites(&self) -> u64 {
+        0
+    }
 
     /// Returns the state of the analysis.
     fn tracker(&self) -> &Tracker;

@@ -216,10 +216,6 @@ impl SourceFile for StoredFile {
         Ok((RewriteCount { own: 0, others }, stat))
     }
 
-    fn own_rewrites(&self) -> u64 {
-        0
-    }
-
     fn tracker(&self) -> &Tracker {
         &self.tracker
     }
@@ -361,10 +357,6 @@ impl SourceFile for SharedLog {
 
     fn rewrites(&self, _: &Engine, file: &File) -> Result<(RewriteCount, Stat)> {
         Ok((RewriteCount { own: 0, others: 0 }, stat_file(file)?))
-    }
-
-    fn own_rewrites(&self) -> u64 {
-        0
     }
 
     fn tracker(&self) -> &Tracker {

@@ -42,8 +42,8 @@ pub struct RewriteCount {
 
 /// The analysis of the beginning of a file, which can be continued.
 ///
-/// Its state exists while a caller holds a [`TrackerInUse`]. Afterwards it is one of the states
-/// that [`KeptAnalyses`] keeps, or is dropped, as most files that the kernel knows are idle.
+/// Its state exists while an analysis or a view uses it. Afterwards the engine keeps the state of a few
+/// files and drops the others, as most files that the kernel knows are idle.
 #[derive(Default)]
 pub struct Tracker(Mutex<Option<Arc<Mutex<Tracked>>>>);
 
