@@ -178,7 +178,7 @@ const MAY_BY_PATH: &[(&str, &[&str])] = &[
     ("sync/bucket/url/environment.rs", &["fs::read"]),
     ("sync/bucket/test_server.rs", &["fs::create", "tempfile::"]),
     // What tests alone use.
-    ("engine/quota/fixture.rs", &["tempfile::"]),
+    ("engine/quota.rs", &["tempfile::"]),
     ("store/testing.rs", &["tempfile::"]),
     // Temporary files without a name, outside the store.
     ("store/archive/export.rs", &["tempfile::"]),

@@ -67,7 +67,7 @@ pub(crate) fn export(args: &ExportArgs, cli: &Cli, context: &mut Context) -> any
 
 fn find_conversation(engine: &Engine, id: &str) -> anyhow::Result<std::sync::Arc<Conversation>> {
     let conversation = places::find_conversation_anywhere(engine, id)?;
-    engine.ask_for_all_outputs(conversation.id())?;
+    engine.others().ask_for_all_outputs(conversation.id())?;
     Ok(conversation)
 }
 

@@ -213,7 +213,7 @@ pub(crate) fn find_conversation_anywhere(
     id: &str,
 ) -> anyhow::Result<Arc<Conversation>> {
     for name in [Component::new(id), Component::from_text(id)].into_iter().flatten() {
-        engine.ask_for_conversation(&name)?;
+        engine.others().ask_for_conversation(&name)?;
     }
     find_conversation(engine.store(), id)
 }

@@ -311,7 +311,7 @@ impl PutOutput {
         let audience = Audience { is_stored: &is_stored, ..request.audience };
         let request = StandInRequest { audience, ..*request };
         match self {
-            Self::Stored { engine, output, .. } => engine.stand_in(output, &request),
+            Self::Stored { engine, output, .. } => output.stand_in(engine, &request),
             Self::File { output, .. } => output.stand_in(&request),
         }
     }
@@ -319,7 +319,7 @@ impl PutOutput {
     /// Returns the text of `view`.
     pub(crate) fn view(&self, view: &View) -> Result<Vec<u8>, EngineError> {
         match self {
-            Self::Stored { engine, output, .. } => engine.view_in_place(output, view),
+            Self::Stored { engine, output, .. } => output.view_in_place(engine, view),
             Self::File { output, .. } => output.view(view),
         }
     }

@@ -54,7 +54,7 @@ fn only(id: &str, store: &Store, settings: &Settings) -> anyhow::Result<Componen
 }
 
 fn require(id: &Component, engine: &Engine) -> anyhow::Result<()> {
-    engine.ask_for_conversation(id)?;
+    engine.others().ask_for_conversation(id)?;
     if engine.store().conversation(id)?.is_some() {
         return Ok(());
     }

@@ -3,59 +3,64 @@
 //! An answer is kept with the conversation and given again to the same question about the same
 //! bytes, without a call. Each question is an entry of the conversation's log.
 
-mod kept;
-mod log;
-mod many;
+pub(crate) mod log;
+pub(crate) mod many;
 #[cfg(test)]
 mod tests;
-mod unkept;
-mod view;
+pub(crate) mod unkept;
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{Engine, EngineError, Result, Tree};
+use crate::deadline::deadline;
+use crate::{Computed, Engine, EngineError, Result, SourceFile, Tree, ViewText, show, spool};
 use ctxfs_core::materialize::token_count;
-use ctxfs_core::model::{Amount, Counts, DailyCounts};
+use ctxfs_core::model::{Amount, Content, Counts, Subject, counted_tool, handle};
 use ctxfs_models::extract::{
-    CallRecord, Document, DocumentFacts, ExtractPlan, Extraction, Extractor, Mode, ModeError,
-    Stopped,
+    AnswerText, CallRecord, Document, DocumentError, DocumentFacts, ExtractPlan, Extraction,
+    Extractor, Mode, ModeError, PROMPT_VERSION, Stopped,
 };
-use ctxfs_store::{Conversation, StoreError};
+use ctxfs_store::Conversation;
+use ctxfs_view::Words;
 
 /// The name under which reads of answers are counted.
 const VIEW: &str = "extract";
+/// Bytes of a view that are read, at most: a model gets some lines of it.
+const MOST_OF_VIEW: usize = 1 << 20;
 
-pub use many::Answers;
-pub(super) use unkept::UnkeptAnswers;
-pub(super) use view::{busy, show};
+const BUSY: &str = "# models are busy with other questions. Look again in a while\n";
+const WAIT: &str = "# a model is reading, and has not answered yet. Look again in a while\n";
 
 /// A question about an output.
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
-    /// What to extract.
+    /// The text to extract, in words.
     pub text: &'a str,
-    /// The way to answer it.
+    /// The way to answer the question.
     pub mode: Mode,
-    /// The most tokens that it may cost, if that is less than what the settings say.
+    /// A limit on the tokens that the answer costs, if it is below that of the settings.
     pub most_tokens: Option<u64>,
-    /// True once nobody waits for the answer.
+    /// Returns true once no caller waits for the answer.
     pub stopped: &'a Stopped<'a>,
-    /// Told of each call of a model that has ended.
+    /// Called after each call of a model.
     pub tell: &'a (dyn Fn(&CallRecord) + Sync),
 }
 
 /// An answer to a question, or why there is none.
 #[derive(Debug)]
 pub struct Answer {
-    /// The output that it is about.
+    /// The output that the answer is about.
     pub facts: DocumentFacts,
-    /// The outcome.
+    /// The answer, its warnings and its calls.
     pub extraction: Extraction,
-    /// True if it was given before, and no model was called.
+    /// True if the answer was kept, and no model was called.
     pub cached: bool,
 }
 
@@ -66,12 +71,11 @@ impl Answer {
     }
 }
 
-/// A question, the output that it is about, and the conversation of that.
 struct AskedDocument<'a> {
     engine: &'a Engine,
     conversation: &'a Conversation,
     document: &'a dyn Document,
-    /// Its text with masks for secrets.
+    /// Secrets in its text are masked.
     question: Question<'a>,
 }
 
@@ -80,20 +84,20 @@ impl Tree {
     pub fn answer(&self, path: &Path, question: &Question<'_>) -> Result<Answer> {
         let began = Instant::now();
         self.with_question(path, question, |asked| {
-            let (answer, _) = asked.answer(kept::find(asked), began);
+            let (answer, _) = asked.answer(asked.find_kept(), began);
             asked.count(&answer.extraction);
             answer
         })
     }
 
-    /// Returns what it would take to answer a question about the output at `path`. Asks nothing. A
-    /// question that was answered before takes nothing.
+    /// Returns the calls that it would take to answer a question about the output at `path`. Calls
+    /// no model. A question with a kept answer takes none.
     pub fn plan_answer(
         &self,
         path: &Path,
         question: &Question<'_>,
     ) -> Result<std::result::Result<ExtractPlan, ModeError>> {
-        self.with_question(path, question, |asked| match kept::find(asked) {
+        self.with_question(path, question, |asked| match asked.find_kept() {
             Some(known) => Ok(ExtractPlan { mode: known.used, ..ExtractPlan::default() }),
             None => asked.with_extractor(|extractor| {
                 extractor.plan(asked.document, asked.question.text, asked.question.mode)
@@ -116,26 +120,35 @@ impl Tree {
             run(&AskedDocument { engine, conversation: &conversation, document, question })
         })
     }
+
+    /// Passes the output at `path`, as [`Tree::open`] has it, to `read`: its text without escape
+    /// sequences, with masks for secrets. Completes its analysis first.
+    fn with_document<T>(&self, path: &Path, read: impl FnOnce(&dyn Document) -> T) -> Result<T> {
+        let file = self.source(path)?;
+        show::with_subject(&self.engine, &*file, |subject| {
+            let (content, facts) = (subject.content, document_facts(subject));
+            read(&OutputDocument { tree: self, path, content, facts })
+        })
+    }
 }
 
 impl AskedDocument<'_> {
-    /// Returns the answer that is `known`, or that of a model, and true if it is kept from now on.
-    /// Logs the question, which was put at `began`.
+    /// Returns the answer that is `known`, or that of a model, and true if the answer is kept. Logs
+    /// the question, which was asked at `began`.
     fn answer(&self, known: Option<Extraction>, began: Instant) -> (Answer, bool) {
         let cached = known.is_some();
         let extraction = known.unwrap_or_else(|| self.extraction());
-        let is_kept = cached || kept::keep(self, &extraction);
+        let is_kept = cached || self.keep(&extraction);
         let answer = Answer { facts: self.document.facts().clone(), extraction, cached };
         log::add(self, &answer, began.elapsed());
         (answer, is_kept)
     }
 
-    /// Asks the models.
     fn extraction(&self) -> Extraction {
         let mut extraction = self.with_extractor(|extractor| {
             extractor.answer(self.document, self.question.text, self.question.mode)
         });
-        // A model may put together what stood apart.
+        // A model may join the parts of a secret.
         let mask = |text: &mut String| {
             *text = self.engine.secrets.mask_text(std::mem::take(text));
         };
@@ -158,7 +171,6 @@ impl AskedDocument<'_> {
         run(&Extractor { settings, models, nonce, stopped, tell })
     }
 
-    /// Counts an answer as a read of the output: a model gets it.
     fn count(&self, extraction: &Extraction) {
         let Ok(found) = &extraction.answer else { return };
         let text = found.text.as_bytes();
@@ -168,20 +180,89 @@ impl AskedDocument<'_> {
         let (id, tool) = (self.conversation.id().clone(), self.document.facts().tool.clone());
         self.engine.counting.add(id, tool, &counts);
     }
+
+    fn find_kept(&self) -> Option<Extraction> {
+        let Self { engine, conversation, document, question } = self;
+        if question.mode == Mode::Truncate {
+            return None;
+        }
+        let targets = &engine.options.models.settings().targets;
+        let is_it = |kept: &KeptAnswer| {
+            kept.question == question.text
+                && kept.asked == question.mode.name()
+                && kept.prompts == PROMPT_VERSION
+                && targets.iter().any(|target| target.profile.target == kept.target)
+        };
+        let mut last = None;
+        let read =
+            ctxfs_store::history::each_answer(conversation, &document.facts().digest, |line| {
+                let kept = serde_json::from_slice::<KeptAnswer>(line).ok().filter(is_it);
+                last = kept.or_else(|| last.take());
+            });
+        read.ok()?;
+        let kept = last?;
+        // Redaction may have been off when the answer was kept.
+        let mask = |text: String| engine.secrets.mask_text(text);
+        let answer = AnswerText { text: mask(kept.text), found: Some(kept.found), is_cut: false };
+        Some(Extraction {
+            asked: question.mode,
+            used: kept.used.parse().ok()?,
+            answer: Ok(answer),
+            warnings: kept.warnings.into_iter().map(mask).collect(),
+            calls: Vec::new(),
+        })
+    }
+
+    /// Keeps the complete answer of a model, and returns true for one. A failure is no error, as it
+    /// only costs the calls again.
+    fn keep(&self, extraction: &Extraction) -> bool {
+        let Ok(AnswerText { text, found: Some(found), is_cut: false }) = &extraction.answer else {
+            return false;
+        };
+        let Some(call) = extraction.calls.last() else { return false };
+        let kept = KeptAnswer {
+            question: self.question.text.to_owned(),
+            asked: extraction.asked.name().to_owned(),
+            used: extraction.used.name().to_owned(),
+            target: call.target.clone(),
+            prompts: PROMPT_VERSION,
+            found: *found,
+            text: text.clone(),
+            warnings: extraction.warnings.clone(),
+        };
+        let append = || -> Result<()> {
+            let line = json_line(&kept)?;
+            let _room = self.engine.space.reserve_line(self.conversation, line.len() as u64)?;
+            Ok(ctxfs_store::history::append_answer(
+                self.conversation,
+                &self.document.facts().digest,
+                &line,
+            )?)
+        };
+        append().inspect_err(|error| tracing::warn!(%error, "an answer was not kept")).is_ok()
+    }
 }
 
-/// Returns `value` as a line of JSON.
-fn line(value: &impl Serialize) -> Result<Vec<u8>> {
+/// A line of `history/answers/<digest>.jsonl`: an answer that costs nothing the next time.
+#[derive(Debug, Serialize, Deserialize)]
+struct KeptAnswer {
+    question: String,
+    asked: String,
+    used: String,
+    /// The model that gave the answer.
+    target: String,
+    /// The version of the prompts.
+    prompts: u32,
+    found: bool,
+    text: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+}
+
+fn json_line(value: &impl Serialize) -> Result<Vec<u8>> {
     let mut line = serde_json::to_vec(value).map_err(std::io::Error::from)?;
     line.push(b'\n');
     Ok(line)
-}
-
-/// Returns the questions of a conversation, summed up by day and tool.
-pub(super) fn counted(
-    conversation: &Conversation,
-) -> std::result::Result<Vec<DailyCounts>, StoreError> {
-    log::sums(conversation)
 }
 
 impl<'a> Question<'a> {
@@ -199,4 +280,113 @@ impl std::fmt::Debug for Question<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Question").field("mode", &self.mode).finish_non_exhaustive()
     }
+}
+
+struct OutputDocument<'a> {
+    tree: &'a Tree,
+    path: &'a Path,
+    content: &'a dyn Content,
+    facts: DocumentFacts,
+}
+
+fn document_facts(subject: &Subject<'_>) -> DocumentFacts {
+    let Subject { record, place, analysis, content, .. } = subject;
+    let handle = handle(record, place.conversation(), place.path());
+    let name = handle.rsplit('/').next().unwrap_or_default().to_owned();
+    DocumentFacts {
+        tool: record.provenance.tool_name().unwrap_or_default(),
+        arguments: record.provenance.args.clone().unwrap_or_default(),
+        handle,
+        name,
+        digest: analysis.digest.clone(),
+        bytes: content.len(),
+        lines: analysis.lines,
+        tokens: analysis.tokens,
+        is_binary: analysis.is_binary(),
+    }
+}
+
+impl Document for OutputDocument<'_> {
+    fn facts(&self) -> &DocumentFacts {
+        &self.facts
+    }
+
+    fn content(&self) -> &dyn Content {
+        self.content
+    }
+
+    fn view(&self, name: &str) -> std::result::Result<String, DocumentError> {
+        let mut path = OsString::from(self.path);
+        path.push(".");
+        path.push(name);
+        let failed = |why: String| DocumentError::View { view: name.to_owned(), why };
+        let opened = self.tree.open(Path::new(&path)).map_err(|error| failed(error.to_string()))?;
+        let bytes = opened.uncounted(MOST_OF_VIEW)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// Computes `X.extract/<question>`: the answer to the question `words` about a file. If its text
+/// was computed before, `again` is true: the answer must be known, of exactly the same version.
+///
+/// A model takes longer than a reader waits. At the deadline the reader gets a line that says so,
+/// the model continues, and the next look finds its answer.
+pub(crate) fn show(
+    engine: &Arc<Engine>,
+    of: &Computed,
+    file: &dyn SourceFile,
+    words: &Words,
+    again: bool,
+) -> Result<ViewText> {
+    let snapshot = file.snapshot(engine)?;
+    if again && of.version != file.version(engine, &snapshot)? {
+        return Err(EngineError::Stale);
+    }
+    of.note_tool(|| snapshot.record.provenance.tool_name().map(counted_tool));
+    let is_due = deadline(engine.options.view_deadline);
+    let is_told = AtomicBool::new(false);
+    let stopped = || {
+        if is_due() && !is_told.swap(true, Relaxed) {
+            match spool::held_text(engine, WAIT, None) {
+                Ok(text) => of.give_beginning(text),
+                Err(error) => {
+                    tracing::warn!(%error, "a reader waits for a model until it has answered");
+                }
+            }
+        }
+        engine.late.is_closed()
+    };
+    let text = words.text();
+    let question = Question::new((&text, Mode::Auto), &stopped, &|_| ());
+    let tree = Tree::new(Arc::clone(engine));
+    let place = &snapshot.place;
+    let path = match engine.options.only {
+        Some(_) => PathBuf::from(place.path()),
+        None => PathBuf::from(place.conversation()).join(place.path()),
+    };
+    let text = tree.with_question(&path, &question, |asked| answer_text(asked, again))??;
+    Ok(spool::held_text(engine, &text, None)?)
+}
+
+/// Returns the text of a view for which no model can be asked now. The next look-up tries again.
+pub(crate) fn busy(engine: &Engine, of: &Computed) -> Result<ViewText> {
+    of.base.file()?.note_change();
+    Ok(spool::held_text(engine, BUSY, None)?)
+}
+
+fn answer_text(asked: &AskedDocument<'_>, again: bool) -> Result<String> {
+    let (unkept, digest) = (&asked.engine.unkept_answers, &asked.document.facts().digest);
+    if let Some(text) = unkept.find(digest, asked.question.text) {
+        return Ok(text.to_string());
+    }
+    let known = asked.find_kept();
+    if again && known.is_none() {
+        return Err(EngineError::Stale);
+    }
+    let (answer, is_kept) = asked.answer(known, Instant::now());
+    let text = answer.text();
+    if !is_kept && !(asked.question.stopped)() {
+        unkept.add(digest, asked.question.text, &text);
+    }
+    Ok(text)
 }

@@ -1,4 +1,4 @@
-//! Computing the text of a computed file: once for all readers, at once or on a worker.
+//! Computing the text of a computed file: once for all readers, on this thread or on a worker.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,21 +9,61 @@ use crate::computed::{BaseText, Callback};
 use crate::sync::mpsc;
 use crate::{
     Base, Computed, Counters, Engine, EngineError, Recipe, Result, ViewText, answers, manifest,
-    messages, removed, search, show, spool,
+    messages, resolve, search, show, spool,
 };
 use ctxfs_view::{RenderCost, View};
 
-/// Hands the text of `of` to `done`; see [`Engine::text`].
-pub(super) fn text(engine: &Arc<Engine>, of: &Arc<Computed>, done: Callback) {
-    let known = || of.beginning().or_else(|| engine.texts.get(&of.number()));
-    if let Some(text) = known() {
+impl Engine {
+    /// Hands the text of `of` to `done`. If it is not cached, computes it first: at once if that is
+    /// quick, else on a worker. Callers that ask meanwhile wait for the same computation.
+    pub fn text(
+        self: &Arc<Self>,
+        of: &Arc<Computed>,
+        done: impl FnOnce(Result<Arc<ViewText>>) + Send + 'static,
+    ) {
+        text(self, of, Box::new(done));
+    }
+
+    /// Returns the text of `of`. If it is not cached, computes it on this thread, for as long as
+    /// that takes, or waits for another thread that computes it already.
+    pub(crate) fn text_here(self: &Arc<Self>, of: &Arc<Computed>) -> Result<Arc<ViewText>> {
+        if let Some(text) = known(self, of) {
+            return Ok(text);
+        }
+        let base = match &of.base {
+            Base::Text(base) => {
+                let asked = Instant::now();
+                Some(BaseText { text: self.text_here(base)?, asked })
+            }
+            _ => None,
+        };
+        let (send, receive) = mpsc::channel();
+        if of.wait(Box::new(move |text| drop(send.send(text)))) {
+            compute(self, of, base.as_ref());
+        }
+        receive.recv().unwrap_or_else(|error| Err(io::Error::other(error).into()))
+    }
+
+    /// Drops the cached text of `of`, so that it has to be computed again.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn drop_text(&self, of: &Computed) {
+        self.texts.remove(&of.number());
+    }
+}
+
+fn known(engine: &Engine, of: &Computed) -> Option<Arc<ViewText>> {
+    of.beginning().or_else(|| engine.texts.get(&of.number()))
+}
+
+fn text(engine: &Arc<Engine>, of: &Arc<Computed>, done: Callback) {
+    if let Some(text) = known(engine, of) {
         return done(Ok(text));
     }
     if !of.wait(done) {
         return;
     }
     // Another thread may have computed it meanwhile.
-    if let Some(text) = known() {
+    if let Some(text) = known(engine, of) {
         return of.answer(Ok(text));
     }
     let Base::Text(base) = &of.base else { return start(engine, of, of.version.size, None) };
@@ -36,27 +76,6 @@ pub(super) fn text(engine: &Arc<Engine>, of: &Arc<Computed>, done: Callback) {
     text(engine, &Arc::clone(base), Box::new(with_text));
 }
 
-/// Returns the text of `of`, computed on this thread where it is not cached, and for as long as
-/// that takes. Waits where another thread computes it already.
-pub(super) fn text_here(engine: &Arc<Engine>, of: &Arc<Computed>) -> Result<Arc<ViewText>> {
-    if let Some(text) = of.beginning().or_else(|| engine.texts.get(&of.number())) {
-        return Ok(text);
-    }
-    let base = match &of.base {
-        Base::Text(base) => {
-            let asked = Instant::now();
-            Some(BaseText { text: text_here(engine, base)?, asked })
-        }
-        _ => None,
-    };
-    let (send, receive) = mpsc::channel();
-    if of.wait(Box::new(move |text| drop(send.send(text)))) {
-        compute(engine, of, base.as_ref());
-    }
-    receive.recv().unwrap_or_else(|error| Err(io::Error::other(error).into()))
-}
-
-/// Computes the text from `input` bytes: on this thread or another.
 fn start(engine: &Arc<Engine>, of: &Arc<Computed>, input: u64, text: Option<BaseText>) {
     let workers = match of.recipe.cost() {
         Some(RenderCost::Program) => &engine.filter_workers,
@@ -75,8 +94,8 @@ fn start(engine: &Arc<Engine>, of: &Arc<Computed>, input: u64, text: Option<Base
     }
 }
 
-/// Has a model asked. If too many are asked already, the text says so: a reader cannot wait until
-/// one of them has answered.
+/// Asks a model. If all threads for questions are busy, the text says so: a reader cannot wait until
+/// one is free.
 fn ask(engine: &Arc<Engine>, of: &Arc<Computed>) {
     let job = {
         let (engine, of) = (Arc::clone(engine), Arc::clone(of));
@@ -96,22 +115,8 @@ fn compute(engine: &Arc<Engine>, of: &Arc<Computed>, text: Option<&BaseText>) {
     finish(engine, of, outcome);
 }
 
-/// Hands the outcome to all who wait, or to the next look-up if they got a beginning.
 fn finish(engine: &Engine, of: &Computed, outcome: Result<ViewText>) {
-    let outcome = outcome.map(Arc::new);
-    let outcome = match of.beginning() {
-        Some(beginning) => {
-            of.note_outcome_of_late_view(&outcome);
-            Ok(beginning)
-        }
-        None => outcome,
-    };
-    if let Ok(text) = &outcome {
-        of.note_size(text);
-        engine.texts.insert(of.number(), Arc::clone(text));
-    }
-    of.drop_beginning();
-    of.answer(outcome);
+    of.finish(outcome, |text| engine.texts.insert(of.number(), Arc::clone(text)));
 }
 
 /// Computes the text. If it was computed before and has another length now, fails with
@@ -130,8 +135,8 @@ fn compute_again(engine: &Arc<Engine>, of: &Computed, text: Option<&BaseText>) -
     }
 }
 
-/// Computes the text of `of`, or from `text` if it is a view of another text. If it was computed
-/// before, `again` is true and it must come from exactly the same version.
+/// Computes the text of `of`, which for a view of another text is made from `text`. If it was
+/// computed before, `again` is true and it must come from exactly the same version.
 fn compute_text(
     engine: &Arc<Engine>,
     of: &Computed,
@@ -152,7 +157,7 @@ fn compute_text(
         }
         Recipe::Ignore => Ok(spool::held_text(engine, &ctxfs_view::ignore(), None)?),
         Recipe::Manifest(reader) => manifest::show_manifest(engine, of.base.dir()?, reader),
-        Recipe::Removed(name) => removed::show_removed(engine, of.base.dir()?, name),
+        Recipe::Removed(name) => resolve::show_removed(engine, of.base.dir()?, name),
         Recipe::Messages => messages::show_messages(engine, of.base.dir()?, &of.version),
         Recipe::Door(_) => match &of.base {
             Base::Door(page) => Ok(spool::held_text(engine, &page()?, None)?),

@@ -5,15 +5,20 @@ use std::ffi::OsString;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use crate::counting::{Counting, proportion};
 use crate::sync::Mutex;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::workers::QUICK_INPUT;
 use crate::{EngineError, Reader, Result, SourceDir, SourceFile, Version, ViewText};
-use ctxfs_core::model::Component;
+use ctxfs_core::materialize::token_count;
+use ctxfs_core::model::{Amount, Component, Counts};
 use ctxfs_view::{CorpusQuery, RenderCost, View};
 
-/// The content of a computed file, as its kind and arguments.
+/// Bytes whose tokens are counted, at most. The rest of a longer text is extrapolated.
+const SAMPLE: u64 = 256 * 1024;
+
+/// The kind and the arguments of a computed file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Recipe {
     /// A view of a file, or of the text of another view.
@@ -35,39 +40,26 @@ pub enum Recipe {
 }
 
 impl Recipe {
-    /// Returns true if it does not depend on the store, so that everybody may read it.
+    /// Returns true if the text does not depend on the store, so that every user may read it.
     pub fn is_public(&self) -> bool {
-        match self {
-            Self::Readme | Self::Ignore | Self::Door("version") => true,
-            Self::View(_)
-            | Self::Search(..)
-            | Self::Manifest(_)
-            | Self::Messages
-            | Self::Removed(_)
-            | Self::Door(_) => false,
-        }
+        matches!(self, Self::Readme | Self::Ignore | Self::Door("version"))
     }
 
-    /// Returns true if it is gathered from all outputs of a conversation, as a listing is.
+    /// Returns true if the text is gathered from all outputs of a conversation, as a listing is.
     pub fn gathers(&self) -> bool {
-        matches!(self, Self::Search(..) | Self::Manifest(_))
+        self.reader().is_some()
     }
 
-    /// Returns the reader that its text is for. `None` if the text is the same for all who may read
-    /// it.
+    /// Returns the reader of the text. `None` if the text is the same for all who may read it.
     pub fn reader(&self) -> Option<&Reader> {
         match self {
             Self::Search(_, reader) | Self::Manifest(reader) => Some(reader),
-            Self::View(_)
-            | Self::Readme
-            | Self::Ignore
-            | Self::Removed(_)
-            | Self::Messages
-            | Self::Door(_) => None,
+            _ => None,
         }
     }
 
-    /// Returns the recipe of the same file for `reader`, who is asked for only if that matters.
+    /// Returns the recipe of the same file for `reader`, which is called only if the text depends
+    /// on the reader.
     #[must_use]
     pub fn asked_by(self, reader: impl FnOnce() -> Reader) -> Self {
         match self {
@@ -77,17 +69,16 @@ impl Recipe {
         }
     }
 
-    /// Returns the work that a view takes.
-    pub(super) fn cost(&self) -> Option<RenderCost> {
+    pub(crate) fn cost(&self) -> Option<RenderCost> {
         match self {
             Self::View(view) => Some(view.cost()),
             _ => None,
         }
     }
 
-    /// Returns true if computing it from `input` bytes takes less time than handing it to another
-    /// thread.
-    pub(super) fn is_quick(&self, input: u64) -> bool {
+    /// Returns true if computing the text from `input` bytes takes less time than handing it to
+    /// another thread.
+    pub(crate) fn is_quick(&self, input: u64) -> bool {
         match self {
             Self::View(view) => input <= QUICK_INPUT || view.cost() == RenderCost::Constant,
             Self::Manifest(_)
@@ -99,7 +90,7 @@ impl Recipe {
     }
 }
 
-/// The source that a computed file is computed from.
+/// The source of a computed file.
 #[derive(Clone)]
 pub enum Base {
     /// Nothing in the store.
@@ -115,8 +106,7 @@ pub enum Base {
 }
 
 impl Base {
-    /// Returns its conversation.
-    pub(super) fn conversation(&self) -> Option<Component> {
+    pub(crate) fn conversation(&self) -> Option<Component> {
         match self {
             Self::File(file) => file.conversation(),
             Self::Dir(dir) => dir.place().ok()?.conversation().cloned(),
@@ -125,19 +115,19 @@ impl Base {
         }
     }
 
-    /// Returns true if it is a file whose bytes may have to be fetched.
-    pub(super) fn is_far(&self) -> bool {
+    /// Returns true for a file whose bytes may have to be fetched.
+    pub(crate) fn is_far(&self) -> bool {
         matches!(self, Self::File(file) if file.is_far())
     }
 
-    pub(super) fn file(&self) -> Result<&dyn SourceFile> {
+    pub(crate) fn file(&self) -> Result<&dyn SourceFile> {
         match self {
             Self::File(file) => Ok(&**file),
             _ => Err(EngineError::Stale),
         }
     }
 
-    pub(super) fn dir(&self) -> Result<&dyn SourceDir> {
+    pub(crate) fn dir(&self) -> Result<&dyn SourceDir> {
         match self {
             Self::Dir(dir) => Ok(&**dir),
             _ => Err(EngineError::Stale),
@@ -146,55 +136,48 @@ impl Base {
 }
 
 /// A computed file at one version.
+///
+/// A mount holds one for each view that the kernel knows, and most are never read, so the state for
+/// readers and for computing is allocated when it is first needed.
 pub struct Computed {
-    /// The key of its text in the cache.
+    /// The key of the text in the cache.
     number: u64,
-    pub(super) recipe: Recipe,
-    pub(super) base: Base,
-    pub(super) version: Version,
-    /// Nothing before it is first computed. A mount holds a computed file for each view that the
-    /// kernel knows, and most are never read.
+    pub(crate) recipe: Recipe,
+    pub(crate) base: Base,
+    pub(crate) version: Version,
     readers: OnceLock<Box<TextReaders>>,
     progress: Mutex<TextProgress>,
 }
 
-/// The readers of a text, as far as they are known.
 #[derive(Default)]
 struct TextReaders {
-    /// The largest offset up to which it was seen to be read.
     read: AtomicU64,
-    /// The tool whose output it shows, once it has been computed.
+    /// The tool whose output the text shows, once it has been computed.
     tool: OnceLock<Option<Box<str>>>,
 }
 
 /// The progress of computing a text. The text itself is in the cache, or held by readers.
 #[derive(Default)]
 struct TextProgress {
-    /// Its length in bytes, once it has been computed.
     size: Option<u64>,
-    /// Nothing before the first time.
     work: Option<Box<TextWork>>,
 }
 
-/// The work of computing a text.
 #[derive(Default)]
 struct TextWork {
-    /// The callers that wait while it is being computed.
     waiting: Option<Vec<Callback>>,
-    /// The number of views of it that ran out of time.
+    /// The number of views of the text that ran out of time.
     late: u64,
-    /// The beginning that was handed out while the rest is still being computed.
     beginning: Option<Arc<ViewText>>,
 }
 
-/// The text that a view is computed from, if that is the text of another view.
-pub(super) struct BaseText {
-    pub(super) text: Arc<ViewText>,
-    /// The time at which the view was asked for: computing the text took some of its time.
-    pub(super) asked: Instant,
+pub(crate) struct BaseText {
+    pub(crate) text: Arc<ViewText>,
+    /// The time at which the other view was requested: computing the text took some of its time.
+    pub(crate) asked: Instant,
 }
 
-pub(super) type Callback = Box<dyn FnOnce(Result<Arc<ViewText>>) + Send>;
+pub(crate) type Callback = Box<dyn FnOnce(Result<Arc<ViewText>>) + Send>;
 
 impl Computed {
     /// Creates a computed file of `base` at `version`. Computes nothing.
@@ -206,13 +189,8 @@ impl Computed {
         Self { number, recipe, base, version, readers, progress }
     }
 
-    /// Returns the tool whose output it shows, once that is known.
-    pub(super) fn tool(&self) -> Option<&Option<Box<str>>> {
-        self.readers.get()?.tool.get()
-    }
-
-    /// Notes the tool whose output it shows.
-    pub(super) fn note_tool(&self, tool: impl FnOnce() -> Option<String>) {
+    /// Notes the tool whose output the text shows.
+    pub(crate) fn note_tool(&self, tool: impl FnOnce() -> Option<String>) {
         self.readers().tool.get_or_init(|| tool().map(String::into_boxed_str));
     }
 
@@ -220,37 +198,36 @@ impl Computed {
         self.readers.get_or_init(Box::default)
     }
 
-    /// Returns the key of its text in the cache.
-    pub(super) fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Returns the conversation that it is computed for.
+    /// Returns the conversation of the source.
     pub fn conversation(&self) -> Option<Component> {
         self.base.conversation()
     }
 
-    /// Returns its recipe.
+    /// Returns the recipe.
     pub fn recipe(&self) -> &Recipe {
         &self.recipe
     }
 
-    /// Returns its version.
+    /// Returns the version.
     pub fn version(&self) -> &Version {
         &self.version
     }
 
-    /// Returns its length in bytes, once it has been computed.
+    /// Returns the length in bytes, once it is known.
     pub fn size(&self) -> Option<u64> {
         self.progress.lock().size
     }
 
-    /// Notes its length as somebody recorded it. What is computed must have this length.
+    /// Notes the length that a record has. The text must then have this length.
     pub fn know_size(&self, size: u64) {
         self.progress.lock().size.get_or_insert(size);
     }
 
-    /// Returns the version of a view of its text.
+    /// Returns the version of a view of the text.
     pub fn version_of_view(&self) -> Version {
         Version { changes: self.work(|work| work.late), ..Version::default() }
     }
@@ -263,33 +240,27 @@ impl Computed {
         change(self.progress.lock().work.get_or_insert_default())
     }
 
-    /// Counts a view of its text that ran out of time, so that the next look-up tries again.
-    pub(super) fn note_late(&self) {
+    /// Counts a view of the text that ran out of time, so that the next look-up tries again.
+    pub(crate) fn note_late(&self) {
         self.work_mut(|work| work.late += 1);
     }
 
-    /// Hands `beginning` to all callers that wait. It is then the text of this version, even if the
-    /// rest is computed.
-    pub(super) fn give_beginning(&self, beginning: ViewText) {
+    /// Hands `beginning` to all callers that wait. It is then the text of this version, even once
+    /// the rest is computed.
+    pub(crate) fn give_beginning(&self, beginning: ViewText) {
         let beginning = Arc::new(beginning);
         self.note_size(&beginning);
         self.work_mut(|work| work.beginning = Some(Arc::clone(&beginning)));
         self.answer(Ok(beginning));
     }
 
-    /// Returns the beginning that was handed out.
-    pub(super) fn beginning(&self) -> Option<Arc<ViewText>> {
+    pub(crate) fn beginning(&self) -> Option<Arc<ViewText>> {
         self.work(|work| work.beginning.clone())
-    }
-
-    /// Drops the beginning, as the rest has been computed.
-    pub(super) fn drop_beginning(&self) {
-        self.work_mut(|work| work.beginning = None);
     }
 
     /// Adds `done` to the callers that wait for the text. Returns true for the first one, which has
     /// to compute it.
-    pub(super) fn wait(&self, done: Callback) -> bool {
+    pub(crate) fn wait(&self, done: Callback) -> bool {
         self.work_mut(|work| {
             let first = work.waiting.is_none();
             work.waiting.get_or_insert_default().push(done);
@@ -297,61 +268,106 @@ impl Computed {
         })
     }
 
-    /// Records the length. Must be called before any caller gets the text, as it then asks for the
-    /// length.
-    pub(super) fn note_size(&self, text: &ViewText) {
+    fn note_size(&self, text: &ViewText) {
         self.progress.lock().size = Some(text.len());
     }
 
-    /// Hands the outcome to all callers that wait.
-    pub(super) fn answer(&self, outcome: Result<Arc<ViewText>>) {
+    /// Ends a computation: hands `outcome` to all callers that wait, after `keep` has cached the
+    /// text. If they got a beginning, that stays the text of this version, and the next look-up of
+    /// the view finds the rest, or tries again.
+    pub(crate) fn finish(&self, outcome: Result<ViewText>, keep: impl FnOnce(&Arc<ViewText>)) {
+        let mut outcome = outcome.map(Arc::new);
+        if let Some(beginning) = self.beginning() {
+            if let Err(error) = &outcome {
+                tracing::debug!(%error, "the rest of a view was not computed");
+            }
+            if let Base::File(file) = &self.base {
+                file.note_change();
+            }
+            outcome = Ok(beginning);
+        }
+        if let Ok(text) = &outcome {
+            // A caller that has the text asks for its length next.
+            self.note_size(text);
+            keep(text);
+        }
+        self.work_mut(|work| work.beginning = None);
+        self.answer(outcome);
+    }
+
+    pub(crate) fn answer(&self, outcome: Result<Arc<ViewText>>) {
         let waiting = self.work_mut(|work| work.waiting.take()).unwrap_or_default();
         let outcome = outcome.map_err(Arc::new);
         for done in waiting {
             done(outcome.clone().map_err(EngineError::Shared));
         }
     }
-
-    /// Makes the next look-up of a view that went on past its deadline find the rest, or try again.
-    pub(super) fn note_outcome_of_late_view(&self, outcome: &Result<Arc<ViewText>>) {
-        if let Err(error) = outcome {
-            tracing::debug!(%error, "the rest of a view was not computed");
-        }
-        if let Base::File(file) = &self.base {
-            file.note_change();
-        }
-    }
 }
 
 /// An open computed file. Holds its text, and the number of bytes read for counting at close.
 pub struct OpenText {
-    pub(super) of: Arc<Computed>,
+    of: Arc<Computed>,
     /// The text.
     pub text: Arc<ViewText>,
-    /// The largest offset up to which it was read.
+    /// The largest offset of any read.
     read: AtomicU64,
 }
 
 impl OpenText {
-    /// Opens `of`, whose text is `text`.
+    /// Opens `of`, which has this `text`.
     pub fn new(of: Arc<Computed>, text: Arc<ViewText>) -> Self {
         Self { of, text, read: AtomicU64::new(0) }
     }
 
-    /// Records that it was read up to `end`.
+    /// Records a read up to `end`.
     pub fn note_read(&self, end: u64) {
         let end = end.min(self.text.len());
         self.read.fetch_max(end, Relaxed);
         self.of.readers().read.fetch_max(end, Relaxed);
     }
 
-    /// Returns the number of bytes that its reader has seen. A reader that was not seen to read got
-    /// the bytes that the kernel had cached for an earlier one.
-    pub(super) fn seen(&self) -> u64 {
+    /// Returns the number of bytes that the reader has seen. A reader without a known read got the
+    /// bytes that the kernel had cached for an earlier one.
+    fn seen(&self) -> u64 {
         match self.read.load(Relaxed) {
             0 => self.of.readers().read.load(Relaxed),
             read => read,
         }
+    }
+
+    fn tokens(&self, seen: u64) -> u64 {
+        let sample = seen.min(SAMPLE);
+        let counted = self.text.read(0, sample as usize, token_count).unwrap_or(sample / 4);
+        if seen == sample { counted } else { proportion(counted, seen, sample) }
+    }
+}
+
+impl Counting {
+    /// Counts the bytes that were read of a computed file, which is being closed. Only views and
+    /// searches of a conversation count.
+    pub fn read(&self, open: &OpenText) {
+        let (view, stands_in) = match &open.of.recipe {
+            Recipe::View(view) => (view.kind(), view.is_stand_in()),
+            Recipe::Search(..) => ("search", false),
+            _ => return,
+        };
+        let (mut tool, mut of) = (None, &open.of);
+        loop {
+            tool = tool.or_else(|| of.readers.get()?.tool.get());
+            let Base::Text(text) = &of.base else { break };
+            of = text;
+        }
+        let Some(id) = of.base.conversation() else { return };
+        let seen = open.seen();
+        if seen == 0 && !open.text.is_empty() {
+            return;
+        }
+        let amount = Amount::once(seen, open.tokens(seen));
+        let mut counts = Counts::default();
+        *(if stands_in { &mut counts.handed } else { &mut counts.read }) = amount;
+        counts.views.insert(view.to_owned(), 1);
+        let tool = tool.and_then(|tool| tool.as_deref()).unwrap_or_default().to_owned();
+        self.add(id, tool, &counts);
     }
 }
 
@@ -387,7 +403,7 @@ mod tests {
     #[test]
     fn what_the_kernel_had_cached_was_seen_whoever_is_closed_first() {
         let of = Arc::new(Computed::new(Recipe::Readme, Base::Nothing, Version::default()));
-        let text = Arc::new(ViewText::new(b"one\ntwo\n".to_vec(), 0, None));
+        let text = Arc::new(ViewText::new(b"one\ntwo\n".to_vec(), 0, None, None));
         let first = OpenText::new(Arc::clone(&of), Arc::clone(&text));
         let second = OpenText::new(of, text);
         first.note_read(8);

@@ -1,8 +1,8 @@
-//! Views that take longer than their readers can wait.
+//! Deadlines of views.
 //!
 //! If a text can be kept on disk, its readers get the beginning at the deadline, and the rest is
-//! still computed for the next reader. Only one view at a time goes on like this; another one that
-//! is late meanwhile stops at its deadline.
+//! still computed for the next reader. Only one view at a time continues like this; another view
+//! that is late meanwhile stops at its deadline.
 
 use std::cell::OnceCell;
 use std::io;
@@ -27,18 +27,16 @@ pub(crate) struct LateSlot {
 pub(crate) struct LatePermit<'a>(&'a LateSlot);
 
 impl LateSlot {
-    /// Takes the slot, unless another view has it.
+    /// Takes the slot, unless another view has it or the server is ending.
     pub(crate) fn take(&self) -> Option<LatePermit<'_>> {
         let taken = self.is_closed() || self.taken.swap(true, Relaxed);
         (!taken).then_some(LatePermit(self))
     }
 
-    /// Stops all late views, as the server is ending.
     pub(crate) fn close(&self) {
         self.closed.store(true, Relaxed);
     }
 
-    /// Returns true if the server is ending.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Relaxed)
     }
@@ -50,10 +48,10 @@ impl Drop for LatePermit<'_> {
     }
 }
 
-/// The time in which the bytes of a view's subject can be read: until some seconds after its
-/// deadline, or as long as it has permission to compute past that.
+/// The time in which the bytes of a view's subject can be read: until some seconds after the
+/// view's deadline, or as long as the view may compute past it.
 ///
-/// Every loop over bytes passes here, so that one that does not ask for the deadline ends, too.
+/// Every read of the subject checks it, so a loop that does not check the deadline ends, too.
 #[derive(Debug)]
 pub(crate) struct ReadLimit {
     started: Instant,
@@ -62,28 +60,26 @@ pub(crate) struct ReadLimit {
 }
 
 impl ReadLimit {
-    /// Begins the time of a view whose deadline is after `limit`.
     pub(crate) fn new(limit: Duration) -> Arc<Self> {
         Arc::new(Self { started: Instant::now(), limit, extended: AtomicBool::new(false) })
     }
 
-    /// Notes if the view goes on past its deadline.
+    /// Notes whether the view continues past its deadline.
     pub(crate) fn extend(&self, goes_on: bool) {
         self.extended.store(goes_on, Relaxed);
     }
 
-    /// Returns true once nothing can be read any longer.
-    pub(crate) fn is_over(&self) -> bool {
+    fn is_over(&self) -> bool {
         self.started.elapsed().saturating_sub(self.limit) >= GRACE && !self.extended.load(Relaxed)
     }
 
-    /// Returns true if `error` is that of reading after the end of this time.
+    /// Returns true if `error` comes from a read after the end of this time.
     pub(crate) fn ended(&self, error: &io::Error) -> bool {
         error.kind() == io::ErrorKind::TimedOut && self.is_over()
     }
 }
 
-/// Content that can be read within a [`ReadLimit`].
+/// Content that can be read within a [`ReadLimit`]. Later reads fail with `TimedOut`.
 #[derive(Debug)]
 pub(crate) struct Timed<C> {
     content: C,
@@ -127,8 +123,8 @@ pub(crate) fn deadline(limit: Duration) -> impl Fn() -> bool {
     move || started.elapsed() >= limit
 }
 
-/// Returns a function that returns true when time has run out. That is after `limit`, unless
-/// `begin` then gives permission to go on; with permission, as soon as `goes_on` returns false.
+/// Returns a function that returns true when time has run out: after `limit`, or, if `begin` then
+/// gives permission to continue, as soon as `goes_on` returns false.
 pub(crate) fn extended_deadline<'a>(
     limit: Duration,
     begin: impl Fn() -> Option<LatePermit<'a>>,

@@ -1,4 +1,4 @@
-//! The errors of the engine. Each door maps them to errors that its callers understand.
+//! The errors of the engine.
 
 use std::fmt::Display;
 use std::io;
@@ -9,7 +9,7 @@ use ctxfs_store::StoreError;
 use ctxfs_store::message::MessageError;
 use ctxfs_view::RenderError;
 
-/// The reason why the engine refused or failed.
+/// The reason why the engine refused or failed. Each door maps it to an error of its own.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// No such file, view, page or line.
@@ -53,19 +53,19 @@ pub enum EngineError {
         /// The refusal itself.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The bytes of an artifact are elsewhere, and cannot be had.
+    /// The bytes of an artifact are remote and cannot be fetched.
     #[error("the bytes of `{path}` are in the bucket that hosts share: {why}")]
     Away {
         /// The artifact, as its readers name it.
         path: String,
-        /// Why they cannot be had, and what to do.
+        /// The reason, and what to do.
         why: String,
     },
-    /// The work takes too long for the thread that was asked; see `allow_slow`. Nobody outside sees
-    /// this: the work is done on another thread.
+    /// The work takes too long for this thread; see `allow_slow`. Clients never see this error, as
+    /// the work is then done on another thread.
     #[error("this takes too long for the thread that was asked")]
     Slow,
-    /// A failure that several callers share, because they waited for one computation.
+    /// A failure of one computation that several callers waited for.
     #[error(transparent)]
     Shared(Arc<EngineError>),
 }
@@ -96,14 +96,14 @@ impl EngineError {
     }
 }
 
-/// Returns the errno of `error`, even if it carries an [`EngineError`] as its source.
+/// Returns the errno of `error`, which may carry an [`EngineError`] as its source.
 pub fn io_error_number(error: &io::Error) -> i32 {
     let inner = || error.get_ref()?.downcast_ref::<EngineError>();
     error.raw_os_error().or_else(|| inner().map(EngineError::raw_os_error)).unwrap_or(libc::EIO)
 }
 
-/// Returns why an artifact lacks its end after `error`, whose errno is `number`, ended a write.
-/// Returns `None` if the error does not mean that.
+/// Returns why an artifact lacks its end, if a write failed with `error`, whose errno is `number`.
+/// Returns `None` if such an error loses no bytes.
 pub fn reason_of_loss(number: i32, error: &dyn Display) -> Option<String> {
     match number {
         libc::EFBIG => Some(error.to_string()),
@@ -133,7 +133,7 @@ impl From<EngineError> for MessageError {
     }
 }
 
-/// Keeps the engine's error as the source; see `io_error_number`.
+// Keeps the engine's error as the source; see `io_error_number`.
 impl From<EngineError> for io::Error {
     fn from(error: EngineError) -> Self {
         match error {
@@ -152,5 +152,5 @@ impl From<rustix::io::Errno> for EngineError {
     }
 }
 
-/// The result of a verb of the engine.
+/// The result of an operation of the engine.
 pub type Result<T> = std::result::Result<T, EngineError>;

@@ -18,18 +18,17 @@ use ctxfs_core::model::{Feed, FilterOutcome, Filters};
 const BLOCK: usize = 64 << 10;
 /// The interval of checks for the deadline while a process gives no answer.
 const LOOK: Duration = Duration::from_millis(20);
-/// The most bytes of error messages that are read when a process ends.
-const LAST_WORDS: u64 = 16 << 10;
+/// Bytes of error messages that are read when a process ends.
+const MOST_ERRORS: u64 = 16 << 10;
 
-/// Starts filter processes.
+/// Starts filter processes. The command confines itself, then reads a filter and its input; see
+/// `view::run_filter`. Without a command, no filter runs.
 #[derive(Debug)]
 pub(crate) struct FilterProcesses {
     command: Option<Vec<OsString>>,
 }
 
 impl FilterProcesses {
-    /// Creates a starter of `command`, which confines itself, then reads a filter and its input;
-    /// see `view::run_filter`.
     pub(crate) fn new(command: Option<Vec<OsString>>) -> Self {
         Self { command }
     }
@@ -62,18 +61,18 @@ impl Filters for FilterProcesses {
         take: &mut dyn FnMut(&[u8]) -> io::Result<bool>,
     ) -> io::Result<FilterOutcome> {
         let Some(child) = self.start()? else { return Ok(FilterOutcome::Unavailable) };
-        let mut running = Running(child);
+        let mut process = FilterProcess(child);
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
-            let input = running.0.stdin.take();
+            let input = process.0.stdin.take();
             let feeding = scope.spawn(|| {
                 let Some(input) = input else { return Ok(()) };
                 let mut input = BufWriter::with_capacity(BLOCK, input);
                 feed(&mut input, &|| stop.load(Relaxed))?;
                 input.flush()
             });
-            let answered = running.answers(expired, take);
-            let ended = running.end(answered.as_ref().is_ok_and(Option::is_none));
+            let answered = process.answers(expired, take);
+            let ended = process.end(answered.as_ref().is_ok_and(Option::is_none));
             stop.store(true, Relaxed);
             match feeding.join() {
                 Ok(Err(error)) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
@@ -86,11 +85,11 @@ impl Filters for FilterProcesses {
     }
 }
 
-/// A filter process. Dropping this ends it.
-struct Running(Child);
+struct FilterProcess(Child);
 
-impl Running {
-    /// Reads answers until the process has no more, which is `None`, or until no more are needed.
+impl FilterProcess {
+    /// Reads answers until the process closes its output, which is `None`, or until no more are
+    /// needed.
     fn answers(
         &mut self,
         expired: &dyn Fn() -> bool,
@@ -120,13 +119,13 @@ impl Running {
         }
         let mut words = Vec::new();
         if let Some(errors) = &mut self.0.stderr {
-            errors.take(LAST_WORDS).read_to_end(&mut words)?;
+            errors.take(MOST_ERRORS).read_to_end(&mut words)?;
         }
-        Ok(told(self.0.wait()?, &String::from_utf8_lossy(&words)))
+        Ok(outcome(self.0.wait()?, &String::from_utf8_lossy(&words)))
     }
 }
 
-impl Drop for Running {
+impl Drop for FilterProcess {
     fn drop(&mut self) {
         // It is still running only after an error or a panic.
         if matches!(self.0.try_wait(), Ok(None)) && self.0.kill().is_ok() {
@@ -148,7 +147,7 @@ fn is_ready(output: &impl AsFd) -> io::Result<bool> {
 
 /// Returns the outcome that the end of a process means. If stack or memory run out, Rust's runtime
 /// aborts with a message that says which it was.
-fn told(status: ExitStatus, words: &str) -> FilterOutcome {
+fn outcome(status: ExitStatus, words: &str) -> FilterOutcome {
     if status.success() {
         return FilterOutcome::Done;
     }
@@ -156,7 +155,7 @@ fn told(status: ExitStatus, words: &str) -> FilterOutcome {
         Some(libc::SIGSEGV) => FilterOutcome::TooDeep,
         Some(libc::SIGABRT) if words.contains("overflowed its stack") => FilterOutcome::TooDeep,
         Some(libc::SIGABRT) if words.contains("memory allocation of") => FilterOutcome::OutOfMemory,
-        // Killed by the system, which has no memory left.
+        // The system kills a process when it has no memory left.
         Some(libc::SIGKILL) => FilterOutcome::OutOfMemory,
         _ => {
             let line = words.lines().find(|line| !line.trim().is_empty());

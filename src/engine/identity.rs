@@ -1,4 +1,5 @@
-//! What identifies a file: for what is computed from it and kept, and on the disk.
+//! The identities of files on disk and of their bytes, and how changes by other processes are
+//! noticed.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -6,26 +7,26 @@ use std::io;
 
 use rustix::fs::OFlags;
 
-use crate::{EngineError, Result};
+use crate::error::{EngineError, Result};
 use ctxfs_core::model::Record;
-use ctxfs_store::{Dir, Stat, Time, stat_file};
+use ctxfs_store::{Dir, FileClock, Stat, Time, stat_file};
 
-/// The identity of the bytes of a file, for all that is computed from them and kept.
+/// The identity of the bytes of a file, for everything that is computed from them and kept.
 ///
-/// What depends on more than the bytes has to be kept by that, too: two artifacts with the same
-/// bytes have one identity, and each has a record and a place of its own.
+/// Two artifacts with the same bytes have one identity. So a cache key needs more if the cached text
+/// depends on the record or the place.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Identity {
-    /// The bytes with this digest: those of a sealed artifact, whichever local file has them.
+    /// The bytes of a sealed artifact, by their digest, in whichever local file they are.
     Sealed(String),
-    /// The bytes of this local file, of which no record tells. They may change, so whoever keeps
-    /// something by this compares length and times.
+    /// The bytes of a local file without a digest in its record. They may change, so a cache also
+    /// compares length and times.
     Local(FileId),
 }
 
 impl Identity {
-    /// Returns the identity of the bytes of a file, of which the disk says `stat` and the store
-    /// `record`, brought up to date.
+    /// Returns the identity of the bytes of a file with the attributes `stat` and the up-to-date
+    /// `record`.
     pub fn of(record: &Record, stat: &Stat) -> Self {
         let analysis = record.analysis.as_ref().filter(|_| stat.is_recorded(record));
         match analysis {
@@ -52,9 +53,8 @@ impl FileId {
         Self { dev: stat.dev, ino: stat.ino, born }
     }
 
-    /// Opens the file by its `name` in `dir`, or fails with [`EngineError::Stale`] where that leads
-    /// to another file, or nowhere. A file without a name is being removed: its bytes would be
-    /// written for nobody.
+    /// Opens the file by its `name` in `dir`. Fails with [`EngineError::Stale`] if the name leads to
+    /// another file or nowhere, or if the file has lost its last name: writes to it would be lost.
     pub fn open(self, dir: &Dir, name: &OsStr, flags: OFlags) -> Result<File> {
         let file = match dir.open_file(name, flags) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -68,8 +68,62 @@ impl FileId {
     }
 }
 
+/// A file as this process last saw it, by which changes of other processes are noticed.
+#[derive(Debug, Default)]
+pub struct LastSeen {
+    size: u64,
+    modified: Time,
+    /// True if bytes may have changed since with the same length and time.
+    is_recent: bool,
+    changes: u64,
+}
+
+impl LastSeen {
+    /// Creates the state of a file that is seen for the first time, with the attributes `stat`.
+    pub fn new(stat: &Stat) -> Self {
+        let mut seen = Self::default();
+        seen.left_as(stat);
+        seen
+    }
+
+    /// Notices a change by another process: length or time differ from the last ones seen, or could
+    /// not differ by the `clock` of the disk. Returns true for a change.
+    ///
+    /// A file that this process writes is always recent. So while `is_written`, a change by another
+    /// process with the same length and time shows one step of the clock later.
+    pub fn notice(&mut self, stat: &Stat, clock: FileClock, is_written: bool) -> bool {
+        let is_recent = clock.is_recent(stat);
+        let hidden = self.is_recent && !clock.is_fine() && !(is_recent && is_written);
+        let changed = hidden || (stat.size, stat.mtime) != (self.size, self.modified);
+        if changed {
+            self.left_as(stat);
+            self.is_recent = is_recent;
+            self.changes += 1;
+        }
+        self.is_recent |= is_recent;
+        changed
+    }
+
+    /// Records the attributes with which this process leaves the file.
+    pub fn left_as(&mut self, stat: &Stat) {
+        (self.size, self.modified, self.is_recent) = (stat.size, stat.mtime, true);
+    }
+
+    /// Returns the length.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Returns the number of noticed changes by other processes.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, SystemTime};
+
     use super::*;
     use ctxfs_core::materialize::Analyzer;
     use ctxfs_core::model::ArtifactState;
@@ -104,5 +158,52 @@ mod tests {
         }
         let changed = Stat { ctime: Time { seconds: 1, nanos: 0 }, ..stat };
         assert_eq!(Identity::of(&record, &changed), local);
+    }
+
+    fn stat(size: u64, seconds: i64) -> Stat {
+        let time = Time { seconds, nanos: 0 };
+        Stat { size, mtime: time, ctime: time, ..Stat::imagined() }
+    }
+
+    fn now() -> Stat {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        stat(10, now.as_secs().cast_signed())
+    }
+
+    #[test]
+    fn another_length_or_time_is_a_change() {
+        let mut seen = LastSeen::new(&stat(10, 1));
+        assert!(!seen.notice(&stat(10, 1), FileClock::FINE, false));
+        assert!(seen.notice(&stat(11, 1), FileClock::FINE, false));
+        assert!(seen.notice(&stat(11, 2), FileClock::FINE, true));
+        seen.left_as(&stat(12, 3));
+        assert!(!seen.notice(&stat(12, 3), FileClock::FINE, false));
+        assert_eq!((seen.changes(), seen.size()), (2, 12));
+    }
+
+    /// A change may hide until the clock of the disk has moved on since the last look.
+    #[test]
+    fn where_a_change_could_hide_there_may_have_been_one() {
+        let clock = FileClock::of_steps(Duration::from_hours(1));
+        let (past, recent) = (stat(10, 1), now());
+        let mut seen = LastSeen::new(&recent);
+        assert!(seen.notice(&recent, clock, false));
+        assert!(seen.notice(&recent, clock, false), "each look may be at other bytes");
+        assert!(seen.notice(&past, clock, false));
+        assert!(!seen.notice(&past, clock, false), "it has settled");
+        seen.left_as(&recent);
+        assert!(!seen.notice(&recent, clock, true), "this process writes it");
+        assert!(seen.notice(&recent, clock, false));
+    }
+
+    /// The attributes may have been changed a moment ago, and then the bytes.
+    #[test]
+    fn a_file_that_became_recent_may_change_from_then_on() {
+        let clock = FileClock::of_steps(Duration::from_hours(1));
+        let mut seen = LastSeen::new(&stat(10, 1));
+        assert!(seen.notice(&stat(10, 1), clock, false), "it was just seen for the first time");
+        let chmod = Stat { ctime: now().ctime, ..stat(10, 1) };
+        assert!(!seen.notice(&chmod, clock, false));
+        assert!(seen.notice(&chmod, clock, false));
     }
 }

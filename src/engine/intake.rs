@@ -1,26 +1,24 @@
-//! Taking in an output: its bytes go to the store as they come, within the limits, and are
+//! Taking in an output: its bytes go to the store as they arrive, within the limits, and are
 //! analysed, recorded and counted once.
 
-use std::io;
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::Arc;
 
-use crate::bounded_writer::BoundedWriter;
-use crate::overflow::Loss;
+use crate::overflow::{self, Loss, Overflow, Tail};
+use crate::quota::RoomRequest;
 use crate::redaction::MaskedForm;
-use crate::stand_in::StoredOutput;
-use crate::{Engine, Reservation, Result, overflow};
+use crate::{Engine, EngineError, Reservation, Result, StoredOutput};
 use ctxfs_core::model::{ArtifactState, Component, Folder, Provenance, Record, RelPath};
-use ctxfs_store::{ArtifactWriter, Completed, Conversation};
+use ctxfs_store::{ArtifactWriter, BLOCK, Completed, Conversation, whole_blocks};
 
-/// An output that is about to come in.
+/// An output to take in.
 #[derive(Debug)]
 pub struct NewOutput {
     /// The name of its artifact.
     pub name: OutputName,
     /// The description of the call.
     pub provenance: Provenance,
-    /// Its length, if that is known. Then there must be room for all of it, or it is not begun.
+    /// The length, if known. The intake then begins only if there is room for all of it.
     pub length: Option<u64>,
 }
 
@@ -31,16 +29,15 @@ pub enum OutputName {
     Call(String),
     /// `<call>.log` in `artifacts/terminal`.
     Log(String),
-    /// This name in `artifacts/terminal`, of which there must be none.
+    /// An unused name in `artifacts/terminal`.
     Stream(Component),
 }
 
 /// A writer that takes an output in.
 ///
 /// Every byte is in the file before `write` returns, except for the last ones if secrets are masked
-/// in what is stored. Where a limit is met or the disk fails, the bytes before are kept and nothing
-/// more is taken, unless [`Intake::keeping_end`] says otherwise. An intake that is dropped leaves an
-/// incomplete artifact.
+/// in stored files. At a limit or a disk failure, the bytes before are kept and no more are taken,
+/// unless [`Intake::keeping_end`] was called. Dropping an intake leaves an incomplete artifact.
 pub struct Intake<'a> {
     engine: &'a Engine,
     conversation: Arc<Conversation>,
@@ -48,23 +45,26 @@ pub struct Intake<'a> {
     /// The reason why no more bytes are taken.
     failed: Option<String>,
     loss: Option<Loss>,
-    /// True if it is an output of its own, which is counted.
     is_counted: bool,
 }
 
-impl<'a> Intake<'a> {
-    /// Begins the artifact of an output.
-    pub(super) fn begin(
-        engine: &'a Engine,
+impl Engine {
+    /// Begins to take in an output, within cap, quota and the free space on disk.
+    pub fn intake(
+        &self,
         conversation: &Arc<Conversation>,
         output: NewOutput,
-    ) -> Result<Self> {
+    ) -> Result<Intake<'_>> {
         let room = match output.length {
-            Some(length) => engine.reserve_for_output(conversation, length)?,
-            // Even an output of which nothing fits is begun, so that its record says why.
+            Some(length) => {
+                self.space.check_cap(|| false, || Ok(0), length)?;
+                self.space.reserve_file(conversation, length)?
+            }
+            // An output of unknown length begins even without room, so that its record says why it
+            // is empty.
             None => Reservation::default(),
         };
-        let provenance = engine.secrets.provenance_to_store(output.provenance);
+        let provenance = self.secrets.provenance_to_store(output.provenance);
         let mut artifact = match &output.name {
             OutputName::Call(call) => {
                 ArtifactWriter::create_for_call(conversation, Folder::Tool, call, provenance)
@@ -76,13 +76,15 @@ impl<'a> Intake<'a> {
                 ArtifactWriter::create(conversation, Folder::Terminal, name, provenance)
             }
         }?;
-        if engine.options.write_once {
+        if self.options.write_once {
             artifact = artifact.write_once();
         }
         let reserved = output.length.unwrap_or(0);
-        Ok(Self::of(engine, conversation, artifact, reserved, room))
+        Ok(Intake::of(self, conversation, artifact, reserved, room))
     }
+}
 
+impl<'a> Intake<'a> {
     /// Continues the log `name` of another process, which must not write to it from here on, and
     /// adds `newer` facts.
     pub fn take_over(
@@ -115,7 +117,7 @@ impl<'a> Intake<'a> {
         Self { engine, conversation, sink, failed: None, loss: None, is_counted: true }
     }
 
-    /// Makes it a copy of bytes of another output. A copy is not counted.
+    /// Marks the output as a copy of another one, which is not counted.
     #[must_use]
     pub fn as_copy(self) -> Self {
         Self { is_counted: false, ..self }
@@ -126,7 +128,7 @@ impl<'a> Intake<'a> {
         self.sink.get_mut().artifact.path()
     }
 
-    /// Adds what is known only now, such as an exit code.
+    /// Adds facts that are known only now, such as an exit code.
     pub fn say(&mut self, newer: &Provenance) {
         self.sink.get_mut().artifact.say(newer);
     }
@@ -136,15 +138,15 @@ impl<'a> Intake<'a> {
     ///
     /// At a limit or on a full disk, the end of the output replaces the last stored bytes: at most
     /// 256 KiB, and a quarter of the artifact. A line before it tells how many bytes are missing, and
-    /// why. An artifact below 16 KiB, or on a failing disk, keeps its beginning alone.
+    /// why. An artifact below 16 KiB, or on a failing disk, keeps only its beginning.
     #[must_use]
     pub fn keeping_end(mut self) -> Self {
         self.sink.get_mut().keeps_end = true;
         self
     }
 
-    /// Writes what masking holds back, and the end of an output that passed a limit. No byte may
-    /// follow. Fails if not all of it is stored.
+    /// Writes the bytes that masking holds back, and the end of an output that exceeded a limit. No
+    /// byte may follow. Fails if the output is not stored completely.
     pub fn finish(&mut self) -> io::Result<()> {
         self.check()?;
         let finished = self.sink.finish();
@@ -161,8 +163,8 @@ impl<'a> Intake<'a> {
         self.loss.as_ref()
     }
 
-    /// Completes the artifact: it is synced, recorded and counted. If not all bytes were kept, it
-    /// is incomplete. If the call has an output of the same bytes, that is returned.
+    /// Completes the artifact: it is synced, recorded and counted. An output that is not stored
+    /// completely is incomplete. If the call has an output of the same bytes, returns that one.
     pub fn seal(self) -> Result<StoredOutput> {
         self.close(None)
     }
@@ -183,7 +185,7 @@ impl<'a> Intake<'a> {
         StoredOutput::open(engine, &conversation, Record { state, ..record }, true)
     }
 
-    /// Removes the artifact, as if the output had never come in.
+    /// Removes the artifact, as if the output had never arrived.
     pub fn discard(self) -> Result<()> {
         let Self { engine, conversation, sink, .. } = self;
         sink.into_inner().artifact.discard()?;
@@ -192,7 +194,7 @@ impl<'a> Intake<'a> {
     }
 
     fn close(mut self, why: Option<String>) -> Result<StoredOutput> {
-        // What fails is noted.
+        // A failure is noted in `failed`.
         let _finished = self.finish();
         let Self { engine, conversation, sink, failed, loss: _, is_counted } = self;
         let artifact = sink.into_inner().artifact;
@@ -213,7 +215,6 @@ impl<'a> Intake<'a> {
         StoredOutput::open(engine, &conversation, record, true)
     }
 
-    /// Fails if no more bytes are taken.
     fn check(&self) -> io::Result<()> {
         self.failed.as_ref().map_or(Ok(()), |why| Err(io::Error::other(why.clone())))
     }
@@ -241,6 +242,93 @@ impl std::fmt::Debug for Intake<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut debug = f.debug_struct("Intake");
         debug.field("conversation", self.conversation.id()).finish_non_exhaustive()
+    }
+}
+
+/// A writer to an artifact that checks for room first, as a write through a mount does.
+///
+/// Of bytes that exceed a limit it takes those that fit. If none fits, the error is the limit, as an
+/// [`EngineError`]. With `keeps_end`, no write fails: the overflow goes to `over`.
+struct BoundedWriter<'a> {
+    engine: &'a Engine,
+    conversation: Arc<Conversation>,
+    artifact: ArtifactWriter,
+    /// The offset up to which room was reserved before the first byte arrived.
+    reserved: u64,
+    /// The room below the quota that was reserved then.
+    room: Reservation,
+    keeps_end: bool,
+    over: Option<Overflow>,
+}
+
+impl BoundedWriter<'_> {
+    /// Returns how many of `length` more bytes there is room for, at least one, with the room below
+    /// the quota that they take.
+    fn room(&self, length: u64) -> Result<(u64, Reservation)> {
+        let Engine { options, space, .. } = self.engine;
+        let size = self.artifact.written();
+        if size + length <= self.reserved {
+            return Ok((length, Reservation::default()));
+        }
+        let is_terminal = self.artifact.path().is_terminal();
+        let length = space.fitting_below_cap(is_terminal, size, length)?;
+        let (length, reserved) = self.below_quota(length)?;
+        match space.fitting_on_disk(length, true)? {
+            0 => Err(EngineError::DiskNearlyFull(options.min_free)),
+            fits => Ok((fits, reserved)),
+        }
+    }
+
+    fn write_fitting(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let (fits, _reserved) = self.room(bytes.len() as u64)?;
+        let written = self.artifact.write(&bytes[..fits as usize])?;
+        self.room.written(written as u64);
+        if written == 0 { Err(io::ErrorKind::WriteZero.into()) } else { Ok(written) }
+    }
+
+    fn below_quota(&self, length: u64) -> Result<(u64, Reservation)> {
+        let Engine { options, space, .. } = self.engine;
+        if options.quota.is_none() {
+            return Ok((length, Reservation::default()));
+        }
+        let size = self.artifact.written();
+        let taken = whole_blocks(size);
+        let growth = whole_blocks(size + length).saturating_sub(taken);
+        let (id, conversation) = (self.conversation.id(), Some(&*self.conversation));
+        let reserved =
+            space.reserve_part(&RoomRequest { id, conversation, growth, partly: true })?;
+        if reserved.bytes() >= growth {
+            return Ok((length, reserved));
+        }
+        match ((taken + reserved.bytes()) / BLOCK * BLOCK).saturating_sub(size).min(length) {
+            0 => Err(space.over_quota()),
+            fits => Ok((fits, reserved)),
+        }
+    }
+}
+
+impl Write for BoundedWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        if let Some(over) = &mut self.over {
+            over.tail.add(bytes);
+            return Ok(bytes.len());
+        }
+        match self.write_fitting(bytes) {
+            Err(error) if self.keeps_end && error.kind() != io::ErrorKind::Interrupted => {
+                let mut tail = Tail::default();
+                tail.add(bytes);
+                self.over = Some(Overflow { error, tail });
+                Ok(bytes.len())
+            }
+            written => written,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.artifact.flush()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Listing: the conversations that a door shows, and the artifacts of one.
+//! Listing: the conversations that a door shows, the artifacts of one, and their counts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use ctxfs_core::model::{Component, Counts, Record, RelPath, Sums};
 use ctxfs_store::{Conversation, Stat, StoredArtifacts, UnreadPlaces};
 use ctxfs_view::ClosedToReader;
 
-/// A listing, and what it is without.
+/// A listing, and how much is missing from it.
 #[derive(Debug)]
 pub struct Listing<T> {
     /// The rows.
@@ -23,13 +23,13 @@ pub struct Listing<T> {
 /// A conversation of a listing.
 #[derive(Debug)]
 pub struct ListedConversation {
-    /// Its id.
+    /// The id.
     pub id: Component,
-    /// The number of its artifacts.
+    /// The number of artifacts.
     pub artifacts: usize,
     /// The sum of their sizes, in bytes.
     pub bytes: u64,
-    /// The last change of an artifact, in milliseconds since the epoch; without artifacts, that of
+    /// The last change of an artifact, in milliseconds since the epoch. Without artifacts, that of
     /// the conversation's directory.
     pub modified: i64,
 }
@@ -37,11 +37,11 @@ pub struct ListedConversation {
 /// An artifact of a listing.
 #[derive(Debug)]
 pub struct ListedArtifact {
-    /// Its path in the conversation.
+    /// The path in the conversation.
     pub path: RelPath,
-    /// The attributes that the disk has.
+    /// The attributes on disk.
     pub stat: Stat,
-    /// Its record; without one, a record of what the disk and its extended attributes say.
+    /// The record. If the manifest has none or it cannot be read, it is derived from the disk.
     pub record: Record,
 }
 
@@ -52,38 +52,108 @@ pub struct ConversationCounts {
     pub sums: Sums,
     /// The counts of each.
     pub by_conversation: BTreeMap<Component, Counts>,
-    /// The conversations that could not be read, which count for nothing.
+    /// The conversations that could not be read, which are not counted.
     pub unread: UnreadPlaces,
 }
 
-/// Returns the ids of all conversations that the door shows.
-pub(super) fn shown(engine: &Engine) -> Result<Vec<Component>> {
+impl Engine {
+    /// Lists the conversations that this door shows, in the order of their ids.
+    pub fn list_conversations(&self) -> Result<Listing<ListedConversation>> {
+        let (mut rows, mut unread) = (Vec::new(), UnreadPlaces::default());
+        for id in shown(self)? {
+            let Some(conversation) = open(self, &id, &mut unread)? else { continue };
+            let found = conversation.all_artifacts()?;
+            unread.extend(found.unread.below(&id.to_text()));
+            let newest = found.files.iter().map(|(_, stat)| stat.mtime.as_millis()).max();
+            let modified = match newest {
+                Some(newest) => newest,
+                None => conversation.dir().stat_self()?.mtime.as_millis(),
+            };
+            let bytes = found.files.iter().map(|(_, stat)| stat.size).sum();
+            rows.push(ListedConversation { id, artifacts: found.files.len(), bytes, modified });
+        }
+        Ok(Listing { rows, closed: ClosedToReader::default(), unread })
+    }
+
+    /// Lists the result of `row` for each artifact of the conversation `id`, in no order. Holds one
+    /// record at a time.
+    pub fn list_artifacts<T>(
+        &self,
+        id: &Component,
+        row: impl Fn(&ListedArtifact) -> T,
+    ) -> Result<Listing<T>> {
+        self.others().ask_for_outputs(id)?;
+        self.list_known_artifacts(id, row)
+    }
+
+    /// Does the same without a request to other hosts, for a caller that lists many conversations.
+    pub fn list_known_artifacts<T>(
+        &self,
+        id: &Component,
+        row: impl Fn(&ListedArtifact) -> T,
+    ) -> Result<Listing<T>> {
+        let conversation = self.conversation(id)?;
+        let StoredArtifacts { files, mut unread } = conversation.all_artifacts()?;
+        let listed = files.into_iter().map(|(path, stat)| {
+            let mut record = match conversation.record_for(&path, &stat) {
+                Ok(record) => record,
+                Err(error) => {
+                    conversation.pass_over(error, &mut unread)?;
+                    Conversation::fresh_record(&path, &stat)
+                }
+            };
+            self.secrets.mask_provenance(&mut record.provenance);
+            Ok(row(&ListedArtifact { path, stat, record }))
+        });
+        let rows = listed.collect::<Result<_>>()?;
+        Ok(Listing { rows, closed: ClosedToReader::default(), unread })
+    }
+
+    /// Returns the kept records of removed and renamed artifacts of the conversation `id`, oldest
+    /// removal first.
+    pub fn list_traces(&self, id: &Component) -> Result<Vec<Record>> {
+        let traces = self.conversation(id)?.manifest().traces()?;
+        let mut traces: Vec<Record> = traces.collect::<std::result::Result<_, _>>()?;
+        for record in &mut traces {
+            self.secrets.mask_provenance(&mut record.provenance);
+        }
+        Ok(traces)
+    }
+
+    /// Returns the counts of `only` one conversation, or of all that this door shows, up to now.
+    /// Skips missing conversations.
+    pub fn counts(&self, only: Option<&Component>) -> Result<ConversationCounts> {
+        let ids = only.map_or_else(|| shown(self), |id| Ok(vec![id.clone()]))?;
+        self.counting.save();
+        let mut counts = ConversationCounts::default();
+        for id in ids {
+            let Some(conversation) = open(self, &id, &mut counts.unread)? else { continue };
+            let mut own = Sums::default();
+            let counted = conversation.counted();
+            match counted.and_then(|all| Ok([all, answers::log::sums(&conversation)?].concat())) {
+                Ok(mut counted) => {
+                    for counts in &mut counted {
+                        counts.tool = self.secrets.mask_text(std::mem::take(&mut counts.tool));
+                    }
+                    own.add(&counted);
+                }
+                Err(error) => self.store.pass_over(error, &mut counts.unread)?,
+            }
+            counts.sums.merge(&own);
+            counts.by_conversation.insert(id, own.total);
+        }
+        Ok(counts)
+    }
+}
+
+fn shown(engine: &Engine) -> Result<Vec<Component>> {
     match &engine.options.only {
         Some(id) => Ok(vec![id.clone()]),
         None => Ok(engine.store.conversations()?),
     }
 }
 
-/// Lists the conversations that the door shows, in the order of their ids.
-pub(super) fn conversations(engine: &Engine) -> Result<Listing<ListedConversation>> {
-    let (mut rows, mut unread) = (Vec::new(), UnreadPlaces::default());
-    for id in shown(engine)? {
-        let Some(conversation) = open(engine, &id, &mut unread)? else { continue };
-        let found = conversation.all_artifacts()?;
-        unread.extend(found.unread.below(&id.to_text()));
-        let newest = found.files.iter().map(|(_, stat)| stat.mtime.as_millis()).max();
-        let modified = match newest {
-            Some(newest) => newest,
-            None => conversation.dir().stat_self()?.mtime.as_millis(),
-        };
-        let bytes = found.files.iter().map(|(_, stat)| stat.size).sum();
-        rows.push(ListedConversation { id, artifacts: found.files.len(), bytes, modified });
-    }
-    Ok(Listing { rows, closed: ClosedToReader::default(), unread })
-}
-
-/// Returns the conversation `id`, or `None` if it is gone or cannot be read, which is added to
-/// `unread`.
+/// Returns the conversation `id`. If it cannot be read, adds it to `unread`.
 fn open(
     engine: &Engine,
     id: &Component,
@@ -93,50 +163,4 @@ fn open(
         Ok(found) => Ok(found),
         Err(error) => Ok(engine.store.pass_over(error, unread).map(|()| None)?),
     }
-}
-
-/// Lists what `row` makes of each artifact of a conversation, in no order. What is recorded of one
-/// whose record cannot be read is what the disk has.
-pub(super) fn artifacts<T>(
-    engine: &Engine,
-    conversation: &Conversation,
-    row: impl Fn(&ListedArtifact) -> T,
-) -> Result<Listing<T>> {
-    let StoredArtifacts { files, mut unread } = conversation.all_artifacts()?;
-    let listed = files.into_iter().map(|(path, stat)| {
-        let mut record = match conversation.record_for(&path, &stat) {
-            Ok(record) => record,
-            Err(error) => {
-                conversation.pass_over(error, &mut unread)?;
-                Conversation::fresh_record(&path, &stat)
-            }
-        };
-        engine.secrets.mask_provenance(&mut record.provenance);
-        Ok(row(&ListedArtifact { path, stat, record }))
-    });
-    let rows = listed.collect::<Result<_>>()?;
-    Ok(Listing { rows, closed: ClosedToReader::default(), unread })
-}
-
-/// Returns the counts of the conversations `ids`, up to now. Skips those that are gone.
-pub(super) fn counts(engine: &Engine, ids: &[Component]) -> Result<ConversationCounts> {
-    engine.counting.save(engine);
-    let mut counts = ConversationCounts::default();
-    for id in ids {
-        let Some(conversation) = open(engine, id, &mut counts.unread)? else { continue };
-        let mut own = Sums::default();
-        let counted = conversation.counted();
-        match counted.and_then(|all| Ok([all, answers::counted(&conversation)?].concat())) {
-            Ok(mut counted) => {
-                for counts in &mut counted {
-                    counts.tool = engine.secrets.mask_text(std::mem::take(&mut counts.tool));
-                }
-                own.add(&counted);
-            }
-            Err(error) => engine.store.pass_over(error, &mut counts.unread)?,
-        }
-        counts.sums.merge(&own);
-        counts.by_conversation.insert(id.clone(), own.total);
-    }
-    Ok(counts)
 }

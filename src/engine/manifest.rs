@@ -1,4 +1,4 @@
-//! The manifest of a conversation: the references of its artifacts.
+//! `manifest.json` of a conversation: the references of its artifacts.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use ctxfs_core::model::{ContextRef, Folder, RelPath};
 use ctxfs_store::{Artifacts, Conversation, UnreadPlaces};
 use ctxfs_view::{ClosedToReader, Rendered};
 
-/// Returns the version of the manifest of the directory's conversation: it changes with every
-/// record, and with every file that comes or goes. For a reader whom modes hold it is another one
-/// each time, as any of these may have changed.
-pub(super) fn version(engine: &Engine, dir: &dyn SourceDir, reader: &Reader) -> Result<Version> {
+/// Returns the version of the manifest of the directory's conversation. It changes with every
+/// record, and with every file that is added or removed. For a reader whom modes restrict it is
+/// always a new one, as any mode may have changed.
+pub(crate) fn version(engine: &Engine, dir: &dyn SourceDir, reader: &Reader) -> Result<Version> {
     let conversation = conversation_of(engine, dir)?;
     if *reader != Reader::Server {
         return Ok(Version { changes: engine.watches.next_number(), ..Version::default() });
@@ -25,11 +25,9 @@ pub(super) fn version(engine: &Engine, dir: &dyn SourceDir, reader: &Reader) -> 
     Ok(version)
 }
 
-/// Computes the references of all artifacts that are on disk and that the reader may read, oldest
-/// first, and of what is not listed.
-///
-/// Holds the path of each artifact, but the record of one at a time.
-pub(super) fn show_manifest(
+/// Computes the references of all artifacts on disk that the reader may read, oldest first, then
+/// references for what is not listed. Holds all paths, but one record at a time.
+pub(crate) fn show_manifest(
     engine: &Engine,
     dir: &dyn SourceDir,
     reader: &Reader,
@@ -42,23 +40,20 @@ pub(super) fn show_manifest(
     Ok(spool.finish(Rendered { notice: None, whole: is_whole }, None)?)
 }
 
-/// Returns the conversation of a directory.
-pub(super) fn conversation_of(engine: &Engine, dir: &dyn SourceDir) -> Result<Arc<Conversation>> {
+fn conversation_of(engine: &Engine, dir: &dyn SourceDir) -> Result<Arc<Conversation>> {
     let place = dir.place()?;
     engine.conversation(place.conversation().ok_or(EngineError::Stale)?)
 }
 
-/// The references of a conversation, one after the other.
 struct References<'a> {
     engine: &'a Engine,
     conversation: &'a Conversation,
     reader: &'a Reader,
     artifacts: Artifacts,
-    /// The artifacts that are still to come, as they are numbered from the newest.
+    /// The number of artifacts still to come. The newest one has number 0 and comes last.
     left: usize,
     closed: ClosedToReader,
     unread: UnreadPlaces,
-    /// The references that stand for what is not listed, once all artifacts have come.
     last: Option<std::vec::IntoIter<ContextRef>>,
 }
 
@@ -85,7 +80,6 @@ impl<'a> References<'a> {
         Ok(self.last.insert(last).next())
     }
 
-    /// Returns the reference of an artifact, or `None` if it is gone or closed to the reader.
     fn artifact(&mut self, number: usize) -> Result<Option<ContextRef>> {
         let (conversation, path) = (self.conversation, self.artifacts.path(number));
         let Some(stat) = self.artifacts.stat(number, &mut self.unread)? else { return Ok(None) };
@@ -103,7 +97,6 @@ impl<'a> References<'a> {
         Ok(Some(ctxfs_view::context_ref(&record, &place, stat.size, record.analysis.as_ref())))
     }
 
-    /// Returns the references that stand for what is closed to the reader or could not be read.
     fn not_listed(&self) -> std::vec::IntoIter<ContextRef> {
         let id = self.conversation.id().to_text();
         let closed = ctxfs_view::ref_to_closed(&id, self.closed);

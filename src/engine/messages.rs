@@ -1,39 +1,44 @@
-//! The message log of a conversation: taking messages in, and showing them as one JSON array.
+//! The message log of a conversation: taking messages in, and showing them as one JSON array or, to a
+//! person, a page at a time.
 
 use std::fs::File;
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use crate::patience::allow_slow;
+use crate::intake::{NewOutput, OutputName};
+use crate::patience::{allow_slow, to_the_end};
+use crate::stand_in::{StoredOutput, is_stand_in, is_stored};
 use crate::{
-    Client, Engine, EngineError, MessageHost, Reservation, Result, Share, SourceDir, SourceFile,
-    Spool, Version, ViewText,
+    Client, Engine, EngineError, Reservation, Result, Share, SourceDir, SourceFile, Spool, Version,
+    ViewText,
 };
-use ctxfs_core::model::{Component, Content as _};
+use ctxfs_core::model::{Component, Content as _, Limits, RelPath};
 use ctxfs_store::message::{
-    AppendContext, Batch, HELD, LockedLog, Log, MessageError, Published, UnfinishedLine,
+    AppendContext, Batch, HELD, Host, LockedLog, Log, LogLine, LogLines, LongOutput, MessageEntry,
+    MessageError, Preview, Published, UnfinishedLine,
 };
 use ctxfs_store::{Artifact, Conversation, Lease, MESSAGES, Stat, lease_of, message, stat_file};
-use ctxfs_view::Rendered;
+use ctxfs_view::{Rendered, View};
 
-/// Returns the version of the array of a log of which the disk says `stat`, and of which readers
-/// see `stat.size` bytes, those that hosts have `published` among them. It changes with every
-/// message.
+/// Returns the version of the array of messages of a log with the attributes `stat`, whose size is
+/// the length that readers see, including the messages that hosts have `published`. It changes with
+/// every message.
 pub fn messages_version(stat: &Stat, published: Option<&Published>) -> Version {
     let Stat { size, mtime, .. } = *stat;
     let facts = order_number(stat, published);
     Version { size, modified: mtime.as_nanos(), facts, ..Version::default() }
 }
 
-/// Returns a number of the log as long as its messages stay in their order.
+/// Returns a number that stays the same while the messages of the log keep their order.
 fn order_number(stat: &Stat, published: Option<&Published>) -> u64 {
     let edition = published.map_or(0, Published::edition);
     stat.ino ^ edition.rotate_left(32)
 }
 
-/// Returns what stands in front of `of`, of which the disk says `own`. `None` for all but the
-/// message log of a conversation of several hosts.
+/// Returns the messages of other hosts, which precede those in `of`, whose attributes are `own`.
+/// `None` unless `of` is the message log of a conversation of several hosts.
 pub fn published(
     engine: &Engine,
     of: &dyn SourceFile,
@@ -47,18 +52,16 @@ pub fn published(
     Ok(others.published(&id, own)?)
 }
 
-/// The bytes of an unfinished message up to which a descriptor would cost more than their memory.
+/// For fewer bytes of an unfinished message a descriptor would cost more than the memory.
 const SMALL: usize = 512;
 
-/// The message that a writer has not finished. It is in memory as far as its conversation may hold
-/// that, and else in a file without a name.
+/// The message that a writer has not finished. It is in memory as far as the share of its
+/// conversation allows, and else in an unnamed file.
 #[derive(Debug, Default)]
 pub struct UnfinishedMessage {
     line: UnfinishedLine,
-    /// Present once there was one.
     held: Option<Share>,
-    /// The room below the quota that is reserved for it: it is nowhere that a measurement would
-    /// find it.
+    /// The room below the quota. No measurement would find the line, as it is not in the log yet.
     room: Reservation,
 }
 
@@ -68,7 +71,6 @@ impl UnfinishedMessage {
         self.line.is_empty()
     }
 
-    /// Asks for the memory that it needs for `bytes` more.
     fn make_room(&mut self, engine: &Engine, conversation: &Conversation, bytes: &[u8]) {
         let needs = self.line.needs(bytes).min(HELD);
         let by = || Client { conversation: Some(conversation.id().clone()), user: None };
@@ -77,12 +79,11 @@ impl UnfinishedMessage {
         self.line.hold_at_most(if fits { HELD } else { SMALL });
     }
 
-    /// Keeps as much of the room, and of `more`, as the line needs now.
     fn keep_room(&mut self, more: Reservation) {
         self.room.keep(more, self.line.len());
     }
 
-    /// Gives back what it does not need.
+    /// Gives back unneeded memory.
     fn settle(&mut self) {
         match &mut self.held {
             _ if self.line.held_bytes() == 0 => self.held = None,
@@ -90,87 +91,209 @@ impl UnfinishedMessage {
             None => {}
         }
     }
-}
 
-/// Takes in bytes that go on where `unfinished` stopped, and hands the messages that they
-/// complete to `append`: all of them, or none. What follows the last newline stays unfinished.
-pub(super) fn take<E: From<EngineError> + From<MessageError>>(
-    engine: &Engine,
-    conversation: &Arc<Conversation>,
-    unfinished: &mut UnfinishedMessage,
-    bytes: &[u8],
-    append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
-) -> std::result::Result<(), E> {
-    engine.check_disk(bytes.len() as u64)?;
-    let room = engine.reserve_in(conversation.id(), bytes.len() as u64)?;
-    let host = MessageHost { engine, conversation };
-    let context = AppendContext { conversation, host: &host };
-    unfinished.make_room(engine, conversation, bytes);
-    let taken = Batch::take(&mut unfinished.line, bytes, &context, append);
-    unfinished.settle();
-    unfinished.keep_room(room);
-    taken
-}
-
-/// Hands a last line that lacks nothing but its newline to `append`. Otherwise it stays
-/// unfinished, and this fails.
-pub(super) fn finish<E: From<EngineError> + From<MessageError>>(
-    engine: &Engine,
-    conversation: &Arc<Conversation>,
-    unfinished: &mut UnfinishedMessage,
-    append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
-) -> std::result::Result<(), E> {
-    if unfinished.is_empty() {
-        return Ok(());
+    /// Takes in bytes that follow those taken before, and hands the messages that they complete to
+    /// `append`: all of them, or none. Bytes after the last newline stay unfinished.
+    pub fn take<E: From<EngineError> + From<MessageError>>(
+        &mut self,
+        engine: &Engine,
+        conversation: &Arc<Conversation>,
+        bytes: &[u8],
+        append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let room = engine.space.reserve_line(conversation, bytes.len() as u64)?;
+        let host = MessageHost { engine, conversation };
+        let context = AppendContext { conversation, host: &host };
+        self.make_room(engine, conversation, bytes);
+        let taken = Batch::take(&mut self.line, bytes, &context, append);
+        self.settle();
+        self.keep_room(room);
+        taken
     }
-    let host = MessageHost { engine, conversation };
-    let context = AppendContext { conversation, host: &host };
-    let finished = Batch::finish(&mut unfinished.line, &context, append);
-    unfinished.settle();
-    unfinished.keep_room(Reservation::default());
-    finished
+
+    /// Hands a last line that lacks only its newline to `append`. Fails for any other line, which
+    /// stays unfinished.
+    pub fn finish<E: From<EngineError> + From<MessageError>>(
+        &mut self,
+        engine: &Engine,
+        conversation: &Arc<Conversation>,
+        append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let host = MessageHost { engine, conversation };
+        let context = AppendContext { conversation, host: &host };
+        let finished = Batch::finish(&mut self.line, &context, append);
+        self.settle();
+        self.keep_room(Reservation::default());
+        finished
+    }
+
+    /// Ends a writer that is gone: appends a last line that lacks only its newline, and sets any
+    /// other aside, beside the log. Changes nothing if the caller `comes_back` after an error.
+    pub fn leave<E: From<EngineError> + From<MessageError>>(
+        &mut self,
+        engine: &Engine,
+        conversation: &Arc<Conversation>,
+        append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
+        comes_back: impl FnOnce(&E) -> bool,
+    ) -> std::result::Result<(), E> {
+        match self.finish(engine, conversation, append) {
+            Ok(()) => Ok(()),
+            Err(error) if comes_back(&error) => Err(error),
+            Err(_) => {
+                allow_slow()?;
+                Ok(self.set_aside(engine, conversation)?)
+            }
+        }
+    }
+
+    fn set_aside(
+        &mut self,
+        engine: &Engine,
+        conversation: &Arc<Conversation>,
+    ) -> std::result::Result<(), MessageError> {
+        let host = MessageHost { engine, conversation };
+        let line = self.line.take()?;
+        self.settle();
+        let line = message::stored(line, &AppendContext { conversation, host: &host })?;
+        tracing::warn!(conversation = %conversation.id(), "an unfinished message is set aside");
+        let done = message::set_aside(&line, conversation);
+        self.keep_room(Reservation::default());
+        done
+    }
 }
 
-/// Ends a writer that is gone: appends a last line that lacks nothing but its newline, and sets any
-/// other aside, beside the log. Changes nothing if an error is one after which the caller
-/// `comes_back`.
-pub(super) fn leave<E: From<EngineError> + From<MessageError>>(
-    engine: &Engine,
-    conversation: &Arc<Conversation>,
-    unfinished: &mut UnfinishedMessage,
-    append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
-    comes_back: impl FnOnce(&E) -> bool,
-) -> std::result::Result<(), E> {
-    match finish(engine, conversation, unfinished, append) {
-        Ok(()) => Ok(()),
-        Err(error) if comes_back(&error) => Err(error),
-        Err(_) => {
-            allow_slow()?;
-            Ok(set_aside(engine, conversation, unfinished)?)
+/// The engine as the message log of one conversation sees it: long outputs in messages become
+/// artifacts.
+struct MessageHost<'a> {
+    engine: &'a Engine,
+    conversation: &'a Arc<Conversation>,
+}
+
+impl Host for MessageHost<'_> {
+    fn limits(&self, tool: Option<&str>) -> Limits {
+        self.engine.limits(tool)
+    }
+
+    fn is_stored(&self, reference: &str) -> bool {
+        is_stored(self.engine, reference)
+    }
+
+    fn is_stand_in(&self, output: &[u8], limits: &Limits) -> io::Result<bool> {
+        is_stand_in(self.engine, output, limits)
+    }
+
+    fn masks_stored(&self) -> bool {
+        self.engine.secrets.stored_rules().is_some()
+    }
+
+    fn write_stored(&self, output: &mut dyn Read, sink: &mut dyn Write) -> io::Result<()> {
+        let mut sink = self.engine.secrets.stored_form(sink);
+        io::copy(output, &mut sink)?;
+        sink.finish()
+    }
+
+    fn allow_storing(&self) -> std::result::Result<(), MessageError> {
+        Ok(allow_slow()?)
+    }
+
+    fn take_in(&self, output: LongOutput<'_>) -> std::result::Result<RelPath, MessageError> {
+        let LongOutput { call, provenance, length, mut content } = output;
+        let (name, length) = (OutputName::Call(call), Some(length));
+        let output = NewOutput { name, provenance, length };
+        // Other outputs of the message may be stored already, so it cannot be tried again.
+        to_the_end(|| {
+            let mut intake = self.engine.intake(self.conversation, output)?;
+            let copied = io::copy(&mut content, &mut intake).and_then(|_| intake.finish());
+            copied.map_err(EngineError::from)?;
+            Ok(intake.seal()?.path().clone())
+        })
+    }
+
+    fn preview(&self, path: &RelPath) -> std::result::Result<Preview, MessageError> {
+        let stat = self.conversation.dir().stat_at(path)?;
+        let record = self.conversation.record_for(path, &stat)?;
+        // A preview needs no analysis.
+        let output = StoredOutput::open(self.engine, self.conversation, record, false)?;
+        let text = output.view_in_place(self.engine, &View::Preview)?;
+        let text = String::from_utf8(text).map_err(io::Error::other)?;
+        let full_output_path = output.place().file();
+        Ok(Preview { text: text.trim_end().to_owned(), full_output_path })
+    }
+}
+
+/// A writer of messages, for a door without handles. It holds the log's lock only while it appends
+/// whole lines.
+pub struct MessageWriter {
+    engine: Arc<Engine>,
+    conversation: Arc<Conversation>,
+    log: Arc<File>,
+    unfinished: UnfinishedMessage,
+}
+
+impl MessageWriter {
+    /// Opens the log of the conversation `id`, and creates it if it is missing.
+    pub fn open(engine: &Arc<Engine>, id: &Component) -> Result<Self> {
+        let conversation = engine.conversation(id)?;
+        let log = Arc::new(conversation.writable_log_file()?);
+        let unfinished = UnfinishedMessage::default();
+        Ok(Self { engine: Arc::clone(engine), conversation, log, unfinished })
+    }
+
+    /// Takes bytes that follow those taken before, and appends the messages that they complete: all
+    /// of them, or none.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let Self { engine, conversation, log, unfinished } = self;
+        unfinished
+            .take(engine, conversation, bytes, |batch| append(engine, log, conversation, batch))
+    }
+
+    /// Ends the last line, and syncs the log. A line that is no message is set aside, beside the
+    /// log, and is an error.
+    pub fn finish(mut self) -> Result<()> {
+        let Self { engine, conversation, log, unfinished } = &mut self;
+        let append = |batch: &Batch| append(engine, log, conversation, batch);
+        match unfinished.finish(engine, conversation, append) {
+            Ok(()) => Ok(log.sync_data()?),
+            Err(error) => {
+                unfinished.set_aside(engine, conversation)?;
+                Err(error)
+            }
         }
     }
 }
 
-/// Sets an unfinished line aside, beside the log.
-pub(super) fn set_aside(
+fn append(
     engine: &Engine,
-    conversation: &Arc<Conversation>,
-    unfinished: &mut UnfinishedMessage,
-) -> std::result::Result<(), MessageError> {
-    let host = MessageHost { engine, conversation };
-    let line = unfinished.line.take()?;
-    unfinished.settle();
-    let line = message::stored(line, &AppendContext { conversation, host: &host })?;
-    tracing::warn!(conversation = %conversation.id(), "an unfinished message is set aside");
-    let done = message::set_aside(&line, conversation);
-    unfinished.keep_room(Reservation::default());
-    done
+    file: &Arc<File>,
+    conversation: &Conversation,
+    batch: &Batch,
+) -> Result<()> {
+    let log = LockedLog::wait(file)?;
+    if stat_file(file)?.nlink == 0 {
+        // The conversation was removed meanwhile.
+        return Err(EngineError::Stale);
+    }
+    let end = log.repair(conversation)?;
+    log.append(batch, end)?;
+    engine.changed(conversation.id(), None);
+    Ok(())
 }
 
-/// Returns the attributes of `of`, of which the disk says `stat`, as readers see it: a message log
-/// has whole lines only. What a crash cut off is set aside, once nobody writes any more, which
-/// fails with [`EngineError::Slow`] on a thread that others need. Calls `reader` for a descriptor
-/// to read a log by.
+impl std::fmt::Debug for MessageWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MessageWriter")
+            .field("conversation", &self.conversation)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Returns the attributes of `of` as readers see it; on disk they are `stat`. A message log ends
+/// with its last whole line. A line that a crash cut off is set aside once the log has no writer,
+/// which fails with [`EngineError::Slow`] on a thread that must not wait. `reader` opens a log for
+/// reading.
 pub fn shown(
     engine: &Engine,
     of: &dyn SourceFile,
@@ -188,8 +311,7 @@ pub fn shown(
     Ok(Stat { size, ..stat })
 }
 
-/// Returns the bytes of `of`, open as `reader`, that readers may see; see [`shown`]. On a thread
-/// that others need, nothing is set aside.
+/// Returns the size in [`shown`]. On a thread that must not wait, nothing is set aside.
 pub fn shown_length(
     engine: &Engine,
     of: &dyn SourceFile,
@@ -202,9 +324,9 @@ pub fn shown_length(
     }
 }
 
-/// Repairs a log that was torn. Returns false where somebody may still write it.
+/// Repairs a log that ends inside a line. Returns false if it may have a writer.
 fn repair(engine: &Engine, of: &dyn SourceFile, reader: &File) -> Result<bool> {
-    // Only a descriptor of its own can ask, and only before there is one that can write.
+    // A lease needs a descriptor of its own, opened before any that can write.
     let probe = of.open_by_name(OFlags::RDONLY)?;
     if lease_of(&probe) != Lease::Free {
         return Ok(false);
@@ -219,8 +341,7 @@ fn repair(engine: &Engine, of: &dyn SourceFile, reader: &File) -> Result<bool> {
     Ok(true)
 }
 
-/// Computes the messages of the log in the directory `history` as one JSON array.
-pub(super) fn show_messages(
+pub(crate) fn show_messages(
     engine: &Engine,
     history: &dyn SourceDir,
     version: &Version,
@@ -235,7 +356,6 @@ pub(super) fn show_messages(
     Ok(spool.finish(Rendered { notice: None, whole: true }, None)?)
 }
 
-/// Returns the log in the directory `history` of the conversation `id`, as it was at `version`.
 fn log_at(
     engine: &Engine,
     history: &dyn SourceDir,
@@ -254,4 +374,136 @@ fn log_at(
         return Err(EngineError::Stale);
     }
     Ok(log.up_to(version.size))
+}
+
+/// Bytes that are read at once on the way back.
+const BLOCK: u64 = 256 << 10;
+/// Bytes of the messages of a page, at most, unless a single message is longer.
+const PAGE_BYTES: u64 = 4 << 20;
+
+/// The messages of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MessageRange {
+    /// The last ones before this offset of the log, or before its end if it is shorter.
+    Before(u64),
+    /// The first ones from this offset on, at which a message begins.
+    From(u64),
+}
+
+/// A message, by its place in the log.
+#[derive(Debug)]
+pub struct LoggedMessage {
+    /// The offset of its line.
+    pub offset: u64,
+    /// The message. A line that is no message is its truncated text. Secrets are masked.
+    pub message: std::result::Result<MessageEntry, String>,
+    /// The artifact with the whole result, and its size in bytes.
+    pub output: Option<(RelPath, u64)>,
+}
+
+/// Consecutive messages.
+#[derive(Debug, Default)]
+pub struct MessagePage {
+    /// The messages, oldest first.
+    pub messages: Vec<LoggedMessage>,
+    /// The offset of the first message. If it is not 0, there are older ones.
+    pub start: u64,
+    /// The offset behind the last message.
+    pub end: u64,
+}
+
+impl Engine {
+    /// Returns a page of at most `most` messages of the conversation `id`. A conversation without a
+    /// log has none.
+    pub fn messages(
+        &self,
+        id: &Component,
+        range: MessageRange,
+        most: usize,
+    ) -> Result<MessagePage> {
+        if self.options.only.as_ref().is_some_and(|only| only != id) {
+            return Err(EngineError::NotFound);
+        }
+        let conversation = self.conversation(id)?;
+        let others = self.options.other_messages.as_deref();
+        let log = message::log_of(&conversation, others)?;
+        let Some(log) = log else { return Ok(MessagePage::default()) };
+        let (start, stop) = match range {
+            MessageRange::From(offset) => (offset.min(log.len()), log.len()),
+            MessageRange::Before(offset) => {
+                let stop = offset.min(log.len());
+                (start_before(&log, stop, most)?, stop)
+            }
+        };
+        let mut lines = LogLines::from(log, start);
+        let mut page = MessagePage { messages: Vec::new(), start, end: start };
+        while page.end < stop && page.messages.len() < most && page.end - start < PAGE_BYTES {
+            let Some(line) = lines.next() else { break };
+            let line = line?;
+            page.end = lines.reached();
+            let offset = page.end - line.len() - 1;
+            page.messages.push(logged(self, &conversation, offset, &line));
+        }
+        Ok(page)
+    }
+}
+
+fn logged(
+    engine: &Engine,
+    conversation: &Conversation,
+    offset: u64,
+    line: &LogLine,
+) -> LoggedMessage {
+    const SHOWN: usize = 4096;
+    let LogLine::Bytes(bytes) = line else {
+        let text = format!("a message of {} bytes", line.len());
+        return LoggedMessage { offset, message: Err(text), output: None };
+    };
+    let line = String::from_utf8_lossy(bytes);
+    let mask = engine.secrets.rules().map(|rules| |text: &str| rules.mask_text(text));
+    let mask = mask.as_ref().map(|mask| mask as &dyn Fn(&str) -> String);
+    let message = MessageEntry::parse(&line, mask).map_err(|_| {
+        let line = mask.map_or_else(|| line.clone().into_owned(), |mask| mask(&line));
+        line.chars().take(SHOWN).collect::<String>()
+    });
+    let output = message.as_ref().ok().and_then(|message| message.artifact(conversation));
+    LoggedMessage { offset, message, output }
+}
+
+fn start_before(log: &Log, stop: u64, most: usize) -> io::Result<u64> {
+    // The newline at `stop` ends the last line.
+    let (mut at, mut start, mut found) = (stop.saturating_sub(1), stop, 0);
+    while at > 0 && found < most {
+        let from = at.saturating_sub(BLOCK);
+        let block = log.bytes(from, (at - from) as usize)?;
+        for newline in memchr::memrchr_iter(b'\n', &block) {
+            start = from + newline as u64 + 1;
+            found += 1;
+            if found == most || stop - start > PAGE_BYTES {
+                return Ok(start);
+            }
+        }
+        at = from;
+    }
+    Ok(if found < most { 0 } else { start })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_are_found_from_the_end() {
+        let mut file = tempfile::tempfile().unwrap();
+        let text = (0..100).map(|number| format!("line {number}\n")).collect::<Vec<_>>().concat();
+        file.write_all(text.as_bytes()).unwrap();
+        let log = Log::from(Artifact::new(Arc::new(file), text.len() as u64));
+        let start = start_before(&log, log.len(), 3).unwrap();
+        assert_eq!(&text[start as usize..], "line 97\nline 98\nline 99\n");
+        let before = start_before(&log, start, 2).unwrap();
+        assert_eq!(&text[before as usize..start as usize], "line 95\nline 96\n");
+        assert_eq!(start_before(&log, log.len(), 100).unwrap(), 0);
+        assert_eq!(start_before(&log, log.len(), 1000).unwrap(), 0);
+        assert_eq!(start_before(&log, 0, 10).unwrap(), 0);
+    }
 }

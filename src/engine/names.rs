@@ -1,15 +1,15 @@
-//! The names that ctxfs gives a meaning of its own, and those that it hides.
+//! The names that ctxfs gives a meaning of its own, the names that it hides, and the names of
+//! remote artifacts.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 
-use crate::{DirPlace, Engine, EngineError, Reader, Recipe, Result, SourceDir, far};
+use crate::{DirPlace, Engine, EngineError, Reader, Recipe, Result, SourceDir};
 use ctxfs_core::model::{Component, Folder, NameError, RelPath, is_scratch};
 use ctxfs_store::{FileType, HISTORY, MESSAGES, Stat, Time, is_bookkeeping};
 use ctxfs_view::ViewDir;
 
-/// The pages about the door itself, in the root.
+/// The directory in the root with pages about the door itself.
 pub(crate) const CONTROL: &str = ".ctxfs";
 /// The directories of searches, in every directory that has them.
 const SEARCHES: [(&str, ViewDir); 2] = [(".grep", ViewDir::Grep), (".find", ViewDir::Find)];
@@ -22,7 +22,12 @@ pub const MANIFEST: &str = "manifest.json";
 /// The names that recursive searches skip.
 const IGNORE: &str = ".ignore";
 
-/// Returns the computed file that `name` is in `dir`. `is_top` is true for the root that the door
+/// Returns the page `.ctxfs/version`.
+pub fn version_page() -> String {
+    format!("{}\n", env!("CARGO_PKG_VERSION"))
+}
+
+/// Returns the computed file with this `name` in `dir`. `is_top` is true for the root that the door
 /// shows.
 pub fn computed_name(dir: &dyn SourceDir, is_top: bool, name: &OsStr) -> Option<Recipe> {
     let place = || dir.place().ok();
@@ -45,8 +50,13 @@ pub fn is_history(dir: &dyn SourceDir) -> bool {
     dir.place().is_ok_and(|place| path(&place))
 }
 
-/// Returns the directory of searches that `name` is in `dir`. Conversations have them, and the
-/// directories in which artifacts stand.
+/// Returns true if `name` in `dir` is the message log of a conversation.
+pub fn is_message_log(dir: &dyn SourceDir, name: &OsStr) -> bool {
+    name == MESSAGES && is_history(dir)
+}
+
+/// Returns the directory of searches with this `name` in `dir`. Conversations have them, and the
+/// directories of artifacts.
 pub(crate) fn search_dir(dir: &dyn SourceDir, name: &OsStr) -> Option<ViewDir> {
     let has_them =
         |place: DirPlace| matches!(place, DirPlace::Conversation(_)) || place.holds_artifacts();
@@ -59,18 +69,18 @@ pub fn is_search_dir(dir: &dyn SourceDir, name: &OsStr) -> bool {
     search_dir(dir, name).is_some()
 }
 
-/// Returns true if `name` in `dir` is a file of the store's own, which no door shows.
+/// Returns true if `name` in `dir` is one of the store's own files, which no door shows.
 pub fn is_stores(dir: &dyn SourceDir, name: &OsStr) -> bool {
     is_bookkeeping(name) && matches!(dir.place(), Ok(DirPlace::Conversation(_)))
 }
 
-/// Returns true if the error says that there is no such name on the disk. A name that is too long
-/// for the disk is not there either, but a query or the view of a long name may have it.
+/// Returns true if the error means that the disk has no such name. This includes a name that is too
+/// long for the disk, as a query or the view of a long name may be.
 pub fn is_absent(error: &io::Error) -> bool {
     error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENAMETOOLONG)
 }
 
-/// Returns the error of a name that nothing has; one that is too long for a file says so.
+/// Returns the error for an unknown name: "too long" if no file could have it.
 pub(crate) fn absent(name: &OsStr) -> EngineError {
     match Component::check(name) {
         Err(error @ NameError::TooLong) => error.into(),
@@ -78,17 +88,17 @@ pub(crate) fn absent(name: &OsStr) -> EngineError {
     }
 }
 
-/// Returns the name that is printed as `text`, if that is another one: it is not UTF-8, or could be
-/// taken for one that is not.
+/// Returns the name that is printed as `text`, if it is another one: names that are not UTF-8, or
+/// that look like the printed form of one, are printed with escapes.
 pub(crate) fn printed_as(text: &OsStr) -> Option<Component> {
     let text = text.to_str().filter(|text| text.contains('\\'))?;
     let name = Component::from_text(text).ok()?;
     (name.as_os_str() != text && name.to_text() == text).then_some(name)
 }
 
-/// Returns `call_1.json` or `call_1.txt` for `call_1`, where ctxfs gave the file that name, and its
-/// attributes: the newer of the two, where both are there.
-pub(super) fn output_of_call(
+/// Returns `call_1.json` or `call_1.txt` for `call_1`, if ctxfs gave the file that name, and its
+/// attributes. If both exist, returns the newer one.
+pub(crate) fn output_of_call(
     engine: &Engine,
     dir: &dyn SourceDir,
     call: &OsStr,
@@ -97,6 +107,7 @@ pub(super) fn output_of_call(
     if path.as_os_str() != Folder::Tool.path() || is_scratch(call) {
         return Ok(None);
     }
+    let moment = |stat: &Stat| -> (Time, Time) { (stat.created(), stat.mtime) };
     let mut newest: Option<(OsString, Stat)> = None;
     for extension in [".json", ".txt"] {
         let mut name = OsString::from(call);
@@ -110,12 +121,6 @@ pub(super) fn output_of_call(
     Ok(newest)
 }
 
-/// Returns when a file was made and changed.
-fn moment(stat: &Stat) -> (Time, Time) {
-    (stat.created(), stat.mtime)
-}
-
-/// Returns the attributes of the file `name`, if it is an output of `call`.
 fn output_stat(
     engine: &Engine,
     id: &Component,
@@ -126,7 +131,7 @@ fn output_stat(
     let Ok(component) = Component::new(name) else { return Ok(None) };
     let stat = match dir.dir()?.stat(name) {
         Ok(stat) => stat,
-        Err(error) if is_absent(&error) => match far::stat_of(engine, dir, name)? {
+        Err(error) if is_absent(&error) => match far_stat(engine, dir, name)? {
             Some(stat) => stat,
             None => return Ok(None),
         },
@@ -138,7 +143,18 @@ fn output_stat(
     Ok(is_output.then_some(stat))
 }
 
-/// Returns true if `name` in `dir` is the message log of a conversation.
-pub fn is_message_log(dir: &dyn SourceDir, name: &OsStr) -> bool {
-    name == MESSAGES && is_history(dir)
+/// Returns the attributes of the remote artifact `name` in `dir`, after the caller found no local
+/// file of that name. If the file has arrived meanwhile, returns its attributes. An unreadable
+/// manifest has no remote artifacts.
+pub(crate) fn far_stat(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<Option<Stat>> {
+    let place = dir.place()?;
+    let DirPlace::Below(id, folder) = &place else { return Ok(None) };
+    if !place.holds_artifacts() {
+        return Ok(None);
+    }
+    let Ok(path) = RelPath::below(Some(folder), name) else { return Ok(None) };
+    let far = engine.conversation(id)?.far(&path);
+    let far = far.ok().flatten().map(|far| far.stat);
+    let arrived = || engine.options.far.as_ref().and_then(|_| dir.dir().ok()?.stat(name).ok());
+    Ok(far.or_else(arrived))
 }

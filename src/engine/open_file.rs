@@ -1,13 +1,13 @@
-//! The bytes of a file, open for reading: those of a file of this disk, or of an artifact whose
-//! bytes are elsewhere.
+//! The bytes of a file, open for reading: a file of this disk, or a remote artifact.
 
 use std::fs::File;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-use crate::{EngineError, Result};
+use crate::error::{EngineError, Result};
+use crate::options::EngineOptions;
 use ctxfs_core::model::{Component, Content, FarFile, FarStore, LinesBefore, Provenance, Record};
-use ctxfs_store::{Stat, provenance_of, read_full_at, stat_file};
+use ctxfs_store::{FarArtifact, Stat, provenance_of, read_full_at, stat_file};
 
 /// The reason why nothing can be read without a bucket.
 const NO_BUCKET: &str = "this process asks no bucket; `ctxfs pull` brings them, and a mount with \
@@ -18,29 +18,27 @@ const NO_BUCKET: &str = "this process asks no bucket; `ctxfs pull` brings them, 
 pub enum OpenFile {
     /// A file of this disk.
     Here(Arc<File>),
-    /// An artifact whose bytes are elsewhere.
+    /// An artifact whose bytes are in the bucket.
     Far(Arc<OpenFar>),
 }
 
-/// An artifact whose bytes are elsewhere, open for reading. Nobody asks for them before they are
-/// read.
+/// A remote artifact, open for reading. Its bytes are requested when they are first read.
 #[derive(Debug)]
 pub struct OpenFar {
-    /// Where they are; `None` if nobody knows.
-    pub(super) store: Option<Arc<dyn FarStore>>,
-    pub(super) conversation: Component,
-    pub(super) record: Record,
-    /// Its path, as readers name it.
-    pub(super) path: String,
-    pub(super) file: OnceLock<FarFile>,
-    /// The attributes that its file would have.
+    /// `None` if this process has no bucket.
+    store: Option<Arc<dyn FarStore>>,
+    conversation: Component,
+    record: Record,
+    path: String,
+    file: OnceLock<FarFile>,
+    /// The attributes that its local file would have.
     pub stat: Stat,
 }
 
-/// The same for the time of a call.
+/// A borrowed [`OpenFile`].
 #[derive(Debug, Clone, Copy)]
 pub enum FileRef<'a> {
-    /// A file of the store.
+    /// A file of this disk.
     Here(&'a File),
     /// A remote artifact.
     Far(&'a OpenFar),
@@ -54,7 +52,19 @@ pub(crate) struct FileContent {
 }
 
 impl OpenFile {
-    /// Returns its attributes.
+    /// Opens a remote artifact of the conversation `id`. Requests nothing yet.
+    pub(crate) fn far(options: &EngineOptions, id: &Component, artifact: &FarArtifact) -> Self {
+        Self::Far(Arc::new(OpenFar {
+            store: options.far.clone(),
+            conversation: id.clone(),
+            record: artifact.record.clone(),
+            path: options.place(id, &artifact.path).file(),
+            file: OnceLock::new(),
+            stat: artifact.stat,
+        }))
+    }
+
+    /// Returns the attributes.
     pub fn stat(&self) -> io::Result<Stat> {
         match self {
             Self::Here(file) => stat_file(file),
@@ -62,8 +72,8 @@ impl OpenFile {
         }
     }
 
-    /// Returns what its attributes say of the call that made it, which may be more than its record
-    /// says.
+    /// Returns the description of the call in the extended attributes, which may be newer than that
+    /// in the record.
     pub(crate) fn provenance(&self) -> io::Result<Provenance> {
         match self {
             Self::Here(file) => provenance_of(file),
@@ -71,7 +81,6 @@ impl OpenFile {
         }
     }
 
-    /// Returns its first `length` bytes.
     pub(crate) fn content(&self, length: u64) -> FileContent {
         FileContent { file: self.clone(), length }
     }
@@ -84,15 +93,14 @@ impl OpenFile {
         }
     }
 
-    /// Returns true if its bytes are elsewhere.
     pub(crate) fn is_far(&self) -> bool {
         matches!(self, Self::Far(_))
     }
 }
 
 impl OpenFar {
-    /// Returns its bytes. May wait for the network. Fails with [`EngineError::Away`] if they cannot
-    /// be had.
+    /// Returns the bytes. May wait for the network. Fails with [`EngineError::Away`] if they cannot
+    /// be fetched.
     pub fn file(&self) -> Result<&FarFile> {
         if let Some(file) = self.file.get() {
             return Ok(file);
@@ -117,14 +125,12 @@ impl FileRef<'_> {
         }
     }
 
-    /// Returns true if the bytes are elsewhere.
     pub(crate) fn is_far(self) -> bool {
         matches!(self, Self::Far(_))
     }
 }
 
 impl FileContent {
-    /// Returns the file.
     pub(crate) fn file(&self) -> &OpenFile {
         &self.file
     }

@@ -1,207 +1,205 @@
-//! What other hosts did, for who asks here for what nothing has, or lists it.
+//! Other hosts: fetching what they published, before a name is unknown or a listing is shown, and
+//! outputs that two hosts wrote under one name.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::time::Duration;
 
-use crate::metrics::Gauge;
 use crate::patience::allow_slow;
 use crate::{DirPlace, Engine, Result, SourceDir};
-use ctxfs_core::model::{Component, HostsReport, is_scratch};
+use ctxfs_core::model::{Component, Place, RelPath, is_scratch};
 
-/// The longest wait for what others did in a conversation, and in one that is not known here.
+/// The longest wait for news of a conversation that is known here, and of one that is not.
 const KNOWN: Duration = Duration::from_secs(1);
 const UNKNOWN: Duration = Duration::from_secs(5);
-/// The longest wait of who needs all that others did. A look ends long before unless it brings
+/// The longest wait of a caller that needs everything. A fetch ends long before, unless it brings
 /// much.
 const ALL: Duration = Duration::from_mins(10);
 
-/// Asks others for `name`, which nothing has in `dir`. Returns true if it may be there now. Names
-/// that programs make up, and those that begin with a dot, are asked for nowhere.
+/// The hosts that share the conversations of an engine.
 ///
-/// On a thread that others need this fails with [`crate::EngineError::Slow`], but only if
-/// there is something to wait for.
-pub(super) fn ask_for(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<bool> {
-    if engine.options.other_hosts.is_none() || is_scratch(name) {
-        return Ok(false);
-    }
-    match dir.place() {
-        Ok(DirPlace::Root) => match Component::new(name) {
-            Ok(id) => look(engine, Some(&id), UNKNOWN),
-            Err(_) => Ok(false),
-        },
-        Ok(DirPlace::Conversation(id) | DirPlace::Below(id, _)) => look(engine, Some(&id), KNOWN),
-        Err(_) => Ok(false),
+/// A request blocks until the answer is here or a time limit has passed, and does nothing if the
+/// last one was a moment ago. On a thread that must not wait it fails with
+/// [`crate::EngineError::Slow`], but only if there is something to wait for. Without other hosts
+/// every method returns at once.
+#[derive(Debug, Clone, Copy)]
+pub struct Others<'a>(&'a Engine);
+
+impl Engine {
+    /// Returns the hosts that share the conversations.
+    pub fn others(&self) -> Others<'_> {
+        Others(self)
     }
 }
 
-impl Engine {
-    /// Asks others for what a directory lists: artifacts, or, for the root, conversations. Fails as
-    /// a look-up of an unknown name does on a thread that others need.
-    pub fn ask_before_listing(&self, dir: &dyn SourceDir) -> Result<()> {
-        if self.options.other_hosts.is_none() {
+impl Others<'_> {
+    /// Fetches the names of a directory that is about to be listed, if it is the root or may hold
+    /// artifacts.
+    pub fn ask_before_listing(self, dir: &dyn SourceDir) -> Result<()> {
+        if self.0.options.other_hosts.is_none() {
             return Ok(());
         }
         let place = dir.place()?;
         match &place {
-            DirPlace::Root => look(self, None, KNOWN).map(drop),
+            DirPlace::Root => self.look(None, KNOWN).map(drop),
             DirPlace::Below(id, _) if place.holds_artifacts() => {
-                look(self, Some(id), KNOWN).map(drop)
+                self.look(Some(id), KNOWN).map(drop)
             }
             DirPlace::Conversation(_) | DirPlace::Below(..) => Ok(()),
         }
     }
 
-    /// Asks others for what a text gathers from all outputs of the conversation of `dir`: a search,
-    /// or the manifest. Fails as [`Self::ask_before_listing`] does.
-    pub fn ask_before_gathering(&self, dir: &dyn SourceDir) -> Result<()> {
-        if self.options.other_hosts.is_none() {
+    /// Fetches the outputs of the conversation of `dir`, before a text that gathers all of them: a
+    /// search, or the manifest.
+    pub fn ask_before_gathering(self, dir: &dyn SourceDir) -> Result<()> {
+        if self.0.options.other_hosts.is_none() {
             return Ok(());
         }
         match dir.place()?.conversation() {
-            Some(id) => look(self, Some(id), KNOWN).map(drop),
+            Some(id) => self.ask_for_outputs(id),
             None => Ok(()),
         }
     }
 
-    /// Asks others what they did in the conversation `id`, as before a listing of its outputs.
-    pub fn ask_for_outputs(&self, id: &Component) -> Result<()> {
-        look(self, Some(id), KNOWN).map(drop)
+    /// Fetches the outputs of the conversation `id`.
+    pub fn ask_for_outputs(self, id: &Component) -> Result<()> {
+        self.look(Some(id), KNOWN).map(drop)
     }
 
-    /// Does that for an archive, which is to be whole: waits until the answer is here, or the look
-    /// has failed.
-    pub fn ask_for_all_outputs(&self, id: &Component) -> Result<()> {
-        look(self, Some(id), ALL).map(drop)
+    /// Fetches the outputs of the conversation `id` for an archive, which must be complete: waits
+    /// until the answer is here, or the request has failed.
+    pub fn ask_for_all_outputs(self, id: &Component) -> Result<()> {
+        self.look(Some(id), ALL).map(drop)
     }
 
-    /// Asks for the same without waiting for the answer.
-    pub fn ask_for_outputs_soon(&self, id: &Component) -> Result<()> {
-        look(self, Some(id), Duration::ZERO).map(drop)
+    /// Requests the outputs of the conversation `id` without waiting for the answer.
+    pub fn ask_for_outputs_soon(self, id: &Component) -> Result<()> {
+        self.look(Some(id), Duration::ZERO).map(drop)
     }
 
-    /// Returns why others cannot be asked now, or what was wrong the last time. None of that
-    /// matters to a door that shows one conversation alone.
-    pub fn trouble_with_others(&self) -> Option<String> {
-        if self.options.only.is_some() {
+    /// Fetches the conversation `id`, if it is not here.
+    pub fn ask_for_conversation(self, id: &Component) -> Result<()> {
+        if self.0.options.other_hosts.is_none() || self.0.store.conversation(id)?.is_some() {
+            return Ok(());
+        }
+        self.look(Some(id), UNKNOWN).map(drop)
+    }
+
+    /// Returns the error of the last request. A door that shows only one conversation reports none.
+    pub fn trouble_with_others(self) -> Option<String> {
+        if self.0.options.only.is_some() {
             return None;
         }
-        self.options.other_hosts.as_ref()?.report().error
+        self.0.options.other_hosts.as_ref()?.report().error
     }
 
-    /// Returns the conversations of others that are not here, as far as they are known. Asks for
-    /// them first, unless the door shows one conversation alone.
-    pub fn conversations_elsewhere(&self) -> Result<Vec<Component>> {
-        let Some(others) = &self.options.other_hosts else { return Ok(Vec::new()) };
-        if self.options.only.is_some() {
+    /// Fetches and returns the known conversations of other hosts that are not here. A door that
+    /// shows only one conversation has none.
+    pub fn conversations_elsewhere(self) -> Result<Vec<Component>> {
+        let Some(others) = &self.0.options.other_hosts else { return Ok(Vec::new()) };
+        if self.0.options.only.is_some() {
             return Ok(Vec::new());
         }
-        look(self, None, KNOWN)?;
-        let here: HashSet<Component> = self.store.conversations()?.into_iter().collect();
+        self.look(None, KNOWN)?;
+        let here: HashSet<Component> = self.0.store.conversations()?.into_iter().collect();
         Ok(others.conversations().iter().filter(|id| !here.contains(id)).cloned().collect())
     }
 
-    /// Asks others for the conversation `id`, if it is not here.
-    pub fn ask_for_conversation(&self, id: &Component) -> Result<()> {
-        if self.options.other_hosts.is_none() || self.store.conversation(id)?.is_some() {
-            return Ok(());
+    /// Returns true if a request was made and may have brought something.
+    fn look(self, at: Option<&Component>, patience: Duration) -> Result<bool> {
+        let Some(others) = &self.0.options.other_hosts else { return Ok(false) };
+        if !others.is_look_due(at) {
+            return Ok(false);
         }
-        look(self, Some(id), UNKNOWN).map(drop)
+        allow_slow()?;
+        Ok(others.look(at, patience))
     }
 }
 
-/// The names of the metrics of requests, by their kind.
-const REQUESTS: [(&str, &str, &str); 5] = [
-    ("get", "ctxfs_remote_get_requests", "ctxfs_remote_get_bytes"),
-    ("put", "ctxfs_remote_put_requests", "ctxfs_remote_put_bytes"),
-    ("list", "ctxfs_remote_list_requests", "ctxfs_remote_list_bytes"),
-    ("delete", "ctxfs_remote_delete_requests", "ctxfs_remote_delete_bytes"),
-    ("head", "ctxfs_remote_head_requests", "ctxfs_remote_head_bytes"),
-];
-
-/// Returns the metrics that say how this host stands to others.
-pub(super) fn gauges(report: &HostsReport) -> Vec<Gauge> {
-    let oldest = report.oldest_seconds.unwrap_or_default();
-    let lag = report.lag_millis.unwrap_or_default();
-    let mut gauges = vec![
-        ("ctxfs_remote_waiting", "Outputs that are not sent yet.", report.waiting),
-        ("ctxfs_remote_waiting_bytes", "Their bytes.", report.waiting_bytes),
-        ("ctxfs_remote_oldest_seconds", "Since when the oldest change waits.", oldest),
-        ("ctxfs_remote_lag_milliseconds", "How long what was sent last had waited.", lag),
-        ("ctxfs_remote_failing", "1 if the last request failed.", report.error.is_some().into()),
-    ];
-    for count in &report.requests {
-        let names = REQUESTS.iter().find(|(kind, ..)| *kind == count.kind);
-        let Some((_, requests, bytes)) = names else { continue };
-        gauges.push((*requests, "Requests to the bucket.", count.requests));
-        gauges.push((*bytes, "Bytes of objects that came or were sent.", count.bytes));
-    }
-    gauges
-}
-
-fn look(engine: &Engine, at: Option<&Component>, patience: Duration) -> Result<bool> {
-    let Some(others) = &engine.options.other_hosts else { return Ok(false) };
-    if !others.is_look_due(at) {
+/// Requests `name`, which this host does not have in `dir`. Returns true if it may exist now. Names
+/// that programs make up, and those that begin with a dot, are not requested.
+pub(crate) fn ask_for(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<bool> {
+    if engine.options.other_hosts.is_none() || is_scratch(name) {
         return Ok(false);
     }
-    allow_slow()?;
-    Ok(others.look(at, patience))
+    match dir.place() {
+        Ok(DirPlace::Root) => match Component::new(name) {
+            Ok(id) => engine.others().look(Some(&id), UNKNOWN),
+            Err(_) => Ok(false),
+        },
+        Ok(DirPlace::Conversation(id) | DirPlace::Below(id, _)) => {
+            engine.others().look(Some(&id), KNOWN)
+        }
+        Err(_) => Ok(false),
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
+/// Returns the names of other outputs that were written under the same name as the output at
+/// `path`, by hosts that did not know of each other. Its summary lists them.
+///
+/// Similar names are looked for first, so an ordinary output costs one `stat`, and nothing where no
+/// other host shares the conversations.
+pub fn others_of(engine: &Engine, id: &Component, path: &RelPath) -> Result<Vec<String>> {
+    let Some(others) = &engine.options.other_hosts else { return Ok(Vec::new()) };
+    let alike = engine.conversation(id)?.alike(path)?;
+    if alike.is_empty() {
+        return Ok(Vec::new());
+    }
+    let known = others.same_name(id, path);
+    let names = alike.iter().map(RelPath::to_text).filter(|alike| known.contains(alike));
+    Ok(names.map(|path| path.rsplit('/').next().unwrap_or_default().to_owned()).collect())
+}
+
+pub(crate) fn others_at(engine: &Engine, place: &Place) -> Result<Vec<String>> {
+    if engine.options.other_hosts.is_none() {
+        return Ok(Vec::new());
+    }
+    let (id, path) = (place.conversation(), place.path());
+    others_of(engine, &Component::from_text(id)?, &RelPath::from_text(path)?)
+}
+
+/// For tests: a host that wrote outputs under names that are in use here.
+#[cfg(any(test, feature = "testing"))]
+#[allow(dead_code, missing_docs, reason = "a fixture, of which tests of other crates use a part")]
+pub mod fixture {
     use std::sync::Arc;
+    use std::time::Duration;
 
-    use tempfile::TempDir;
+    use crate::sync::Mutex;
+    use ctxfs_core::model::{Component, HostsReport, LetGo, LettingGo, OtherHosts, RelPath};
 
-    use super::*;
-    use crate::patience::promptly;
-    use crate::sync::{Mutex, now};
-    use crate::{EngineError, EngineOptions, Tree};
-    use ctxfs_core::model::{Folder, LetGo, LettingGo, OtherHosts, Provenance, RelPath};
-    use ctxfs_store::{ArtifactWriter, Store};
-
-    /// Others that have the output `x` of `c7`, which comes with the first look.
-    #[derive(Debug)]
-    struct Others {
-        store: Store,
-        looks: Mutex<Vec<String>>,
+    /// A host with scripted outputs, which counts the requests for them.
+    #[derive(Debug, Default)]
+    pub struct Rival {
+        /// Pairs: the path of an output, and the one under which it was written.
+        wrote: Mutex<Vec<[String; 2]>>,
+        asked: Mutex<usize>,
     }
 
-    fn engine(only: Option<&str>) -> (TempDir, Arc<Others>, Arc<Engine>) {
-        let temporary = tempfile::tempdir().unwrap();
-        let store = Store::open(temporary.path()).unwrap();
-        let others = Arc::new(Others { store: store.clone(), looks: Mutex::default() });
-        let other_hosts = Some(Arc::clone(&others) as Arc<dyn OtherHosts>);
-        let only = only.map(|id| Component::new(id).unwrap());
-        let options = EngineOptions { only, other_hosts, ..EngineOptions::default() };
-        (temporary, others, Engine::new(store, options))
+    impl Rival {
+        /// Adds the output `name`, which was written under the name `asked`.
+        pub fn wrote(&self, name: &str, asked: &str) {
+            self.wrote.lock().push([name, asked].map(|name| format!("artifacts/tool/{name}")));
+        }
+
+        pub(crate) fn asked(&self) -> usize {
+            std::mem::take(&mut *self.asked.lock())
+        }
     }
 
-    impl OtherHosts for Others {
+    impl OtherHosts for Rival {
         fn changed(&self, _: &Component, _: Option<u64>) {}
 
         fn is_look_due(&self, _: Option<&Component>) -> bool {
-            true
+            false
         }
 
-        fn look(&self, at: Option<&Component>, _: Duration) -> bool {
-            let at = at.map(Component::to_text).unwrap_or_default();
-            if at == "c7" && self.looks.lock().is_empty() {
-                let id = Component::new("c7").unwrap();
-                let conversation = self.store.create_conversation(&id).unwrap();
-                let provenance = Provenance::default();
-                ArtifactWriter::create_for_call(&conversation, Folder::Tool, "x", provenance)
-                    .and_then(ArtifactWriter::seal)
-                    .unwrap();
-            }
-            self.looks.lock().push(at);
-            true
+        fn look(&self, _: Option<&Component>, _: Duration) -> bool {
+            false
         }
 
         fn conversations(&self) -> Arc<[Component]> {
-            ["c7", "c8"].map(|id| Component::new(id).unwrap()).into()
+            Arc::default()
         }
 
         fn letting_go(&self, _: &Component) -> LettingGo<'_> {
@@ -212,54 +210,17 @@ mod tests {
             false
         }
 
+        fn same_name(&self, _: &Component, path: &RelPath) -> Vec<String> {
+            *self.asked.lock() += 1;
+            let (path, wrote) = (path.to_text(), self.wrote.lock());
+            let of_it = wrote.iter().filter(|pair| pair.contains(&path));
+            of_it.flatten().filter(|other| **other != path).cloned().collect()
+        }
+
         fn report(&self) -> HostsReport {
             HostsReport::default()
         }
     }
-
-    #[test]
-    fn only_a_name_that_nothing_has_is_asked_for() {
-        let (_temporary, others, engine) = engine(None);
-        let tree = Tree::new(engine);
-        let asked = || std::mem::take(&mut *others.looks.lock());
-        let found = |path: &str| tree.open(Path::new(path)).is_ok();
-        let slow = promptly(now(), || tree.open(Path::new("c7/artifacts/tool/x.txt")));
-        assert!(matches!(slow, Err(EngineError::Slow)), "a thread that others need");
-        assert!(asked().is_empty());
-        assert!(found("c7/artifacts/tool/x.txt"));
-        assert_eq!(asked(), ["c7"]);
-        assert!(found("c7/artifacts/tool/x.txt.summary"));
-        assert!(!found("c7/artifacts/tool/.gitignore") && !found("c7/artifacts/tool/y.tmp"));
-        assert!(asked().is_empty());
-        assert!(!found("c7/artifacts/tool/y.txt.summary"));
-        assert_eq!(asked(), ["c7"]);
-    }
-
-    #[test]
-    fn a_search_and_the_manifest_ask_for_all_outputs() {
-        for path in ["c7/manifest.json", "c7/.grep/x", "c7/artifacts/tool/.find/x"] {
-            let (_temporary, others, engine) = engine(None);
-            others.store.create_conversation(&Component::new("c7").unwrap()).unwrap();
-            let tree = Tree::new(engine);
-            let slow = promptly(now(), || tree.open(Path::new(path)));
-            assert!(matches!(slow, Err(EngineError::Slow)), "a thread that others need");
-            assert!(tree.open(Path::new(path)).is_ok());
-            assert_eq!(*others.looks.lock(), ["c7"], "{path}");
-            tree.open(Path::new("README.md")).unwrap();
-            assert_eq!(others.looks.lock().len(), 1);
-        }
-    }
-
-    #[test]
-    fn only_what_is_not_here_is_elsewhere() {
-        let (_temporary, others, engine_of_all) = engine(None);
-        let id = Component::new("c7").unwrap();
-        others.store.create_conversation(&id).unwrap();
-        let elsewhere = engine_of_all.conversations_elsewhere().unwrap();
-        assert_eq!(elsewhere, [Component::new("c8").unwrap()]);
-        assert_eq!(*others.looks.lock(), [""]);
-        let (_temporary, others, engine_of_one) = engine(Some("c7"));
-        assert!(engine_of_one.conversations_elsewhere().unwrap().is_empty());
-        assert!(others.looks.lock().is_empty());
-    }
 }
+#[cfg(test)]
+mod tests;

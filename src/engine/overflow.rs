@@ -1,29 +1,97 @@
-//! The part of an output that its artifact has no room for, and how its end gets into the artifact
-//! all the same.
+//! The end of an output that its artifact has no room for, and how it gets into the artifact all
+//! the same.
 
+use std::collections::VecDeque;
 use std::io;
 
 use crate::error::{io_error_number, reason_of_loss};
-use crate::tail::{Tail, cut_line_of, left_out, whole_lines_before};
 use ctxfs_store::ArtifactWriter;
 
-/// The part of an artifact that gives way to the end of the output.
-const PART: u64 = 4;
-/// The least end that is worth it.
-const LEAST: u64 = 4096;
+/// Bytes of a [`Tail`], at most.
+const MOST: usize = 256 * 1024;
+/// A newline is looked for in this many bytes, so that a cut falls between two lines.
+const NEAR: usize = 4096;
 
-/// The output from the first write on that failed.
-#[derive(Debug)]
-pub(super) struct Overflow {
-    /// The error of that write.
-    pub(super) error: io::Error,
-    pub(super) tail: Tail,
+/// The last bytes of a stream, at most 256 KiB.
+#[derive(Debug, Default)]
+pub struct Tail {
+    bytes: VecDeque<u8>,
+    dropped: u64,
 }
 
-/// The part of an output that is not in its artifact.
+impl Tail {
+    /// Adds bytes at the end. The excess drops out at the beginning.
+    pub fn add(&mut self, bytes: &[u8]) {
+        let more = &bytes[bytes.len().saturating_sub(MOST)..];
+        let over = (self.bytes.len() + more.len()).saturating_sub(MOST);
+        self.bytes.drain(..over);
+        self.bytes.extend(more);
+        self.dropped += (over + bytes.len() - more.len()) as u64;
+    }
+
+    /// Returns the number of bytes that dropped out.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Returns the bytes.
+    pub fn bytes(&mut self) -> &[u8] {
+        self.bytes.make_contiguous()
+    }
+}
+
+/// Returns the line that replaces `count` missing bytes.
+pub fn left_out(count: u64, why: &str) -> String {
+    format!("[ctxfs] {count} bytes left out here: {why}\n")
+}
+
+/// Returns the length of `head` without an incomplete line at its end, if a line ends shortly
+/// before, else without an incomplete character.
+pub fn whole_lines_before(head: &[u8]) -> usize {
+    let from = head.len().saturating_sub(NEAR);
+    if let Some(newline) = head[from..].iter().rposition(|byte| *byte == b'\n') {
+        return from + newline + 1;
+    }
+    let begins = head.iter().rev().take(4).position(|byte| !is_inside_char(*byte));
+    match begins {
+        Some(back) if head[head.len() - 1 - back] >= 0xC0 => head.len() - 1 - back,
+        _ => head.len(),
+    }
+}
+
+/// Returns the length of the incomplete line at the beginning of `tail`, if a line ends shortly
+/// after, else that of an incomplete character.
+pub fn cut_line_of(tail: &[u8]) -> usize {
+    let near = &tail[..tail.len().min(NEAR)];
+    if let Some(newline) =
+        near.iter().position(|byte| *byte == b'\n').filter(|at| at + 1 < tail.len())
+    {
+        return newline + 1;
+    }
+    near.iter().take(3).take_while(|byte| is_inside_char(**byte)).count()
+}
+
+fn is_inside_char(byte: u8) -> bool {
+    byte & 0xC0 == 0x80
+}
+
+/// The end of the output replaces at most this fraction of the artifact.
+const PART: u64 = 4;
+/// A shorter end is not worth it.
+const LEAST: u64 = 4096;
+
+/// The rest of an output after a write that failed.
+#[derive(Debug)]
+pub(crate) struct Overflow {
+    /// The error of that write.
+    pub(crate) error: io::Error,
+    pub(crate) tail: Tail,
+}
+
+/// The part of an output that is missing from its artifact.
 #[derive(Debug)]
 pub struct Loss {
-    /// The reason, as a line in place of the part tells it.
+    /// The reason, as the line in place of the missing part gives it.
     pub why: String,
     /// True if the artifact has the end of the output, behind such a line.
     pub has_end: bool,
@@ -32,19 +100,16 @@ pub struct Loss {
 impl Overflow {
     /// Stores the end of the output if the error is a limit or a full disk. Returns the loss, and
     /// the reason for the record.
-    pub(super) fn settle(&mut self, artifact: &mut ArtifactWriter) -> (Loss, String) {
+    pub(crate) fn settle(&mut self, artifact: &mut ArtifactWriter) -> (Loss, String) {
         let reason = reason(&self.error);
         let number = io_error_number(&self.error);
         let (why, cut) = if [libc::EFBIG, libc::EDQUOT, libc::ENOSPC].contains(&number) {
             let why = format!("no room in the store ({})", self.error);
-            let cut = self.store_end(artifact, &why);
-            (
-                why,
-                cut.unwrap_or_else(|error| {
-                    tracing::debug!(%error, "the end of an output was not stored");
-                    None
-                }),
-            )
+            let cut = self.store_end(artifact, &why).unwrap_or_else(|error| {
+                tracing::debug!(%error, "the end of an output was not stored");
+                None
+            });
+            (why, cut)
         } else {
             (reason.clone(), None)
         };
@@ -81,8 +146,40 @@ impl Overflow {
     }
 }
 
-/// Returns why an output lacks its end after `error`.
-pub(super) fn reason(error: &io::Error) -> String {
+pub(crate) fn reason(error: &io::Error) -> String {
     let known = reason_of_loss(io_error_number(error), error);
     known.unwrap_or_else(|| format!("the store failed: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_bytes_stay_however_they_came() {
+        let bytes: Vec<u8> = (0..MOST * 3).map(|at| (at / 7 % 251) as u8).collect();
+        for step in [1000, 65_536, MOST - 1, MOST, MOST + 1, MOST * 3] {
+            let mut tail = Tail::default();
+            bytes.chunks(step).for_each(|piece| tail.add(piece));
+            assert_eq!((tail.dropped(), tail.bytes()), (MOST as u64 * 2, &bytes[MOST * 2..]));
+        }
+        let mut tail = Tail::default();
+        tail.add(&bytes[..MOST]);
+        assert_eq!((tail.dropped(), tail.bytes()), (0, &bytes[..MOST]));
+    }
+
+    #[test]
+    fn cuts_fall_between_lines_or_at_least_characters() {
+        assert_eq!(whole_lines_before(b"one\ntwo"), 4);
+        assert_eq!(whole_lines_before(b"one\n"), 4);
+        assert_eq!(whole_lines_before(b"one"), 3);
+        assert_eq!(whole_lines_before("on\u{20ac}".as_bytes()), 2);
+        assert_eq!(whole_lines_before(&"\u{20ac}".as_bytes()[..2]), 0);
+        assert_eq!(whole_lines_before(b""), 0);
+        assert_eq!(cut_line_of(b"ne\ntwo\n"), 3);
+        assert_eq!(cut_line_of(b"two\n"), 0);
+        assert_eq!(cut_line_of(&"\u{20ac}x".as_bytes()[1..]), 2);
+        assert_eq!(cut_line_of(&[0x80; 9]), 3);
+        assert_eq!(cut_line_of(b""), 0);
+    }
 }

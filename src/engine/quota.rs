@@ -1,32 +1,33 @@
 //! The quota of a conversation: how much room all its files may take on the disk.
 //!
-//! The room is measured now and then, which looks at every file. In between, each writer takes what
-//! it needs from what the last measurement left: first from what this process holds, then from what
-//! all processes share ([`ctxfs_store::SharedRoom`]). What is granted and not written yet is
-//! reserved, so that a measurement meanwhile counts it.
+//! Measuring looks at every file, so it is done at intervals. In between, each writer takes what it
+//! needs from the rest of the last measurement: first from the part that this process holds, then
+//! from the part that all processes share ([`ctxfs_store::SharedRoom`]). Granted bytes that are not
+//! written yet are reserved, so that a measurement meanwhile counts them.
 
 use std::fs::File;
 use std::io;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use crate::error::Result;
 use crate::patience::{allow_slow, may_wait};
+use crate::retention::Retention;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::{DashMap, Mutex, MutexGuard, now};
-use crate::{Engine, EngineError, Result};
 use ctxfs_core::model::Component;
 use ctxfs_store::{Conversation, FileType, SharedRoom, Usage, room_of, stat_file};
 
-/// The bytes that may be written between two measurements.
+/// Bytes that may be written between two measurements.
 const BETWEEN: u64 = 16 * 1024 * 1024;
-/// The bytes per file that may be written between two measurements. A measurement looks at each
-/// file, so its cost for an output does not grow with their number.
+/// Bytes per file that may be written between two measurements. A measurement looks at each file,
+/// so its cost for one output does not grow with their number.
 const FOR_EACH: u64 = 4096;
-/// The most bytes that a process holds for its next writes, so that most of them do not lock the
+/// Bytes that a process holds for its next writes, at most, so that most of them do not lock the
 /// shared room.
 const HELD: u64 = 256 * 1024;
-/// The part of the shared room that a process holds at most.
+/// A process holds at most this fraction of the shared room.
 const PART: u64 = 16;
 /// A measurement that finds too little for a write is believed for this many times as long as it
 /// took, unless something is removed here.
@@ -34,27 +35,23 @@ const REFUSING: u32 = 10;
 /// A measurement that takes less than this may be made for each write, by any thread.
 const QUICK: Duration = Duration::from_millis(1);
 
-/// The quotas of the conversations that are written.
 #[derive(Debug, Default)]
-pub(super) struct Quotas(DashMap<Component, Arc<Quota>>);
+pub(crate) struct Quotas(DashMap<Component, Arc<Quota>>);
 
-/// The state of a conversation's quota in this process.
 #[derive(Debug)]
 struct Quota {
-    /// The bytes that this process has taken from the shared room and not granted yet. Locked for a
-    /// moment only.
+    /// Bytes taken from the shared room and not granted yet. Locked only for a moment.
     held: Mutex<u64>,
     /// Locked by the thread that takes from the shared room, or measures.
     turn: Mutex<()>,
-    /// The nanoseconds that the last measurement took. More than any before the first one.
+    /// The nanoseconds that the last measurement took; before the first one, `u64::MAX`.
     took: AtomicU64,
-    /// The bytes that the last measurement found which could read everything, and those granted
+    /// The bytes found by the last measurement that could read everything, plus those granted
     /// since.
     at_least: AtomicU64,
-    /// The bytes that were granted and may not be written yet.
+    /// Bytes granted and perhaps not written yet.
     reserved: AtomicU64,
-    refusal: Mutex<Option<Refusal>>,
-    /// Files that have lost their names and are open.
+    refusal: Mutex<Option<QuotaRefusal>>,
     unlinked: Mutex<Vec<UnlinkedFile>>,
 }
 
@@ -78,34 +75,32 @@ struct UnlinkedFile(Vec<Weak<File>>);
 
 /// A measurement that found too little, and the time until which it is believed.
 #[derive(Debug)]
-struct Refusal {
+struct QuotaRefusal {
     free: u64,
     until: Instant,
 }
 
-/// A question for room.
-pub(super) struct RoomRequest<'a> {
-    pub(super) id: &'a Component,
-    /// `None` if only files without a name are left of it.
-    pub(super) conversation: Option<&'a Conversation>,
+pub(crate) struct RoomRequest<'a> {
+    pub(crate) id: &'a Component,
+    /// `None` if only unnamed files are left of the conversation.
+    pub(crate) conversation: Option<&'a Conversation>,
     /// The bytes that are needed.
-    pub(super) growth: u64,
+    pub(crate) growth: u64,
     /// True if fewer bytes help, too.
-    pub(super) partly: bool,
+    pub(crate) partly: bool,
 }
 
-/// The outcome of a measurement.
 #[derive(Debug, Clone, Copy)]
 struct Measured {
-    /// The bytes that would fit.
+    /// Bytes that would fit.
     free: u64,
-    /// The most bytes before the next measurement.
+    /// Bytes until the next measurement, at most.
     between: u64,
     /// The sum of the lengths of the artifacts.
     artifacts: u64,
 }
 
-/// Room below a quota that was granted. It stays reserved until this is dropped.
+/// Room that was granted below a quota. It stays reserved until this is dropped.
 #[derive(Debug, Default)]
 pub struct Reservation {
     /// `None` if there is no quota.
@@ -114,18 +109,12 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Returns room without a quota.
-    fn unlimited(bytes: u64) -> Self {
-        Self { quota: None, bytes }
-    }
-
-    /// Returns the bytes that were granted.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Notes that `bytes` of them are on the disk now, where a measurement finds them.
-    pub(super) fn written(&mut self, bytes: u64) {
+    pub(crate) fn written(&mut self, bytes: u64) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
         if let Some(quota) = &self.quota {
@@ -133,8 +122,8 @@ impl Reservation {
         }
     }
 
-    /// Adds what was granted as `more`. Keeps at most `most` bytes of both.
-    pub(super) fn keep(&mut self, mut more: Self, most: u64) {
+    /// Merges `more` into this reservation, and keeps at most `most` bytes of the sum.
+    pub(crate) fn keep(&mut self, mut more: Self, most: u64) {
         self.bytes += std::mem::take(&mut more.bytes);
         self.quota = self.quota.take().or_else(|| more.quota.take());
         self.written(self.bytes.saturating_sub(most));
@@ -148,17 +137,19 @@ impl Drop for Reservation {
 }
 
 impl Quotas {
-    /// Reserves room. Returns less than was asked for only if that helps, and else nothing.
-    pub(super) fn reserve(
+    /// Reserves room below a quota of `most` bytes. Grants less than was asked for only if that
+    /// helps, and else nothing.
+    pub(crate) fn reserve(
         &self,
-        engine: &Engine,
+        most: Option<u64>,
+        retention: &Retention,
         request: &RoomRequest<'_>,
     ) -> Result<Reservation> {
-        let Some(most) = engine.options.quota.filter(|_| request.growth > 0) else {
-            return Ok(Reservation::unlimited(request.growth));
+        let Some(most) = most.filter(|_| request.growth > 0) else {
+            return Ok(Reservation { quota: None, bytes: request.growth });
         };
         let quota = self.of(request.id);
-        let measure = || quota.measure_and_make_room(engine, request, most);
+        let measure = || quota.measure_and_make_room(retention, request, most);
         let shared = || -> Result<Option<SharedRoom>> {
             let lock = |conversation| SharedRoom::lock(conversation, may_wait());
             Ok(request.conversation.map_or(Ok(None), lock)?)
@@ -172,22 +163,22 @@ impl Quotas {
     }
 
     /// Forgets a refusal, as something of the conversation was removed, cut or moved.
-    pub(super) fn freed(&self, id: &Component) {
+    pub(crate) fn freed(&self, id: &Component) {
         if let Some(known) = self.0.get(id) {
             *known.refusal.lock() = None;
         }
     }
 
-    /// Goes on counting a file that has lost its name, until its descriptors are closed.
-    pub(super) fn unlinked(&self, id: &Component, open: Vec<Weak<File>>) {
+    /// Counts a file that has lost its name until its descriptors are closed.
+    pub(crate) fn unlinked(&self, id: &Component, open: Vec<Weak<File>>) {
         let quota = self.of(id);
         let mut unlinked = quota.unlinked.lock();
         unlinked.retain(|file| file.open().is_some());
         unlinked.push(UnlinkedFile(open));
     }
 
-    /// Forgets a conversation that was removed, unless there are files without a name.
-    pub(super) fn forget(&self, id: &Component) {
+    /// Forgets a conversation that was removed, unless it has open unnamed files.
+    pub(crate) fn forget(&self, id: &Component) {
         self.0.remove_if(id, |_, quota| {
             quota.unlinked.lock().iter().all(|file| file.open().is_none())
         });
@@ -195,7 +186,7 @@ impl Quotas {
 }
 
 impl Quota {
-    /// Returns how many bytes are granted, which are then reserved. `shared` locks the room of all
+    /// Returns the number of bytes granted, which are then reserved. `shared` locks the room of all
     /// processes, and `measure` finds out how much there is.
     fn grant(
         &self,
@@ -208,7 +199,7 @@ impl Quota {
             return Ok(granted);
         }
         let _turn = self.take_turn()?;
-        // Whoever had the turn before may have taken more than it needed.
+        // The thread that had the turn before may have taken more than it needed.
         if let Some(granted) = self.take_held(request.growth) {
             return Ok(granted);
         }
@@ -222,23 +213,23 @@ impl Quota {
         granted.map(|granted| self.reserve(granted))
     }
 
-    /// Grants `growth` bytes of those that are held, or nothing.
+    /// Grants all of `growth` from the bytes held, or nothing.
     fn take_held(&self, growth: u64) -> Option<u64> {
         let mut held = self.held.lock();
         *held = held.checked_sub(growth)?;
         Some(self.reserve(growth))
     }
 
-    /// Reserves what is granted. The caller has locked what it takes that from, so that whoever
-    /// measures finds it in one place or the other.
+    /// Reserves granted bytes. The caller has locked the amount that they come from, so that a
+    /// measurement finds them in one place or the other.
     fn reserve(&self, granted: u64) -> u64 {
         self.reserved.fetch_add(granted, Relaxed);
         self.at_least.fetch_add(granted, Relaxed);
         granted
     }
 
-    /// Takes the turn of the thread that may measure. Fails with EAGAIN where that may take long
-    /// and this thread may not wait.
+    /// Takes the turn of the thread that may measure. Fails with EAGAIN if that may take long and
+    /// this thread may not wait.
     fn take_turn(&self) -> Result<MutexGuard<'_, ()>> {
         let taken = || io::Error::from_raw_os_error(libc::EAGAIN);
         if may_wait() {
@@ -248,8 +239,8 @@ impl Quota {
         }
     }
 
-    /// Takes from the shared room, or measures, with the bytes `held`, of which nobody else takes
-    /// any meanwhile.
+    /// Takes from the shared room, or measures. `held` are all bytes that this process holds, so
+    /// that no other thread takes any meanwhile.
     fn grant_shared(
         &self,
         request: &RoomRequest<'_>,
@@ -270,8 +261,9 @@ impl Quota {
             let took = started.elapsed();
             self.took.store(took.as_nanos() as u64, Relaxed);
             let granted = request.fitting(measured.free);
-            if granted < request.growth {
-                self.refuse(measured.free - granted, took);
+            if granted < request.growth && took > QUICK {
+                let (free, until) = (measured.free - granted, now() + took * REFUSING);
+                *self.refusal.lock() = Some(QuotaRefusal { free, until });
             }
             (granted, (measured.free - granted).min(measured.between))
         };
@@ -283,7 +275,6 @@ impl Quota {
         Ok(granted)
     }
 
-    /// Returns true if an earlier refusal is still believed, and nothing of the request fits.
     fn is_refused(&self, request: &RoomRequest<'_>) -> bool {
         let mut refusal = self.refusal.lock();
         let mut unlinked = self.unlinked.lock();
@@ -297,17 +288,11 @@ impl Quota {
             .is_some_and(|known| request.growth > known.free && request.fitting(known.free) == 0)
     }
 
-    fn refuse(&self, free: u64, took: Duration) {
-        if took > QUICK {
-            *self.refusal.lock() = Some(Refusal { free, until: now() + took * REFUSING });
-        }
-    }
-
     /// Measures, and if too little would fit, removes the oldest outputs where a rule allows that,
     /// and measures again.
     fn measure_and_make_room(
         &self,
-        engine: &Engine,
+        retention: &Retention,
         request: &RoomRequest<'_>,
         quota: u64,
     ) -> Result<Measured> {
@@ -316,30 +301,29 @@ impl Quota {
         if lacking == 0 || request.conversation.is_none() {
             return Ok(found);
         }
-        let may_stay = found.artifacts.saturating_sub(lacking);
-        engine.retention.make_room_in(engine, request.id, may_stay)?;
+        retention.make_room_in(request.id, found.artifacts.saturating_sub(lacking))?;
         self.measure(request, quota)
     }
 
     fn measure(&self, request: &RoomRequest<'_>, quota: u64) -> Result<Measured> {
         let at_least = self.at_least.load(Relaxed);
-        let mut found = self.find(request)?;
-        // ext4 leaves blocks out of st_blocks for a moment while it chooses a place for them. What
-        // seems to be gone is looked for once more.
+        let mut found = self.usage(request)?;
+        // ext4 leaves blocks out of st_blocks for a moment while it chooses a place for them. A
+        // smaller sum is measured once more.
         if found.bytes < at_least {
-            let again = self.find(request)?;
+            let again = self.usage(request)?;
             found = Usage { bytes: again.bytes.max(found.bytes), ..again };
         }
         let Usage { entries, bytes, artifacts, is_whole } = found;
-        // What cannot be read, such as a directory that its owner has closed, is still there.
+        // Files in an unreadable directory, such as one that its owner has closed, still exist.
         let used = if is_whole { bytes } else { bytes.max(at_least) };
         self.at_least.store(used, Relaxed);
         Ok(Measured { free: quota.saturating_sub(used), between: between(entries), artifacts })
     }
 
-    /// Adds up what is on the disk, what is open without a name, and what is reserved.
-    fn find(&self, request: &RoomRequest<'_>) -> Result<Usage> {
-        // First: what is written meanwhile then counts twice at most.
+    /// Adds up the files on disk, the open unnamed files, and the reserved bytes.
+    fn usage(&self, request: &RoomRequest<'_>) -> Result<Usage> {
+        // Reserved bytes come first: bytes written meanwhile then count twice at most.
         let reserved = self.reserved.load(Relaxed);
         let gone = Usage { is_whole: true, ..Usage::default() };
         let mut found = request.conversation.map_or(Ok(gone), Usage::of)?;
@@ -351,14 +335,8 @@ impl Quota {
 }
 
 impl RoomRequest<'_> {
-    /// Returns how many of the bytes are granted where `free` bytes fit.
     fn fitting(&self, free: u64) -> u64 {
         if self.partly || free >= self.growth { self.growth.min(free) } else { 0 }
-    }
-
-    /// Returns the error for a request that was not granted.
-    pub(super) fn refusal(engine: &Engine) -> EngineError {
-        EngineError::OverQuota(engine.options.quota.unwrap_or(u64::MAX))
     }
 }
 
@@ -368,19 +346,32 @@ impl UnlinkedFile {
     }
 }
 
-/// Returns the room of a file that has lost its name. A link to it elsewhere would be counted
+/// Returns the room of a file that has lost its name. A file that still has another link counts
 /// there.
 fn unlinked_room(file: &File) -> Option<u64> {
     let stat = stat_file(file).ok()?;
     (stat.kind() == FileType::File && stat.nlink == 0).then(|| room_of(&stat))
 }
 
-/// Returns the bytes between two measurements of a conversation with so many files.
 fn between(entries: u64) -> u64 {
     BETWEEN.max(entries.saturating_mul(FOR_EACH))
 }
 
+/// For tests: quotas that leave a certain room to a new conversation.
 #[cfg(any(test, feature = "testing"))]
-pub mod fixture;
+#[allow(missing_docs, clippy::unwrap_used, reason = "a fixture, also for tests of other crates")]
+pub mod fixture {
+    use ctxfs_core::model::Component;
+    use ctxfs_store::{SharedRoom, Store, Usage};
+
+    /// Returns the quota that leaves `room` bytes to a new conversation.
+    pub fn of_new_conversation(room: u64) -> u64 {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let conversation = store.create_conversation(&Component::new("c").unwrap()).unwrap();
+        SharedRoom::lock(&conversation, true).unwrap().unwrap().set(0, 0).unwrap();
+        Usage::of(&conversation).unwrap().bytes + room
+    }
+}
 #[cfg(test)]
 mod tests;

@@ -1,25 +1,25 @@
 //! The file, directory or view that a name in a directory stands for.
 //!
-//! A real file or directory always comes first; then the computed files of the directory, and its
-//! directory of searches; then the views of a real file; then the bare id of a call whose output
-//! ctxfs named; then the summary of removed content. A name that stands for none of these may be
-//! one that is printed so. Every door follows this order.
+//! Every door follows this order: a real file or directory; the computed files of the directory,
+//! and its directories of searches; the views of a real file; the bare id of a call whose output
+//! ctxfs named; the summary of removed content; and then a name in its printed form.
 
 use std::borrow::Cow;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use crate::names::CONTROL;
 use crate::{
-    Engine, EngineError, Reader, Recipe, RemovedContent, Result, SourceDir, far, names, others,
-    removed,
+    DirPlace, Engine, EngineError, Reader, Recipe, Result, SourceDir, Version, ViewText, names,
+    others, spool,
 };
-use ctxfs_core::model::{MAX_DEPTH, NameError};
-use ctxfs_store::{FileType, Stat};
-use ctxfs_view::{CorpusQuery, Reading, RenderCost, View, ViewDir, readings};
+use ctxfs_core::model::{Component, Folder, MAX_DEPTH, NameError, Record, RelPath};
+use ctxfs_store::{FileType, Stat, Time};
+use ctxfs_view::{CorpusQuery, Derived, Reading, RenderCost, View, ViewDir, readings};
 
 /// The meaning of a name in a directory.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "it lives for one look-up, which must not allocate")]
+#[expect(clippy::large_enum_variant, reason = "made for one look-up, which must not allocate")]
 pub enum Resolved<'a> {
     /// The directory of pages about the door itself.
     Control,
@@ -49,19 +49,22 @@ pub struct DiskEntry<'a> {
     pub stat: Stat,
 }
 
-/// Resolves `name` in `dir`. `is_top` is true for the root that the door shows. A name that nothing
-/// has here may be one that another host gave: these are asked, and then it is resolved again.
-pub(super) fn resolve<'a>(
-    engine: &Engine,
-    dir: &dyn SourceDir,
-    is_top: bool,
-    name: &'a OsStr,
-) -> Result<Resolved<'a>> {
-    match resolve_here(engine, dir, is_top, name) {
-        Err(EngineError::NotFound) if others::ask_for(engine, dir, name)? => {
-            resolve_here(engine, dir, is_top, name)
+impl Engine {
+    /// Returns what `name` stands for in `dir`, or [`EngineError::NotFound`]. `is_top` is true for
+    /// the root that the door shows. A name that this host does not have is requested from other
+    /// hosts, and then resolved again.
+    pub fn resolve<'a>(
+        &self,
+        dir: &dyn SourceDir,
+        is_top: bool,
+        name: &'a OsStr,
+    ) -> Result<Resolved<'a>> {
+        match resolve_here(self, dir, is_top, name) {
+            Err(EngineError::NotFound) if others::ask_for(self, dir, name)? => {
+                resolve_here(self, dir, is_top, name)
+            }
+            found => found,
         }
-        found => found,
     }
 }
 
@@ -106,14 +109,13 @@ fn resolve_as_given<'a>(
     if let Some(output) = output_of_call(engine, dir, name)? {
         return Ok(Resolved::Disk(output));
     }
-    let removed = removed::find(engine, dir, name)?.ok_or(EngineError::NotFound)?;
+    let removed = engine.removed(dir, name)?.ok_or(EngineError::NotFound)?;
     Ok(Resolved::Removed(Box::new(removed)))
 }
 
-/// Returns the attributes of the file or directory `name` on disk, or of the artifact of that name
-/// whose bytes are elsewhere. Links and special files that somebody planted are not there, nor are
-/// the store's own files. Fails with [`NameError::TooDeep`] for a directory that no door could have
-/// created.
+/// Returns the attributes of the file, directory or remote artifact `name`. Planted links and
+/// special files, and the store's own files, are [`EngineError::NotFound`]. Fails with
+/// [`NameError::TooDeep`] for a directory that no door could have created.
 pub fn on_disk(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<Stat> {
     if names::is_stores(dir, name) {
         return Err(EngineError::NotFound);
@@ -121,7 +123,7 @@ pub fn on_disk(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<Sta
     let stat = match dir.dir()?.stat(name) {
         Ok(stat) => stat,
         Err(error) if names::is_absent(&error) => {
-            far::stat_of(engine, dir, name)?.ok_or(EngineError::NotFound)?
+            names::far_stat(engine, dir, name)?.ok_or(EngineError::NotFound)?
         }
         Err(error) => return Err(error.into()),
     };
@@ -133,9 +135,11 @@ pub fn on_disk(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<Sta
     }
 }
 
-/// Returns the view that `name` means, of a real file or of the output of a call.
 fn view<'a>(engine: &Engine, dir: &dyn SourceDir, name: &'a OsStr) -> Result<Option<Resolved<'a>>> {
-    for (stem, reading) in readings(name).filter(|(_, reading)| is_offered(engine, reading)) {
+    // Views that cost money exist only if the settings ask for them.
+    let asks_models = engine.options.models.settings().view;
+    let is_offered = |reading: &Reading| reading.derived.cost() != RenderCost::Model || asks_models;
+    for (stem, reading) in readings(name).filter(|(_, reading)| is_offered(reading)) {
         let of = match on_disk(engine, dir, stem) {
             Ok(stat) => Some(DiskEntry { name: Cow::Borrowed(stem), stat }),
             Err(_) => output_of_call(engine, dir, stem)?,
@@ -151,11 +155,6 @@ fn view<'a>(engine: &Engine, dir: &dyn SourceDir, name: &'a OsStr) -> Result<Opt
     Ok(None)
 }
 
-/// Returns false for what costs money, unless the settings ask for it.
-pub(crate) fn is_offered(engine: &Engine, reading: &Reading) -> bool {
-    reading.derived.cost() != RenderCost::Model || engine.options.models.settings().view
-}
-
 fn output_of_call(
     engine: &Engine,
     dir: &dyn SourceDir,
@@ -165,13 +164,13 @@ fn output_of_call(
     Ok(output.map(|(name, stat)| DiskEntry { name: Cow::Owned(name), stat }))
 }
 
-/// Returns the search that `name` means in the directory `dir` of searches.
+/// Returns the search with this `name` in the directory `dir` of searches.
 pub fn search_named(dir: ViewDir, name: &OsStr) -> Result<Recipe> {
     let query = CorpusQuery::named(dir, name).ok_or(EngineError::NotFound)?;
     Ok(Recipe::Search(query.into(), Reader::Server))
 }
 
-/// Returns the view that `name` means in the directory `dir` of views of a file, or, with a `base`,
+/// Returns the view with this `name` in the directory `dir` of views of a file, or, with a `base`,
 /// of the text of that view.
 pub fn view_named(dir: ViewDir, base: Option<&View>, name: &OsStr) -> Result<Reading> {
     let reading = dir.child(name).ok_or(EngineError::NotFound)?;
@@ -195,4 +194,93 @@ impl DiskEntry<'_> {
     fn into_owned(self) -> DiskEntry<'static> {
         DiskEntry { name: Cow::Owned(self.name.into_owned()), stat: self.stat }
     }
+}
+
+/// An output whose content was removed to make room. Its `.summary` still exists.
+#[derive(Debug)]
+pub struct RemovedContent {
+    /// The conversation that it was in.
+    pub conversation: Component,
+    /// The path that it had there.
+    pub path: RelPath,
+    record: Record,
+}
+
+impl RemovedContent {
+    /// Returns the name that the file had.
+    pub fn name(&self) -> &OsStr {
+        self.path.file_name()
+    }
+
+    /// Returns true if the trace of it stays in the manifest.
+    pub fn stays(&self) -> bool {
+        self.record.removed.as_ref().is_some_and(|removal| removal.stays)
+    }
+
+    /// Returns the version of its summary.
+    pub fn version(&self, engine: &Engine) -> Result<Version> {
+        let Self { conversation, path, .. } = self;
+        let position = engine.conversation(conversation)?.manifest().position(path)?;
+        let mut hasher = DefaultHasher::new();
+        (position, path, conversation).hash(&mut hasher);
+        Ok(Version { facts: hasher.finish(), ..Version::default() })
+    }
+
+    /// Returns the time of its removal.
+    pub fn time(&self) -> Time {
+        let millis = self.record.removed.as_ref().map_or(0, |removal| removal.at);
+        let nanos = millis.rem_euclid(1000) as u32 * 1_000_000;
+        Time { seconds: millis.div_euclid(1000), nanos }
+    }
+}
+
+impl Engine {
+    /// Finds the removed content whose summary is `name` in the directory `dir`.
+    pub fn removed(&self, dir: &dyn SourceDir, name: &OsStr) -> Result<Option<RemovedContent>> {
+        let is_summary = |reading: &Reading| {
+            reading.base.is_none() && matches!(reading.derived, Derived::File(View::Summary))
+        };
+        let Some((stem, _)) = readings(name).find(|(_, reading)| is_summary(reading)) else {
+            return Ok(None);
+        };
+        let place = dir.place()?;
+        let DirPlace::Below(id, folder) = &place else { return Ok(None) };
+        if !place.holds_artifacts() {
+            return Ok(None);
+        }
+        let conversation = self.conversation(id)?;
+        for (file, call) in names_of_stem(stem, folder.as_os_str() == Folder::Tool.path()) {
+            let Ok(path) = RelPath::below(Some(folder), &file) else { continue };
+            if let Some(record) = conversation.removed(&path)?
+                && call.is_none_or(|call| {
+                    record.provenance.call.as_ref().is_some_and(|known| call == &**known)
+                })
+            {
+                return Ok(Some(RemovedContent { conversation: id.clone(), path, record }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Returns the files that `stem` may name: a file of that name, or the output of the call with that
+/// id.
+fn names_of_stem(stem: &OsStr, in_tools: bool) -> impl Iterator<Item = (OsString, Option<&OsStr>)> {
+    let of_call = ["json", "txt"].into_iter().filter(move |_| in_tools).map(move |extension| {
+        let mut name = stem.to_owned();
+        name.push(".");
+        name.push(extension);
+        (name, Some(stem))
+    });
+    std::iter::once((stem.to_owned(), None)).chain(of_call)
+}
+
+pub(crate) fn show_removed(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<ViewText> {
+    let DirPlace::Below(id, folder) = dir.place()? else { return Err(EngineError::Stale) };
+    let path = RelPath::below(Some(&folder), name)?;
+    let mut record = engine.conversation(&id)?.removed(&path)?.ok_or(EngineError::Stale)?;
+    let removal = record.removed.take().ok_or(EngineError::Stale)?;
+    engine.secrets.mask_provenance(&mut record.provenance);
+    let place = engine.options.place(&id, &path);
+    Ok(spool::held_text(engine, &ctxfs_view::removed(&record, &removal, &place), Some(id))?)
 }

@@ -17,7 +17,6 @@ use ctxfs_core::model::{Component, RelPath, Root};
 use ctxfs_store::{Artifacts, read_full_at};
 use ctxfs_view::{Corpus, CorpusQuery, Directory, Loaded, Rendered};
 
-/// Returns the path of a directory as readers of the tree name it.
 fn shown_path(place: &DirPlace, root: &Root) -> Result<String> {
     let id = place.conversation().ok_or(EngineError::Stale)?;
     let path = place.path().map_or_else(String::new, |path| format!("/{path}"));
@@ -26,7 +25,7 @@ fn shown_path(place: &DirPlace, root: &Root) -> Result<String> {
 
 /// Returns the version of a search of the directory `dir`. It changes with every artifact below the
 /// directory, and with every record of the conversation.
-pub(super) fn version(engine: &Engine, dir: &dyn SourceDir) -> Result<Version> {
+pub(crate) fn version(engine: &Engine, dir: &dyn SourceDir) -> Result<Version> {
     let stat = dir.dir()?.stat_self()?;
     let place = dir.place()?;
     let id = place.conversation().ok_or(EngineError::Stale)?;
@@ -41,8 +40,7 @@ pub(super) fn version(engine: &Engine, dir: &dyn SourceDir) -> Result<Version> {
     })
 }
 
-/// Searches all artifacts below a directory that the reader may read.
-pub(super) fn search(
+pub(crate) fn search(
     engine: &Engine,
     of: &Computed,
     (query, reader): (&CorpusQuery, &Reader),
@@ -54,11 +52,10 @@ pub(super) fn search(
     }
     let expired = deadline(engine.options.view_deadline);
     let (place, id) = (dir.place()?, FileId::of(&dir.dir()?.stat_self()?));
-    let limit = ReadLimit::new(engine.options.view_deadline);
-    let outputs = outputs(engine, &place, (id, reader), limit)?;
+    let artifacts = SearchedArtifacts::of(engine, &place, (id, reader))?;
     let directory = Directory {
         path: &shown_path(&place, &engine.options.root())?,
-        corpus: &outputs,
+        corpus: &artifacts,
         redacts: engine.secrets.rules(),
     };
     let mut spool = Spool::begin(engine, place.conversation().cloned());
@@ -72,8 +69,8 @@ pub(super) fn search(
 }
 
 /// Searches all artifacts of the conversation `id` until `expired`. Neither keeps nor counts the
-/// result. Returns it with the path of the searches of the conversation, which its notice names.
-pub(super) fn search_here(
+/// result. Returns it with the path of the conversation's searches, which its notice names.
+pub(crate) fn search_here(
     engine: &Engine,
     id: &Component,
     query: &CorpusQuery,
@@ -82,54 +79,51 @@ pub(super) fn search_here(
     let place = DirPlace::Conversation(id.clone());
     let path = shown_path(&place, &engine.options.root())?;
     let dir = FileId::of(&engine.conversation(id)?.dir().stat_self()?);
-    let limit = ReadLimit::new(engine.options.view_deadline);
-    let outputs = outputs(engine, &place, (dir, &Reader::Server), limit)?;
-    let directory = Directory { path: &path, corpus: &outputs, redacts: engine.secrets.rules() };
+    let artifacts = SearchedArtifacts::of(engine, &place, (dir, &Reader::Server))?;
+    let directory = Directory { path: &path, corpus: &artifacts, redacts: engine.secrets.rules() };
     let mut text = Vec::new();
     let rendered = query.render(&directory, expired, &mut text)?;
     Ok((text, rendered, path + "/.grep/"))
 }
 
-fn outputs<'a>(
-    engine: &'a Engine,
-    place: &DirPlace,
-    (dir, reader): (FileId, &'a Reader),
-    limit: Arc<ReadLimit>,
-) -> Result<Outputs<'a>> {
-    let id = place.conversation().ok_or(EngineError::Stale)?;
-    let conversation = engine.conversation(id)?;
-    let mut arming = engine.watches.arm(dir);
-    let mut closed = 0;
-    let artifacts = Artifacts::below(&conversation, place.path(), |dir| {
-        arming.enter(dir);
-        let open = reader.may_read(|| dir.stat_self())?;
-        closed += u64::from(!open);
-        Ok(open)
-    })?;
-    arming.done();
-    let (base, id) = (place.path().cloned(), id.clone());
-    Ok(Outputs { artifacts, reader, closed, engine, id, base, limit })
-}
-
-/// The artifacts to search.
-struct Outputs<'a> {
+struct SearchedArtifacts<'a> {
     artifacts: Artifacts,
     reader: &'a Reader,
     /// Directories that the reader may not read.
     closed: u64,
     engine: &'a Engine,
-    /// The conversation.
-    id: Component,
+    conversation: Component,
     /// The directory that the paths are relative to. `None` for the conversation itself.
     base: Option<RelPath>,
     limit: Arc<ReadLimit>,
 }
 
-impl Outputs<'_> {
+impl<'a> SearchedArtifacts<'a> {
+    fn of(
+        engine: &'a Engine,
+        place: &DirPlace,
+        (dir, reader): (FileId, &'a Reader),
+    ) -> Result<Self> {
+        let limit = ReadLimit::new(engine.options.view_deadline);
+        let id = place.conversation().ok_or(EngineError::Stale)?;
+        let conversation = engine.conversation(id)?;
+        let mut arming = engine.watches.arm(dir);
+        let mut closed = 0;
+        let artifacts = Artifacts::below(&conversation, place.path(), |dir| {
+            arming.enter(dir);
+            let open = reader.may_read(|| dir.stat_self())?;
+            closed += u64::from(!open);
+            Ok(open)
+        })?;
+        arming.done();
+        let (base, conversation) = (place.path().cloned(), id.clone());
+        Ok(Self { artifacts, reader, closed, engine, conversation, base, limit })
+    }
+
     /// Opens an artifact. `None` if it is gone.
     fn open(&self, number: usize) -> io::Result<Option<OpenFile>> {
         if let Some(far) = self.artifacts.far(number) {
-            return Ok(Some(self.engine.open_far(&self.id, far)));
+            return Ok(Some(self.engine.open_far(&self.conversation, far)));
         }
         match self.artifacts.open(number) {
             Ok(file) => Ok(Some(OpenFile::Here(Arc::new(file)))),
@@ -138,8 +132,8 @@ impl Outputs<'_> {
         }
     }
 
-    /// Reads from the start. Returns the length between two writes, if it is being written, and the
-    /// bytes that were read.
+    /// Reads from the start. Returns the number of bytes read, and for a file that is being written
+    /// its length between two writes.
     fn load_start(&self, file: &OpenFile, buffer: &mut [u8]) -> io::Result<(Option<u64>, usize)> {
         let OpenFile::Here(here) = file else {
             return Ok((None, file.as_ref().read_at(0, buffer)?));
@@ -149,7 +143,6 @@ impl Outputs<'_> {
         Ok((settled, read_start(here, &mut buffer[..most])?))
     }
 
-    /// Returns true for the log of a terminal, of which the text is searched.
     fn is_log(&self, number: usize) -> bool {
         let path = self.artifacts.path(number);
         let Some(base) = &self.base else { return path.is_terminal() };
@@ -158,8 +151,8 @@ impl Outputs<'_> {
     }
 }
 
-/// Reads from the start. A small file takes one call: reads fail or are
-/// interrupted only between pages of memory, so one that stops inside a page is at the end.
+/// Reads from the start. A small file takes one call: reads fail or are interrupted only between
+/// pages of memory, so a read that stops inside a page is at the end.
 fn read_start(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
     const PAGE: usize = 4096;
     match file.read_at(buffer, 0) {
@@ -168,7 +161,7 @@ fn read_start(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-impl Corpus for Outputs<'_> {
+impl Corpus for SearchedArtifacts<'_> {
     fn len(&self) -> usize {
         self.artifacts.len()
     }

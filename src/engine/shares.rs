@@ -1,9 +1,8 @@
-//! The shares of clients in what a server has little of: memory, descriptors.
+//! The shares of clients in scarce resources of a server: memory and descriptors.
 //!
-//! A client holds these through a [`Share`], and nobody may hold all. So a conversation holds at
-//! most as much as it leaves for others: half of all while it is alone, a quarter if another one
-//! holds half. There is always room for one more, no share lies idle, and who holds little is
-//! hardly ever refused.
+//! A conversation may hold at most as much as it leaves for others: half of everything while it is
+//! alone, a quarter if another one holds half. So there is always room for one more client, no
+//! share lies idle, and a client that holds little is hardly ever refused.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,34 +11,34 @@ use std::sync::Arc;
 use crate::sync::Mutex;
 use ctxfs_core::model::Component;
 
-/// The part that a user may hold for each one that is left for other users. All conversations of a
-/// user count here, so it is larger than that of one.
+/// Units that a user may hold for each unit left to other users. All conversations of a user count
+/// together, so the factor is larger than that of one conversation, which is 1.
 const USERS_SHARE: u64 = 7;
 
-/// The client that something is held for.
+/// The client to which a share is charged.
 #[derive(Debug, Clone, Default)]
 pub struct Client {
-    /// `None` for what belongs to no conversation, such as the root's listing.
+    /// `None` for resources of no conversation, such as the root's listing.
     pub conversation: Option<Component>,
     /// `None` if all clients are one user.
     pub user: Option<u32>,
 }
 
-/// An amount that is shared out, in bytes or by number.
+/// A resource that is shared out, in bytes or pieces.
 #[derive(Debug)]
 pub struct Shares {
     most: u64,
-    held: Mutex<Held>,
+    held: Mutex<HeldAmounts>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct HeldAmounts {
     all: u64,
     by_conversation: HashMap<Option<Component>, u64>,
     by_user: HashMap<u32, u64>,
 }
 
-/// A part that is held for a client. Dropping it gives it back.
+/// An amount that a client holds. Dropping it gives the amount back.
 #[derive(Debug)]
 pub struct Share {
     shares: Arc<Shares>,
@@ -48,31 +47,30 @@ pub struct Share {
 }
 
 impl Shares {
-    /// Shares out so much.
+    /// Creates a resource of `most` units.
     pub fn new(most: u64) -> Arc<Self> {
         Arc::new(Self { most, held: Mutex::default() })
     }
 
-    /// Returns the share of `by`, which holds nothing yet.
+    /// Returns an empty share of `by`.
     pub fn holder(self: &Arc<Self>, by: impl Into<Arc<Client>>) -> Share {
         Share { shares: Arc::clone(self), by: by.into(), amount: 0 }
     }
 
-    /// Holds `amount` for `by`. Returns `None` if that is more than may be held.
+    /// Holds `amount` for `by`. Returns `None` if `by` may not hold that much.
     pub fn claim(self: &Arc<Self>, by: impl Into<Arc<Client>>, amount: u64) -> Option<Share> {
         let mut share = self.holder(by);
         share.try_resize(amount).then_some(share)
     }
 
-    /// Returns what all clients hold.
-    pub(super) fn held(&self) -> u64 {
+    pub(crate) fn held(&self) -> u64 {
         self.held.lock().all
     }
 }
 
 impl Share {
-    /// Holds `amount` from now on. Returns false, and holds what it held before, if that is more
-    /// than before and more than the client may hold.
+    /// Changes the amount. Returns false, and changes nothing, if `amount` is larger than before
+    /// and the client may not hold that much.
     pub(crate) fn try_resize(&mut self, amount: u64) -> bool {
         let mut held = self.shares.held.lock();
         if amount > self.amount && !held.fits(self, amount) {
@@ -84,18 +82,17 @@ impl Share {
         true
     }
 
-    /// Holds `amount` from now on, even past the share: for what costs more elsewhere.
+    /// Changes the amount without a check, where refusing would cost more than exceeding the share.
     pub(crate) fn resize(&mut self, amount: u64) {
         self.shares.held.lock().set(&self.by, self.amount, amount);
         self.amount = amount;
     }
 
-    /// Holds one more for the same client. Returns `None` if that is more than it may hold.
+    /// Holds one more unit for the same client. Returns `None` if the client may not.
     pub fn one_more(&self) -> Option<Self> {
         self.shares.claim(Arc::clone(&self.by), 1)
     }
 
-    /// Returns another share of the same client, which holds nothing yet.
     pub(crate) fn another(&self) -> Self {
         self.shares.holder(Arc::clone(&self.by))
     }
@@ -107,8 +104,7 @@ impl Drop for Share {
     }
 }
 
-impl Held {
-    /// Returns true if `share` may hold `amount` in place of what it holds.
+impl HeldAmounts {
     fn fits(&self, share: &Share, amount: u64) -> bool {
         let with = |held: u64| (held - share.amount).saturating_add(amount);
         let left = share.shares.most.saturating_sub(with(self.all));
@@ -119,7 +115,6 @@ impl Held {
             && share.by.user.is_none_or(|user| users(user) <= left.saturating_mul(USERS_SHARE))
     }
 
-    /// Records that a part of what `by` holds went from `before` to `after`.
     fn set(&mut self, by: &Client, before: u64, after: u64) {
         if before == after {
             return;

@@ -1,79 +1,116 @@
-//! Computing the text of a view, of a file or of another view's text.
+//! Computing the text of a view, of a file or of another view's text, and the keys by which texts
+//! are kept in the store's cache.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::analysis::{AnalysisSoFar, begins_for_terminal, sniff};
+use crate::analysis::{AnalysisSoFar, analyse, begins_for_terminal, sniff};
 use crate::computed::BaseText;
 use crate::deadline::{ReadLimit, Timed, deadline, extended_deadline};
 use crate::open_file::FileContent;
-use crate::shown::{FileFacts, ShownFile};
+use crate::others::others_at;
+use crate::stand_in::{FileFacts, ShownFile};
+use crate::sync::thread;
+use crate::workers::QUICK_INPUT;
 use crate::{
-    Base, Computed, Counters, Engine, EngineError, Recipe, Result, Snapshot, SourceFile, Spool,
-    Version, ViewText, cache_key, far, same_name, tracker,
+    Base, Computed, Counters, Engine, EngineError, FileId, Identity, Recipe, Result, Snapshot,
+    SourceFile, Spool, Version, ViewText, spool,
 };
 use ctxfs_core::materialize::{Checkpoints, PlainText};
-use ctxfs_core::model::{Analysis, Content, Errors, Sections, Subject, counted_tool};
-use ctxfs_store::CacheKey;
+use ctxfs_core::model::{Analysis, Content, Errors, Record, Sections, Subject, counted_tool};
+use ctxfs_store::{CacheKey, Stat};
 use ctxfs_view::{RenderError, Rendered, View};
 
 type RenderResult = std::result::Result<Rendered, RenderError>;
 
-/// A view of a file that is being computed.
 struct FileView<'a> {
     of: &'a Computed,
     file: &'a dyn SourceFile,
     view: &'a View,
     snapshot: Snapshot,
-    /// The key to keep the text by, if the file has not changed by its end.
+    /// The key to keep the text by, if the file has not changed by the end.
     key: Option<CacheKey>,
-    /// True if this view may go on past its deadline.
+    /// True if this view may continue past its deadline.
     may_go_on: bool,
     /// True if there was only time for the beginning of a text without escape sequences.
     beginning: bool,
 }
 
+impl<'a> FileView<'a> {
+    fn new(
+        engine: &Engine,
+        of: &'a Computed,
+        file: &'a dyn SourceFile,
+        view: &'a View,
+    ) -> Result<Self> {
+        let snapshot = file.snapshot(engine)?;
+        Ok(Self { of, file, view, snapshot, key: None, may_go_on: false, beginning: false })
+    }
+
+    fn facts(&self, engine: &Engine) -> Result<FileFacts> {
+        let mut facts = facts(engine, &self.snapshot)?;
+        if matches!(self.view, View::Summary) {
+            facts.same_name = others_at(engine, &self.snapshot.place)?;
+        }
+        Ok(facts)
+    }
+}
+
 /// Computes the text of a view of a file. If it was computed before, `again` is true and it must
 /// come from exactly the same version.
-pub(super) fn show_view(
+pub(crate) fn show_view(
     engine: &Engine,
     of: &Computed,
     file: &dyn SourceFile,
     view: &View,
     again: bool,
 ) -> Result<ViewText> {
-    let snapshot = file.snapshot(engine)?;
-    if again && of.version != file.version(engine, &snapshot)? {
+    let mut shown = FileView::new(engine, of, file, view)?;
+    if again && of.version != file.version(engine, &shown.snapshot)? {
         return Err(EngineError::Stale);
     }
-    let may_go_on = !again && view.shows_beginning();
-    let mut shown = FileView { of, file, view, snapshot, key: None, may_go_on, beginning: false };
-    let facts = facts_for(engine, &shown)?;
-    let tool = || facts.record.provenance.tool_name().map(counted_tool);
-    of.note_tool(tool);
+    shown.may_go_on = !again && view.shows_beginning();
+    let facts = shown.facts(engine)?;
+    of.note_tool(|| facts.record.provenance.tool_name().map(counted_tool));
     if view.may_be_cached() {
-        let keys = cache_key::cache_keys(engine, &shown.snapshot, &facts, view);
+        let keys = cache_keys(engine, &shown.snapshot, &facts, view);
         if let Some(cached) = keys.iter().find_map(|key| ViewText::cached(&engine.cache, key)) {
             return Ok(cached);
         }
         shown.key = keys.into_iter().next();
     }
-    let _used = shown.file.tracker().in_use(engine, shown.file);
+    let _used = file.tracker().in_use(&engine.kept_analyses, file.conversation());
     match show_content(engine, &mut shown, facts) {
         Err(error) if shown.snapshot.file.is_far() && is_away(&error, view) => {
             // The next look-up tries again.
             file.note_change();
-            far::show_away(engine, (&shown.snapshot, file.conversation()), &error)
+            show_away(engine, &shown, &error)
         }
         made => made,
     }
 }
 
-/// Returns true if an error of reading bytes that are elsewhere is to be told by the text of
-/// `view`.
+/// Returns true if the text of `view` reports this error of reading remote bytes.
 fn is_away(error: &EngineError, view: &View) -> bool {
     let cannot_be_had = matches!(error.raw_os_error(), libc::EIO | libc::ESTALE);
-    // What is stale itself is looked up again.
+    // A stale file is looked up again.
     matches!(view, View::Summary) && cannot_be_had && !matches!(error, EngineError::Stale)
+}
+
+/// The reason why bytes that the bucket has lost cannot be read.
+const GONE: &str = "the bucket has them no more, as another host has removed the output or they \
+                    were lost; `ctxfs remote check` tells what is missing";
+
+/// Returns the summary of an artifact whose bytes cannot be read because of `error`.
+fn show_away(engine: &Engine, shown: &FileView<'_>, error: &EngineError) -> Result<ViewText> {
+    let FileView { snapshot, file, .. } = shown;
+    let mut record = snapshot.record.clone();
+    engine.secrets.mask_provenance(&mut record.provenance);
+    let is_gone = error.raw_os_error() == libc::ESTALE;
+    let why = if is_gone { GONE.to_owned() } else { error.to_string() };
+    let same_name = others_at(engine, &snapshot.place)?;
+    let text = ctxfs_view::away(&record, &why, &snapshot.place, &same_name);
+    Ok(spool::held_text(engine, &text, file.conversation())?.with_whole(false))
 }
 
 fn show_content(
@@ -84,7 +121,12 @@ fn show_content(
     let limit = ReadLimit::new(engine.options.view_deadline);
     let expired = deadline(engine.options.view_deadline);
     let (content, analysis) = match content(engine, shown, &mut facts, (&expired, &limit)) {
-        Err(EngineError::Io(error)) if limit.ended(&error) => return out_of_time(engine, shown),
+        Err(EngineError::Io(error)) if limit.ended(&error) => {
+            Counters::add(&engine.counters.views_out_of_time, 1);
+            shown.file.note_change();
+            let spool = Spool::begin(engine, shown.file.conversation());
+            return Ok(spool.finish(Rendered::out_of_time(), None)?);
+        }
         found => found?,
     };
     let file = ShownFile::new(&engine.secrets, content, analysis, facts);
@@ -93,26 +135,18 @@ fn show_content(
     })
 }
 
-/// Returns the text of a view that had no time to begin.
-fn out_of_time(engine: &Engine, shown: &FileView<'_>) -> Result<ViewText> {
-    Counters::add(&engine.counters.views_out_of_time, 1);
-    shown.file.note_change();
-    let spool = Spool::begin(engine, shown.file.conversation());
-    Ok(spool.finish(Rendered::out_of_time(), None)?)
-}
-
 /// Passes a file as its views see it to `show`, with the analysis of all of it.
-pub(super) fn with_subject<T>(
+pub(crate) fn with_subject<T>(
     engine: &Engine,
     file: &dyn SourceFile,
     show: impl FnOnce(&Subject<'_>) -> T,
 ) -> Result<T> {
-    // The view that needs the analysis of all of it.
+    // A summary needs the whole analysis.
     with_subject_of(engine, file, &View::Summary, &deadline(engine.options.view_deadline), show)
 }
 
 /// Writes a view of a file to memory, until `expired`. Neither keeps nor counts it.
-pub(super) fn render_here(
+pub(crate) fn render_here(
     engine: &Engine,
     file: &dyn SourceFile,
     view: &View,
@@ -125,7 +159,7 @@ pub(super) fn render_here(
     Ok((text, rendered))
 }
 
-/// Passes a file as `view` sees it to `show`, with what is found of it until `expired`.
+/// Passes a file as `view` sees it to `show`, with the analysis that is finished before `expired`.
 fn with_subject_of<T>(
     engine: &Engine,
     file: &dyn SourceFile,
@@ -134,24 +168,13 @@ fn with_subject_of<T>(
     show: impl FnOnce(&Subject<'_>) -> T,
 ) -> Result<T> {
     let of = &Computed::new(Recipe::View(view.clone().shared()), Base::Nothing, Version::default());
-    let snapshot = file.snapshot(engine)?;
-    let may_go_on = false;
-    let mut shown = FileView { of, file, view, snapshot, key: None, may_go_on, beginning: false };
-    let mut facts = facts_for(engine, &shown)?;
-    let _used = file.tracker().in_use(engine, file);
+    let mut shown = FileView::new(engine, of, file, view)?;
+    let mut facts = shown.facts(engine)?;
+    let _used = file.tracker().in_use(&engine.kept_analyses, file.conversation());
     let limit = ReadLimit::new(engine.options.view_deadline);
     let (content, analysis) = content(engine, &mut shown, &mut facts, (expired, &limit))?;
     let shown = ShownFile::new(&engine.secrets, content, analysis, facts);
     Ok(shown.with_subject(&engine.secrets, &engine.filters, show))
-}
-
-/// Returns the facts that the view tells.
-fn facts_for(engine: &Engine, FileView { view, snapshot, .. }: &FileView<'_>) -> Result<FileFacts> {
-    let mut facts = facts(engine, snapshot)?;
-    if matches!(view, View::Summary) {
-        facts.same_name = same_name::others_at(engine, &snapshot.place)?;
-    }
-    Ok(facts)
 }
 
 fn facts(engine: &Engine, snapshot: &Snapshot) -> Result<FileFacts> {
@@ -160,7 +183,7 @@ fn facts(engine: &Engine, snapshot: &Snapshot) -> Result<FileFacts> {
 }
 
 /// Returns the content of a view's subject, with as much of its analysis as the view needs. The
-/// content of what was made for a terminal is its text.
+/// content of a file that was made for a terminal is its text.
 fn content(
     engine: &Engine,
     shown: &mut FileView<'_>,
@@ -189,7 +212,6 @@ fn content(
     Ok((content, known.analysis))
 }
 
-/// Returns as much of the analysis as the view needs: all of it, or that of the first bytes.
 fn needed_analysis(
     engine: &Engine,
     shown: &FileView<'_>,
@@ -207,7 +229,7 @@ fn needed_analysis(
 }
 
 /// Returns the text of `raw`, up to the end of its analysis `known`, and makes `known` the analysis
-/// of that text. Returns `None` if all of it is its own text.
+/// of that text. Returns `None` if the bytes have no escape sequences.
 fn plain_text(
     engine: &Engine,
     shown: &FileView<'_>,
@@ -227,15 +249,15 @@ fn plain_text(
     if of.tracker().seen() < bytes {
         // A recorded analysis has no checkpoints. If time runs out before there are any, the text
         // is found without them.
-        tracker::analyse(engine, of, raw.file().as_ref(), bytes, expired)?;
+        analyse(engine, of, raw.file().as_ref(), bytes, expired)?;
     }
     let text = PlainText::new(Timed::new(raw, limit), of.tracker().checkpoints())?;
     known.analysis = Arc::new(known.analysis.of_text());
     Ok(Some(text))
 }
 
-/// Returns the text of a log whose bytes are elsewhere, of which a stand-in reads a part, if it is
-/// known from which places on it can be read. Other views read all of it in any order.
+/// Returns the text of a remote log, if the analysis knows places from which it can be read, and
+/// the view reads only parts of it. Other views read all of it in any order.
 fn text_at_places(
     shown: &FileView<'_>,
     (raw, limit): (&FileContent, &Arc<ReadLimit>),
@@ -249,19 +271,21 @@ fn text_at_places(
     Some(PlainText::of_length(raw, Checkpoints::at(places), analysis.plain?))
 }
 
-/// Returns the length that the pages of `of` divide: that of a file, or of its text without escape
-/// sequences.
-pub(super) fn text_length(engine: &Engine, of: &dyn SourceFile) -> Result<u64> {
-    let snapshot = of.snapshot(engine)?;
-    if !of.is_log() && !begins_for_terminal(snapshot.file.as_ref())? {
-        return Ok(snapshot.stat.size);
+impl Engine {
+    /// Returns the length that the pages of `of` divide: that of a file, or of its text without
+    /// escape sequences.
+    pub fn text_length(&self, of: &dyn SourceFile) -> Result<u64> {
+        let snapshot = of.snapshot(self)?;
+        if !of.is_log() && !begins_for_terminal(snapshot.file.as_ref())? {
+            return Ok(snapshot.stat.size);
+        }
+        let expired = deadline(self.options.view_deadline);
+        let known = self.analysis(of, snapshot.file.as_ref(), Some(&snapshot.record), &expired)?;
+        Ok(known.analysis.of_text().bytes)
     }
-    let expired = deadline(engine.options.view_deadline);
-    let known = engine.analysis(of, snapshot.file.as_ref(), Some(&snapshot.record), &expired)?;
-    Ok(known.analysis.of_text().bytes)
 }
 
-/// Writes a view of a file. If its text can be kept, it goes on when its time is up.
+/// Writes a view of a file. If its text can be kept, continues when its time is up.
 fn write_view(
     engine: &Engine,
     shown: &FileView<'_>,
@@ -304,7 +328,7 @@ fn write_view(
     Ok(spool.finish(rendered, key)?)
 }
 
-/// Returns what was rendered, or that time ran out if that ended it.
+/// Turns an error of reading after the end of the time into a partial result.
 fn in_time(rendered: RenderResult, limit: &ReadLimit) -> RenderResult {
     match rendered {
         Err(RenderError::Io(error)) if limit.ended(&error) => Ok(Rendered::out_of_time()),
@@ -312,23 +336,26 @@ fn in_time(rendered: RenderResult, limit: &ReadLimit) -> RenderResult {
     }
 }
 
-/// Computes a view of `base_text`, the text of the computed file `base`.
-pub(super) fn show_view_of_view(
+pub(crate) fn show_view_of_view(
     engine: &Engine,
     base: &Computed,
     base_text: &BaseText,
     view: &View,
 ) -> Result<ViewText> {
     let text = &base_text.text;
-    // Searching a text that only says why there is none would find nothing.
+    // A search of a mere notice would find nothing and hide the reason.
     if text.is_notice() && matches!(view, View::Grep(_)) {
         return Ok(ViewText::clone(text));
     }
-    let key = text.key().and_then(|base| cache_key::of_view(base, view));
+    let key = text
+        .key()
+        .and_then(|base| CacheKey::of(&[b"of a view", base.as_bytes(), exact(view).as_bytes()]));
     if let Some(cached) = key.as_ref().and_then(|key| ViewText::cached(&engine.cache, key)) {
         return Ok(cached);
     }
-    let facts = facts_of_text(engine, base)?;
+    let Recipe::View(base_view) = &base.recipe else { return Err(EngineError::Stale) };
+    let facts = facts(engine, &base.base.file()?.snapshot(engine)?)?;
+    let facts = FileFacts { place: facts.place.of_view(&base_view.to_string()), ..facts };
     let analysis = sniff(&**text)?.analysis;
     let all = engine.options.view_deadline;
     let left = all.saturating_sub(base_text.asked.elapsed()).max(all / 2);
@@ -350,16 +377,8 @@ pub(super) fn show_view_of_view(
     Ok(spool.finish(rendered, key)?)
 }
 
-/// Returns what is known of the file that the view `base` is of, at the place of that view.
-fn facts_of_text(engine: &Engine, base: &Computed) -> Result<FileFacts> {
-    let Recipe::View(view) = &base.recipe else { return Err(EngineError::Stale) };
-    let facts = facts(engine, &base.base.file()?.snapshot(engine)?)?;
-    let place = facts.place.of_view(&view.to_string());
-    Ok(FileFacts { place, ..facts })
-}
-
 /// Returns the analysis of the beginning of a file, for a view that shows its bytes. Leaves out
-/// places, as they are those in its text.
+/// positions, which are those in the text without escape sequences.
 fn without_places(analysis: &Analysis) -> Analysis {
     Analysis {
         plain: None,
@@ -372,4 +391,64 @@ fn without_places(analysis: &Analysis) -> Analysis {
         sections: Sections::default(),
         ..analysis.clone()
     }
+}
+
+/// The longest pause in which a computation lets the times of its file settle.
+const WAIT: Duration = Duration::from_millis(20);
+
+/// Returns the keys of the text of `view` in the store's cache, which outlives this process: first
+/// the one to keep it by, then the key of a text that was made before the file was sealed.
+///
+/// There are none if a later state of the file could not be told from this one, or if secrets are
+/// masked, so that no further copy of one gets on the disk. A large view that can have views of its
+/// own waits until the file's times have settled, rather than be computed again for each of them.
+fn cache_keys(
+    engine: &Engine,
+    snapshot: &Snapshot,
+    facts: &FileFacts,
+    view: &View,
+) -> Vec<CacheKey> {
+    if !may_be_kept(engine, snapshot, view) {
+        return Vec::new();
+    }
+    let sealed = match &snapshot.identity {
+        Identity::Sealed(digest) => {
+            let Record { generation, state, created, provenance, .. } = &facts.record;
+            Some(format!("{digest} {generation} {state:?} {created} {provenance:?}"))
+        }
+        Identity::Local(_) => None,
+    };
+    let local = local_state(&snapshot.stat.original(&facts.record));
+    let (place, settings) = (snapshot.place.file(), format!("{:?}", facts.limits));
+    let key = |bytes: String| {
+        let parts = ["of a file", &bytes, &place, &settings, &exact(view)];
+        CacheKey::of(&parts.map(str::as_bytes))
+    };
+    sealed.into_iter().chain([local]).filter_map(key).collect()
+}
+
+fn may_be_kept(engine: &Engine, Snapshot { stat, is_written, .. }: &Snapshot, view: &View) -> bool {
+    // Each further write would leave a useless text behind. A clock that was set back may give the
+    // same time again.
+    let is_ahead = || stat.ctime.max(stat.mtime).age().is_none();
+    if engine.secrets.0.is_some() || *is_written || is_ahead() {
+        return false;
+    }
+    let Some(pause) = engine.store.clock().settles_in(stat) else { return true };
+    let waits = view.has_views() && stat.size > QUICK_INPUT && pause <= WAIT;
+    if waits {
+        thread::sleep(pause);
+    }
+    waits
+}
+
+/// Returns text that differs between any two states of local files.
+fn local_state(stat: &Stat) -> String {
+    let times = (stat.mtime.as_nanos(), stat.ctime.as_nanos());
+    format!("{:?} {} {times:?}", FileId::of(stat), stat.size)
+}
+
+/// Returns `view` as text. `Display` would not do: a query may hold bytes that are not UTF-8.
+fn exact(view: &View) -> String {
+    format!("{view:?}")
 }

@@ -3,54 +3,52 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::fs::File;
-use std::io;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::text::{MARK, ViewText};
-use crate::{Client, Engine, Share};
+use crate::text::MARK;
+use crate::{Client, Engine, Share, ViewText};
 use ctxfs_core::model::Component;
 use ctxfs_store::{Cache, CacheKey, Draft};
 use ctxfs_view::Rendered;
 
-/// The most bytes of a text in memory, unless it asks for more. A longer one goes to a file of the
-/// store's cache.
+/// Bytes of a text in memory, unless [`Spool::in_memory`] asks for more. A longer text goes to a
+/// file of the store's cache.
 const IN_MEMORY: usize = 256 * 1024;
-/// The bytes up to which a descriptor would cost more than the memory that it saves.
+/// For fewer bytes a descriptor would cost more than the memory that it saves.
 const SMALL: usize = 512;
 /// A text that took longer than this to compute is kept in the store's cache, however small.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// A function that checks if the disk has room for so many more bytes.
+/// Fails if the disk has no room for the given number of bytes.
 type RoomCheck<'a> = Box<dyn Fn(u64) -> io::Result<()> + Send + 'a>;
 
 /// A text of unknown length that is being computed, in bounded memory.
 ///
-/// The part beyond the share of its conversation in the memory of clients goes to a file. It can be
-/// written through a shared reference, so that its beginning can be handed out meanwhile.
+/// What exceeds the share of its conversation goes to a file. The spool can be written through a
+/// shared reference, so that its beginning can be handed out meanwhile.
 pub struct Spool<'a> {
     cache: &'a Cache,
     room: RoomCheck<'a>,
     held: RefCell<Share>,
-    /// True if it stays in memory as long as it may.
+    /// True to stay in memory as far as the share allows.
     stays: bool,
     started: Instant,
-    text: RefCell<Collected>,
-    /// True once its beginning was handed out. Readers of that look for the rest on disk.
+    text: RefCell<SpooledText>,
+    /// True once the beginning was handed out. Its readers will look for the whole text on disk.
     given: Cell<bool>,
 }
 
 #[derive(Default)]
-struct Collected {
+struct SpooledText {
     memory: Vec<u8>,
-    /// The file of a text that has outgrown memory, and its length.
     disk: Option<(Draft, u64)>,
 }
 
-/// Returns `text` as a text that the conversation `by` has asked for.
-pub(super) fn held_text(
+/// Returns `text` as a computed text, charged to the conversation `by`.
+pub(crate) fn held_text(
     engine: &Engine,
     text: &str,
     by: Option<Component>,
@@ -67,21 +65,21 @@ impl fmt::Debug for Spool<'_> {
 }
 
 impl<'a> Spool<'a> {
-    /// Begins a text that the conversation `by` has asked for.
+    /// Begins a text whose memory is charged to the conversation `by`.
     pub fn begin(engine: &'a Engine, by: Option<Component>) -> Self {
-        let room = |length| engine.space.check_text(engine, length);
+        // No output is removed for a text.
+        let room = |length| Ok(engine.space.check_disk(length, false)?);
         let held = engine.memory.holder(Client { conversation: by, user: None });
         Self::new(&engine.cache, Box::new(room), held)
     }
 
-    /// Begins a text. What `held` does not get goes to `cache`, if `room` allows.
     fn new(cache: &'a Cache, room: RoomCheck<'a>, held: Share) -> Self {
         let (text, given, held) = (RefCell::default(), Cell::new(false), RefCell::new(held));
         Self { cache, room, held, stays: false, started: Instant::now(), text, given }
     }
 
-    /// Returns the same text, which stays in memory however long it is, as far as its conversation
-    /// may hold that: for what must be had when the disk is full.
+    /// Keeps the text in memory, however long, as far as the share of its conversation allows. For
+    /// texts that must be available when the disk is full.
     #[must_use]
     pub fn in_memory(self) -> Self {
         Self { stays: true, ..self }
@@ -89,21 +87,21 @@ impl<'a> Spool<'a> {
 
     /// Returns the number of bytes so far.
     pub fn length(&self) -> u64 {
-        let Collected { memory, disk } = &*self.text.borrow();
+        let SpooledText { memory, disk } = &*self.text.borrow();
         disk.as_ref().map_or(memory.len() as u64, |(_, length)| *length)
     }
 
     /// Returns the text so far, after `notice`. The whole text is then kept however small it is.
-    pub(super) fn beginning(&self, notice: String) -> ViewText {
+    pub(crate) fn beginning(&self, notice: String) -> ViewText {
         self.given.set(true);
-        let Collected { memory, disk } = &*self.text.borrow();
+        let SpooledText { memory, disk } = &*self.text.borrow();
         let mut head = notice.into_bytes();
         let notice = head.len();
         head.extend_from_slice(memory);
         let on_disk = disk.as_ref().map(|(draft, length)| (Arc::clone(draft.file()), *length));
         let mut held = self.held.borrow().another();
         held.resize(head.len() as u64);
-        ViewText::held(head, notice, on_disk, held).with_whole(false)
+        ViewText::new(head, notice, on_disk, Some(held)).with_whole(false)
     }
 
     /// Ends the text, and puts its notice first. With a `key`, keeps it on disk if it is whole and
@@ -113,7 +111,7 @@ impl<'a> Spool<'a> {
         let key = key.filter(|_| whole);
         let late = self.given.get() || self.started.elapsed() >= SLOW;
         let mut head = notice.unwrap_or_default().into_bytes();
-        let Collected { mut memory, disk } = self.text.take();
+        let SpooledText { mut memory, disk } = self.text.take();
         let notice = head.len();
         let mut on_disk = None;
         if let Some((draft, length)) = disk {
@@ -138,17 +136,15 @@ impl<'a> Spool<'a> {
         head.shrink_to_fit();
         let mut held = self.held.into_inner();
         held.resize(head.len() as u64);
-        Ok(ViewText::held(head, notice, on_disk, held).with_whole(whole).with_key(key))
+        Ok(ViewText::new(head, notice, on_disk, Some(held)).with_whole(whole).with_key(key))
     }
 
-    /// Returns true if the first `length` bytes may be in memory while it is computed.
     fn fits_in_memory(&self, length: usize) -> bool {
         // A vector that grows has room for up to twice its bytes.
         let capacity = length.next_power_of_two() as u64;
         length <= IN_MEMORY || self.stays && self.held.borrow_mut().try_resize(capacity)
     }
 
-    /// Writes a text to a file without a name.
     fn spill(&self, text: &[u8]) -> io::Result<(Arc<File>, u64)> {
         (self.room)(text.len() as u64)?;
         let draft = self.cache.draft()?;
@@ -157,7 +153,7 @@ impl<'a> Spool<'a> {
     }
 
     fn add(&self, bytes: &[u8]) -> io::Result<()> {
-        let Collected { memory, disk } = &mut *self.text.borrow_mut();
+        let SpooledText { memory, disk } = &mut *self.text.borrow_mut();
         if disk.is_none() && self.fits_in_memory(memory.len() + bytes.len()) {
             memory.extend_from_slice(bytes);
             return Ok(());
@@ -176,7 +172,6 @@ impl<'a> Spool<'a> {
     }
 }
 
-/// Keeps a draft of `length` bytes as a whole text in the cache.
 fn keep(cache: &Cache, draft: Draft, length: u64, notice: &[u8], key: &CacheKey) -> io::Result<()> {
     let end = [notice, &(notice.len() as u64).to_le_bytes(), MARK].concat();
     draft.file().write_all_at(&end, length)?;
@@ -218,8 +213,9 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::text_cache::text_cache;
-    use crate::{HELD_FOR_CLIENTS, Shares};
+    use crate::Shares;
+    use crate::engine::HELD_FOR_CLIENTS;
+    use crate::text::text_cache;
     use ctxfs_store::Store;
 
     fn all(body: &ViewText) -> Vec<u8> {
@@ -306,7 +302,7 @@ mod tests {
         let body = |number: u64| {
             let file = tempfile::tempfile().unwrap();
             let on_disk = Some((Arc::new(file), number << 40));
-            Arc::new(ViewText::new(Vec::new(), 0, on_disk))
+            Arc::new(ViewText::new(Vec::new(), 0, on_disk, None))
         };
         for number in 1..20 {
             bodies.insert(number, body(number));

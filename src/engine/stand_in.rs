@@ -1,34 +1,115 @@
-//! The text that goes to a model in place of an output: what the mount's views print.
+//! Files as views and stand-ins see them, with one [`Subject`] for every door, and the text that goes
+//! to a model in place of an output: what the mount's views print.
 
 use std::io;
 use std::sync::Arc;
 
 use crate::analysis::sniff;
+use crate::others::others_of;
 use crate::redaction::Secrets;
-use crate::shown::{FileFacts, ShownFile};
-use crate::{Engine, Redaction, Result, same_name};
+use crate::{Engine, EngineOptions, Redaction, Result};
 use ctxfs_core::materialize::{Checkpoints, PlainText, analyze, analyze_log, token_count};
 use ctxfs_core::model::{
-    Amount, Analysis, Component, Content, Limits, NoFilters, Place, Record, RelPath, Subject,
+    Amount, Analysis, Component, Content, Filters, Limits, NoFilters, Place, Provenance, Record,
+    RelPath, Subject,
 };
 use ctxfs_core::redact::Masked;
 use ctxfs_store::{Artifact, Conversation, provenance_of};
 use ctxfs_view::{Audience, Form, StandIn, View};
 
-/// The most characters of a stand-in, in thirds of those of its output.
+#[derive(Debug)]
+pub(crate) struct FileFacts {
+    pub(crate) record: Record,
+    pub(crate) place: Place,
+    pub(crate) limits: Limits,
+    /// The names of the other outputs of its name, for views that list them.
+    pub(crate) same_name: Vec<String>,
+}
+
+impl FileFacts {
+    /// Returns the facts about a file with this `record`, updated by the `newer` description of its
+    /// call.
+    pub(crate) fn new(
+        options: &EngineOptions,
+        newer: &Provenance,
+        mut record: Record,
+        place: Place,
+    ) -> Self {
+        record.provenance.update(newer);
+        let limits = options.limits.limits(record.provenance.tool_name().as_deref());
+        Self { record, place, limits, same_name: Vec::new() }
+    }
+}
+
+/// A file as its views see it: the parts of a [`Subject`].
+///
+/// Secrets in the record and the analysis are masked here, and those in the content as it is read.
+pub(crate) struct ShownFile<'a> {
+    pub(crate) content: Box<dyn Content + 'a>,
+    pub(crate) analysis: Arc<Analysis>,
+    pub(crate) facts: FileFacts,
+    /// True if the secrets in the content are still to be masked.
+    has_secrets: bool,
+}
+
+impl<'a> ShownFile<'a> {
+    /// Returns a file with this `content`, in which secrets are still to be masked.
+    pub(crate) fn new(
+        secrets: &Secrets,
+        content: Box<dyn Content + 'a>,
+        analysis: Arc<Analysis>,
+        facts: FileFacts,
+    ) -> Self {
+        let (mut analysis, mut facts) = (analysis, facts);
+        secrets.mask_facts(&mut facts.record, &mut analysis);
+        Self { content, analysis, facts, has_secrets: true }
+    }
+
+    /// Returns a file whose `content` is masked already.
+    pub(crate) fn of_masked(
+        secrets: &Secrets,
+        content: Box<dyn Content + 'a>,
+        analysis: Arc<Analysis>,
+        facts: FileFacts,
+    ) -> Self {
+        Self { has_secrets: false, ..Self::new(secrets, content, analysis, facts) }
+    }
+
+    pub(crate) fn with_subject<T>(
+        &self,
+        secrets: &Secrets,
+        filters: &dyn Filters,
+        show: impl FnOnce(&Subject<'_>) -> T,
+    ) -> T {
+        let FileFacts { record, place, limits, same_name } = &self.facts;
+        let masked = secrets.masked(&*self.content).filter(|_| self.has_secrets);
+        show(&Subject {
+            content: masked.as_ref().map_or(&*self.content, |masked| masked),
+            analysis: &self.analysis,
+            record,
+            place,
+            limits,
+            same_name,
+            redacts: secrets.redactor(),
+            filters,
+        })
+    }
+}
+
+/// The length of a stand-in, in thirds of the characters of its output, at most.
 const MOST_THIRDS: u64 = 2;
 
-/// The condition on which a stand-in takes the place of an output.
+/// The condition on which a stand-in replaces an output.
 ///
-/// [`Self::Always`] apart, a stand-in has to pay: it has at most two thirds of the characters of its
-/// output, else the output is shown whole. Three kinds are exempt: an envelope, which has the limits
-/// of its protocol; an output that is not text, of which no bytes are shown; and an incomplete one,
-/// which never passes for a complete one.
+/// Except with [`Self::Always`], a stand-in has to pay: if it has more than two thirds of the
+/// characters of its output, the output is shown whole. Three kinds are exempt: an envelope, which
+/// has the limits of its protocol; an output that is not text, of which no bytes are shown; and an
+/// incomplete output, which never passes for a complete one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replace {
     /// The caller asks for the stand-in, whatever the output is.
     Always,
-    /// The output passes the limits of the form.
+    /// The output exceeds the limits of the form.
     OverLimits,
     /// The caller finds the output too long.
     TooLong,
@@ -49,14 +130,14 @@ pub struct StandInRequest<'a> {
     pub audience: Audience<'a>,
 }
 
-/// The parts of an output whose bytes are all there.
+/// The parts of a complete output.
 #[derive(Debug)]
 pub struct OutputParts {
     /// The stored bytes.
     pub content: Artifact,
     /// The analysis of these bytes.
     pub analysis: Arc<Analysis>,
-    /// The record, or what would be recorded of the output.
+    /// The record, or the record that the output would get.
     pub record: Record,
     /// The name that readers use for it.
     pub place: Place,
@@ -64,10 +145,9 @@ pub struct OutputParts {
     pub limits: Limits,
 }
 
-/// An output as its stand-ins show it: the text of a log without its escape sequences, and without
-/// secrets if they are masked.
+/// An output as its stand-ins show it: the text of a log without its escape sequences, and with
+/// masks for secrets if they are masked.
 pub struct ShownOutput {
-    /// The stored bytes.
     content: Artifact,
     /// The characters of the stored bytes, escape sequences included.
     chars: u64,
@@ -84,7 +164,7 @@ pub struct StoredOutput {
 }
 
 impl ShownOutput {
-    /// Returns what stand-ins show of an output under `redaction`. Reads a log that has escape
+    /// Returns the output as stand-ins show it under `redaction`. Reads a log that has escape
     /// sequences to its end.
     pub fn new(output: OutputParts, redaction: Option<&Redaction>) -> io::Result<Self> {
         let OutputParts { content, analysis, record, place, limits } = output;
@@ -103,7 +183,7 @@ impl ShownOutput {
         Ok(Self { content, chars, file, secrets })
     }
 
-    /// Returns the stored bytes, without secrets if they are masked.
+    /// Returns the stored bytes, with masks for secrets if they are masked.
     pub fn bytes(&self) -> Box<dyn Content + '_> {
         let masked = self.secrets.masked(&self.content);
         let plain = || Box::new(&self.content) as Box<dyn Content>;
@@ -148,7 +228,6 @@ impl ShownOutput {
         self.file.with_subject(&self.secrets, &NoFilters, show)
     }
 
-    /// Returns the amount that `answer` hands to the reader.
     fn handed(&self, answer: &StandIn, request: &StandInRequest<'_>) -> Amount {
         match answer {
             StandIn::Unchanged if request.seen => Amount::default(),
@@ -159,9 +238,9 @@ impl ShownOutput {
 }
 
 impl StoredOutput {
-    /// Opens the output that is recorded as `record`. Analyses all of its bytes only if the record
-    /// has no analysis of them and `needs_all` is set.
-    pub(super) fn open(
+    /// Opens the output with this `record`. Analyses all of its bytes only if the record has no
+    /// analysis of them and `needs_all` is set.
+    pub(crate) fn open(
         engine: &Engine,
         conversation: &Conversation,
         record: Record,
@@ -171,8 +250,8 @@ impl StoredOutput {
         let content = conversation.open_artifact(&path)?;
         let place = engine.options.place(conversation.id(), &path);
         let record = Record { size: content.len(), ..record };
-        let said = provenance_of(content.file())?;
-        let facts = FileFacts::new(&engine.options, &said, record, place);
+        let newer = provenance_of(content.file())?;
+        let facts = FileFacts::new(&engine.options, &newer, record, place);
         let FileFacts { mut record, place, limits, .. } = facts;
         let recorded = record.analysis.take().filter(|found| found.bytes == content.len());
         let analysis = match recorded {
@@ -183,18 +262,18 @@ impl StoredOutput {
         };
         let parts = OutputParts { content, analysis, record, place, limits };
         let mut shown = ShownOutput::new(parts, engine.options.redaction.as_ref())?;
-        shown.file.facts.same_name = same_name::others_of(engine, conversation.id(), &path)?;
+        shown.file.facts.same_name = others_of(engine, conversation.id(), &path)?;
         Ok(Self { conversation: conversation.id().clone(), path, shown })
     }
 
-    /// Gives it another name for readers.
+    /// Gives the output another name for readers.
     #[must_use]
     pub fn at(mut self, place: Place) -> Self {
         self.shown.file.facts.place = place;
         self
     }
 
-    /// Returns the conversation that it is in.
+    /// Returns the conversation of the output.
     pub fn conversation(&self) -> &Component {
         &self.conversation
     }
@@ -204,7 +283,7 @@ impl StoredOutput {
         &self.path
     }
 
-    /// Returns the name that readers use for it.
+    /// Returns the name that readers use for the output.
     pub fn place(&self) -> &Place {
         &self.shown.file.facts.place
     }
@@ -218,42 +297,42 @@ impl StoredOutput {
     pub fn shown(&self) -> &ShownOutput {
         &self.shown
     }
+
+    /// Returns the answer to `request`, and counts it. An output that contains a reference to any
+    /// other output of the store is itself a stand-in, and stays unchanged.
+    pub fn stand_in(&self, engine: &Engine, request: &StandInRequest<'_>) -> Result<StandIn> {
+        let is_another = |reference: &str| {
+            let found = engine.store.resolve(reference).ok().flatten();
+            found.is_some_and(|(id, path)| (&id, &path) != (&self.conversation, &self.path))
+        };
+        let is_stored =
+            |reference: &str| is_another(reference) || (request.audience.is_stored)(reference);
+        let audience = Audience { is_stored: &is_stored, ..request.audience };
+        let answer = self.shown.stand_in(&StandInRequest { audience, ..*request })?;
+        self.count(engine, self.shown.handed(&answer, request));
+        Ok(answer)
+    }
+
+    /// Returns the text of `view`, for a model that gets it in place of the output, and counts it.
+    pub fn view_in_place(&self, engine: &Engine, view: &View) -> Result<Vec<u8>> {
+        let text = self.shown.view(view)?;
+        self.count(engine, amount(&text));
+        Ok(text)
+    }
+
+    fn count(&self, engine: &Engine, handed: Amount) {
+        engine.counting.handed(&self.conversation, &self.shown.file.facts.record, handed);
+    }
 }
 
-/// Returns the answer to `request`, and counts it. A reference to any other output of the store
-/// makes an output the stand-in that it once was.
-pub(super) fn stand_in(
-    engine: &Engine,
-    output: &StoredOutput,
-    request: &StandInRequest<'_>,
-) -> Result<StandIn> {
-    let is_stored = |reference: &str| {
-        is_another(engine, output, reference) || (request.audience.is_stored)(reference)
-    };
-    let audience = Audience { is_stored: &is_stored, ..request.audience };
-    let answer = output.shown.stand_in(&StandInRequest { audience, ..*request })?;
-    count(engine, output, output.shown.handed(&answer, request));
-    Ok(answer)
-}
-
-/// Returns the text of `view` for a model, and counts it.
-pub(super) fn view_in_place(
-    engine: &Engine,
-    output: &StoredOutput,
-    view: &View,
-) -> Result<Vec<u8>> {
-    let text = output.shown.view(view)?;
-    count(engine, output, amount(&text));
-    Ok(text)
-}
-
-/// Returns true if `text` saves enough to take the place of an output of `chars` characters.
+/// Returns true if `text` saves enough to replace an output of `chars` characters.
 pub fn pays(text: &str, chars: u64) -> bool {
     3 * text.chars().count() as u64 <= MOST_THIRDS.saturating_mul(chars)
 }
 
-/// Returns true if `output` is a stand-in for a stored output.
-pub(super) fn is_stand_in(engine: &Engine, output: &[u8], limits: &Limits) -> io::Result<bool> {
+/// Returns true if `output` is a stand-in for an output of the store. Its reference decides, not
+/// its wording.
+pub fn is_stand_in(engine: &Engine, output: &[u8], limits: &Limits) -> io::Result<bool> {
     let subject = Subject {
         content: &output,
         analysis: &sniff(&output)?.analysis,
@@ -268,20 +347,8 @@ pub(super) fn is_stand_in(engine: &Engine, output: &[u8], limits: &Limits) -> io
     ctxfs_view::is_stand_in(&subject, &Audience { tools: &[], is_stored: &is_stored })
 }
 
-/// Returns true if `reference` leads to an output of the store.
-pub(super) fn is_stored(engine: &Engine, reference: &str) -> bool {
+pub(crate) fn is_stored(engine: &Engine, reference: &str) -> bool {
     engine.store.resolve(reference).is_ok_and(|found| found.is_some())
-}
-
-/// Returns true if `reference` leads to another output than `output`. One that cannot be resolved
-/// does not.
-fn is_another(engine: &Engine, output: &StoredOutput, reference: &str) -> bool {
-    let found = engine.store.resolve(reference).ok().flatten();
-    found.is_some_and(|(id, path)| (&id, &path) != (&output.conversation, &output.path))
-}
-
-fn count(engine: &Engine, output: &StoredOutput, amount: Amount) {
-    engine.counting.handed(&output.conversation, &output.shown.file.facts.record, amount);
 }
 
 fn amount(text: &[u8]) -> Amount {
@@ -293,3 +360,6 @@ impl std::fmt::Debug for ShownOutput {
         f.debug_struct("ShownOutput").field("content", &self.content).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

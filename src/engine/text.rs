@@ -1,68 +1,63 @@
-//! The text of a computed file.
+//! The text of a computed file, and the caches that keep texts and other recent values in memory.
 
 use std::fs::File;
+use std::hash::Hash;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use crate::Share;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, UnitWeighter, Weighter};
+
+use crate::shares::Share;
 use ctxfs_core::model::Content;
-use ctxfs_store::{Cache, CacheKey, read_full_at, stat_file};
+use ctxfs_store::{Cache as DiskCache, CacheKey, read_full_at, stat_file};
 
 /// The last bytes of a text that is kept on disk, after the length of its notice.
-pub(super) const MARK: &[u8; 8] = b"ctxfs\0\0\x01";
+pub(crate) const MARK: &[u8; 8] = b"ctxfs\0\0\x01";
 
-/// Bytes in memory, and their part of the budget. `None` for the few bytes of a notice.
+/// Bytes in memory and their share of the budget; `None` for the few bytes of a notice.
 #[derive(Debug)]
 struct HeldBytes(Vec<u8>, #[expect(dead_code, reason = "gives back")] Option<Share>);
 
 /// The text of a computed file, which never changes once it is made.
+///
+/// It consists of a notice, which says what is left out, and the rest. The notice is in memory; the
+/// rest is in memory or in a file of the store's cache.
 #[derive(Debug, Clone)]
 pub struct ViewText {
-    /// The notice, and the rest of the text if that is in memory.
     head: Arc<HeldBytes>,
-    /// The length of the notice in bytes.
     notice: usize,
-    /// The rest of the text and its length, if that is on disk.
+    /// The rest of the text and its length, unless it is in `head`.
     on_disk: Option<(Arc<File>, u64)>,
-    /// False if time ran out before all of it was computed.
     whole: bool,
-    /// Equal keys mean equal bytes, at any time and in any process. `None` if that cannot be
-    /// guaranteed.
     key: Option<CacheKey>,
 }
 
 impl ViewText {
     /// Creates a text of `head`, whose first `notice` bytes are the notice, followed by the file
-    /// `on_disk`.
-    pub(super) fn new(head: Vec<u8>, notice: usize, on_disk: Option<(Arc<File>, u64)>) -> Self {
-        let head = Arc::new(HeldBytes(head, None));
-        Self { head, notice, on_disk, whole: true, key: None }
-    }
-
-    /// Creates such a text whose bytes in memory are held by `held`.
-    pub(super) fn held(
+    /// `on_disk`. `held` is the share for the bytes in memory.
+    pub(crate) fn new(
         head: Vec<u8>,
         notice: usize,
         on_disk: Option<(Arc<File>, u64)>,
-        held: Share,
+        held: Option<Share>,
     ) -> Self {
-        let head = Arc::new(HeldBytes(head, Some(held)));
+        let head = Arc::new(HeldBytes(head, held));
         Self { head, notice, on_disk, whole: true, key: None }
     }
 
-    /// Returns the same text, known by `key`.
-    pub(super) fn with_key(self, key: Option<CacheKey>) -> Self {
+    pub(crate) fn with_key(self, key: Option<CacheKey>) -> Self {
         Self { key, ..self }
     }
 
     /// Returns the same text, marked as a beginning unless it is `whole`.
-    pub(super) fn with_whole(self, whole: bool) -> Self {
+    pub(crate) fn with_whole(self, whole: bool) -> Self {
         Self { whole, ..self }
     }
 
-    /// Returns the text that `cache` holds under `key`, if that is a whole text.
-    pub(crate) fn cached(cache: &Cache, key: &CacheKey) -> Option<Self> {
+    /// Returns the text under `key` in `cache`, if its file is complete.
+    pub(crate) fn cached(cache: &DiskCache, key: &CacheKey) -> Option<Self> {
         let file = cache.open(key)?;
         let length = stat_file(&file).ok()?.size;
         let mut end = [0; 16];
@@ -73,46 +68,42 @@ impl ViewText {
         let mut head = vec![0; usize::try_from(notice).ok()?];
         file.read_exact_at(&mut head, text).ok()?;
         let notice = head.len();
-        Some(Self::new(head, notice, Some((Arc::new(file), text))).with_key(Some(key.clone())))
+        let text = Self::new(head, notice, Some((Arc::new(file), text)), None);
+        Some(text.with_key(Some(key.clone())))
     }
 
-    /// Returns its length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> u64 {
         self.head.0.len() as u64 + self.on_disk_length()
     }
 
-    /// Returns true if it has no bytes.
+    /// Returns true if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the number of its bytes in memory.
-    pub(super) fn memory_length(&self) -> u64 {
-        self.head.0.len() as u64
-    }
-
-    /// Returns the number of its bytes on disk.
+    /// Returns the number of bytes on disk.
     pub fn on_disk_length(&self) -> u64 {
         self.on_disk.as_ref().map_or(0, |(_, length)| *length)
     }
 
-    /// Returns the bytes of its notice.
     #[cfg(test)]
-    pub(super) fn notice_length(&self) -> usize {
+    pub(crate) fn notice_length(&self) -> usize {
         self.notice
     }
 
-    /// Returns true if it is only a notice that says why there is nothing.
+    /// Returns true if there is only a notice, which says why there is nothing else.
     pub(crate) fn is_notice(&self) -> bool {
         self.notice > 0 && self.len() == self.notice as u64
     }
 
-    /// Returns true if time sufficed for all of it.
+    /// Returns false if time ran out before all of it was computed.
     pub(crate) fn is_whole(&self) -> bool {
         self.whole
     }
 
-    /// Returns its key. Equal keys mean equal bytes.
+    /// Returns the key in the store's cache. Equal keys mean equal bytes, at any time and in any
+    /// process. `None` if that cannot be guaranteed.
     pub(crate) fn key(&self) -> Option<&CacheKey> {
         self.key.as_ref()
     }
@@ -152,4 +143,60 @@ impl Content for ViewText {
         }
         Ok(from_head + wanted)
     }
+}
+
+/// Bytes on disk that weigh one byte in memory: a gigabyte weighs as much as 8 MiB.
+const DISK_SHARE: u64 = 128;
+/// The weight of the cache's own entry.
+const ENTRY_WEIGHT: u64 = 128;
+
+/// Texts by the number of their computed file. The least used ones are dropped once all together
+/// exceed the capacity.
+pub(crate) type TextCache = Cache<u64, Arc<ViewText>, ByMemory>;
+
+/// Weighs a text by the memory that it holds. A text on disk weighs at least `least`, as it holds a
+/// descriptor and perhaps an unnamed file, and at most `most`.
+#[derive(Debug, Clone)]
+pub(crate) struct ByMemory {
+    least: u64,
+    most: u64,
+}
+
+impl Weighter<u64, Arc<ViewText>> for ByMemory {
+    fn weight(&self, _: &u64, text: &Arc<ViewText>) -> u64 {
+        let on_disk = match text.on_disk_length() {
+            0 => 0,
+            // The upper bound keeps even the largest text between the call that asks for its size
+            // and its opening.
+            length => (self.least + length / DISK_SHARE).min(self.most),
+        };
+        text.head.0.len() as u64 + on_disk + ENTRY_WEIGHT
+    }
+}
+
+pub(crate) fn text_cache(bytes: u64, on_disk: usize) -> TextCache {
+    let least = bytes / on_disk as u64;
+    cache(4096, bytes, ByMemory { least, most: least.max(bytes / 4) })
+}
+
+pub(crate) fn recent_cache<K: Eq + Hash, V: Clone>(items: usize) -> Cache<K, V> {
+    cache(items, items as u64, UnitWeighter)
+}
+
+/// Creates a cache with one shard. The default number follows from the processors, and counting
+/// those takes longer than a short command uses the cache. Besides, several shards would divide the
+/// capacity of texts, so that none could hold the largest one.
+fn cache<K: Eq + Hash, V: Clone, W: Weighter<K, V> + Clone>(
+    items: usize,
+    capacity: u64,
+    weighter: W,
+) -> Cache<K, V, W> {
+    let options = OptionsBuilder::new()
+        .shards(1)
+        .estimated_items_capacity(items)
+        .weight_capacity(capacity)
+        .build()
+        .expect("both capacities are given");
+    let lifecycle = DefaultLifecycle::default();
+    Cache::with_options(options, weighter, DefaultHashBuilder::default(), lifecycle)
 }

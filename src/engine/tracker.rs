@@ -1,138 +1,107 @@
-//! The analysis of a growing file, continued from where it stopped.
+//! The state of the analysis of a growing file, which continues where it stopped, and the analyses
+//! that are kept in memory.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
 
+use quick_cache::sync::Cache;
+
+use crate::counting::Counters;
+use crate::error::Result;
+use crate::identity::Identity;
+use crate::open_file::FileRef;
 use crate::sync::Mutex;
-use crate::{Counters, Engine, FileRef, Result, SourceFile};
+use crate::text::recent_cache;
 use ctxfs_core::materialize::{Analyzer, Checkpoints};
 use ctxfs_core::model::{Analysis, Component};
-use ctxfs_store::Stat;
 
-/// The bytes that one step of analysis reads. A step takes some milliseconds, so that waiting
-/// readers and deadlines are noticed soon.
+/// Bytes that one step of analysis reads. A step takes some milliseconds, so that waiting readers
+/// and deadlines are noticed soon.
 pub const STEP: u64 = 4 * 1024 * 1024;
-/// The bytes that one read takes.
+/// Bytes of one read.
 const BLOCK: usize = 256 * 1024;
-/// The bytes that one read takes where the analysis is so far behind: they are analysed on several
-/// threads.
+/// Bytes of one read of an analysis that is further behind than this. Several threads analyse them.
 const BEHIND: usize = 2 * 1024 * 1024;
-/// The fewest analysed bytes that are worth a place among the states that are kept. Fewer are
-/// analysed anew in some 0.3 ms.
+/// States of fewer analysed bytes are not kept: analysing that much again takes some 0.3 ms.
 const LEAST_KEPT: u64 = 64 * 1024;
+/// States that are kept. The state of a plain log takes some 170 KiB, and the largest one found, of
+/// random words, 680 KiB.
+const KEPT: usize = 32;
+/// Finished analyses in memory. The manifest has the others.
+const REMEMBERED: usize = 256;
 
 /// The number of times that existing bytes may have changed. While it is the same, so are the
 /// bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RewriteCount {
-    /// By this process.
+    /// Rewrites by this process.
     pub own: u64,
-    /// By other processes, as far as this one has noticed.
+    /// Rewrites by other processes that this one has noticed.
     pub others: u64,
 }
 
 /// The analysis of the beginning of a file, which can be continued.
 ///
-/// Its state is there while somebody uses it; see `in_use`. After that it is one of the
-/// states that the engine keeps, or goes. Most files that the kernel knows are at rest.
+/// Its state exists while an analysis or a view uses it. Afterwards the engine keeps the state of a few
+/// files and drops the others, as most files that the kernel knows are idle.
 #[derive(Default)]
 pub struct Tracker(Mutex<Option<Arc<Mutex<Tracked>>>>);
 
-/// The state of an analysis, in use until this is dropped.
+/// Keeps the state of an analysis until it is dropped.
 pub(crate) struct TrackerInUse<'a> {
-    engine: &'a Engine,
-    by: Option<Component>,
+    kept: &'a KeptAnalyses,
+    conversation: Option<Component>,
     tracker: &'a Tracker,
     state: Arc<Mutex<Tracked>>,
 }
 
 #[derive(Default)]
-pub(super) struct Tracked {
+pub(crate) struct Tracked {
     analyzer: Option<Box<Analyzer>>,
-    /// The number of those who use it.
     users: u32,
     /// The count when the analysis began. A later rewrite makes the analysis void.
     began: RewriteCount,
 }
 
-/// The outcome of one step.
-struct Step {
-    /// The bytes analysed so far.
-    seen: u64,
+#[derive(Clone, Copy)]
+pub(crate) struct AnalysisGoal<'a> {
+    pub(crate) file: FileRef<'a>,
+    pub(crate) is_log: bool,
+    pub(crate) rewrites: RewriteCount,
+    /// The number of bytes to reach.
+    pub(crate) bytes: u64,
+}
+
+pub(crate) struct AnalysisStep {
+    /// Bytes analysed so far.
+    pub(crate) seen: u64,
     /// True at the end of the file.
-    ended: bool,
-    /// The analysis, if the step has reached its goal or the end of the file.
-    analysis: Option<Analysis>,
-}
-
-/// Takes in what other processes did to `of`, which is open as `file`. Returns how often its bytes
-/// were rewritten, and its attributes. Bytes that are elsewhere do not change.
-pub(super) fn rewrites(
-    engine: &Engine,
-    of: &dyn SourceFile,
-    file: FileRef<'_>,
-) -> Result<(RewriteCount, Stat)> {
-    match file {
-        FileRef::Here(file) => of.rewrites(engine, file),
-        FileRef::Far(far) => Ok((RewriteCount { own: of.own_rewrites(), others: 0 }, far.stat)),
-    }
-}
-
-/// Analyses the first `goal` bytes or more of `of`, which is open as `file`.
-///
-/// Returns the analysis of the bytes seen, and true if they reach `goal` or the end. Calls
-/// `expired` between steps. Looks for changes by other processes only once, before the first step,
-/// so that the analysis ends even while they write.
-pub fn analyse(
-    engine: &Engine,
-    of: &dyn SourceFile,
-    file: FileRef<'_>,
-    goal: u64,
-    expired: &dyn Fn() -> bool,
-) -> Result<(Analysis, bool)> {
-    let _used = of.tracker().in_use(engine, of);
-    let (rewrites, _) = rewrites(engine, of, file)?;
-    loop {
-        let step = of.tracker().step(engine, of, file, (goal, rewrites.others))?;
-        if let Some(analysis) = step.analysis {
-            return Ok((analysis, step.seen >= goal || step.ended));
-        }
-        if expired() {
-            return Ok((of.tracker().so_far(), false));
-        }
-    }
+    pub(crate) ended: bool,
+    /// The analysis, once the goal or the end of the file is reached.
+    pub(crate) analysis: Option<Analysis>,
 }
 
 impl Tracker {
-    /// Keeps the state of the analysis of `of` until the result is dropped.
+    /// Keeps the state of the analysis, of a file of `conversation`, until the result is dropped.
+    /// Then the state goes to `kept`.
     pub(crate) fn in_use<'a>(
         &'a self,
-        engine: &'a Engine,
-        of: &dyn SourceFile,
+        kept: &'a KeptAnalyses,
+        conversation: Option<Component>,
     ) -> TrackerInUse<'a> {
+        // The slot stays locked, so that the last user does not empty it meanwhile.
         let mut slot = self.0.lock();
         let state = Arc::clone(slot.get_or_insert_default());
         state.lock().users += 1;
-        TrackerInUse { engine, by: of.conversation(), tracker: self, state }
+        drop(slot);
+        TrackerInUse { kept, conversation, tracker: self, state }
     }
 
-    /// Returns true if a state that is begun now can be kept without pushing out that of another
-    /// file of the same conversation, or if there is one.
-    pub fn can_be_kept(&self, engine: &Engine, of: &dyn SourceFile) -> bool {
-        self.seen() > 0 || engine.kept_analyses.has_room(of.conversation().as_ref())
-    }
-
-    /// Continues the analysis by one step to `goal`, after `others` rewrites by other processes.
-    fn step(
-        &self,
-        engine: &Engine,
-        of: &dyn SourceFile,
-        file: FileRef<'_>,
-        (goal, others): (u64, u64),
-    ) -> Result<Step> {
-        let (is_log, own) = (of.is_log(), of.own_rewrites());
+    pub(crate) fn step(&self, counters: &Counters, goal: AnalysisGoal<'_>) -> Result<AnalysisStep> {
+        let AnalysisGoal { file, is_log, rewrites, bytes: goal } = goal;
         let state = self.state();
         let mut tracked = state.lock();
-        let analyzer = tracked.resume(is_log, own, others);
+        let analyzer = tracked.resume(is_log, rewrites);
         let stop = goal.min(analyzer.seen() + STEP);
         let is_behind = stop.saturating_sub(analyzer.seen()) >= BEHIND as u64;
         let most = if is_behind { BEHIND } else { BLOCK };
@@ -142,36 +111,34 @@ impl Tracker {
             let count = file.read_at(analyzer.seen(), &mut buffer[..most])?;
             if count == 0 {
                 let analysis = Some(analyzer.finish());
-                return Ok(Step { seen: analyzer.seen(), ended: true, analysis });
+                return Ok(AnalysisStep { seen: analyzer.seen(), ended: true, analysis });
             }
             if count >= BEHIND {
                 analyzer.push_side_by_side(&buffer[..count]);
             } else {
                 analyzer.push(&buffer[..count]);
             }
-            Counters::add(&engine.counters.bytes_analysed, count as u64);
+            Counters::add(&counters.bytes_analysed, count as u64);
         }
         let seen = analyzer.seen();
         let analysis = (seen >= goal).then(|| analyzer.finish());
-        Ok(Step { seen, ended: false, analysis })
+        Ok(AnalysisStep { seen, ended: false, analysis })
     }
 
-    fn so_far(&self) -> Analysis {
+    pub(crate) fn so_far(&self) -> Analysis {
         self.state().lock().analyzer.get_or_insert_default().finish()
     }
 
-    /// Returns the checkpoints of the log's text, as far as it is analysed.
     pub(crate) fn checkpoints(&self) -> Checkpoints {
-        self.so_far_or_default(Analyzer::checkpoints)
+        self.read(Analyzer::checkpoints)
     }
 
     /// Returns the number of bytes that are analysed.
     pub fn seen(&self) -> u64 {
-        self.so_far_or_default(Analyzer::seen)
+        self.read(Analyzer::seen)
     }
 
-    /// Returns what `read` finds in the state, if there is one.
-    fn so_far_or_default<T: Default>(&self, read: impl FnOnce(&Analyzer) -> T) -> T {
+    fn read<T: Default>(&self, read: impl FnOnce(&Analyzer) -> T) -> T {
         let Some(state) = self.0.lock().clone() else { return T::default() };
         let tracked = state.lock();
         tracked.analyzer.as_deref().map(read).unwrap_or_default()
@@ -196,23 +163,17 @@ impl Drop for TrackerInUse<'_> {
             *slot = None;
         } else {
             drop(slot);
-            self.engine.kept_analyses.keep(self.by.take(), &self.state);
+            self.kept.keep(self.conversation.take(), &self.state);
         }
     }
 }
 
 impl Tracked {
-    /// Drops the state, unless somebody uses it. The next analysis begins at the first byte.
-    pub(super) fn drop_unless_used(&mut self) {
-        if self.users == 0 {
-            self.analyzer = None;
-        }
-    }
-
     /// Returns the analyzer, or a new one if the bytes that it has seen may have changed.
-    fn resume(&mut self, is_log: bool, own: u64, others: u64) -> &mut Analyzer {
+    fn resume(&mut self, is_log: bool, rewrites: RewriteCount) -> &mut Analyzer {
         // A thread that noticed a later change by others has started over for all.
-        let rewrites = RewriteCount { own, others: others.max(self.began.others) };
+        let others = rewrites.others.max(self.began.others);
+        let rewrites = RewriteCount { others, ..rewrites };
         let same_kind = self.analyzer.as_ref().is_none_or(|known| known.is_of_log() == is_log);
         if self.began != rewrites || !same_kind {
             self.analyzer = None;
@@ -226,5 +187,79 @@ impl Tracked {
 impl std::fmt::Debug for Tracker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tracker").field("seen", &self.seen()).finish_non_exhaustive()
+    }
+}
+
+/// The idle states that are kept, least recently used first, so that the next append or view
+/// continues one.
+#[derive(Default)]
+pub(crate) struct KeptAnalyses(Mutex<VecDeque<KeptAnalysis>>);
+
+struct KeptAnalysis {
+    conversation: Option<Component>,
+    state: Weak<Mutex<Tracked>>,
+}
+
+impl KeptAnalyses {
+    /// Keeps a state that was just used. At the limit, drops the oldest state of the conversation
+    /// that has most of them.
+    fn keep(&self, conversation: Option<Component>, state: &Arc<Mutex<Tracked>>) {
+        let state = Arc::downgrade(state);
+        let mut kept = self.0.lock();
+        kept.retain(|other| other.state.strong_count() > 0 && !other.state.ptr_eq(&state));
+        kept.push_back(KeptAnalysis { conversation, state });
+        let dropped = (kept.len() > KEPT).then(|| largest(&kept)).and_then(|at| kept.remove(at));
+        drop(kept);
+        if let Some(state) = dropped.and_then(|dropped| dropped.state.upgrade()) {
+            let mut tracked = state.lock();
+            if tracked.users == 0 {
+                tracked.analyzer = None;
+            }
+        }
+    }
+
+    /// Returns true if one more state of `conversation` would not push out another one of it.
+    pub(crate) fn has_room(&self, conversation: Option<&Component>) -> bool {
+        let kept = self.0.lock();
+        let of_another = |oldest: &KeptAnalysis| oldest.conversation.as_ref() != conversation;
+        kept.len() < KEPT || kept.get(largest(&kept)).is_some_and(of_another)
+    }
+}
+
+/// Returns the position of the first state of the conversation that has most of them.
+fn largest(kept: &VecDeque<KeptAnalysis>) -> usize {
+    let mut most = (0, 0);
+    for (at, one) in kept.iter().enumerate() {
+        let count = kept.iter().filter(|other| other.conversation == one.conversation).count();
+        if count > most.0 {
+            most = (count, at);
+        }
+    }
+    most.1
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ByteState {
+    pub(crate) identity: Identity,
+    pub(crate) rewrites: RewriteCount,
+    pub(crate) size: u64,
+    pub(crate) modified: i64,
+}
+
+pub(crate) struct Analyses(Cache<Identity, (ByteState, Arc<Analysis>)>);
+
+impl Analyses {
+    pub(crate) fn new() -> Self {
+        Self(recent_cache(REMEMBERED))
+    }
+
+    pub(crate) fn get(&self, state: &ByteState) -> Option<Arc<Analysis>> {
+        let (then, analysis) = self.0.get(&state.identity)?;
+        let is_same = matches!(state.identity, Identity::Sealed(_)) || *state == then;
+        is_same.then_some(analysis)
+    }
+
+    pub(crate) fn insert(&self, state: ByteState, analysis: &Arc<Analysis>) {
+        self.0.insert(state.identity.clone(), (state, Arc::clone(analysis)));
     }
 }

@@ -1,7 +1,6 @@
 //! The tree as a door without inodes walks it: from the root, name by name.
 //!
-//! Each name is looked up in the directory that is open, so nothing outside the store is ever
-//! reached through one.
+//! Each name is looked up in the directory that is open, so no path leads out of the store.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,27 +10,29 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
+use crate::analysis::rewrites;
 use crate::open_file::FileContent;
-use crate::stored_dir::StoredDir;
-use crate::stored_file::StoredFile;
+use crate::stored::{StoredDir, StoredFile};
 use crate::{
     Base, Computed, DiskEntry, Engine, EngineError, FileId, OpenFile, OpenText, Recipe, Resolved,
-    Result, SharedLog, SourceFile, Version, compute, messages, resolve, status, tracker,
+    Result, SharedLog, SourceFile, Version, messages, resolve, version_page,
 };
 use ctxfs_core::model::Content;
 use ctxfs_store::{FileType, MESSAGES, Stat};
 use ctxfs_view::{Derived, Reading, View, ViewDir};
 
-/// The page about the door that needs no server.
+/// The only page about a door that has no server.
 const VERSION: &str = "version";
 
-/// The tree that the engine's options describe: of all conversations, or of one alone.
+/// The tree that the engine's options describe: of all conversations, or of a single one.
+///
+/// Paths are relative to the root of the tree: `c7/artifacts/tool/9f3k.txt.summary`.
 #[derive(Debug)]
 pub struct Tree {
-    pub(super) engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
 }
 
-/// An open file of the tree. What is read of a computed one counts when this is dropped.
+/// An open file of the tree. Reads of a computed file are counted when this is dropped.
 #[derive(Debug)]
 pub struct OpenedFile {
     engine: Arc<Engine>,
@@ -40,14 +41,13 @@ pub struct OpenedFile {
 
 #[derive(Debug)]
 enum OpenedContent {
-    /// A file on disk, as long as it was when it was opened; a message log ends with its last whole
-    /// line.
+    /// A file on disk, with its length at the time of opening. A message log ends with its last
+    /// whole line.
     File(FileContent),
     /// A computed file.
     Text(OpenText),
 }
 
-/// The place that a walk has reached.
 enum Position {
     Dir(Arc<StoredDir>),
     File(Arc<dyn SourceFile>),
@@ -70,12 +70,10 @@ impl Tree {
         Self { engine }
     }
 
-    /// Opens the file or view at `path`, which is relative to the root of the tree:
-    /// `c7/artifacts/tool/9f3k.txt.summary`. Computes a view on this thread.
+    /// Opens the file or view at `path`. Computes a view on this thread.
     pub fn open(&self, path: &Path) -> Result<OpenedFile> {
-        let opened = self.open_once(path);
-        match opened {
-            // It was replaced meanwhile. The kernel, too, tries once more.
+        match self.open_once(path) {
+            // The file was replaced meanwhile. The kernel, too, tries once more.
             Err(error) if error.raw_os_error() == libc::ESTALE => self.open_once(path),
             opened => opened,
         }
@@ -86,8 +84,7 @@ impl Tree {
         self.source(path).map(drop)
     }
 
-    /// Returns the file on disk at `path`.
-    pub(super) fn source(&self, path: &Path) -> Result<Arc<dyn SourceFile>> {
+    pub(crate) fn source(&self, path: &Path) -> Result<Arc<dyn SourceFile>> {
         match self.walk(path)? {
             Position::File(file) => Ok(file),
             Position::Computed(_) => Err(EngineError::NotFound),
@@ -96,7 +93,12 @@ impl Tree {
     }
 
     fn walk(&self, path: &Path) -> Result<Position> {
-        let mut at = Position::Dir(Arc::new(self.top()?));
+        let only = self.engine.options.only.as_ref();
+        let dir = match only {
+            Some(id) => self.engine.conversation(id)?.dir().try_clone()?,
+            None => self.engine.store.context().try_clone()?,
+        };
+        let mut at = Position::Dir(Arc::new(StoredDir::top(dir, only)));
         for name in names(path)? {
             at = self.step(at, name)?;
         }
@@ -107,7 +109,7 @@ impl Tree {
         let content = match self.walk(path)? {
             Position::File(file) => OpenedContent::File(self.content(&*file)?),
             Position::Computed(of) => {
-                let text = compute::text_here(&self.engine, &of)?;
+                let text = self.engine.text_here(&of)?;
                 OpenedContent::Text(OpenText::new(of, text))
             }
             Position::Dir(_)
@@ -118,16 +120,6 @@ impl Tree {
         Ok(OpenedFile { engine: Arc::clone(&self.engine), content })
     }
 
-    fn top(&self) -> Result<StoredDir> {
-        let only = self.engine.options.only.as_ref();
-        let dir = match only {
-            Some(id) => self.engine.conversation(id)?.dir().try_clone()?,
-            None => self.engine.store.context().try_clone()?,
-        };
-        Ok(StoredDir::top(dir, only))
-    }
-
-    /// Goes on from `at` to `name` in it.
     fn step(&self, at: Position, name: &OsStr) -> Result<Position> {
         match at {
             Position::Dir(dir) => {
@@ -140,7 +132,11 @@ impl Tree {
             Position::Searches(dir, searches) => {
                 self.computed_in(&dir, resolve::search_named(searches, name)?)
             }
-            Position::Control => page(name),
+            Position::Control if name == VERSION => {
+                let page = Base::Door(Arc::new(|| Ok(version_page())));
+                Ok(Position::computed(Recipe::Door(VERSION), page, Version::default()))
+            }
+            Position::Control => Err(EngineError::NotFound),
             Position::File(_) | Position::Computed(_) => Err(EngineError::NotADirectory),
         }
     }
@@ -163,8 +159,8 @@ impl Tree {
         }
     }
 
-    /// Returns a file on disk: as the door that writes it knows it, if one does. A message log has
-    /// what other hosts said, too.
+    /// Returns a file on disk, as the door that writes it knows it, if one does. A message log
+    /// includes the messages of other hosts.
     fn file(&self, dir: &Arc<StoredDir>, entry: &DiskEntry<'_>) -> Result<Arc<dyn SourceFile>> {
         let live = self.engine.live.get(FileId::of(&entry.stat));
         let file = live.unwrap_or_else(|| Arc::new(StoredFile::new(dir, &entry.name, &entry.stat)));
@@ -172,10 +168,10 @@ impl Tree {
         Ok(shared.map_or(file, |shared| shared as _))
     }
 
-    /// Opens a file for reading, as long as it is between two writes.
+    /// Opens a file for reading, with its length between two writes.
     fn content(&self, file: &dyn SourceFile) -> Result<FileContent> {
         let open = file.opened(&self.engine)?;
-        let (_, stat) = tracker::rewrites(&self.engine, file, open.as_ref())?;
+        let (_, stat) = rewrites(&self.engine, file, open.as_ref())?;
         let size = match &open {
             OpenFile::Here(open) => {
                 messages::shown(&self.engine, file, stat, || Ok(Arc::clone(open)))?.size
@@ -185,7 +181,6 @@ impl Tree {
         Ok(open.content(size))
     }
 
-    /// Returns the view, or the directory of views, that `reading` makes of `file` as it is now.
     fn view(&self, file: Arc<dyn SourceFile>, reading: Reading) -> Result<Position> {
         let Reading { base, derived } = reading;
         let view = match derived {
@@ -203,10 +198,9 @@ impl Tree {
         Ok(Position::computed(recipe(view), Base::Text(base), version))
     }
 
-    /// Returns the computed file that `recipe` makes of the directory `dir`.
     fn computed_in(&self, dir: &Arc<StoredDir>, recipe: Recipe) -> Result<Position> {
         if recipe.gathers() {
-            self.engine.ask_before_gathering(&**dir)?;
+            self.engine.others().ask_before_gathering(&**dir)?;
         }
         let version = match recipe {
             Recipe::Messages => self.version_of_messages(dir)?,
@@ -234,15 +228,6 @@ impl Position {
     fn computed(recipe: Recipe, base: Base, version: Version) -> Self {
         Self::Computed(Arc::new(Computed::new(recipe, base, version)))
     }
-}
-
-/// Returns the page `name` about the door itself. There is no server to be described.
-fn page(name: &OsStr) -> Result<Position> {
-    if name != VERSION {
-        return Err(EngineError::NotFound);
-    }
-    let page = Base::Door(Arc::new(|| Ok(status::version_page())));
-    Ok(Position::computed(Recipe::Door(VERSION), page, Version::default()))
 }
 
 /// Splits a path at `/` into names. `Path::components` would not do: a query may contain anything
@@ -275,8 +260,8 @@ impl Content for OpenedFile {
 }
 
 impl OpenedFile {
-    /// Returns its first `most` bytes for a reader in this process, which does not count.
-    pub(super) fn uncounted(&self, most: usize) -> io::Result<Vec<u8>> {
+    /// Returns the first `most` bytes, for a reader in this process that is not counted.
+    pub(crate) fn uncounted(&self, most: usize) -> io::Result<Vec<u8>> {
         match &self.content {
             OpenedContent::File(file) => file.bytes(0, most),
             OpenedContent::Text(open) => open.text.bytes(0, most),

@@ -4,16 +4,18 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
+use crate::others::others_of;
 use crate::workers::QUICK_INPUT;
-use crate::{Base, Computed, Engine, Recipe, SourceFile, Version, same_name, show};
+use crate::{Base, Computed, Engine, Recipe, SourceFile, Version, show};
 use ctxfs_core::model::{Analysis, Component, Record, RelPath, ViewSizes};
 use ctxfs_store::Stat;
 use ctxfs_view::View;
 
-/// Returns the sizes of the views of `file` at `place`, of which the disk says `stat` and the store
-/// `record`, with the number `facts` of what that says. `None` if they are not to be recorded: for
-/// a large file, for one that may change without a trace, for one of several outputs of its name,
-/// and where secrets are masked.
+/// Returns the sizes of the views of `file` at `place`, with the attributes `stat`, the store's
+/// `record`, and the `facts` number of its version.
+///
+/// Returns `None` if they are not to be recorded: for a large file, for a file that may change
+/// without a trace, for one of several outputs of its name, and if secrets are masked.
 pub fn measure(
     engine: &Engine,
     file: &Arc<dyn SourceFile>,
@@ -21,18 +23,20 @@ pub fn measure(
     (record, facts): (&Record, u64),
     stat: &Stat,
 ) -> Option<ViewSizes> {
-    let is_told = !engine.secrets.are_masked() && !engine.store.clock().is_recent(stat);
+    let is_pinned = engine.secrets.0.is_none() && !engine.store.clock().is_recent(stat);
     let (id, path) = place;
-    let has_its_name_alone = || {
-        let others = same_name::others_of(engine, id, path);
-        others.is_ok_and(|others| others.is_empty())
-    };
-    if stat.size > QUICK_INPUT || !is_told || !has_its_name_alone() {
+    let has_its_name_alone = || others_of(engine, id, path).is_ok_and(|others| others.is_empty());
+    if stat.size > QUICK_INPUT || !is_pinned || !has_its_name_alone() {
         return None;
     }
-    let summary = size(engine, file, &View::Summary)?;
-    let tail = size(engine, file, &View::Tail)?;
-    // Another one may have come while it was measured.
+    let size = |view: &View| {
+        let recipe = Recipe::View(view.clone().shared());
+        let computed = Computed::new(recipe, Base::File(Arc::clone(file)), Version::default());
+        let text = show::show_view(engine, &computed, &**file, view, false).ok()?;
+        text.is_whole().then(|| text.len())
+    };
+    let (summary, tail) = (size(&View::Summary)?, size(&View::Tail)?);
+    // Another output of the name may have arrived while they were measured.
     has_its_name_alone().then(|| ViewSizes {
         basis: basis(engine, place, (record, facts), stat),
         summary,
@@ -40,14 +44,8 @@ pub fn measure(
     })
 }
 
-fn size(engine: &Engine, file: &Arc<dyn SourceFile>, view: &View) -> Option<u64> {
-    let recipe = Recipe::View(view.clone().shared());
-    let computed = Computed::new(recipe, Base::File(Arc::clone(file)), Version::default());
-    let text = show::show_view(engine, &computed, &**file, view, false).ok()?;
-    text.is_whole().then(|| text.len())
-}
-
-/// Returns the number of everything that the views depend on, as far as this program has one.
+/// Returns a hash of everything that the views depend on. Recorded sizes are valid while it stays
+/// the same.
 pub fn basis(
     engine: &Engine,
     (id, path): &(Component, RelPath),

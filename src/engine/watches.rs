@@ -9,28 +9,25 @@ use std::sync::Arc;
 
 use quick_cache::sync::Cache;
 
-use crate::FileId;
-use crate::recent::recent_cache;
+use crate::identity::FileId;
 use crate::sync::Mutex;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::Relaxed;
+use crate::text::recent_cache;
 use ctxfs_store::{Dir, Watch};
 
-/// The most directories below one that are watched. With more, every look-up finds a new state.
+/// Watched directories below a searched one. With more, every look-up finds a new state.
 const MOST_DIRS: usize = 64;
 
-/// The directories that were searched.
 pub(crate) struct Watches {
     known: Cache<FileId, Arc<WatchedDir>>,
     /// True if changes of owners and modes count.
     attributes: bool,
-    /// Gives each state a number of its own.
     next: AtomicU64,
 }
 
-/// A directory that was searched.
 struct WatchedDir {
-    /// `None` if the system has no more inotify instances.
+    /// `None` if the system has no inotify instance left.
     watch: Option<Watch>,
     state: Mutex<WatchState>,
 }
@@ -43,11 +40,9 @@ struct WatchState {
     armed: bool,
 }
 
-/// A listing of a directory, which adds the watches.
 pub(crate) struct Arming<'a> {
     watches: &'a Watches,
     dir: Arc<WatchedDir>,
-    /// The number of the state when the listing began.
     number: u64,
     needed: bool,
     dirs: usize,
@@ -55,8 +50,8 @@ pub(crate) struct Arming<'a> {
 }
 
 impl Watches {
-    /// Creates watches on at most so many searched directories. With `attributes`, changes of
-    /// owners and modes count.
+    /// Creates watches on at most `most` searched directories. With `attributes`, changes of owners
+    /// and modes count.
     pub(crate) fn new(most: usize, attributes: bool) -> Self {
         Self { known: recent_cache(most), attributes, next: AtomicU64::new(1) }
     }
@@ -96,7 +91,7 @@ impl Watches {
     }
 
     /// Returns a number that no other state has.
-    pub(super) fn next_number(&self) -> u64 {
+    pub(crate) fn next_number(&self) -> u64 {
         self.next.fetch_add(1, Relaxed)
     }
 }

@@ -1,23 +1,52 @@
-//! Pools of threads for work that may take long, so that no request waits behind another's view.
+//! Background threads, and pools of them for slow work, so that no request waits behind another's
+//! view.
 //!
-//! Conversations take turns, and none may occupy all threads at once. However much one asks for, a
-//! request of another waits for one job at most.
+//! In a pool, conversations take turns, and none may occupy all threads at once. So a request of one
+//! conversation waits for at most one job of another.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::sync::{Condvar, Mutex};
-use crate::worker::Worker;
+use crate::sync::thread::JoinHandle;
+use crate::sync::{Condvar, Mutex, thread};
 use ctxfs_core::model::Component;
 
-/// The input in bytes up to which any view takes less time than handing it to another thread.
-pub(super) const QUICK_INPUT: u64 = 256 * 1024;
+/// Bytes of input from which on handing a view to another thread takes less time than computing
+/// it.
+pub(crate) const QUICK_INPUT: u64 = 256 * 1024;
+
+/// A background thread. Its owner signals the end in its own way, then calls [`Self::join`].
+#[derive(Default)]
+pub struct Worker(Mutex<Option<JoinHandle<()>>>);
+
+impl Worker {
+    /// Starts the thread with this `name`, to run `work`.
+    pub fn start(&self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(work)?;
+        *self.0.lock() = Some(thread);
+        Ok(())
+    }
+
+    /// Waits for the end of the thread, if it was started. Returns at once on the thread itself.
+    pub fn join(&self) {
+        let Some(thread) = self.0.lock().take() else { return };
+        if thread.thread().id() != thread::current().id() && thread.join().is_err() {
+            tracing::error!("a background thread panicked");
+        }
+    }
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker").finish_non_exhaustive()
+    }
+}
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The conversation that a job is done for; `None` for jobs that concern no single one.
+/// The conversation of a job; `None` for jobs of no single one.
 pub type Beneficiary = Option<Component>;
 
 /// A pool of threads with a queue. Dropping it finishes the queued jobs, then ends the threads.
@@ -38,9 +67,9 @@ struct JobQueue {
 
 #[derive(Default)]
 struct Jobs {
-    /// The waiting jobs of each conversation. The conversation whose turn is next comes first.
+    /// The waiting jobs of each conversation, in the order of their turns.
     waiting: VecDeque<(Beneficiary, VecDeque<Job>)>,
-    /// The number of running jobs of each.
+    /// The number of running jobs of each conversation.
     running: HashMap<Beneficiary, usize>,
     threads: usize,
     closed: bool,
@@ -54,12 +83,12 @@ impl Jobs {
         }
     }
 
-    /// The most threads that a conversation occupies: all but one.
+    /// Returns the number of threads that one conversation may occupy: all but one.
     fn most_of_one(&self) -> usize {
         (self.threads - 1).max(1)
     }
 
-    /// Returns true if a thread, and one that `whom` may occupy, has nothing to do.
+    /// Returns true if a thread is idle that `whom` may occupy.
     fn can_begin(&self, whom: &Beneficiary) -> bool {
         let waiting = self.waiting.iter().map(|(other, jobs)| (other, jobs.len()));
         let running = self.running.iter().map(|(other, count)| (other, *count));
@@ -71,7 +100,7 @@ impl Jobs {
         all < self.threads && own < self.most_of_one()
     }
 
-    /// Takes the next job of the first conversation that does not occupy all threads but one.
+    /// Takes the next job of the first conversation that may occupy one more thread.
     fn take(&mut self) -> Option<(Beneficiary, Job)> {
         let most = self.most_of_one();
         let may = |whom: &Beneficiary| self.running.get(whom).copied().unwrap_or_default() < most;
@@ -111,7 +140,7 @@ impl WorkerPool {
         Ok(())
     }
 
-    /// Runs `job` if a thread can begin it at once. Returns false if not, and drops it.
+    /// Runs `job` if a thread can begin it at once. Otherwise drops it and returns false.
     pub(crate) fn submit_unless_busy(
         &self,
         whom: Beneficiary,
@@ -164,7 +193,7 @@ impl Drop for WorkerPool {
 impl JobQueue {
     fn work(&self) {
         while let Some((whom, job)) = self.next() {
-            // A job answers its caller itself; one that panics drops its reply, which then
+            // A job answers its caller itself; a job that panics drops its reply, which then
             // answers EIO.
             if catch_unwind(AssertUnwindSafe(job)).is_err() {
                 tracing::error!("a job panicked; its caller got EIO");

@@ -49,7 +49,7 @@ pub(super) fn opendir(
     let claimed = fs.nodes.get(ino).and_then(|node| {
         check_open(&node, access)?;
         if let NodeKind::Dir(dir) = &node.kind {
-            fs.engine.ask_before_listing(&**dir)?;
+            fs.engine.others().ask_before_listing(&**dir)?;
         }
         Ok((fs.claim(&node, caller, 1)?, node))
     });

@@ -51,7 +51,7 @@ fn ask_other_hosts(fs: &Shared, parent: &Node, name: &OsStr) -> Result<()> {
         _ => return Ok(()),
     };
     match recipe {
-        Some(recipe) if recipe.gathers() => Ok(fs.engine.ask_before_gathering(&**dir)?),
+        Some(recipe) if recipe.gathers() => Ok(fs.engine.others().ask_before_gathering(&**dir)?),
         _ => Ok(()),
     }
 }

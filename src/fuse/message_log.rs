@@ -32,7 +32,7 @@ pub(super) fn write(
     let file = handle.node.as_file()?;
     let conversation = conversation_of(&fs.engine, file)?;
     let append = |batch: &Batch| append(fs, handle, batch, &conversation);
-    fs.engine.take_messages(&conversation, &mut pending.unfinished, bytes, append)?;
+    pending.unfinished.take(&fs.engine, &conversation, bytes, append)?;
     pending.next = Some(offset + bytes.len() as u64);
     pending.owner = owner;
     Ok(())
@@ -54,7 +54,7 @@ fn finish(fs: &Shared, handle: &FileHandle) -> Result<()> {
     }
     let conversation = conversation_of(&fs.engine, handle.node.as_file()?)?;
     let append = |batch: &Batch| append(fs, handle, batch, &conversation);
-    fs.engine.finish_messages(&conversation, &mut pending.unfinished, append)
+    pending.unfinished.finish(&fs.engine, &conversation, append)
 }
 
 /// Finishes a released handle. A last line that is not a message is kept beside the log.
@@ -65,8 +65,7 @@ pub(super) fn leave(fs: &Shared, handle: &FileHandle) -> Result<()> {
     }
     let conversation = conversation_of(&fs.engine, handle.node.as_file()?)?;
     let append = |batch: &Batch| append(fs, handle, batch, &conversation);
-    let line = &mut pending.unfinished;
-    fs.engine.leave_messages(&conversation, line, append, FsError::is_retried)
+    pending.unfinished.leave(&fs.engine, &conversation, append, FsError::is_retried)
 }
 
 /// Locks the unfinished line. Fails with EAGAIN while another request has it, which may be waiting

@@ -246,7 +246,7 @@ pub(crate) fn resource(open: &OpenShelf, uri: &str) -> Result<Value, String> {
 pub(crate) fn artifacts(open: &OpenShelf) -> Result<Vec<ContextRef>, String> {
     let (engine, id) = (&open.engine, open.conversation.id());
     let listing = engine.list_artifacts(id, |artifact| {
-        let place = engine.place(id, &artifact.path);
+        let place = engine.options.place(id, &artifact.path);
         let analysis = artifact.record.analysis.as_ref();
         context_ref(&artifact.record, &place, artifact.stat.size, analysis)
     });

@@ -1,10 +1,108 @@
-//! What all clients over HTTP share: connections, errors with their causes, the lines of event
-//! streams.
+//! HTTP clients: connections, errors with their causes, and the lines of event streams.
 
-mod causes;
-mod client;
-mod line_ends;
+use std::error::Error;
+use std::time::Duration;
+use std::{fmt, io};
 
-pub use causes::causes;
-pub use client::HttpClient;
-pub use line_ends::LineEnds;
+use bytes::Buf;
+use hyper::body::{Body, Incoming};
+use hyper::{Request, Response};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{self, Builder, Client};
+
+/// The time limit for a connection to one address of a host.
+const CONNECT: Duration = Duration::from_secs(10);
+/// The kernel probes a connection that was silent for this long.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// The connections of a client that sends bodies of type `B`.
+pub enum HttpClient<B> {
+    /// Over `http`.
+    Plain(Client<HttpConnector, B>),
+    /// Over `https`.
+    Secure(Client<HttpsConnector<HttpConnector>, B>),
+}
+
+impl<B> fmt::Debug for HttpClient<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpClient").finish_non_exhaustive()
+    }
+}
+
+impl<B> HttpClient<B>
+where
+    B: Body + Send + Unpin + 'static,
+    B::Data: Buf + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    /// Makes a client that speaks only `https`, or only `http`. A secure client needs the
+    /// certificates of the system, and fails without them.
+    pub fn new(builder: &Builder, is_secure: bool) -> io::Result<Self> {
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(CONNECT));
+        connector.set_keepalive(Some(KEEP_ALIVE));
+        connector.set_nodelay(true);
+        if !is_secure {
+            return Ok(Self::Plain(builder.build(connector)));
+        }
+        connector.enforce_http(false);
+        let connector = HttpsConnectorBuilder::new()
+            .with_native_roots()?
+            .https_only()
+            .enable_http1()
+            .wrap_connector(connector);
+        Ok(Self::Secure(builder.build(connector)))
+    }
+
+    /// Sends a request, and waits for the head of the response. Dropping the future or the response
+    /// before its end closes the connection.
+    pub async fn send(&self, request: Request<B>) -> Result<Response<Incoming>, legacy::Error> {
+        match self {
+            Self::Plain(client) => client.request(request).await,
+            Self::Secure(client) => client.request(request).await,
+        }
+    }
+}
+
+/// Returns the text of an error with its causes.
+pub fn causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.ends_with(&more) {
+            text += ": ";
+            text += &more;
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Splits a stream of server-sent events that arrives in pieces into lines, which end with a
+/// newline, a carriage return, or both.
+#[derive(Debug, Default)]
+pub struct LineEnds {
+    /// True if the last byte was a carriage return, which a newline may follow.
+    after_return: bool,
+}
+
+impl LineEnds {
+    /// Takes the next part of a line off `bytes`. Returns it, and true if the line ends with it.
+    /// Returns `None` if `bytes` is empty.
+    pub fn next_part<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<(&'a [u8], bool)> {
+        let first = *bytes.first()?;
+        if std::mem::take(&mut self.after_return) && first == b'\n' {
+            *bytes = &bytes[1..];
+            return self.next_part(bytes);
+        }
+        let Some(end) = memchr::memchr2(b'\n', b'\r', bytes) else {
+            return Some((std::mem::take(bytes), false));
+        };
+        let part = &bytes[..end];
+        self.after_return = bytes[end] == b'\r';
+        *bytes = &bytes[end + 1..];
+        Some((part, true))
+    }
+}

@@ -1,19 +1,19 @@
-//! What all servers over HTTP share: connections, of which there are only so many.
+//! HTTP servers: connections, whose number is bounded.
 //!
-//! Any user of this machine can connect, and hold many connections that say nothing. So a new one is
-//! always taken, and another gives way where there are too many: one whose client has not shown that
-//! it may come in, else one without a request, else one whose client does not read its answer.
-
-mod busy_body;
+//! Any user of this machine can connect, and hold many silent connections. So a new one is always
+//! accepted, and at the limit another one is closed: first one whose client has not been admitted,
+//! then one without a request, then one whose client does not read its answer.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use hyper::body::{Body, Incoming};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper::{Request, Response};
@@ -23,20 +23,18 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use crate::http_server::busy_body::BusyBody;
-
-/// The most connections.
+/// Open connections, at most.
 const CONNECTIONS: usize = 512;
-/// The time for the head of a request, from the one before on.
+/// The time limit for the head of a request, from the end of the one before.
 const HEAD: Duration = Duration::from_mins(1);
-/// The most bytes of the head of a request.
+/// Bytes of the head of a request, at most.
 const MOST_HEAD: usize = 64 * 1024;
-/// The time for which a client need not take a part of its answer.
+/// A client that takes nothing of its answer for this long may be disconnected.
 const SLOW: Duration = Duration::from_secs(2);
-/// The pause after a connection could not be taken.
+/// The pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves connections without an end, each by what `service` makes for it.
+/// Serves connections forever, each by the service that `service` makes for it.
 pub async fn serve<S, B>(listener: &TcpListener, service: impl Fn(Connection) -> S)
 where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Send + 'static,
@@ -45,7 +43,7 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let connections = Arc::new(Connections::default());
+    let connections = Arc::new(OpenConnections::default());
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -64,7 +62,6 @@ where
     }
 }
 
-/// Answers the requests of a connection.
 async fn converse<S, B>(stream: TcpStream, service: S, open: OpenConnection)
 where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
@@ -75,7 +72,7 @@ where
     stream.set_nodelay(true).ok();
     let connection = open.connection.clone();
     let answer = service_fn(move |request| {
-        connection.set(Pace::Answering);
+        connection.set(ConnectionPace::Answering);
         let (answer, connection) = (service.call(request), connection.clone());
         async { Ok::<_, Infallible>(answer.await?.map(|body| BusyBody::new(body, connection))) }
     });
@@ -94,29 +91,28 @@ where
 
 /// A connection, as the answers to its requests see it.
 #[derive(Clone)]
-pub struct Connection(Arc<Held>);
+pub struct Connection(Arc<SharedConnection>);
 
-struct Held {
+struct SharedConnection {
     hang_up: Arc<Notify>,
-    state: Mutex<Standing>,
+    state: Mutex<ConnectionState>,
 }
 
-/// What decides whether a connection gives way.
-struct Standing {
-    /// True once a request has shown that its client may come in.
+/// The state by which connections are chosen to be closed.
+struct ConnectionState {
     is_admitted: bool,
-    pace: Pace,
+    pace: ConnectionPace,
     since: Instant,
 }
 
-/// What a connection waits for.
+/// The event that a connection waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pace {
-    /// A request.
+enum ConnectionPace {
+    /// The next request.
     Idle,
     /// The next part of an answer.
     Answering,
-    /// The client, which has to take what there is of the answer.
+    /// The client, which has to take the last part of the answer.
     Sending,
 }
 
@@ -127,56 +123,55 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Notes that a request has shown that its client may come in, so that the connection does not
-    /// give way to others that have not.
+    /// Notes that a request has authenticated its client, so that the connection is not closed in
+    /// favour of others that are not admitted.
     pub fn admit(&self) {
         self.0.state.lock().is_admitted = true;
     }
 
-    /// Returns what ends the connection.
+    /// Returns the signal that ends the connection.
     pub fn hang_up(&self) -> Arc<Notify> {
         Arc::clone(&self.0.hang_up)
     }
 
-    fn set(&self, pace: Pace) {
+    fn set(&self, pace: ConnectionPace) {
         let mut state = self.0.state.lock();
         state.pace = pace;
         state.since = Instant::now();
     }
 
-    /// Returns its place among those that give way, the lowest first, of equal ones the oldest.
-    /// `None` if it does not.
+    /// Returns the rank by which connections are closed: lowest first, and of equal ones the
+    /// oldest. `None` for a connection that stays.
     fn rank(&self) -> Option<(u8, Option<Instant>)> {
         let state = self.0.state.lock();
         match state.pace {
             // Its requests make it no younger.
             _ if !state.is_admitted => Some((0, None)),
-            Pace::Idle => Some((1, Some(state.since))),
-            Pace::Sending if state.since.elapsed() > SLOW => Some((2, Some(state.since))),
-            Pace::Sending | Pace::Answering => None,
+            ConnectionPace::Idle => Some((1, Some(state.since))),
+            ConnectionPace::Sending if state.since.elapsed() > SLOW => Some((2, Some(state.since))),
+            ConnectionPace::Sending | ConnectionPace::Answering => None,
         }
     }
 }
 
-/// The open connections, by their numbers.
 #[derive(Default)]
-struct Connections(Mutex<Numbered>);
+struct OpenConnections(Mutex<NumberedConnections>);
 
 #[derive(Default)]
-struct Numbered {
+struct NumberedConnections {
     next: u64,
     open: BTreeMap<u64, Connection>,
 }
 
-/// A connection that is counted until this is dropped.
 struct OpenConnection {
     connection: Connection,
     number: u64,
-    connections: Arc<Connections>,
+    connections: Arc<OpenConnections>,
 }
 
-impl Connections {
-    /// Ends a connection if there is no room for another one. Returns false if none may end.
+impl OpenConnections {
+    /// Closes a connection if there is no room for another one. Returns false if none may be
+    /// closed.
     fn make_room(&self) -> bool {
         let mut numbered = self.0.lock();
         if numbered.open.len() < CONNECTIONS {
@@ -192,8 +187,12 @@ impl Connections {
     }
 
     fn open(self: &Arc<Self>) -> OpenConnection {
-        let state = Standing { is_admitted: false, pace: Pace::Idle, since: Instant::now() };
-        let held = Held { hang_up: Arc::default(), state: Mutex::new(state) };
+        let state = ConnectionState {
+            is_admitted: false,
+            pace: ConnectionPace::Idle,
+            since: Instant::now(),
+        };
+        let held = SharedConnection { hang_up: Arc::default(), state: Mutex::new(state) };
         let connection = Connection(Arc::new(held));
         let mut numbered = self.0.lock();
         numbered.next += 1;
@@ -209,12 +208,57 @@ impl Drop for OpenConnection {
     }
 }
 
+/// The body of an answer, which keeps the state of its connection up to date.
+struct BusyBody<B> {
+    body: B,
+    connection: Connection,
+}
+
+impl<B> BusyBody<B> {
+    fn new(body: B, connection: Connection) -> Self {
+        Self { body, connection }
+    }
+}
+
+impl<B: Body + Unpin> Body for BusyBody<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        // The next part is asked for once the client has taken enough of this one.
+        self.connection.set(if polled.is_ready() {
+            ConnectionPace::Sending
+        } else {
+            ConnectionPace::Answering
+        });
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl<B> Drop for BusyBody<B> {
+    fn drop(&mut self) {
+        self.connection.set(ConnectionPace::Idle);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// Returns as many connections as there may be.
-    fn full(connections: &Arc<Connections>) -> Vec<OpenConnection> {
+    fn full(connections: &Arc<OpenConnections>) -> Vec<OpenConnection> {
         let room = |_| {
             assert!(connections.make_room());
             connections.open()
@@ -230,7 +274,7 @@ mod tests {
     fn who_has_shown_nothing_gives_way_first_and_the_oldest_of_these() {
         let connections = Arc::default();
         let open = full(&connections);
-        for (number, pace) in [(0, Pace::Idle), (1, Pace::Answering)] {
+        for (number, pace) in [(0, ConnectionPace::Idle), (1, ConnectionPace::Answering)] {
             open[number].connection.admit();
             open[number].connection.set(pace);
         }
@@ -246,18 +290,18 @@ mod tests {
         let open = full(&connections);
         for open in &open {
             open.connection.admit();
-            open.connection.set(Pace::Answering);
+            open.connection.set(ConnectionPace::Answering);
         }
         assert!(!connections.make_room(), "none waits for a client");
-        open[7].connection.set(Pace::Sending);
+        open[7].connection.set(ConnectionPace::Sending);
         assert!(!connections.make_room(), "it may take its answer yet");
-        open[5].connection.set(Pace::Idle);
-        open[3].connection.set(Pace::Idle);
+        open[5].connection.set(ConnectionPace::Idle);
+        open[3].connection.set(ConnectionPace::Idle);
         assert!(connections.make_room() && !is_open(&open[5]) && is_open(&open[3]));
         let another = connections.open();
         another.connection.admit();
         for open in [&another, &open[3]] {
-            open.connection.set(Pace::Answering);
+            open.connection.set(ConnectionPace::Answering);
         }
         assert!(!connections.make_room());
         open[7].connection.0.state.lock().since -= 2 * SLOW;

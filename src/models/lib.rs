@@ -1,7 +1,6 @@
 //! Language models that read an output, and HTTP.
 //!
-//! [`extract`] cuts an output into chunks, asks and puts the answers together, behind traits; [`llm`]
-//! asks models behind HTTP endpoints. [`http_client`] and [`http_server`] are shared with the gateway
+//! [`extract`] reads outputs with models behind a trait, and [`llm`] asks models behind HTTP endpoints. [`http_client`] and [`http_server`] are shared with the gateway
 //! and the page.
 
 pub mod extract;

@@ -109,7 +109,7 @@ impl PageCatalog {
 
     /// Returns the known conversations that only other hosts have. Waits a moment for these hosts.
     pub(super) fn elsewhere(&self) -> Vec<ConversationRow> {
-        let ids = self.engine.conversations_elsewhere().unwrap_or_else(|error| {
+        let ids = self.engine.others().conversations_elsewhere().unwrap_or_else(|error| {
             tracing::warn!("the conversations of other hosts cannot be listed: {error}");
             Vec::new()
         });
@@ -117,7 +117,7 @@ impl PageCatalog {
     }
 
     pub(super) fn trouble(&self) -> Option<String> {
-        self.engine.trouble_with_others()
+        self.engine.others().trouble_with_others()
     }
 
     // Changes with the list of conversations. Asking keeps the list fresh.

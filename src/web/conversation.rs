@@ -58,7 +58,7 @@ pub(super) fn write(
     sink.write(shell::head("conversation", &name, &trail))?;
     sink.write(heading(site, id, query).into_string())?;
     sink.flush()?;
-    site.engine.ask_for_outputs(id)?;
+    site.engine.others().ask_for_outputs(id)?;
     search::write_results(site, id, None, &query.q, sink)?;
     sink.write("<div class=\"beside\"><div class=\"column\">")?;
     let before = query.before.parse().unwrap_or(u64::MAX);
@@ -84,7 +84,7 @@ pub(super) fn write_outputs(
     sink.write(shell::head("outputs", &format!("Outputs of {name}"), &trail))?;
     sink.write(html! { h1 { "Outputs of " (display::text(&name)) } }.into_string())?;
     sink.flush()?;
-    site.engine.ask_for_outputs(id)?;
+    site.engine.others().ask_for_outputs(id)?;
     sink.write(aside(site, id, query)?.into_string())?;
     sink.write(shell::foot())
 }

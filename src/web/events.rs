@@ -99,7 +99,7 @@ fn look_at(site: &Arc<Site>, topic: &Topic, followed: &Followed) -> Option<Topic
             Some(TopicChange { size: None, is_live: false, number: site.catalog.version() })
         }
         Topic::Conversation(id) => {
-            site.engine.ask_for_outputs_soon(id).ok()?;
+            site.engine.others().ask_for_outputs_soon(id).ok()?;
             let number = site.engine.conversation(id).ok()?.state_number().ok()?;
             Some(TopicChange { size: None, is_live: false, number })
         }

@@ -15,7 +15,7 @@ use crate::site::Site;
 use crate::work::{SearchTurn, Sink};
 use crate::{address, display};
 use ctxfs_core::model::Component;
-use ctxfs_engine::{EngineError, Look, LookText};
+use ctxfs_engine::{EngineError, Look, LookText, search_conversation};
 
 // A search reports its progress after this time, and continues.
 const STEP: Duration = Duration::from_secs(2);
@@ -146,7 +146,7 @@ impl<'a> SearchScope<'a> {
     ) -> Result<LookText, WebError> {
         let run = |name: &str| match &self.look {
             Some(look) => look.search(OsStr::new(name), expired),
-            None => self.site.engine.look_for(self.id, OsStr::new(name), expired),
+            None => search_conversation(&self.site.engine, self.id, OsStr::new(name), expired),
         };
         let found = run(name);
         if let Err(EngineError::NotFound) = found {

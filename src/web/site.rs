@@ -66,16 +66,16 @@ impl Site {
     pub(super) fn conversation_anywhere(&self, name: &str) -> Result<Component, WebError> {
         let id = Component::from_text(name)?;
         if self.engine.options.only.as_ref().is_none_or(|only| *only == id) {
-            self.engine.ask_for_conversation(&id)?;
+            self.engine.others().ask_for_conversation(&id)?;
         }
         self.conversation(name)
     }
 
     pub(super) fn look(&self, id: &Component, path: &str) -> Result<Look, WebError> {
         let path = RelPath::from_text(path)?;
-        match self.engine.look(id, &path) {
+        match Look::at(&self.engine, id, &path) {
             // It was replaced meanwhile.
-            Err(EngineError::Stale) => Ok(self.engine.look(id, &path)?),
+            Err(EngineError::Stale) => Ok(Look::at(&self.engine, id, &path)?),
             looked => Ok(looked?),
         }
     }

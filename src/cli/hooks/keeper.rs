@@ -10,7 +10,7 @@ use crate::hooks::host::{CHAR_BYTES, Host, OutputLength, ReplacePolicy, Replaced
 use ctxfs_core::model::{Component, Limits, Provenance};
 use ctxfs_engine::{
     Engine, EngineError, ListedArtifact, NewOutput, OutputName, Replace, StandInRequest,
-    StoredOutput,
+    StoredOutput, is_stand_in,
 };
 use ctxfs_store::Conversation;
 use ctxfs_view::{Audience, Form, StandIn, Title};
@@ -109,7 +109,7 @@ impl<'a> OutputKeeper<'a> {
         let open = self.shelf.open(result.conversation)?;
         if let ToolOutput::Text(text) = &output
             && output.length() <= STAND_IN
-            && open.engine.is_stand_in(text.as_bytes(), &limits).map_err(EngineError::from)?
+            && is_stand_in(&open.engine, text.as_bytes(), &limits).map_err(EngineError::from)?
         {
             return Ok((Action::Own, None));
         }
@@ -124,7 +124,7 @@ impl<'a> OutputKeeper<'a> {
             seen: false,
             audience: Audience { tools: &[], is_stored: &|_| false },
         };
-        let answer = open.engine.stand_in(&stored, &request)?;
+        let answer = stored.stand_in(&open.engine, &request)?;
         open.engine.finish();
         Ok(match answer {
             StandIn::Replaced(text) if shown.holds(OutputLength::of(text.as_bytes())) => {
@@ -275,7 +275,7 @@ fn pointers_to(engine: &Engine, id: &Component) -> Result<Option<String>, Engine
 
 fn pointer(engine: &Engine, id: &Component, artifact: &ListedArtifact) -> Pointer {
     let ListedArtifact { path, stat, record } = artifact;
-    let file = engine.place(id, path).file();
+    let file = engine.options.place(id, path).file();
     let title = Title::of(&record.provenance).map(|title| title.to_string());
     let parts = [
         title.or_else(|| record.provenance.tool_name()),

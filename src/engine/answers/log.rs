@@ -1,4 +1,4 @@
-//! The log of questions, `history/extractions.jsonl`: what each asked, and what it cost.
+//! The log of questions, `history/extractions.jsonl`, with the outcome and the cost of each.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,25 +6,22 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
-use crate::answers::{Answer, AskedDocument, line};
+use crate::answers::{Answer, AskedDocument, json_line};
 use ctxfs_core::model::{Counts, DailyCounts, QuestionCounts, counted_tool};
 use ctxfs_models::extract::{AnswerText, CallRecord};
 use ctxfs_store::{Conversation, StoreError};
 
-/// The most characters of a question or an answer in an entry.
+/// Characters of a question or an answer in an entry, at most.
 const PREVIEW: usize = 500;
 
-/// An entry: a question and its outcome.
 #[derive(Debug, Serialize, Deserialize)]
 struct LogEntry {
-    /// When it ended, in UTC.
+    /// The end of the question, in UTC.
     time: String,
-    /// The handle of the output.
     #[serde(rename = "ref")]
     handle: String,
     #[serde(default)]
     tool: String,
-    /// Bytes of the output.
     size: u64,
     question: String,
     asked: String,
@@ -42,13 +39,12 @@ struct LogEntry {
     ended: String,
     /// Bytes of the answer, or of the error.
     bytes: u64,
-    /// Its first characters.
+    /// The first characters of the answer, or of the error.
     preview: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
 }
 
-/// A call of a model.
 #[derive(Debug, Serialize, Deserialize)]
 struct LoggedCall {
     kind: String,
@@ -60,7 +56,7 @@ struct LoggedCall {
     ended: String,
 }
 
-/// Adds an entry. That it cannot be added is no reason to withhold an answer that was paid for.
+/// Adds an entry. A failure is logged: the caller still gets the answer that was paid for.
 pub(super) fn add(asked: &AskedDocument<'_>, answer: &Answer, took: Duration) {
     if let Err(error) = append(asked, &entry(asked, answer, took)) {
         tracing::warn!(%error, "a question was not logged");
@@ -69,16 +65,16 @@ pub(super) fn add(asked: &AskedDocument<'_>, answer: &Answer, took: Duration) {
 
 fn append(asked: &AskedDocument<'_>, entry: &LogEntry) -> Result<()> {
     let AskedDocument { engine, conversation, .. } = asked;
-    let line = line(entry)?;
-    // What was paid for is logged even where there is no room.
-    let room = engine.reserve_for_line(conversation, line.len() as u64);
+    let line = json_line(entry)?;
+    // Calls that were paid for are logged even without room.
+    let room = engine.space.reserve_line(conversation, line.len() as u64);
     let _room = if entry.calls.is_empty() { Some(room?) } else { room.ok() };
     Ok(ctxfs_store::history::append_extraction(conversation, &line)?)
 }
 
 fn entry(asked: &AskedDocument<'_>, answer: &Answer, took: Duration) -> LogEntry {
     let Answer { facts, extraction, cached } = answer;
-    let (ended, said) = match &extraction.answer {
+    let (ended, text) = match &extraction.answer {
         Ok(AnswerText { text, is_cut: true, .. }) => ("cut", text.clone()),
         Ok(AnswerText { text, found: Some(true), .. }) => ("answered", text.clone()),
         Ok(AnswerText { text, found: Some(false), .. }) => ("not found", text.clone()),
@@ -102,8 +98,8 @@ fn entry(asked: &AskedDocument<'_>, answer: &Answer, took: Duration) -> LogEntry
         nanodollars: extraction.nanodollars(),
         millis: took.as_millis() as u64,
         ended: ended.to_owned(),
-        bytes: said.len() as u64,
-        preview: preview(&said),
+        bytes: text.len() as u64,
+        preview: preview(&text),
         warnings: extraction.warnings.iter().map(|warning| preview(warning)).collect(),
     }
 }
@@ -126,8 +122,8 @@ fn preview(text: &str) -> String {
     text.chars().take(PREVIEW).collect()
 }
 
-/// Returns the sums of the log, by day and tool. A line that is no entry counts for nothing.
-pub(super) fn sums(
+/// Returns the sums of the log, by day and tool. Skips lines that are no entries.
+pub(crate) fn sums(
     conversation: &Conversation,
 ) -> std::result::Result<Vec<DailyCounts>, StoreError> {
     let mut sums: BTreeMap<(String, String), QuestionCounts> = BTreeMap::new();

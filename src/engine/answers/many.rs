@@ -1,4 +1,4 @@
-//! One question about several outputs.
+//! Asking one question about several outputs, or about a conversation.
 
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -8,26 +8,26 @@ use crate::{Answer, EngineError, Question, Result, Tree};
 use ctxfs_core::model::{Component, visible};
 use ctxfs_models::extract::ModeError;
 
-/// The most outputs of a conversation that are read for one question.
+/// Outputs of a conversation that are read for one question, at most.
 const MOST_READ: usize = 8;
-/// The most bytes of a search that are read: it has at most 6 KiB.
+/// Bytes of a search that are read, at most. A search has up to 6 KiB.
 const MOST_FOUND: usize = 64 << 10;
 
 /// The answers to one question about several outputs.
 #[derive(Debug, Default)]
 pub struct Answers {
-    /// The outputs that were read, in the order in which that happened.
+    /// The answers about the outputs that were read, in that order.
     pub read: Vec<Answer>,
-    /// Those that were not read, because the question has cost as much as it may.
+    /// Outputs that were not read, because the question reached its limit or was stopped.
     pub left: Vec<PathBuf>,
-    /// Those that could not be read, with the reason.
+    /// Outputs that could not be read, with the reason.
     pub unreadable: Vec<(PathBuf, EngineError)>,
-    /// Outputs of the conversation that no word of the question pointed to.
+    /// The number of outputs of the conversation that were not chosen.
     pub others: usize,
 }
 
 impl Answers {
-    /// Returns true if there were outputs, and no question about one was answered.
+    /// Returns true if there were outputs, but no answer.
     pub fn have_failed(&self) -> bool {
         let are_none = self.read.is_empty() && self.unreadable.is_empty() && self.left.is_empty();
         !are_none && self.read.iter().all(|answer| answer.extraction.answer.is_err())
@@ -56,7 +56,6 @@ impl Answers {
         text + "\n"
     }
 
-    /// Returns the tokens that all calls took.
     fn tokens(&self) -> u64 {
         let each = self.read.iter().map(|answer| answer.extraction.usage().total());
         each.fold(0, u64::saturating_add)
@@ -64,9 +63,9 @@ impl Answers {
 }
 
 impl Tree {
-    /// Answers a question about the outputs at `paths`, one after the other, as long as all together
-    /// cost no more tokens than one question may. Ends early once nobody waits. One of several that
-    /// cannot be read takes nothing from the others.
+    /// Answers a question about the outputs at `paths`, one after the other, until they have cost
+    /// the tokens that one question may, or the question is stopped. One of several outputs that
+    /// cannot be read does not affect the others.
     pub fn answer_each(&self, paths: &[PathBuf], question: &Question<'_>) -> Result<Answers> {
         let mut answers = Answers::default();
         for (number, path) in paths.iter().enumerate() {
@@ -95,7 +94,7 @@ impl Tree {
     }
 
     /// Answers a question about the conversation whose directory is at `path`: about the outputs
-    /// that a search for the words of the question finds first, or else the newest.
+    /// that best match the words of the question, then the newest.
     pub fn answer_about(&self, path: &Path, question: &Question<'_>) -> Result<Answers> {
         let (chosen, others) = self.outputs_about(path, question.text)?;
         Ok(Answers { others, ..self.answer_each(&chosen, question)? })
@@ -136,7 +135,6 @@ impl Tree {
         Ok(files.into_iter().map(|(file, _)| path.join(file.as_os_str())).collect())
     }
 
-    /// Returns what a search for the words of a question finds.
     fn found(&self, path: &Path, question: &str) -> Result<Vec<u8>> {
         let words = question.replace('%', "%25").replace('/', "%2F").replace('\0', " ");
         let opened = self.open(&path.join(".find").join(words));

@@ -1,8 +1,4 @@
 use std::fs;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -359,4 +355,26 @@ fn a_failure_is_not_paid_for_at_each_look() {
     assert_eq!(asked.model.asked().len(), 1);
     look(&asked, &path, "another question").unwrap();
     assert_eq!(asked.model.asked().len(), 2);
+}
+
+#[test]
+fn an_output_is_read_without_escape_sequences() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    store.create_conversation(&Component::new("c7").unwrap()).unwrap();
+    let path = dir.path().join("context/c7/artifacts/tool/x.txt");
+    std::fs::write(path, "one\n\x1b[31mERROR\x1b[0m two\nthree/four\n").unwrap();
+    let tree = Tree::new(Engine::new(store, EngineOptions::default()));
+    tree.with_document(Path::new("c7/artifacts/tool/x.txt"), |document| {
+        let all = document.content().bytes(0, 1000).unwrap();
+        assert_eq!(String::from_utf8(all).unwrap(), "one\nERROR two\nthree/four\n");
+        assert_eq!((document.facts().lines, &*document.facts().handle), (3, "c7/x.txt"));
+        assert_eq!(document.view("lines/2").unwrap(), "ERROR two\n");
+        assert_eq!(document.view("grep/-F -e three%2Ffour").unwrap(), "3:three/four\n");
+        assert!(document.view("lines/9").is_err() && document.view("nothing").is_err());
+    })
+    .unwrap();
+    let other = |path: &str| tree.with_document(Path::new(path), |_| ());
+    assert!(other("c7/artifacts/tool").is_err() && other("c7/artifacts/tool/x.txt.tail").is_err());
+    Arc::clone(&tree.engine).finish();
 }

@@ -1,8 +1,5 @@
-//! Answers that are not kept with their conversation: failures, answers that were cut, and what is
-//! shown without a model.
-//!
-//! A reader may look at a view again and again, and each failure may have cost money. So one is
-//! shown for some minutes before a model is asked again.
+//! Answers that are not kept with their conversation: failures, truncated answers, and texts that
+//! are shown without a model.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,14 +7,15 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::answers::AskedDocument;
-
-/// The answers that are remembered.
+/// The number of answers that are remembered.
 const MOST: usize = 64;
 /// The time for which one is shown.
 const SHOWN: Duration = Duration::from_mins(5);
 
-/// The answers of this process that are not kept, the oldest first.
+/// The recent answers of this process that are not kept, oldest first.
+///
+/// A reader may look at a view again and again, and each failure may have cost money. So a failure
+/// is shown for some minutes before a model is asked again.
 #[derive(Debug, Default)]
 pub(crate) struct UnkeptAnswers(Mutex<VecDeque<UnkeptAnswer>>);
 
@@ -30,25 +28,23 @@ struct UnkeptAnswer {
 }
 
 impl UnkeptAnswers {
-    /// Returns the answer to a question that was asked a moment ago.
-    pub(super) fn find(&self, asked: &AskedDocument<'_>) -> Option<Arc<str>> {
+    /// Returns the recent answer to a question about the bytes with this `digest`.
+    pub(crate) fn find(&self, digest: &str, question: &str) -> Option<Arc<str>> {
         let mut all = self.0.lock();
         let now = Instant::now();
         all.retain(|one| one.until > now);
-        let is_it = |one: &&UnkeptAnswer| {
-            one.question == asked.question.text && one.digest == asked.document.facts().digest
-        };
+        let is_it = |one: &&UnkeptAnswer| one.question == question && one.digest == digest;
         all.iter().find(is_it).map(|one| Arc::clone(&one.text))
     }
 
-    pub(super) fn add(&self, asked: &AskedDocument<'_>, text: &str) {
+    pub(crate) fn add(&self, digest: &str, question: &str, text: &str) {
         let mut all = self.0.lock();
         if all.len() == MOST {
             all.pop_front();
         }
         all.push_back(UnkeptAnswer {
-            digest: asked.document.facts().digest.clone(),
-            question: asked.question.text.to_owned(),
+            digest: digest.to_owned(),
+            question: question.to_owned(),
             text: text.into(),
             until: Instant::now() + SHOWN,
         });

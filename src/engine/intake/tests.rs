@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::quota::fixture::of_new_conversation;
-use crate::{EngineError, EngineOptions, Redaction, Replace, StandInRequest, UnfinishedMessage};
+use crate::{EngineOptions, Redaction, Replace, StandInRequest, UnfinishedMessage};
 use ctxfs_core::model::Limits;
 use ctxfs_core::redact::{SETS, SecretRules};
 use ctxfs_store::Store;
@@ -108,7 +108,7 @@ fn an_output_is_stored_recorded_and_counted_once() {
     let mut copy = fixture.intake(log, None).unwrap().as_copy();
     copy.write_all(b"text\n").unwrap();
     assert_eq!(copy.seal().unwrap().path().to_text(), "artifacts/terminal/a.stdout.log");
-    let stored = fixture.engine.sums().unwrap().total.stored;
+    let stored = fixture.engine.counts(None).unwrap().sums.total.stored;
     assert_eq!((stored.times, stored.bytes), (1, 10));
 }
 
@@ -164,7 +164,7 @@ fn the_same_bytes_of_a_call_take_no_room_and_count_once() {
         let output = fixture.put("a", &vec![b'x'; 40_000]);
         assert_eq!(output.path().to_text(), "artifacts/tool/a.txt");
     }
-    let stored = fixture.engine.sums().unwrap().total.stored;
+    let stored = fixture.engine.counts(None).unwrap().sums.total.stored;
     assert_eq!((stored.times, stored.bytes), (1, 40_000));
 }
 
@@ -264,12 +264,7 @@ fn append(fixture: &Fixture) -> std::result::Result<Vec<u8>, EngineError> {
         let locked = ctxfs_store::message::LockedLog::wait(&log)?;
         Ok(locked.append(batch, 0)?)
     };
-    fixture.engine.take_messages(
-        &fixture.conversation,
-        &mut unfinished,
-        line.as_bytes(),
-        append,
-    )?;
+    unfinished.take(&fixture.engine, &fixture.conversation, line.as_bytes(), append)?;
     lines.extend(fs::read(&path).unwrap());
     Ok(lines)
 }
@@ -295,12 +290,12 @@ fn a_message_holds_the_preview_of_its_output() {
     let path = ctxfs_core::model::RelPath::new("artifacts/tool/a.txt").unwrap();
     let record = fixture.conversation.record(&path).unwrap().unwrap();
     let output = StoredOutput::open(&fixture.engine, &fixture.conversation, record, true).unwrap();
-    let preview = fixture.engine.view_in_place(&output, &View::Preview).unwrap();
+    let preview = output.view_in_place(&fixture.engine, &View::Preview).unwrap();
     let held = message["content"].as_str().unwrap();
     assert_eq!(format!("{held}\n").as_bytes(), preview);
     let audience = Audience { tools: &[], is_stored: &|_| false };
     let request =
         StandInRequest { form: Form::Preview, replace: Replace::OverLimits, seen: false, audience };
-    let answer = fixture.engine.stand_in(&output, &request).unwrap();
+    let answer = output.stand_in(&fixture.engine, &request).unwrap();
     assert_eq!(answer, StandIn::Replaced(format!("{held}\n")));
 }

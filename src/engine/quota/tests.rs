@@ -4,9 +4,9 @@ use std::{fs, thread};
 use tempfile::TempDir;
 
 use super::*;
-use crate::EngineOptions;
 use crate::patience::{promptly, slowly};
 use crate::quota::fixture::of_new_conversation;
+use crate::{Engine, EngineError, EngineOptions};
 use ctxfs_store::Store;
 
 /// Some engines over one store, each of which stands for a process.
@@ -38,7 +38,7 @@ impl Processes {
     fn reserve(&self, process: usize, growth: u64) -> u64 {
         let engine = &self.engines[process];
         engine.space.freed(self.conversation.id());
-        engine.space.reserve_part(engine, &self.request(growth, false)).unwrap().bytes()
+        engine.space.reserve_part(&self.request(growth, false)).unwrap().bytes()
     }
 }
 
@@ -80,7 +80,7 @@ fn a_refusal_holds_until_something_is_removed() {
     };
     assert_eq!(grant(100, 50), (0, true));
     let until = now() + Duration::from_hours(1);
-    let refuse = || *quota.refusal.lock() = Some(Refusal { free: 50, until });
+    let refuse = || *quota.refusal.lock() = Some(QuotaRefusal { free: 50, until });
     refuse();
     assert_eq!(grant(100, 1000), (0, false));
     assert_eq!(grant(50, 50), (50, true));
@@ -99,7 +99,7 @@ fn what_is_granted_is_granted_once() {
     const ROOM: u64 = 1 << 20;
     let processes = Processes::new(1, ROOM);
     let engine = &processes.engines[0];
-    let take = || engine.space.reserve_part(engine, &processes.request(4096, false)).unwrap();
+    let take = || engine.space.reserve_part(&processes.request(4096, false)).unwrap();
     // Nothing is written before all have taken what they could.
     let taken: Vec<Reservation> = thread::scope(|scope| {
         let all = || std::iter::repeat_with(take).take_while(|room| room.bytes() > 0).collect();
@@ -124,8 +124,7 @@ fn what_is_written_counts_for_every_process() {
         refused = 0;
         for process in 0..3 {
             let engine = &processes.engines[process];
-            let room =
-                engine.space.reserve_part(engine, &processes.request(1 << 16, false)).unwrap();
+            let room = engine.space.reserve_part(&processes.request(1 << 16, false)).unwrap();
             if room.bytes() == 0 {
                 refused += 1;
                 continue;

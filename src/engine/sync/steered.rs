@@ -8,14 +8,12 @@
     reason = "the interface is that of `parking_lot` and `std`, and tests alone use it"
 )]
 
-mod mutex;
-pub mod thread;
-
 use std::cell::Cell;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::sync::{LazyLock, PoisonError};
 use std::time::{Duration, Instant};
 
-pub use mutex::{Mutex, MutexGuard};
 use shuttle::sync::RwLockWriteGuard;
 pub use shuttle::sync::{RwLockReadGuard, atomic, mpsc};
 pub use shuttle::thread_local;
@@ -41,13 +39,89 @@ pub fn now() -> Instant {
 /// Does nothing, as the schedule alone decides which thread runs.
 pub fn lower_priority() {}
 
-/// Moves the clock, and gives the other threads a turn.
 fn pass(time: Duration) {
     PASSED.set(PASSED.get() + time);
     shuttle::thread::yield_now();
 }
 
-/// As `parking_lot::RwLock`.
+/// The threads of `std::thread`.
+pub mod thread {
+    use std::time::Duration;
+
+    pub use shuttle::thread::{Builder, JoinHandle, current, spawn};
+
+    pub fn sleep(time: Duration) {
+        super::pass(time);
+    }
+}
+
+type InnerGuard<'a, T> = shuttle::sync::MutexGuard<'a, T>;
+
+#[derive(Default)]
+pub struct Mutex<T>(shuttle::sync::Mutex<T>);
+
+/// Refers to its mutex, so that a wait can unlock and lock it.
+pub struct MutexGuard<'a, T> {
+    /// `None` only while a wait has unlocked it.
+    inner: Option<InnerGuard<'a, T>>,
+    of: &'a Mutex<T>,
+}
+
+impl<T> Mutex<T> {
+    pub fn new(value: T) -> Self {
+        Self(shuttle::sync::Mutex::new(value))
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        MutexGuard { inner: Some(self.lock_inner()), of: self }
+    }
+
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        let inner = self.0.try_lock().ok()?;
+        Some(MutexGuard { inner: Some(inner), of: self })
+    }
+
+    fn lock_inner(&self) -> InnerGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<'a, T> MutexGuard<'a, T> {
+    fn unlocked(&mut self, wait: impl FnOnce(InnerGuard<'a, T>) -> InnerGuard<'a, T>) {
+        self.inner = self.inner.take().map(wait);
+    }
+
+    fn released(&mut self, wait: impl FnOnce()) {
+        self.inner = None;
+        wait();
+        self.inner = Some(self.of.lock_inner());
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.inner.as_ref().expect("it is locked")
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.inner.as_mut().expect("it is locked")
+    }
+}
+
+impl<T> fmt::Debug for Mutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mutex").finish_non_exhaustive()
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct RwLock<T>(shuttle::sync::RwLock<T>);
 
@@ -61,11 +135,9 @@ impl<T> RwLock<T> {
     }
 }
 
-/// As `parking_lot::Condvar`.
 #[derive(Default)]
 pub struct Condvar(shuttle::sync::Condvar);
 
-/// As `parking_lot::WaitTimeoutResult`.
 #[derive(Clone, Copy)]
 pub struct WaitTimeoutResult(bool);
 

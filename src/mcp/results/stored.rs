@@ -7,7 +7,7 @@ use crate::results::parts::{PartKind, ResultPart};
 use crate::shelf::{LazyShelf, OpenShelf, Scratch};
 use ctxfs_core::model::{Content as _, Limits, Provenance};
 use ctxfs_engine::{
-    EngineError, NewOutput, OutputName, Replace, StandInRequest, StoredOutput, pays,
+    EngineError, NewOutput, OutputName, Replace, StandInRequest, StoredOutput, is_stand_in, pays,
 };
 use ctxfs_view::{Audience, Form, StandIn, View};
 
@@ -56,7 +56,7 @@ impl<'a> PartStore<'a> {
         if part.bytes <= STAND_IN
             && let Some(text) = part.text()
         {
-            let is_stand_in = self.open.engine.is_stand_in(text.as_bytes(), limits);
+            let is_stand_in = is_stand_in(&self.open.engine, text.as_bytes(), limits);
             if is_stand_in.map_err(|error| error.to_string())? {
                 return Ok(None);
             }
@@ -116,8 +116,7 @@ impl<'a> PartStore<'a> {
         part: &ResultPart<'_>,
         in_place: InPlace,
     ) -> Result<Option<StoredStandIn>, EngineError> {
-        let engine = &self.open.engine;
-        let text = engine.view_in_place(stored, &View::Ref)?;
+        let text = stored.view_in_place(&self.open.engine, &View::Ref)?;
         let reference: ctxfs_core::model::ContextRef =
             serde_json::from_slice(&text).map_err(io::Error::from)?;
         let text = match in_place {
@@ -155,7 +154,7 @@ impl<'a> PartStore<'a> {
             seen: false,
             audience: Audience { tools: &[], is_stored: &|_| false },
         };
-        let StandIn::Replaced(text) = self.open.engine.stand_in(stored, &request)? else {
+        let StandIn::Replaced(text) = stored.stand_in(&self.open.engine, &request)? else {
             return Ok(None);
         };
         let names_paths = self.open.mounted || self.open.form != Form::Summary;

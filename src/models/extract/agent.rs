@@ -1,39 +1,35 @@
 //! The reading agent: a model that looks into a document until it can answer.
 //!
-//! Models with tool calls have tools ([`by_calls`]); others say with one JSON object a turn what
-//! they want to see ([`by_actions`]).
+//! Models with tool calls have tools ([`by_calls`]); others request a look with one JSON object a turn
+//! ([`by_actions`]).
 
 pub(super) mod by_actions;
 pub(super) mod by_calls;
 
 use std::collections::BTreeSet;
 
-use crate::extract::first_look::FirstLook;
+use crate::extract::extraction::ModeError;
 use crate::extract::inquiry::Inquiry;
-use crate::extract::look::{LineForm, Look, LookResult};
-use crate::extract::mode_error::ModeError;
-use crate::extract::request_size::needed;
+use crate::extract::language_model::needed;
+use crate::extract::look::FirstLook;
+use crate::extract::look::{AgentLook, LineForm, LookResult};
 use crate::extract::{DocumentError, ModelRequest, ToolUse, Turn};
 
-/// The looks after which the agent gives up if none has shown a line.
+/// The agent gives up after this number of looks without a line.
 const BARREN: u32 = 3;
-/// What stands for a result that makes room for later ones.
+/// Replaces a result that makes room for later ones.
 const LEFT_OUT: &str = "(left out, to make room)";
 
-/// The answer of the agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct AgentAnswer {
-    /// The text. Begins with the words for nothing if nothing was found.
+    /// The text. Begins with [`NOTHING`](crate::extract::prompt::NOTHING) if nothing was found.
     pub(super) text: String,
-    /// The numbers of the lines that it names, which need not be there.
+    /// The line numbers that the answer names, which may not exist.
     pub(super) lines: Vec<u64>,
-    /// The looks that it took, as in `grep disk full`.
     pub(super) looks: Vec<String>,
-    /// True if the model had no tokens left to tell all of it.
     pub(super) is_cut: bool,
 }
 
-/// Answers a question by looking into the document in a form.
 pub(super) fn answer(inquiry: &Inquiry<'_>, form: LineForm) -> Result<AgentAnswer, ModeError> {
     let profile = inquiry.model.profile();
     let first = FirstLook::take(inquiry.document, form, inquiry.question)?;
@@ -46,15 +42,12 @@ pub(super) fn answer(inquiry: &Inquiry<'_>, form: LineForm) -> Result<AgentAnswe
     by_actions::answer(inquiry, form, &first)
 }
 
-/// The looks of one question.
 #[derive(Debug)]
 struct LookLog {
-    /// That with which the agent begins.
-    first: Look,
-    taken: Vec<Look>,
-    /// The numbers of the lines that were shown.
+    first: AgentLook,
+    taken: Vec<AgentLook>,
     shown: BTreeSet<u64>,
-    /// How many looks in a row showed none but these.
+    /// The number of consecutive looks that showed no new line.
     barren: u32,
 }
 
@@ -64,18 +57,18 @@ impl LookLog {
         Self { first: first.look.clone(), taken: Vec::new(), shown, barren: 0 }
     }
 
-    /// Returns true after a look that showed known lines alone, or after [`BARREN`] that showed no
-    /// line.
+    /// Returns true after a look without new lines, or, while no line was shown, after [`BARREN`]
+    /// looks.
     fn is_exhausted(&self) -> bool {
         self.barren >= if self.shown.is_empty() { BARREN } else { 1 }
     }
 
-    /// Takes a look. One that was taken before goes on where it was cut.
+    /// Takes a look. A repeated look continues where it was cut.
     fn take(
         &mut self,
         inquiry: &Inquiry<'_>,
         form: LineForm,
-        look: Look,
+        look: AgentLook,
     ) -> Result<LookResult, DocumentError> {
         let mut look = Some(look);
         while let Some(known) = look.as_ref().filter(|look| self.taken.contains(look)) {
@@ -96,7 +89,6 @@ impl LookLog {
         Ok(seen)
     }
 
-    /// Returns the looks as an answer names them.
     fn named(&self) -> Vec<String> {
         [&self.first].into_iter().chain(&self.taken).map(ToString::to_string).collect()
     }

@@ -1,21 +1,21 @@
-//! Asking a model within what one question may cost, with a record of each call.
+//! Asking a model within the token limit of a question, with a record of each call.
 
 use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use crate::extract::request_size::estimate;
+use crate::extract::language_model::estimate;
 use crate::extract::{
     LanguageModel, ModelFailure, ModelFailureKind, ModelReply, ModelRequest, ReplyEnd, Stopped,
     TokenUsage,
 };
 
-/// The part that a call plays in an answer.
+/// The purpose of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallKind {
     /// Reading a chunk.
     Map,
-    /// Putting findings together.
+    /// Combining findings.
     Reduce,
     /// A turn of the reading agent.
     Agent,
@@ -24,27 +24,24 @@ pub enum CallKind {
 /// A call of a model that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallRecord {
-    /// Its part.
+    /// The purpose.
     pub kind: CallKind,
     /// The target, as in `local/qwen`.
     pub target: String,
     /// The tokens that the endpoint counted.
     pub usage: TokenUsage,
-    /// Its price in billionths of a dollar.
+    /// The price in billionths of a dollar.
     pub nanodollars: u64,
-    /// Its time in milliseconds.
+    /// The duration in milliseconds.
     pub millis: u64,
-    /// Its end: `done`, `length`, `refused`, or the kind of failure.
+    /// `done`, `length`, `refused`, or the kind of failure.
     pub ended: &'static str,
 }
 
-/// The calls of one question.
-pub(super) struct Asking<'a> {
-    /// True once nobody waits.
+/// The calls of one question, within its token limit. Each call is recorded and reported.
+pub(super) struct QuestionBudget<'a> {
     pub(super) stopped: &'a Stopped<'a>,
-    /// The most tokens of all calls.
     most_tokens: u64,
-    /// Told of each call that ended.
     tell: &'a (dyn Fn(&CallRecord) + Sync),
     so_far: Mutex<SoFar>,
 }
@@ -52,7 +49,7 @@ pub(super) struct Asking<'a> {
 #[derive(Default)]
 struct SoFar {
     calls: Vec<CallRecord>,
-    /// Tokens of the calls, and estimates for those under way.
+    /// Tokens of finished calls, plus estimates for those under way.
     tokens: u64,
 }
 
@@ -65,23 +62,23 @@ pub enum AskError {
     /// The model, or its provider, will not answer.
     #[error("`{target}` refuses to answer: ask in other words, or add a second target")]
     Refused {
-        /// Who refuses.
+        /// The target.
         target: String,
     },
-    /// The question has cost as much as it may.
+    /// The question would exceed its limit.
     #[error(
         "the question has cost {used} tokens, of at most {most} (`max_tokens_per_question`): ask a \
          narrower one, or raise the limit"
     )]
     Spent {
-        /// Tokens so far, with those of the request that was not made.
+        /// Tokens so far, including those of the request that was not made.
         used: u64,
         /// The limit.
         most: u64,
     },
 }
 
-impl<'a> Asking<'a> {
+impl<'a> QuestionBudget<'a> {
     pub(super) fn new(
         stopped: &'a Stopped<'a>,
         most_tokens: u64,
@@ -90,7 +87,6 @@ impl<'a> Asking<'a> {
         Self { stopped, most_tokens, tell, so_far: Mutex::default() }
     }
 
-    /// Asks `model`, if the question may cost so much more.
     pub(super) fn ask(
         &self,
         kind: CallKind,
@@ -126,7 +122,6 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// Returns the calls so far.
     pub(super) fn calls(&self) -> Vec<CallRecord> {
         self.so_far.lock().calls.clone()
     }
@@ -150,7 +145,7 @@ impl<'a> Asking<'a> {
 }
 
 impl CallKind {
-    /// Returns its name, as records have it.
+    /// Returns the name in records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Map => "map",
@@ -170,7 +165,7 @@ impl AskError {
         }
     }
 
-    /// Returns true if nobody waits for a reply any more.
+    /// Returns true if the question was stopped.
     pub(super) fn is_stop(&self) -> bool {
         matches!(self, Self::Model(failure) if failure.kind == ModelFailureKind::Stopped)
     }
@@ -178,5 +173,23 @@ impl AskError {
     /// Returns true if a shorter request may be answered.
     pub(super) fn is_overflow(&self) -> bool {
         matches!(self, Self::Model(failure) if failure.kind == ModelFailureKind::Overflow)
+    }
+}
+
+/// The cost of a question so far, for a person who waits for the answer.
+#[derive(Debug, Default)]
+pub struct CallTally {
+    calls: u64,
+    tokens: u64,
+}
+
+impl CallTally {
+    /// Adds a call. Returns the number of calls so far, and a text with the model, calls and
+    /// tokens.
+    pub fn add(&mut self, call: &CallRecord) -> (u64, String) {
+        self.calls += 1;
+        self.tokens = self.tokens.saturating_add(call.usage.total());
+        let Self { calls, tokens } = self;
+        (*calls, format!("{}: {calls} calls, {tokens} tokens", call.target))
     }
 }

@@ -8,29 +8,27 @@ use std::ops::Range;
 
 use ctxfs_core::model::Content;
 
-/// The part of a chunk, as its divisor, by which its ends may move to a line.
+/// The ends of a chunk may move to a line by this fraction of the chunk.
 const LEEWAY: u64 = 8;
-/// The most bytes by which they do.
+/// Bytes by which the ends of a chunk may move, at most.
 const MOST_LEEWAY: u64 = 64 * 1024;
-/// The least bytes of a chunk. Less would not show a line whole.
+/// Bytes of a chunk, at least. Fewer would not show a whole line.
 const LEAST: u64 = 256;
 
-/// The chunks of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Chunks {
-    /// Bytes of the document.
     length: u64,
-    /// Their number: 0 for an empty document.
+    /// 0 for an empty document.
     count: u64,
     /// Bytes of a chunk before its ends are moved.
     size: u64,
-    /// The percentage of a chunk that the one before shows too.
+    /// In percent of a chunk.
     overlap: u64,
 }
 
 impl Chunks {
-    /// Divides `length` bytes into as few chunks of at most `most` bytes as there can be, of which
-    /// each shows the last `overlap` percent of the one before it again, at most 50.
+    /// Divides `length` bytes into the smallest number of chunks of at most `most` bytes. Each
+    /// repeats the last `overlap` percent, at most 50, of the one before it.
     pub(super) fn plan(length: u64, most: u64, overlap: u64) -> Self {
         let (most, overlap) = (most.max(LEAST), overlap.min(50));
         if length <= most {
@@ -45,17 +43,16 @@ impl Chunks {
         Self { length, count, size, overlap }
     }
 
-    /// Returns their number.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns the bytes of each, about.
+    /// Returns the approximate bytes of a chunk.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
 
-    /// Returns the bytes that a chunk and the one before it both show, about.
+    /// Returns the approximate bytes that two neighbouring chunks share.
     pub(super) fn shared(&self) -> u64 {
         self.size * self.overlap / 100
     }

@@ -1,14 +1,15 @@
-//! The lines that an answer rests on: their numbers, and their text under the answer.
+//! The lines that an answer rests on: their numbers and their text, and its quotes, which are looked
+//! up in the document, so that an invention becomes visible.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::extract::Document;
-use crate::extract::look::{LineForm, cut};
+use crate::extract::look::{LineForm, cut, spelt};
 
-/// The most lines that are printed under an answer.
+/// Lines that are printed under an answer, at most.
 const SHOWN: usize = 20;
-/// The most numbers of lines that an answer names.
+/// Line numbers that an answer names, at most.
 const NAMED: usize = 1000;
 /// The words of a model that names no line.
 const NONE: [&str; 3] = ["", "none", "None"];
@@ -36,8 +37,8 @@ pub(super) fn split_off_lines(answer: &str) -> (String, Vec<u64>) {
     (text.trim().to_owned(), lines)
 }
 
-/// Returns what stands under an answer: the numbers of its lines as `X.lines/` takes them, and
-/// their text in the document. Empty if it names none.
+/// Returns the text under an answer: its line numbers in the form that `X.lines/` takes, and the
+/// text of the lines. Empty without lines.
 pub(super) fn printed(document: &dyn Document, form: LineForm, lines: &[u64]) -> String {
     let lines: BTreeSet<u64> = lines.iter().copied().collect();
     if lines.is_empty() {
@@ -81,7 +82,6 @@ fn write_range(
     }
 }
 
-/// Returns the ranges of neighbouring numbers.
 fn ranges(lines: &BTreeSet<u64>) -> Vec<(u64, u64)> {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for line in lines {
@@ -95,6 +95,79 @@ fn ranges(lines: &BTreeSet<u64>) -> Vec<(u64, u64)> {
 
 fn range(first: u64, last: u64) -> String {
     if first == last { first.to_string() } else { format!("{first}-{last}") }
+}
+
+/// Shorter quotes are names of things, or occur anywhere.
+const LEAST: usize = 6;
+/// Characters of a quote that is looked up, at most.
+const MOST: usize = 400;
+/// Quotes of an answer that are looked up, at most.
+const QUOTES: usize = 20;
+const MARK: &str = " (not found in the output)";
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct CheckedQuotes {
+    /// The answer, with a mark behind each quote that does not occur.
+    pub(super) text: String,
+    /// The first line of each quote that occurs.
+    pub(super) lines: Vec<u64>,
+    /// The number of quotes that were looked up.
+    pub(super) quotes: usize,
+}
+
+/// Looks up the texts of an answer between backticks or double quotes.
+pub(super) fn checked(document: &dyn Document, form: LineForm, answer: &str) -> CheckedQuotes {
+    let mut checked = CheckedQuotes::default();
+    let mut rest = answer;
+    while let Some((before, quote, after)) = next_quote(rest) {
+        checked.text.push_str(before);
+        if checked.quotes < QUOTES {
+            checked.quotes += 1;
+            match line_of(document, form, quote) {
+                Some(line) => checked.lines.push(line),
+                None => checked.text.push_str(MARK),
+            }
+        }
+        rest = after;
+    }
+    checked.text.push_str(rest);
+    checked
+}
+
+/// Returns, for each line of an answer, the first line of the document that contains it.
+pub(super) fn copied_lines(document: &dyn Document, form: LineForm, answer: &str) -> Vec<u64> {
+    let lines = answer.lines().map(str::trim);
+    let lines = lines.filter(|line| (LEAST..=MOST).contains(&line.chars().count()));
+    lines.take(QUOTES).filter_map(|line| line_of(document, form, line)).collect()
+}
+
+/// Returns the text up to the end of the first quote, the quote, and the rest.
+fn next_quote(text: &str) -> Option<(&str, &str, &str)> {
+    let mut from = 0;
+    while let Some(start) = text[from..].find(['`', '"']).map(|at| from + at) {
+        let mark = &text[start..=start];
+        let inside = start + 1;
+        // A quote ends in its line.
+        let line = text[inside..].lines().next().unwrap_or_default();
+        let Some(quote) = line.find(mark).map(|end| &line[..end]) else {
+            from = inside;
+            continue;
+        };
+        let end = inside + quote.len();
+        if (LEAST..=MOST).contains(&quote.chars().count()) {
+            return Some((&text[..=end], quote, &text[end + 1..]));
+        }
+        from = end + 1;
+    }
+    None
+}
+
+fn line_of(document: &dyn Document, form: LineForm, quote: &str) -> Option<u64> {
+    let view = format!("{}grep/-F -m1 -e {}", form.prefix(), spelt(quote));
+    let text = document.view(&view).ok()?;
+    let line = text.lines().find(|line| !line.starts_with('#'))?;
+    let digits = line.len() - line.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    line[..digits].parse().ok()
 }
 
 #[cfg(test)]
@@ -118,5 +191,14 @@ mod tests {
     #[test]
     fn neighbours_are_a_range() {
         assert_eq!(ranges(&[7, 4, 5, 9].into_iter().collect()), [(4, 5), (7, 7), (9, 9)]);
+    }
+
+    #[test]
+    fn quotes_are_what_stands_between_marks() {
+        let (before, quote, after) = next_quote("it says `disk full` there").unwrap();
+        assert_eq!((before, quote, after), ("it says `disk full`", "disk full", " there"));
+        assert!(next_quote("`short` and \"a\"").is_none());
+        assert!(next_quote("an apostrophe's no quote, and \" alone is none").is_none());
+        assert_eq!(next_quote("`a b\n`long enough`").unwrap().1, "long enough");
     }
 }

@@ -1,77 +1,116 @@
-//! A document that can be read.
+//! A document that a model reads.
 
 use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
+use crate::extract::Stopped;
 use ctxfs_core::model::Content;
 
 /// An output, as its reader may see it: without escape sequences, with masks for secrets.
 pub trait Document: Send + Sync {
-    /// Returns what is known about it.
+    /// Returns the facts about the output.
     fn facts(&self) -> &DocumentFacts;
 
-    /// Returns its text.
+    /// Returns the text.
     fn content(&self) -> &dyn Content;
 
-    /// Returns the text of one of its views: `summary`, `errors`, `lines/10-20`, `grep/-i error`,
-    /// `find/why did it fail`. The part after a slash is spelt as in a path.
+    /// Returns the text of a view: `summary`, `errors`, `lines/10-20`, `grep/-i error`, `find/why
+    /// did it fail`. The part after the slash is escaped as in a path.
     fn view(&self, name: &str) -> Result<String, DocumentError>;
 }
 
-/// What is known about a document.
+/// Facts about a document.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DocumentFacts {
-    /// The tool whose output it is. Empty if that is not known.
+    /// The tool that made the output. Empty if unknown.
     pub tool: String,
-    /// The arguments of the call: JSON as it was sent, or a command line. Empty if not known.
+    /// The arguments of the call: JSON as it was sent, or a command line. Empty if unknown.
     pub arguments: String,
-    /// The handle that names it.
+    /// The handle.
     pub handle: String,
-    /// The name by which a model knows it: the handle's last part.
+    /// The name for models: the handle's last part.
     pub name: String,
-    /// The BLAKE3 of its bytes, in hexadecimal digits.
+    /// The BLAKE3 of the bytes, in hexadecimal digits.
     pub digest: String,
-    /// Bytes of its text.
+    /// Bytes of the text.
     pub bytes: u64,
-    /// Its lines.
+    /// Lines of the text.
     pub lines: u64,
     /// Estimated tokens.
     pub tokens: u64,
-    /// True if it is not text. Nobody is shown its bytes.
+    /// True if the output is not text. Its bytes are never shown.
     pub is_binary: bool,
 }
 
 /// A document, or a view of it, that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
-    /// It is not text.
+    /// The output is not text.
     #[error(
         "the output is binary, so there is nothing to read in it; its `meta.json` describes it"
     )]
     Binary,
-    /// Nobody waits for an answer any more.
+    /// The question was stopped.
     #[error("stopped")]
     Stopped,
     /// The bytes cannot be read.
     #[error("cannot read the output: {0}")]
     Content(#[from] io::Error),
-    /// There is no text of this view.
+    /// The view has no text.
     #[error("cannot show `{view}` of the output: {why}")]
     View {
         /// The view.
         view: String,
-        /// The reason, in the words of the view.
+        /// The reason that the view gives.
         why: String,
     },
 }
 
 impl DocumentFacts {
-    /// Fails for a document that is not text.
     pub(super) fn check_text(&self) -> Result<(), DocumentError> {
         if self.is_binary { Err(DocumentError::Binary) } else { Ok(()) }
     }
 
-    /// Returns the average bytes of a line.
+    /// Returns the average length of a line in bytes.
     pub fn line_bytes(&self) -> u64 {
         self.bytes / self.lines.max(1)
+    }
+}
+
+/// A document that refuses views once the question is stopped. A view of a long output takes time,
+/// and an answer may need twenty of them.
+pub(super) struct StoppableDocument<'a> {
+    document: &'a dyn Document,
+    stopped: &'a Stopped<'a>,
+    refused: AtomicBool,
+}
+
+impl<'a> StoppableDocument<'a> {
+    pub(super) fn new(document: &'a dyn Document, stopped: &'a Stopped<'a>) -> Self {
+        Self { document, stopped, refused: AtomicBool::new(false) }
+    }
+
+    /// Returns true if a view was refused, so that the answer is incomplete.
+    pub(super) fn has_refused(&self) -> bool {
+        self.refused.load(Relaxed)
+    }
+}
+
+impl Document for StoppableDocument<'_> {
+    fn facts(&self) -> &DocumentFacts {
+        self.document.facts()
+    }
+
+    fn content(&self) -> &dyn Content {
+        self.document.content()
+    }
+
+    fn view(&self, name: &str) -> Result<String, DocumentError> {
+        if (self.stopped)() {
+            self.refused.store(true, Relaxed);
+            return Err(DocumentError::Stopped);
+        }
+        self.document.view(name)
     }
 }

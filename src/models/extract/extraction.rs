@@ -1,8 +1,7 @@
-//! The outcome of a question, and the texts that a model sees of it.
+//! The result of a question and its text for a model, and the errors of the modes.
 
-use crate::extract::asking::CallRecord;
-use crate::extract::mode_error::ModeError;
-use crate::extract::{DocumentFacts, Mode, TokenUsage};
+use crate::extract::asking::{AskError, CallRecord};
+use crate::extract::{DocumentError, DocumentFacts, Mode, TokenUsage};
 use ctxfs_core::model::visible;
 
 /// The outcome of a question.
@@ -14,7 +13,7 @@ pub struct Extraction {
     pub used: Mode,
     /// The answer, or why there is none.
     pub answer: Result<AnswerText, ModeError>,
-    /// What went wrong on the way.
+    /// Problems that did not prevent an answer.
     pub warnings: Vec<String>,
     /// The calls of models.
     pub calls: Vec<CallRecord>,
@@ -23,11 +22,11 @@ pub struct Extraction {
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnswerText {
-    /// The text, with the lines that it rests on.
+    /// The text, and the lines that support it.
     pub text: String,
-    /// False if the model found nothing. `None` if none was asked.
+    /// False if the model found nothing. `None` if no model was asked.
     pub found: Option<bool>,
-    /// True if a model had no tokens left to tell all of it. The text says so.
+    /// True if a model ran out of tokens. The text says so.
     pub is_cut: bool,
 }
 
@@ -46,7 +45,7 @@ impl Extraction {
         self.calls.iter().fold(0, |sum, call| sum.saturating_add(call.nanodollars))
     }
 
-    /// Returns the text for a model, as `formats.md` has it.
+    /// Returns the text for a model.
     pub fn text(&self, facts: &DocumentFacts) -> String {
         // Others choose both, and nothing after the first line is theirs.
         let tool = visible::one_line(&facts.tool);
@@ -68,5 +67,106 @@ impl Extraction {
         }
         text.push('\n');
         text
+    }
+}
+
+/// The reason why a mode cannot be carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum ModeError {
+    /// No model is configured.
+    #[error(
+        "no model is configured: name one in `targets` of `[extract]` in \
+         ~/.config/ctxfs/ctxfs.toml, and its endpoint in `[extract.provider.NAME]`"
+    )]
+    NoTarget,
+    /// The context of a model has no room for a part of the document beside the question.
+    #[error(
+        "the context of `{target}` has no room: the question and the reply alone take {prompt} tokens"
+    )]
+    NoRoom {
+        /// The model.
+        target: String,
+        /// Tokens of the request without the document, and of the reply.
+        prompt: u64,
+    },
+    /// The document is larger than a question may cost.
+    #[error(
+        "reading all of it takes about {tokens} tokens, of at most {most} \
+         (`max_tokens_per_question`): use read-grep, or raise the limit"
+    )]
+    TooLarge {
+        /// The estimated cost.
+        tokens: u64,
+        /// The limit.
+        most: u64,
+    },
+    /// A request was not answered.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    /// No reply had the required form.
+    #[error(
+        "`{target}` gave no answer in the required form: choose a larger model, or add a second target"
+    )]
+    NoForm {
+        /// The model.
+        target: String,
+    },
+    /// A reply ended before the answer.
+    #[error(
+        "a reply of `{target}` was cut at {most} tokens, before the end of an answer: raise its \
+         `max_output_tokens`, of which a quarter of `context_tokens` counts, or ask a narrower \
+         question"
+    )]
+    Cut {
+        /// The model.
+        target: String,
+        /// The limit of its replies.
+        most: u64,
+    },
+    /// The findings do not fit into one request together.
+    #[error("the findings of {parts} parts do not fit into the context of `{target}` together")]
+    Unreducible {
+        /// The model.
+        target: String,
+        /// The number of findings.
+        parts: usize,
+    },
+    /// The reading agent has used up its turns.
+    #[error(
+        "`{target}` found no answer in {steps} turns: ask a narrower question, or raise `max_steps`"
+    )]
+    Steps {
+        /// The model.
+        target: String,
+        /// The turns.
+        steps: u32,
+    },
+    /// The document cannot be read.
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+}
+
+impl ModeError {
+    /// Returns true if another model may answer.
+    pub(super) fn is_of_target(&self) -> bool {
+        match self {
+            Self::Ask(error) => error.is_of_target(),
+            Self::NoRoom { .. }
+            | Self::NoForm { .. }
+            | Self::Cut { .. }
+            | Self::Unreducible { .. } => true,
+            Self::Steps { .. } | Self::NoTarget | Self::TooLarge { .. } | Self::Document(_) => {
+                false
+            }
+        }
+    }
+
+    /// Returns true if the question was stopped.
+    pub fn is_stop(&self) -> bool {
+        match self {
+            Self::Ask(error) => error.is_stop(),
+            Self::Document(error) => matches!(error, DocumentError::Stopped),
+            _ => false,
+        }
     }
 }

@@ -1,41 +1,43 @@
-//! Answering a question: the mode, the targets in turn, and what is left if none answers.
+//! Answering a question: the mode, the targets in turn, the cost in advance, and the text that is
+//! shown without a model.
 
+use std::fmt::Write as _;
+use std::io;
 use std::sync::Arc;
 
-use crate::extract::asking::{Asking, CallRecord};
-use crate::extract::cited_lines::{printed, split_off_lines};
-use crate::extract::extraction::{AnswerText, Extraction};
+use crate::extract::asking::{CallRecord, QuestionBudget};
+use crate::extract::cited_lines::{checked, copied_lines, printed, split_off_lines};
+use crate::extract::document::StoppableDocument;
+use crate::extract::extraction::{AnswerText, Extraction, ModeError};
 use crate::extract::full::FullPlan;
 use crate::extract::inquiry::Inquiry;
 use crate::extract::look::LineForm;
-use crate::extract::mode_error::ModeError;
-use crate::extract::quotes::{checked, copied_lines};
-use crate::extract::stoppable::StoppableDocument;
-use crate::extract::truncate::truncated;
-use crate::extract::wrapper::is_nothing;
+use crate::extract::prompt::is_nothing;
 use crate::extract::{
-    Document, DocumentError, ExtractSettings, LanguageModel, Mode, Stopped, agent, full,
+    Document, DocumentError, ExtractSettings, LanguageModel, Mode, Stopped, TokenUsage, agent, full,
 };
-use ctxfs_core::model::visible;
+use ctxfs_core::model::{Content, visible};
 
-/// What it takes to answer questions.
+/// Answers questions about documents: asks one target after the other until one answers, and falls
+/// back to a text that needs no model.
 pub struct Extractor<'a> {
     /// The settings.
     pub settings: &'a ExtractSettings,
     /// The models of the targets, in their order.
     pub models: &'a [Arc<dyn LanguageModel>],
-    /// Returns a new nonce: letters and digits that nobody can guess.
+    /// Returns a fresh, unguessable nonce of letters and digits.
     pub nonce: &'a (dyn Fn() -> String + Sync),
-    /// True once nobody waits for the answer.
+    /// Returns true once no caller waits for the answer.
     pub stopped: &'a Stopped<'a>,
-    /// Told of each call of a model that has ended.
+    /// Called after each call of a model.
     pub tell: &'a (dyn Fn(&CallRecord) + Sync),
 }
 
 impl Extractor<'_> {
     /// Answers a question about a document.
     pub fn answer(&self, document: &dyn Document, question: &str, asked: Mode) -> Extraction {
-        let asking = Asking::new(self.stopped, self.settings.max_tokens_per_question, self.tell);
+        let asking =
+            QuestionBudget::new(self.stopped, self.settings.max_tokens_per_question, self.tell);
         let document = StoppableDocument::new(document, self.stopped);
         let mut warnings = Vec::new();
         let mut used = asked;
@@ -52,12 +54,11 @@ impl Extractor<'_> {
         Extraction { asked, used, answer, warnings, calls: asking.calls() }
     }
 
-    /// Asks one target after the other, until one answers.
     fn by_models(
         &self,
         document: &dyn Document,
         question: &str,
-        asking: &Asking<'_>,
+        asking: &QuestionBudget<'_>,
         (asked, used, warnings): (Mode, &mut Mode, &mut Vec<String>),
     ) -> Result<AnswerText, ModeError> {
         document.facts().check_text()?;
@@ -85,13 +86,12 @@ impl Extractor<'_> {
         Err(ModeError::NoTarget)
     }
 
-    /// Returns the question as it is put to `model`.
     pub(super) fn inquiry<'a>(
         &'a self,
         document: &'a dyn Document,
         question: &'a str,
         model: &'a dyn LanguageModel,
-        asking: &'a Asking<'a>,
+        asking: &'a QuestionBudget<'a>,
     ) -> Inquiry<'a> {
         let (settings, nonce) = (self.settings, self.nonce);
         Inquiry { document, question, model, settings, asking, nonce }
@@ -103,7 +103,7 @@ impl Extractor<'_> {
     }
 }
 
-/// Returns true if the document itself is shown where a mode cannot be carried out.
+/// Returns true if the document itself is shown in place of an answer.
 fn falls_back(asked: Mode, error: &ModeError) -> bool {
     match error {
         ModeError::NoTarget => true,
@@ -112,7 +112,7 @@ fn falls_back(asked: Mode, error: &ModeError) -> bool {
     }
 }
 
-/// Answers by one model. Tells in `used` which mode was taken.
+/// Answers by one model, and sets `used` to the mode.
 fn answer_by(inquiry: &Inquiry<'_>, asked: Mode, used: &mut Mode) -> Result<AnswerText, ModeError> {
     if let Some(plan) = planned(inquiry, asked)? {
         *used = Mode::FullChunked;
@@ -162,8 +162,9 @@ fn in_full(inquiry: &Inquiry<'_>, plan: &FullPlan) -> Result<AnswerText, ModeErr
     handed_on(inquiry, text, found, cut.as_deref())
 }
 
-/// Returns an answer with the lines that it quotes or names, or else is copied from, under it. Nobody
-/// asked for numbers of lines, so a last line `Lines: 3120` may be the answer itself, and stays.
+/// Returns an answer followed by the lines that it quotes or names, or else is copied from. The
+/// prompt does not ask for line numbers, so a last line `Lines: 3120` may be the answer itself, and
+/// stays.
 fn with_lines(document: &dyn Document, form: LineForm, answer: &str) -> String {
     let (_, named) = split_off_lines(answer);
     let checked = checked(document, form, answer);
@@ -192,8 +193,8 @@ fn by_agent(inquiry: &Inquiry<'_>) -> Result<AnswerText, ModeError> {
     handed_on(inquiry, text, found, answer.is_cut.then_some("all of it"))
 }
 
-/// Returns an answer as it is handed on: that nothing was found is no proof, so the document's own
-/// lines follow it. `cut` names the parts about which a reply was cut.
+/// Completes an answer. If nothing was found, which is no proof, lines of the document follow.
+/// `cut` names the parts whose replies were cut.
 fn handed_on(
     inquiry: &Inquiry<'_>,
     mut text: String,
@@ -223,4 +224,123 @@ impl std::fmt::Debug for Extractor<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Extractor").field("settings", self.settings).finish_non_exhaustive()
     }
+}
+
+/// An upper bound of the cost of answering a question by the first target.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExtractPlan {
+    /// The mode that is used.
+    pub mode: Mode,
+    /// The target, as in `local/qwen`. `None` if no model is asked.
+    pub target: Option<String>,
+    /// The number of chunks, and the approximate bytes of each.
+    pub chunks: Option<(u64, u64)>,
+    /// The number of calls, at most.
+    pub calls: u64,
+    /// Estimated tokens: the sum over the chunks, or the limit of a question.
+    pub usage: TokenUsage,
+    /// The price in billionths of a dollar.
+    pub nanodollars: u64,
+}
+
+impl Extractor<'_> {
+    /// Returns the cost of a question without asking a model.
+    pub fn plan(
+        &self,
+        document: &dyn Document,
+        question: &str,
+        asked: Mode,
+    ) -> Result<ExtractPlan, ModeError> {
+        document.facts().check_text().map_err(ModeError::from)?;
+        let first = self.models.first().filter(|_| asked != Mode::Truncate);
+        let Some(model) = first else {
+            return Ok(ExtractPlan { mode: Mode::Truncate, ..ExtractPlan::default() });
+        };
+        let asking = QuestionBudget::new(self.stopped, 0, self.tell);
+        let inquiry = self.inquiry(document, question, &**model, &asking);
+        let (profile, most) = (model.profile(), self.settings.max_tokens_per_question);
+        let (mode, chunks, calls, usage) = if let Some(plan) = planned(&inquiry, asked)? {
+            plan.check_cost(most)?;
+            let count = plan.chunks.count();
+            let chunks = Some((count, plan.chunks.size()));
+            (Mode::FullChunked, chunks, count + u64::from(count > 1), plan.usage)
+        } else {
+            let calls = u64::from(self.settings.max_steps);
+            // The agent reads more than it writes.
+            let output = (calls * profile.reply_tokens()).min(most);
+            (Mode::ReadGrep, None, calls, TokenUsage { input: most - output, output })
+        };
+        let (target, nanodollars) = (Some(profile.target.clone()), profile.nanodollars(usage));
+        Ok(ExtractPlan { mode, target, chunks, calls, usage, nanodollars })
+    }
+}
+
+/// Returns about `most` bytes of a document, with notes about the parts left out.
+pub(super) fn truncated(document: &dyn Document, most: usize) -> Result<String, DocumentError> {
+    let content = document.content();
+    if content.len() <= most as u64 {
+        return Ok(String::from_utf8_lossy(&content.bytes(0, most)?).into_owned());
+    }
+    let head = head(content, most / 4)?;
+    let tail = tail(content, most / 4)?;
+    let mut text = String::from_utf8_lossy(&head).into_owned();
+    let cut = content.len() - (head.len() + tail.len()) as u64;
+    let _ = writeln!(ended(&mut text), "[... {cut} of {} bytes are not shown ...]", content.len());
+    if let Some(errors) = errors(document, most / 2)? {
+        let _ = writeln!(text, "[the lines that look like errors:]\n{}", errors.trim_end());
+        let _ = writeln!(text, "[the end:]");
+    }
+    text.push_str(&String::from_utf8_lossy(&tail));
+    Ok(text)
+}
+
+fn ended(text: &mut String) -> &mut String {
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
+}
+
+/// Returns the beginning, as many whole lines as `most` bytes hold; a longer line is cut.
+fn head(content: &dyn Content, most: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = content.bytes(0, most)?;
+    let end = memchr::memrchr(b'\n', &bytes).map_or_else(|| whole_characters(&bytes), |at| at + 1);
+    bytes.truncate(end);
+    Ok(bytes)
+}
+
+/// Returns the end, as many whole lines as `most` bytes hold.
+fn tail(content: &dyn Content, most: usize) -> io::Result<Vec<u8>> {
+    let bytes = content.bytes(content.len().saturating_sub(most as u64), most)?;
+    let last = bytes.len().saturating_sub(1);
+    let start = memchr::memchr(b'\n', &bytes[..last]).map_or_else(
+        || bytes.iter().take(3).take_while(|byte| **byte & 0xC0 == 0x80).count(),
+        |at| at + 1,
+    );
+    Ok(bytes[start..].to_vec())
+}
+
+fn whole_characters(bytes: &[u8]) -> usize {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        _ => bytes.len(),
+    }
+}
+
+fn errors(document: &dyn Document, most: usize) -> Result<Option<String>, DocumentError> {
+    let text = match document.view("errors") {
+        Ok(text) => text,
+        Err(DocumentError::View { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("# ")).collect();
+    let mut shown = String::new();
+    for (index, line) in lines.iter().enumerate() {
+        if shown.len() + line.len() >= most {
+            let _ = writeln!(shown, "[... {} more lines ...]", lines.len() - index);
+            break;
+        }
+        let _ = writeln!(shown, "{line}");
+    }
+    Ok((!lines.is_empty()).then_some(shown))
 }

@@ -1,4 +1,5 @@
-//! Reading a document in full: a call for each chunk, then calls that put the findings together.
+//! Reading a document in full: a call for each chunk, then calls that combine the findings, in rounds
+//! if they do not fit into one request.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,28 +11,25 @@ use parking_lot::Mutex;
 
 use crate::extract::asking::CallKind;
 use crate::extract::chunk::Chunks;
-use crate::extract::inquiry::{Finding, Inquiry};
-use crate::extract::mode_error::ModeError;
-use crate::extract::prompt::Prompt;
-use crate::extract::reduce::{Reduced, reduce};
-use crate::extract::request_size::{estimate, needed};
-use crate::extract::wrapper::Wrapper;
+use crate::extract::extraction::ModeError;
+use crate::extract::inquiry::{ChunkFinding, FindingKind, Inquiry};
+use crate::extract::language_model::{estimate, needed};
+use crate::extract::prompt::{NOTHING, Prompt, Wrapper};
 use crate::extract::{DocumentError, ModelRequest, TokenUsage};
 
 /// The part of a context that chunks leave free, in percent, as some tokenizers count more than the
-/// estimate: that of Qwen2.5, to which each digit is a token, counts up to 1.38 times as many on the
-/// outputs of `scripts/model`.
+/// estimate. The tokenizer of Qwen2.5, to which each digit is a token, counts up to 1.38 times as
+/// many on the outputs of `scripts/model`.
 const FREE_PERCENT: u64 = 30;
-/// The least tokens of a chunk that are worth a call.
+/// A chunk of fewer tokens is not worth a call.
 const LEAST_TOKENS: u64 = 64;
-/// The times that a chunk is cut in half where an endpoint counts more tokens than the estimate.
+/// Halvings of a chunk, at most, if an endpoint counts more tokens than the estimate.
 const HALVINGS: u32 = 4;
 
-/// The plan of reading a document in full.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FullPlan {
     pub(super) chunks: Chunks,
-    /// Estimated tokens of the requests about chunks, and the most of their replies.
+    /// Estimated tokens of the requests about chunks, and the limit of their replies.
     pub(super) usage: TokenUsage,
 }
 
@@ -40,7 +38,7 @@ impl FullPlan {
     pub(super) fn of(inquiry: &Inquiry<'_>) -> Result<Self, ModeError> {
         let (facts, profile) = (inquiry.document.facts(), inquiry.model.profile());
         let reply = profile.reply_tokens();
-        let empty = estimate(&request(inquiry, &inquiry.wrapper(), &ShownPart::LONGEST, ""));
+        let empty = estimate(&request(inquiry, &inquiry.wrapper(), &ShownChunk::LONGEST, ""));
         let room = profile.context_tokens.saturating_sub(reply + empty);
         let room = room * (100 - FREE_PERCENT) / 100;
         if room < LEAST_TOKENS {
@@ -60,25 +58,23 @@ impl FullPlan {
         Ok(Self { chunks, usage })
     }
 
-    /// Fails if it costs more tokens than `most`.
     pub(super) fn check_cost(&self, most: u64) -> Result<(), ModeError> {
         let tokens = self.usage.total();
         if tokens > most { Err(ModeError::TooLarge { tokens, most }) } else { Ok(()) }
     }
 }
 
-/// Answers by reading every chunk.
 pub(super) fn answer(inquiry: &Inquiry<'_>, plan: &FullPlan) -> Result<Reduced, ModeError> {
     plan.check_cost(inquiry.settings.max_tokens_per_question)?;
     let findings = map(inquiry, plan)?;
     reduce(inquiry, findings)
 }
 
-/// Asks about all chunks, some at once. Returns what was found in each, in their order.
-fn map(inquiry: &Inquiry<'_>, plan: &FullPlan) -> Result<Vec<Finding>, ModeError> {
+/// Asks about all chunks, several at once. Returns the findings in the order of the chunks.
+fn map(inquiry: &Inquiry<'_>, plan: &FullPlan) -> Result<Vec<ChunkFinding>, ModeError> {
     let count = plan.chunks.count();
     let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
-    let found: Mutex<BTreeMap<u64, Result<Vec<Finding>, ModeError>>> = Mutex::default();
+    let found: Mutex<BTreeMap<u64, Result<Vec<ChunkFinding>, ModeError>>> = Mutex::default();
     let work = || {
         while !failed.load(Relaxed) {
             let index = next.fetch_add(1, Relaxed);
@@ -101,22 +97,25 @@ fn map(inquiry: &Inquiry<'_>, plan: &FullPlan) -> Result<Vec<Finding>, ModeError
     Ok(findings?.into_iter().flatten().collect())
 }
 
-/// Asks about one chunk.
-fn chunk(inquiry: &Inquiry<'_>, plan: &FullPlan, index: u64) -> Result<Vec<Finding>, ModeError> {
+fn chunk(
+    inquiry: &Inquiry<'_>,
+    plan: &FullPlan,
+    index: u64,
+) -> Result<Vec<ChunkFinding>, ModeError> {
     let content = inquiry.document.content();
     let range = plan.chunks.range(content, index).map_err(DocumentError::from)?;
-    let part = ShownPart::of(&plan.chunks, index);
+    let part = ShownChunk::of(&plan.chunks, index);
     part_of_chunk(inquiry, plan, &part, range, HALVINGS)
 }
 
-/// Asks about a part of a chunk: in halves, where it does not fit.
+/// Asks about a part of a chunk. If it does not fit into the context, asks about its halves.
 fn part_of_chunk(
     inquiry: &Inquiry<'_>,
     plan: &FullPlan,
-    part: &ShownPart,
+    part: &ShownChunk,
     range: Range<u64>,
     halvings: u32,
-) -> Result<Vec<Finding>, ModeError> {
+) -> Result<Vec<ChunkFinding>, ModeError> {
     let content = inquiry.document.content();
     let bytes = content.bytes(range.start, (range.end - range.start) as usize);
     let bytes = bytes.map_err(DocumentError::from)?;
@@ -126,7 +125,7 @@ fn part_of_chunk(
     if fits || halvings == 0 {
         match inquiry.wrapped(CallKind::Map, request, &wrapper) {
             Err(error) if error.is_overflow() && halvings > 0 => {}
-            asked => return Ok(vec![Finding::new(part.name(), asked?)]),
+            asked => return Ok(vec![ChunkFinding::new(part.name(), asked?)]),
         }
     }
     let mut findings = Vec::new();
@@ -136,17 +135,16 @@ fn part_of_chunk(
     Ok(findings)
 }
 
-/// The part of a document that a request shows.
-struct ShownPart {
+struct ShownChunk {
     /// From 1 on.
     number: u64,
     count: u64,
-    /// Bytes that the one before it shows as well.
+    /// Bytes that the chunk before shows as well.
     shared: u64,
 }
 
-impl ShownPart {
-    /// One whose description is as long as any.
+impl ShownChunk {
+    /// A label of maximum length.
     const LONGEST: Self = Self { number: 1 << 40, count: 1 << 40, shared: 1 << 40 };
 
     fn of(chunks: &Chunks, index: u64) -> Self {
@@ -170,7 +168,142 @@ impl ShownPart {
     }
 }
 
-fn request(inquiry: &Inquiry<'_>, wrapper: &Wrapper, part: &ShownPart, text: &str) -> ModelRequest {
+fn request(
+    inquiry: &Inquiry<'_>,
+    wrapper: &Wrapper,
+    part: &ShownChunk,
+    text: &str,
+) -> ModelRequest {
     let more = [("part", &*part.described()), ("text", text)];
     inquiry.request((Prompt::MapSystem, Prompt::Map), wrapper, &more)
+}
+
+/// Sentences about other content that an answer with no finding quotes, at most.
+const INSTEAD: usize = 3;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Reduced {
+    /// The text. Begins with [`NOTHING`] if nothing was found.
+    pub(super) text: String,
+    /// The parts without a reply in the required form.
+    pub(super) unknown: Vec<String>,
+    /// The parts about which the model ran out of tokens.
+    pub(super) cut: Vec<String>,
+}
+
+pub(super) fn reduce(
+    inquiry: &Inquiry<'_>,
+    findings: Vec<ChunkFinding>,
+) -> Result<Reduced, ModeError> {
+    let (mut some, mut nothing, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
+    let mut cut = Vec::new();
+    for ChunkFinding { part, found, is_cut } in findings {
+        cut.extend(is_cut.then(|| part.clone()));
+        match found {
+            FindingKind::Something(text) => some.push((part, text)),
+            FindingKind::Nothing(text) => nothing.push(text),
+            FindingKind::NoForm => unknown.push(part),
+        }
+    }
+    if some.is_empty() && nothing.is_empty() && !unknown.is_empty() {
+        return Err(inquiry.no_answer(!cut.is_empty()));
+    }
+    while some.len() > 1 {
+        some = round(inquiry, &some, &mut cut)?;
+    }
+    let text = some.pop().map_or_else(|| without(&nothing), |(_, text)| text);
+    Ok(Reduced { text, unknown, cut })
+}
+
+/// Combines as many findings at a time as fit into a request. Adds the parts whose reply was cut to
+/// `cut`.
+fn round(
+    inquiry: &Inquiry<'_>,
+    findings: &[(String, String)],
+    cut: &mut Vec<String>,
+) -> Result<Vec<(String, String)>, ModeError> {
+    let before = findings.len();
+    let mut rest = findings;
+    let mut together = Vec::new();
+    while !rest.is_empty() {
+        let count = fitting(inquiry, rest);
+        let (now, later) = rest.split_at(count);
+        together.push(one(inquiry, now, cut)?);
+        rest = later;
+    }
+    if together.len() == before {
+        let target = inquiry.model.profile().target.clone();
+        return Err(ModeError::Unreducible { target, parts: before });
+    }
+    Ok(together)
+}
+
+fn fitting(inquiry: &Inquiry<'_>, findings: &[(String, String)]) -> usize {
+    let context = inquiry.model.profile().context_tokens;
+    let fits = |count: &usize| {
+        needed(&reduce_request(inquiry, &inquiry.wrapper(), &findings[..*count])) <= context
+    };
+    (2..=findings.len()).take_while(fits).last().unwrap_or(1)
+}
+
+fn one(
+    inquiry: &Inquiry<'_>,
+    findings: &[(String, String)],
+    cut: &mut Vec<String>,
+) -> Result<(String, String), ModeError> {
+    if let [alone] = findings {
+        return Ok(alone.clone());
+    }
+    let wrapper = inquiry.wrapper();
+    let request = reduce_request(inquiry, &wrapper, findings);
+    let reply = inquiry.wrapped(CallKind::Reduce, request, &wrapper)?;
+    let text = reply.answer.ok_or_else(|| inquiry.no_answer(reply.is_cut))?;
+    cut.extend(reply.is_cut.then(|| parts(findings)));
+    Ok((parts(findings), text))
+}
+
+fn reduce_request(
+    inquiry: &Inquiry<'_>,
+    wrapper: &Wrapper,
+    findings: &[(String, String)],
+) -> ModelRequest {
+    let text: Vec<String> =
+        findings.iter().map(|(part, text)| format!("[{part}]\n{text}")).collect();
+    let more = [("parts", &*parts(findings)), ("text", &*text.join("\n\n"))];
+    inquiry.request((Prompt::ReduceSystem, Prompt::Reduce), wrapper, &more)
+}
+
+/// Returns the name of several parts, as in `part 3 of 7 to part 5 of 7`.
+fn parts(findings: &[(String, String)]) -> String {
+    match findings {
+        [] => String::new(),
+        [(only, _)] => only.clone(),
+        [(first, _), .., (last, _)] => {
+            let first = first.split(" to ").next().unwrap_or(first);
+            let last = last.rsplit(" to ").next().unwrap_or(last);
+            format!("{first} to {last}")
+        }
+    }
+}
+
+fn without(nothing: &[String]) -> String {
+    let mut said: Vec<&str> = Vec::new();
+    for text in nothing {
+        let text = text.trim_matches(['*', '`', '"', ' ']);
+        let instead = text.strip_prefix(NOTHING).unwrap_or(text);
+        let instead = instead.trim_start_matches(|c: char| !c.is_alphanumeric()).trim();
+        if !instead.is_empty() && !said.contains(&instead) {
+            said.push(instead);
+        }
+    }
+    let left = said.len().saturating_sub(INSTEAD);
+    said.truncate(INSTEAD);
+    let mut text = format!("{NOTHING}. All of the output was read.");
+    if !said.is_empty() {
+        text = format!("{text} Instead: {}", said.join(" "));
+    }
+    if left > 0 {
+        text = format!("{text} ({left} more such sentences)");
+    }
+    text
 }

@@ -1,31 +1,28 @@
-//! One question about one document, put to one model.
+//! Asking one model one question about one document.
 
-use crate::extract::asking::{AskError, Asking, CallKind};
-use crate::extract::mode_error::ModeError;
+use crate::extract::asking::{AskError, CallKind, QuestionBudget};
+use crate::extract::extraction::ModeError;
 use crate::extract::prompt::Prompt;
-use crate::extract::wrapper::{Wrapper, is_nothing};
+use crate::extract::prompt::{Wrapper, is_nothing};
 use crate::extract::{
     Document, ExtractSettings, LanguageModel, ModelReply, ModelRequest, ReplyEnd, Turn, prompt,
 };
 
-/// A question about a document, and the model that it is put to.
 pub(super) struct Inquiry<'a> {
     pub(super) document: &'a dyn Document,
     pub(super) question: &'a str,
     pub(super) model: &'a dyn LanguageModel,
     pub(super) settings: &'a ExtractSettings,
-    pub(super) asking: &'a Asking<'a>,
-    /// Returns a new nonce: letters and digits that nobody can guess.
+    pub(super) asking: &'a QuestionBudget<'a>,
+    /// Returns a fresh, unguessable nonce of letters and digits.
     pub(super) nonce: &'a (dyn Fn() -> String + Sync),
 }
 
 impl Inquiry<'_> {
-    /// Returns a wrapper with a nonce of its own.
     pub(super) fn wrapper(&self) -> Wrapper {
         Wrapper::new((self.nonce)())
     }
 
-    /// Returns a request that begins with these two prompts, with `more` values for them.
     pub(super) fn request(
         &self,
         (system, first): (Prompt, Prompt),
@@ -68,7 +65,6 @@ impl Inquiry<'_> {
         prompt.with(&[&values, more].concat())
     }
 
-    /// Returns the error of a model whose last reply has no answer, and whether that was cut.
     pub(super) fn no_answer(&self, is_cut: bool) -> ModeError {
         let profile = self.model.profile();
         let target = profile.target.clone();
@@ -78,7 +74,7 @@ impl Inquiry<'_> {
         ModeError::NoForm { target }
     }
 
-    /// Asks for an answer in a wrapper; once more, if the first reply has none.
+    /// Asks for an answer in a wrapper, and once more if the first reply has none.
     pub(super) fn wrapped(
         &self,
         kind: CallKind,
@@ -97,12 +93,10 @@ impl Inquiry<'_> {
     }
 }
 
-/// A reply that should have its answer in a wrapper.
 #[derive(Debug)]
 pub(super) struct WrappedReply {
-    /// The answer. `None` if the reply has none.
     pub(super) answer: Option<String>,
-    /// True if the model had no tokens left before the end of the answer.
+    /// True if the model ran out of tokens before the end of the answer.
     pub(super) is_cut: bool,
 }
 
@@ -114,33 +108,29 @@ impl WrappedReply {
     }
 }
 
-/// The finding of a model in a part of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Finding {
-    /// The part, as in `part 3 of 7`.
+pub(super) struct ChunkFinding {
     pub(super) part: String,
-    pub(super) found: Found,
-    /// True if the model had no tokens left to tell all of it.
+    pub(super) found: FindingKind,
     pub(super) is_cut: bool,
 }
 
-/// The outcome of reading a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Found {
-    /// Something that was asked for.
+pub(super) enum FindingKind {
+    /// Relevant text.
     Something(String),
-    /// Nothing of that. The text says what there is.
+    /// Nothing relevant. The text describes the part.
     Nothing(String),
-    /// The model kept to no form, so nothing is known.
+    /// The reply lacks the required form.
     NoForm,
 }
 
-impl Finding {
+impl ChunkFinding {
     pub(super) fn new(part: String, reply: WrappedReply) -> Self {
         let found = match reply.answer {
-            None => Found::NoForm,
-            Some(text) if is_nothing(&text) => Found::Nothing(text),
-            Some(text) => Found::Something(text),
+            None => FindingKind::NoForm,
+            Some(text) if is_nothing(&text) => FindingKind::Nothing(text),
+            Some(text) => FindingKind::Something(text),
         };
         Self { part, found, is_cut: reply.is_cut }
     }

@@ -1,16 +1,18 @@
-//! A language model that can be asked.
+//! A language model, its requests and replies, and the estimated size of a request.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use ctxfs_core::materialize::token_count;
+
 /// A language model behind an endpoint, or a stand-in of tests.
 pub trait LanguageModel: Send + Sync {
-    /// Returns what is known about it.
+    /// Returns the settings of the model.
     fn profile(&self) -> &ModelProfile;
 
-    /// Asks it, and waits for the whole reply. Tries again by itself where that may help. Ends soon
-    /// after `stopped` returns true, with [`ModelFailureKind::Stopped`]; the endpoint then does no
-    /// more work for it.
+    /// Sends a request, and waits for the whole reply. Retries if that may help. Ends soon after
+    /// `stopped` returns true, with [`ModelFailureKind::Stopped`], and the endpoint stops working
+    /// on the reply.
     fn ask(
         &self,
         request: &ModelRequest,
@@ -18,19 +20,19 @@ pub trait LanguageModel: Send + Sync {
     ) -> Result<ModelReply, ModelFailure>;
 }
 
-/// Returns true once nobody waits for the answer.
+/// Returns true once no caller waits for the answer.
 pub type Stopped<'a> = dyn Fn() -> bool + Sync + 'a;
 
 /// The settings of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelProfile {
-    /// Its provider and its name, as in `local/qwen`.
+    /// The provider and the name, as in `local/qwen`.
     pub target: String,
     /// Tokens of a request and its reply together.
     pub context_tokens: u64,
-    /// The most tokens of a reply.
+    /// Tokens of a reply, at most.
     pub max_output_tokens: u64,
-    /// The way in which it looks into a document.
+    /// The way in which the model looks into a document.
     pub tools: ToolUse,
     /// Dollars for a million tokens of requests.
     pub price_in: f64,
@@ -38,7 +40,7 @@ pub struct ModelProfile {
     pub price_out: f64,
 }
 
-/// How a model says what it wants to look at.
+/// The way in which a model requests a look into a document.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToolUse {
     /// By tool calls, or as [`Self::None`] if its first reply has none.
@@ -50,31 +52,31 @@ pub enum ToolUse {
     None,
 }
 
-/// A request: a conversation that ends with what the model is to reply to.
+/// A request: a conversation whose last turn is that of the program.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelRequest {
-    /// What the model is, and what it has to keep to.
+    /// The system message.
     pub system: String,
     /// The turns, the first of which is [`Turn::User`].
     pub turns: Vec<Turn>,
-    /// The tools that it may call.
+    /// The tools that the model may call.
     pub tools: Vec<ToolSpec>,
     /// The JSON Schema of the reply, if it has to be JSON.
     pub schema: Option<Value>,
-    /// The most tokens of the reply.
+    /// Tokens of the reply, at most.
     pub max_output_tokens: u64,
 }
 
-/// One turn of a conversation.
+/// A turn of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Turn {
-    /// What the program says.
+    /// A message of the program.
     User(String),
-    /// What the model replied.
+    /// A reply of the model.
     Model {
-        /// Its text, which may be empty.
+        /// The text, which may be empty.
         text: String,
-        /// Its calls of tools.
+        /// The tool calls.
         calls: Vec<ToolCall>,
     },
     /// The results of all calls of the turn before, in their order.
@@ -84,18 +86,18 @@ pub enum Turn {
 /// A tool that a model may call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
-    /// Its name: letters and underscores.
+    /// The name: letters and underscores.
     pub name: String,
-    /// What it does, for the model.
+    /// The description for the model.
     pub description: String,
-    /// The JSON Schema of its arguments, an object.
+    /// The JSON Schema of the arguments, an object.
     pub parameters: Value,
 }
 
 /// A call of a tool by a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The id by which the result answers it.
+    /// The id, which the result repeats.
     pub id: String,
     /// The name, which may be one that no tool has.
     pub name: String,
@@ -108,41 +110,41 @@ pub struct ToolCall {
 pub struct CallResult {
     /// The id of the call.
     pub id: String,
-    /// What the model gets.
+    /// The text for the model.
     pub text: String,
 }
 
 /// The reply of a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelReply {
-    /// Its text, without what the endpoint marks as thinking.
+    /// The text, without the parts that the endpoint marks as thinking.
     pub text: String,
-    /// Its calls of tools.
+    /// The tool calls.
     pub calls: Vec<ToolCall>,
-    /// Why it ends here.
+    /// The reason why the reply ends.
     pub end: ReplyEnd,
-    /// What it cost.
+    /// The cost.
     pub usage: TokenUsage,
 }
 
 /// The reason why a reply ends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReplyEnd {
-    /// The model had said all.
+    /// The reply is complete.
     #[default]
     Done,
-    /// It had no tokens left.
+    /// The model ran out of tokens.
     Length,
     /// The model, or its provider, will not answer.
     Refused,
 }
 
-/// Tokens as the endpoint counted them, or 0 where it does not.
+/// Tokens as the endpoint counted them; 0 if it does not count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenUsage {
-    /// Those of requests.
+    /// Tokens of requests.
     pub input: u64,
-    /// Those of replies.
+    /// Tokens of replies.
     pub output: u64,
 }
 
@@ -150,25 +152,26 @@ pub struct TokenUsage {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct ModelFailure {
-    /// What follows from it.
+    /// The kind, which decides what to do.
     pub kind: ModelFailureKind,
-    /// What failed, where, and what to do. Holds no key and nothing of the document.
+    /// The text for the user: the fault, the endpoint, and advice. Contains no key and nothing of the
+    /// document.
     pub message: String,
-    /// What it cost all the same.
+    /// The cost of the failed attempts.
     pub usage: TokenUsage,
 }
 
-/// What follows from a failure.
+/// The kind of a failure, by what may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ModelFailureKind {
     /// The request and the reply do not fit into the context: a shorter request may.
     Overflow,
-    /// The endpoint does not answer, or cannot for now, or its answer broke off; tried again in
-    /// vain.
+    /// The endpoint does not answer, cannot answer now, or broke its answer off, and retries did
+    /// not help.
     Unavailable,
-    /// The endpoint rejects the request, whoever sends it how often: a wrong key, an unknown model.
+    /// The endpoint rejects the request: a wrong key, an unknown model. Retries do not help.
     Rejected,
-    /// Nobody waits for the reply any more.
+    /// The question was stopped.
     Stopped,
 }
 
@@ -188,8 +191,8 @@ impl std::ops::AddAssign for TokenUsage {
 }
 
 impl ModelProfile {
-    /// Returns the most tokens of a reply: a quarter of the context at most, so that there is room
-    /// for what it is about.
+    /// Returns the limit of a reply in tokens: at most a quarter of the context, so that there is
+    /// room for the document.
     pub(super) fn reply_tokens(&self) -> u64 {
         self.max_output_tokens.min(self.context_tokens / 4)
     }
@@ -203,7 +206,7 @@ impl ModelProfile {
 }
 
 impl ReplyEnd {
-    /// Returns its name, as records have it.
+    /// Returns the name in records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -214,7 +217,7 @@ impl ReplyEnd {
 }
 
 impl ModelFailureKind {
-    /// Returns its name, as records have it.
+    /// Returns the name in records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Overflow => "overflow",
@@ -223,4 +226,37 @@ impl ModelFailureKind {
             Self::Stopped => "stopped",
         }
     }
+}
+
+/// Tokens that endpoints add around each turn, for its role and its delimiters: 3 to 5 in the
+/// templates of chat models.
+const TURN: u64 = 5;
+
+pub(super) fn estimate(request: &ModelRequest) -> u64 {
+    let tools = request.tools.iter().map(|tool| {
+        of(&tool.name) + of(&tool.description) + of(&tool.parameters.to_string()) + TURN
+    });
+    let schema = request.schema.as_ref().map_or(0, |schema| of(&schema.to_string()));
+    let turns = request.turns.iter().map(|turn| of_turn(turn) + TURN);
+    of(&request.system) + TURN + tools.sum::<u64>() + schema + turns.sum::<u64>()
+}
+
+/// Estimates the tokens of a context that a request and its reply need.
+pub(super) fn needed(request: &ModelRequest) -> u64 {
+    estimate(request) + request.max_output_tokens
+}
+
+fn of_turn(turn: &Turn) -> u64 {
+    match turn {
+        Turn::User(text) => of(text),
+        Turn::Model { text, calls } => {
+            let calls = calls.iter().map(|call| of(&call.name) + of(&call.arguments) + TURN);
+            of(text) + calls.sum::<u64>()
+        }
+        Turn::Results(results) => results.iter().map(|result| of(&result.text) + TURN).sum(),
+    }
+}
+
+fn of(text: &str) -> u64 {
+    token_count(text.as_bytes())
 }

@@ -5,62 +5,51 @@ use std::fmt::Write as _;
 
 use crate::extract::{Document, DocumentError};
 
-/// The most lines of a result of Find.
+/// Lines of a result of Find, at most.
 const FIND: usize = 4;
-/// The most lines of a result of Grep.
+/// Lines of a result of Grep, at most.
 const GREP: usize = 5;
-/// The most lines of a result of Read.
+/// Lines of a result of Read, at most.
 const READ: u64 = 8;
-/// The most words of which it is counted how many lines have them.
+/// Words whose lines are counted, at most.
 const WORDS: usize = 24;
-/// The most characters of a line in a result.
+/// Characters of a line in a result, at most.
 const LINE: usize = 400;
 
-/// One look.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Look {
-    /// The passages that fit some words best.
+pub(super) enum AgentLook {
     Find {
-        /// The words.
         words: String,
     },
-    /// The first lines that match.
     Grep {
-        /// A regular expression.
         pattern: String,
-        /// True if case does not count.
         ignore_case: bool,
     },
     /// Lines, which count from 1.
     Read {
-        /// The first.
         from: u64,
-        /// The last.
         to: u64,
     },
 }
 
-/// A line that was shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NumberedLine {
-    /// From 1 on.
     pub(super) number: u64,
-    /// Its text, or the part of it around a match.
+    /// The text, or the part around a match.
     pub(super) text: String,
 }
 
-/// The result of a look.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct LookResult {
     pub(super) lines: Vec<NumberedLine>,
-    /// What the result says besides: what was not found, and where more is.
+    /// Remarks for the model, such as where to find more lines.
     pub(super) notes: Vec<String>,
 }
 
 /// The form in which lines of a document are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineForm {
-    /// As they are.
+    /// Unchanged.
     Plain,
     /// JSON, an element a line: `X.pretty`.
     Pretty,
@@ -69,8 +58,8 @@ pub(super) enum LineForm {
 }
 
 impl LineForm {
-    /// Returns the form in which the lines of a document are of a length to read. `long` is the
-    /// average number of bytes from which they are not.
+    /// Returns the form in which the lines of a document are short enough to read. `long` is the
+    /// average number of bytes from which lines are too long.
     pub(super) fn of(document: &dyn Document, long: u64) -> Self {
         if document.facts().line_bytes() < long {
             Self::Plain
@@ -81,7 +70,6 @@ impl LineForm {
         }
     }
 
-    /// Returns the beginning of the names of its views.
     pub(super) fn prefix(self) -> &'static str {
         match self {
             Self::Plain => "",
@@ -91,8 +79,7 @@ impl LineForm {
     }
 }
 
-impl Look {
-    /// Returns its name in records and to models without tools.
+impl AgentLook {
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Find { .. } => "find",
@@ -101,7 +88,7 @@ impl Look {
         }
     }
 
-    /// Looks into a document. What a model asks for wrongly is a note.
+    /// Looks into a document. A request that cannot be carried out becomes a note.
     pub(super) fn at(
         &self,
         document: &dyn Document,
@@ -120,7 +107,7 @@ impl Look {
         }
     }
 
-    /// Returns the look that goes on where this one was cut. `None` if it was not.
+    /// Returns the look that continues where this one was cut. `None` if it was not cut.
     pub(super) fn next(&self) -> Option<Self> {
         match self {
             Self::Read { from, to } if to.saturating_sub(*from) >= READ => {
@@ -131,7 +118,7 @@ impl Look {
     }
 }
 
-impl fmt::Display for Look {
+impl fmt::Display for AgentLook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Find { words } => write!(f, "find {words}"),
@@ -151,7 +138,8 @@ fn find(document: &dyn Document, form: LineForm, words: &str) -> Result<LookResu
     Ok(LookResult::of(&text, FIND))
 }
 
-/// Returns the word that the fewest lines have, of those that any has.
+/// Returns the rarest word, by the number of lines that contain it, without the words that do not
+/// occur.
 fn rarest<'a>(
     document: &dyn Document,
     form: LineForm,
@@ -213,7 +201,7 @@ fn read(
 }
 
 impl LookResult {
-    /// Reads what a search printed: lines with their numbers, as `rg -n` prints them, and notices.
+    /// Parses the output of a search: numbered lines, as `rg -n` prints them, and notices.
     fn of(text: &str, most: usize) -> Self {
         let mut seen = Self::default();
         let mut left = 0;
@@ -234,7 +222,6 @@ impl LookResult {
         seen
     }
 
-    /// Returns the text that a model sees.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         for line in &self.lines {
@@ -262,7 +249,7 @@ impl NumberedLine {
     }
 }
 
-/// Returns a line as far as there is room for it. Says how much is cut.
+/// Returns a line, truncated with a note if it is long.
 pub(super) fn cut(line: &str) -> String {
     match line.char_indices().nth(LINE) {
         None => line.to_owned(),
@@ -270,18 +257,15 @@ pub(super) fn cut(line: &str) -> String {
     }
 }
 
-/// Returns a notice without the paths of other views.
 fn without_paths(notice: &str) -> &str {
     let end = [" All lines: ", " lines as in "].iter().filter_map(|mark| notice.find(mark)).min();
     notice[..end.unwrap_or(notice.len())].trim_end_matches([' ', ';', ',', '.'])
 }
 
-/// Returns an argument as a path spells it.
 pub(super) fn spelt(argument: &str) -> String {
     argument.replace('%', "%25").replace('/', "%2F")
 }
 
-/// Returns the words of a pattern.
 fn words_of(pattern: &str) -> String {
     each_word(pattern).collect::<Vec<_>>().join(" ")
 }
@@ -289,6 +273,29 @@ fn words_of(pattern: &str) -> String {
 fn each_word(text: &str) -> impl Iterator<Item = &str> {
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     text.split(move |c| !is_word(c)).filter(|word| word.len() > 1)
+}
+
+/// The look with which the reading agent begins: a search for the words of the question.
+///
+/// A model would take it itself, for one turn more. Nothing else is shown at the beginning, as each
+/// turn sends it again: with the summary and both ends of the output in it, a question cost three
+/// times as many tokens, and no more answers were right; see docs/EXTRACTION.md.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FirstLook {
+    pub(super) look: AgentLook,
+    pub(super) seen: LookResult,
+}
+
+impl FirstLook {
+    pub(super) fn take(
+        document: &dyn Document,
+        form: LineForm,
+        question: &str,
+    ) -> Result<Self, DocumentError> {
+        let look = AgentLook::Find { words: question.to_owned() };
+        let seen = look.at(document, form)?;
+        Ok(Self { look, seen })
+    }
 }
 
 #[cfg(test)]
@@ -309,9 +316,9 @@ mod tests {
 
     #[test]
     fn a_read_that_was_cut_goes_on() {
-        let look = Look::Read { from: 10, to: 30 };
-        assert_eq!(look.next(), Some(Look::Read { from: 18, to: 30 }));
-        assert_eq!(Look::Read { from: 10, to: 17 }.next(), None);
+        let look = AgentLook::Read { from: 10, to: 30 };
+        assert_eq!(look.next(), Some(AgentLook::Read { from: 18, to: 30 }));
+        assert_eq!(AgentLook::Read { from: 10, to: 17 }.next(), None);
     }
 
     #[test]

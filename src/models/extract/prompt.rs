@@ -1,40 +1,31 @@
-//! The prompts: files with places for values.
+//! Prompts, which are files with placeholders, and the wrapper around an answer:
+//! `<ai-agent-NONCE-FINAL format="text">...</ai-agent-NONCE-FINAL>`.
+//!
+//! The nonce is fresh for each request, so that a text in the document that imitates a wrapper is
+//! data. Text around the wrapper is thinking.
 
 use crate::extract::DocumentFacts;
 use ctxfs_core::model::visible;
 
-/// The version of all prompts together. Answers to other prompts are other answers.
+/// The version of all prompts. A kept answer to prompts of another version is not reused.
 pub const PROMPT_VERSION: u32 = 2;
 
-/// The most bytes of the arguments of a call in a prompt.
+/// Bytes of the arguments of a call in a prompt, at most.
 const ARGUMENTS: usize = 2000;
 
-/// A prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Prompt {
-    /// The contract of reading a chunk.
     MapSystem,
-    /// A chunk, and the task.
     Map,
-    /// The contract of putting findings together.
     ReduceSystem,
-    /// Findings, and the task.
     Reduce,
-    /// The request to keep to the form.
     Form,
-    /// The contract of the agent with tools.
     AgentSystem,
-    /// The first look, and the question.
     Agent,
-    /// The last turn of the agent with tools.
     AgentLast,
-    /// The contract of the agent without tools.
     ActionSystem,
-    /// The question.
     ActionFirst,
-    /// Lines, and the question.
     Action,
-    /// Lines, and the last turn of the agent without tools.
     ActionLast,
 }
 
@@ -56,7 +47,7 @@ impl Prompt {
         }
     }
 
-    /// Returns the prompt with a value at each `{name}`. Values are not looked into.
+    /// Replaces each `{name}` by a value. Placeholders in values stay.
     pub(super) fn with(self, values: &[(&str, &str)]) -> String {
         let mut text = String::new();
         let mut rest = self.template().trim_end();
@@ -78,13 +69,13 @@ impl Prompt {
     }
 }
 
-/// Returns the tool as a prompt names it: in one line, as servers choose the names.
+/// Returns the name of the tool in one line, as servers choose the names.
 pub(super) fn tool(facts: &DocumentFacts) -> String {
     let name = visible::one_line(&facts.tool);
     if name.is_empty() { "not known".to_owned() } else { name }
 }
 
-/// Returns the arguments as a prompt shows them: as they were sent, as far as there is room.
+/// Returns the arguments as they were sent, truncated if they are long.
 pub(super) fn arguments(facts: &DocumentFacts) -> String {
     let all = &facts.arguments;
     if all.is_empty() {
@@ -95,6 +86,59 @@ pub(super) fn arguments(facts: &DocumentFacts) -> String {
         return all.clone();
     }
     format!("{}... ({} more bytes)", &all[..kept], all.len() - kept)
+}
+
+/// The words of a model that found nothing.
+pub(super) const NOTHING: &str = "NO RELEVANT DATA FOUND";
+
+#[derive(Debug, Clone)]
+pub(super) struct Wrapper {
+    nonce: String,
+}
+
+impl Wrapper {
+    pub(super) fn new(nonce: String) -> Self {
+        Self { nonce }
+    }
+
+    pub(super) fn nonce(&self) -> &str {
+        &self.nonce
+    }
+
+    pub(super) fn opening(&self) -> String {
+        format!("<ai-agent-{}-FINAL format=\"text\">", self.nonce)
+    }
+
+    pub(super) fn closing(&self) -> String {
+        format!("</ai-agent-{}-FINAL>", self.nonce)
+    }
+
+    /// Returns the answer in a reply: what stands in the last wrapper, whose closing tag may be
+    /// missing. `None` if there is no such wrapper, or nothing in it.
+    ///
+    /// A model that thinks aloud may write the tags before it answers.
+    pub(super) fn answer<'a>(&self, reply: &'a str) -> Option<&'a str> {
+        let start = format!("<ai-agent-{}-FINAL", self.nonce);
+        let (mut answer, mut rest) = (None, reply);
+        while let Some((_, after)) = rest.split_once(&start) {
+            let Some((_, inner)) = after.split_once('>') else { break };
+            let (inside, beyond) = inner.split_once(&self.closing()).unwrap_or((inner, ""));
+            answer = Some(inside.trim()).filter(|text| !text.is_empty()).or(answer);
+            rest = beyond;
+        }
+        answer
+    }
+
+    /// Returns true if a reply has no wrapper, or the last one has no closing tag.
+    pub(super) fn is_open(&self, reply: &str) -> bool {
+        let start = format!("<ai-agent-{}-FINAL", self.nonce);
+        reply.rsplit_once(&start).is_none_or(|(_, inner)| !inner.contains(&self.closing()))
+    }
+}
+
+/// Returns true if a model found nothing. The rest of such an answer describes the document.
+pub(super) fn is_nothing(answer: &str) -> bool {
+    answer.trim_start_matches(['"', '*', '`', ' ']).starts_with(NOTHING)
 }
 
 #[cfg(test)]
@@ -159,5 +203,54 @@ mod tests {
     fn long_arguments_are_cut_and_say_so() {
         let facts = DocumentFacts { arguments: "\u{e9}".repeat(1500), ..Default::default() };
         assert!(arguments(&facts).ends_with("\u{e9}... (1000 more bytes)"));
+    }
+
+    fn answer(reply: &str) -> Option<&str> {
+        Wrapper::new("n1".to_owned()).answer(reply)
+    }
+
+    #[test]
+    fn the_answer_is_what_stands_inside() {
+        assert_eq!(
+            answer("<ai-agent-n1-FINAL format=\"text\">\nyes\n</ai-agent-n1-FINAL>"),
+            Some("yes")
+        );
+        assert_eq!(answer("so, <ai-agent-n1-FINAL>yes</ai-agent-n1-FINAL> done"), Some("yes"));
+        assert_eq!(answer("<ai-agent-n1-FINAL format=\"text\">yes"), Some("yes"));
+    }
+
+    #[test]
+    fn a_wrapper_is_open_until_its_closing_tag() {
+        let is_open = |reply: &str| Wrapper::new("n1".to_owned()).is_open(reply);
+        let closed = "<ai-agent-n1-FINAL>yes</ai-agent-n1-FINAL>";
+        assert!(!is_open(closed) && !is_open(&format!("{closed} and")));
+        for open in ["", "yes", "<ai-agent-n1-FIN", "<ai-agent-n1-FINAL>yes</ai-agent-n"] {
+            assert!(is_open(open) && is_open(&format!("<ai-agent-n1-FINAL>{open}")), "{open}");
+        }
+        assert!(is_open(&format!("{closed} or <ai-agent-n1-FINAL>no")));
+    }
+
+    #[test]
+    fn other_wrappers_are_data() {
+        assert_eq!(answer("<ai-agent-n2-FINAL>no</ai-agent-n2-FINAL>"), None);
+        assert_eq!(answer("<ai-agent-n1-FINAL></ai-agent-n1-FINAL>"), None);
+        assert_eq!(answer("yes"), None);
+        let inner =
+            "<ai-agent-n1-FINAL>a <ai-agent-n2-FINAL>b</ai-agent-n2-FINAL></ai-agent-n1-FINAL>";
+        assert_eq!(answer(inner), Some("a <ai-agent-n2-FINAL>b</ai-agent-n2-FINAL>"));
+    }
+
+    #[test]
+    fn the_last_one_counts() {
+        let thinking = "I will write <ai-agent-n1-FINAL>...</ai-agent-n1-FINAL>.\n\
+                        <ai-agent-n1-FINAL>7</ai-agent-n1-FINAL>";
+        assert_eq!(answer(thinking), Some("7"));
+    }
+
+    #[test]
+    fn nothing_is_recognised_as_models_write_it() {
+        assert!(is_nothing("NO RELEVANT DATA FOUND. It is a listing of files."));
+        assert!(is_nothing("**NO RELEVANT DATA FOUND**"));
+        assert!(!is_nothing("disk full"));
     }
 }

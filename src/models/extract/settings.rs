@@ -1,34 +1,38 @@
-//! The settings of extraction.
+//! The settings of extraction: its modes and its models.
 
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::extract::LanguageModel;
 use crate::extract::language_model::ModelProfile;
 
 /// The settings of questions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExtractSettings {
-    /// The models to ask, in order: the next one where one fails to answer.
+    /// The models to ask. If one fails to answer, the next one is asked.
     pub targets: Vec<TargetSettings>,
-    /// An output of up to so many chunks is read in full.
+    /// Outputs of up to this number of chunks are read in full.
     pub max_chunks_full: u64,
-    /// The average length of a line, in bytes, from which an output is read in full, however large
-    /// it is.
+    /// Outputs whose lines have at least this number of bytes on average are read in full, whatever
+    /// their size.
     pub long_line_bytes: u64,
-    /// The part of a chunk, in percent, that the chunk before it shows too. At most 50.
+    /// The overlap of neighbouring chunks, in percent of a chunk. At most 50.
     pub overlap_percent: u64,
     /// Chunks that are asked about at once.
     pub concurrency: usize,
-    /// The most turns of the reading agent.
+    /// Turns of the reading agent, at most.
     pub max_steps: u32,
-    /// The most tokens that one question may cost, of requests and replies together.
+    /// Tokens that one question may cost, requests and replies together.
     pub max_tokens_per_question: u64,
-    /// The most bytes of what is shown without a model.
+    /// Bytes of the text that is shown without a model, at most.
     pub inline_bytes: usize,
     /// The time of one call.
     pub timeout: Duration,
-    /// True if a look at `X.extract/<question>` asks a model.
+    /// True if reading `X.extract/<question>` asks a model.
     pub view: bool,
 }
 
@@ -43,8 +47,7 @@ pub struct TargetSettings {
     pub kind: ProviderKind,
     /// The address before `/v1`, such as `http://127.0.0.1:8080`.
     pub base_url: String,
-    /// The name of the environment variable that holds the key. `None` for an endpoint that asks
-    /// for none.
+    /// The environment variable with the key. `None` for an endpoint without keys.
     pub api_key_env: Option<String>,
 }
 
@@ -71,5 +74,111 @@ impl Default for ExtractSettings {
             timeout: Duration::from_mins(2),
             view: false,
         }
+    }
+}
+
+/// A way to answer a question about a document.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Chooses another mode by the size of the document and its lines.
+    #[default]
+    Auto,
+    /// The model reads every chunk, and then combines its findings.
+    FullChunked,
+    /// The model searches, and reads the passages found.
+    ReadGrep,
+    /// No model: the head, the tail and the errors.
+    Truncate,
+}
+
+impl Mode {
+    /// All modes.
+    pub const ALL: [Self; 4] = [Self::Auto, Self::FullChunked, Self::ReadGrep, Self::Truncate];
+
+    /// Returns the name in settings, arguments and answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::FullChunked => "full-chunked",
+            Self::ReadGrep => "read-grep",
+            Self::Truncate => "truncate",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Mode {
+    type Err = UnknownMode;
+
+    fn from_str(name: &str) -> Result<Self, UnknownMode> {
+        let known = Self::ALL.into_iter().find(|mode| mode.name() == name);
+        known.ok_or_else(|| UnknownMode(name.to_owned()))
+    }
+}
+
+/// An unknown name of a mode.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no mode `{0}`: use auto, full-chunked, read-grep or truncate")]
+pub struct UnknownMode(String);
+
+/// Makes the model of a target. A model that cannot be asked reports that when it is asked.
+type MakeModel = dyn Fn(&TargetSettings) -> Arc<dyn LanguageModel> + Send + Sync;
+
+/// The models of the settings. Each is made when a question first needs one.
+pub struct Models {
+    settings: ExtractSettings,
+    make: Box<MakeModel>,
+    made: OnceLock<Vec<Arc<dyn LanguageModel>>>,
+}
+
+impl Models {
+    /// Takes the settings, and a function that makes the model of a target.
+    pub fn new(
+        settings: ExtractSettings,
+        make: impl Fn(&TargetSettings) -> Arc<dyn LanguageModel> + Send + Sync + 'static,
+    ) -> Self {
+        Self { settings, make: Box::new(make), made: OnceLock::new() }
+    }
+
+    /// Returns the settings.
+    pub fn settings(&self) -> &ExtractSettings {
+        &self.settings
+    }
+
+    /// Returns the models of the targets, in their order.
+    pub fn all(&self) -> &[Arc<dyn LanguageModel>] {
+        self.made.get_or_init(|| self.settings.targets.iter().map(&self.make).collect())
+    }
+}
+
+/// No model.
+impl Default for Models {
+    fn default() -> Self {
+        let settings = ExtractSettings::default();
+        Self { settings, make: Box::new(|_| unreachable!("no target")), made: OnceLock::default() }
+    }
+}
+
+impl std::fmt::Debug for Models {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Models").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_mode_has_a_name_of_its_own() {
+        for mode in Mode::ALL {
+            assert_eq!(mode.name().parse(), Ok(mode));
+        }
+        assert!("full".parse::<Mode>().is_err());
     }
 }

@@ -1,34 +1,34 @@
-//! The address of an endpoint.
+//! The address of an endpoint, and the key that its requests carry.
 
 use std::fmt;
 
 use hyper::Uri;
+use hyper::header::HeaderValue;
 use hyper::http::uri::PathAndQuery;
 
-/// Where requests go.
 #[derive(Clone)]
 pub(super) struct Address {
     uri: Uri,
     host: String,
 }
 
-/// What is wrong with a `base_url`, which it does not repeat: it may hold a secret.
+/// Why a `base_url` is wrong. The error does not repeat the URL, which may contain a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// It has another form.
+    /// The text is not a URL.
     #[error("is no URL such as `http://127.0.0.1:8080`")]
     NoUrl,
-    /// It begins with another scheme.
+    /// The scheme is neither `http` nor `https`.
     #[error("is neither http:// nor https://")]
     Scheme,
-    /// It has a name or a password before the host.
+    /// A user name or a password precedes the host.
     #[error("has a user name before its host; a key belongs in the variable of `api_key_env`")]
     User,
 }
 
 impl Address {
     /// Returns the address of `call`, such as `messages`, below `base_url`, which may end with a
-    /// slash and with `/v1`. A query stays.
+    /// slash or `/v1`. Keeps a query.
     pub(super) fn new(base_url: &str, call: &str) -> Result<Self, AddressError> {
         let base: Uri = base_url.trim().parse().map_err(|_| AddressError::NoUrl)?;
         let mut parts = base.into_parts();
@@ -51,7 +51,6 @@ impl Address {
         &self.uri
     }
 
-    /// Returns true if requests are encrypted.
     pub(super) fn is_secure(&self) -> bool {
         self.uri.scheme_str() == Some("https")
     }
@@ -62,7 +61,6 @@ impl Address {
     }
 }
 
-/// Returns the path of `call`, with the query of `base`.
 fn path(base: Option<&PathAndQuery>, call: &str) -> String {
     let before = base.map_or("", PathAndQuery::path).trim_end_matches('/');
     let version = if before.ends_with("/v1") { "" } else { "/v1" };
@@ -75,6 +73,65 @@ impl fmt::Debug for Address {
         f.debug_struct("Address").field("host", &self.host).finish_non_exhaustive()
     }
 }
+
+/// A key is found in a text by this number of first characters, as an endpoint may show a part of
+/// it.
+const BEGINNING: usize = 8;
+const MASK: &str = "[key]";
+
+/// The key of an endpoint, a secret. Only the headers of requests contain it, and no `Debug`, log
+/// or error shows it.
+#[derive(Clone)]
+pub(super) struct ApiKey(String);
+
+impl ApiKey {
+    /// Takes the value of a variable, without white space around it. Returns `None` if it is blank,
+    /// and an error if a header cannot contain it.
+    pub(super) fn new(value: &str) -> Result<Option<Self>, InvalidKey> {
+        let value = value.trim();
+        if value.is_empty() {
+            return Ok(None);
+        }
+        let is_visible = value.bytes().all(|byte| byte.is_ascii_graphic());
+        is_visible.then(|| Some(Self(value.to_owned()))).ok_or(InvalidKey)
+    }
+
+    /// Returns a sensitive header value: `before`, then the key.
+    pub(super) fn header(&self, before: &str) -> HeaderValue {
+        let value = HeaderValue::from_str(&format!("{before}{}", self.0));
+        let mut value = value.expect("a key is visible ASCII");
+        value.set_sensitive(true);
+        value
+    }
+
+    /// Returns `text` without the key, and without words that begin as the key does.
+    pub(super) fn removed_from(&self, text: &str) -> String {
+        let text = text.replace(&self.0, MASK);
+        let beginning = &self.0[..self.0.len().min(BEGINNING)];
+        let mut left = String::with_capacity(text.len());
+        let mut rest = &*text;
+        while let Some(at) = rest.find(beginning) {
+            left += &rest[..at];
+            left += MASK;
+            rest = rest[at + beginning.len()..].trim_start_matches(is_of_key);
+        }
+        left + rest
+    }
+}
+
+fn is_of_key(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-_*.".contains(c)
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(..)")
+    }
+}
+
+/// The value has characters that no header may contain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct InvalidKey;
 
 #[cfg(test)]
 mod tests {
@@ -112,6 +169,40 @@ mod tests {
         ];
         for (base, error) in table {
             assert_eq!(Address::new(base, "messages").err(), Some(error), "{base}");
+        }
+    }
+
+    fn key(value: &str) -> ApiKey {
+        ApiKey::new(value).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_key_is_one_visible_word() {
+        assert!(ApiKey::new(" \n").unwrap().is_none());
+        for wrong in ["a b", "a\u{e9}", "a\nb", "a\0"] {
+            assert_eq!(ApiKey::new(wrong).err(), Some(InvalidKey), "{wrong:?}");
+        }
+        assert_eq!(key(" abc\n").header("Bearer "), "Bearer abc");
+    }
+
+    #[test]
+    fn a_key_is_in_no_debug_output() {
+        let key = key("sk-secret");
+        assert_eq!(format!("{key:?}"), "Key(..)");
+        assert!(!format!("{:?}", key.header("Bearer ")).contains("secret"));
+    }
+
+    #[test]
+    fn a_key_is_removed_from_text() {
+        let table = [
+            ("sk-proj-0123456789", "wrong: sk-proj-0123456789.", "wrong: [key]."),
+            ("sk-proj-0123456789", "`sk-proj-*****6789` and sk-p", "`[key]` and sk-p"),
+            ("sk-proj-0123456789", "sk-proj-01, sk-proj-0123456789", "[key], [key]"),
+            ("abc", "abc abc: x", "[key] [key]: x"),
+            ("a/b", "nothing", "nothing"),
+        ];
+        for (value, text, left) in table {
+            assert_eq!(key(value).removed_from(text), left);
         }
     }
 }

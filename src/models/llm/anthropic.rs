@@ -5,14 +5,14 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::extract::{ModelRequest, ReplyEnd, ToolCall, ToolSpec, Turn};
-use crate::llm::complaint::Complaint;
 use crate::llm::dialect::{Dialect, SchemaUse};
-use crate::llm::fault::Fault;
-use crate::llm::reply::{MOST_ENTRIES, Reply, tokens};
+use crate::llm::fault::AttemptFault;
+use crate::llm::fault::Complaint;
+use crate::llm::reply::{MOST_ENTRIES, PartialReply, tokens};
 use ctxfs_core::model::ShortList;
 
-/// Returns the body of a request. The form has no `temperature` any more: version 2.14 of the SDK
-/// does not know it.
+/// Returns the body of a request. The API dropped `temperature`: version 2.14 of the SDK does not
+/// know it.
 pub(super) fn body(model: &str, request: &ModelRequest, tokens: u64, dialect: Dialect) -> Value {
     let messages: Vec<Value> = request.turns.iter().filter_map(message).collect();
     let mut body =
@@ -30,7 +30,8 @@ pub(super) fn body(model: &str, request: &ModelRequest, tokens: u64, dialect: Di
     body
 }
 
-/// Returns the message of a turn. A turn without content has none, as the form allows no empty one.
+/// Returns the message of a turn, or `None` for a turn without content, as the API allows no empty
+/// message.
 fn message(turn: &Turn) -> Option<Value> {
     let message = match turn {
         Turn::User(text) => json!({ "role": "user", "content": text }),
@@ -52,7 +53,7 @@ fn message(turn: &Turn) -> Option<Value> {
     Some(message)
 }
 
-/// A call that was. Arguments that are no object, which the form requires, are empty.
+/// A past call. The API requires an object, so other arguments become an empty one.
 fn call(call: &ToolCall) -> Value {
     let input: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
     let input = if input.is_object() { input } else { json!({}) };
@@ -67,68 +68,66 @@ fn tool(tool: &ToolSpec) -> Value {
     })
 }
 
-/// The data of an event.
 #[derive(Deserialize)]
-struct Event<'a> {
+struct StreamEvent<'a> {
     r#type: String,
     #[serde(borrow)]
-    message: Option<Message<'a>>,
+    message: Option<MessageBody<'a>>,
     index: Option<usize>,
     #[serde(borrow)]
-    content_block: Option<Block<'a>>,
-    delta: Option<Delta>,
-    usage: Option<Usage>,
+    content_block: Option<ContentBlock<'a>>,
+    delta: Option<BlockDelta>,
+    usage: Option<MessageUsage>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
 
-/// A message: the frame of a stream, or the whole answer of an endpoint that does not stream.
+/// A message: the frame of a stream, or the whole response of an endpoint that does not stream.
 #[derive(Deserialize)]
-struct Message<'a> {
+struct MessageBody<'a> {
     #[serde(borrow)]
-    content: Option<ShortList<Block<'a>, MOST_ENTRIES>>,
+    content: Option<ShortList<ContentBlock<'a>, MOST_ENTRIES>>,
     stop_reason: Option<String>,
-    usage: Option<Usage>,
+    usage: Option<MessageUsage>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
 
 /// A block of content, or its start. A block of thinking has no `text`.
 #[derive(Deserialize)]
-struct Block<'a> {
+struct ContentBlock<'a> {
     r#type: String,
     text: Option<String>,
     id: Option<String>,
     name: Option<String>,
-    /// An empty object where the parts follow.
+    /// An empty object if the parts follow.
     #[serde(borrow)]
     input: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Delta {
+struct BlockDelta {
     r#type: Option<String>,
     text: Option<String>,
     partial_json: Option<String>,
     stop_reason: Option<String>,
 }
 
-/// The counts up to here. Tokens that a cache held count as well.
+/// The counts so far. Tokens from a cache count as well.
 #[derive(Deserialize)]
 #[expect(clippy::struct_field_names, reason = "the names of the form")]
-struct Usage {
+struct MessageUsage {
     input_tokens: Option<f64>,
     cache_creation_input_tokens: Option<f64>,
     cache_read_input_tokens: Option<f64>,
     output_tokens: Option<f64>,
 }
 
-/// Adds the data of an event to `reply`.
-pub(super) fn event(data: &str, reply: &mut Reply) -> Result<(), Fault> {
-    let no_event = |_| Fault::broken("sent an event that is none of a reply");
-    let event: Event<'_> = serde_json::from_str(data).map_err(no_event)?;
+pub(super) fn event(data: &str, reply: &mut PartialReply) -> Result<(), AttemptFault> {
+    let no_event = |_| AttemptFault::broken("sent an event that is none of a reply");
+    let event: StreamEvent<'_> = serde_json::from_str(data).map_err(no_event)?;
     if let Some(error) = event.error {
-        return Err(Fault::in_reply(Complaint::read(error.get().as_bytes())));
+        return Err(AttemptFault::in_reply(Complaint::read(error.get().as_bytes())));
     }
     count(event.usage.as_ref(), reply);
     match &*event.r#type {
@@ -155,12 +154,11 @@ pub(super) fn event(data: &str, reply: &mut Reply) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Reads the answer of an endpoint that does not stream.
-pub(super) fn document(text: &str, reply: &mut Reply) -> Result<(), Fault> {
-    let no_reply = || Fault::no_reply("answered with JSON that is no reply");
-    let message: Message<'_> = serde_json::from_str(text).map_err(|_| no_reply())?;
+pub(super) fn document(text: &str, reply: &mut PartialReply) -> Result<(), AttemptFault> {
+    let no_reply = || AttemptFault::no_reply("answered with JSON that is no reply");
+    let message: MessageBody<'_> = serde_json::from_str(text).map_err(|_| no_reply())?;
     if let Some(error) = message.error {
-        return Err(Fault::in_reply(Complaint::read(error.get().as_bytes())));
+        return Err(AttemptFault::in_reply(Complaint::read(error.get().as_bytes())));
     }
     count(message.usage.as_ref(), reply);
     for (at, block) in message.content.ok_or_else(no_reply)?.0.iter().enumerate() {
@@ -171,7 +169,11 @@ pub(super) fn document(text: &str, reply: &mut Reply) -> Result<(), Fault> {
     Ok(())
 }
 
-fn add_block(block: &Block<'_>, at: Option<usize>, reply: &mut Reply) -> Result<(), Fault> {
+fn add_block(
+    block: &ContentBlock<'_>,
+    at: Option<usize>,
+    reply: &mut PartialReply,
+) -> Result<(), AttemptFault> {
     match &*block.r#type {
         "text" => reply.add_text(block.text.as_deref().unwrap_or_default())?,
         "tool_use" => {
@@ -186,7 +188,11 @@ fn add_block(block: &Block<'_>, at: Option<usize>, reply: &mut Reply) -> Result<
     Ok(())
 }
 
-fn add_delta(delta: &Delta, at: Option<usize>, reply: &mut Reply) -> Result<(), Fault> {
+fn add_delta(
+    delta: &BlockDelta,
+    at: Option<usize>,
+    reply: &mut PartialReply,
+) -> Result<(), AttemptFault> {
     match delta.r#type.as_deref() {
         Some("text_delta") => reply.add_text(delta.text.as_deref().unwrap_or_default())?,
         Some("input_json_delta") => {
@@ -203,7 +209,7 @@ fn is_empty(input: &RawValue) -> bool {
     input.get().trim_start_matches('{').trim() == "}"
 }
 
-fn ends(stop_reason: Option<&str>, reply: &mut Reply) {
+fn ends(stop_reason: Option<&str>, reply: &mut PartialReply) {
     match stop_reason {
         Some("max_tokens" | "model_context_window_exceeded") => reply.ends(ReplyEnd::Length),
         Some("refusal") => reply.ends(ReplyEnd::Refused),
@@ -211,9 +217,9 @@ fn ends(stop_reason: Option<&str>, reply: &mut Reply) {
     }
 }
 
-/// Notes what was counted. Each count holds those before it, and some servers give a part of it 0
-/// in one of their events.
-fn count(usage: Option<&Usage>, reply: &mut Reply) {
+/// Notes token counts. Each count includes those before it, and some servers send 0 for a part of
+/// it in one of their events.
+fn count(usage: Option<&MessageUsage>, reply: &mut PartialReply) {
     let Some(usage) = usage else { return };
     let input =
         [usage.input_tokens, usage.cache_creation_input_tokens, usage.cache_read_input_tokens];

@@ -1,30 +1,30 @@
-//! Which parameters an endpoint takes.
+//! The parameters that an endpoint accepts.
 
-use crate::llm::complaint::Complaint;
+use crate::llm::fault::Complaint;
 
-/// What requests to an endpoint may have. A model begins with all of it, and leaves out what the
-/// endpoint rejects by name.
+/// The optional parameters of requests to an endpoint. A model begins with all of them, and drops
+/// those that the endpoint rejects by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dialect {
-    /// Limit the reply by `max_completion_tokens`, as reasoning models of `OpenAI` need, not by
-    /// `max_tokens`, which most other servers need.
+    /// Limit the reply by `max_completion_tokens`, which reasoning models of `OpenAI` need, instead
+    /// of `max_tokens`, which most other servers need.
     pub(super) completion_tokens: bool,
-    /// Send `temperature`, which reasoning models do not take.
+    /// Send `temperature`, which reasoning models reject.
     pub(super) temperature: bool,
-    /// Ask for the cost of a streamed reply, by `stream_options`.
+    /// Request the cost of a streamed reply, by `stream_options`.
     pub(super) counts: bool,
-    /// How a schema is sent.
     pub(super) schema: SchemaUse,
 }
 
-/// How a schema of the reply is sent.
+/// The way in which a schema of the reply is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SchemaUse {
-    /// To be kept to.
+    /// Sent as a requirement.
     Strict,
-    /// As advice. `OpenAI` takes any schema so, and only a part of JSON Schema as strict.
+    /// Sent as advice. `OpenAI` accepts any schema as advice, but only a part of JSON Schema as a
+    /// requirement.
     Advice,
-    /// Not at all. The prompt must say the form too.
+    /// Not sent. The prompt describes the form, too.
     Left,
 }
 
@@ -36,8 +36,8 @@ impl Default for Dialect {
 }
 
 impl Dialect {
-    /// Returns what is left without the parameter that a rejected request was rejected for. `None`
-    /// if that is none of these, or is left out already.
+    /// Returns the dialect without the parameter that caused a rejection. `None` if none of these
+    /// did, or if it is dropped already.
     pub(super) fn without(self, complaint: &Complaint) -> Option<Self> {
         let is_schema = ["response_format", "json_schema", "output_config", "output_format"]
             .iter()

@@ -1,105 +1,87 @@
-//! Why an attempt has no reply.
+//! Why an attempt has no reply, and how endpoints word errors.
 
 use std::error::Error;
 use std::time::Duration;
 
 use hyper::StatusCode;
+use serde_json::Value;
 
 use crate::extract::TokenUsage;
 use crate::http_client::causes;
-use crate::llm::complaint::Complaint;
 use crate::llm::patience::Interrupted;
 
-/// An attempt that failed. What the endpoint said may hold the key, so it has no `Debug`.
-pub(super) struct Fault {
+/// An attempt that failed. The text of the endpoint may contain the key, so there is no `Debug`.
+pub(super) struct AttemptFault {
     pub(super) kind: FaultKind,
     /// The event, in words that follow the name of the endpoint: `ended its reply before the end`.
     pub(super) what: String,
-    /// What the endpoint said.
+    /// The error as the endpoint words it.
     pub(super) complaint: Complaint,
     pub(super) hint: Hint,
-    /// What it cost.
     pub(super) usage: TokenUsage,
 }
 
-/// What follows from a fault.
+/// The kind of a fault, by what may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FaultKind {
-    /// The request is too long.
     Overflow,
-    /// The request is wrong.
     Rejected,
     /// Another attempt may help, after the time that the endpoint asks for.
     Passing(Option<Duration>),
-    /// The endpoint does not work, and another attempt is vain.
+    /// The endpoint does not work, and another attempt would not help.
     Lasting,
-    /// Nobody waits for the reply.
     Stopped,
 }
 
-/// What somebody can do about a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hint {
     None,
-    /// See whether the server runs at that address.
     Server,
-    /// See whether the address is right.
     Address,
-    /// See whether the address and the name of the model are right.
     Model,
-    /// See whether the key is right.
     Key,
-    /// Set the size of the context.
     Context,
-    /// Give it more time.
     Timeout,
-    /// Come back later.
     Later,
-    /// Pay for more.
     Account,
-    /// See whether the settings fit the endpoint.
     Settings,
 }
 
-impl Fault {
+impl AttemptFault {
     pub(super) fn new(kind: FaultKind, what: impl Into<String>, hint: Hint) -> Self {
         let (complaint, usage) = (Complaint::default(), TokenUsage::default());
         Self { kind, what: what.into(), complaint, hint, usage }
     }
 
-    /// A reply that broke off, or that is none.
+    /// A reply that broke off, or an event that belongs to no reply.
     pub(super) fn broken(what: impl Into<String>) -> Self {
         Self::new(FaultKind::Passing(None), what, Hint::Later)
     }
 
-    /// An answer that is no reply, as another service gives it.
+    /// A response that is no reply, such as that of another service.
     pub(super) fn no_reply(what: &str) -> Self {
         Self::new(FaultKind::Rejected, what, Hint::Address)
     }
 
-    /// A reply beyond a bound.
+    /// A reply that exceeds a bound.
     pub(super) fn beyond(what: impl Into<String>) -> Self {
         Self::new(FaultKind::Lasting, what, Hint::Address)
     }
 
-    /// Adds the error that it comes from, with its causes.
     pub(super) fn caused_by(self, error: &dyn Error) -> Self {
         self.saying(causes(error))
     }
 
-    /// Adds what the endpoint said about it.
     pub(super) fn saying(mut self, message: String) -> Self {
         self.complaint.message = message;
         self
     }
 
-    /// Adds what the attempt had cost.
     pub(super) fn costing(mut self, usage: TokenUsage) -> Self {
         self.usage = usage;
         self
     }
 
-    /// Returns the fault of an answer with this status.
     pub(super) fn of_status(
         status: StatusCode,
         complaint: Complaint,
@@ -111,7 +93,6 @@ impl Fault {
         Self { complaint, ..Self::new(kind, format!("answered {}{name}", status.as_u16()), hint) }
     }
 
-    /// Returns the fault of an error within a reply.
     pub(super) fn in_reply(complaint: Complaint) -> Self {
         let status = complaint.status().unwrap_or(500);
         let (kind, hint) = follows(status, &complaint, None);
@@ -120,7 +101,7 @@ impl Fault {
     }
 }
 
-impl From<Interrupted> for Fault {
+impl From<Interrupted> for AttemptFault {
     fn from(interrupted: Interrupted) -> Self {
         match interrupted {
             Interrupted::Late => {
@@ -133,7 +114,7 @@ impl From<Interrupted> for Fault {
     }
 }
 
-/// Returns what follows from an error with this status.
+/// Returns the kind of an error with this status, and the advice.
 fn follows(status: u16, complaint: &Complaint, asked: Option<Duration>) -> (FaultKind, Hint) {
     let is_of_request = matches!(status, 400 | 413 | 422 | 500);
     match status {
@@ -146,6 +127,108 @@ fn follows(status: u16, complaint: &Complaint, asked: Option<Duration>) -> (Faul
         405 | 410 | 501 | 505 => (FaultKind::Rejected, Hint::Address),
         408 | 409 | 425 | 429 | 500.. => (FaultKind::Passing(asked), Hint::Later),
         _ => (FaultKind::Rejected, Hint::Settings),
+    }
+}
+
+/// Bytes of an error that are read, at most.
+pub(super) const MOST_ERROR: usize = 64 * 1024;
+
+/// Phrases, in lower case, by which endpoints report that a request and its reply do not fit into
+/// the context.
+const OVERFLOW: &[&str] = &[
+    // llama.cpp: the type, and the text of versions before it.
+    "exceed_context_size_error",
+    "exceeds the available context size",
+    // OpenAI, vLLM, DeepSeek, Mistral: the code, or the text.
+    "context_length_exceeded",
+    "maximum context length",
+    // Anthropic, of the prompt alone and with `max_tokens`.
+    "prompt is too long",
+    "exceed context limit",
+    "request_too_large",
+    // xAI, Groq, Gemini, Bedrock, LM Studio.
+    "maximum prompt length",
+    "reduce the length of the messages",
+    "exceeds the maximum number of tokens allowed",
+    "input is too long",
+    "context window",
+];
+
+/// Types of errors, and the status that each corresponds to. An error in a stream has no other
+/// status.
+const TYPES: &[(&str, u16)] = &[
+    // Anthropic.
+    ("invalid_request_error", 400),
+    ("authentication_error", 401),
+    ("billing_error", 402),
+    ("permission_error", 403),
+    ("not_found_error", 404),
+    ("request_too_large", 413),
+    ("rate_limit_error", 429),
+    ("api_error", 500),
+    ("timeout_error", 504),
+    ("overloaded_error", 529),
+    // llama.cpp, OpenAI.
+    ("exceed_context_size_error", 400),
+    ("rate_limit_exceeded", 429),
+    ("insufficient_quota", 429),
+];
+
+/// An error as an endpoint words it. It may contain the key, so it has no `Debug`, and is cleaned
+/// before it is shown.
+#[derive(Default, Clone)]
+pub(super) struct Complaint {
+    /// The type, the code and the parameter of the error.
+    marks: Vec<String>,
+    /// The message, or the whole text if it is no known JSON.
+    pub(super) message: String,
+}
+
+impl Complaint {
+    /// Reads the body of an error, or the value of `error` in an event: at most its first
+    /// [`MOST_ERROR`] bytes.
+    pub(super) fn read(body: &[u8]) -> Self {
+        let body = &body[..body.len().min(MOST_ERROR)];
+        let value: Value = serde_json::from_slice(body).unwrap_or_default();
+        let outer = value.get(0).unwrap_or(&value);
+        let inner = outer.get("error").unwrap_or(outer);
+        let marks = ["type", "code", "param"].iter().filter_map(|name| word(&inner[*name]));
+        let message = [inner, &inner["message"], &inner["detail"], &outer["message"]];
+        let message = message.iter().find_map(|value| value.as_str()).map(str::to_owned);
+        let message = message.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
+        Self { marks: marks.collect(), message }
+    }
+
+    /// Returns true if the error mentions `word`, which is in lower case.
+    pub(super) fn names(&self, word: &str) -> bool {
+        let is_in = |text: &String| text.to_ascii_lowercase().contains(word);
+        self.marks.iter().any(is_in) || is_in(&self.message)
+    }
+
+    pub(super) fn is_overflow(&self) -> bool {
+        OVERFLOW.iter().any(|word| self.names(word))
+    }
+
+    /// Returns true if the account has no credit left, so that waiting does not help.
+    pub(super) fn is_unpaid(&self) -> bool {
+        self.marks.iter().any(|mark| mark == "insufficient_quota")
+    }
+
+    /// Returns the status that the error names or corresponds to.
+    pub(super) fn status(&self) -> Option<u16> {
+        let of_type = |mark: &String| {
+            let known = TYPES.iter().find(|(name, _)| name == mark).map(|(_, status)| *status);
+            known.or_else(|| mark.parse().ok().filter(|status| (400..600).contains(status)))
+        };
+        self.marks.iter().find_map(of_type)
+    }
+}
+
+fn word(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
     }
 }
 
@@ -174,5 +257,51 @@ mod tests {
         for (status, kind) in table {
             assert_eq!(follows(status, &Complaint::default(), asked).0, kind, "{status}");
         }
+    }
+
+    #[test]
+    fn every_form_of_error_is_read() {
+        let table = [
+            (r#"{"error":{"message":"no","type":"api_error","code":null}}"#, "no", Some(500)),
+            (
+                r#"{"type":"error","error":{"type":"overloaded_error","message":"x"}}"#,
+                "x",
+                Some(529),
+            ),
+            (r#"{"error":{"code":400,"message":"m","type":"t"}}"#, "m", Some(400)),
+            (
+                r#"{"object":"error","message":"m","type":"BadRequestError","code":404}"#,
+                "m",
+                Some(404),
+            ),
+            (r#"[{"error":{"code":429,"message":"m"}}]"#, "m", Some(429)),
+            (r#"{"error":"plain"}"#, "plain", None),
+            (r#"{"detail":"plain"}"#, "plain", None),
+            (r#"{"type":"rate_limit_error","message":"of an event"}"#, "of an event", Some(429)),
+            (r#""a string""#, "a string", None),
+            ("<html>", "<html>", None),
+            ("", "", None),
+        ];
+        for (body, message, status) in table {
+            let complaint = Complaint::read(body.as_bytes());
+            assert_eq!((&*complaint.message, complaint.status()), (message, status), "{body}");
+        }
+        assert_eq!(Complaint::read(&vec![b'x'; 2 * MOST_ERROR]).message.len(), MOST_ERROR);
+    }
+
+    #[test]
+    fn an_overflow_has_many_forms() {
+        let table = [
+            r#"{"error":{"code":400,"message":"request (9030 tokens) exceeds the available context size (8192 tokens)","type":"exceed_context_size_error"}}"#,
+            r#"{"error":{"message":"This model's maximum context length is 4097 tokens","code":"context_length_exceeded"}}"#,
+            r#"{"error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#,
+            r#"{"error":{"type":"invalid_request_error","message":"input length and `max_tokens` exceed context limit: 1 + 2 > 2"}}"#,
+        ];
+        for body in table {
+            assert!(Complaint::read(body.as_bytes()).is_overflow(), "{body}");
+        }
+        let other = br#"{"error":{"message":"max_tokens is too large","param":"max_tokens"}}"#;
+        let other = Complaint::read(other);
+        assert!(!other.is_overflow() && other.names("max_tokens") && !other.is_unpaid());
     }
 }

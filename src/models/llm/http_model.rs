@@ -1,4 +1,5 @@
-//! A model behind an endpoint.
+//! A model behind an endpoint: its attempts, its failures in words, and a model that cannot be asked as
+//! it is configured.
 
 use std::time::Duration;
 use std::{fmt, io};
@@ -6,34 +7,34 @@ use std::{fmt, io};
 use parking_lot::Mutex;
 
 use crate::extract::{
-    LanguageModel, ModelFailure, ModelProfile, ModelReply, ModelRequest, Stopped, TargetSettings,
-    TokenUsage,
+    LanguageModel, ModelFailure, ModelFailureKind, ModelProfile, ModelReply, ModelRequest, Stopped,
+    TargetSettings, TokenUsage,
 };
-use crate::llm::address::{Address, AddressError};
-use crate::llm::attempt::Endpoint;
-use crate::llm::connections::Connections;
+use crate::llm::address::{Address, AddressError, ApiKey};
 use crate::llm::dialect::Dialect;
-use crate::llm::failure::About;
-use crate::llm::fault::{Fault, FaultKind};
-use crate::llm::key::Key;
-use crate::llm::patience::Patience;
-use crate::llm::{pauses, wire};
+use crate::llm::endpoint::{EndpointConnections, ModelEndpoint};
+use crate::llm::fault::{AttemptFault, FaultKind, Hint};
+use crate::llm::patience::WaitLimit;
+use crate::llm::{patience, wire};
+use ctxfs_core::model::visible;
 
-/// A model behind an endpoint. Several threads may ask it at once, none of which runs asynchronous
-/// code. It keeps connections, and one thread, for as long as it is there.
+/// A model behind an endpoint.
+///
+/// Several threads may ask it at once, none of which may run asynchronous code. It keeps
+/// connections, and one thread, until it is dropped. It learns which parameters the endpoint
+/// accepts.
 pub struct HttpModel {
     target: TargetSettings,
-    endpoint: Endpoint,
-    /// Kept to be removed from what the endpoint says.
-    key: Option<Key>,
-    /// The time of one attempt.
+    endpoint: ModelEndpoint,
+    /// Kept to be removed from texts of the endpoint.
+    key: Option<ApiKey>,
+    /// The time limit of one attempt.
     timeout: Duration,
-    /// What the endpoint was found to take.
     dialect: Mutex<Dialect>,
     pauses: Vec<Duration>,
 }
 
-/// Settings by which no model can be asked. Repeats no address and no key.
+/// Settings with which no model can be asked. The text contains no address and no key.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// The address is wrong.
@@ -41,21 +42,21 @@ pub enum TargetError {
     Address {
         /// The model.
         target: String,
-        /// What is wrong.
+        /// The reason.
         error: AddressError,
     },
-    /// The key is no word.
+    /// The key is not one word.
     #[error("the key in the variable `{variable}` has spaces or other characters that no key has")]
     Key {
         /// The variable.
         variable: String,
     },
-    /// The system lacks what connections need, such as its certificates.
+    /// The system lacks something that connections need, such as certificates.
     #[error("`{target}` cannot be asked: {error}")]
     System {
         /// The model.
         target: String,
-        /// What is missing.
+        /// The error of the system.
         error: io::Error,
     },
 }
@@ -69,24 +70,23 @@ impl HttpModel {
         let target = &settings.profile.target;
         let address = Address::new(&settings.base_url, wire::call(settings.kind))
             .map_err(|error| TargetError::Address { target: target.clone(), error })?;
-        let key = key.map(|key| Key::new(&key)).transpose().map_err(|_| TargetError::Key {
+        let key = key.map(|key| ApiKey::new(&key)).transpose().map_err(|_| TargetError::Key {
             variable: settings.api_key_env.clone().unwrap_or_default(),
         })?;
         let key = key.flatten();
-        let connections = Connections::new(address.is_secure())
+        let connections = EndpointConnections::new(address.is_secure())
             .map_err(|error| TargetError::System { target: target.clone(), error })?;
         let headers = wire::headers(settings.kind, key.as_ref());
         Ok(Self {
             target: settings.clone(),
-            endpoint: Endpoint { kind: settings.kind, address, headers, connections },
+            endpoint: ModelEndpoint { kind: settings.kind, address, headers, connections },
             key,
             timeout,
             dialect: Mutex::default(),
-            pauses: pauses::PAUSES.to_vec(),
+            pauses: patience::PAUSES.to_vec(),
         })
     }
 
-    /// Takes other pauses between attempts.
     #[cfg(test)]
     pub(super) fn with_pauses(self, pauses: &[Duration]) -> Self {
         Self { pauses: pauses.to_vec(), ..self }
@@ -97,14 +97,14 @@ impl HttpModel {
         request: &ModelRequest,
         dialect: Dialect,
         stopped: &Stopped<'_>,
-    ) -> Result<ModelReply, Fault> {
+    ) -> Result<ModelReply, AttemptFault> {
         let body = wire::body(&self.target, request, dialect);
-        let patience = Patience::new(self.timeout, stopped);
+        let patience = WaitLimit::new(self.timeout, stopped);
         self.endpoint.connections.run(self.endpoint.attempt(body, patience))
     }
 
-    /// Returns what is left of a dialect without what the endpoint rejects, and remembers it.
-    fn learn(&self, dialect: Dialect, fault: &Fault) -> Option<Dialect> {
+    /// Returns the dialect without the parameters that the endpoint rejects, and remembers it.
+    fn learn(&self, dialect: Dialect, fault: &AttemptFault) -> Option<Dialect> {
         if fault.kind != FaultKind::Rejected {
             return None;
         }
@@ -113,18 +113,23 @@ impl HttpModel {
         dialect.without(&fault.complaint)
     }
 
-    /// Waits before the next attempt. Returns the fault if there is none.
-    fn pause(&self, fault: Fault, attempts: u32, stopped: &Stopped<'_>) -> Result<(), Fault> {
+    /// Waits before the next attempt. Returns the fault if there is no further attempt.
+    fn pause(
+        &self,
+        fault: AttemptFault,
+        attempts: u32,
+        stopped: &Stopped<'_>,
+    ) -> Result<(), AttemptFault> {
         let FaultKind::Passing(asked) = fault.kind else { return Err(fault) };
         let Some(pause) = self.pauses.get(attempts as usize - 1) else { return Err(fault) };
-        if let Some(asked) = asked.filter(|asked| *asked > pauses::LONGEST) {
+        if let Some(asked) = asked.filter(|asked| *asked > patience::LONGEST) {
             let seconds = asked.as_secs();
-            let until = pauses::time_after(asked);
+            let until = patience::time_after(asked);
             let what =
                 format!("{}, and is to be left alone for {seconds} s, until {until}", fault.what);
-            return Err(Fault { what, ..fault });
+            return Err(AttemptFault { what, ..fault });
         }
-        let patience = Patience::new(pauses::before_next(*pause, asked), stopped);
+        let patience = WaitLimit::new(patience::before_next(*pause, asked), stopped);
         Ok(self.endpoint.connections.run(patience.to_its_end())?)
     }
 }
@@ -159,7 +164,7 @@ impl LanguageModel for HttpModel {
                 let (target, key) = (&self.target, self.key.as_ref());
                 let host = self.endpoint.address.host();
                 let timeout = self.timeout;
-                About { target, host, key, timeout, attempts, usage }.failure(&fault)
+                FailureContext { target, host, key, timeout, attempts, usage }.failure(&fault)
             })?;
         }
     }
@@ -171,5 +176,97 @@ impl fmt::Debug for HttpModel {
             .field("target", &self.target.profile.target)
             .field("address", &self.endpoint.address)
             .finish_non_exhaustive()
+    }
+}
+
+/// Characters of an endpoint's text that are shown, at most.
+pub(super) const SHOWN: usize = 300;
+
+/// The context of a fault, for its text.
+pub(super) struct FailureContext<'a> {
+    pub(super) target: &'a TargetSettings,
+    pub(super) host: &'a str,
+    pub(super) key: Option<&'a ApiKey>,
+    pub(super) timeout: Duration,
+    pub(super) attempts: u32,
+    pub(super) usage: TokenUsage,
+}
+
+impl FailureContext<'_> {
+    pub(super) fn failure(&self, fault: &AttemptFault) -> ModelFailure {
+        let kind = match fault.kind {
+            FaultKind::Overflow => ModelFailureKind::Overflow,
+            FaultKind::Rejected => ModelFailureKind::Rejected,
+            FaultKind::Passing(_) | FaultKind::Lasting => ModelFailureKind::Unavailable,
+            FaultKind::Stopped => ModelFailureKind::Stopped,
+        };
+        let Self { target, host, .. } = self;
+        let attempts = match self.attempts {
+            0 | 1 => String::new(),
+            more => format!(" ({more} attempts)"),
+        };
+        let said = self.shown(&fault.complaint.message);
+        let said = if said.is_empty() { said } else { format!(": {said}") };
+        let what =
+            format!("`{}` at `{host}` {}{attempts}{said}", target.profile.target, fault.what);
+        let message = visible::sentence(what) + &self.next(fault.hint);
+        ModelFailure { kind, message, usage: self.usage }
+    }
+
+    /// Returns the text of an endpoint in one line, without hidden characters and without the key,
+    /// of which it may contain a part.
+    fn shown(&self, said: &str) -> String {
+        let line = visible::one_line(said);
+        let line = self.key.map_or_else(|| line.clone(), |key| key.removed_from(&line));
+        match line.char_indices().nth(SHOWN) {
+            Some((end, _)) => format!("{}...", &line[..end]),
+            None => line,
+        }
+    }
+
+    fn next(&self, hint: Hint) -> String {
+        let model = &self.target.model;
+        match hint {
+            Hint::None => String::new(),
+            Hint::Server => " Does the server run there, and is `base_url` right?".to_owned(),
+            Hint::Address => " Set `base_url` to the address of the API itself.".to_owned(),
+            Hint::Model => format!(" Check `base_url`, and the name of the model, `{model}`."),
+            Hint::Key => match &self.target.api_key_env {
+                Some(name) => format!(" Check the key in the variable `{name}`."),
+                None => " Set `api_key_env` to the name of the variable with the key.".to_owned(),
+            },
+            Hint::Context => format!(
+                " Set `context_tokens` of the model, {} now, to what the endpoint allows.",
+                self.target.profile.context_tokens
+            ),
+            Hint::Timeout => format!(
+                " Raise `timeout` in `[extract]`, {} s now, or choose a faster model.",
+                self.timeout.as_secs_f64()
+            ),
+            Hint::Account => " Pay for more, or add a second target.".to_owned(),
+            Hint::Settings => " Does the `kind` of the provider fit the endpoint?".to_owned(),
+            Hint::Later => " Ask again later, or add a second target.".to_owned(),
+        }
+    }
+}
+
+/// A model that cannot be asked as it is configured. It reports the reason, so that the next target
+/// is asked.
+#[derive(Debug)]
+pub struct UnusableModel {
+    /// The settings of the model.
+    pub profile: ModelProfile,
+    /// The reason, without a key.
+    pub why: String,
+}
+
+impl LanguageModel for UnusableModel {
+    fn profile(&self) -> &ModelProfile {
+        &self.profile
+    }
+
+    fn ask(&self, _: &ModelRequest, _: &Stopped<'_>) -> Result<ModelReply, ModelFailure> {
+        let (message, usage) = (self.why.clone(), TokenUsage::default());
+        Err(ModelFailure { kind: ModelFailureKind::Rejected, message, usage })
     }
 }

@@ -5,16 +5,15 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::extract::{ModelRequest, ReplyEnd, ToolCall, ToolSpec, Turn};
-use crate::llm::complaint::Complaint;
 use crate::llm::dialect::{Dialect, SchemaUse};
-use crate::llm::fault::Fault;
-use crate::llm::reply::{MOST_ENTRIES, Reply, tokens};
+use crate::llm::fault::AttemptFault;
+use crate::llm::fault::Complaint;
+use crate::llm::reply::{MOST_ENTRIES, PartialReply, tokens};
 use ctxfs_core::model::ShortList;
 
-/// The name that the form requires of a schema.
+/// The API requires a name for a schema.
 const SCHEMA_NAME: &str = "action";
 
-/// Returns the body of a request.
 pub(super) fn body(model: &str, request: &ModelRequest, tokens: u64, dialect: Dialect) -> Value {
     let mut body = json!({ "model": model, "messages": messages(request), "stream": true });
     let limit = if dialect.completion_tokens { "max_completion_tokens" } else { "max_tokens" };
@@ -63,8 +62,8 @@ fn of_model(text: &str, calls: &[ToolCall]) -> Value {
     message
 }
 
-/// A call that was. Arguments that are no object, which the templates of many models cannot hold,
-/// are empty.
+/// A past call. The templates of many models require an object, so other arguments become an empty
+/// one.
 fn call(call: &ToolCall) -> Value {
     let is_object = serde_json::from_str::<Value>(&call.arguments).is_ok_and(|it| it.is_object());
     let arguments = if is_object { &call.arguments } else { "{}" };
@@ -86,34 +85,33 @@ fn tool(tool: &ToolSpec) -> Value {
     })
 }
 
-/// A list of an answer.
 type List<T> = ShortList<T, MOST_ENTRIES>;
 
-/// The data of an event, or the answer of an endpoint that does not stream. What marks thinking,
-/// such as `reasoning_content`, is skipped.
+/// The data of an event, or the response of an endpoint that does not stream. Members for thinking,
+/// such as `reasoning_content`, are skipped.
 #[derive(Deserialize)]
-struct Chunk<'a> {
+struct ReplyChunk<'a> {
     #[serde(borrow)]
-    choices: Option<List<Choice<'a>>>,
-    usage: Option<Usage>,
+    choices: Option<List<ReplyChoice<'a>>>,
+    usage: Option<ChunkUsage>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
     object: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Choice<'a> {
+struct ReplyChoice<'a> {
     index: Option<usize>,
     #[serde(borrow)]
-    delta: Option<Delta<'a>>,
-    /// In place of `delta` in an answer that is not streamed.
+    delta: Option<ChoiceDelta<'a>>,
+    /// Replaces `delta` in a response that is not streamed.
     #[serde(borrow)]
-    message: Option<Delta<'a>>,
+    message: Option<ChoiceDelta<'a>>,
     finish_reason: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Delta<'a> {
+struct ChoiceDelta<'a> {
     #[serde(borrow)]
     content: Option<&'a RawValue>,
     refusal: Option<String>,
@@ -137,56 +135,54 @@ struct FunctionPart<'a> {
 }
 
 #[derive(Deserialize)]
-struct Usage {
+struct ChunkUsage {
     prompt_tokens: Option<f64>,
     completion_tokens: Option<f64>,
 }
 
-/// A part of a text that is given in parts, one of which may be thinking.
+/// A part of a text that is a list of parts, one of which may be thinking.
 #[derive(Deserialize)]
 struct TextPart {
     text: Option<String>,
 }
 
-/// Adds the data of an event to `reply`.
-pub(super) fn event(data: &str, reply: &mut Reply) -> Result<(), Fault> {
+pub(super) fn event(data: &str, reply: &mut PartialReply) -> Result<(), AttemptFault> {
     if data.trim() == "[DONE]" {
         // An endpoint that failed before the first word says so too.
         if !reply.has_begun {
-            return Err(Fault::broken("ended its reply before the first word"));
+            return Err(AttemptFault::broken("ended its reply before the first word"));
         }
         reply.is_complete = true;
         reply.is_over = true;
         return Ok(());
     }
-    let no_event = |_| Fault::broken("sent an event that is none of a reply");
+    let no_event = |_| AttemptFault::broken("sent an event that is none of a reply");
     add(serde_json::from_str(data).map_err(no_event)?, data, reply)
 }
 
-/// Reads the answer of an endpoint that does not stream.
-pub(super) fn document(text: &str, reply: &mut Reply) -> Result<(), Fault> {
-    let no_reply = || Fault::no_reply("answered with JSON that is no reply");
+pub(super) fn document(text: &str, reply: &mut PartialReply) -> Result<(), AttemptFault> {
+    let no_reply = || AttemptFault::no_reply("answered with JSON that is no reply");
     add(serde_json::from_str(text).map_err(|_| no_reply())?, text, reply)?;
     reply.is_complete = reply.has_begun;
     reply.has_begun.then_some(()).ok_or_else(no_reply)
 }
 
-fn add(chunk: Chunk<'_>, data: &str, reply: &mut Reply) -> Result<(), Fault> {
+fn add(chunk: ReplyChunk<'_>, data: &str, reply: &mut PartialReply) -> Result<(), AttemptFault> {
     if let Some(usage) = chunk.usage {
         reply.usage.input = tokens(usage.prompt_tokens.unwrap_or_default());
         reply.usage.output = tokens(usage.completion_tokens.unwrap_or_default());
     }
     if let Some(error) = chunk.error {
-        return Err(Fault::in_reply(Complaint::read(error.get().as_bytes())));
+        return Err(AttemptFault::in_reply(Complaint::read(error.get().as_bytes())));
     }
     if chunk.object.is_some_and(|object| object.get() == "\"error\"") {
-        return Err(Fault::in_reply(Complaint::read(data.as_bytes())));
+        return Err(AttemptFault::in_reply(Complaint::read(data.as_bytes())));
     }
     let first = entries(chunk.choices).find(|choice| choice.index.unwrap_or(0) == 0);
     first.map_or(Ok(()), |choice| add_choice(choice, reply))
 }
 
-fn add_choice(choice: Choice<'_>, reply: &mut Reply) -> Result<(), Fault> {
+fn add_choice(choice: ReplyChoice<'_>, reply: &mut PartialReply) -> Result<(), AttemptFault> {
     reply.has_begun = true;
     if let Some(delta) = choice.delta.or(choice.message) {
         reply.add_text(&delta.content.map(text).unwrap_or_default())?;
@@ -210,7 +206,7 @@ fn add_choice(choice: Choice<'_>, reply: &mut Reply) -> Result<(), Fault> {
         ) => reply.ends(ReplyEnd::Length),
         Some("content_filter" | "refusal" | "safety") => reply.ends(ReplyEnd::Refused),
         Some("error" | "abort" | "insufficient_system_resource") => {
-            return Err(Fault::broken("gave up in the middle of its reply"));
+            return Err(AttemptFault::broken("gave up in the middle of its reply"));
         }
         Some(_) => reply.ends(ReplyEnd::Done),
     }
@@ -218,7 +214,7 @@ fn add_choice(choice: Choice<'_>, reply: &mut Reply) -> Result<(), Fault> {
     Ok(())
 }
 
-fn add_call(part: CallPart<'_>, reply: &mut Reply) -> Result<(), Fault> {
+fn add_call(part: CallPart<'_>, reply: &mut PartialReply) -> Result<(), AttemptFault> {
     let call = reply.call(part.index, part.id.as_deref())?;
     let Some(function) = part.function else { return Ok(()) };
     if let Some(name) = &function.name {
@@ -251,14 +247,14 @@ mod tests {
     fn lists_may_be_missing_and_are_bounded() {
         let read = |list: &str| {
             let data = format!(r#"{{"choices":[{{"delta":{{"tool_calls":{list}}}}}]}}"#);
-            event(&data, &mut Reply::default()).is_ok()
+            event(&data, &mut PartialReply::default()).is_ok()
         };
         assert!(read("null") && read("[]") && !read("{}"));
         for absent in [r#"{"choices":null}"#, "{}"] {
-            assert!(event(absent, &mut Reply::default()).is_ok(), "{absent}");
+            assert!(event(absent, &mut PartialReply::default()).is_ok(), "{absent}");
         }
         let choices = |count| format!(r#"{{"choices":[{}]}}"#, vec!["{}"; count].join(","));
-        assert!(event(&choices(MOST_ENTRIES), &mut Reply::default()).is_ok());
-        assert!(event(&choices(MOST_ENTRIES + 1), &mut Reply::default()).is_err());
+        assert!(event(&choices(MOST_ENTRIES), &mut PartialReply::default()).is_ok());
+        assert!(event(&choices(MOST_ENTRIES + 1), &mut PartialReply::default()).is_err());
     }
 }

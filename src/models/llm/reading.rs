@@ -1,4 +1,4 @@
-//! A reply as it comes: a stream of events, or one document.
+//! Reading a reply: a stream of server-sent events, or one document.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -8,30 +8,29 @@ use bytes::Bytes;
 use hyper::body::{Body as _, Incoming};
 
 use crate::extract::{ModelReply, ProviderKind};
-use crate::llm::events::Events;
-use crate::llm::fault::{Fault, FaultKind};
-use crate::llm::patience::Patience;
-use crate::llm::reply::Reply;
+use crate::http_client::LineEnds;
+use crate::llm::fault::{AttemptFault, FaultKind};
+use crate::llm::patience::WaitLimit;
+use crate::llm::reply::PartialReply;
 use crate::llm::wire;
 
-/// The most bytes of a stream, which are never held at once: 200,000 tokens, more than a model of
-/// today says at once, where each is an event of some 300 bytes.
+/// Bytes of a stream, at most, which are never in memory together: 200,000 tokens, more than
+/// today's models reply, each in an event of some 300 bytes.
 const MOST_STREAM: usize = 64 * 1024 * 1024;
-/// The most bytes of a reply that is not streamed: more than its text and its calls may have.
+/// Bytes of a reply that is not streamed, at most: more than its text and its calls may have.
 const MOST_DOCUMENT: usize = 24 * 1024 * 1024;
-/// The time for the cost of a reply after its last word.
+/// The time limit for the cost of a reply after its last word.
 const TAIL: Duration = Duration::from_secs(2);
-/// The time for the end of an answer after the end of the reply. With it, the connection can be used
-/// again.
+/// The time limit for the end of the response after the end of the reply. If it arrives, the
+/// connection can be reused.
 const GOODBYE: Duration = Duration::from_millis(100);
 
-/// Reads a reply.
 pub(super) async fn read(
     body: Incoming,
     kind: ProviderKind,
-    patience: Patience<'_>,
-) -> Result<ModelReply, Fault> {
-    let mut reading = Reading::new(kind);
+    patience: WaitLimit<'_>,
+) -> Result<ModelReply, AttemptFault> {
+    let mut reading = ReplyReader::new(kind);
     let done = reading.all(body, patience).await;
     let reply = reading.reply;
     match done {
@@ -39,38 +38,40 @@ pub(super) async fn read(
             Err(fault.costing(reply.usage))
         }
         Ok(()) if !reply.is_complete => {
-            Err(Fault::broken("ended its reply before the end").costing(reply.usage))
+            Err(AttemptFault::broken("ended its reply before the end").costing(reply.usage))
         }
         // What fails after the end is the cost of the reply alone.
         _ => Ok(reply.finish()),
     }
 }
 
-/// A reply that is being read.
-struct Reading {
+struct ReplyReader {
     kind: ProviderKind,
-    reply: Reply,
-    form: Form,
+    reply: PartialReply,
+    form: ReplyForm,
     bytes: usize,
 }
 
-/// The form of an answer, which its first byte shows: servers name any type of content.
-enum Form {
+/// The form of a response, by its first byte, as servers send any content type.
+enum ReplyForm {
     Unknown,
-    Events(Events),
-    /// The whole reply as JSON.
+    Events(EventStream),
     Document(Vec<u8>),
 }
 
-impl Reading {
+impl ReplyReader {
     fn new(kind: ProviderKind) -> Self {
-        Self { kind, reply: Reply::default(), form: Form::Unknown, bytes: 0 }
+        Self { kind, reply: PartialReply::default(), form: ReplyForm::Unknown, bytes: 0 }
     }
 
-    async fn all(&mut self, mut body: Incoming, mut patience: Patience<'_>) -> Result<(), Fault> {
+    async fn all(
+        &mut self,
+        mut body: Incoming,
+        mut patience: WaitLimit<'_>,
+    ) -> Result<(), AttemptFault> {
         while let Some(bytes) = patience.wait_for(next(&mut body)).await? {
             let bytes = bytes.map_err(|error| {
-                Fault::broken("broke the connection off in its reply").caused_by(&error)
+                AttemptFault::broken("broke the connection off in its reply").caused_by(&error)
             })?;
             if !self.reply.is_over {
                 self.push(&bytes)?;
@@ -84,45 +85,47 @@ impl Reading {
         self.finish()
     }
 
-    fn push(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+    fn push(&mut self, bytes: &[u8]) -> Result<(), AttemptFault> {
         self.bytes += bytes.len();
-        let most = if let Form::Document(_) = self.form { MOST_DOCUMENT } else { MOST_STREAM };
+        let most = if let ReplyForm::Document(_) = self.form { MOST_DOCUMENT } else { MOST_STREAM };
         if self.bytes > most {
-            return Err(Fault::beyond(format!("sent a reply of more than {most} bytes")));
+            return Err(AttemptFault::beyond(format!("sent a reply of more than {most} bytes")));
         }
         let bytes = match self.form {
-            Form::Unknown => self.begin(bytes)?,
+            ReplyForm::Unknown => self.begin(bytes)?,
             _ => bytes,
         };
         let (kind, reply) = (self.kind, &mut self.reply);
         match &mut self.form {
-            Form::Unknown => Ok(()),
-            Form::Events(events) => events.push(bytes, |data| wire::event(kind, data, reply)),
-            Form::Document(text) => {
+            ReplyForm::Unknown => Ok(()),
+            ReplyForm::Events(events) => events.push(bytes, |data| wire::event(kind, data, reply)),
+            ReplyForm::Document(text) => {
                 text.extend_from_slice(bytes);
                 Ok(())
             }
         }
     }
 
-    /// Notes the form of the answer. Returns its bytes without the white space before them.
-    fn begin<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Fault> {
+    /// Notes the form of the response. Returns its bytes without leading white space.
+    fn begin<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], AttemptFault> {
         let bytes = bytes.trim_ascii_start();
         self.form = match bytes.first() {
-            None => Form::Unknown,
-            Some(b'<') => return Err(Fault::no_reply("answered with a page of HTML")),
-            Some(b'{' | b'[') => Form::Document(Vec::new()),
-            Some(_) => Form::Events(Events::default()),
+            None => ReplyForm::Unknown,
+            Some(b'<') => return Err(AttemptFault::no_reply("answered with a page of HTML")),
+            Some(b'{' | b'[') => ReplyForm::Document(Vec::new()),
+            Some(_) => ReplyForm::Events(EventStream::default()),
         };
         Ok(bytes)
     }
 
-    fn finish(&mut self) -> Result<(), Fault> {
+    fn finish(&mut self) -> Result<(), AttemptFault> {
         let (kind, reply) = (self.kind, &mut self.reply);
-        match std::mem::replace(&mut self.form, Form::Unknown) {
-            Form::Unknown => Ok(()),
-            Form::Events(events) => events.finish(|data| wire::event(kind, data, reply)),
-            Form::Document(text) => wire::document(kind, &String::from_utf8_lossy(&text), reply),
+        match std::mem::replace(&mut self.form, ReplyForm::Unknown) {
+            ReplyForm::Unknown => Ok(()),
+            ReplyForm::Events(events) => events.finish(|data| wire::event(kind, data, reply)),
+            ReplyForm::Document(text) => {
+                wire::document(kind, &String::from_utf8_lossy(&text), reply)
+            }
         }
     }
 }
@@ -139,6 +142,83 @@ pub(super) async fn next(body: &mut Incoming) -> Option<Result<Bytes, hyper::Err
             Err(error) => return Some(Err(error)),
         }
     }
+}
+
+/// Bytes of a line, and of the data of an event, at most.
+pub(super) const MOST_LINE: usize = 4 * 1024 * 1024;
+
+/// A stream of server-sent events that arrives in pieces.
+#[derive(Default)]
+pub(super) struct EventStream {
+    line: Vec<u8>,
+    /// The data of the event so far, with a newline after each line.
+    data: Vec<u8>,
+    ends: LineEnds,
+}
+
+impl EventStream {
+    pub(super) fn push(
+        &mut self,
+        bytes: &[u8],
+        mut take: impl FnMut(&str) -> Result<(), AttemptFault>,
+    ) -> Result<(), AttemptFault> {
+        let mut rest = bytes;
+        while let Some((part, is_end)) = self.ends.next_part(&mut rest) {
+            fits(self.line.len() + part.len())?;
+            self.line.extend_from_slice(part);
+            if is_end {
+                self.end_line(&mut take)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands over the last event, which may lack its empty line.
+    pub(super) fn finish(
+        mut self,
+        mut take: impl FnMut(&str) -> Result<(), AttemptFault>,
+    ) -> Result<(), AttemptFault> {
+        if !self.line.is_empty() {
+            self.end_line(&mut take)?;
+        }
+        self.end_event(&mut take)
+    }
+
+    fn end_line(
+        &mut self,
+        take: &mut impl FnMut(&str) -> Result<(), AttemptFault>,
+    ) -> Result<(), AttemptFault> {
+        if self.line.is_empty() {
+            return self.end_event(take);
+        }
+        // All other fields repeat what the data says.
+        if let Some(value) = self.line.strip_prefix(b"data:") {
+            fits(self.data.len() + value.len())?;
+            self.data.extend_from_slice(value.strip_prefix(b" ").unwrap_or(value));
+            self.data.push(b'\n');
+        }
+        self.line.clear();
+        Ok(())
+    }
+
+    fn end_event(
+        &mut self,
+        take: &mut impl FnMut(&str) -> Result<(), AttemptFault>,
+    ) -> Result<(), AttemptFault> {
+        let taken = match self.data.strip_suffix(b"\n") {
+            None | Some(b"") => Ok(()),
+            Some(data) => take(&String::from_utf8_lossy(data)),
+        };
+        self.data.clear();
+        taken
+    }
+}
+
+fn fits(bytes: usize) -> Result<(), AttemptFault> {
+    if bytes > MOST_LINE {
+        return Err(AttemptFault::beyond(format!("sent an event of more than {MOST_LINE} bytes")));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -176,7 +256,7 @@ mod tests {
 
     /// Returns what is read of `stream` in pieces of `step` bytes.
     fn read(kind: ProviderKind, stream: &[u8], step: usize) -> (Option<String>, ModelReply) {
-        let mut reading = Reading::new(kind);
+        let mut reading = ReplyReader::new(kind);
         let pushed = stream.chunks(step).try_for_each(|piece| reading.push(piece));
         let done = pushed.and_then(|()| reading.finish());
         (done.err().map(|fault| fault.what), reading.reply.finish())
@@ -190,6 +270,64 @@ mod tests {
                 let whole = read(kind, stream.as_bytes(), usize::MAX);
                 prop_assert_eq!(read(kind, stream.as_bytes(), step), whole);
             }
+        }
+    }
+
+    fn read_events(stream: &[u8], step: usize) -> Vec<String> {
+        let (mut events, mut found) = (EventStream::default(), Vec::new());
+        for part in stream.chunks(step.max(1)) {
+            let pushed = events.push(part, |data| {
+                found.push(data.to_owned());
+                Ok(())
+            });
+            assert!(pushed.is_ok());
+        }
+        let finished = events.finish(|data| {
+            found.push(data.to_owned());
+            Ok(())
+        });
+        assert!(finished.is_ok());
+        found
+    }
+
+    #[test]
+    fn events_are_read_in_any_pieces() {
+        let table: &[(&str, &[&str])] = &[
+            ("data: a\n\ndata: b\n\n", &["a", "b"]),
+            ("data:a\r\n\r\ndata: b\r\rdata:  c\n\n", &["a", "b", " c"]),
+            ("id: 7\nevent: x\ndata: {\ndata: }\n\n", &["{\n}"]),
+            (": a comment\n\n:\n\ndata: a\n\n", &["a"]),
+            ("data: the end lacks its empty line", &["the end lacks its empty line"]),
+            ("data\ndatas: x\nunknown\n\ndata:\n\n", &[]),
+            ("data: \u{e9}\u{1f600}\n\n", &["\u{e9}\u{1f600}"]),
+        ];
+        for (stream, found) in table {
+            for step in [1, 2, 3, 7, 1000] {
+                assert_eq!(read_events(stream.as_bytes(), step), *found, "{stream:?} by {step}");
+            }
+        }
+        assert_eq!(read_events(b"data: \xff\n\n", 9), ["\u{fffd}"]);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        for start in ["data: ", ": ", "name without end "] {
+            let mut events = EventStream::default();
+            let first = events.push(start.as_bytes(), |_| Ok(()));
+            assert!(first.is_ok());
+            let ended = (0..2000).find(|_| events.push(&[b'x'; 4096], |_| Ok(())).is_err());
+            assert_eq!(ended, Some(1023), "{start}");
+        }
+        let mut events = EventStream::default();
+        let line = format!("data: {}\n", "x".repeat(1024 * 1024));
+        let ended = (0..9).find(|_| events.push(line.as_bytes(), |_| Ok(())).is_err());
+        assert_eq!(ended, Some(3));
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_of_events_do_not_matter(stream in "[a-e:\n\r dit]{0,60}|(data: [a-z\n\r]{0,9}\n){0,9}", step in 1..9_usize) {
+            prop_assert_eq!(read_events(stream.as_bytes(), step), read_events(stream.as_bytes(), 1000));
         }
     }
 }

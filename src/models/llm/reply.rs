@@ -1,58 +1,59 @@
 //! A reply, put together from its parts.
 
 use crate::extract::{ModelReply, ReplyEnd, TokenUsage, ToolCall};
-use crate::llm::fault::Fault;
+use crate::llm::fault::AttemptFault;
 
-/// The most bytes of a text: five times that of 200,000 tokens, which no model of today says at once.
+/// Bytes of a text, at most: five times the size of 200,000 tokens, which is more than today's
+/// models reply.
 const MOST_TEXT: usize = 4 * 1024 * 1024;
-/// The most entries of a list in an answer: more than any has, and few enough that one of empty
-/// entries takes no more memory than its text.
+/// Entries of a list in a response, at most: more than real ones have, and few enough that a list
+/// of empty entries takes no more memory than its text.
 pub(super) const MOST_ENTRIES: usize = 1024;
-/// The most calls of tools in a reply.
+/// Tool calls in a reply, at most.
 pub(super) const MOST_CALLS: usize = 64;
-/// The most bytes of the arguments of a call.
+/// Bytes of the arguments of a call, at most.
 pub(super) const MOST_ARGUMENTS: usize = 256 * 1024;
-/// The most bytes of the name and of the id of a call.
+/// Bytes of the name and of the id of a call, at most.
 const MOST_NAME: usize = 256;
-/// More tokens than any context has. A greater number is no count.
+/// More tokens than any context has. Greater counts are clamped.
 const MOST_TOKENS: f64 = 1e12;
 
 /// A reply so far, of bounded size.
 #[derive(Default)]
-pub(super) struct Reply {
+pub(super) struct PartialReply {
     text: String,
-    calls: Vec<Call>,
+    calls: Vec<PartialCall>,
     end: ReplyEnd,
-    /// What it cost so far.
     pub(super) usage: TokenUsage,
-    /// True once a part of it, though an empty one, was there.
+    /// True once a part has arrived, even an empty one.
     pub(super) has_begun: bool,
-    /// True once nothing that matters is missing, though its cost may follow.
+    /// True once only the cost may be missing.
     pub(super) is_complete: bool,
-    /// True once the endpoint said that nothing follows.
+    /// True once the endpoint has ended the reply.
     pub(super) is_over: bool,
 }
 
-/// A call so far.
 #[derive(Default)]
-pub(super) struct Call {
-    /// The place that the endpoint gives it, by which its parts name it.
+pub(super) struct PartialCall {
+    /// The index by which parts refer to the call.
     place: Option<usize>,
     id: String,
     name: String,
     arguments: String,
 }
 
-impl Reply {
-    pub(super) fn add_text(&mut self, text: &str) -> Result<(), Fault> {
+impl PartialReply {
+    pub(super) fn add_text(&mut self, text: &str) -> Result<(), AttemptFault> {
         if self.text.len() + text.len() > MOST_TEXT {
-            return Err(Fault::beyond(format!("sent a text of more than {MOST_TEXT} bytes")));
+            return Err(AttemptFault::beyond(format!(
+                "sent a text of more than {MOST_TEXT} bytes"
+            )));
         }
         self.text += text;
         Ok(())
     }
 
-    /// Notes why the reply ends. A refusal stays one.
+    /// Notes why the reply ends. A refusal is final.
     pub(super) fn ends(&mut self, end: ReplyEnd) {
         if self.end != ReplyEnd::Refused {
             self.end = end;
@@ -66,9 +67,9 @@ impl Reply {
         &mut self,
         place: Option<usize>,
         id: Option<&str>,
-    ) -> Result<&mut Call, Fault> {
+    ) -> Result<&mut PartialCall, AttemptFault> {
         let id = id.filter(|id| !id.is_empty());
-        let is_it = |call: &Call| {
+        let is_it = |call: &PartialCall| {
             let is_other = id.is_some_and(|id| !call.id.is_empty() && call.id != id);
             !is_other && (call.place == place || (place.is_none() && id.is_none()))
         };
@@ -76,10 +77,10 @@ impl Reply {
             Some(at) => at,
             None if self.calls.len() == MOST_CALLS => {
                 let what = format!("sent more than {MOST_CALLS} tool calls in a reply");
-                return Err(Fault::beyond(what));
+                return Err(AttemptFault::beyond(what));
             }
             None => {
-                self.calls.push(Call { place, ..Call::default() });
+                self.calls.push(PartialCall { place, ..PartialCall::default() });
                 self.calls.len() - 1
             }
         };
@@ -90,9 +91,8 @@ impl Reply {
         Ok(call)
     }
 
-    /// Returns the reply of the model.
     pub(super) fn finish(self) -> ModelReply {
-        let call = |(at, call): (usize, Call)| ToolCall {
+        let call = |(at, call): (usize, PartialCall)| ToolCall {
             id: if call.id.is_empty() { format!("call_{at}") } else { call.id },
             name: call.name,
             arguments: if call.arguments.is_empty() { "{}".to_owned() } else { call.arguments },
@@ -102,33 +102,33 @@ impl Reply {
     }
 }
 
-impl Call {
+impl PartialCall {
     /// Notes the name, which some endpoints repeat with each part.
-    pub(super) fn is_named(&mut self, given: &str) -> Result<(), Fault> {
+    pub(super) fn is_named(&mut self, given: &str) -> Result<(), AttemptFault> {
         if self.name.is_empty() {
             self.name = name(given)?;
         }
         Ok(())
     }
 
-    pub(super) fn add_arguments(&mut self, part: &str) -> Result<(), Fault> {
+    pub(super) fn add_arguments(&mut self, part: &str) -> Result<(), AttemptFault> {
         if self.arguments.len() + part.len() > MOST_ARGUMENTS {
             let what = format!("sent a tool call with more than {MOST_ARGUMENTS} bytes");
-            return Err(Fault::beyond(what));
+            return Err(AttemptFault::beyond(what));
         }
         self.arguments += part;
         Ok(())
     }
 }
 
-fn name(given: &str) -> Result<String, Fault> {
+fn name(given: &str) -> Result<String, AttemptFault> {
     if given.len() > MOST_NAME {
-        return Err(Fault::beyond("sent a tool call with an endless name"));
+        return Err(AttemptFault::beyond("sent a tool call with an endless name"));
     }
     Ok(given.to_owned())
 }
 
-/// Returns the tokens that an endpoint counted, whatever number it writes.
+/// Returns a token count of an endpoint, which may be any number.
 pub(super) fn tokens(counted: f64) -> u64 {
     counted.clamp(0.0, MOST_TOKENS) as u64
 }
@@ -137,7 +137,7 @@ pub(super) fn tokens(counted: f64) -> u64 {
 mod tests {
     use super::*;
 
-    fn part(reply: &mut Reply, place: Option<usize>, id: Option<&str>, arguments: &str) {
+    fn part(reply: &mut PartialReply, place: Option<usize>, id: Option<&str>, arguments: &str) {
         let call = reply.call(place, id).ok().unwrap();
         call.add_arguments(arguments).ok().unwrap();
     }
@@ -165,7 +165,7 @@ mod tests {
             (&[(Some(0), None, "1"), (Some(1), None, "")], &[("call_0", "1"), ("call_1", "{}")]),
         ];
         for (parts, calls) in table {
-            let mut reply = Reply::default();
+            let mut reply = PartialReply::default();
             for (place, id, arguments) in *parts {
                 part(&mut reply, *place, *id, arguments);
             }
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn calls_are_bounded() {
-        let mut reply = Reply::default();
+        let mut reply = PartialReply::default();
         for place in 0..MOST_CALLS {
             part(&mut reply, Some(place), None, "x");
         }

@@ -4,18 +4,15 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, header};
 
 use crate::extract::{ModelRequest, ProviderKind, TargetSettings};
+use crate::llm::address::ApiKey;
 use crate::llm::dialect::Dialect;
-use crate::llm::fault::Fault;
-use crate::llm::key::Key;
-use crate::llm::reply::Reply;
+use crate::llm::fault::AttemptFault;
+use crate::llm::reply::PartialReply;
 use crate::llm::{anthropic, openai};
 
-/// The header that has the key of Anthropic.
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-/// The header that has the version of its form.
 const VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 
-/// Returns the path of the call, below `/v1`.
 pub(super) fn call(kind: ProviderKind) -> &'static str {
     match kind {
         ProviderKind::OpenAi => "chat/completions",
@@ -23,8 +20,7 @@ pub(super) fn call(kind: ProviderKind) -> &'static str {
     }
 }
 
-/// Returns the headers of every request.
-pub(super) fn headers(kind: ProviderKind, key: Option<&Key>) -> HeaderMap {
+pub(super) fn headers(kind: ProviderKind, key: Option<&ApiKey>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let agent = concat!("ctxfs/", env!("CARGO_PKG_VERSION"));
     headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
@@ -44,7 +40,7 @@ pub(super) fn headers(kind: ProviderKind, key: Option<&Key>) -> HeaderMap {
     headers
 }
 
-/// Returns the body of a request to a target. Limits the reply by the request, and by the model.
+/// Returns the body of a request to a target. The request and the model both limit the reply.
 pub(super) fn body(target: &TargetSettings, request: &ModelRequest, dialect: Dialect) -> String {
     let most = target.profile.max_output_tokens.max(1);
     let wanted = Some(request.max_output_tokens).filter(|wanted| *wanted > 0);
@@ -56,16 +52,22 @@ pub(super) fn body(target: &TargetSettings, request: &ModelRequest, dialect: Dia
     body.to_string()
 }
 
-/// Adds the data of an event to `reply`.
-pub(super) fn event(kind: ProviderKind, data: &str, reply: &mut Reply) -> Result<(), Fault> {
+pub(super) fn event(
+    kind: ProviderKind,
+    data: &str,
+    reply: &mut PartialReply,
+) -> Result<(), AttemptFault> {
     match kind {
         ProviderKind::OpenAi => openai::event(data, reply),
         ProviderKind::Anthropic => anthropic::event(data, reply),
     }
 }
 
-/// Reads the answer of an endpoint that does not stream.
-pub(super) fn document(kind: ProviderKind, text: &str, reply: &mut Reply) -> Result<(), Fault> {
+pub(super) fn document(
+    kind: ProviderKind,
+    text: &str,
+    reply: &mut PartialReply,
+) -> Result<(), AttemptFault> {
     match kind {
         ProviderKind::OpenAi => openai::document(text, reply),
         ProviderKind::Anthropic => anthropic::document(text, reply),

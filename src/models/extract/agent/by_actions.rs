@@ -1,10 +1,10 @@
-//! The agent without tool calls: one JSON object a turn, whose form a schema prescribes.
+//! The agent without tool calls: one JSON object a turn, in a form that a schema prescribes.
 //!
-//! Small models keep to this if the program keeps the rules: the numbers of lines are an
-//! enumeration of those that were shown, no answer is offered before there are any, an action that
-//! repeats is not offered in the next turn, and the last turn offers the answer alone. After a look
-//! that shows nothing new comes the last turn: from then on a small model only repeats itself. Lines
-//! that it has passed over are not sent again before that: each turn sends all that is before it.
+//! Small models keep to this if the program enforces the rules. Line numbers are an enumeration of
+//! those that were shown, and no answer is offered before there are any. An action that repeats is not
+//! offered in the next turn, and the last turn offers only the answer. A look that shows nothing new
+//! makes the next turn the last one, as a small model only repeats itself from then on. Lines that the
+//! model has passed over are not sent again before that, as each turn sends the whole conversation.
 
 use std::collections::BTreeMap;
 
@@ -13,29 +13,26 @@ use serde_json::{Value, json};
 
 use crate::extract::agent::{AgentAnswer, LookLog, make_room};
 use crate::extract::asking::CallKind;
-use crate::extract::first_look::FirstLook;
+use crate::extract::extraction::ModeError;
 use crate::extract::inquiry::Inquiry;
-use crate::extract::look::{LineForm, Look, LookResult, NumberedLine};
-use crate::extract::mode_error::ModeError;
+use crate::extract::language_model::needed;
+use crate::extract::look::FirstLook;
+use crate::extract::look::{AgentLook, LineForm, LookResult, NumberedLine};
 use crate::extract::prompt::Prompt;
-use crate::extract::request_size::needed;
-use crate::extract::wrapper::{NOTHING, Wrapper, is_nothing};
+use crate::extract::prompt::{NOTHING, Wrapper, is_nothing};
 use crate::extract::{ModelRequest, ReplyEnd, Turn};
 
-/// The most lines that an answer can choose from: those that were shown last.
+/// An answer can choose from this number of lines, the last ones shown.
 const CHOICE: usize = 200;
-/// The most characters of the words of a look.
+/// Characters of the words of a look, at most.
 const WORDS: usize = 80;
-/// What a model is told that replies with something else.
 const NO_OBJECT: &str = "The reply is no JSON object of the required form.";
-/// What an answer says after [`NOTHING`] if no look has shown a line.
+/// The explanation after [`NOTHING`] if no look has shown a line.
 const NO_LINE: &str = "No look has shown a line.";
-/// What stands for lines that the model has passed over.
+/// Replaces lines that the model has passed over.
 const PASSED: &str = "(lines none of which holds the answer)";
-/// The looks, in the order in which they are offered.
 const LOOKS: [&str; 3] = ["find", "grep", "read"];
 
-/// A reply.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum ActionReply {
@@ -59,16 +56,14 @@ enum ActionReply {
     },
 }
 
-/// A look, and what it showed.
-struct Seen {
+struct SeenLook {
     look: String,
     shown: LookResult,
-    /// True once the model has said that no line of it holds the answer.
     is_passed: bool,
 }
 
-/// Answers by actions. The first look is there as if the model had taken it: where its lines stand in
-/// the question, a small model does not answer from them.
+/// Answers by actions. The first look appears as the model's own: if its lines were part of the
+/// question, a small model would not answer from them.
 pub(super) fn answer(
     inquiry: &Inquiry<'_>,
     form: LineForm,
@@ -79,7 +74,7 @@ pub(super) fn answer(
     let wrapper = inquiry.wrapper();
     let words: String = inquiry.question.chars().take(WORDS).collect();
     let look = json!({"found": false, "look": "find", "words": words}).to_string();
-    let mut seen = vec![Seen { look, shown: first.seen.clone(), is_passed: false }];
+    let mut seen = vec![SeenLook { look, shown: first.seen.clone(), is_passed: false }];
     // Most models would do what was done for them once more.
     let mut repeated = Some(first.look.name());
     let steps = inquiry.settings.max_steps.max(1);
@@ -123,7 +118,7 @@ pub(super) fn answer(
             }
             None => LookResult { notes: vec![NO_OBJECT.to_owned()], ..LookResult::default() },
         };
-        seen.push(Seen { look: reply.text, shown, is_passed: false });
+        seen.push(SeenLook { look: reply.text, shown, is_passed: false });
     }
     if is_cut {
         return Err(inquiry.no_answer(is_cut));
@@ -131,21 +126,20 @@ pub(super) fn answer(
     Err(ModeError::Steps { target: profile.target.clone(), steps })
 }
 
-/// Returns the answer that nothing was found, and why.
 fn nothing(why: &str, looks: &LookLog) -> AgentAnswer {
     let text = format!("{NOTHING}. {why}");
     AgentAnswer { text, looks: looks.named(), ..AgentAnswer::default() }
 }
 
-/// Returns the request of a turn in which the model may look on.
+/// Returns the request of a turn in which the model may take another look.
 fn request(
     inquiry: &Inquiry<'_>,
     wrapper: &Wrapper,
-    seen: &[Seen],
+    seen: &[SeenLook],
     offered: &[&str],
 ) -> ModelRequest {
     let mut request = inquiry.request((Prompt::ActionSystem, Prompt::ActionFirst), wrapper, &[]);
-    for Seen { look, shown, is_passed } in seen {
+    for SeenLook { look, shown, is_passed } in seen {
         request.turns.push(Turn::Model { text: look.clone(), calls: Vec::new() });
         request.turns.push(Turn::User(if *is_passed {
             PASSED.to_owned()
@@ -158,9 +152,9 @@ fn request(
     request
 }
 
-/// Returns the request of the last turn: the model has to choose from all lines that it has seen. If
-/// these do not fit into its context, from those of the latest looks that showed any.
-fn last_request(inquiry: &Inquiry<'_>, wrapper: &Wrapper, seen: &[Seen]) -> ModelRequest {
+/// Returns the request of the last turn: the model has to choose from all lines that it has seen
+/// or, if these do not fit into its context, from the lines of the latest looks.
+fn last_request(inquiry: &Inquiry<'_>, wrapper: &Wrapper, seen: &[SeenLook]) -> ModelRequest {
     let fits = |request: &ModelRequest| needed(request) <= inquiry.model.profile().context_tokens;
     let latest = (0..seen.len()).map(|from| &seen[from..]);
     let with_lines = latest.filter(|seen| seen.iter().any(|seen| !seen.shown.lines.is_empty()));
@@ -169,7 +163,7 @@ fn last_request(inquiry: &Inquiry<'_>, wrapper: &Wrapper, seen: &[Seen]) -> Mode
     if fits(&all) { all } else { requests.find(fits).unwrap_or(all) }
 }
 
-fn choosing_from(inquiry: &Inquiry<'_>, wrapper: &Wrapper, seen: &[Seen]) -> ModelRequest {
+fn choosing_from(inquiry: &Inquiry<'_>, wrapper: &Wrapper, seen: &[SeenLook]) -> ModelRequest {
     let lines = distinct(seen.iter());
     let schema = schema(&lines, &[]);
     let lines = lines.into_values().cloned().collect();
@@ -179,29 +173,27 @@ fn choosing_from(inquiry: &Inquiry<'_>, wrapper: &Wrapper, seen: &[Seen]) -> Mod
     ModelRequest { schema: Some(schema), ..request }
 }
 
-/// Returns the lines that looks showed, by their numbers.
-fn distinct<'a>(seen: impl Iterator<Item = &'a Seen>) -> BTreeMap<u64, &'a NumberedLine> {
+fn distinct<'a>(seen: impl Iterator<Item = &'a SeenLook>) -> BTreeMap<u64, &'a NumberedLine> {
     seen.flat_map(|seen| &seen.shown.lines).map(|line| (line.number, line)).collect()
 }
 
 impl ActionReply {
-    fn look(self) -> Option<Look> {
+    fn look(self) -> Option<AgentLook> {
         match self {
             Self::Answer { .. } => None,
-            Self::Find { words } => Some(Look::Find { words }),
-            Self::Grep { pattern, ignore_case } => Some(Look::Grep { pattern, ignore_case }),
-            Self::Read { from, to } => Some(Look::Read { from, to }),
+            Self::Find { words } => Some(AgentLook::Find { words }),
+            Self::Grep { pattern, ignore_case } => Some(AgentLook::Grep { pattern, ignore_case }),
+            Self::Read { from, to } => Some(AgentLook::Read { from, to }),
         }
     }
 }
 
-/// Reads a reply: the object in it, whatever stands around it.
+/// Parses the JSON object in a reply, and ignores text around it.
 fn action(reply: &str) -> Option<ActionReply> {
     let (start, end) = (reply.find('{')?, reply.rfind('}')?);
     serde_json::from_str(reply.get(start..=end)?).ok()
 }
 
-/// Returns the schema of the next reply.
 fn schema(lines: &BTreeMap<u64, &NumberedLine>, offered: &[&str]) -> Value {
     let object = |properties: Value| {
         let required: Vec<String> =

@@ -5,19 +5,19 @@ use serde_json::{Value, json};
 use crate::extract::agent::{AgentAnswer, LookLog, make_room};
 use crate::extract::asking::CallKind;
 use crate::extract::cited_lines::split_off_lines;
-use crate::extract::first_look::FirstLook;
+use crate::extract::extraction::ModeError;
 use crate::extract::inquiry::{Inquiry, WrappedReply};
-use crate::extract::look::{LineForm, Look};
-use crate::extract::mode_error::ModeError;
+use crate::extract::look::FirstLook;
+use crate::extract::look::{AgentLook, LineForm};
 use crate::extract::prompt::Prompt;
-use crate::extract::wrapper::Wrapper;
+use crate::extract::prompt::Wrapper;
 use crate::extract::{CallResult, ModelReply, ModelRequest, ToolCall, ToolSpec, Turn};
 
-/// The most calls of one reply that are carried out.
+/// Calls of one reply that are carried out, at most.
 const AT_ONCE: usize = 8;
 
-/// Answers with tools. `None` if the first reply calls none and is no answer either, unless the
-/// model is `sure` to know tools.
+/// Answers with tools. Returns `None` if the first reply neither calls a tool nor answers, unless
+/// the model is `sure` to know tools.
 pub(super) fn answer(
     inquiry: &Inquiry<'_>,
     form: LineForm,
@@ -53,7 +53,6 @@ pub(super) fn answer(
     Err(ModeError::Steps { target: profile.target.clone(), steps })
 }
 
-/// Adds a reply and what it is answered with to the conversation.
 fn go_on(
     inquiry: &Inquiry<'_>,
     form: LineForm,
@@ -93,8 +92,8 @@ fn result(
     })
 }
 
-/// Reads a call. The error is for the model.
-fn look(call: &ToolCall, name: &str) -> Result<Look, String> {
+/// Parses a call. The error is for the model.
+fn look(call: &ToolCall, name: &str) -> Result<AgentLook, String> {
     let arguments: Value = serde_json::from_str(&call.arguments)
         .map_err(|error| format!("The arguments are no JSON: {error}."))?;
     if let Some(file) = arguments["file"].as_str()
@@ -115,14 +114,14 @@ fn look(call: &ToolCall, name: &str) -> Result<Look, String> {
         number.ok_or_else(|| format!("The argument `{key}` is not the number of a line."))
     };
     match call.name.as_str() {
-        "Find" => Ok(Look::Find { words: text("words")? }),
-        "Grep" => Ok(Look::Grep {
+        "Find" => Ok(AgentLook::Find { words: text("words")? }),
+        "Grep" => Ok(AgentLook::Grep {
             pattern: text("pattern")?,
             ignore_case: arguments["ignore_case"].as_bool().unwrap_or_default(),
         }),
         "Read" => {
             let from = number("from")?;
-            Ok(Look::Read { from, to: number("to").unwrap_or(from) })
+            Ok(AgentLook::Read { from, to: number("to").unwrap_or(from) })
         }
         _ => Err("There is no such tool. There are Find, Grep and Read.".to_owned()),
     }

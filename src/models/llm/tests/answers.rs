@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::endpoint::{Endpoint, Nowhere, Step};
+use super::endpoint::{ModelEndpoint, Nowhere, Step};
 use super::forms::{breaks, calls, fails, refuses, says};
 use super::{KEY, LONG, SHORT, target};
 use crate::extract::fixture::TextDocument;
@@ -176,7 +176,7 @@ fn ask(case: &Case, kind: ProviderKind, document: &TextDocument) -> (Extraction,
     let mut models: Vec<Arc<dyn LanguageModel>> = Vec::new();
     let mut hosts = Vec::new();
     for (at, script) in case.targets.iter().enumerate() {
-        let endpoint = script.clone().map(Endpoint::new);
+        let endpoint = script.clone().map(ModelEndpoint::new);
         let there = endpoint.as_ref().map(|endpoint| endpoint.base_url.clone());
         let base_url = there.unwrap_or_else(|| format!("http://{}", nowhere.host));
         endpoints.extend(endpoint);

@@ -42,7 +42,7 @@ impl Received {
 }
 
 /// Answers each request with the next answer, and the last one for ever.
-pub(super) struct Endpoint {
+pub(super) struct ModelEndpoint {
     pub(super) base_url: String,
     /// The requests that came.
     pub(super) received: Receiver<Received>,
@@ -57,7 +57,7 @@ struct Script {
     closed: Sender<()>,
 }
 
-impl Endpoint {
+impl ModelEndpoint {
     pub(super) fn new(answers: impl IntoIterator<Item = Vec<Step>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let base_url = format!("http://{}", listener.local_addr().unwrap());

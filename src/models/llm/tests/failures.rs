@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::endpoint::{
-    Endpoint, Nowhere, Step, answer, delta, ends, error, event, head, part, says, stream,
+    ModelEndpoint, Nowhere, Step, answer, delta, ends, error, event, head, part, says, stream,
 };
 use super::{KEY, LONG, anthropic, ask, model_of, openai, question, target};
 use crate::extract::{
@@ -22,7 +22,7 @@ fn fails_by(
     of: fn(&str) -> HttpModel,
     answers: impl IntoIterator<Item = Vec<Step>>,
 ) -> (ModelFailure, usize, String) {
-    let endpoint = Endpoint::new(answers);
+    let endpoint = ModelEndpoint::new(answers);
     let failure = ask(&of(&endpoint.base_url)).unwrap_err();
     let requests = endpoint.requests().len();
     (failure, requests, endpoint.base_url.replace("http://", ""))
@@ -51,7 +51,7 @@ fn a_passing_failure_is_tried_again() {
         stream([ends("error")]),
     ];
     for first in table {
-        let endpoint = Endpoint::new([first, broken(), says("at last")]);
+        let endpoint = ModelEndpoint::new([first, broken(), says("at last")]);
         let reply = ask(&openai(&endpoint.base_url)).unwrap();
         assert_eq!((&*reply.text, endpoint.requests().len()), ("at last", 3));
     }
@@ -93,7 +93,7 @@ fn an_error_in_a_stream_is_one() {
 #[test]
 fn what_failed_attempts_cost_is_added() {
     let usage = event(&json!({ "choices": [], "usage": { "prompt_tokens": 5 } }));
-    let endpoint = Endpoint::new([stream([usage]), says("x")]);
+    let endpoint = ModelEndpoint::new([stream([usage]), says("x")]);
     let reply = ask(&openai(&endpoint.base_url)).unwrap();
     assert_eq!(reply.usage, TokenUsage { input: 100, output: 30 });
 }
@@ -101,7 +101,7 @@ fn what_failed_attempts_cost_is_added() {
 #[test]
 fn the_endpoint_says_when_to_come_back() {
     let soon = error("429 Too Many Requests", "retry-after: 1\r\n", &message("slow down"));
-    let endpoint = Endpoint::new([soon, says("x")]);
+    let endpoint = ModelEndpoint::new([soon, says("x")]);
     let began = Instant::now();
     ask(&openai(&endpoint.base_url)).unwrap();
     assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
@@ -114,7 +114,7 @@ fn the_endpoint_says_when_to_come_back() {
 
 #[test]
 fn pauses_grow() {
-    let endpoint = Endpoint::new([vec![Step::Close]]);
+    let endpoint = ModelEndpoint::new([vec![Step::Close]]);
     let target = target(ProviderKind::OpenAi, &endpoint.base_url);
     let model = model(&target, LONG, None).unwrap();
     let began = Instant::now();
@@ -136,7 +136,7 @@ fn a_server_that_is_not_there_is_named() {
 
 #[test]
 fn a_server_without_encryption_is_no_secure_one() {
-    let endpoint = Endpoint::new([says("x")]);
+    let endpoint = ModelEndpoint::new([says("x")]);
     let failure = ask(&openai(&endpoint.base_url.replace("http", "https"))).unwrap_err();
     assert_eq!(failure.kind, ModelFailureKind::Unavailable);
     assert!(failure.message.contains("cannot be reached (4 attempts)"), "{}", failure.message);
@@ -229,7 +229,7 @@ fn what_an_endpoint_says_is_cut() {
 
 #[test]
 fn a_redirection_is_not_followed() {
-    let elsewhere = Endpoint::new([says("x")]);
+    let elsewhere = ModelEndpoint::new([says("x")]);
     for status in ["301 Moved Permanently", "302 Found", "307 Temporary Redirect", "308 P"] {
         let to = format!("location: {}/v1?key={KEY}\r\n", elsewhere.base_url);
         let (failure, requests, _) = fails([answer(status, &to, "")]);
@@ -261,7 +261,7 @@ fn what_an_endpoint_does_not_take_is_left_out_from_then_on() {
         rejects("Invalid schema for response_format 'action': oneOf is not permitted"),
         says("x"),
     ];
-    let endpoint = Endpoint::new(answers);
+    let endpoint = ModelEndpoint::new(answers);
     let model = model_of(ProviderKind::OpenAi, &endpoint.base_url, LONG);
     let request =
         crate::extract::ModelRequest { schema: Some(json!({ "oneOf": [] })), ..question() };

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::endpoint::{Endpoint, Step, delta, ends, event, head, part, stream};
+use super::endpoint::{ModelEndpoint, Step, delta, ends, event, head, part, stream};
 use super::{LONG, anthropic, ask, model_of, openai};
 use crate::extract::{ModelFailureKind, ProviderKind};
 
@@ -18,7 +18,7 @@ fn repeats(text: &str, times: usize) -> Step {
 
 /// Asserts that the endpoint is left after one attempt, with these words.
 fn is_left(answer: Vec<Step>, words: &str) {
-    let endpoint = Endpoint::new([answer]);
+    let endpoint = ModelEndpoint::new([answer]);
     let failure = ask(&openai(&endpoint.base_url)).unwrap_err();
     assert_eq!(failure.kind, ModelFailureKind::Unavailable);
     assert!(failure.message.contains(words), "{}", failure.message);
@@ -59,7 +59,7 @@ fn calls_and_arguments_are_bounded() {
     let part = json!({ "type": "content_block_delta", "index": 0, "delta": {
         "type": "input_json_delta", "partial_json": "x".repeat(1000),
     } });
-    let endpoint = Endpoint::new([stream([event(&start), event(&part).repeat(300)])]);
+    let endpoint = ModelEndpoint::new([stream([event(&start), event(&part).repeat(300)])]);
     let failure = ask(&anthropic(&endpoint.base_url)).unwrap_err();
     assert!(failure.message.contains("more than 262144 bytes"), "{}", failure.message);
 }
@@ -67,7 +67,7 @@ fn calls_and_arguments_are_bounded() {
 #[test]
 fn endless_lists_are_no_reply() {
     let choices = format!("data: {{\"choices\": [{}{{}}]}}\n\n", "{},".repeat(1_000_000));
-    let endpoint = Endpoint::new([stream([choices])]);
+    let endpoint = ModelEndpoint::new([stream([choices])]);
     let failure = ask(&openai(&endpoint.base_url)).unwrap_err();
     assert_eq!(failure.kind, ModelFailureKind::Unavailable);
 }
@@ -78,7 +78,7 @@ fn endless_headers_end_at_the_bound() {
     let long = Step::Repeat(vec![b'x'; 60_000], 10_000);
     for headers in [line, long] {
         let answer = vec![Step::Send(b"HTTP/1.1 200 OK\r\nx: ".to_vec()), headers];
-        let endpoint = Endpoint::new([answer]);
+        let endpoint = ModelEndpoint::new([answer]);
         let failure = ask(&openai(&endpoint.base_url)).unwrap_err();
         assert_eq!(failure.kind, ModelFailureKind::Unavailable);
         assert!(failure.message.contains("did not answer"), "{}", failure.message);
@@ -88,7 +88,7 @@ fn endless_headers_end_at_the_bound() {
 #[test]
 fn an_error_without_end_is_cut() {
     let head = Step::Send(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec());
-    let endpoint = Endpoint::new([vec![head, Step::Repeat(vec![b'x'; 60_000], 1_000_000)]]);
+    let endpoint = ModelEndpoint::new([vec![head, Step::Repeat(vec![b'x'; 60_000], 1_000_000)]]);
     let failure = ask(&openai(&endpoint.base_url)).unwrap_err();
     assert_eq!(failure.kind, ModelFailureKind::Rejected);
     assert!(failure.message.len() < 450, "{}", failure.message);
@@ -104,7 +104,7 @@ fn a_slow_reply_ends_at_the_timeout() {
     let silent = vec![head(), part(delta(&json!({ "content": "x" }))), Step::WaitForEnd];
     let no_head = vec![Step::WaitForEnd];
     for answer in [[vec![head()], drip].concat(), silent, no_head] {
-        let endpoint = Endpoint::new([answer]);
+        let endpoint = ModelEndpoint::new([answer]);
         let time = Duration::from_millis(300);
         let model = model_of(ProviderKind::OpenAi, &endpoint.base_url, time);
         let began = Instant::now();
@@ -131,6 +131,6 @@ fn a_slow_reply_in_time_is_read() {
         ],
         vec![part(ends("stop")), super::endpoint::end()],
     ];
-    let endpoint = Endpoint::new([slow.concat()]);
+    let endpoint = ModelEndpoint::new([slow.concat()]);
     assert_eq!(ask(&openai(&endpoint.base_url)).unwrap().text, "x");
 }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::endpoint::{Endpoint, Step, answer, delta, end, ends, event, head, part, says, stream};
+use super::endpoint::{
+    ModelEndpoint, Step, answer, delta, end, ends, event, head, part, says, stream,
+};
 use super::{anthropic, ask, openai, question, tool};
 use crate::extract::{
     CallResult, LanguageModel as _, ModelReply, ModelRequest, ReplyEnd, TokenUsage, ToolCall, Turn,
@@ -67,7 +69,7 @@ fn openai_text_is_put_together_without_thinking() {
         delta(&json!({ "content": [{ "type": "thinking" }, { "type": "text", "text": "16" }] })),
         ends("stop"),
     ];
-    let endpoint = Endpoint::new([stream(parts)]);
+    let endpoint = ModelEndpoint::new([stream(parts)]);
     let reply = ask(&openai(&endpoint.base_url)).unwrap();
     let expected = ModelReply { text: "line 16".to_owned(), usage: COST, ..ModelReply::default() };
     assert_eq!(reply, expected);
@@ -75,7 +77,7 @@ fn openai_text_is_put_together_without_thinking() {
 
 #[test]
 fn an_openai_request_has_what_was_asked() {
-    let endpoint = Endpoint::new([says("x")]);
+    let endpoint = ModelEndpoint::new([says("x")]);
     let model = openai(&format!("{}/v1/", endpoint.base_url));
     model.ask(&after_calls(), &|| false).unwrap();
     let received = endpoint.requests().pop().unwrap();
@@ -112,7 +114,7 @@ fn an_openai_request_has_what_was_asked() {
 
 #[test]
 fn an_anthropic_request_has_what_was_asked() {
-    let endpoint = Endpoint::new([stream(message(&[], "end_turn"))]);
+    let endpoint = ModelEndpoint::new([stream(message(&[], "end_turn"))]);
     anthropic(&endpoint.base_url).ask(&after_calls(), &|| false).unwrap();
     let received = endpoint.requests().pop().unwrap();
     assert_eq!(received.line, "POST /v1/messages HTTP/1.1");
@@ -161,7 +163,7 @@ fn openai_calls_are_put_together() {
         part_of(0, "1}"),
         ends("tool_calls"),
     ];
-    let endpoint = Endpoint::new([stream(parts)]);
+    let endpoint = ModelEndpoint::new([stream(parts)]);
     let reply = ask(&openai(&endpoint.base_url)).unwrap();
     let calls = [call("a", "Read", r#"{"from":1}"#), call("b", "Read", r#"{"from":2}"#)];
     assert_eq!((&*reply.calls, reply.end, reply.usage), (&calls[..], ReplyEnd::Done, COST));
@@ -185,7 +187,7 @@ fn anthropic_text_and_calls_are_put_together_without_thinking() {
         block(2, &tool_use("a"), &["", "{\"fr", "om\":", "1}"].map(json_part)),
         block(3, &tool_use("b"), &[]),
     ];
-    let endpoint = Endpoint::new([stream(message(&blocks.concat(), "tool_use"))]);
+    let endpoint = ModelEndpoint::new([stream(message(&blocks.concat(), "tool_use"))]);
     let reply = ask(&anthropic(&endpoint.base_url)).unwrap();
     let calls = vec![call("a", "Read", r#"{"from":1}"#), call("b", "Read", "{}")];
     let text = "I look.".to_owned();
@@ -202,11 +204,11 @@ fn a_reply_says_why_it_ends() {
         ("something_new", ReplyEnd::Done),
     ];
     for (reason, end) in table {
-        let endpoint = Endpoint::new([stream([ends(reason)])]);
+        let endpoint = ModelEndpoint::new([stream([ends(reason)])]);
         assert_eq!(ask(&openai(&endpoint.base_url)).unwrap().end, end, "{reason}");
     }
     let refused = [delta(&json!({ "refusal": "I will not." })), ends("stop")];
-    let endpoint = Endpoint::new([stream(refused)]);
+    let endpoint = ModelEndpoint::new([stream(refused)]);
     let reply = ask(&openai(&endpoint.base_url)).unwrap();
     assert_eq!((&*reply.text, reply.end), ("I will not.", ReplyEnd::Refused));
     let table = [
@@ -216,7 +218,7 @@ fn a_reply_says_why_it_ends() {
         ("refusal", ReplyEnd::Refused),
     ];
     for (reason, end) in table {
-        let endpoint = Endpoint::new([stream(message(&[], reason))]);
+        let endpoint = ModelEndpoint::new([stream(message(&[], reason))]);
         assert_eq!(ask(&anthropic(&endpoint.base_url)).unwrap().end, end, "{reason}");
     }
 }
@@ -237,7 +239,7 @@ fn a_reply_that_is_not_streamed_is_read() {
         } }],
         "usage": { "prompt_tokens": 95, "completion_tokens": 30 },
     });
-    let endpoint = Endpoint::new([answer("200 OK", "", &format!("\n {body}"))]);
+    let endpoint = ModelEndpoint::new([answer("200 OK", "", &format!("\n {body}"))]);
     let reply = ask(&openai(&endpoint.base_url)).unwrap();
     let calls = vec![call("a", "Read", r#"{"from":1}"#), call("b", "Read", r#"{"from":2}"#)];
     let text = "I look.".to_owned();
@@ -255,7 +257,7 @@ fn a_reply_that_is_not_streamed_is_read() {
         "stop_reason": "tool_use",
         "usage": { "input_tokens": 95, "output_tokens": 30 },
     });
-    let endpoint = Endpoint::new([answer("200 OK", "", &body.to_string())]);
+    let endpoint = ModelEndpoint::new([answer("200 OK", "", &body.to_string())]);
     assert_eq!(ask(&anthropic(&endpoint.base_url)).unwrap(), expected);
 }
 
@@ -274,14 +276,14 @@ fn pieces_and_line_ends_do_not_matter() {
             steps.push(part(byte));
         }
         steps.push(end());
-        let endpoint = Endpoint::new([steps]);
+        let endpoint = ModelEndpoint::new([steps]);
         assert_eq!(ask(&openai(&endpoint.base_url)).unwrap().text, text, "{whole}");
     }
 }
 
 #[test]
 fn connections_are_used_again_from_several_threads() {
-    let endpoint = Endpoint::new([says("x")]);
+    let endpoint = ModelEndpoint::new([says("x")]);
     let model = openai(&endpoint.base_url);
     // A connection is free a moment after the reply.
     let is_used_again = |asked| {
@@ -309,7 +311,7 @@ fn a_reply_is_whole_without_its_last_marks() {
     let without_reason = stream([delta(&json!({ "content": "x" })), "data: [DONE]".to_owned()]);
     let silent = vec![head(), part(&reason), Step::WaitForEnd];
     for answer in [without_done, broken, without_reason, silent] {
-        let endpoint = Endpoint::new([answer]);
+        let endpoint = ModelEndpoint::new([answer]);
         assert_eq!(ask(&openai(&endpoint.base_url)).unwrap().text, "x");
         assert_eq!(endpoint.requests().len(), 1);
     }

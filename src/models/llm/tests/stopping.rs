@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::net::{AddressFamily, SocketType};
 use serde_json::json;
 
-use super::endpoint::{Endpoint, Step, delta, error, event, head, part};
+use super::endpoint::{ModelEndpoint, Step, delta, error, event, head, part};
 use super::{openai, question};
 use crate::extract::{LanguageModel as _, ModelFailure, ModelFailureKind, TokenUsage};
 use crate::llm::HttpModel;
@@ -33,14 +33,14 @@ fn stopped(model: &HttpModel, begun: impl FnOnce()) -> ModelFailure {
 }
 
 /// Waits until a request was received, and a little longer.
-fn received(endpoint: &Endpoint) {
+fn received(endpoint: &ModelEndpoint) {
     endpoint.received.recv().unwrap();
     thread::sleep(Duration::from_millis(100));
 }
 
 #[test]
 fn a_request_without_an_answer_is_left() {
-    let endpoint = Endpoint::new([vec![Step::WaitForEnd]]);
+    let endpoint = ModelEndpoint::new([vec![Step::WaitForEnd]]);
     let model = openai(&endpoint.base_url);
     stopped(&model, || received(&endpoint));
     assert!(endpoint.is_closed_soon());
@@ -50,7 +50,7 @@ fn a_request_without_an_answer_is_left() {
 fn a_reply_is_left_with_what_it_cost() {
     let usage = event(&json!({ "choices": [], "usage": { "prompt_tokens": 95 } }));
     let text = delta(&json!({ "content": "x" }));
-    let endpoint = Endpoint::new([vec![head(), part(text + &usage), Step::WaitForEnd]]);
+    let endpoint = ModelEndpoint::new([vec![head(), part(text + &usage), Step::WaitForEnd]]);
     let model = openai(&endpoint.base_url);
     let failure = stopped(&model, || received(&endpoint));
     assert!(endpoint.is_closed_soon());
@@ -60,7 +60,7 @@ fn a_reply_is_left_with_what_it_cost() {
 #[test]
 fn an_endless_reply_is_left() {
     let text = Step::Repeat(b"2\r\n\n\n\r\n".to_vec(), usize::MAX);
-    let endpoint = Endpoint::new([vec![head(), text]]);
+    let endpoint = ModelEndpoint::new([vec![head(), text]]);
     let model = openai(&endpoint.base_url);
     stopped(&model, || received(&endpoint));
 }
@@ -68,7 +68,7 @@ fn an_endless_reply_is_left() {
 #[test]
 fn the_text_of_an_error_is_left() {
     let head = Step::Send(b"HTTP/1.1 500 Oops\r\n\r\nx".to_vec());
-    let endpoint = Endpoint::new([vec![head, Step::WaitForEnd]]);
+    let endpoint = ModelEndpoint::new([vec![head, Step::WaitForEnd]]);
     let model = openai(&endpoint.base_url);
     stopped(&model, || received(&endpoint));
     assert!(endpoint.is_closed_soon());
@@ -77,7 +77,7 @@ fn the_text_of_an_error_is_left() {
 #[test]
 fn a_pause_is_left() {
     let busy = error("429 Too Many Requests", "retry-after: 60\r\n", &json!({ "error": "busy" }));
-    let endpoint = Endpoint::new([busy]);
+    let endpoint = ModelEndpoint::new([busy]);
     let model = openai(&endpoint.base_url);
     stopped(&model, || received(&endpoint));
     assert!(endpoint.requests().is_empty());
@@ -117,7 +117,7 @@ fn a_handshake_is_left() {
 
 #[test]
 fn nothing_is_sent_if_nobody_waits() {
-    let endpoint = Endpoint::new([vec![Step::WaitForEnd]]);
+    let endpoint = ModelEndpoint::new([vec![Step::WaitForEnd]]);
     let failure = openai(&endpoint.base_url).ask(&question(), &|| true).unwrap_err();
     assert_eq!(failure.kind, ModelFailureKind::Stopped);
     assert_eq!(endpoint.connections(), 0);
@@ -125,7 +125,8 @@ fn nothing_is_sent_if_nobody_waits() {
 
 #[test]
 fn connections_end_with_the_model() {
-    let endpoint = Endpoint::new([[super::endpoint::says("x"), vec![Step::WaitForEnd]].concat()]);
+    let endpoint =
+        ModelEndpoint::new([[super::endpoint::says("x"), vec![Step::WaitForEnd]].concat()]);
     let model = openai(&endpoint.base_url);
     super::ask(&model).unwrap();
     drop(model);

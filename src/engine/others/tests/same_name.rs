@@ -1,4 +1,4 @@
-//! Summaries of outputs that asked for one name.
+//! Summaries of outputs that were written under one name.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 
-use super::fixture::Rival;
-use super::*;
-use crate::{EngineOptions, Replace, StandInRequest, StoredOutput, Tree};
-use ctxfs_core::model::{Content as _, Folder, OtherHosts, Provenance};
+use crate::others::fixture::Rival;
+use crate::{Engine, EngineOptions, Replace, StandInRequest, StoredOutput, Tree};
+use ctxfs_core::model::{Component, Content as _, Folder, OtherHosts, Provenance, RelPath};
 use ctxfs_store::{ArtifactWriter, Store};
 use ctxfs_view::{Audience, Form, StandIn};
 

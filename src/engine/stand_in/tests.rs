@@ -5,12 +5,9 @@ use std::ffi::OsStr;
 use proptest::prelude::*;
 
 use super::*;
-use crate::Redaction;
-use ctxfs_core::materialize::{Checkpoints, PlainText, analyze, analyze_log};
-use ctxfs_core::model::RelPath;
 use ctxfs_core::redact::samples::{Sample, WrittenForm, rules, samples, written_form};
 use ctxfs_view::fixture::{InProcess, every_view};
-use ctxfs_view::{Audience, Derived, Form, StandIn, View, ViewDir};
+use ctxfs_view::{Derived, ViewDir};
 
 /// The kind of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,180 @@
+//! The engine: the state that all doors of a process share, its start and its end.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use quick_cache::sync::Cache as RecentCache;
+
+use crate::answers::unkept::UnkeptAnswers;
+use crate::counting::{Counters, Counting};
+use crate::deadline::LateSlot;
+use crate::error::{EngineError, Result};
+use crate::filters::FilterProcesses;
+use crate::identity::FileId;
+use crate::lines::LineIndex;
+use crate::options::{DescriptorBudget, EngineOptions};
+use crate::redaction::Secrets;
+use crate::retention::Retention;
+use crate::shares::Shares;
+use crate::source::LiveFiles;
+use crate::space::Space;
+use crate::text::{TextCache, recent_cache, text_cache};
+use crate::tracker::{Analyses, KeptAnalyses};
+use crate::watches::Watches;
+use crate::workers::WorkerPool;
+use ctxfs_core::model::Component;
+use ctxfs_store::{Cache, Conversation, Store};
+
+/// Bytes that clients make this process hold: texts of views, names of open directories, unfinished
+/// messages. With some 40 MiB for the server itself, the process stays below 128 MiB. Nothing fails
+/// at the limit; the excess goes to unnamed files.
+pub(crate) const HELD_FOR_CLIENTS: u64 = 64 << 20;
+
+/// Filter processes that run at a time, each with memory of its own. One conversation gets one less.
+const FILTERS: usize = 3;
+/// Questions of views that language models answer at a time. One conversation gets one less.
+const QUESTIONS: usize = 4;
+
+/// Files whose line positions are cached, each with at most 64 KiB.
+const LINE_INDEXES: usize = 32;
+
+/// The operations of ctxfs over one store, for every door of a process.
+///
+/// It is shared through an `Arc`, and every method may be called from any thread. The parts in its
+/// fields do not know the engine: what combines several of them is a method here or a function that
+/// takes the engine.
+pub struct Engine {
+    /// The store on disk.
+    pub store: Store,
+    /// The settings in effect, which never change.
+    pub options: Arc<EngineOptions>,
+    /// The patterns of secrets, which views mask.
+    pub secrets: Secrets,
+    /// Texts of views on the store's disk, shared with all processes that use the store.
+    pub(crate) cache: Cache,
+    pub(crate) texts: TextCache,
+    pub(crate) memory: Arc<Shares>,
+    pub(crate) analyses: Analyses,
+    pub(crate) kept_analyses: KeptAnalyses,
+    pub(crate) line_indexes: RecentCache<FileId, Arc<LineIndex>>,
+    pub(crate) watches: Watches,
+    pub(crate) view_workers: WorkerPool,
+    /// One thread for each filter process.
+    pub(crate) filter_workers: WorkerPool,
+    pub(crate) filters: FilterProcesses,
+    pub(crate) question_workers: WorkerPool,
+    pub(crate) unkept_answers: UnkeptAnswers,
+    pub(crate) late: LateSlot,
+    /// Files that a writer has open.
+    pub live: LiveFiles,
+    /// Removal of old outputs.
+    pub retention: Arc<Retention>,
+    /// Counts of reads that are not in the store yet.
+    pub counting: Arc<Counting>,
+    /// Room on the disk and under the quota.
+    pub space: Space,
+    /// Counters of the process, as `.ctxfs/metrics` prints them.
+    pub counters: Arc<Counters>,
+    /// Conversations whose manifest index stays in memory.
+    pub(crate) conversations: RecentCache<Component, Arc<Conversation>>,
+    /// Limits on the descriptors of each use.
+    pub descriptors: DescriptorBudget,
+    pub(crate) started: Instant,
+}
+
+impl Engine {
+    /// Opens the engine over `store`. Reads nothing and starts no thread.
+    pub fn new(store: Store, options: EngineOptions) -> Arc<Self> {
+        let options = Arc::new(options);
+        let descriptors = DescriptorBudget::new(options.descriptors);
+        let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4) + 1;
+        let secrets = Secrets(options.redaction.clone());
+        let cache = store.cache(options.disk_cache_bytes);
+        let counters = Arc::<Counters>::default();
+        let retention = Arc::new(Retention::new(&store, &options, &counters));
+        Arc::new(Self {
+            texts: text_cache(options.kept_views, descriptors.texts),
+            memory: Shares::new(HELD_FOR_CLIENTS),
+            analyses: Analyses::new(),
+            kept_analyses: KeptAnalyses::default(),
+            line_indexes: recent_cache(LINE_INDEXES),
+            watches: Watches::new(descriptors.watched, options.allow_other),
+            view_workers: WorkerPool::new("ctxfs-view", threads),
+            filter_workers: WorkerPool::new("ctxfs-jq", FILTERS),
+            filters: FilterProcesses::new(options.filter_command.clone()),
+            question_workers: WorkerPool::new("ctxfs-extract", QUESTIONS),
+            unkept_answers: UnkeptAnswers::default(),
+            late: LateSlot::default(),
+            live: LiveFiles::default(),
+            space: Space::new(&store, &cache, &options, &retention),
+            retention,
+            counting: Arc::new(Counting::new(store.clone(), secrets.clone())),
+            counters,
+            conversations: recent_cache(descriptors.conversations),
+            descriptors,
+            started: Instant::now(),
+            secrets,
+            cache,
+            options,
+            store,
+        })
+    }
+
+    /// Starts the threads of a server: one removes old outputs, one saves counts. `settle` waits,
+    /// for at most the given time, until files that were just closed are sealed, as only sealed
+    /// files can be removed.
+    pub fn serve(&self, settle: impl Fn(Duration) + Send + Sync + 'static) -> Result<()> {
+        self.retention.start(Box::new(settle))?;
+        self.start_counting()
+    }
+
+    /// Starts the thread that saves counts every few seconds.
+    pub fn start_counting(&self) -> Result<()> {
+        Ok(self.counting.start()?)
+    }
+
+    /// Stops computing views past their deadline, and removing old outputs.
+    pub fn stop_background_work(&self) {
+        self.late.close();
+        self.retention.finish();
+    }
+
+    /// Saves all counts. Nothing is counted afterwards.
+    pub fn finish(&self) {
+        self.counting.finish();
+    }
+
+    /// Returns the counters of this process.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Returns the store.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Returns the conversation `id`. Fails with [`EngineError::NotFound`] if there is none.
+    pub fn conversation(&self, id: &Component) -> Result<Arc<Conversation>> {
+        let conversation = self.store.conversation(id)?.ok_or(EngineError::NotFound)?;
+        let held = self.conversations.get(id);
+        if !held.is_some_and(|held| Arc::ptr_eq(&held, &conversation)) {
+            self.conversations.insert(id.clone(), Arc::clone(&conversation));
+        }
+        Ok(conversation)
+    }
+
+    /// Tells the hosts that share the conversation `id` that it has changed. `sealed` is the size
+    /// of an output that was completed. Returns at once.
+    pub fn changed(&self, id: &Component, sealed: Option<u64>) {
+        if let Some(others) = &self.options.other_hosts {
+            others.changed(id, sealed);
+        }
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("options", &self.options).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,137 @@
+//! The endpoint of a model: its connections, the thread that drives them, and one request.
+
+use std::time::Duration;
+use std::{io, thread};
+
+use hyper::body::Incoming;
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, header};
+use hyper_util::client::legacy::{Builder, Client, Error};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::runtime;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use crate::extract::{ModelReply, ProviderKind};
+use crate::http_client::HttpClient;
+use crate::llm::address::Address;
+use crate::llm::fault::{AttemptFault, Complaint, FaultKind, Hint, MOST_ERROR};
+use crate::llm::patience::WaitLimit;
+use crate::llm::{patience, reading};
+
+/// The time limit for the text of an error after its status.
+const ERROR_TEXT: Duration = Duration::from_secs(10);
+
+pub(super) struct ModelEndpoint {
+    pub(super) kind: ProviderKind,
+    pub(super) address: Address,
+    /// The headers of every request, which may contain the key.
+    pub(super) headers: HeaderMap,
+    pub(super) connections: EndpointConnections,
+}
+
+impl ModelEndpoint {
+    pub(super) async fn attempt(
+        &self,
+        body: String,
+        patience: WaitLimit<'_>,
+    ) -> Result<ModelReply, AttemptFault> {
+        let mut request = Request::new(body);
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.address.uri().clone();
+        *request.headers_mut() = self.headers.clone();
+        let response = patience.wait_for(self.connections.send(request)).await?;
+        let response = response.map_err(|error| {
+            let (what, hint) = if error.is_connect() {
+                ("cannot be reached", Hint::Server)
+            } else {
+                ("did not answer", Hint::Later)
+            };
+            AttemptFault::new(FaultKind::Passing(None), what, hint).caused_by(&error)
+        })?;
+        if response.status() != StatusCode::OK {
+            return Err(refused(response, patience).await);
+        }
+        reading::read(response.into_body(), self.kind, patience).await
+    }
+}
+
+async fn refused(response: Response<Incoming>, patience: WaitLimit<'_>) -> AttemptFault {
+    let status = response.status();
+    if status.is_redirection() {
+        return redirected(&response);
+    }
+    let asked = patience::asked_for(response.headers());
+    let (mut body, mut text) = (response.into_body(), Vec::new());
+    let patience = patience.at_most(ERROR_TEXT);
+    while text.len() < MOST_ERROR {
+        match patience.wait_for(reading::next(&mut body)).await.map_err(AttemptFault::from) {
+            Ok(Some(Ok(bytes))) => text.extend_from_slice(&bytes),
+            Err(fault) if fault.kind == FaultKind::Stopped => return fault,
+            // The status alone says enough.
+            _ => break,
+        }
+    }
+    AttemptFault::of_status(status, Complaint::read(&text), asked)
+}
+
+/// Redirections are not followed, as the key would go along.
+fn redirected(response: &Response<Incoming>) -> AttemptFault {
+    let to = response.headers().get(header::LOCATION).map(header::HeaderValue::as_bytes);
+    let to = String::from_utf8_lossy(to.unwrap_or_default());
+    let to = to.split(['?', '#']).next().unwrap_or_default().to_owned();
+    let what = format!("answered {}, a redirection, which is not followed", response.status());
+    AttemptFault::new(FaultKind::Rejected, what, Hint::Address).saying(to)
+}
+
+/// An unused connection stays open for this long, which is less than on most servers.
+const IDLE: Duration = Duration::from_secs(30);
+/// Unused connections, at most.
+const MOST_IDLE: usize = 8;
+/// Bytes of the head of a response, at most.
+const MOST_HEAD: usize = 64 * 1024;
+
+/// The connections to an endpoint, and the thread that drives them. Both end when this is dropped.
+pub(super) struct EndpointConnections {
+    client: HttpClient<String>,
+    handle: Handle,
+    /// Dropping it ends the thread.
+    _end: oneshot::Sender<()>,
+}
+
+impl EndpointConnections {
+    /// Starts the thread. Secure connections need the certificates of the system.
+    pub(super) fn new(is_secure: bool) -> io::Result<Self> {
+        let client = HttpClient::new(&builder(), is_secure)?;
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let (end, ended) = oneshot::channel::<()>();
+        // Callers run their requests themselves; this thread runs connections and clocks for them,
+        // also after a request was left, so that its connection closes.
+        thread::Builder::new().name("llm".to_owned()).spawn(move || {
+            let _ended = runtime.block_on(ended);
+            // A look-up of a name that hangs must not hold the process.
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { client, handle, _end: end })
+    }
+
+    /// Runs `what` on the calling thread, which must not run asynchronous code.
+    pub(super) fn run<T>(&self, what: impl Future<Output = T>) -> T {
+        self.handle.block_on(what)
+    }
+
+    pub(super) async fn send(&self, request: Request<String>) -> Result<Response<Incoming>, Error> {
+        self.client.send(request).await
+    }
+}
+
+fn builder() -> Builder {
+    let mut builder = Client::builder(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE)
+        .pool_max_idle_per_host(MOST_IDLE)
+        .http1_max_buf_size(MOST_HEAD);
+    builder
+}
