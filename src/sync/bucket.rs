@@ -1,23 +1,21 @@
-//! The object store that hosts share: what lies in it, and how it is asked.
+//! The object store that hosts share: its keys and formats, and the requests.
 //!
-//! Everything is created under a new name and never changed, and nothing has two writers. So there
-//! is no lock, no lease and no coordinator. What was read of a bucket was written by anybody who
-//! may write there, and is bounded and checked before it is used.
+//! Objects are created under new names and never changed, and no key has two writers, so there is
+//! no lock, no lease and no coordinator. Anyone with write access may have written the bytes of a
+//! bucket: every reader bounds and checks them first.
 //!
 //! | module | content |
 //! |---|---|
-//! | `name` | the keys of what lies in a bucket |
-//! | `segment` | archives of records, messages, and the bytes of small artifacts |
+//! | `name` | keys |
+//! | `segment` | archives of records, messages and the bytes of small artifacts |
 //! | `line` | the records of a segment |
 //! | `object` | the bytes of one larger artifact, in blocks |
 //! | `frame` | single zstd frames |
-//! | `format_error` | what is not as ctxfs writes it |
-//! | `directory` | a bucket that is a directory, as the disk has it |
-//! | `url` | which bucket, and the clients for each kind |
-//! | `access` | requests, repeated until a deadline |
-//! | `identity` | which bucket it is, and its format |
-//! | `requests` | how many requests there were, by kind |
-//! | `error` | why a request came to nothing |
+//! | `directory` | a bucket that is a directory on a local or mounted disk |
+//! | `url` | URLs of buckets, and the clients for each kind of store |
+//! | `access` | requests, with retries and deadlines |
+//! | `identity` | the id and format of a bucket |
+//! | `error` | errors |
 
 mod access;
 mod directory;

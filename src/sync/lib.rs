@@ -1,7 +1,7 @@
 //! Conversations that several hosts share through a bucket.
 //!
-//! [`replica`] has the rules, without any request; `bucket` has the formats of the object store and
-//! its requests; `remote` pushes what this host did and pulls what others did.
+//! [`replica`] has the rules and makes no request; `bucket` has the formats of the object store and
+//! its requests; `remote` pushes local changes and pulls the changes of other hosts.
 
 #[cfg(feature = "remote")]
 pub mod bucket;

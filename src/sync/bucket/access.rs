@@ -1,7 +1,7 @@
-//! Requests to the bucket, for code that waits.
+//! Blocking requests to the bucket.
 //!
-//! Every request has a deadline, is repeated until then if the network or the store fails, and is
-//! counted. Keys are relative to the prefix of the bucket. Nothing is ever replaced.
+//! Each request has a deadline, is retried until then on failures of the network or the store, and
+//! is counted. Keys are relative to the prefix of the bucket. No request replaces an object.
 
 mod counted;
 mod deadline;
@@ -37,23 +37,23 @@ use crate::bucket::error::BucketError;
 use crate::bucket::requests::RequestCounts;
 use crate::bucket::url::BucketUrl;
 
-/// The most bytes that one `get` returns, more than a segment may have.
 const LARGEST_BODY: u64 = 128 << 20;
-/// The requests of one `get_many` that are under way.
 const AT_ONCE: usize = 16;
 
-/// What `create` found.
+///+ Outcome of [`Bucket::create`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Created {
-    /// Nothing: the object is new.
+    ///+ The object is new.
     New,
-    /// An object of this key. It may be what an earlier attempt wrote, so compare the bytes.
+    ///+ The key has an object. An earlier attempt whose response was lost may have written it:
+    ///+ compare the bytes.
     Exists,
 }
 
-/// A bucket: objects under keys. Clones share connections, threads and counts.
-///
-/// All methods wait, so none may be called from code that runs on tokio.
+///+ A bucket: objects under keys. Clones share connections, threads and counters.
+///+
+///+ All methods block, so none may be called on a thread of an async runtime. Each error names the
+///+ key and says what to do next; [`BucketError::may_pass`] tells if a retry can help.
 #[derive(Clone)]
 pub struct Bucket(Arc<Inner>);
 
@@ -61,7 +61,6 @@ struct Inner {
     url: BucketUrl,
     store: Arc<Counted>,
     workers: Workers,
-    /// True once the store refused to create on a condition.
     creates_in_two: AtomicBool,
 }
 
@@ -72,7 +71,7 @@ impl fmt::Debug for Bucket {
 }
 
 impl Bucket {
-    /// Opens a bucket with the keys and settings that are in `environment`. Makes no request.
+    ///+ Opens a bucket with the credentials and settings in `environment`. Makes no request.
     pub fn open(
         url: &BucketUrl,
         environment: impl IntoIterator<Item = (String, String)>,
@@ -83,13 +82,13 @@ impl Bucket {
         Ok(Self(Arc::new(Inner { url: url.clone(), store, workers, creates_in_two })))
     }
 
-    /// Returns where the bucket is.
+    ///+ Returns the URL of the bucket.
     pub fn url(&self) -> &BucketUrl {
         &self.0.url
     }
 
-    /// Makes the directory with mode 0700, if the bucket is one that is not there and whose parent
-    /// is. For whoever is about to mark it: readers make nothing.
+    ///+ Creates the directory of a `file://` bucket with mode 0700 if it is missing and its parent
+    ///+ exists. Only a writer that is about to mark the bucket calls this: readers create nothing.
     pub fn make_directory(&self) -> Result<(), BucketError> {
         let Some(directory) = self.0.store.directory() else { return Ok(()) };
         directory.make().map_err(|error| BucketError::Url {
@@ -98,18 +97,18 @@ impl Bucket {
         })
     }
 
-    /// Returns how many requests this bucket had since it was opened.
+    ///+ Returns the requests since the bucket was opened, by kind.
     pub fn requests(&self) -> RequestCounts {
         self.0.store.requests.snapshot()
     }
 
-    /// Returns why a request is being repeated, if one is.
+    ///+ Returns why a request is being retried, if one is.
     pub fn last_failure(&self) -> Option<String> {
         self.0.store.last_failure.get()
     }
 
-    /// Reads an object, or a range of it. A range that ends after the object ends with it; one
-    /// that begins there is an error. At most 128 MiB.
+    ///+ Reads an object or a range of it, at most 128 MiB. A range may extend past the end of the
+    ///+ object; a range that starts there is an error.
     pub fn get(
         &self,
         key: &str,
@@ -149,11 +148,11 @@ impl Bucket {
         handle.block_on(stream::iter(gets).buffered(AT_ONCE).collect())
     }
 
-    /// Writes an object under a key that nothing has. Where an answer was lost, the next attempt
-    /// may find what this one wrote, and so tells `Exists`.
-    ///
-    /// A store that cannot do this at once is asked whether the key is free, and then written to;
-    /// `Identity::conditional` tells.
+    ///+ Creates an object under a free key. Returns [`Created::Exists`] if the key is taken, also if
+    ///+ an earlier attempt of the same call created it and the response was lost.
+    ///+
+    ///+ Where the store has no conditional create, the key is checked first and written then;
+    ///+ [`Identity::conditional`](crate::bucket::Identity::conditional) tells.
     pub fn create(
         &self,
         key: &str,
@@ -171,7 +170,8 @@ impl Bucket {
         })
     }
 
-    /// Returns when the store wrote an object, in milliseconds since 1970 by the store's clock.
+    ///+ Returns when the store wrote an object, in milliseconds since the epoch by the store's
+    ///+ clock.
     pub fn modified(&self, key: &str, deadline: Deadline) -> Result<u64, BucketError> {
         self.run("look at", key, async {
             let path = self.path(key)?;
@@ -179,7 +179,6 @@ impl Bucket {
         })
     }
 
-    /// Returns true if the store refused to create on a condition, so two hosts may both create.
     pub(super) fn creates_in_two(&self) -> bool {
         self.0.creates_in_two.load(Ordering::Relaxed)
     }
@@ -211,7 +210,6 @@ impl Bucket {
         self.0.store.persist(deadline, patience(bytes.len() as u64), put).await
     }
 
-    /// Creates an object where the store has no condition for that.
     async fn creating_in_two(
         &self,
         path: &Path,
@@ -229,7 +227,6 @@ impl Bucket {
         }
     }
 
-    /// Waits for an attempt to do `what` with `key`.
     fn run<T>(
         &self,
         what: &str,
@@ -245,7 +242,7 @@ impl Bucket {
         self.0.workers.handle().map_err(fault)
     }
 
-    /// Returns the path of a key, which is taken as it is: its `%` stay.
+    ///+ A key is taken literally: `Path::from` would encode its `%` once more.
     fn path(&self, key: &str) -> Result<Path, Fault> {
         let full = match (self.0.url.prefix(), key) {
             ("", key) => key.to_owned(),

@@ -1,7 +1,7 @@
-//! The lines of a segment's `records.jsonl`, which say what was done in a conversation.
+//! The records of a segment, `records.jsonl`: JSON objects, one per line.
 //!
-//! Each is a JSON object, and the one key that only lines of its kind have tells which kind that
-//! is: `put`, `move`, `remove` or `message`. Other keys that are not known are ignored.
+//! The kind of a record follows from the one key that only that kind has: `put`, `move`, `remove`
+//! or `message`. Unknown keys are ignored.
 
 mod parts;
 mod put;
@@ -17,60 +17,60 @@ use ctxfs_core::model::{MAX_DEPTH, RelPath};
 pub use parts::{PARTS_BYTES, Parts};
 pub use put::{ObjectPlace, Place, PutLine, SMALL_BYTES};
 
-/// The most bytes of a line, without its newline.
+///+ Maximum bytes of a line, without its newline.
 pub const LINE_BYTES: usize = 16 << 20;
 
-/// A line of a segment.
+///+ A record of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
-    /// An artifact is published.
+    ///+ Publishes an artifact.
     Put(Box<PutLine>),
-    /// An artifact gets another name.
+    ///+ Renames an artifact.
     Move(MoveLine),
-    /// Artifacts and messages are removed.
+    ///+ Removes artifacts and messages.
     Remove(RemoveLine),
-    /// A message is published.
+    ///+ Publishes a message.
     Message(MessageLine),
 }
 
-/// A line that gives an artifact another name.
+///+ Renames an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MoveLine {
-    /// The artifact.
+    ///+ The renamed artifact.
     pub artifact: Origin,
-    /// Its path from then on, as `RelPath::to_text` writes it.
+    ///+ New path, as `RelPath::to_text` writes it.
     pub to: String,
-    /// When it was moved.
+    ///+ Time of the rename.
     pub stamp: Stamp,
 }
 
-/// A line that removes artifacts and messages.
+///+ Removes artifacts and messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RemoveLine {
-    /// What is removed singly.
+    ///+ Single artifacts and messages.
     pub origins: BTreeSet<Origin>,
-    /// Segments, all of whose artifacts and messages are removed.
+    ///+ Segments of which all artifacts and messages are removed.
     pub segments: BTreeSet<SegmentId>,
-    /// True if its host removed the conversation.
+    ///+ True if the writer removed the conversation.
     pub ends: bool,
 }
 
-/// A line that publishes a message.
+///+ Publishes a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageLine {
-    /// The line of the log, without its newline.
+    ///+ Line of the message log, without its newline.
     pub text: String,
-    /// When it was appended.
+    ///+ Time of the append.
     pub stamp: Stamp,
-    /// Where it was first published, if that is not here.
+    ///+ Where the message was first published, if not in this segment.
     pub origin: Option<Origin>,
 }
 
 impl Line {
-    /// Parses a line, without its newline.
+    ///+ Parses a line without its newline.
     pub fn parse(line: &[u8]) -> Result<Self, FormatError> {
         check_length(line.len())?;
-        // Serde takes lists for structures too.
+        // Serde accepts arrays for structs too.
         if line.first() != Some(&b'{') {
             return Err(FormatError::damaged("it is no JSON object"));
         }
@@ -81,8 +81,8 @@ impl Line {
         Ok(line)
     }
 
-    /// Appends the line, with its newline, to `out`. Fails, and appends nothing, if it could not be
-    /// read again.
+    ///+ Appends the line and a newline to `out`. Fails and appends nothing if [`Self::parse`] would
+    ///+ refuse the result.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), FormatError> {
         self.check()?;
         let start = out.len();
@@ -95,7 +95,7 @@ impl Line {
         checked
     }
 
-    /// Returns the origin that the line states.
+    ///+ Returns the origin that the line states.
     pub fn stated_origin(&self) -> Option<Origin> {
         match self {
             Self::Put(line) => line.origin,
@@ -122,8 +122,8 @@ fn check_length(length: usize) -> Result<(), FormatError> {
     if length > LINE_BYTES { Err(too_large) } else { Ok(()) }
 }
 
-/// Checks that `path` stays in the conversation, is not too deep, and is the text that ctxfs writes
-/// for it.
+///+ Checks that `path` stays in the conversation, is not too deep, and is spelled as ctxfs spells
+///+ it.
 fn check_path(path: &str) -> Result<(), FormatError> {
     let refused = |why: &str| FormatError::damaged(format!("a path is refused: {why}"));
     let parsed = RelPath::from_text(path).map_err(|error| refused(&error.to_string()))?;

@@ -1,11 +1,11 @@
-//! Objects: the bytes of one larger artifact each, packed in blocks that can be read alone.
+//! Objects: the bytes of one larger artifact each, packed in blocks that can be read separately.
 //!
-//! An object is a row of zstd frames, one for each block of 1 MiB of content; the last block may be
-//! shorter. `zstd -d` unpacks all of it. Beside it lies a table, 48 bytes for each block:
+//! An object is a sequence of zstd frames, one per block of 1 MiB of content; the last block may be
+//! shorter. `zstd -d` unpacks all of it. A separate table has 48 bytes per block:
 //!
 //! | bytes | content |
 //! |---|---|
-//! | 8 | where the block's frame ends in the object, little-endian |
+//! | 8 | end of the block's frame in the object, little-endian |
 //! | 32 | BLAKE3 of the block's content |
 //! | 8 | newlines in the content before the block, little-endian |
 
@@ -17,11 +17,10 @@ use crate::bucket::{FormatError, frame};
 pub use blocks::Blocks;
 pub use packer::{BlockPacker, PackedObject};
 
-/// The bytes of the content of a block; the last one may have fewer.
+///+ Bytes of content in a block; the last one may have fewer.
 pub const BLOCK_BYTES: u64 = 1 << 20;
 
-/// Returns the content of block `block` of an object, whose frame is `frame`, if it has the digest
-/// that the table says.
+///+ Unpacks `frame`, the frame of block number `block`, and checks its digest.
 pub fn unpack_block(frame: &[u8], block: usize, blocks: &Blocks) -> Result<Vec<u8>, FormatError> {
     let what = "a block of an object";
     let Some(digest) = blocks.digest_of(block) else {

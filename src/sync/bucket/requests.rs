@@ -1,51 +1,47 @@
-//! How many requests a bucket had, and how many bytes went over.
 
 use std::ops::Add;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-/// What a request does. Stores price them by these kinds.
+///+ Kind of a request, as stores price them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKind {
-    /// Reads the bytes of an object.
     Get,
-    /// Writes an object, or a part of one, or begins or completes one in parts.
+    ///+ Writes an object or a part, or starts or completes an upload in parts.
     Put,
-    /// Reads a page of names.
     List,
-    /// Deletes objects, or gives up one in parts.
+    ///+ Deletes objects, or aborts an upload in parts.
     Delete,
-    /// Asks for the size and time of an object.
     Head,
 }
 
-/// The requests of one kind.
+///+ Requests of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// The requests that were sent, those that failed too.
+    ///+ Requests sent, including failed ones.
     pub requests: u64,
-    /// The bytes of objects that came or were sent, those in vain too.
+    ///+ Bytes of objects received or sent, including those of failed requests.
     pub bytes: u64,
 }
 
-/// The requests of a bucket since it was opened.
+///+ Requests of a bucket since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestCounts {
-    /// Bytes of objects that were read.
+    ///+ Reads of objects.
     pub get: Tally,
-    /// Objects and parts that were written.
+    ///+ Writes of objects and parts.
     pub put: Tally,
-    /// Pages of names; the bytes are not known.
+    ///+ Pages of lists; the bytes are unknown.
     pub list: Tally,
-    /// Deletions; one request may have many keys.
+    ///+ Deletions; one request may have many keys.
     pub delete: Tally,
-    /// Sizes and times that were asked for.
+    ///+ Requests for sizes and times.
     pub head: Tally,
 }
 
 impl RequestCounts {
-    /// Returns the number of all requests.
+    ///+ Returns the number of all requests.
     pub fn total(&self) -> u64 {
         let all = [self.get, self.put, self.list, self.delete, self.head];
         all.iter().map(|tally| tally.requests).sum()
@@ -77,7 +73,6 @@ impl Add for RequestCounts {
     }
 }
 
-/// One counter.
 #[derive(Debug, Default)]
 struct Counter {
     requests: AtomicU64,
@@ -93,7 +88,6 @@ impl Counter {
     }
 }
 
-/// The counters of a bucket.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     get: Counter,
@@ -104,17 +98,15 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// Counts a request that is about to be sent.
     pub(super) fn count(&self, kind: RequestKind) {
         self.counter(kind).requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts bytes of a request.
     pub(super) fn add_bytes(&self, kind: RequestKind, bytes: usize) {
         self.counter(kind).bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Returns the counts of now. Requests that are under way count.
+    ///+ Returns the current counts, including requests in flight.
     pub(super) fn snapshot(&self) -> RequestCounts {
         RequestCounts {
             get: self.get.tally(),

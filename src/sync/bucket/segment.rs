@@ -1,16 +1,17 @@
-//! Segments: archives of what a host publishes of a conversation at once.
+//! Segments: archives of what a host publishes of a conversation at one time.
 //!
 //! ```text
-//! segment.json        who wrote it, what it covers, and where the records end
-//! records.jsonl       what was done, a line each
-//! bytes/<origin>      the bytes of small artifacts
-//! parts/<origin>      some of the bytes of larger ones
+//! segment.json        writer, covered segments, and the end of the records
+//! records.jsonl       one record per line
+//! bytes/<origin>      bytes of small artifacts
+//! parts/<origin>      some of the bytes of larger artifacts
 //! ```
 //!
-//! It is a tar archive. Each member, with its header and padding, is a zstd frame of its own, as
-//! are the zeros at the end: `zstd -d | tar x` unpacks all of it, and who knows where a frame is
-//! unpacks that alone. The same content makes the same bytes. A merge takes over the frames of what
-//! it covers as they are; so the members are named by origins, which are the same in every segment.
+//! A segment is a tar archive. Each member, with its header and padding, is a zstd frame of its
+//! own, as is the end of the archive: `zstd -d | tar x` unpacks everything, and a reader that knows
+//! the range of a frame can unpack that frame alone. The same content gives the same bytes. A merge
+//! copies frames unchanged from the segments that it covers; members are named by origins because
+//! these are the same in every segment.
 
 mod member;
 mod reader;
@@ -24,21 +25,20 @@ use crate::replica::{Covers, Origin, SegmentId, WriterId};
 pub use reader::{Lines, SegmentHead, lines, unpack_member, unpack_parts};
 pub use writer::{PutBytes, PutParts, SegmentWriter, packed_parts};
 
-/// The format that this code writes, and the newest that it reads.
+///+ Format that this code writes, and the newest that it reads.
 const FORMAT: u32 = 1;
-/// The most bytes of a segment.
+///+ Maximum bytes of a segment.
 pub const SEGMENT_BYTES: u64 = 64 << 20;
-/// The most bytes of its records when they are unpacked: a reader holds all of them.
+///+ Maximum bytes of the unpacked records, all of which a reader holds in memory.
 pub const RECORDS_BYTES: u64 = 32 << 20;
-/// The most bytes by which a line grows in a merge, where it states its origin.
+///+ Maximum growth of a line in a merge, which states its origin.
 const ORIGIN_BYTES: u64 = 64;
-/// The most bytes of its head when that is unpacked: a quarter of a million covered segments.
+///+ Maximum bytes of the unpacked head: a quarter of a million covered segments.
 const HEAD_BYTES: usize = 16 << 20;
-/// The names of the first two members.
 const HEAD: &str = "segment.json";
 const RECORDS: &str = "records.jsonl";
 
-/// The content of the first member.
+///+ Content of `segment.json`.
 #[derive(Debug, Serialize, Deserialize)]
 struct Head {
     format: u32,
@@ -48,19 +48,16 @@ struct Head {
     records: RecordsFrame,
 }
 
-/// The frame of the records.
 #[derive(Debug, Serialize, Deserialize)]
 struct RecordsFrame {
-    /// Its bytes.
     packed: u64,
-    /// The bytes of the records, without the header of their member.
+    ///+ Bytes of the records without the header of their member.
     size: u64,
-    /// The number of records.
     lines: u32,
 }
 
-/// Returns the origin of what line `place` of the segment `id` publishes, which may state it. Only
-/// what was published in a segment that this one covers has another one.
+///+ Returns the origin of the artifact or message in line `place` of segment `id`. A line may state
+///+ an origin only in a segment that this one covers.
 fn origin_of(
     id: SegmentId,
     covers: &Covers,

@@ -1,4 +1,4 @@
-//! Doing on this disk what other hosts did.
+//! Applies changes of other hosts to local files.
 
 mod addition;
 mod renames;
@@ -17,41 +17,39 @@ use ctxfs_store::{Conversation, RemovalOutcome, StoreError, Usage, whole_blocks}
 
 pub use crate::remote::apply::addition::{Fetch, Known, Parcel};
 
-/// Why a path of a step is not touched.
+///+ Reason for skipping the path of a step.
 const REFUSED: &str = "its path is refused: no file that hosts share can have it";
 
-/// What became of steps.
+///+ Outcome of [`apply`].
 #[derive(Debug, Default)]
 pub struct Applied {
-    /// The steps that were done, and are on the disk. One that added a file has the key and version
-    /// of that.
+    ///+ Applied steps, synced to disk. An added file has its key and version here.
     pub done: Vec<Step>,
-    /// The steps that were left for the next time. A full disk is told once.
+    ///+ Skipped steps, which the next pull tries again. A full disk is reported once.
     pub left: Vec<Left>,
-    /// The error of the first step that was left because the disk is full.
+    ///+ Error of the first step that was skipped for lack of space.
     pub no_room: Option<String>,
-    /// The error after which no further step was tried, as it would not have gone better. The steps
-    /// that are `done` are done all the same.
+    ///+ Error that stopped the run, since later steps would have failed too. The steps in `done` are
+    ///+ applied nevertheless.
     pub error: Option<RemoteError>,
 }
 
-/// A step that was left for the next time.
+///+ A step that was skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Left {
-    /// The file.
+    ///+ Path of the file.
     pub path: String,
-    /// The reason.
+    ///+ Reason.
     pub why: String,
 }
 
-/// Does steps on the disk, one after the other, those that can be done. `now` is the time in
-/// milliseconds since the epoch, for traces of content that was never to change. For a caller that
-/// holds the lock of pushes and looks. Files come that stay within the `limits`; the first one that
-/// would not is told.
-///
-/// Nothing is touched that is not as the step says, that somebody writes, or that is no file which
-/// hosts share. A name that is given is free before. Whenever this stops, each file is whole, under
-/// its old name, its new one, or a name made of the new one.
+///+ Applies steps one by one, as far as possible, and skips the others. `now` is the time in
+///+ milliseconds since the epoch, for the records of content that must not change. The caller holds
+///+ the push lock. New files stay within `limits`; the first one over them is reported.
+///+
+///+ A file is only touched if it is a shared file, is in the state that the step expects, and is not
+///+ open for writing. A rename never replaces a file. When this is interrupted, each file is whole,
+///+ under its old name, its new name, or a temporary name made from the new one.
 pub fn apply<'a>(
     conversation: &'a Conversation,
     steps: Vec<Step>,
@@ -65,7 +63,6 @@ pub fn apply<'a>(
     applying.finish(tried)
 }
 
-/// Steps that are being done.
 pub(super) struct Applying<'a> {
     conversation: &'a Conversation,
     now: i64,
@@ -73,7 +70,6 @@ pub(super) struct Applying<'a> {
     /// The bytes of the conversation, once they were measured.
     used: Option<u64>,
     applied: Applied,
-    /// The directories that have other names now; `None` is that of the conversation.
     touched: BTreeSet<Option<RelPath>>,
 }
 
@@ -94,7 +90,6 @@ impl<'a> Applying<'a> {
         Ok(())
     }
 
-    /// Returns true if that is done.
     fn remove(&mut self, text: &str, found: &Found) -> Result<bool, RemoteError> {
         let Some(path) = self.shared_path(text) else { return Ok(false) };
         let removed = match (found.key, mark_of(found.key, found.version)) {
@@ -140,19 +135,19 @@ impl<'a> Applying<'a> {
         let (added, tried) = thread::scope(|scope| {
             let mut additions = Additions::new(scope, fetch, entries);
             let tried = additions.add_all(self);
-            // What was asked for before a failure is added all the same.
+            // Artifacts that are pending at a failure are recorded nevertheless.
             let ended = additions.end(self);
             (additions.done(), tried.and(ended))
         });
-        // Of these there may be many, and few of the others.
+        // There may be many additions, and few of the others.
         let mut done: Vec<Step> = added.into_iter().map(|entry| Step::Add { entry }).collect();
         done.splice(0..0, mem::take(&mut self.applied.done));
         self.applied.done = done;
         tried
     }
 
-    /// Returns what an attempt at `path` gave, or none if that is to be left for the next time.
-    /// Fails if it is not about one place of the store.
+    ///+ Returns the value of an attempt at `path`, or `None` if the error is about this path only:
+    ///+ then the path is skipped.
     fn settled<T>(
         &mut self,
         path: &str,
@@ -172,7 +167,8 @@ impl<'a> Applying<'a> {
         }
     }
 
-    /// Reserves `size` bytes within the limits. Returns false if they do not fit.
+    ///+ Reserves `size` bytes within the limits. Returns false, and skips `path`, if they do not
+    ///+ fit.
     fn has_room(&mut self, path: &RelPath, size: u64) -> Result<bool, RemoteError> {
         let measured = match (self.used, self.limits.quota) {
             (None, Some(_)) => Some(Usage::of(self.conversation)?.bytes),
@@ -191,7 +187,6 @@ impl<'a> Applying<'a> {
         Ok(true)
     }
 
-    /// Notes that the directory of `path` has other names now.
     fn touch(&mut self, path: &RelPath) {
         self.touched.insert(path.parent());
     }
@@ -207,7 +202,6 @@ impl<'a> Applying<'a> {
         }
     }
 
-    /// Returns the path of a step, if a file that hosts share can have it.
     fn shared_path(&mut self, text: &str) -> Option<RelPath> {
         let path = shared_path(text);
         if path.is_none() {
@@ -216,8 +210,8 @@ impl<'a> Applying<'a> {
         path
     }
 
-    /// Brings all that was done to the disk. If that fails, nothing counts as done: it is found by
-    /// comparing again.
+    ///+ Syncs all changes to disk. If that fails, none counts as done: the next comparison finds
+    ///+ them.
     fn finish(mut self, tried: Result<(), RemoteError>) -> Applied {
         self.applied.error = tried.err();
         if let Err(error) = self.conversation.sync_parents(mem::take(&mut self.touched)) {
@@ -229,7 +223,6 @@ impl<'a> Applying<'a> {
     }
 }
 
-/// Returns true if the disk, or the share of it that this user has, is full.
 fn is_full(error: &StoreError) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
 }

@@ -1,14 +1,14 @@
-//! Blocks of objects that were fetched, kept on this disk for the next reader.
+//! Cache of fetched blocks on the local disk.
 //!
 //! ```text
 //! <store>/remote/<bucket>/blocks/
-//!   <object, 32 digits>-<block, 8 digits>   the frame of a block, as it is in the object
-//!   <object, 32 digits>.blocks              the table of the object's blocks
-//!   .new-<16 digits>                        one that is being written
+//!   <object, 32 digits>-<block, 8 digits>   frame of a block, as in the object
+//!   <object, 32 digits>.blocks              table of the object's blocks
+//!   .new-<16 digits>                        incomplete file
 //! ```
 //!
-//! Nobody trusts what is here: a block counts when its digest is right. So nothing is synced, and
-//! all of it may go at any time.
+//! A cached block counts only if its digest is right. So nothing is synced, and all of it may be
+//! deleted at any time.
 
 mod content;
 mod flights;
@@ -34,28 +34,27 @@ use ctxfs_store::{Dir, FileType, Time};
 pub(super) use content::ObjectContent;
 pub(super) use source::{Location, Source};
 
-/// The directory of the blocks, in the home of a bucket.
+///+ Directory of the blocks in the home of a bucket.
 pub(super) const BLOCKS: &str = "blocks";
-/// The beginning of the names of files that are being written.
+///+ Prefix of incomplete files.
 const NEW: &str = ".new-";
-/// Of what may be kept, the hundredths that stay when too much is kept.
+///+ Percentage of the limit that is kept when the cache is over it.
 const STAYS: u64 = 90;
 
-/// The blocks that are kept: at most so many bytes, those of which the use is longest ago go.
+///+ Cache of blocks with a maximum size. The least recently used ones are evicted first.
 #[derive(Debug)]
 pub(super) struct BlockCache {
     dir: Dir,
     most: u64,
     limits: Limits,
-    /// The bytes that are kept, as far as this process knows: others use the directory, too.
+    ///+ Bytes in the cache as this process knows: other processes write to the directory too.
     kept: AtomicU64,
     names: RandomState,
     next: AtomicU64,
-    /// Held by the thread that makes room.
+    ///+ Held by the thread that evicts.
     sweeping: Mutex<()>,
 }
 
-/// A file of the cache.
 struct KeptFile {
     used: Time,
     bytes: u64,
@@ -63,8 +62,8 @@ struct KeptFile {
 }
 
 impl BlockCache {
-    /// Opens the cache in `dir`, which keeps at most so many bytes, and as few as it takes to stay
-    /// within the limits.
+    ///+ Opens the cache in `dir`, which holds at most `most` bytes and less if the disk limits
+    ///+ require it.
     pub(super) fn new(dir: Dir, (most, limits): (u64, Limits)) -> io::Result<Self> {
         let (kept, names, next) = (AtomicU64::new(0), RandomState::new(), AtomicU64::new(0));
         let cache = Self { dir, most, limits, kept, names, next, sweeping: Mutex::new(()) };
@@ -73,22 +72,22 @@ impl BlockCache {
         Ok(cache)
     }
 
-    /// Returns the bytes under a name, and notes that they were used. `None` if they are not here.
+    ///+ Returns the bytes under a name, and marks them as used.
     pub(super) fn get(&self, name: &str) -> Option<Vec<u8>> {
         let mut file = self.dir.open_file(name.as_ref(), OFlags::RDONLY).ok()?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).ok()?;
-        // Where that fails, it only goes earlier.
+        // On failure the block is only evicted earlier.
         let _noted = file.set_modified(SystemTime::now());
         Some(bytes)
     }
 
-    /// Keeps bytes under a name. Returns false if they cannot be kept: they are fetched again.
+    ///+ Caches bytes under a name. Returns false if that is impossible; then they are fetched again.
     pub(super) fn put(&self, name: &str, bytes: &[u8]) -> bool {
         let needed = bytes.len() as u64;
         if !self.has_room(needed) {
             let kept = self.kept.load(Relaxed);
-            // Some more, as each time takes a look at all.
+            // Evict some extra, since each eviction lists the directory.
             self.make_room(kept.saturating_sub(needed.max(kept / 100 * (100 - STAYS))));
             if kept == 0 || !self.has_room(needed) {
                 tracing::debug!(name, "the disk has no room to keep a block");
@@ -106,9 +105,9 @@ impl BlockCache {
         true
     }
 
-    /// Forgets what is under a name: it turned out to be something else.
+    ///+ Drops bytes that failed their check.
     pub(super) fn forget(&self, name: &str) {
-        // What is not there need not be forgotten.
+        // A missing entry is fine.
         let _removed = self.dir.unlink(name.as_ref());
     }
 
@@ -126,12 +125,11 @@ impl BlockCache {
         written
     }
 
-    /// Returns true if so many bytes more leave enough on the disk.
     fn has_room(&self, needed: u64) -> bool {
         self.dir.space().is_ok_and(|disk| self.limits.check_disk(&disk, needed).is_ok())
     }
 
-    /// Removes those of which the use is longest ago, until at most so many bytes are kept.
+    ///+ Evicts the least recently used entries until at most `most` bytes remain.
     fn make_room(&self, most: u64) {
         let Some(_sweeping) = self.sweeping.try_lock() else { return };
         let Ok(mut files) = self.files() else { return };
@@ -163,14 +161,14 @@ impl BlockCache {
     }
 }
 
-/// Removes all that is kept in `dir` of objects, which no artifact has any more.
+///+ Removes the cached blocks of objects that no artifact uses.
 pub(super) fn forget_objects(dir: &Dir, objects: &BTreeSet<ObjectName>) -> io::Result<()> {
     let objects: Vec<String> = objects.iter().map(ToString::to_string).collect();
     for entry in dir.entries()? {
         let name = entry.name.as_bytes();
         if objects.iter().any(|object| name.starts_with(object.as_bytes())) {
             match dir.unlink(&entry.name) {
-                // Another process made room.
+                // Another process evicted it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 removed => removed?,
             }

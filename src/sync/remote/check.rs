@@ -1,4 +1,4 @@
-//! Comparing what the records of a conversation name with what the bucket has.
+//! Consistency check: the records of a conversation against the objects in the bucket.
 
 mod content;
 
@@ -13,40 +13,40 @@ use crate::remote::look::look;
 use crate::remote::{Looked, Notes, Objects, RemoteError, Stored, Told};
 use crate::replica::{Claim, Origin, SegmentId, State};
 
-/// The findings of a check.
+///+ Result of a check.
 #[derive(Debug, Default)]
 pub struct Checked {
-    /// The artifacts that live.
+    ///+ Number of living artifacts.
     pub artifacts: usize,
-    /// The segments in the bucket.
+    ///+ Number of segments in the bucket.
     pub segments: usize,
-    /// What is wrong.
+    ///+ Problems found.
     pub flaws: Vec<Flaw>,
-    /// Objects that no living artifact has. Some may be those of a push that goes on; the others
-    /// are collected once they are a week old.
+    ///+ Objects that no living artifact uses. Some may belong to a running push; the others are
+    ///+ collected when they are a week old.
     pub unnamed: Vec<Listed>,
 }
 
-/// Something that is wrong.
+///+ A problem in the bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {
-    /// The path of an artifact, or a segment.
+    ///+ Path of an artifact, or a segment.
     pub what: String,
-    /// What is wrong with it.
+    ///+ Description of the problem.
     pub why: String,
 }
 
-/// A check of one conversation.
+///+ Check of one conversation.
 pub struct Check<'a> {
-    /// The bucket.
+    ///+ Bucket to check.
     pub bucket: &'a dyn Objects,
-    /// What this host keeps about the conversation.
+    ///+ Local state about the conversation.
     pub notes: &'a Notes,
-    /// True to read all bytes, and compare their digests.
+    ///+ True to read all bytes and compare their digests.
     pub reads: bool,
-    /// Until when each request is repeated.
+    ///+ Returns the deadline of a request that starts now.
     pub deadline: &'a dyn Fn() -> Deadline,
-    /// Told how many bytes of artifacts are checked since the last call.
+    ///+ Called with the number of artifact bytes checked since the last call.
     pub progress: &'a dyn Fn(u64),
 }
 
@@ -56,17 +56,15 @@ impl std::fmt::Debug for Check<'_> {
     }
 }
 
-/// The objects in the bucket, by name and part.
 type Present = BTreeMap<(ObjectName, ObjectPart), Listed>;
 
-/// The artifacts whose lines one segment has.
 type Claims<'a> = Vec<(&'a Origin, &'a Claim<Stored>)>;
 
 impl Check<'_> {
-    /// Checks. Costs a look and a list; with `reads`, the bytes of all that lives. What was refused
-    /// before is asked for again.
-    ///
-    /// Fails where the bucket does not answer. What it answers, and is wrong, is in the result.
+    ///+ Runs the check. Costs a look and a list; with `reads`, the bytes of all living artifacts.
+    ///+ Segments that were refused before are fetched again.
+    ///+
+    ///+ Fails if the bucket does not answer. Wrong answers are in the result.
     pub fn run(&self) -> Result<Checked, RemoteError> {
         self.notes.forget_refusals()?;
         let mut looked = look(self.bucket, self.notes, (self.deadline)())?;
@@ -78,7 +76,7 @@ impl Check<'_> {
             flaws: flaws_of_segments(&looked, &found.refused),
             unnamed: Vec::new(),
         };
-        // Objects come before what names them: so the list of them comes after the look.
+        // Objects are stored before the records that name them, so list them after the look.
         let present = self.present()?;
         for (segment, claims) in by_segment(&state) {
             self.check_segment(segment, &claims, &present, &state, &mut checked.flaws)?;
@@ -133,7 +131,6 @@ impl Check<'_> {
     }
 }
 
-/// Returns the artifacts by the segments that have their lines.
 fn by_segment(state: &State<Stored, Told>) -> BTreeMap<SegmentId, Claims<'_>> {
     let mut by_segment: BTreeMap<SegmentId, Claims<'_>> = BTreeMap::new();
     for (origin, claim) in &state.artifacts {
@@ -145,7 +142,7 @@ fn by_segment(state: &State<Stored, Told>) -> BTreeMap<SegmentId, Claims<'_>> {
 fn flaws_of_segments(looked: &Looked, refused: &[(SegmentId, RemoteError)]) -> Vec<Flaw> {
     let flaw = |id: &SegmentId, why: String| Flaw { what: format!("segment {id}"), why };
     let refused = refused.iter().chain(&looked.refused);
-    // What is refused at the look is among those that are refused, too.
+    // A segment that the look refused is refused again when the segments are read.
     let refused: BTreeMap<_, _> = refused.map(|(id, error)| (id, error.to_string())).collect();
     let refused = refused.into_iter().map(|(id, why)| flaw(id, why));
     let gone = looked.lost.iter().chain(&looked.missing);
@@ -157,7 +154,6 @@ fn flaws_of_segments(looked: &Looked, refused: &[(SegmentId, RemoteError)]) -> V
     refused.chain(gone).chain(absent).chain(gaps).collect()
 }
 
-/// Returns what is missing of an object.
 fn missing(place: &Place, present: &Present) -> Option<String> {
     let Place::Object(ObjectPlace { name, packed, size, .. }) = place else { return None };
     let table = Blocks::table_bytes(*size);

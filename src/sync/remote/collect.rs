@@ -1,4 +1,5 @@
-//! The end of objects that nobody names.
+//! Garbage collection of a conversation in a bucket: merges segments, and deletes unused segments,
+//! objects and temporary files.
 
 use std::collections::HashSet;
 
@@ -12,31 +13,30 @@ use crate::remote::{Notes, Objects, RemoteError};
 use crate::replica::State;
 use ctxfs_core::model::Component;
 
-/// The age from which on goes what is of no use, in milliseconds: objects that nobody names, as no
-/// record comes later than a day after its object, and bytes that were removed.
+///+ Age in milliseconds after which unused objects and removed bytes are deleted. A record follows
+///+ its object within a day, so a week is safe.
 pub(super) const WEEK: u64 = 7 * 24 * HOUR;
-/// The age after which no push publishes an object any more: a day, and an hour for a request under
-/// way.
+///+ Age in milliseconds after which no push still publishes an object: a day, and an hour for a
+///+ request in flight.
 pub(super) const UNNAMED: u64 = 25 * HOUR;
-/// In milliseconds.
 const HOUR: u64 = 60 * 60 * 1000;
 
-/// An object that nobody names.
+///+ An object or segment that was deleted, or would be.
 #[derive(Debug)]
 pub struct Collected {
-    /// Its key.
+    ///+ Key in the bucket.
     pub key: String,
-    /// Its bytes.
+    ///+ Bytes.
     pub size: u64,
-    /// What became of it; none if it was only looked for.
+    ///+ Outcome of the deletion; `None` for a dry run.
     pub outcome: Option<Result<(), BucketError>>,
 }
 
-/// Deletes the objects of a conversation that no living record names, and that are older than a
-/// week by the clock of the store. With `dry_run` only tells which.
-///
-/// Lists the objects, then reads the log: a record that comes in between is of a younger object.
-/// Fails, and deletes nothing, while not all of the log can be read.
+///+ Deletes the objects of a conversation that no living record names and that are older than a week
+///+ by the clock of the store. With `dry_run`, only lists them.
+///+
+///+ Lists the objects before it reads the log: a record that arrives in between names a younger
+///+ object. Fails and deletes nothing if part of the log cannot be read.
 pub fn collect(
     bucket: &dyn Objects,
     notes: &Notes,
@@ -46,7 +46,7 @@ pub fn collect(
     collect_older(bucket, notes, (WEEK, dry_run), deadline)
 }
 
-/// Deletes unnamed objects of at least an `age`, in milliseconds. See [`collect`].
+///+ Deletes unnamed objects of at least `age` milliseconds. See [`collect`].
 pub(super) fn collect_older(
     bucket: &dyn Objects,
     notes: &Notes,
@@ -58,7 +58,7 @@ pub(super) fn collect_older(
     let Some(latest) = listed.iter().map(|object| object.modified_ms).max() else {
         return Ok(Vec::new());
     };
-    // Without writing anything, now is not earlier than that.
+    // A dry run writes nothing to learn the store's time; the present is not before `latest`.
     let now = if dry_run { latest } else { store_now(bucket, notes.conversation(), deadline)? };
     let used = used(bucket, notes, deadline)?;
     let old = listed.into_iter().filter(|object| now.saturating_sub(object.modified_ms) >= age);
@@ -66,10 +66,9 @@ pub(super) fn collect_older(
     Ok(deleted(bucket, (&prefix, &unused), dry_run, deadline))
 }
 
-/// Deletes what writes that were cut off have left beside the segments and objects of a
-/// conversation, and beside the mark of the bucket, once it has an `age` by the clock of the store.
-/// With `latest`, a time of that clock, only tells which. Only a bucket that is a directory shows
-/// such files; others make no request for this.
+///+ Deletes temporary files of interrupted writes next to the segments, the objects and the mark of
+///+ the bucket, once they have this `age` by the clock of the store. With `latest`, a time of that
+///+ clock, only lists them. Only a bucket that is a directory has such files; others get no request.
 pub(super) fn collect_staged(
     bucket: &dyn Objects,
     conversation: &Component,
@@ -89,7 +88,6 @@ pub(super) fn collect_staged(
     Ok(deleted(bucket, ("", &staged), latest.is_some(), deadline))
 }
 
-/// Deletes objects whose names follow `prefix`, and tells what became of each.
 fn deleted(
     bucket: &dyn Objects,
     (prefix, objects): (&str, &[Listed]),
@@ -105,8 +103,8 @@ fn deleted(
     each.map(|(object, outcome)| told(prefix, object, outcome)).collect()
 }
 
-/// Returns the time of the store, in milliseconds since the epoch: that of an empty object, which
-/// is written and deleted. Where nothing may be deleted, it stays until it is collected.
+///+ Returns the time of the store in milliseconds since the epoch, by creating and deleting an empty
+///+ object. Without the right to delete, that object stays until it is collected.
 pub fn store_now(
     bucket: &dyn Objects,
     conversation: &Component,
@@ -119,7 +117,6 @@ pub fn store_now(
     Ok(now)
 }
 
-/// Returns the objects that living records name.
 fn used(
     bucket: &dyn Objects,
     notes: &Notes,
@@ -137,7 +134,7 @@ fn used(
     Ok(living.into_values().filter_map(|claim| claim.artifact.object).collect())
 }
 
-/// Returns true if it is an object, or the table of its blocks, that is not used.
+///+ Returns true for an unused object and for the table of one.
 fn is_unused(object: &Listed, used: &HashSet<ObjectName>) -> bool {
     object_of(&object.name).is_some_and(|(name, _)| !used.contains(&name))
 }

@@ -1,4 +1,4 @@
-//! Conversations of which nothing lives: a host removed all of one, and the others follow.
+//! Conversations that were removed from all hosts.
 
 use std::fs::File;
 use std::io;
@@ -10,8 +10,8 @@ use ctxfs_store::message::LockedLog;
 use ctxfs_store::{Conversation, FileMark, Lease, PUBLISHED, Store, lease_of, stat_file};
 
 impl Home {
-    /// Returns true if a conversation is not in the store, as it was removed from it, or nothing of
-    /// it lived at the last look. Others may have made it anew since. Makes nothing.
+    ///+ Returns true if a conversation is not in the store because it was removed here, or was empty
+    ///+ at the last look. Another host may have created it again since. Creates nothing.
     pub fn is_gone(&self, store: &Store, id: &Component) -> Result<bool, RemoteError> {
         if store.context().stat(id.as_os_str()).is_ok() {
             return Ok(false);
@@ -22,8 +22,8 @@ impl Home {
 }
 
 impl Sync<'_> {
-    /// Removes a conversation that a host removed, and of which nothing lives, unless something
-    /// else of this host is in it.
+    ///+ Removes a conversation that another host removed and that is empty, unless it has local
+    ///+ content.
     pub(super) fn end_here(
         &self,
         conversation: &Conversation,
@@ -31,7 +31,7 @@ impl Sync<'_> {
     ) -> Result<(), RemoteError> {
         let before = notes.agreement()?;
         let log = match conversation.log_file()? {
-            // Somebody is writing messages.
+            // A program has the log open for writing.
             Some(log) if lease_of(&log) == Lease::Held => return Ok(()),
             Some(_) => Some(Arc::new(conversation.writable_log_file()?)),
             None => None,
@@ -51,8 +51,8 @@ impl Sync<'_> {
         Ok(())
     }
 
-    /// Forgets the messages of a conversation that is gone: what is made under its name is another
-    /// one.
+    ///+ Forgets the messages of a removed conversation: a new one of the same name has a log of its
+    ///+ own.
     pub(super) fn forget_log(&self, notes: &Notes, before: &Agreement) -> Result<(), RemoteError> {
         notes.save(before, &before.without_log(MessagesAt::default()))?;
         notes.forget_shown()?;

@@ -1,4 +1,3 @@
-//! Letting go of local copies of what the bucket has.
 
 use std::io;
 use std::ops::Range;
@@ -11,17 +10,16 @@ use crate::replica::{Entry, Origin};
 use ctxfs_core::model::{Component, RelPath};
 use ctxfs_store::{Conversation, FarBytes, FileClock, FileMark, RemovalOutcome};
 
-/// The blocks that are read back at once.
+///+ Blocks that are read back with one request.
 const AT_ONCE: usize = 8;
 
 impl FarArtifacts {
-    /// Removes the local file of the artifact at `path`, if the bucket has its bytes: they are read
-    /// back first, from the first to the last. `entry` is that of what host and bucket agree upon,
-    /// and `clock` that of the store's disk. Name, record and small views stay. For a caller that
-    /// holds the lock of pushes and looks.
-    ///
-    /// The first and the last block stay in the cache, so that `.summary`, `.head` and `.tail` need
-    /// no request.
+    ///+ Removes the local file of the artifact at `path`, if the bucket has its bytes: it reads them
+    ///+ back first, all of them. `entry` is the one of the agreement, `clock` that of the store's
+    ///+ disk. Name, record and small views stay. The caller holds the push lock.
+    ///+
+    ///+ The first and the last block stay in the cache, so that `.summary`, `.head` and `.tail` need
+    ///+ no request.
     pub fn evict(
         &self,
         conversation: &Conversation,
@@ -52,7 +50,8 @@ impl FarArtifacts {
         Ok(conversation.let_go(path, &mark, bytes)?)
     }
 
-    /// Reads the bytes of an artifact back. Returns false if they are not those of its line.
+    ///+ Reads the bytes of an artifact back. Returns false if their digest is not the one in its
+    ///+ line.
     fn has_all(
         &self,
         conversation: &Component,
@@ -61,7 +60,7 @@ impl FarArtifacts {
     ) -> Result<bool, RemoteError> {
         let Some(digest) = line.digest() else { return Ok(false) };
         let Place::Object(object) = &line.place else {
-            // Its bytes are checked as they are opened.
+            // Opening a small artifact checks its bytes.
             return Ok(self.artifact(conversation, (origin, &line.record)).is_ok());
         };
         let (conversation, object) = (conversation.clone(), object.clone());
@@ -69,7 +68,7 @@ impl FarArtifacts {
         Ok(self.digest_of(&location)? == digest)
     }
 
-    /// Returns the digest of an object's content, and keeps its first and its last block.
+    ///+ Returns the digest of an object's content, and caches its first and last block.
     fn digest_of(&self, location: &Location) -> Result<String, RemoteError> {
         let source = self.source();
         let table = source.table(location).map_err(read_back(location))?;
@@ -104,13 +103,13 @@ impl FarArtifacts {
     }
 }
 
-/// Returns the mark of the local file, if it has the bytes that host and bucket agreed upon.
+///+ Returns the mark of the local file, if it still has the agreed bytes.
 fn local_mark(
     conversation: &Conversation,
     entry: &Entry,
     path: &RelPath,
 ) -> Result<Option<FileMark>, RemoteError> {
-    // It may have gone and come back since.
+    // The file may have been evicted and fetched again.
     for origin in &entry.origins {
         if let Some(mark) = conversation.brought_here(path, &origin.to_string())? {
             return Ok(Some(mark));
@@ -119,7 +118,6 @@ fn local_mark(
     Ok(mark_of(entry.key, entry.version))
 }
 
-/// Returns what makes an error of reading an object back one of this layer.
 fn read_back(location: &Location) -> impl Fn(io::Error) -> RemoteError {
     let name = location.object.name;
     move |error| {

@@ -1,4 +1,4 @@
-//! Artifacts whose bytes are in a bucket, for those who read them.
+//! Artifacts whose bytes are in the bucket: reads, downloads, and eviction of local copies.
 
 mod parts;
 mod segments;
@@ -20,11 +20,13 @@ use ctxfs_store::{Conversation, FarArtifact};
 
 pub(super) use segments::Published;
 
-/// The time that somebody waits for bytes at most, unless told otherwise.
+///+ Default time limit for reading remote bytes.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The artifacts of a bucket whose bytes are not here. Each fetch is of what somebody reads, and is
-/// kept for the next reader. Cheap to clone.
+///+ Remote artifacts of a bucket. Fetches only what is read, and caches it for the next reader.
+///+ Clones share the cache.
+///+
+///+ Errors of a read are I/O errors: ESTALE if another host removed the bytes.
 #[derive(Clone)]
 pub struct FarArtifacts(Arc<Inner>);
 
@@ -35,8 +37,8 @@ struct Inner {
 }
 
 impl FarArtifacts {
-    /// Opens the artifacts of `bucket`, of which this host keeps what `home` has: blocks of at most
-    /// `cache_bytes`. A read waits for `patience` at most.
+    ///+ Opens the remote artifacts of `bucket`, whose local state is in `home`, with a cache of at
+    ///+ most `cache_bytes`. A read waits for at most `patience`.
     pub fn new(
         bucket: Arc<dyn Objects + Send>,
         home: Home,
@@ -47,7 +49,7 @@ impl FarArtifacts {
         Ok(Self(Arc::new(Inner { home, source, segments: KnownSegments::default() })))
     }
 
-    /// Opens the artifact `origin` of a conversation, of which `record` has the digest.
+    ///+ Opens the artifact `origin` of a conversation. Its digest must be the one in `record`.
     pub(super) fn artifact(
         &self,
         conversation: &Component,
@@ -56,7 +58,7 @@ impl FarArtifacts {
         let notes = self.0.home.conversation(conversation)?;
         let opened = self.opened(&notes, origin, record);
         match opened {
-            // Its segment was merged with others meanwhile, or has left the bucket.
+            // The segment was merged with others meanwhile, or has left the bucket.
             Err(error) if error.is_absent() => {
                 self.0.segments.forget(conversation);
                 self.opened(&notes, origin, record)
@@ -65,22 +67,19 @@ impl FarArtifacts {
         }
     }
 
-    /// Forgets what is in memory of the segments of a conversation, of which some are gone.
+    ///+ Drops the cached segments of a conversation after some have left the bucket.
     pub(super) fn forget(&self, conversation: &Component) {
         self.0.segments.forget(conversation);
     }
 
-    /// Returns where blocks come from.
     pub(super) fn source(&self) -> &Source {
         &self.0.source
     }
 
-    /// Returns what this host keeps about a conversation.
     pub(super) fn notes(&self, conversation: &Component) -> Result<Notes, RemoteError> {
         self.0.home.conversation(conversation)
     }
 
-    /// Returns how `origin` was published.
     pub(super) fn published(
         &self,
         notes: &Notes,
@@ -89,8 +88,8 @@ impl FarArtifacts {
         self.0.segments.published(notes, origin)
     }
 
-    /// Fetches an artifact, and gives its file the name that it has. Returns false if it is not to
-    /// come any more.
+    ///+ Downloads an artifact to its local file. Returns false if the artifact is not wanted here
+    ///+ any longer, for example after a removal.
     pub fn bring_here(
         &self,
         conversation: &Conversation,
@@ -126,7 +125,7 @@ impl FarArtifacts {
         Ok(FarFile { content, attributes: attributes_of(&put.attributes) })
     }
 
-    /// Returns the content of an object, some of whose bytes came with its record.
+    ///+ Returns the content of an object, some of whose bytes may have come with its record.
     fn with_parts(
         &self,
         notes: &Notes,
@@ -149,7 +148,7 @@ impl FarArtifacts {
         })
     }
 
-    /// Returns the bytes of an artifact that came with its record, or are beside it in the bucket.
+    ///+ Returns the bytes of the parts, from the local segment or else from the bucket.
     fn parts(
         &self,
         conversation: &Component,
@@ -179,8 +178,8 @@ impl FarArtifacts {
         Ok(source.bucket().get(&key, Some(range), source.deadline())?.to_vec())
     }
 
-    /// Returns the bytes of a small artifact: they came with its record, but for those of a large
-    /// segment.
+    ///+ Returns the bytes of a small artifact. They came with its record, unless its segment is
+    ///+ large.
     fn small(
         &self,
         notes: &Notes,
@@ -208,7 +207,7 @@ impl FarStore for FarArtifacts {
         let opened = self.artifact(conversation, (origin, record));
         opened.map_err(|error| match error {
             RemoteError::Bucket(error) if error.is_absent() => self.0.source.gone(),
-            // Its records changed here meanwhile.
+            // The local records changed meanwhile.
             error if error.is_absent() => io::Error::from_raw_os_error(libc::ESTALE),
             error => io::Error::other(error),
         })
@@ -221,12 +220,10 @@ impl fmt::Debug for FarArtifacts {
     }
 }
 
-/// Returns where a record says that the bytes are.
 pub(super) fn origin_of(record: &Record) -> Option<Origin> {
     record.far.as_ref()?.origin.parse().ok()
 }
 
-/// Returns attributes of a line as the disk has them.
 pub(super) fn attributes_of(said: &BTreeMap<String, String>) -> Vec<(OsString, Vec<u8>)> {
     said.iter().map(|(name, value)| (OsString::from(name), text::decode(value))).collect()
 }

@@ -1,4 +1,4 @@
-//! The bytes of artifacts that are elsewhere, from first to last.
+//! Downloads of whole artifacts.
 
 mod together;
 
@@ -20,26 +20,22 @@ use crate::remote::{
 use crate::replica::{Entry, Origin, SegmentId, State};
 use ctxfs_store::Arrived;
 
-/// The blocks of one request, each of at most 1 MiB.
+///+ Blocks per request, each of at most 1 MiB.
 const BLOCKS_AT_ONCE: usize = 8;
 
-/// Fetches artifacts of one conversation.
+///+ Fetches the artifacts of one conversation: the implementation of [`Fetch`] for a bucket.
 pub struct Fetcher<'a> {
     bucket: &'a dyn Objects,
     notes: &'a Notes,
     state: &'a State<Stored, Told>,
     leaves: bool,
     deadline: &'a dyn Fn() -> Deadline,
-    /// The segment that was read last.
     last: RefCell<Option<Rc<StoredSegment>>>,
-    /// Bytes of small artifacts that were fetched together.
     together: RefCell<Together>,
 }
 
-/// The line that published an artifact.
 struct FoundLine {
     origin: Origin,
-    /// Its bytes.
     bytes: usize,
     segment: Rc<StoredSegment>,
     put: PutLine,
@@ -52,7 +48,7 @@ impl std::fmt::Debug for Fetcher<'_> {
 }
 
 impl Fetch for Fetcher<'_> {
-    /// Orders them as they are in the segments, each of which is read once then.
+    ///+ Sorts the entries by their position in segments, so that each segment is read once.
     fn order(&self, entries: &mut [Entry]) {
         entries.sort_by_cached_key(|entry| {
             let found = self.claim(entry);
@@ -60,7 +56,7 @@ impl Fetch for Fetcher<'_> {
         });
     }
 
-    /// Fetches small artifacts that are beside each other in the bucket with one request.
+    ///+ Fetches small artifacts that are close together in the bucket with one request.
     fn prepare(&self, entries: &[Entry]) {
         let comes = |entry: &&Entry| !self.leaves || !is_artifact(entry);
         let lines = entries.iter().filter(comes);
@@ -101,9 +97,9 @@ impl Fetch for Fetcher<'_> {
 }
 
 impl<'a> Fetcher<'a> {
-    /// Fetches from `bucket`, where `notes` has the segments and `state` is what they say. Where
-    /// `leaves` is true, the bytes of artifacts stay where they are until somebody reads them. The
-    /// deadline of requests begins anew with each file.
+    ///+ Creates a fetcher from `bucket`. `notes` has the segments, and `state` is their merged
+    ///+ state. If `leaves` is true, the bytes of artifacts stay in the bucket until they are read.
+    ///+ Each file has a new deadline.
     pub fn new(
         bucket: &'a dyn Objects,
         (notes, state): (&'a Notes, &'a State<Stored, Told>),
@@ -116,13 +112,11 @@ impl<'a> Fetcher<'a> {
 }
 
 impl Fetcher<'_> {
-    /// Returns the first artifact of `entry` that is known.
     fn claim(&self, entry: &Entry) -> Option<(Origin, &Stored)> {
         let known = |origin: &Origin| Some((*origin, &self.state.artifacts.get(origin)?.artifact));
         entry.origins.iter().find_map(known)
     }
 
-    /// Returns the first artifact of `entry` that is known, and the line that published it.
     fn line(&self, entry: &Entry) -> Result<Option<FoundLine>, RemoteError> {
         let Some((origin, stored)) = self.claim(entry) else { return Ok(None) };
         let segment = self.segment(stored.segment)?;
@@ -135,7 +129,7 @@ impl Fetcher<'_> {
         if let Some(segment) = last.as_ref().filter(|segment| segment.id() == id) {
             return Ok(Rc::clone(segment));
         }
-        // Two would need twice the memory.
+        // Two segments would take twice the memory.
         *last = None;
         let segment = Rc::new(self.notes.open_segment(id)?);
         *last = Some(Rc::clone(&segment));
@@ -154,8 +148,8 @@ impl Fetcher<'_> {
         })
     }
 
-    /// Returns the bytes of a small artifact: they came with its record, but for those of a large
-    /// segment.
+    ///+ Returns the bytes of a small artifact. They came with its record, unless its segment is
+    ///+ large.
     fn small(&self, segment: &StoredSegment, place: &Place) -> Result<Vec<u8>, RemoteError> {
         segment.bytes_or(place, |range| {
             let id = segment.id();
@@ -188,13 +182,12 @@ fn is_artifact(entry: &Entry) -> bool {
     shared_path(&entry.path).is_some_and(|path| path.is_artifact())
 }
 
-/// Reads an object from its first block to its last one. Each is checked before it is handed out.
+///+ Reads an object sequentially. Checks each block before it returns it.
 struct ObjectReader<'a> {
     bucket: &'a dyn Objects,
     deadline: &'a dyn Fn() -> Deadline,
     key: String,
     blocks: Blocks,
-    /// The block after those that are ready.
     next: usize,
     ready: Cursor<Vec<u8>>,
 }

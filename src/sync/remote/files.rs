@@ -1,4 +1,4 @@
-//! The files of a conversation on this host, as the rules of `replica` see them.
+//! Local files of a conversation, compared with the agreement of host and bucket.
 
 mod digests;
 mod scan;
@@ -15,33 +15,32 @@ use crate::replica::{Base, Entry, FileKey, Found, Origin};
 use ctxfs_core::model::RelPath;
 use ctxfs_store::{Conversation, FileClock, FileMark, Stat, StoreError, UnreadPlaces};
 
-/// The files of a conversation that hosts share, and the artifacts whose bytes are not here.
+///+ Shared files of a conversation on this host, and its artifacts without local bytes.
 #[derive(Debug, Default)]
 pub struct Files {
-    /// Each by its path. The digest of a file that the base has in this state is an empty text, as
-    /// nobody publishes it.
+    ///+ Files by path. A file that the base has in this state has an empty digest, since nobody
+    ///+ publishes it.
     pub found: BTreeMap<String, Found>,
-    /// The directories that stay, whatever is in them: those that were not made for files of other
-    /// hosts.
+    ///+ Directories that must stay even when empty: they were not created for files of other hosts.
     pub directories: BTreeSet<String>,
-    /// The paths in the base of what a rule of keeping removed from this disk. That is about this
-    /// disk alone: they count neither as here nor as removed.
+    ///+ Paths in the base of files that retention removed from this disk. Retention is local: these
+    ///+ files are neither present nor removed.
     pub swept: BTreeSet<String>,
-    /// The places that could not be read. What the base has there is in `found` as the base says,
-    /// so that it counts neither as changed nor as removed.
+    ///+ Unreadable places. `found` has their files as the base has them, so that they count neither
+    ///+ as changed nor as removed.
     pub unread: UnreadPlaces,
-    /// True if it is not known which places those are.
+    ///+ True if the unreadable places are unknown.
     is_blind: bool,
 }
 
-/// Returns the files of a conversation. `known` is what host and bucket agreed upon: the bytes of
-/// files that it has in this state are not read again. `clock` is that of the store's disk.
-///
-/// A file has a digest once it is complete: its record says so, nobody has it open for writing, and
-/// its next change will show.
-///
-/// `is_of_bucket` tells the artifacts of this bucket from those that the store has of another one:
-/// the bytes of these are files of this host alone, or are not here.
+///+ Scans the files of a conversation. `known` is the agreed base: files in the state that it has
+///+ are not read again. `clock` is that of the store's disk.
+///+
+///+ A file has a digest once it is complete: its record says so, no process has it open for writing,
+///+ and its next change will show in its times.
+///+
+///+ `is_of_bucket` tells the artifacts of this bucket from those of another bucket that the store
+///+ was shared through: local copies of the latter are plain local files.
 pub fn files(
     conversation: &Conversation,
     known: &Base,
@@ -55,8 +54,7 @@ pub fn files(
     for (path, stat) in files {
         let digest = digests.of(&path, &stat, &mut all.unread)?;
         let mark = FileMark::of(&stat);
-        // A file that the base has as it is, is no copy: most are known to be none without their
-        // records.
+        // An unchanged file is no download; its record need not be read.
         let may_be_copy = stat.may_be_copy() || digest.as_deref() != Some("");
         let origin = if may_be_copy { origin_at(conversation, &path, &stat) } else { None };
         let origin = origin.filter(|origin| is_of_bucket(*origin));
@@ -73,7 +71,7 @@ pub fn files(
     for (path, found) in far {
         all.found.entry(path).or_insert(found);
     }
-    // What another bucket has under a name took nothing away from this one.
+    // A file of another bucket that took a name removed nothing from this one.
     let taken: BTreeSet<String> = other.into_iter().map(|(path, _)| path).collect();
     for entry in known.entries.iter().filter(|entry| taken.contains(&entry.path)) {
         all.assume_entry(entry);
@@ -82,16 +80,15 @@ pub fn files(
     Ok(all)
 }
 
-/// Returns the artifact whose bytes came to this file from the bucket, after it was known without
-/// them: it is that still.
+///+ Returns the artifact that was downloaded to this file, if the file still has its bytes.
 fn origin_at(conversation: &Conversation, path: &RelPath, stat: &Stat) -> Option<Origin> {
     let record = conversation.record(path).ok()??;
     stat.far_origin(&record)?.parse().ok()
 }
 
 impl Files {
-    /// Returns true if nobody knows what is at `path`, because it or a directory above it could not
-    /// be read.
+    ///+ Returns true if the state of `path` is unknown, because the file or a directory above it
+    ///+ could not be read.
     pub fn is_unread(&self, path: &str) -> bool {
         let holds = |place: &str| {
             let rest = path.strip_prefix(place);
@@ -101,8 +98,8 @@ impl Files {
         self.is_blind || !are_named || self.unread.named().iter().any(|place| holds(&place.path))
     }
 
-    /// Takes for granted what the base has elsewhere. Where the manifest is lost nobody knows it
-    /// any more, and that is no removal.
+    ///+ Assumes the remote artifacts of the base to be present. A lost manifest lists none of them,
+    ///+ which is no removal.
     pub fn assume_elsewhere(&mut self, known: &Base) {
         for entry in &known.entries {
             if let FileKey::Elsewhere(_) = entry.key {
@@ -117,8 +114,8 @@ impl Files {
         self.found.entry(entry.path.clone()).or_insert(found);
     }
 
-    /// Takes what the base has in places that could not be read as being there, and notes what a
-    /// rule of keeping removed.
+    ///+ Assumes the files of the base in unreadable places to be present, and notes the files that
+    ///+ retention removed.
     fn assume(&mut self, conversation: &Conversation, known: &Base) -> Result<(), StoreError> {
         let seen: HashSet<FileKey> = self.found.values().map(|found| found.key).collect();
         let is_missing = |entry: &&Entry| !keys_of(entry).any(|key| seen.contains(&key));
@@ -138,7 +135,7 @@ impl Files {
     }
 }
 
-/// Returns what an entry's file may be known by: it may have been let go of since.
+///+ Returns all keys that the file of an entry may have: it may have been evicted since.
 fn keys_of(entry: &Entry) -> impl Iterator<Item = FileKey> {
     let elsewhere = entry.origins.iter().map(|origin| FileKey::Elsewhere(*origin));
     std::iter::once(entry.key).chain(elsewhere)

@@ -1,4 +1,3 @@
-//! The files of this host beside those that host and bucket agreed upon.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +5,9 @@ use crate::remote::{Agreement, Files, Notes, RemoteError, files};
 use crate::replica::{Origin, SegmentId};
 use ctxfs_store::{Conversation, FileClock};
 
-/// Returns what host and bucket agreed upon, and the files as they are. Nothing is agreed upon any
-/// more about what a rule of keeping removed here: the next look sees that others have it. Files
-/// that were restored from a copy of the store, or have other times, are those that were agreed
-/// upon.
+///+ Returns the agreement and the current files. The agreement lacks files that retention removed
+///+ here, so that the next look finds them as remote ones, and follows files that were restored from
+///+ a copy of the store or got new times.
 pub(super) fn here(
     conversation: &Conversation,
     notes: &Notes,
@@ -18,7 +16,7 @@ pub(super) fn here(
     compared(conversation, notes, clock).map(|(agreement, files, _)| (agreement, files))
 }
 
-/// Does that for a caller that changes things, and notes what it found.
+///+ Does what [`here`] does, and saves the changed agreement.
 pub(super) fn here_now(
     conversation: &Conversation,
     notes: &Notes,
@@ -31,8 +29,7 @@ pub(super) fn here_now(
     Ok((agreement, files))
 }
 
-/// Returns that, and true if there are files that were restored or have other times, with the bytes
-/// that were published.
+///+ The flag is true if files with unchanged bytes were restored or have new times.
 fn compared(
     conversation: &Conversation,
     notes: &Notes,
@@ -51,8 +48,8 @@ fn compared(
     Ok((agreement, files, has_same))
 }
 
-/// Returns all segments of this bucket that have anything here. The store may have been shared
-/// through another one before.
+///+ Returns all segments of this bucket with anything on this host. The store may have been shared
+///+ through another bucket before.
 fn segments_of(notes: &Notes, agreement: &Agreement) -> Result<BTreeSet<SegmentId>, RemoteError> {
     let mut segments: BTreeSet<_> = notes.segments()?.into_iter().collect();
     segments.extend(notes.covered()?.ids());

@@ -1,17 +1,17 @@
-//! What this host keeps about one bucket.
+//! Local state about one bucket.
 //!
 //! ```text
 //! <store>/remote/                     0700
-//!   lock                              locked by the process that pushes and looks
-//!   messages/<conversation>/          what readers find of the messages; see `published`
+//!   lock                              locked by the process that pushes or looks
+//!   messages/<conversation>/          merged message logs; see `messages`
 //!   <32 hexadecimal digits>/          one bucket, by its id
-//!     writer.json                     who publishes from here; replaced atomically
-//!     bucket.json                     where the bucket was when it was used last
-//!     conversations/<conversation>/   what `notes` keeps
-//!     blocks/                         what `blocks` keeps
+//!     writer.json                     writer id of this store; replaced atomically
+//!     bucket.json                     last known URL of the bucket
+//!     conversations/<conversation>/   see `notes`
+//!     blocks/                         see `blocks`
 //! ```
 //!
-//! Another bucket begins anew.
+//! Nothing is shared between two buckets.
 
 mod known;
 
@@ -36,13 +36,11 @@ pub use known::{KnownBucket, known_bucket, known_buckets};
 const LOCK: &str = "lock";
 const WRITER: &str = "writer.json";
 const CONVERSATIONS: &str = "conversations";
-/// The most bytes of `writer.json` that are read.
 const MOST: u64 = 4 << 10;
 
-/// What this host keeps about one bucket.
+///+ Local state about one bucket.
 #[derive(Debug)]
 pub struct Home {
-    /// The directories of all buckets, and of this one.
     remote: Dir,
     dir: Arc<Dir>,
     conversations: Dir,
@@ -51,7 +49,7 @@ pub struct Home {
     limits: Limits,
 }
 
-/// The right to push for a store, and to look, until it is dropped.
+///+ Lock of the store's remote state: its holder may push and look. Released on drop.
 #[derive(Debug)]
 pub struct PushLock(File);
 
@@ -61,14 +59,13 @@ impl Drop for PushLock {
     }
 }
 
-/// The content of `writer.json`.
 #[derive(Serialize, Deserialize)]
 struct Writer {
     writer: WriterId,
 }
 
 impl Home {
-    /// Opens what the store keeps about a bucket, and makes it if there is nothing.
+    ///+ Opens the state about a bucket, and creates it if it is missing.
     pub fn open(store: &Store, bucket: BucketId) -> Result<Self, RemoteError> {
         let path = store.root().join(REMOTE);
         let remote = Dir::open(store.root())
@@ -77,8 +74,8 @@ impl Home {
         Self::open_in(remote, &path, bucket)
     }
 
-    /// Does what [`Self::open`] does, for a process that has nothing but `<store>/remote`. `path`
-    /// is its path, for error messages.
+    ///+ Does what [`Self::open`] does, for a process that has only `<store>/remote`. `path` is for
+    ///+ error messages.
     pub fn open_in(remote: Dir, path: &Path, bucket: BucketId) -> Result<Self, RemoteError> {
         let name = bucket.to_string();
         let path = path.join(&name);
@@ -91,23 +88,21 @@ impl Home {
         Ok(Self { remote, dir: Arc::new(dir), conversations, path, bucket, limits })
     }
 
-    /// Applies the limits of local writers to downloads.
+    ///+ Applies the limits of local writers to downloads.
     #[must_use]
     pub fn within(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }
 
-    /// Returns the limits of downloads.
     pub(super) fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// Returns the bucket's id.
     pub(super) fn bucket(&self) -> BucketId {
         self.bucket
     }
 
-    /// Takes the right to push for this store. `None` if another process has it.
+    ///+ Takes the push lock of this store. Returns `None` if another process has it.
     pub fn lock(&self) -> Result<Option<PushLock>, RemoteError> {
         let path = self.path.with_file_name(LOCK);
         let file = self.remote.create_file(LOCK.as_ref(), OFlags::RDWR, whole_file::FILE_MODE);
@@ -115,7 +110,7 @@ impl Home {
         Ok(locked.map_err(RemoteError::at("lock", &path))?.map(PushLock))
     }
 
-    /// Returns who publishes from here. It is chosen when it is first asked for.
+    ///+ Returns the writer id of this store. The first call chooses it.
     pub fn writer(&self) -> Result<WriterId, RemoteError> {
         let path = self.path.join(WRITER);
         let text = whole_file::read(&self.dir, WRITER, MOST);
@@ -124,14 +119,14 @@ impl Home {
         };
         match serde_json::from_slice(&text) {
             Ok(Writer { writer }) => Ok(writer),
-            // Nobody else has a new one, so it is always safe.
+            // A new id is always safe, as no other store has it.
             Err(_) => self.new_writer(),
         }
     }
 
-    /// Makes this store another writer, as a copy of it publishes too.
+    ///+ Gives this store a new writer id, because a copy of the store uses the old one.
     pub fn new_writer(&self) -> Result<WriterId, RemoteError> {
-        // The bits of a UUID that are not random are in different places of its halves.
+        // Both halves of a UUID have bits that are not random, in different places.
         let (first, second) = Uuid::new_v4().as_u64_pair();
         let writer = WriterId(first ^ second);
         let text = serde_json::to_vec(&Writer { writer }).expect("a writer can be JSON");
@@ -140,8 +135,7 @@ impl Home {
         Ok(writer)
     }
 
-    /// Returns the directory of what readers find of the messages of a conversation, whichever
-    /// bucket they came from.
+    ///+ Returns the directory with the merged messages of a conversation, from any bucket.
     pub(super) fn messages(&self, conversation: &Component) -> Result<Dir, RemoteError> {
         let path = self.path.with_file_name(REMOTE_MESSAGES);
         let dir = whole_file::directory(&self.remote, REMOTE_MESSAGES.as_ref())
@@ -149,21 +143,20 @@ impl Home {
         dir.map_err(RemoteError::at("open", &path.join(conversation.as_os_str())))
     }
 
-    /// Opens the blocks that were fetched, of which at most so many bytes are kept.
     pub(super) fn blocks(&self, most: u64) -> Result<BlockCache, RemoteError> {
         let opened = whole_file::directory(&self.dir, BLOCKS.as_ref())
             .and_then(|dir| BlockCache::new(dir, (most, self.limits)));
         opened.map_err(RemoteError::at("open", &self.path.join(BLOCKS)))
     }
 
-    /// Returns true if host and bucket agreed upon files or messages of a conversation that is not
-    /// in the store any more. Makes nothing.
+    ///+ Returns true if host and bucket agreed upon content of a conversation that is no longer in
+    ///+ the store. Creates nothing.
     pub fn is_removed(&self, store: &Store, id: &Component) -> Result<bool, RemoteError> {
         let Some(notes) = self.known_conversation(id)? else { return Ok(false) };
         Ok(!notes.agreement()?.is_new() && store.conversation(id)?.is_none())
     }
 
-    /// Returns what is kept about a conversation, if something is. Makes nothing.
+    ///+ Returns the state about a conversation if there is any. Creates nothing.
     pub(super) fn known_conversation(&self, id: &Component) -> Result<Option<Notes>, RemoteError> {
         let path = self.path.join(CONVERSATIONS).join(id.as_os_str());
         match self.conversations.stat(id.as_os_str()) {
@@ -173,7 +166,7 @@ impl Home {
         self.conversation(id).map(Some)
     }
 
-    /// Returns what is kept about a conversation.
+    ///+ Returns the state about a conversation, and creates it if it is missing.
     pub fn conversation(&self, conversation: &Component) -> Result<Notes, RemoteError> {
         let path = self.path.join(CONVERSATIONS).join(conversation.as_os_str());
         let dir = whole_file::directory(&self.conversations, conversation.as_os_str());

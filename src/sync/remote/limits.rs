@@ -1,30 +1,27 @@
-//! Limits on what a bucket brings: free space for local writers, and the quota.
 
 use rustix::fs::StatVfs;
 
-/// Downloads keep `min_free` and this fraction of it free, so that local writers do not find the
-/// disk full right after a pull.
+///+ Downloads keep `min_free` and this fraction of it free, so that local writers do not find the
+///+ disk full right after a pull.
 const BESIDE: u64 = 4;
 
-/// The limits of local writers, applied to downloads.
+///+ Limits of downloads: those of local writers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes to keep free on the disk.
+    ///+ Bytes to keep free on the disk.
     pub min_free: u64,
-    /// Maximum bytes of a conversation.
+    ///+ Maximum bytes of a conversation.
     pub quota: Option<u64>,
 }
 
-/// Why a download does not fit.
+///+ Why a download does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Shortage {
-    /// The disk is too full.
     #[error(
         "it needs {needed} bytes, and {free} are free on the store's disk, of which {kept} stay free \
          for what is written here (`min_free`, and a quarter more): make room, or lower `min_free`"
     )]
     Disk { needed: u64, free: u64, kept: u64 },
-    /// The conversation is too large.
     #[error(
         "it needs {needed} bytes, and its conversation has {used} of the {quota} of its quota: \
          remove outputs, or raise `quota`"
@@ -33,7 +30,7 @@ pub(super) enum Shortage {
 }
 
 impl Limits {
-    /// Fails if `needed` more bytes would leave too little on a disk.
+    ///+ Checks that `needed` more bytes leave enough free space on a disk.
     pub(super) fn check_disk(self, disk: &StatVfs, needed: u64) -> Result<(), Shortage> {
         let kept = self.min_free.saturating_add(self.min_free / BESIDE);
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
@@ -44,7 +41,7 @@ impl Limits {
         }
     }
 
-    /// Fails if `needed` more bytes beside those that are `used` would be more than the quota.
+    ///+ Checks that `needed` bytes on top of `used` stay within the quota.
     pub(super) fn check_quota(self, used: u64, needed: u64) -> Result<(), Shortage> {
         match self.quota {
             Some(quota) if used.saturating_add(needed) > quota => {

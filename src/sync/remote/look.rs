@@ -1,4 +1,4 @@
-//! A look into the bucket: what is new of a conversation there, and what is gone.
+//! Looks: compare the segments in the bucket with the local ones, and fetch new ones.
 
 mod blindness;
 
@@ -20,55 +20,55 @@ use crate::replica::{Removed, SegmentId, Stamp, State};
 use ctxfs_core::materialize::side_by_side;
 use ctxfs_core::materialize::side_by_side::Part;
 
-/// The largest segment that is fetched as a whole.
+///+ Largest segment that is fetched as a whole.
 const WHOLE: u64 = 1 << 20;
-/// The first bytes of a larger one that are.
+///+ Bytes of the first request for a larger segment.
 const FIRST: u64 = 256 << 10;
-/// The bytes that are fetched at once, in several requests, unless one alone has more.
+///+ Bytes that are fetched concurrently, unless one segment alone has more.
 const AT_ONCE: u64 = 16 << 20;
-/// The lists of one look: what was merged between a list and a request is in the next one.
+///+ Maximum lists per look. A segment that was merged between a list and its request is covered by
+///+ the next list.
 const LISTS: usize = 3;
 
-/// What a look found.
+///+ Result of a look.
 #[derive(Debug, Default)]
 pub struct Looked {
-    /// The segments that came.
+    ///+ Segments that arrived.
     pub new: Vec<SegmentId>,
-    /// Those that were forgotten here, as they are gone from the bucket and say nothing any more.
+    ///+ Segments that were dropped here: they left the bucket and are covered or empty.
     pub gone: Vec<SegmentId>,
-    /// Those that came and cannot be read. They are not asked for again before a pull or a check,
-    /// but for those of a newer ctxfs.
+    ///+ Segments that arrived and are damaged. Only a pull or a check fetches them again, except
+    ///+ those of a newer ctxfs.
     pub refused: Vec<(SegmentId, RemoteError)>,
-    /// Segments of this host that are gone from the bucket, and that nothing covers.
+    ///+ Segments of this host that left the bucket uncovered.
     pub lost: Vec<SegmentId>,
-    /// The same of other hosts. They stay here.
+    ///+ Segments of other hosts that left the bucket uncovered. The local copies stay.
     pub missing: Vec<SegmentId>,
-    /// Segments that the list names, and that the bucket does not have.
+    ///+ Segments in the list that a read does not find.
     pub absent: Vec<SegmentId>,
-    /// The first segment of each gap in the numbers of a writer: the bucket had it, and neither has
-    /// it now nor has a merge that covers it.
+    ///+ First segment of each gap in the numbers of a writer: it was published, and is now neither
+    ///+ present nor covered.
     pub gaps: Vec<SegmentId>,
-    /// True if a copy of this host publishes too: the bucket has segments of its writer that it
-    /// does not know.
+    ///+ True if a copy of this host publishes too: the bucket has segments of its writer id that it
+    ///+ did not write.
     pub is_copied: bool,
-    /// All segments in the bucket.
+    ///+ All segments in the bucket.
     pub segments: Vec<Listed>,
-    /// What came, as it was read.
     read: ReadPieces,
 }
 
 impl Looked {
-    /// Reads all segments that are here, as [`pieces`](super::pieces()) does. What came is read
-    /// already.
+    ///+ Reads all local segments as [`pieces`](super::pieces()) does, but reuses those that arrived
+    ///+ in this look.
     pub fn pieces(&mut self, notes: &Notes) -> Result<Pieces, RemoteError> {
         pieces_with(notes, mem::take(&mut self.read))
     }
 }
 
-/// Looks into the bucket. Costs one list, and a request for each new segment, or two for a large
-/// one. What came before a failure is kept.
-///
-/// For one caller at a time, who does not push in the meantime.
+///+ Looks into the bucket. Costs one list, and one request per new segment, or two for a large one.
+///+ Segments that arrived before a failure are kept.
+///+
+///+ The caller holds the push lock and does not push meanwhile.
 pub fn look(
     bucket: &dyn Objects,
     notes: &Notes,
@@ -77,8 +77,8 @@ pub fn look(
     look_with(bucket, notes, deadline, (None, false))
 }
 
-/// Looks for readers: fails with [`RemoteError::NoRoom`] if new segments exceed the limits of
-/// downloads. A push needs them in any case. The caller may have `listed` the segments already.
+///+ Looks on behalf of readers: fails with [`RemoteError::NoRoom`] if new segments exceed the limits
+///+ of downloads, which a push ignores. The caller may have `listed` the segments already.
 pub(super) fn look_for_readers(
     bucket: &dyn Objects,
     notes: &Notes,
@@ -124,24 +124,17 @@ struct Looking<'a> {
     notes: &'a Notes,
     deadline: Deadline,
     progress: Progress,
-    /// The latest stamp in what came.
     latest: Stamp,
-    /// What was here before the last list.
     here: BTreeSet<SegmentId>,
-    /// What the caller has listed.
     listed: Option<Vec<Listed>>,
-    /// True if downloads stay within their limits.
     is_limited: bool,
-    /// What came wrong once: an answer may be cut or changed on its way.
+    ///+ Segments that arrived damaged once: a response may be truncated or changed in transit.
     doubted: BTreeSet<SegmentId>,
-    /// Those of it that are to be asked for again.
     again: Vec<Wanted>,
-    /// What the segments that came remove.
     removed: Removed,
     looked: Looked,
 }
 
-/// A segment that is to be fetched.
 #[derive(Clone, Copy)]
 struct Wanted {
     id: SegmentId,
@@ -166,7 +159,7 @@ impl Looking<'_> {
         Ok(())
     }
 
-    /// Lists the segments. Returns those that are to be fetched.
+    ///+ Lists the segments. Returns those to fetch.
     fn list(&mut self) -> Result<Vec<Wanted>, RemoteError> {
         self.here = self.notes.segments()?.into_iter().collect();
         let prefix = log_prefix(self.notes.conversation());
@@ -188,7 +181,7 @@ impl Looking<'_> {
         Ok(wanted.into_iter().map(|(id, size)| Wanted { id, size }).collect())
     }
 
-    /// Fetches some segments at once. Returns false if one is gone: it was merged.
+    ///+ Fetches a batch. Returns false if a segment is gone because it was merged.
     fn fetch(&mut self, batch: &[Wanted]) -> Result<bool, RemoteError> {
         let first = |each: &Wanted| (each.size > WHOLE).then_some(0..FIRST);
         let wanted = batch.iter().map(|each| (self.key(each.id), first(each)));
@@ -211,7 +204,6 @@ impl Looking<'_> {
         coming.failure.map_or(Ok(coming.all_came), |error| Err(error.into()))
     }
 
-    /// Fetches the rest of the records of large segments.
     fn fetch_rest(
         &mut self,
         parts: Vec<Beginning>,
@@ -234,8 +226,7 @@ impl Looking<'_> {
         segment_key(self.notes.conversation(), id)
     }
 
-    /// Keeps segments that came, as far as they can be read. One that came wrong is asked for again
-    /// once.
+    ///+ Saves the readable segments. A damaged one is fetched once more before it is refused.
     fn keep(&mut self, came: Vec<(Wanted, Bytes)>) -> Result<(), RemoteError> {
         let came: Vec<_> =
             came.into_iter().map(|(wanted, bytes)| (wanted, kept_of(&wanted, bytes))).collect();
@@ -274,7 +265,6 @@ impl Looking<'_> {
         Ok(())
     }
 
-    /// Compares what is here with what is there.
     fn compare(&mut self) -> Result<(), RemoteError> {
         let listed = self.looked.segments.iter().filter_map(|each| segment_of(&each.name));
         let listed: BTreeSet<SegmentId> = listed.collect();
@@ -302,15 +292,15 @@ impl Looking<'_> {
         Ok(())
     }
 
-    /// Removes what is kept of objects that no artifact has any more, as far as this look found
-    /// that out. It forgets the segments `gone` next.
+    ///+ Drops cached blocks of objects that became unused in this look. Runs before the segments
+    ///+ `gone` are dropped.
     fn forget_objects(&self, gone: &[SegmentId]) -> Result<(), RemoteError> {
         let mut objects = BTreeSet::new();
         for id in gone {
             let piece = self.notes.open_segment(*id).and_then(|segment| piece(&segment));
             objects.extend(piece.iter().flat_map(objects_of));
         }
-        // Where nothing was known, nothing was fetched.
+        // Without local segments no block was cached.
         if self.here.is_empty() || (objects.is_empty() && self.removed.is_empty()) {
             return Ok(());
         }
@@ -329,12 +319,12 @@ impl Looking<'_> {
         self.notes.open_segment(id).is_ok_and(|segment| segment.records.is_empty())
     }
 
-    /// Returns true if a segment came and cannot be read.
     fn is_refused(&self, id: SegmentId) -> bool {
         self.looked.refused.iter().any(|(refused, _)| *refused == id)
     }
 
-    /// Returns true if there are segments of this host's writer that it does not know.
+    ///+ Returns true if the bucket has segments of this host's writer id that this host did not
+    ///+ write.
     fn is_copied(&self, there: impl Iterator<Item = SegmentId>) -> Result<bool, RemoteError> {
         let Progress { writer, next, .. } = self.progress;
         let mut unknown = there.filter(|id| Some(id.writer) == writer && id.number >= next);
@@ -347,7 +337,7 @@ fn objects_of(piece: &Piece) -> impl Iterator<Item = ObjectName> {
     piece.artifacts.values().filter_map(|claim| claim.artifact.object)
 }
 
-/// Returns what is kept of a segment that came: of a large one all but the bytes of artifacts.
+///+ Returns the part of a segment to keep: a large one loses the bytes of artifacts.
 fn kept_of(wanted: &Wanted, bytes: Bytes) -> Bytes {
     match SegmentHead::read(&bytes) {
         Ok(Some(head)) if wanted.size > WHOLE => {
@@ -357,8 +347,7 @@ fn kept_of(wanted: &Wanted, bytes: Bytes) -> Bytes {
     }
 }
 
-/// Reads segments, side by side unless one takes much memory: that is most of the time of a long
-/// look.
+///+ Parses segments, in parallel unless one needs much memory. Parsing dominates a long look.
 fn read_all(came: &[(Wanted, Bytes)]) -> Vec<Result<(Piece, bool), RemoteError>> {
     let mut all: Vec<_> = came.iter().map(|_| None).collect();
     let parts = came.iter().zip(&mut all).map(|((wanted, bytes), place)| -> Part<'_> {
@@ -377,20 +366,18 @@ fn read_all(came: &[(Wanted, Bytes)]) -> Vec<Result<(Piece, bool), RemoteError>>
     all.into_iter().flatten().collect()
 }
 
-/// Returns the bytes of the records of a segment when they are unpacked, about.
 fn unpacked(segment: &[u8]) -> u64 {
     SegmentHead::read(segment).ok().flatten().map_or(0, |head| head.merged_bytes())
 }
 
-/// Reads a segment. Returns false with it if small artifacts have other bytes than their digests
-/// say.
+///+ Parses a segment. The flag is false if the bytes of a small artifact do not match its digest.
 fn read(segment: &StoredSegment) -> Result<(Piece, bool), RemoteError> {
     let mut has_bytes = true;
     let piece = piece_with(segment, |put| has_bytes = has_bytes && has_its_bytes(segment, put))?;
     Ok((piece, has_bytes))
 }
 
-/// Returns true if a small artifact has the bytes of its digest, or they are not here.
+///+ Returns true if the bytes of a small artifact match its digest, or are not here.
 fn has_its_bytes(segment: &StoredSegment, put: &PutLine) -> bool {
     match segment.bytes(&put.place) {
         Ok(None) => true,
@@ -399,10 +386,9 @@ fn has_its_bytes(segment: &StoredSegment, put: &PutLine) -> bool {
     }
 }
 
-/// A segment whose first bytes came, and the range of the others.
+///+ First bytes of a segment, and the range that is still missing.
 type Beginning = (SegmentId, Bytes, Range<u64>);
 
-/// What comes of requests.
 struct Coming {
     all_came: bool,
     failure: Option<BucketError>,
@@ -410,7 +396,6 @@ struct Coming {
 }
 
 impl Coming {
-    /// Returns the bytes, if they came.
     fn came(&mut self, bytes: Result<Bytes, BucketError>) -> Option<Bytes> {
         match bytes {
             Ok(bytes) => return Some(bytes),
@@ -421,7 +406,7 @@ impl Coming {
     }
 }
 
-/// Returns the range of what is still needed of a segment, up to the end of its records.
+///+ Returns the missing range of a segment, up to the end of its records.
 fn rest_of(wanted: &Wanted, bytes: &[u8]) -> Option<Range<u64>> {
     let here = bytes.len() as u64;
     let end = match SegmentHead::read(bytes) {
@@ -432,7 +417,7 @@ fn rest_of(wanted: &Wanted, bytes: &[u8]) -> Option<Range<u64>> {
     (wanted.size > here && end > here).then_some(here..end.min(wanted.size))
 }
 
-/// Takes as many of the parts as are fetched at once: one at least.
+///+ Takes parts of at most `AT_ONCE` bytes, but at least one.
 fn taken_at_once(parts: &mut Peekable<impl Iterator<Item = Beginning>>) -> Vec<Beginning> {
     let (mut taken, mut bytes) = (Vec::new(), 0);
     let length = |(_, _, range): &Beginning| range.end - range.start;
@@ -443,7 +428,6 @@ fn taken_at_once(parts: &mut Peekable<impl Iterator<Item = Beginning>>) -> Vec<B
     taken
 }
 
-/// Cuts what is to be fetched into what is fetched at once.
 fn batches(wanted: &[Wanted]) -> Vec<&[Wanted]> {
     let mut batches = Vec::new();
     let (mut start, mut bytes) = (0, 0);

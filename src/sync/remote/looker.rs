@@ -1,29 +1,30 @@
-//! Looks into the bucket: by this process, or by another one for it.
 
 use std::fmt;
 
 use crate::remote::RemoteError;
 use ctxfs_core::model::Component;
 
-/// The most conversations of a bucket that a look at all of them finds.
+///+ Maximum conversations in a list of the bucket.
 pub(super) const MOST_CONVERSATIONS: usize = 10_000;
 
-/// Looks into the bucket, and does here what others did.
+///+ Runs looks and applies their changes: a [`Tier`](crate::remote::Tier) in this process, or a
+///+ client of another process.
 pub trait Looker: fmt::Debug + Send + std::marker::Sync {
-    /// Looks at a conversation, or at which conversations there are. Waits for a bounded time.
+    ///+ Looks at a conversation, or with `None` lists the conversations of the bucket. Returns
+    ///+ within a bounded time.
     fn look_now(&self, at: Option<&Component>) -> Result<Heard, RemoteError>;
 
-    /// Returns why it cannot look at all, for people; `None` if it can.
+    ///+ Returns why looks are impossible, for people; `None` if they work.
     fn trouble(&self) -> Option<String> {
         None
     }
 }
 
-/// The outcome of a look.
+///+ Outcome of a look.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Heard {
-    /// True if the bucket answered.
+    ///+ True if the bucket answered.
     pub is_answered: bool,
-    /// The conversations of the bucket, if they were looked at.
+    ///+ Conversations in the bucket, if they were listed.
     pub conversations: Option<Vec<Component>>,
 }

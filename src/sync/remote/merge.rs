@@ -1,4 +1,4 @@
-//! One segment in place of many, and the end of those that it covers.
+//! Merges of segments, and the deletion of segments that a merge covers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -15,29 +15,26 @@ use crate::remote::{
 };
 use crate::replica::{Accepted, Claim, Covers, Origin, Removed, SegmentId, Stamp, merge};
 
-/// So many segments are many.
+///+ Number of segments from which on they are merged.
 const MANY: usize = 64;
-/// The bytes from which on a segment is large, and is left as it is.
+///+ Segments of this size and more are not merged for their number.
 const LARGE: u64 = 16 << 20;
-/// The most bytes of the segments that are merged at once.
+///+ Maximum bytes of the segments in one merge.
 const MOST_BYTES: u64 = 32 << 20;
-/// The bytes of records from which on a segment is large, too, and the most that a merge has.
-/// Readers take twice as many, so what gets a longer name meanwhile still has room.
+///+ Record bytes from which on a segment counts as large, and the maximum in a merge. Readers accept
+///+ twice as much, so a path that grows by a rename still fits.
 const LARGE_RECORDS: u64 = MOST_RECORDS / 2;
 const MOST_RECORDS: u64 = 16 << 20;
-/// In milliseconds.
+///+ Milliseconds.
 const DAY: u64 = 24 * 60 * 60 * 1000;
 
-/// A segment of no use any more, and what became of it.
+///+ A deleted segment, and the outcome of its deletion.
 pub type Swept = (SegmentId, Result<(), BucketError>);
 
-/// The segments in the bucket, by name.
 type Log = BTreeMap<SegmentId, Listed>;
 
-/// The sizes of segments that say something and are in the bucket.
 type Sizes = BTreeMap<SegmentId, Size>;
 
-/// The bytes of segments in the bucket, and those of their records in a merge.
 #[derive(Debug, Clone, Copy, Default)]
 struct Size {
     bytes: u64,
@@ -59,9 +56,9 @@ impl Size {
 }
 
 impl Push<'_> {
-    /// Merges segments, if there are many, or some have bytes that were removed a week ago: as many
-    /// as fit into one. Follows a look. Does nothing while something is about to be sent, or cannot
-    /// be read.
+    ///+ Merges segments if there are many, or if some contain bytes that were removed a week ago: as
+    ///+ many as fit into one. Follows a look. Does nothing while a segment is being sent or is
+    ///+ unreadable.
     pub fn merge(&self, looked: &Looked, session: &mut Session) -> Result<Pushed, RemoteError> {
         let mut pushed = Pushed { again: self.notes.intent()?.is_some(), ..Pushed::default() };
         let found = pieces(self.notes)?;
@@ -73,19 +70,18 @@ impl Push<'_> {
             return Ok(pushed);
         }
         match self.merge_part(&found.pieces, &part, session, &mut pushed) {
-            // Names have grown too much meanwhile: the segments stay as they are.
+            // Paths have grown too much by renames: the segments stay as they are.
             Err(RemoteError::Segment { source: FormatError::TooLarge { .. }, .. }) => {}
             merged => pushed.again = !merged?,
         }
         Ok(pushed)
     }
 
-    /// Returns the segments that [`Self::merge`] would merge.
+    ///+ Returns the segments that [`Self::merge`] would merge.
     pub fn to_merge(&self, looked: &Looked) -> Result<BTreeSet<SegmentId>, RemoteError> {
         self.part(&pieces(self.notes)?.pieces, &log(looked))
     }
 
-    /// Returns the segments that are to be merged; none if that is not worth it.
     fn part(&self, pieces: &[Piece], log: &Log) -> Result<BTreeSet<SegmentId>, RemoteError> {
         let stale = stale(pieces, log);
         if stale.is_empty() && pieces.len() < MANY {
@@ -100,14 +96,14 @@ impl Push<'_> {
         Ok(fitting(stale, &sizes))
     }
 
-    /// Returns the segments that [`Self::sweep`] would delete, with what the list says of them.
+    ///+ Returns the listed segments that [`Self::sweep`] would delete.
     pub fn to_sweep(&self, looked: &Looked, now: u64) -> Result<Vec<Listed>, RemoteError> {
         let log = log(looked);
         let useless = useless(&log, &pieces(self.notes)?.pieces, now);
         Ok(useless.into_iter().filter_map(|id| log.get(&id).cloned()).collect())
     }
 
-    /// Merges some segments. Returns false if all must begin again.
+    ///+ Merges segments. Returns false if the caller must start over.
     pub(crate) fn merge_part(
         &self,
         all: &[Piece],
@@ -131,7 +127,7 @@ impl Push<'_> {
         self.finish(&intent, &bytes, session, pushed)
     }
 
-    /// Writes a merge, with the lines and bytes of what it covers.
+    ///+ Writes the segment of a merge from the lines and frames of the segments that it covers.
     fn write(&self, merged: &Piece) -> Result<Vec<u8>, RemoteError> {
         let refused = RemoteError::of(merged.id);
         let mut writer = SegmentWriter::new(merged.id, merged.covers.clone());
@@ -153,7 +149,7 @@ impl Push<'_> {
         writer.finish().map_err(&refused)
     }
 
-    /// Copies a line. Returns the segment that has it, with all its bytes if they were needed.
+    ///+ Copies a line. Returns its segment, which has all bytes if they were needed.
     fn copy(
         &self,
         mut segment: StoredSegment,
@@ -180,7 +176,7 @@ impl Push<'_> {
         Ok(segment)
     }
 
-    /// Fetches all of a segment that was cut.
+    ///+ Downloads all bytes of a segment that was truncated after its records.
     fn whole(&self, id: SegmentId) -> Result<StoredSegment, RemoteError> {
         let key = segment_key(self.notes.conversation(), id);
         let bytes = self.bucket.get(&key, None, (self.deadline)())?;
@@ -188,11 +184,12 @@ impl Push<'_> {
         self.notes.open_segment(id)
     }
 
-    /// Deletes segments that were covered a day ago, and one that says nothing and has been alone
-    /// for a week. `now` is the time of the store, in milliseconds: see `store_now`. Returns each
-    /// with its outcome.
-    ///
-    /// Not earlier: a list that comes in pages must not miss both a merge and what it covers.
+    ///+ Deletes segments that were covered a day ago, and a last empty segment after a week. `now`
+    ///+ is the time of the store in milliseconds: see `store_now`. Returns each segment with its
+    ///+ outcome.
+    ///+
+    ///+ The delay is for lists in pages, which must not miss both a merge and the segments that it
+    ///+ covers.
     pub fn sweep(&self, looked: &Looked, now: u64) -> Result<Vec<Swept>, RemoteError> {
         let (log, found) = (log(looked), pieces(self.notes)?);
         let useless = useless(&log, &found.pieces, now);
@@ -208,8 +205,8 @@ fn log(looked: &Looked) -> Log {
     looked.segments.iter().filter_map(named).collect()
 }
 
-/// Returns the stale segments, and the small ones if these are many, as far as one merge takes
-/// them. Two small ones always fit, so there are fewer after each merge.
+///+ Returns the stale segments, and the small ones if there are many, up to the limits of one merge.
+///+ Two small segments always fit, so each merge reduces their number.
 fn fitting(stale: BTreeSet<SegmentId>, sizes: &Sizes) -> BTreeSet<SegmentId> {
     let small = sizes.iter().filter(|(_, size)| size.is_small());
     let small: Vec<SegmentId> = small.map(|(id, _)| *id).collect();
@@ -224,7 +221,7 @@ fn fitting(stale: BTreeSet<SegmentId>, sizes: &Sizes) -> BTreeSet<SegmentId> {
     part
 }
 
-/// Returns the lines that remove as much, of which each has a bound.
+///+ Returns `remove` lines within the limit of a line.
 fn remove_lines(removed: &Removed) -> Vec<RemoveLine> {
     let origins: Vec<_> = removed.origins.iter().copied().collect();
     let segments: Vec<_> = removed.segments.iter().copied().collect();
@@ -239,8 +236,8 @@ fn remove_lines(removed: &Removed) -> Vec<RemoveLine> {
     origins.chain(segments).collect()
 }
 
-/// Returns the segments that have bytes which were removed a week ago. Now is when the latest
-/// segment was written: too early a time only makes it later.
+///+ Returns the segments with bytes that were removed a week ago. The present is the time of the
+///+ latest segment: an early estimate only delays the merge.
 fn stale(pieces: &[Piece], log: &Log) -> BTreeSet<SegmentId> {
     let now = log.values().map(|listed| listed.modified_ms).max().unwrap_or_default();
     let is_old =
@@ -270,17 +267,17 @@ fn useless(log: &Log, pieces: &[Piece], now: u64) -> BTreeSet<SegmentId> {
     useless
 }
 
-/// A line that a merge takes over.
+///+ A line that a merge copies.
 struct Copied<'a> {
     from: SegmentId,
     line: Range<u32>,
     origin: Origin,
     stamp: Stamp,
-    /// What is said of an artifact now; none for a message.
+    ///+ Current name of an artifact; none for a message.
     claim: Option<&'a Claim<Stored>>,
 }
 
-/// Returns the lines that a merge takes over, in the order in which they are stored.
+///+ Returns the lines that a merge copies, in the order in which they are stored.
 fn copied(merged: &Piece) -> Vec<Copied<'_>> {
     let artifacts = merged.artifacts.iter().map(|(origin, claim)| {
         let Stored { segment, line, .. } = &claim.artifact;
@@ -296,11 +293,10 @@ fn copied(merged: &Piece) -> Vec<Copied<'_>> {
     copied
 }
 
-/// The packed bytes of an artifact that are in its segment, and those of its parts. Empty where
-/// there are none.
+///+ Frames of an artifact in its segment: of its bytes and of its parts. Empty if it has none.
 type Frames = (Vec<u8>, Vec<u8>);
 
-/// Returns the packed bytes of an artifact; none if they are not here.
+///+ Returns the frames of an artifact; `None` if they are not stored locally.
 fn frames(segment: &StoredSegment, line: &PutLine) -> Result<Option<Frames>, RemoteError> {
     let bytes = match &line.place {
         Place::Inside { .. } => segment.frame(&line.place)?,

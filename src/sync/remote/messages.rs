@@ -1,8 +1,14 @@
-//! The messages of all hosts, put in their order for readers.
+//! The message log of a conversation, merged from all hosts.
 //!
-//! Where this host alone has published, in the order of its file, that file is all that is shown.
-//! Otherwise what was published is kept as `published` says. It is made anew when something was
-//! got, and stays right meanwhile: what is published or appended here follows all that was seen.
+//! ```text
+//! <store>/remote/messages/<conversation>/published.jsonl
+//! ```
+//!
+//! While only this host has published, in the order of its file, readers get that file. Otherwise
+//! they get this one, followed by the unpublished rest of their own log. The first line is a
+//! [`PublishedHead`]: the local log to which the file belongs, and the length of its published
+//! part. A file for another local log is ignored. The file is rewritten after a pull; until then it
+//! stays valid, since later messages of this host follow it.
 
 mod own_part;
 mod texts;
@@ -28,28 +34,22 @@ use ctxfs_store::{Artifact, Conversation, Dir, FileMark, PUBLISHED, message, sta
 use own_part::OwnPart;
 use texts::Texts;
 
-/// The name of a file that is being made.
 const NEW: &str = "published.jsonl.new";
-/// The bytes that are compared at once.
 const BLOCK: usize = 256 << 10;
 
-/// The messages of a conversation.
+///+ Writer of the merged log of a conversation.
 pub(super) struct Messages<'a> {
     pub(super) home: &'a Home,
     pub(super) notes: &'a Notes,
     pub(super) conversation: &'a Conversation,
-    /// What all segments here say.
     pub(super) state: &'a State<Stored, Told>,
-    /// The names of all these segments.
     pub(super) segments: BTreeSet<SegmentId>,
-    /// How far the log of this host was published in them.
     pub(super) at: MessagesAt,
-    /// Microseconds since the epoch.
     pub(super) now: u64,
 }
 
 impl Messages<'_> {
-    /// Keeps them for readers, if they are not those of this host's file.
+    ///+ Writes the merged log, unless it equals the local one.
     pub(super) fn keep(&self) -> Result<(), RemoteError> {
         let Some(own) = self.own_log()? else { return Ok(()) };
         let dir = self.home.messages(self.conversation.id())?;
@@ -64,7 +64,7 @@ impl Messages<'_> {
         self.replace(&dir, &own, (new, at)).map_err(self.failed("show"))
     }
 
-    /// Returns the file of this host, which is made where only others said something.
+    ///+ Returns the local log. Creates it if only other hosts have messages.
     fn own_log(&self) -> Result<Option<Arc<File>>, RemoteError> {
         if self.state.messages.is_empty() && self.conversation.log_file()?.is_none() {
             return Ok(None);
@@ -83,7 +83,6 @@ impl Messages<'_> {
         move |error| self.conversation.log_error(action, error).into()
     }
 
-    /// Passes the messages to `take`, in their order.
     fn each(
         &self,
         mut take: impl FnMut(&str) -> Result<(), RemoteError>,
@@ -101,8 +100,8 @@ impl Messages<'_> {
         Ok(digest.finalize())
     }
 
-    /// Writes all messages to a new file, below a first line that is still blank. What no segment
-    /// can say of this host's log stands after the message that it followed.
+    ///+ Writes all messages to a new file after a blank first line. Local lines that cannot be
+    ///+ shared follow the message that they followed in the local log.
     fn write(&self, dir: &Dir, mut part: OwnPart) -> Result<File, RemoteError> {
         let flags = OFlags::RDWR | OFlags::TRUNC;
         let file = dir.create_file(NEW.as_ref(), flags, whole_file::FILE_MODE);
@@ -120,7 +119,7 @@ impl Messages<'_> {
         Ok(file)
     }
 
-    /// Shows what is in a new file. Nobody appends meanwhile.
+    ///+ Publishes the new file to readers while the local log is locked.
     fn replace(&self, dir: &Dir, own: &Arc<File>, (new, at): (File, MessagesAt)) -> io::Result<()> {
         let _locked = LockedLog::wait(own)?;
         let new = Arc::new(new);
@@ -135,8 +134,8 @@ impl Messages<'_> {
         Ok(())
     }
 
-    /// Returns the edition of what is shown with the file `new`: that of before, if what was shown
-    /// is the beginning of it. `None` if it is the same.
+    ///+ Returns the edition of the merged log with the file `new`: unchanged if the old log is a
+    ///+ prefix of it, `None` if both are equal.
     fn edition(
         &self,
         dir: &Dir,
@@ -155,13 +154,13 @@ impl Messages<'_> {
         Ok(match known_edition {
             _ if grows && after.len() == before.len() => None,
             Some(edition) if grows => Some(edition),
-            // Another one than before, and by the clock than any.
+            // Larger than the old edition, and than all earlier ones by the clock.
             edition => Some(self.now.max(edition.unwrap_or_default().saturating_add(1))),
         })
     }
 }
 
-/// Shows this host's file, and nothing else.
+///+ Removes the merged log, so that readers get the local one only.
 fn forget(dir: &Dir, own: &Arc<File>) -> io::Result<()> {
     match dir.stat(PUBLISHED.as_ref()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -173,8 +172,7 @@ fn forget(dir: &Dir, own: &Arc<File>) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells by the time of this host's file that another log is shown. That is a hint for those who
-/// look at times, so it may fail.
+///+ Signals a changed log to programs that poll the time of the local file. A failure is harmless.
 fn touch(own: &File) {
     if let Err(error) = own.set_modified(SystemTime::now()) {
         tracing::debug!(%error, "the time of a log stays as it was");

@@ -1,4 +1,3 @@
-//! The requests that this layer makes.
 
 use std::io::Read;
 use std::ops::Range;
@@ -7,10 +6,10 @@ use bytes::Bytes;
 
 use crate::bucket::{Bucket, BucketError, Created, Deadline, Identity, Listed, RequestCounts};
 
-/// A bucket, as far as this layer uses one. [`Bucket`] says what each request does; tests have
-/// buckets that fail.
+///+ The requests of this layer to a bucket: made directly by a [`Bucket`], or by another process.
+///+ [`Bucket`] documents each request.
 pub trait Objects: Sync {
-    /// Reads an object, or a range of it.
+    ///+ Reads an object or a range of it.
     fn get(
         &self,
         key: &str,
@@ -18,7 +17,7 @@ pub trait Objects: Sync {
         deadline: Deadline,
     ) -> Result<Bytes, BucketError>;
 
-    /// Reads objects: at once where that can be, and else one after the other.
+    ///+ Reads objects, concurrently where possible. Returns an outcome for each, in order.
     fn get_many(
         &self,
         wanted: &[(String, Option<Range<u64>>)],
@@ -27,10 +26,10 @@ pub trait Objects: Sync {
         wanted.iter().map(|(key, range)| self.get(key, range.clone(), deadline)).collect()
     }
 
-    /// Writes an object under a key that nothing has.
+    ///+ Creates an object under a free key.
     fn create(&self, key: &str, bytes: &Bytes, deadline: Deadline) -> Result<Created, BucketError>;
 
-    /// Writes a large object under a key that nothing has.
+    ///+ Creates a large object under a free key. Returns its size.
     fn upload(
         &self,
         key: &str,
@@ -39,10 +38,10 @@ pub trait Objects: Sync {
         deadline: Deadline,
     ) -> Result<u64, BucketError>;
 
-    /// Lists all objects below a directory.
+    ///+ Lists all objects below a directory.
     fn list(&self, prefix: &str, deadline: Deadline) -> Result<Vec<Listed>, BucketError>;
 
-    /// Lists the first `limit` directories of a directory.
+    ///+ Lists the first `limit` subdirectories of a directory.
     fn list_dirs(
         &self,
         prefix: &str,
@@ -50,18 +49,17 @@ pub trait Objects: Sync {
         deadline: Deadline,
     ) -> Result<Vec<String>, BucketError>;
 
-    /// Returns when the store wrote an object, in milliseconds since the epoch by its clock.
+    ///+ Returns when the store wrote an object, in milliseconds since the epoch by its clock.
     fn modified(&self, key: &str, deadline: Deadline) -> Result<u64, BucketError>;
 
-    /// Deletes objects.
+    ///+ Deletes objects. Returns each key with its outcome, in order.
     fn delete(
         &self,
         keys: Vec<String>,
         deadline: Deadline,
     ) -> Vec<(String, Result<(), BucketError>)>;
 
-    /// Lists what writes that were cut off have left in directories, as whole keys that
-    /// [`Self::delete`] takes. Nothing where only the store could tell.
+    ///+ Lists temporary files of interrupted writes, as whole keys that [`Self::delete`] takes.
     fn list_staged(
         &self,
         _directories: &[String],
@@ -70,25 +68,24 @@ pub trait Objects: Sync {
         Ok(Vec::new())
     }
 
-    /// Reads who the bucket is; `None` if no host ever wrote to it.
+    ///+ Reads the identity of the bucket; `None` if the bucket is not initialized.
     fn identity(&self, deadline: Deadline) -> Result<Option<Identity>, BucketError>;
 
-    /// Reads who the bucket is, and marks it first if no host did.
+    ///+ Reads the identity of the bucket, and initializes the bucket first if needed.
     fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError>;
 
-    /// Does what [`Self::found`] does for a bucket that was marked before; `None` if it is not
-    /// any more. Marks nothing.
+    ///+ Does what [`Self::found`] does, but never initializes the bucket: returns `None` instead.
     fn met(&self, write_once: bool, deadline: Deadline) -> Result<Option<Identity>, BucketError>;
 
-    /// Returns how many requests there were, and the bytes of them.
+    ///+ Returns the requests so far, by kind.
     fn requests(&self) -> RequestCounts;
 
-    /// Returns a number of the process that answers: another one where that began anew.
+    ///+ Returns the id of the process that answers. It changes when that process is restarted.
     fn answerer(&self) -> u32 {
         0
     }
 
-    /// Returns why no request can be made at all, for people; `None` if one can.
+    ///+ Returns why requests are impossible, for people; `None` if they work.
     fn trouble(&self) -> Option<String> {
         None
     }

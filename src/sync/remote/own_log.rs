@@ -1,4 +1,3 @@
-//! The message log of this host: how far it was published, and whether it is still the same.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -11,7 +10,7 @@ use crate::replica::{Origin, State, WriterId};
 use ctxfs_store::message::{LogLine, LogLines};
 use ctxfs_store::{Artifact, Conversation, FileMark, message, stat_file};
 
-/// Returns the number of the lines up to `line`, where `before` is that of the lines before it.
+///+ Extends the hash chain `before` by a line.
 pub(super) fn chained(before: u64, line: &LogLine) -> io::Result<u64> {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&before.to_le_bytes());
@@ -24,8 +23,8 @@ pub(super) fn chained(before: u64, line: &LogLine) -> io::Result<u64> {
     Ok(u64::from_le_bytes(first))
 }
 
-/// Returns the place in the log as it is now, wherever its lines are: a store may be copied. `None`
-/// if the log was replaced or removed since.
+///+ Returns the position in the current log file. After a copy of the store it is found by its hash
+///+ chain. `None` if the log was replaced or removed.
 pub(super) fn found_again(
     conversation: &Conversation,
     at: MessagesAt,
@@ -41,7 +40,7 @@ pub(super) fn found_again(
 fn place_in(file: &Arc<File>, at: MessagesAt) -> io::Result<Option<MessagesAt>> {
     let mark = FileMark::of(&stat_file(file)?);
     let start = MessagesAt { inode: mark.ino, born: mark.born, ..MessagesAt::default() };
-    // A file that others cut off is published again, as far as it is there.
+    // A truncated file is published again up to its end.
     if (at.inode, at.born) == (mark.ino, mark.born) {
         return Ok(Some(at));
     }
@@ -59,7 +58,7 @@ fn place_in(file: &Arc<File>, at: MessagesAt) -> io::Result<Option<MessagesAt>> 
     Ok(None)
 }
 
-/// Returns the beginning of the log as it is now.
+///+ Returns the start of the current log.
 pub(super) fn beginning(conversation: &Conversation) -> Result<MessagesAt, RemoteError> {
     let Some(file) = conversation.log_file()? else { return Ok(MessagesAt::default()) };
     let stat = stat_file(&file).map_err(|error| conversation.log_error("look at", error))?;
@@ -67,8 +66,8 @@ pub(super) fn beginning(conversation: &Conversation) -> Result<MessagesAt, Remot
     Ok(MessagesAt { inode: mark.ino, born: mark.born, ..MessagesAt::default() })
 }
 
-/// Returns true if the directory of the conversation is the one in which the log that `at` was a
-/// place in was made, as far as the disk tells.
+///+ Returns true if the directory of the conversation is at least as old as the log of the position,
+///+ as far as the disk tells.
 pub(super) fn is_in_its_place(
     conversation: &Conversation,
     at: MessagesAt,
@@ -78,8 +77,8 @@ pub(super) fn is_in_its_place(
     Ok((1..=at.born).contains(&dir.born))
 }
 
-/// Returns the messages that were shown with the log that `at` was a place in: whoever replaced it
-/// removed them. They are those of `writer`, and those that readers saw last.
+///+ Returns the messages that readers saw together with the log of the position: its replacement
+///+ removes them. They are those of `writer` and those shown last.
 pub(super) fn replaced(
     notes: &Notes,
     at: &MessagesAt,
@@ -89,7 +88,7 @@ pub(super) fn replaced(
     seen(notes, shown, writer)
 }
 
-/// Returns the messages that were seen in a conversation that is gone.
+///+ Returns the messages that readers saw in a conversation that was removed.
 pub(super) fn gone(
     notes: &Notes,
     writer: Option<WriterId>,
@@ -97,7 +96,6 @@ pub(super) fn gone(
     seen(notes, notes.shown()?, writer)
 }
 
-/// Returns the messages of `writer`.
 pub(super) fn own(
     notes: &Notes,
     writer: Option<WriterId>,
@@ -105,8 +103,7 @@ pub(super) fn own(
     seen(notes, None, writer)
 }
 
-/// Returns true if the lines before `at` are other ones than were published, in the same file:
-/// somebody wrote over them.
+///+ Returns true if the published lines were overwritten in place.
 pub(super) fn is_rewritten(
     conversation: &Conversation,
     at: MessagesAt,
@@ -129,7 +126,7 @@ pub(super) fn is_rewritten(
     Ok(read().map_err(|error| conversation.log_error("read", error))?)
 }
 
-/// Returns the messages of `writer`, and those that were shown.
+///+ Returns the messages of `writer` and those that were shown.
 fn seen(
     notes: &Notes,
     shown: Option<Shown>,

@@ -1,11 +1,3 @@
-//! The messages that hosts have published, as readers find them.
-//!
-//! ```text
-//! <store>/remote/messages/<conversation>/published.jsonl
-//! ```
-//!
-//! The first line says with which file of this host the others belong, and how much of that they
-//! contain; see [`Head`]. A file that others removed or replaced is shown as it is.
 
 use std::fs::File;
 use std::io;
@@ -20,19 +12,19 @@ use ctxfs_core::model::Component;
 use ctxfs_store::message::{OtherMessages, Published};
 use ctxfs_store::{Dir, FileMark, PUBLISHED, Stat, Store, read_full_at};
 
-/// The bytes of its first line, with the newline.
+///+ Bytes of the first line, with its newline.
 pub(super) const HEAD: usize = 256;
 
-/// What hosts have published of the logs of a store, as it was when a conversation was last got.
+///+ Merged message logs of a store, as of the last pull of each conversation.
 #[derive(Debug)]
 pub struct PublishedMessages(Store);
 
-/// The first line: JSON, and blanks up to its length.
+///+ First line of the merged log: JSON, padded with blanks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Head {
-    /// A number of the order, the same as long as what is shown only grows.
+    ///+ Version of the order: unchanged as long as the log only grows.
     pub(super) edition: u64,
-    /// The end of what they contain of the log of this host.
+    ///+ End of the published part of the local log.
     pub(super) own: MessagesAt,
 }
 
@@ -52,7 +44,7 @@ impl Head {
 }
 
 impl PublishedMessages {
-    /// Returns those of `store`, now and later. Opens nothing.
+    ///+ Returns the merged logs of `store`. Opens nothing.
     pub fn of(store: &Store) -> Self {
         Self(store.clone())
     }
@@ -69,7 +61,7 @@ impl OtherMessages for PublishedMessages {
     }
 }
 
-/// Returns what stands in front of the log of which the disk says `own`, if `dir` has it.
+///+ Returns the merged log in `dir`, if it belongs to the local log with this `own` stat.
 pub(super) fn published_in(dir: &Dir, own: &Stat) -> io::Result<Option<Published>> {
     match dir.open_file(PUBLISHED.as_ref(), OFlags::RDONLY) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

@@ -1,8 +1,8 @@
-//! Bytes that have to leave the bucket now, such as a secret.
+//! Immediate removal of bytes from the bucket, for example of a secret.
 //!
-//! Removing a file removes it everywhere, but its bytes leave the bucket some days later, and so do
-//! those of a message that was taken out of the log. A purge does not wait. What is to go is noted
-//! first: whatever is cut off, the next purge of this conversation goes on.
+//! A removed file disappears from all hosts, but its bytes leave the bucket some days later, as do
+//! those of a message that was deleted from the log. A purge does not wait. It first saves what it
+//! is to delete, so that the next purge of the conversation continues an interrupted one.
 
 mod here;
 mod known;
@@ -23,40 +23,39 @@ use crate::replica::{Changes, Origin, SegmentId, State};
 use ctxfs_core::model::RelPath;
 use ctxfs_store::Conversation;
 
-/// How often it is looked again for segments that have the bytes: another host may have merged them
-/// meanwhile.
+///+ Maximum rounds of looking for segments with the bytes: other hosts may merge them meanwhile.
 const ROUNDS: usize = 4;
 
-/// The outcome of a purge, or of one that would be.
+///+ Result of a purge or a dry run.
 #[derive(Debug, Default)]
 pub struct Purged {
-    /// The number of artifacts that go: those that ever had the path, as far as a record says so.
+    ///+ Number of artifacts to purge: those that ever had the path, as far as records tell.
     pub artifacts: usize,
-    /// The number of removed messages that go.
+    ///+ Number of removed messages to purge.
     pub messages: usize,
-    /// True if a file of this store was removed, or would be.
+    ///+ True if a local file was removed, or would be.
     pub is_removed_here: bool,
-    /// Why a file of this store stays; nothing further was done then.
+    ///+ Reason for keeping a local file; then the purge stopped there.
     pub kept: Option<&'static str>,
-    /// The objects and segments that were deleted, or would be.
+    ///+ Objects and segments that were deleted, or would be.
     pub deletions: Vec<Collected>,
-    /// The number of objects that nobody names, and of which nobody knows what they hold: those of
-    /// pushes that were cut off, and of artifacts that were removed before a merge. They are younger
-    /// than a day, or not all of the log can be read.
+    ///+ Number of remaining objects of unknown content, which no record names: of interrupted
+    ///+ pushes, or of artifacts that were removed before a merge. They are younger than a day, or
+    ///+ part of the log is unreadable.
     pub unnamed: usize,
-    /// Segments that are missing in the bucket. They may have the bytes, and come again.
+    ///+ Segments that are missing in the bucket. They may contain the bytes and be sent again.
     pub missing: Vec<SegmentId>,
-    /// True if segments still have the bytes: another host is publishing them.
+    ///+ True if segments still contain the bytes, since another host is publishing them.
     pub is_left: bool,
 }
 
 impl Purged {
-    /// Returns true if nothing was found.
+    ///+ Returns true if nothing was found.
     pub fn is_empty(&self) -> bool {
         self.artifacts + self.messages + self.deletions.len() == 0
     }
 
-    /// Returns true if the bytes may still be in the bucket.
+    ///+ Returns true if the bytes may still be in the bucket.
     pub fn is_incomplete(&self) -> bool {
         let failed = |each: &Collected| matches!(each.outcome, Some(Err(_)));
         let is_unknown = self.artifacts + self.messages == 0 && self.unnamed > 0;
@@ -68,21 +67,21 @@ impl Purged {
     }
 }
 
-/// A purge that is done.
 struct Doing<'a> {
     push: Push<'a>,
     session: Session,
     wanted: Purging,
-    /// The segments that have, or had, something to be purged.
+    ///+ Segments that have, or had, content to purge.
     holders: BTreeSet<SegmentId>,
     purged: Purged,
 }
 
 impl Sync<'_> {
-    /// Removes what is, or was, at `path` everywhere, and its bytes from the bucket. Of the message
-    /// log only what was removed goes. With `dry_run` only tells what would go.
-    ///
-    /// `conversation` is none if it is not in this store.
+    ///+ Removes the artifacts that are or were at `path` from all hosts, and their bytes from the
+    ///+ bucket. For the message log, only removed messages are purged. With `dry_run`, only reports
+    ///+ what would be deleted.
+    ///+
+    ///+ `conversation` is `None` if it is not in this store.
     pub fn purge(
         &self,
         notes: &Notes,
@@ -95,7 +94,7 @@ impl Sync<'_> {
             return Err(RemoteError::WriteOnce);
         }
         if !dry_run {
-            // What is about to be sent may have the bytes.
+            // An intent may contain the bytes.
             push.settle(&mut session)?;
             if let Some(conversation) = conversation.filter(|_| known::is_log(path)) {
                 self.push_removed_messages(&push, conversation, &mut session)?;
@@ -134,7 +133,7 @@ impl Sync<'_> {
         Ok(purged)
     }
 
-    /// Looks. Fails if something is there that cannot be read: it may be what is to go.
+    ///+ Looks. Fails if a segment is unreadable, since it may contain the bytes.
     fn look_at_readable(&self, notes: &Notes) -> Result<Looked, RemoteError> {
         let looked = look(self.bucket, notes, (self.deadline)())?;
         let is_readable = looked.refused.is_empty() && notes.refused()?.is_empty();
@@ -162,14 +161,14 @@ impl Sync<'_> {
         doing.purged.deletions.extend(self.delete(keys));
         self.rewrite_segments(doing)?;
         match conversation.filter(|_| !doing.wanted.messages.is_empty()) {
-            // Readers have what was shown before.
+            // The merged log still contains the messages.
             Some(conversation) => self.hear(conversation).map(drop),
             None => Ok(()),
         }
     }
 
-    /// Rewrites the segments that have records or bytes to be purged, and deletes them. A host
-    /// that lists meanwhile may see neither a merge nor what it covers, and does at its next look.
+    ///+ Rewrites the segments with records or bytes to purge, and deletes the old ones. A concurrent
+    ///+ list of another host may miss both; its next look finds the merge.
     fn rewrite_segments(&self, doing: &mut Doing<'_>) -> Result<(), RemoteError> {
         for _ in 0..ROUNDS {
             let notes = doing.push.notes;
@@ -181,7 +180,7 @@ impl Sync<'_> {
                 match doing.push.merge_part(&found, &part, session, &mut Pushed::default()) {
                     Ok(true) => {}
                     Ok(false) => doing.push.settle(session)?,
-                    // Another host has merged it meanwhile.
+                    // Another host merged it meanwhile.
                     Err(error) if error.is_absent() => break,
                     Err(error) => return Err(error),
                 }
@@ -195,7 +194,7 @@ impl Sync<'_> {
         Ok(())
     }
 
-    /// Deletes covered segments that have something to be purged.
+    ///+ Deletes covered segments with content to purge.
     fn delete_holders(&self, doing: &mut Doing<'_>) -> Result<(), RemoteError> {
         let notes = doing.push.notes;
         self.look_at_readable(notes)?;
@@ -212,8 +211,8 @@ impl Sync<'_> {
         Ok(())
     }
 
-    /// Deletes objects that no record names, once no push can still publish one: the record of a
-    /// purged artifact may be gone. Counts the younger ones.
+    ///+ Deletes objects that no record names, once no push can still publish them: the record of a
+    ///+ purged artifact may be gone. Counts the younger ones.
     fn delete_unnamed(&self, notes: &Notes, purged: &mut Purged) -> Result<(), RemoteError> {
         let (id, deadline) = (notes.conversation(), (self.deadline)());
         purged.deletions.extend(collect_staged(self.bucket, id, (None, UNNAMED), deadline)?);
@@ -237,7 +236,6 @@ impl Sync<'_> {
         deleted.map(told).collect()
     }
 
-    /// Returns the number of objects that no living record names.
     fn unnamed(&self, notes: &Notes) -> Result<usize, RemoteError> {
         let prefix = objects_prefix(notes.conversation());
         let listed = self.bucket.list(&prefix, (self.deadline)())?;

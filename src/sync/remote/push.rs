@@ -1,8 +1,8 @@
-//! Publishing what was done here: bytes, then a segment that says so.
+//! Publishing local changes: first bytes, then a segment that refers to them.
 //!
-//! What is to be sent is on the disk as it will be sent before it is sent. So whatever is cut off,
-//! the next push goes on: where the name of a segment is taken, the same bytes mean that it was
-//! sent, and others mean that a copy of this host publishes too.
+//! A segment is on the local disk before it is sent, so an interrupted push continues with the same
+//! bytes. If the name of the segment is taken, equal bytes mean that it was sent before, and other
+//! bytes that a copy of this host publishes too.
 
 mod batch;
 mod packed_file;
@@ -31,37 +31,36 @@ pub(super) use ready::message;
 pub use source::{NoSource, Opened, OwnLine, Source};
 pub use uploads::Session;
 
-/// The time after which a segment is not sent any more: its objects may be collected some days
-/// later.
+///+ Age after which a segment is not sent: its objects may be collected some days later.
 const DAY: Duration = Duration::from_hours(24);
-/// The artifacts and messages that one line removes, at most: a line has a bound. A segment of this
-/// host removes no more, beside what its files replace.
+///+ Maximum artifacts and messages in one `remove` line, and in one segment, not counting the
+///+ artifacts that its files replace.
 pub(super) const MOST_REMOVED: usize = 100_000;
-/// The bytes of removals and moves from which on a segment has no room for more moves.
+///+ Bytes of removals and moves from which on a segment takes no further moves.
 const MOST_MOVED: usize = 4 << 20;
-/// The most bytes of what is removed, of a move beside its path, and of each byte of that.
+///+ Maximum bytes of a removal, of a move without its path, and of an escaped byte of that path.
 const REMOVED_BYTES: usize = 48;
 const MOVE_BYTES: usize = 128;
 const ESCAPED: usize = 2;
-/// The bytes that an upload must get through in a second, at least.
+///+ Minimum transfer rate of an upload in bytes per second.
 const SLOWEST: u64 = 1 << 20;
 
-/// What a push needs.
+///+ A push of one conversation.
 pub struct Push<'a> {
-    /// Where to.
+    ///+ Target of the push.
     pub bucket: &'a dyn Objects,
-    /// What this host keeps about the bucket.
+    ///+ Local state about the bucket.
     pub home: &'a Home,
-    /// What it keeps about the conversation.
+    ///+ Local state about the conversation.
     pub notes: &'a Notes,
-    /// The files and messages of the conversation.
+    ///+ Files and messages of the conversation.
     pub source: &'a dyn Source,
-    /// The clock.
+    ///+ Returns the present.
     pub now: &'a dyn Fn() -> Moment,
-    /// True if the conversation was removed here: what is removed says so.
+    ///+ True if the conversation was removed on this host: its removals say so.
     pub ends: bool,
-    /// Returns until when a request that begins now is repeated, however long what came before has
-    /// taken. An upload gets a second more for each MiB.
+    ///+ Returns the deadline of a request that starts now. Each request has its own, however long
+    ///+ earlier ones took. An upload gets an additional second per MiB.
     pub deadline: &'a dyn Fn() -> Deadline,
 }
 
@@ -71,40 +70,40 @@ impl fmt::Debug for Push<'_> {
     }
 }
 
-/// What a push did.
+///+ Result of a push.
 #[derive(Debug, Default)]
 pub struct Pushed {
-    /// The segments that the bucket has now.
+    ///+ Segments that were sent.
     pub segments: Vec<SegmentId>,
-    /// The files that were left out, and why. Nothing was said of them.
+    ///+ Files that were not published, and why.
     pub left: Vec<(String, LeftOut)>,
-    /// True if something is left to do: find out again what was done here, and push.
+    ///+ True if the caller must compare and push once more.
     pub again: bool,
-    /// True if a copy of this host was met, and this one has another name now.
+    ///+ True if a copy of this host was detected, and this one has a new writer id.
     pub is_new_writer: bool,
 }
 
-/// A reason why a file or a message was not published.
+///+ Reason for not publishing a file or a message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LeftOut {
-    /// It changed, or is being written: the next push sees what it has become.
+    ///+ The file changed, or is open for writing: the next push publishes its new state.
     #[error("it has changed since")]
     Changed,
-    /// It cannot be read.
+    ///+ The file cannot be read.
     #[error("it cannot be read: {0}")]
     Unread(String),
-    /// No segment can say it.
+    ///+ A record cannot describe the file.
     #[error("it cannot be shared: {0}")]
     Refused(String),
-    /// No segment can say this message: the others are published without it. That is told once.
+    ///+ The message cannot be shared; the others are published without it. Reported once.
     #[error("a message of {bytes} bytes cannot be shared, and stays on this host: {why}")]
     Message {
-        /// Its bytes.
+        ///+ Bytes of the message.
         bytes: u64,
-        /// The reason.
+        ///+ Reason.
         why: String,
     },
-    /// The bucket takes nothing that replaces or removes what it has.
+    ///+ The bucket is write-once, and the change would replace or remove something.
     #[error(
         "the bucket is write-once: what it has under this name stays. Use another name for what is \
          new"
@@ -113,7 +112,7 @@ pub enum LeftOut {
 }
 
 impl LeftOut {
-    /// Returns true if no later push tells of it.
+    ///+ Returns true if no later push reports it again.
     #[must_use]
     pub fn is_told_once(&self) -> bool {
         matches!(self, Self::Message { .. })
@@ -121,10 +120,10 @@ impl LeftOut {
 }
 
 impl Push<'_> {
-    /// Publishes changes that were found since the agreement in the notes, and new messages.
-    ///
-    /// Where something was about to be sent before, that alone is finished: see [`Pushed::again`].
-    /// What was published before a failure stays published, and is agreed upon.
+    ///+ Publishes changes relative to the saved agreement, and new messages.
+    ///+
+    ///+ If an intent is pending, finishes that only: see [`Pushed::again`]. Segments sent before a
+    ///+ failure stay published and agreed upon.
     pub fn run(&self, changes: &Changes, session: &mut Session) -> Result<Pushed, RemoteError> {
         let mut pushed = Pushed::default();
         self.look_first(session, &mut pushed)?;
@@ -133,16 +132,16 @@ impl Push<'_> {
             pushed.again = true;
             return Ok(pushed);
         }
-        // A crash may have left one that does not count.
+        // A crash may have left an incomplete one.
         self.notes.drop_intent()?;
         let taken = self.taken(changes, &mut pushed)?;
         self.publish(&taken, session, &mut pushed)?;
         Ok(pushed)
     }
 
-    /// Looks, if the last time was a day ago: a backup that was restored, perhaps with its memory,
-    /// does not know what it had sent. What was sent since a look stays for a day at least, merged
-    /// or not, so nothing of its name can be stored until then.
+    ///+ Looks if the last look is a day old: a restored backup, even one of the memory, does not
+    ///+ know what it had sent. Segments stay in the bucket for at least a day after a look, merged
+    ///+ or not, so until then none of the same name can be stored.
     fn look_first(&self, session: &mut Session, pushed: &mut Pushed) -> Result<(), RemoteError> {
         let now = (self.now)();
         if session.looked.as_ref().is_some_and(|looked| now.since(looked) < DAY) {
@@ -166,8 +165,8 @@ impl Push<'_> {
         Ok(())
     }
 
-    /// Publishes all that is complete, in as many segments as it takes. What was removed and moved
-    /// comes first, and messages last, since they tell of files.
+    ///+ Publishes all complete changes, in as many segments as needed: removals and moves first, and
+    ///+ messages last, since they refer to files.
     fn publish(
         &self,
         changes: &Changes,
@@ -203,8 +202,7 @@ impl Push<'_> {
         }
     }
 
-    /// Returns the next messages that are not published; none if all are. Notes those that no
-    /// segment can say, and passes over them.
+    ///+ Returns the next unpublished messages. Saves those that cannot be shared, and skips them.
     fn messages(&self, pushed: &mut Pushed) -> Result<Option<Messages>, RemoteError> {
         loop {
             let before = self.notes.agreement()?;
@@ -224,7 +222,7 @@ impl Push<'_> {
     }
 }
 
-/// Returns the messages in lines that a segment can say. The others go to `unshared` and are told.
+///+ Returns the texts of lines that can be shared. The others go to `unshared` and are reported.
 fn texts_of(
     lines: Vec<OwnLine>,
     unshared: &mut BTreeMap<u64, u64>,
@@ -244,8 +242,7 @@ fn texts_of(
     texts
 }
 
-/// Takes as much out of moves and removals as goes into one segment. Returns that, and the bytes
-/// that it has there at most.
+///+ Splits off the moves and removals for one segment. Returns them with their maximum bytes.
 fn first_of(others: &mut Changes) -> (Changes, usize) {
     let next = others.removed.iter().nth(MOST_REMOVED).copied();
     let rest = next.map(|next| others.removed.split_off(&next)).unwrap_or_default();
@@ -260,7 +257,7 @@ fn first_of(others: &mut Changes) -> (Changes, usize) {
     (Changes { puts: BTreeMap::new(), moves, removed }, weight)
 }
 
-/// Takes out what no segment can say. It stays as it is here.
+///+ Drops moves that cannot be shared, and reports them.
 fn leave_bad_moves(changes: &mut Changes, pushed: &mut Pushed) {
     changes.moves.retain(|origin, to| match ready::check_move(*origin, to) {
         Ok(()) => true,

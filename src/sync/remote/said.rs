@@ -1,16 +1,13 @@
-//! The sum of the segments of a conversation, after a look.
 
 use std::collections::BTreeSet;
 
 use crate::remote::{Looked, Notes, Pieces, RemoteError, Stored, Told};
 use crate::replica::{SegmentId, State};
 
-/// The sum of all segments of a conversation that are here.
+///+ Merged state of all local segments of a conversation.
 pub(super) struct Said {
     pub(super) state: State<Stored, Told>,
-    /// Those that say something, and those that they cover.
     pub(super) ids: BTreeSet<SegmentId>,
-    /// Those that do not count, and why.
     pub(super) refused: Vec<(SegmentId, RemoteError)>,
 }
 

@@ -1,4 +1,4 @@
-//! What is sent: the files and the messages of a conversation on this host.
+//! Files and messages of a local conversation, opened for a push.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,16 +25,15 @@ use ctxfs_store::{
     user_attributes,
 };
 
-/// The permission bits that are sent, without set-user-ID and set-group-ID.
+///+ Permission bits that are sent: no set-user-ID and no set-group-ID.
 const MODE: u32 = 0o777;
-/// The bytes of a file that are read at a time.
 const BLOCK: usize = 128 << 10;
-/// The most bytes of messages in one call, unless one alone has more.
+///+ Maximum bytes of messages in one call, unless one message alone has more.
 const MESSAGES_BYTES: usize = 4 << 20;
-/// The bytes that count for each beside its own: what a segment says of it.
+///+ Overhead of a message in a segment.
 const AROUND: usize = 128;
 
-/// The files and messages of a conversation, to be sent. Made anew after each look at the files.
+///+ Local files and messages of a conversation. Create a new one for each push.
 #[derive(Debug)]
 pub struct LocalSource<'a> {
     conversation: &'a Conversation,
@@ -42,7 +41,6 @@ pub struct LocalSource<'a> {
 }
 
 impl<'a> LocalSource<'a> {
-    /// Returns what can be sent of `conversation`.
     pub fn new(conversation: &'a Conversation) -> Self {
         Self { conversation, is_synced: AtomicBool::new(false) }
     }
@@ -55,7 +53,7 @@ impl<'a> LocalSource<'a> {
         Ok(())
     }
 
-    /// Returns the file with all that is sent of it, if it is complete and stays as `stat` says.
+    ///+ Returns the file with its metadata, if it is complete and matches `stat`.
     fn complete(
         &self,
         path: &RelPath,
@@ -80,10 +78,8 @@ impl<'a> LocalSource<'a> {
 }
 
 impl Source for LocalSource<'_> {
-    /// Opens it. The record that it returns has an analysis.
-    ///
-    /// The first call syncs the disk, so that all that is sent is on it. Otherwise a crash of the
-    /// machine could leave less than was sent, and that would count as a change.
+    ///+ The first call syncs the disk. Otherwise a crash of the machine could leave less than was
+    ///+ sent, which would count as a change.
     fn open(
         &self,
         path: &str,
@@ -115,7 +111,7 @@ impl Source for LocalSource<'_> {
             let start = if from.is_in(&mark) { *from } else { start };
             let (lines, at) = messages_of(log, start)?;
             if !lines.is_empty() {
-                // Otherwise a crash could take what others have, and this host not.
+                // Otherwise a crash could lose messages that other hosts have.
                 file.sync_data()?;
             }
             Ok((lines, at))
@@ -143,7 +139,7 @@ fn opened(
     Ok(Some(Opened { file, record, mode, attributes }))
 }
 
-/// Returns the record as others are to read it.
+///+ Returns the record for other hosts.
 fn sent(path: &RelPath, record: Record, stat: &Stat, analysis: Analysis) -> Record {
     Record {
         path: path.to_text(),
@@ -159,7 +155,7 @@ fn sent(path: &RelPath, record: Record, stat: &Stat, analysis: Analysis) -> Reco
     }
 }
 
-/// Analyses a file, and goes back to its start.
+///+ Analyses a file, and rewinds it.
 fn analyse(path: &RelPath, file: &mut File) -> io::Result<Analysis> {
     let mut analyzer = if path.is_terminal() { Analyzer::of_log() } else { Analyzer::new() };
     let mut block = vec![0; BLOCK];
@@ -175,14 +171,14 @@ fn analyse(path: &RelPath, file: &mut File) -> io::Result<Analysis> {
     Ok(analyzer.finish())
 }
 
-/// Returns the attributes that users set. A name that is no text is left out.
+///+ Returns attributes `user.*`, and skips names that are not UTF-8.
 fn attributes_of(file: &File) -> io::Result<BTreeMap<String, String>> {
     let all = user_attributes(file)?.into_iter();
     let named = all.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
     Ok(named.map(|(name, value)| (name, text::encode(&value))).collect())
 }
 
-/// Returns messages of `log` from `at` on, and where the next ones follow.
+///+ Returns messages of `log` from `at` on, and the position after them.
 fn messages_of(log: Artifact, mut at: MessagesAt) -> io::Result<(Vec<OwnLine>, MessagesAt)> {
     let (mut taken, mut bytes) = (Vec::new(), 0);
     let mut lines = LogLines::from(log, at.offset);
@@ -201,7 +197,8 @@ fn messages_of(log: Artifact, mut at: MessagesAt) -> io::Result<(Vec<OwnLine>, M
     Ok((taken, MessagesAt { offset: lines.reached(), ..at }))
 }
 
-/// Returns the line whose newline ends at `end`. One that is too long for a segment is not read.
+///+ Returns the line whose newline ends at `end`. Does not read a line that is too long for a
+///+ segment.
 fn own_line(line: LogLine, end: u64) -> io::Result<OwnLine> {
     let length = line.len();
     let offset = end.saturating_sub(length + 1);

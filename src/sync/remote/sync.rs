@@ -1,4 +1,4 @@
-//! One conversation: what was done here goes out, and what others did comes in.
+//! Push and pull of one conversation.
 
 mod fetching;
 
@@ -21,34 +21,32 @@ use crate::replica::{Base, Changes, FileVersion, Plan, SegmentId, State, Step};
 use ctxfs_core::model::Component;
 use ctxfs_store::{Conversation, Store};
 
-/// How often a push begins anew: after a segment that was about to be sent, and after a copy of
-/// this host was met.
+///+ Maximum restarts of a push: after a pending intent, and after a copy of this host was detected.
 const ROUNDS: usize = 8;
-/// A second, in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
-/// When files are sent that were published before, and have other bytes now.
+///+ When to send a published file whose bytes have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hurry {
-    /// Now.
     Now,
-    /// Once they have rested, as a log that is opened again and again would be sent each time.
+    ///+ When the file has been quiet for a while: a log that is reopened often would be sent each
+    ///+ time.
     OnceRested,
 }
 
-/// A store and the bucket that it shares.
+///+ A store and its bucket: pushes and pulls conversations, one operation at a time.
 pub struct Sync<'a> {
-    /// The store.
+    ///+ Store to synchronize.
     pub store: &'a Store,
-    /// The bucket.
+    ///+ Bucket of the store.
     pub bucket: &'a dyn Objects,
-    /// What the store keeps about it.
+    ///+ Local state about the bucket.
     pub home: &'a Home,
-    /// The right to do all this, one process at a time.
+    ///+ Push lock.
     pub lock: &'a PushLock,
-    /// The clock.
+    ///+ Returns the present.
     pub now: &'a dyn Fn() -> Moment,
-    /// Until when a request that begins now is repeated.
+    ///+ Returns the deadline of a request that starts now.
     pub deadline: &'a dyn Fn() -> Deadline,
 }
 
@@ -58,55 +56,54 @@ impl std::fmt::Debug for Sync<'_> {
     }
 }
 
-/// What was sent.
+///+ Result of a push.
 #[derive(Debug, Default)]
 pub struct Sent {
-    /// The segments that the bucket has now.
+    ///+ Segments that were sent.
     pub segments: Vec<SegmentId>,
-    /// What was left out, by path, and why.
+    ///+ Files and messages that were not published, by path, and why.
     pub left: BTreeMap<String, LeftOut>,
-    /// Files that are being written. They are sent once they are complete.
+    ///+ Files that are being written; they are sent when they are complete.
     pub live: Vec<String>,
-    /// True if not all of the conversation could be read: what is there was neither sent nor taken
-    /// for removed.
+    ///+ True if part of the conversation could not be read. Its files were neither sent nor treated
+    ///+ as removed.
     pub is_partial: bool,
 }
 
 impl Sent {
-    /// Takes over what was sent before this: its segments, and what is told once.
+    ///+ Prepends the result of an earlier push: its segments, and reports that are made once.
     pub fn follow(&mut self, before: Self) {
         self.segments.splice(0..0, before.segments);
         let told = before.left.into_iter().filter(|(_, why)| why.is_told_once());
         self.left.extend(told);
     }
 
-    /// Tells what the last push left out, and what was told once.
     fn tell(&mut self, left: Vec<(String, LeftOut)>) {
         self.left.retain(|_, why| why.is_told_once());
         self.left.extend(left);
     }
 }
 
-/// What came.
+///+ Result of a pull.
 #[derive(Debug, Default)]
 pub struct Came {
-    /// What the look found.
+    ///+ Result of the look.
     pub looked: Looked,
-    /// The segments that do not count, and why.
+    ///+ Segments that are ignored, and why.
     pub refused: Vec<(SegmentId, RemoteError)>,
-    /// The number of files that came, were renamed or removed.
+    ///+ Number of files that were added, renamed or removed.
     pub steps: usize,
-    /// Those of them that came.
+    ///+ Number of added files.
     pub added: usize,
-    /// Those that were renamed.
+    ///+ Number of renamed files.
     pub renamed: usize,
-    /// Those that were removed.
+    ///+ Number of removed files.
     pub removed: usize,
-    /// The files that were left as they are, and why.
+    ///+ Files that were skipped, and why.
     pub left: Vec<Left>,
-    /// The error of the first of these for which the disk has no room.
+    ///+ Error of the first file that was skipped for lack of space.
     pub no_room: Option<String>,
-    /// The error after which nothing further was tried.
+    ///+ Error that stopped the pull.
     pub error: Option<RemoteError>,
 }
 
@@ -128,7 +125,7 @@ impl Came {
 }
 
 impl Came {
-    /// Returns true if there was nothing to do here, and will be nothing before something changes.
+    ///+ Returns true if this pull did nothing, and a repetition would do nothing either.
     fn found_nothing(&self) -> bool {
         let is_whole = self.refused.is_empty() && self.looked.refused.is_empty();
         is_whole && self.steps == 0 && self.left.is_empty() && self.error.is_none()
@@ -136,12 +133,12 @@ impl Came {
 }
 
 impl Sync<'_> {
-    /// Publishes all that was done in a conversation since the last time.
+    ///+ Publishes all changes of a conversation since the last push.
     pub fn push(&self, conversation: &Conversation) -> Result<Sent, RemoteError> {
         self.push_in(conversation, &mut Session::default(), Hurry::Now)
     }
 
-    /// Does that in the session of earlier pushes of the same conversation.
+    ///+ Does what [`Self::push`] does in the session of earlier pushes of the conversation.
     pub(super) fn push_in(
         &self,
         conversation: &Conversation,
@@ -175,8 +172,8 @@ impl Sync<'_> {
         Ok(sent)
     }
 
-    /// Takes files for live that were published before, were opened again, and have not rested for
-    /// a second for each MiB since. Returns true if there are any.
+    ///+ Treats recently reopened files that were published before as live, until they have been
+    ///+ quiet for a second per MiB. Returns true if there are any.
     fn hold_back(&self, changes: &Changes, files: &mut Files) -> bool {
         let now = (self.now)().micros().saturating_mul(1000) as i64;
         let mut holds = false;
@@ -202,8 +199,8 @@ impl Sync<'_> {
         self.pushing(notes, &LocalSource::new(conversation)).run(changes, session)
     }
 
-    /// Publishes that a conversation is gone from this store: all that host and bucket had agreed
-    /// upon was removed, and the messages that were seen here. What others added since stays.
+    ///+ Publishes that a conversation was removed from this store: removes everything agreed upon,
+    ///+ and the messages that readers saw here. Content that other hosts added since stays.
     pub fn push_removal(&self, id: &Component) -> Result<Sent, RemoteError> {
         let notes = self.home.conversation(id)?;
         let (mut session, mut sent) = (Session::default(), Sent::default());
@@ -225,27 +222,26 @@ impl Sync<'_> {
         Ok(sent)
     }
 
-    /// Returns a push of what `source` has.
     pub(super) fn pushing<'s>(&'s self, notes: &'s Notes, source: &'s dyn Source) -> Push<'s> {
         let (bucket, home, now) = (self.bucket, self.home, self.now);
         Push { bucket, home, notes, source, now, ends: false, deadline: self.deadline }
     }
 
-    /// Looks into the bucket, and does here what others did. New files come whole; artifacts that
-    /// are known already and whose bytes are elsewhere stay there. What was refused before is asked
-    /// for again, as somebody may have mended it.
+    ///+ Fetches and applies changes of other hosts. Downloads new files; known artifacts without
+    ///+ local bytes stay in the bucket. Fetches refused segments again, since they may have been
+    ///+ repaired.
     pub fn pull(&self, conversation: &Conversation) -> Result<Came, RemoteError> {
         self.come(conversation, false)
     }
 
-    /// Does what [`Self::pull`] does, but the bytes of artifacts stay in the bucket until somebody
-    /// reads them.
+    ///+ Does what [`Self::pull`] does, but leaves the bytes of artifacts in the bucket until they
+    ///+ are read.
     pub fn hear(&self, conversation: &Conversation) -> Result<Came, RemoteError> {
         self.come(conversation, true)
     }
 
-    /// Does what [`Self::pull`] does for a conversation that is not in the store. `None` if nothing
-    /// of it lives in the bucket; then nothing is kept of it here.
+    ///+ Does what [`Self::pull`] does for a conversation that is not in the store. Returns `None`,
+    ///+ and keeps nothing, if the conversation is empty or unknown in the bucket.
     pub fn pull_new(
         &self,
         id: &Component,
@@ -253,7 +249,7 @@ impl Sync<'_> {
         self.come_anew(id, false)
     }
 
-    /// Does what [`Self::hear`] does for one that is not in the store.
+    ///+ Does what [`Self::hear`] does for a conversation that is not in the store.
     pub fn hear_new(
         &self,
         id: &Component,
@@ -268,7 +264,7 @@ impl Sync<'_> {
     ) -> Result<Option<(Arc<Conversation>, Came)>, RemoteError> {
         let listed = self.bucket.list(&log_prefix(id), (self.deadline)())?;
         if listed.is_empty() {
-            // A directory may be left of it.
+            // A directory of it may be left.
             self.home.known_conversation(id)?.map_or(Ok(()), |notes| notes.keep_look())?;
             return Ok(None);
         }
@@ -278,7 +274,7 @@ impl Sync<'_> {
         }
         let mut looked = look_for_readers(self.bucket, &notes, (self.deadline)(), Some(listed))?;
         let said = Said::of(&mut looked, &notes)?;
-        // What cannot be read may live.
+        // Unreadable segments may have living content.
         let is_refused = !said.refused.is_empty() || !looked.refused.is_empty();
         let is_over = said.state.is_over() && !is_refused;
         notes.keep_over(is_over)?;
@@ -299,7 +295,7 @@ impl Sync<'_> {
         self.come_to(conversation, &notes, (looked, None), leaves)
     }
 
-    /// Does here what a look found. The caller may have read what all segments say.
+    ///+ Applies the result of a look. The caller may have merged the segments already.
     fn come_to(
         &self,
         conversation: &Conversation,
@@ -327,21 +323,21 @@ impl Sync<'_> {
         let (now, limits) = ((self.now)().wall as i64, self.home.limits());
         let mut applied = apply(conversation, plan.steps, &fetcher, (now, limits));
         let is_over = is_whole && state.is_over();
-        // Of the state, messages alone are of use any more.
+        // Only the messages of the state are needed from here on; free the rest.
         state.artifacts.clear();
         let mut came = Came::new(looked, refused, &mut applied);
         let mut after = agreement.with_base(plan.base);
         after.base.follow(applied.done);
-        // Whoever made it anew has not seen anything of it.
+        // A host that created the conversation again has seen none of the old content.
         let ends =
             is_over && state.removed.ends && (!agreement.is_new() || notes.shown()?.is_some());
         if ends && notes.shown()?.is_none() {
-            // Tells that also after a crash.
+            // Records the removal for after a crash.
             notes.keep_shown(&Shown::default())?;
         }
         notes.save(&agreement, &after)?;
         notes.keep_over(is_over)?;
-        // What replaced the log is shown as it is until it is published.
+        // A replacement of the log is shown unchanged until it is published.
         let kept = if is_replaced {
             Ok(())
         } else {
@@ -372,9 +368,9 @@ impl Sync<'_> {
         Messages { home, notes, conversation, state, segments, at, now }.keep()
     }
 
-    /// Hears of a segment of this host whose answer was lost. It must be agreed upon before it is
-    /// seen among those of others, or what it says would be done here as if others had done it.
-    /// Returns true if there was one: then more may be here.
+    ///+ Finishes an intent whose segment is in the bucket, since its response was lost. Its changes
+    ///+ must be agreed upon before its segment is applied, or they would count as changes of another
+    ///+ host. Returns true if there was one.
     fn recognize(
         &self,
         conversation: &Conversation,
@@ -393,8 +389,8 @@ impl Sync<'_> {
     }
 }
 
-/// Returns what to do here. Unless all that came could be read, nothing is removed: what seems to be
-/// gone may be in what could not be read.
+///+ Plans the steps of a pull. If segments are unreadable, nothing is removed: the missing files may
+///+ be in them.
 fn plan(base: &Base, files: &Files, state: &State<Stored, Told>, is_whole: bool) -> Plan {
     let changes = Changes::since(base, &files.found);
     let mut plan = Plan::new(base, &files.found, state, &changes, &files.directories);
@@ -402,8 +398,8 @@ fn plan(base: &Base, files: &Files, state: &State<Stored, Told>, is_whole: bool)
     plan
 }
 
-/// Returns the state of bucket and conversation: another one whenever there may be something to do
-/// here. `None` if it cannot be read.
+///+ Returns a fingerprint of bucket and conversation, which changes whenever a pull may have
+///+ something to do. `None` if it cannot be computed.
 fn settled(conversation: &Conversation, looked: &Looked) -> Option<String> {
     let number = conversation.state_number().ok()?;
     let mut names: Vec<&str> = looked.segments.iter().map(|listed| listed.name.as_str()).collect();
@@ -415,11 +411,11 @@ fn settled(conversation: &Conversation, looked: &Looked) -> Option<String> {
     Some(format!("{} {number:016x}", hasher.finalize().to_hex()))
 }
 
-/// Returns true if the message log of this host is another one than was published, or is gone,
-/// and that was not published yet. Where all of the conversation is gone, it was lost.
-///
-/// A conversation of messages alone has no manifest: it is gone if its directory is younger than
-/// the log.
+///+ Returns true if the local message log was replaced or removed, and that is not published yet. If
+///+ the whole conversation is gone, it was lost instead.
+///+
+///+ A conversation with messages only has no manifest: it is gone if its directory is younger than
+///+ the log.
 fn log_is_replaced(conversation: &Conversation, notes: &Notes) -> Result<bool, RemoteError> {
     let before = notes.agreement()?;
     let after = match own_log::found_again(conversation, before.messages)? {
@@ -436,8 +432,7 @@ fn log_is_replaced(conversation: &Conversation, notes: &Notes) -> Result<bool, R
     Ok(false)
 }
 
-/// Notes that nothing of the log that is here now was published, if it is another one still: it
-/// has no messages.
+///+ Saves that the current log has no published messages, after a replacement.
 fn forget_replaced_log(conversation: &Conversation, notes: &Notes) -> Result<(), RemoteError> {
     if !log_is_replaced(conversation, notes)? {
         return Ok(());

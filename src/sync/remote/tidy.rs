@@ -1,4 +1,3 @@
-//! Keeping a conversation of a bucket small: merges, and the end of what is of no use any more.
 
 use crate::bucket::log_prefix;
 use crate::remote::collect::{WEEK, collect_staged};
@@ -8,47 +7,46 @@ use crate::remote::{
 use crate::replica::{Changes, SegmentId};
 use ctxfs_core::model::Component;
 
-/// How often something is tried that begins anew: what was about to be sent is finished, and a copy
-/// of this host was met.
+///+ Maximum restarts: after a pending intent, and after a copy of this host was detected.
 const ROUNDS: usize = 8;
 
-/// The segments of a conversation from which on it is looked whether merging is worth it.
+///+ Number of segments from which on merging is considered.
 const MANY: usize = 64;
 
-/// The extent of tidying.
+///+ Extent of garbage collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tidying {
-    /// Nothing is changed: it is told what would be done.
+    ///+ Dry run: report only.
     Look,
-    /// Segments are merged, and nothing is deleted.
+    ///+ Merge segments, and delete nothing.
     Merge,
-    /// What is of no use any more is deleted, too.
+    ///+ Merge segments, and delete unused ones and unused objects.
     Delete,
 }
 
-/// What was done, or would be.
+///+ Result of a garbage collection or a dry run.
 #[derive(Debug, Default)]
 pub struct Tidied {
-    /// The merges that the bucket has now.
+    ///+ Merged segments that were written.
     pub merges: Vec<SegmentId>,
-    /// The number of segments that would be merged; 0 if it was done.
+    ///+ Number of segments that would be merged; 0 unless this is a dry run.
     pub to_merge: usize,
-    /// What was deleted, or would be.
+    ///+ Deletions that were made, or would be.
     pub deletions: Vec<Collected>,
-    /// Why nothing was deleted after a push, if not all of the log can be read.
+    ///+ Reason for deleting nothing after a push: part of the log is unreadable.
     pub blind: Option<RemoteError>,
 }
 
 impl Tidied {
-    /// Returns true if something should have been deleted and was not.
+    ///+ Returns true if a deletion failed.
     pub fn is_hindered(&self) -> bool {
         self.deletions.iter().any(|each| matches!(each.outcome, Some(Err(_))))
     }
 }
 
 impl Sync<'_> {
-    /// Does what [`Self::tidy`] does after a push, if there are many segments that no merge covers.
-    /// `None` if there is no need.
+    ///+ Does what [`Self::tidy`] does after a push, if there are many uncovered segments; else
+    ///+ returns `None`.
     pub fn tidy_many(
         &self,
         id: &Component,
@@ -68,9 +66,9 @@ impl Sync<'_> {
         }
     }
 
-    /// Merges the segments of a conversation where that is worth it, deletes segments that were
-    /// covered a day ago, objects that nobody has named for a week, and what writes have left that
-    /// were cut off a week ago.
+    ///+ Merges the segments of a conversation where worthwhile, and deletes segments that were
+    ///+ covered a day ago, objects that were unnamed for a week, and temporary files of writes that
+    ///+ were interrupted a week ago.
     pub fn tidy(&self, id: &Component, tidying: Tidying) -> Result<Tidied, RemoteError> {
         let notes = self.home.conversation(id)?;
         let push = self.pushing(&notes, &NoSource);
@@ -79,7 +77,7 @@ impl Sync<'_> {
         }
         let mut tidied = Tidied { merges: push.merge_all()?, ..Tidied::default() };
         if tidying == Tidying::Delete {
-            // What says that nothing lives any more goes last.
+            // The last empty segment goes last: it shows that nothing lives.
             tidied.deletions = collect(self.bucket, &notes, false, (self.deadline)())?;
             tidied.deletions.extend(self.swept(&push, &notes)?);
             tidied.deletions.extend(collect_staged(
@@ -113,7 +111,7 @@ impl Sync<'_> {
     fn tidiable(&self, push: &Push<'_>, notes: &Notes) -> Result<Tidied, RemoteError> {
         let looked = self.look(notes)?;
         let to_merge = push.to_merge(&looked)?.len();
-        // Without writing anything, now is not earlier than that.
+        // A dry run writes nothing to learn the store's time; the present is not before this.
         let now = looked.segments.iter().map(|each| each.modified_ms).max().unwrap_or_default();
         let prefix = log_prefix(notes.conversation());
         let segments = push.to_sweep(&looked, now)?.into_iter().map(|listed| Collected {
@@ -128,7 +126,7 @@ impl Sync<'_> {
         Ok(Tidied { to_merge, deletions, ..Tidied::default() })
     }
 
-    /// Looks. Fails if not all of the log can be read: the rest may need what seems useless.
+    ///+ Looks. Fails if part of the log is unreadable, since it may name what seems unused.
     pub(super) fn look(&self, notes: &Notes) -> Result<Looked, RemoteError> {
         let looked = look(self.bucket, notes, (self.deadline)())?;
         looked.blindness(notes, &[])?.map_or(Ok(looked), Err)
@@ -136,7 +134,7 @@ impl Sync<'_> {
 }
 
 impl Push<'_> {
-    /// Finishes what was about to be sent.
+    ///+ Finishes a pending intent.
     pub(super) fn settle(&self, session: &mut Session) -> Result<(), RemoteError> {
         for _ in 0..ROUNDS {
             if !self.run(&Changes::default(), session)?.again {
@@ -146,7 +144,7 @@ impl Push<'_> {
         Ok(())
     }
 
-    /// Merges as long as that is worth it. Returns the merges.
+    ///+ Merges as long as that is worthwhile.
     fn merge_all(&self) -> Result<Vec<SegmentId>, RemoteError> {
         let (mut session, mut merges) = (Session::default(), Vec::new());
         self.settle(&mut session)?;

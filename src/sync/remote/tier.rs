@@ -1,15 +1,15 @@
-//! The sharing that goes on by itself while a server runs.
+//! Background synchronization of a running server.
 //!
 //! ```text
-//! a door: something was done -> backlog -> a thread: push, one conversation after the other
-//! a door: what did others do? -> looks -> a few threads: look, and do here what they did
+//! change on a door   -> backlog -> one thread:    push, one conversation after the other
+//! reader on a door   -> looks   -> a few threads: look, and apply changes of other hosts
 //! ```
 //!
-//! Nobody who tells waits, and who asks waits for a bounded time. Which files are to be sent is
-//! found on the disk each time, so nothing is lost with this process: its next start finds what is
-//! left. Another process of the store may do the same: they take turns, by the lock of the home.
+//! Reporting a change does not block, and a reader waits for a bounded time. The files to send are
+//! found on disk each time, so nothing is lost with the process: the next start finds the rest.
+//! Several processes of one store take turns with the push lock.
 //!
-//! A process that may not write to the store has another one look for it, a [`Looker`].
+//! A process that must not write to the store delegates looks to another one, a [`Looker`].
 
 mod access;
 mod backlog;
@@ -45,57 +45,55 @@ use weather::Weather;
 
 pub use options::TierOptions;
 
-/// The longest wait for the thread that sends, where it has nothing to send.
+///+ Maximum wait in [`Tier::finish`] for an idle pusher thread.
 const IDLE: Duration = Duration::from_millis(50);
-/// The clock.
 type Now = Box<dyn Fn() -> Instant + Send + std::marker::Sync>;
 
-/// The sharing of a store with other hosts through a bucket. Clones are the same one.
+///+ Synchronization of a store with other hosts through a bucket. Clones share the state.
+///+
+///+ It tracks local changes and pushes them in a thread, looks into the bucket when readers ask,
+///+ opens remote artifacts, and evicts local copies. While the bucket is unreachable, a circuit
+///+ breaker keeps readers from waiting.
 #[derive(Clone)]
 pub struct Tier(Arc<Inner>);
 
 struct Inner {
     access: Access,
     weather: Weather,
-    /// The time. Tests have their own.
     now: Now,
     backlog: Mutex<Backlog>,
     changed: Condvar,
-    /// What the thread that sends has in mind.
     mind: Mutex<Mind>,
     looks: Looks,
-    /// Another process, which looks instead of this one.
     looker: Option<Arc<dyn Looker>>,
-    /// Conversations that others have.
     others: Mutex<Arc<[Component]>>,
-    /// The one that was looked at last, so that whoever waited for that finds it open, and need not
-    /// read its records again.
+    ///+ Conversation of the last look, kept open so that the reader who waited for it need not load
+    ///+ its records again.
     last: Mutex<Option<Arc<Conversation>>>,
     same_names: SameNames,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// The memory of the thread that sends.
 #[derive(Default)]
 struct Mind {
     sessions: HashMap<Component, Session>,
-    /// The conversations of which it is not known whether all of them was sent. None before it was
-    /// found out which there are.
+    ///+ Conversations that may have unsent changes. `None` until the conversations are listed.
     unsure: Option<VecDeque<Component>>,
-    /// When it looked last for what other processes did.
+    ///+ Time of the last scan for changes of other processes.
     looked: Option<(Instant, SystemTime)>,
-    /// How long that took.
+    ///+ Duration of that scan.
     took: Duration,
 }
 
 impl Tier {
-    /// Opens the sharing of `store` through `bucket`. Makes no request, and starts no thread.
+    ///+ Opens the synchronization of `store` through `bucket`. Makes no request and starts no
+    ///+ thread.
     pub fn new(store: Store, bucket: Arc<dyn Objects + Send>, options: TierOptions) -> Self {
         Self(Arc::new(Inner::new(Access::new(store, bucket, options), Box::new(Instant::now))))
     }
 
-    /// Does what [`Self::new`] does, for a process that only reads the store: `looker` looks for
-    /// it.
+    ///+ Does what [`Self::new`] does, for a process that only reads the store: `looker` runs its
+    ///+ looks.
     pub fn looking_by(
         store: Store,
         bucket: Arc<dyn Objects + Send>,
@@ -106,7 +104,7 @@ impl Tier {
         Self(Arc::new(Inner { looker: Some(looker), ..inner }))
     }
 
-    /// Starts the thread that sends, unless only commands send.
+    ///+ Starts the pusher thread, unless only commands push.
     pub fn start(&self) -> io::Result<()> {
         if self.0.access.options.pushes {
             let inner = Arc::clone(&self.0);
@@ -117,8 +115,8 @@ impl Tier {
         Ok(())
     }
 
-    /// Sends what is left, for `most` at most, and ends the threads. What is left then is sent at
-    /// the next start. Where nothing is left, waits for no request.
+    ///+ Pushes the backlog for at most `most`, and stops the threads. The next start pushes the
+    ///+ rest. Waits for no request if the backlog is empty.
     pub fn finish(&self, most: Duration) {
         let inner = &self.0;
         let mut backlog = inner.backlog.lock();
@@ -130,7 +128,7 @@ impl Tier {
         inner.changed.notify_all();
         inner.looks.close();
         let Some(thread) = inner.thread.lock().take() else { return };
-        // A request that is under way may take longer: it ends with the process.
+        // A request in flight may take longer; it ends with the process.
         while !thread.is_finished() && (inner.now)() < end {
             thread::sleep(Duration::from_millis(5));
         }
@@ -234,7 +232,7 @@ impl Inner {
         }
     }
 
-    /// Notes what became of requests, and returns the same.
+    ///+ Records the outcome of requests.
     fn noted<T>(&self, outcome: Result<T, RemoteError>) -> Result<T, RemoteError> {
         match &outcome {
             Err(error) if error.may_pass() => self.failed(error),
@@ -244,7 +242,6 @@ impl Inner {
         outcome
     }
 
-    /// Notes a failure of the bucket.
     fn failed(&self, error: &RemoteError) {
         self.access.doubt();
         self.weather.failed(error, (self.now)());

@@ -1,4 +1,4 @@
-//! Small files of this layer, each read and written as a whole.
+//! Small state files, and the limits of disk space for downloads.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -9,21 +9,19 @@ use rustix::fs::{OFlags, RenameFlags};
 
 use ctxfs_store::Dir;
 
-/// The mode of files.
 pub(super) const FILE_MODE: u32 = 0o600;
-/// The mode of directories.
 const DIRECTORY_MODE: u32 = 0o700;
-/// The flags of a file that is to take the place of another one.
+///+ Flags of a file that replaces another one.
 const NEW: OFlags = OFlags::WRONLY.union(OFlags::TRUNC);
 
-/// Writes `bytes` to the file `name`. A reader, now or after a crash, sees the old content or the
-/// new one. For one process at a time.
+///+ Replaces the file `name` atomically: a reader, also after a crash, sees the old or the new
+///+ content. One process at a time.
 pub(super) fn write(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
     write_with(dir, name, |file| file.write_all(bytes))
 }
 
-/// Does that with several files. They are synced together, as a disk writes the changes of all with
-/// the first.
+///+ Replaces several files as [`write`] does. Syncs them together, since a disk writes the changes
+///+ of all with the first.
 pub(super) fn write_all(dir: &Dir, files: &[(String, &[u8])]) -> io::Result<()> {
     let new = |(name, _): &(String, &[u8])| format!("{name}.new");
     let write = |file: &(String, &[u8])| {
@@ -47,7 +45,7 @@ pub(super) fn write_all(dir: &Dir, files: &[(String, &[u8])]) -> io::Result<()> 
     written.and_then(|()| dir.sync())
 }
 
-/// Does that with what `print` writes.
+///+ Replaces a file as [`write`] does, with the output of `print`.
 pub(super) fn write_with(
     dir: &Dir,
     name: &str,
@@ -73,7 +71,7 @@ fn write_new(
     file.into_inner().map_err(IntoInnerError::into_error)?.sync_all()
 }
 
-/// Reads the file `name`, or the first `most` bytes of it. `None` if there is none.
+///+ Reads at most `most` bytes of the file `name`; `None` if it is missing.
 pub(super) fn read(dir: &Dir, name: &str, most: u64) -> io::Result<Option<Vec<u8>>> {
     let Some(file) = open(dir, name, OFlags::RDONLY)? else { return Ok(None) };
     let mut bytes = Vec::new();
@@ -81,12 +79,11 @@ pub(super) fn read(dir: &Dir, name: &str, most: u64) -> io::Result<Option<Vec<u8
     Ok(Some(bytes))
 }
 
-/// Opens the file `name`. `None` if there is none.
 pub(super) fn open(dir: &Dir, name: &str, flags: OFlags) -> io::Result<Option<File>> {
     found(dir.open_file(name.as_ref(), flags))
 }
 
-/// Removes the file `name`, if there is one, for good.
+///+ Removes the file `name` durably, if it exists.
 pub(super) fn remove(dir: &Dir, name: &str) -> io::Result<()> {
     match found(dir.unlink(name.as_ref()))? {
         Some(()) => dir.sync(),
@@ -94,7 +91,7 @@ pub(super) fn remove(dir: &Dir, name: &str) -> io::Result<()> {
     }
 }
 
-/// Opens the directory `name`, which is made if there is none.
+///+ Opens the directory `name`, and creates it if it is missing.
 pub(super) fn directory(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
     dir.ensure_synced_dir(name, DIRECTORY_MODE)?;
     dir.open_dir(name)

@@ -1,4 +1,5 @@
-//! The state that this host last agreed upon with the bucket, and what is there now.
+//! The last agreement of this host with the bucket, local changes since then, and the segments that
+//! publish them.
 
 use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -8,83 +9,81 @@ use serde::{Deserialize, Serialize};
 
 use crate::replica::Origin;
 
-/// A second, in nanoseconds.
 const SECOND: i64 = 1_000_000_000;
 
-/// A file of this host's disk, however it is called, or an artifact whose bytes are elsewhere.
+///+ Identity of a file, independent of its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileKey {
-    /// A file here.
+    ///+ A local file.
     Here {
-        /// Its inode.
+        ///+ Inode number.
         inode: u64,
-        /// Its time of birth, in nanoseconds since the epoch: inodes are used again.
+        ///+ Birth time in nanoseconds since the epoch: inodes are reused.
         born: i64,
     },
-    /// The bytes of this origin, which are not here.
+    ///+ A remote artifact without local bytes.
     Elsewhere(Origin),
 }
 
 impl FileKey {
-    /// Returns true if it is a file that is younger than its bytes, of which `version` is the
-    /// state: they were copied, with their time.
+    ///+ Returns true if the file is younger than its bytes: it is a copy that kept the modification
+    ///+ time.
     pub(super) fn is_copy_of(self, version: FileVersion) -> bool {
         matches!(self, Self::Here { born, .. } if born > version.modified)
     }
 }
 
-/// The state of a file's bytes: they are the same while it is.
+///+ State of a file's bytes: they are unchanged as long as it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileVersion {
-    /// Bytes.
+    ///+ Bytes.
     pub size: u64,
-    /// The time of the last change of the bytes, in nanoseconds since the epoch.
+    ///+ Modification time in nanoseconds since the epoch.
     pub modified: i64,
 }
 
-/// A file as it is now.
+///+ Current state of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Which file it is.
+    ///+ Identity of the file.
     pub key: FileKey,
-    /// The state of its bytes.
+    ///+ State of its bytes.
     pub version: FileVersion,
-    /// The digest of its bytes; none while somebody writes it.
+    ///+ Digest of its bytes; `None` while it is being written.
     pub digest: Option<Arc<str>>,
 }
 
-/// A file whose bytes are those of artifacts in the bucket.
+///+ A file whose bytes are those of artifacts in the bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Where it was when host and bucket agreed.
+    ///+ Path at the time of the agreement.
     pub path: String,
-    /// The name that they ask for, if another file had it.
+    ///+ Requested path, if another file had it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
-    /// The artifacts. Several have the same bytes.
+    ///+ Artifacts with these bytes.
     pub origins: Vec<Origin>,
-    /// The file.
+    ///+ Identity of the file.
     pub key: FileKey,
-    /// The state of its bytes that are the artifacts'.
+    ///+ State of the bytes that are published.
     pub version: FileVersion,
-    /// The digest of the artifacts' bytes. Empty if it is not known.
+    ///+ Digest of the artifacts; empty if unknown.
     #[serde(default, skip_serializing_if = "is_unknown")]
     pub digest: Arc<str>,
 }
 
-/// What this host and the bucket agreed upon when they last met: which artifacts the bytes of which
-/// files are, and where these were. What differs from it now was done here.
+///+ Last agreement of this host and the bucket: which files have the bytes of which artifacts, and
+///+ at which paths. Differences from it are local changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Base {
-    /// In no order. No artifact is in two.
+    ///+ Entries in no order. No artifact is in two of them.
     pub entries: Vec<Entry>,
 }
 
 impl Base {
-    /// Takes notice of artifacts that are shown although the base does not say so: a crash came
-    /// between the two. What was replaced or removed here before that was not seen, as far as this
-    /// host knows: it stays.
+    ///+ Adds remote artifacts that exist locally but are missing in the base, because a crash came
+    ///+ between the two. A removal or replacement before the crash did not see them, so they stay.
     pub fn heal(&mut self, files: &BTreeMap<String, Found>) {
         let known = self.entries.iter().flat_map(|entry| &entry.origins);
         let known: BTreeSet<_> = known.copied().collect();
@@ -99,8 +98,8 @@ impl Base {
 }
 
 impl Base {
-    /// Takes notice of files that have other times or are other ones, and still have the bytes which
-    /// were published: these are not sent again. Returns true if there are any.
+    ///+ Updates entries of files that were touched or restored and still have the published bytes,
+    ///+ so that these are not sent again. Returns true if there are any.
     pub fn keep_same(&mut self, files: &BTreeMap<String, Found>) -> bool {
         let places = Places::of(files);
         let is_touched = self.keep_touched(&places);
@@ -120,9 +119,9 @@ impl Base {
         is_any
     }
 
-    /// Knows files again that somebody restored from a copy of the store: each is another file than
-    /// the one in its entry, under the same name and with the same bytes and time. A file that was
-    /// written since, even with the same bytes, has a time of its own, and is new.
+    ///+ Follows files that were restored from a copy of the store: each is a different file than its
+    ///+ entry, with the same path, bytes and time. A file that was written since, even with the same
+    ///+ bytes, has a new time and counts as changed.
     fn recognize(&mut self, places: &Places<'_>) -> bool {
         let files = places.files;
         let is_known = |entry: &Entry| {
@@ -144,8 +143,8 @@ impl Base {
         is_any
     }
 
-    /// Makes one entry of those of one file under one name: others may have published the same
-    /// bytes.
+    ///+ Merges the entries of one file under one path: other hosts may have published the same
+    ///+ bytes.
     fn join_entries(&mut self) {
         let mut places: HashMap<(FileKey, String), usize> = HashMap::new();
         let mut joined: Vec<Entry> = Vec::with_capacity(self.entries.len());
@@ -162,7 +161,7 @@ impl Base {
     }
 }
 
-/// Where files are now that are in a base.
+///+ Index of current files by path and by key.
 pub(super) struct Places<'a> {
     files: &'a BTreeMap<String, Found>,
     by_key: HashMap<FileKey, &'a str>,
@@ -174,12 +173,11 @@ impl<'a> Places<'a> {
         Self { files, by_key }
     }
 
-    /// Returns where the entry's file is. If it was let go of since, or fetched, that is where its
-    /// artifact is.
+    ///+ Returns the current place of an entry's file, also after an eviction or a download.
     pub(super) fn of_entry(&self, entry: &Entry) -> Option<(&'a str, &'a Found)> {
         let elsewhere = entry.origins.iter().map(|origin| FileKey::Elsewhere(*origin));
         let mut keys = std::iter::once(entry.key).chain(elsewhere);
-        // Hard links have one key: the path where it was is taken first.
+        // Hard links share a key: prefer the path of the entry.
         if let Some((path, found)) = self.files.get_key_value(&entry.path)
             && keys.clone().any(|key| key == found.key)
         {
@@ -195,15 +193,15 @@ fn is_unknown(digest: &str) -> bool {
 }
 
 impl Entry {
-    /// Returns the entry of a file whose bytes are these artifacts'.
+    ///+ Creates the entry of a file with the bytes of these artifacts.
     pub fn new(path: &str, origins: &[Origin], found: &Found) -> Self {
         let Found { key, version, digest } = found.clone();
         let (path, origins) = (path.to_owned(), origins.to_vec());
         Self { path, asked: None, origins, key, version, digest: digest.unwrap_or_default() }
     }
 
-    /// Returns true if the file, which has its path, is a copy of the one that it had. Archives may
-    /// have whole seconds.
+    ///+ Returns true if the file at the entry's path is a copy of the entry's file. Archives may
+    ///+ round times to seconds.
     fn is_copied_to(&self, found: &Found) -> bool {
         let Self { version: FileVersion { size, modified }, digest, .. } = self;
         let second = modified.div_euclid(SECOND) * SECOND;
@@ -214,7 +212,7 @@ impl Entry {
             && found.digest.as_ref() == Some(digest)
     }
 
-    /// Returns true if the file is the one of this entry, with another time and the same bytes.
+    ///+ Returns true if the file is the entry's, with a new time and the same bytes.
     fn is_touched_in(&self, found: &Found) -> bool {
         found.key == self.key
             && found.version != self.version
@@ -222,7 +220,7 @@ impl Entry {
             && found.digest.as_ref() == Some(&self.digest)
     }
 
-    /// Returns true if the file still has the artifacts' bytes.
+    ///+ Returns true if the file still has the artifacts' bytes.
     pub(super) fn holds_in(&self, found: &Found) -> bool {
         match found.key {
             FileKey::Elsewhere(origin) => found.key == self.key || self.origins.contains(&origin),

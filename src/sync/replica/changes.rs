@@ -1,4 +1,3 @@
-//! What was done here since host and bucket last agreed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,43 +5,43 @@ use std::sync::Arc;
 use crate::replica::base::Places;
 use crate::replica::{Base, FileKey, FileVersion, Found, Origin};
 
-/// What was done here that the bucket does not know. It is found by comparing, at any time: nothing
-/// is queued that a crash could lose.
+///+ Local changes that the bucket does not have. Computed by comparison: there is no queue that a
+///+ crash could lose.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Files with new bytes, by path.
+    ///+ Files with new bytes, by path.
     pub puts: BTreeMap<String, Put>,
-    /// Artifacts that have another path now.
+    ///+ Artifacts with a new path.
     pub moves: BTreeMap<Origin, String>,
-    /// Artifacts that were removed, or whose bytes were replaced by a file that is complete.
+    ///+ Artifacts that were removed, or replaced by a complete file.
     pub removed: BTreeSet<Origin>,
 }
 
-/// A file with new bytes.
+///+ A file with new bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Put {
-    /// The file.
+    ///+ Identity of the file.
     pub key: FileKey,
-    /// The state of its bytes.
+    ///+ State of its bytes.
     pub version: FileVersion,
-    /// Their digest; none while somebody writes them. Until then nothing is published.
+    ///+ Digest of the bytes; `None` while they are being written and cannot be published.
     pub digest: Option<Arc<str>>,
-    /// The artifacts that were seen under its name, or whose file it is. It replaces them.
+    ///+ Artifacts that the file replaces: those seen at its path, and those whose file it was.
     pub replaces: Vec<Origin>,
 }
 
 impl Put {
-    /// Returns true if the bytes are older than their file: they were copied, with their time.
+    ///+ Returns true if the file is a copy that kept its modification time.
     pub(super) fn came(&self) -> bool {
         self.key.is_copy_of(self.version)
     }
 }
 
 impl Changes {
-    /// Returns what was done since `base`, where `files` are there now.
-    ///
-    /// Whoever takes the first of several artifacts away that ask for one name gives the others the
-    /// names under which he sees them: otherwise one of them would appear in its place.
+    ///+ Computes the changes since `base`. `files` are the current files.
+    ///+
+    ///+ If the first of several artifacts that request one path goes away, the others are moved to
+    ///+ the paths at which they are seen. Otherwise one of them would take its place.
     pub fn since(base: &Base, files: &BTreeMap<String, Found>) -> Self {
         let places = Places::of(files);
         let mut changes = Self::default();
@@ -72,12 +71,12 @@ impl Changes {
         changes
     }
 
-    /// Returns true if nothing was done.
+    ///+ Returns true if nothing changed.
     pub fn is_empty(&self) -> bool {
         self.puts.is_empty() && self.moves.is_empty() && self.removed.is_empty()
     }
 
-    /// Returns true if nothing can be published now: what there is, is still being written.
+    ///+ Returns true if all changes are files that are still being written.
     pub fn must_wait(&self) -> bool {
         let waits = |put: &Put| put.digest.is_none();
         self.moves.is_empty() && self.removed.is_empty() && self.puts.values().all(waits)
@@ -94,7 +93,7 @@ impl Changes {
         put.replaces.extend(replaces);
     }
 
-    /// Gives what asks for a name that nothing has any more the name under which it was seen.
+    ///+ Moves artifacts whose requested path became free to the path at which they are seen.
     fn settle_names(&mut self, base: &Base, files: &BTreeMap<String, Found>) {
         let is_free = |name: &String| {
             let below = format!("{name}/");
@@ -111,7 +110,6 @@ impl Changes {
         }
     }
 
-    /// Returns what each put replaces.
     pub(super) fn replaced(&self) -> impl Iterator<Item = Origin> {
         self.puts.values().flat_map(|put| put.replaces.iter().copied())
     }

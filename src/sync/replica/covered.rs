@@ -1,37 +1,35 @@
-//! Which segments merges cover.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::replica::{SegmentDigest, SegmentId};
 
-/// The number of the first segment of a writer.
+///+ First segment number of a writer.
 const FIRST: u64 = 1;
 
-/// The segments that a merge covers, each with its digest.
+///+ Segments that a merge covers, with their digests.
 pub type Covers = BTreeMap<SegmentId, SegmentDigest>;
 
-/// The segments that some merges cover.
-///
-/// Whoever reads them passes over what is covered by its name alone. Whoever is about to send a
-/// segment asks for its digest too: a copy of his host may have sent another one of that name, which
-/// was merged and is gone.
+///+ Segments that are covered by some merge.
+///+
+///+ Readers ignore a covered segment by its name alone. A writer compares the digest as well: a copy
+///+ of its host may have sent another segment of that name, which was merged and deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Covered(BTreeMap<SegmentId, BTreeSet<SegmentDigest>>);
 
 impl Covered {
-    /// Returns true if a segment of this name is covered.
+    ///+ Returns true if a segment of this name is covered.
     pub fn contains(&self, id: &SegmentId) -> bool {
         self.0.contains_key(id)
     }
 
-    /// Returns the names of all.
+    ///+ Returns the names of all covered segments.
     pub fn ids(&self) -> impl Iterator<Item = SegmentId> {
         self.0.keys().copied()
     }
 
-    /// Returns the first segment of each gap in the numbers of a writer, given the segments `there` in
-    /// the bucket. Writers skip no number, so a gap means that a segment was lost. A loss after the
-    /// last number of a writer leaves no gap.
+    ///+ Returns the first segment of each gap in the numbers of a writer, given the segments `there`
+    ///+ in the bucket. Writers skip no number, so a gap means that a segment was lost. A loss of a
+    ///+ writer's last segments leaves no gap.
     pub fn gaps(&self, there: impl IntoIterator<Item = SegmentId>) -> Vec<SegmentId> {
         let known: BTreeSet<SegmentId> = there.into_iter().chain(self.ids()).collect();
         let (mut gaps, mut last): (_, Option<SegmentId>) = (Vec::new(), None);
@@ -46,11 +44,11 @@ impl Covered {
         gaps
     }
 
-    /// Returns true if the segment of this name and digest is covered: then the bucket has had it.
-    /// `None` if nothing of that name is.
-    ///
-    /// Merges may say different digests of one name, as each may have met another copy of a host.
-    /// What none of them says was not sent.
+    ///+ Returns true if the segment with this name and digest is covered, so that the bucket had it.
+    ///+ Returns `None` if no segment of this name is covered.
+    ///+
+    ///+ Merges may have different digests for one name, after they met different copies of a host. A
+    ///+ digest in none of them was not sent.
     pub fn has(&self, id: SegmentId, digest: SegmentDigest) -> Option<bool> {
         self.0.get(&id).map(|digests| digests.contains(&digest))
     }

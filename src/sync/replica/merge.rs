@@ -1,15 +1,13 @@
-//! One segment in place of many.
 
 use std::collections::BTreeSet;
 
 use crate::replica::{Covers, Origin, Removed, Segment, SegmentId, State};
 
-/// Returns the segment `id` that covers `part` of the segments `all`, and what these cover: what
-/// lives of it, and the moves and removals of what is not covered. Moves of what was removed say
-/// nothing any more.
-///
-/// Two hosts may merge at once, also the same segments. Where these say different digests of one
-/// name, any of them stands: whoever sent another one finds that this was not sent, and sends anew.
+///+ Merges the segments `part` of `all` into segment `id`: their living content, and moves and
+///+ removals of origins that are not covered. Moves of removed origins are dropped.
+///+
+///+ Two hosts may merge the same segments at once. If these have different digests for one name,
+///+ either is valid: the writer whose segment is not the covered one sends its content again.
 pub fn merge<A: Clone, M: Clone>(
     id: SegmentId,
     all: &[&Segment<A, M>],

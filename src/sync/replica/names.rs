@@ -1,4 +1,4 @@
-//! The names under which artifacts are seen.
+//! Assignment of paths to artifacts.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -7,39 +7,37 @@ use std::sync::Arc;
 use crate::replica::{Origin, Stamp};
 use ctxfs_core::model::{LEAST_DIGITS, with_digits};
 
-/// An artifact that asks for a name.
+///+ An artifact that requests a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Asking<'a> {
-    /// The artifact, or none if it is of this host alone so far.
     pub(super) origin: Option<Origin>,
     pub(super) stamp: Stamp,
     pub(super) path: &'a str,
-    /// The digest of its bytes, or none while nobody knows it.
     pub(super) digest: Option<&'a Arc<str>>,
 }
 
-/// What is seen under one name.
+///+ The artifacts at one path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Name {
-    /// The artifacts, the latest first: several hosts wrote the same bytes.
+    ///+ Artifacts with these bytes, the latest first.
     pub origins: Vec<Origin>,
-    /// True if a file of this host that was not published is seen there.
+    ///+ True if an unpublished local file is at the path.
     pub is_local: bool,
-    /// The name that it asked for, if another one has that.
+    ///+ Requested path, if another artifact has it.
     pub asked: Option<String>,
-    /// The digest of its bytes. Empty while nobody knows it.
+    ///+ Digest of the bytes; empty if unknown.
     pub digest: Arc<str>,
 }
 
-/// Names, and what is seen under each. Everything that lives has exactly one.
+///+ Paths and their artifacts. Each living artifact has exactly one path.
 pub type Names = BTreeMap<String, Name>;
 
-/// Gives each artifact a name. Of those that ask for the same one, the latest gets it, and the
-/// others one with digits of their origin before the extension: `x~3f09ab.txt`. Those with the same
-/// bytes are one. What is the name of a directory, because something lies below it or it is in
-/// `directories`, is no artifact's. The names depend on the artifacts and directories alone.
+///+ Assigns a path to each artifact. Of several with the same requested path, the latest gets it;
+///+ the others get digits of their origin before the extension: `x~3f09ab.txt`. Artifacts with the
+///+ same bytes share a path. The path of a directory, one of `directories` or implied by a file
+///+ below it, is not assigned. The result depends on the artifacts and directories only.
 pub(super) fn names(mut asking: Vec<Asking<'_>>, directories: &BTreeSet<String>) -> Names {
-    // What is of this host alone comes first: it was written after all that was seen.
+    // Local files come first: they were written after everything that was seen.
     asking.sort_unstable_by_key(|each| {
         (each.path, each.origin.is_some(), Reverse((each.stamp, each.origin)))
     });
@@ -57,16 +55,15 @@ pub(super) fn names(mut asking: Vec<Asking<'_>>, directories: &BTreeSet<String>)
 
 struct Naming<'a> {
     directories: &'a BTreeSet<&'a str>,
-    /// By path.
     asked: &'a [Asking<'a>],
-    /// Those that got the name they asked for, by that. A tree that grows in its order is half
-    /// empty.
+    ///+ Artifacts at their requested path, sorted. Collected in a vector: a B-tree filled in order
+    ///+ has half-empty nodes.
     first: Vec<(String, Name)>,
     others: Names,
 }
 
 impl Naming<'_> {
-    /// Names what asks for one path, in the order in which it gets that.
+    ///+ Assigns paths to artifacts that request the same one, in order of precedence.
     fn add(&mut self, claims: &[Asking<'_>]) {
         let mut given: HashMap<&str, String> = HashMap::new();
         let mut is_free = claims.first().is_some_and(|each| !self.directories.contains(each.path));
@@ -92,7 +89,7 @@ impl Naming<'_> {
         seen.digest = each.digest.cloned().unwrap_or_default();
         match each.origin {
             Some(origin) => {
-                // Most have one, of many.
+                // Most paths have one artifact.
                 seen.origins.reserve_exact(usize::from(seen.origins.is_empty()));
                 seen.origins.push(origin);
             }
@@ -100,8 +97,6 @@ impl Naming<'_> {
         }
     }
 
-    /// Returns what is seen under the name that artifacts ask for. It is the last one, if it is
-    /// known.
     fn first(&mut self, name: String) -> &mut Name {
         if self.first.last().is_none_or(|(last, _)| *last != name) {
             self.first.push((name, Name::default()));
@@ -123,7 +118,6 @@ impl Naming<'_> {
     }
 }
 
-/// Returns the directories above a path.
 pub(super) fn parents(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').map(|(at, _)| &path[..at])
 }

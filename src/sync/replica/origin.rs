@@ -1,4 +1,4 @@
-//! The names of writers, of segments, and of places in them; and digests of segments.
+//! Ids of writers, segments and origins, and the clock that orders concurrent changes.
 
 use std::fmt;
 use std::num::ParseIntError;
@@ -6,14 +6,13 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Digits of a writer, of a number and of a digest in texts.
 const WRITER_DIGITS: usize = 16;
 const NUMBER_DIGITS: usize = 12;
 const DIGEST_DIGITS: usize = 32;
-/// The highest number of a segment: what twelve digits hold.
+///+ Maximum segment number: twelve digits.
 const MAX_NUMBER: u64 = 999_999_999_999;
 
-/// The text is not an id of this kind.
+///+ The text is not an id of this kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no {kind}")]
 pub struct ParseIdError {
@@ -27,41 +26,40 @@ impl ParseIdError {
     }
 }
 
-/// One who publishes segments, one after the other: a store, until it finds that a copy of it
-/// publishes too. A random number; its text is 16 hexadecimal digits.
+///+ Publisher of consecutive segments: a store, until it detects a copy of itself. A random number;
+///+ its text is 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct WriterId(pub u64);
 
-/// The name of a segment: its writer, and its number from 1. Its text is `<writer>-<12 digits>`.
+///+ Name of a segment: writer and number. Its text is `<writer>-<12 digits>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct SegmentId {
-    /// Who wrote it.
+    ///+ Writer of the segment.
     pub writer: WriterId,
-    /// Its number among the writer's segments, from 1.
+    ///+ Number among the writer's segments, from 1.
     pub number: u64,
 }
 
-/// A digest of the bytes of a segment, which tells it from another one of its name. Its text is 32
-/// hexadecimal digits.
+///+ Digest that distinguishes two segments of one name. Its text is 32 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct SegmentDigest(u128);
 
-/// The place where an artifact or a message was first published. It identifies it for ever. Its
-/// text is `<segment>:<place>`.
+///+ Permanent identity of an artifact or message: the place where it was first published. Its text
+///+ is `<segment>:<place>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Origin {
-    /// The segment.
+    ///+ Segment of the publication.
     pub segment: SegmentId,
-    /// The line among the segment's records, from 0.
+    ///+ Line in the segment's records, from 0.
     pub place: u32,
 }
 
 impl SegmentId {
-    /// Returns the id of the writer's next segment.
+    ///+ Returns the id of the writer's next segment.
     #[must_use]
     pub fn next(self) -> Self {
         Self { number: self.number + 1, ..self }
@@ -69,7 +67,7 @@ impl SegmentId {
 }
 
 impl SegmentDigest {
-    /// Returns the digest of bytes: the first half of their BLAKE3.
+    ///+ Returns the digest of bytes: the first half of their BLAKE3.
     pub fn of(bytes: &[u8]) -> Self {
         let hash = blake3::hash(bytes);
         Self(u128::from_be_bytes(hash.as_bytes().first_chunk().copied().unwrap_or_default()))
@@ -146,19 +144,19 @@ impl FromStr for Origin {
     }
 }
 
-/// Reads exactly so many digits, in lower case.
+///+ Parses exactly `digits` lower-case digits.
 fn hexadecimal(text: &str, digits: usize) -> Option<u128> {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let fits = text.len() == digits && text.bytes().all(is_digit);
     fits.then(|| u128::from_str_radix(text, 16).ok()).flatten()
 }
 
-/// Reads digits alone: `parse` would take a sign too.
+///+ `parse` would accept a sign.
 fn decimal(digits: &str) -> Result<u64, ParseIntError> {
     if digits.starts_with('+') { "".parse() } else { digits.parse() }
 }
 
-/// Makes texts of an id, and an id of its text, for serde.
+///+ Text forms for serde.
 macro_rules! text_form {
     ($($id:ty),+) => {$(
         impl From<$id> for String {

@@ -1,4 +1,3 @@
-//! A segment made of what was done here, and what holds once it is stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,31 +8,30 @@ use crate::replica::{
     Base, Changes, Claim, Clock, Entry, LocalPut, Move, Origin, Segment, SegmentId,
 };
 
-/// A segment that is to be stored, and what host and bucket agree upon once it is.
+///+ A segment to store, and its effects on the base.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Publication<A, M> {
-    /// The segment. The places of its artifacts are 0, 1 and so on, in the order of their paths;
-    /// those of its messages follow.
+    ///+ Segment. The places of its artifacts count from 0 in the order of their paths; those of its
+    ///+ messages follow.
     pub segment: Segment<A, M>,
-    /// What to agree upon.
     pub accepted: Accepted,
 }
 
-/// What a stored segment changes in the base of its host. It is kept on disk until then.
+///+ Changes of the base when a segment is stored. Saved on disk until then.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
-    /// The files that were published.
+    ///+ Entries of published files.
     pub puts: Vec<Entry>,
-    /// The artifacts that were moved.
+    ///+ New paths of moved artifacts.
     pub moves: BTreeMap<Origin, String>,
-    /// What was removed or replaced.
+    ///+ Removed and replaced artifacts.
     pub removed: BTreeSet<Origin>,
 }
 
 impl<A, M> Publication<A, M> {
-    /// Makes the segment `id` of all changes that are complete, and of messages. `now` is the time
-    /// by the clock of this host, in microseconds since the epoch; `artifact` tells what else a
-    /// reader is to know of a file, by path.
+    ///+ Builds the segment `id` from all complete changes and from messages. `now` is the clock of
+    ///+ this host in microseconds since the epoch; `artifact` returns the additional data of a file
+    ///+ by path.
     pub fn new(
         id: SegmentId,
         changes: &Changes,
@@ -74,7 +72,6 @@ impl<A, M> Publication<A, M> {
 }
 
 impl Base {
-    /// Agrees upon what a stored segment says.
     pub fn accept(&mut self, accepted: &Accepted) {
         for entry in &mut self.entries {
             entry.origins.retain(|origin| !accepted.removed.contains(origin));

@@ -1,63 +1,63 @@
-//! What one segment says.
+//! Segments, merges of segments, and the state that they add up to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::replica::{Covers, Origin, SegmentId, Stamp};
 
-/// What a segment says of a conversation. `A` is what its reader keeps of each artifact beside what
-/// the rules need, and `M` of each message: the rules never look at these.
+///+ Content of a segment. `A` and `M` are additional data about each artifact and message, which the
+///+ rules ignore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment<A, M> {
-    /// Its name.
+    ///+ Name of the segment.
     pub id: SegmentId,
-    /// The segments for which it stands, if it merges some.
+    ///+ Covered segments, if this is a merge.
     pub covers: Covers,
-    /// The artifacts that it publishes. In a merge these have origins of covered segments.
+    ///+ Published artifacts. In a merge, their origins are in covered segments.
     pub artifacts: BTreeMap<Origin, Claim<A>>,
-    /// The artifacts that it moves to other names.
+    ///+ Renames.
     pub moves: BTreeMap<Origin, Move>,
-    /// What it removes.
+    ///+ Removals.
     pub removed: Removed,
-    /// The messages that it publishes.
+    ///+ Published messages.
     pub messages: BTreeMap<Origin, (Stamp, M)>,
 }
 
-/// An artifact that claims a name.
+///+ An artifact and its requested path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim<A> {
-    /// When it was given that name.
+    ///+ Time at which it got the path.
     pub stamp: Stamp,
-    /// The name: a path in the conversation, as `RelPath::to_text` writes it.
+    ///+ Path in the conversation, as `RelPath::to_text` writes it.
     pub path: String,
-    /// The digest of its bytes.
+    ///+ Digest of the bytes.
     pub digest: Arc<str>,
-    /// What else is known of it.
+    ///+ Additional data.
     pub artifact: A,
 }
 
-/// A new name of an artifact. The latest one counts.
+///+ New path of an artifact. The latest one counts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Move {
-    /// When it was moved.
+    ///+ Time of the rename.
     pub stamp: Stamp,
-    /// Its path from then on.
+    ///+ New path.
     pub to: String,
 }
 
-/// Origins that were removed, singly or all of a segment. It is for ever.
+///+ Removed origins: single ones and whole segments. A removal is permanent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Artifacts and messages.
+    ///+ Single artifacts and messages.
     pub origins: BTreeSet<Origin>,
-    /// Segments, all of whose artifacts and messages were removed.
+    ///+ Segments of which all artifacts and messages are removed.
     pub segments: BTreeSet<SegmentId>,
-    /// True if a host removed all of the conversation that it had seen. A merge does not repeat it.
+    ///+ True if a host removed the whole conversation. A merge does not repeat this.
     pub ends: bool,
 }
 
 impl<A, M> Segment<A, M> {
-    /// Returns a segment that says nothing.
+    ///+ Returns an empty segment.
     pub fn new(id: SegmentId) -> Self {
         Self {
             id,
@@ -69,7 +69,7 @@ impl<A, M> Segment<A, M> {
         }
     }
 
-    /// Returns true if nobody would miss it.
+    ///+ Returns true if the segment is empty.
     pub fn says_nothing(&self) -> bool {
         self.artifacts.is_empty()
             && self.moves.is_empty()
@@ -77,7 +77,7 @@ impl<A, M> Segment<A, M> {
             && self.messages.is_empty()
     }
 
-    /// Returns the latest stamp in it.
+    ///+ Returns the latest stamp.
     pub fn latest(&self) -> Stamp {
         let artifacts = self.artifacts.values().map(|claim| claim.stamp);
         let moves = self.moves.values().map(|to| to.stamp);
@@ -87,17 +87,17 @@ impl<A, M> Segment<A, M> {
 }
 
 impl Removed {
-    /// Returns true if the origin is among them.
+    ///+ Returns true if the origin is removed.
     pub fn contains(&self, origin: &Origin) -> bool {
         self.segments.contains(&origin.segment) || self.origins.contains(origin)
     }
 
-    /// Returns true if nothing is.
+    ///+ Returns true if nothing is removed.
     pub fn is_empty(&self) -> bool {
         self.origins.is_empty() && self.segments.is_empty()
     }
 
-    /// Adds what `other` has.
+    ///+ Adds the removals of `other`.
     pub fn extend(&mut self, other: &Self) {
         self.origins.extend(&other.origins);
         self.segments.extend(&other.segments);

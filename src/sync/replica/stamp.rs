@@ -1,39 +1,37 @@
-//! The clock that decides between what is concurrent.
 
 use serde::{Deserialize, Serialize};
 
-/// A moment of a hybrid clock: microseconds since the epoch by the clock of a host, or more, if
-/// that host had seen a later one. It orders what was done without knowing of each other. Nothing
-/// else depends on it, so a wrong clock harms nobody.
+///+ Time of a hybrid logical clock: microseconds since the epoch by the clock of a host, or more if
+///+ that host has seen a later stamp. It only orders concurrent changes, so a wrong clock does no
+///+ harm beyond that order.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct Stamp(pub u64);
 
-/// The hybrid clock of a host.
+///+ Hybrid clock of a host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Clock {
     last: Stamp,
 }
 
-/// The latest stamp that is believed: some five hundred thousand years from now. A host that wrote
-/// a later one leaves the others room to go on.
+///+ Latest stamp that is believed, about 300,000 years from now. It leaves room for later stamps of
+///+ this host if another one has a wrong clock.
 const LATEST: Stamp = Stamp(u64::MAX / 2);
 
 impl Clock {
-    /// Returns the latest stamp that was given or seen.
+    ///+ Returns the latest stamp that was created or seen.
     pub fn last(&self) -> Stamp {
         self.last
     }
 
-    /// Takes notice of a stamp: the next one is later.
+    ///+ Advances the clock past a stamp.
     pub fn see(&mut self, stamp: Stamp) {
         self.last = self.last.max(stamp.min(LATEST));
     }
 
-    /// Returns a stamp later than all before, and not before `now`, in microseconds since the
-    /// epoch.
+    ///+ Returns a stamp later than all before, and not before `now` in microseconds since the epoch.
     pub fn stamp(&mut self, now: u64) -> Stamp {
         self.last = Stamp((self.last.0 + 1).max(now.min(LATEST.0)));
         self.last

@@ -1,26 +1,25 @@
-//! What all segments of a conversation say together.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
 use crate::replica::{Claim, Covers, Move, Origin, Removed, Segment, SegmentId, Stamp};
 
-/// What segments say together. It depends on which they are alone, not on their order.
+///+ Merged state of a set of segments, independent of their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State<A, M> {
-    /// The artifacts that live, each under the name that it was given last.
+    ///+ Living artifacts, each with its latest path.
     pub artifacts: BTreeMap<Origin, Claim<A>>,
-    /// The messages that live, in their order.
+    ///+ Living messages, in order.
     pub messages: BTreeMap<(Stamp, Origin), M>,
-    /// What was removed, as far as segments say so that are not covered.
+    ///+ Removals in uncovered segments.
     pub removed: Removed,
-    /// The moves that these say.
+    ///+ Moves in uncovered segments.
     pub moves: BTreeMap<Origin, Move>,
-    /// The segments that a merge covers, whether they are still there or not.
+    ///+ Covered segments, present or not.
     pub covered: BTreeSet<SegmentId>,
 }
 
-/// What a merge covers and what it has, without what that is.
+///+ Origins in a merge.
 struct Merge {
     covers: Covers,
     artifacts: BTreeSet<Origin>,
@@ -38,10 +37,10 @@ impl Merge {
 }
 
 impl<A: Clone, M: Clone> State<A, M> {
-    /// Returns the state after these segments.
-    ///
-    /// What is covered says nothing, even where it comes later. What a merge covers and does not
-    /// contain was removed.
+    ///+ Merges the segments into a state.
+    ///+
+    ///+ A covered segment is ignored even if it arrives later. Origins that a merge covers but does
+    ///+ not contain are removed.
     pub fn of<'a>(segments: impl IntoIterator<Item = &'a Segment<A, M>> + Clone) -> Self
     where
         A: 'a,
@@ -55,14 +54,14 @@ impl<A: Clone, M: Clone> State<A, M> {
 }
 
 impl<A, M> State<A, M> {
-    /// Returns the state after these segments, which are of no use any more then.
+    ///+ Does what [`Self::of`] does, and consumes the segments.
     pub fn of_all(mut segments: Vec<Segment<A, M>>) -> Self {
         let covered = covered(&segments);
         segments.retain(|segment| !covered.contains(&segment.id));
         Self::after(covered, segments)
     }
 
-    /// Returns true if nothing lives.
+    ///+ Returns true if nothing is alive.
     pub fn is_over(&self) -> bool {
         self.artifacts.is_empty() && self.messages.is_empty()
     }
@@ -95,7 +94,6 @@ impl<A, M> State<A, M> {
         }
     }
 
-    /// Adds what a segment says of other things than new artifacts.
     fn add(&mut self, segment: Segment<A, M>) {
         for (origin, to) in segment.moves {
             add_move(&mut self.moves, origin, to);
@@ -116,7 +114,6 @@ impl<A, M> State<A, M> {
         self.removed.origins.extend(gone);
     }
 
-    /// Lets the removals and moves do what they say.
     fn apply(&mut self) {
         let Self { artifacts, messages, removed, moves, .. } = self;
         artifacts.retain(|origin, _| !removed.contains(origin));
@@ -135,7 +132,6 @@ fn covered<'a, A: 'a, M: 'a>(
     segments.into_iter().flat_map(|segment| segment.covers.keys().copied()).collect()
 }
 
-/// Gives an artifact the name `to`, if that is later than its own.
 pub(super) fn take_later_name<A>(claim: &mut Claim<A>, to: &Move) {
     if (to.stamp, to.to.as_str()) > (claim.stamp, claim.path.as_str()) {
         claim.stamp = to.stamp;
@@ -143,10 +139,10 @@ pub(super) fn take_later_name<A>(claim: &mut Claim<A>, to: &Move) {
     }
 }
 
-/// Returns the artifacts, each as it was named last: two merges may have the same one, each as it
-/// was named when it was merged.
-///
-/// Made at once: a tree that grows in its order is half empty.
+///+ Returns the artifacts, each with its latest path: two merges may have the same artifact with
+///+ different paths.
+///+
+///+ Collected at once: a B-tree filled in order has half-empty nodes.
 fn latest<A>(mut claims: Vec<(Origin, Claim<A>)>) -> BTreeMap<Origin, Claim<A>> {
     claims.sort_by(|(origin, claim), (other, than)| {
         (origin, claim.stamp, &claim.path).cmp(&(other, than.stamp, &than.path))
@@ -154,7 +150,7 @@ fn latest<A>(mut claims: Vec<(Origin, Claim<A>)>) -> BTreeMap<Origin, Claim<A>> 
     claims.into_iter().collect()
 }
 
-/// Keeps the latest move of an artifact.
+///+ Keeps the latest move of an artifact.
 pub(super) fn add_move(all: &mut BTreeMap<Origin, Move>, origin: Origin, to: Move) {
     let known = all.entry(origin).or_insert_with(|| to.clone());
     if to > *known {

@@ -1,4 +1,3 @@
-//! One request at a time, counted where it is made.
 
 use std::io;
 use std::ops::Range;
@@ -19,12 +18,12 @@ use crate::bucket::name::MARK;
 use crate::bucket::requests::{RequestKind, Requests};
 use crate::bucket::url::{Cloud, Opened};
 
-/// The bytes that are set aside for a body before any came, as its announced size may be a lie.
+///+ Bytes to reserve for a body before any arrived: the announced size may be wrong.
 const SET_ASIDE: u64 = 8 << 20;
-/// The keys of one turn where each is a request of its own.
+///+ Keys in one batch of deletions where each deletion is a request of its own.
 const TURN: usize = 100;
 
-/// A client whose calls are one request each, and counted.
+///+ Client of a store. Each call makes one request and counts it; [`Counted::persist`] retries.
 pub(super) struct Counted {
     opened: Opened,
     pub(super) requests: Requests,
@@ -52,7 +51,6 @@ impl Counted {
         }
     }
 
-    /// Makes `attempt` until `deadline`, as [`persist`] does.
     pub(super) async fn persist<T, F: Future<Output = Result<T, Fault>>>(
         &self,
         deadline: Deadline,
@@ -73,14 +71,14 @@ impl Counted {
         }
     }
 
-    /// Returns the client for a request about `path`. In a directory, walks there first: it is a
-    /// plain file, or nothing, and no link leads there.
+    ///+ Returns the client for a request about `path`. For a directory, first checks that the path
+    ///+ has a plain file or nothing, and leads over no link.
     pub(super) async fn store_of(&self, path: &Path) -> Result<&dyn ObjectStore, Fault> {
         if let Some(directory) = self.directory() {
             let (directory, key) = (Arc::clone(directory), path.to_string());
             let is_mark = key == MARK;
             on_disk(directory, key, Directory::check).await.map_err(|fault| match fault {
-                // Nobody has begun this bucket.
+                // The bucket is not initialized yet.
                 fault if is_mark && fault == Fault::no_directory() => Fault::Absent,
                 fault => fault,
             })?;
@@ -88,8 +86,8 @@ impl Counted {
         self.store()
     }
 
-    /// Reads an object, or a range of it up to its end. A body that is shorter than announced
-    /// counts as cut; one of more than `limit` bytes is not read.
+    ///+ Reads an object, or a range of it up to its end. Fails with a retryable fault if the body is
+    ///+ shorter than announced, and reads nothing of a body over `limit` bytes.
     pub(super) async fn get(
         &self,
         path: &Path,
@@ -186,7 +184,7 @@ impl Counted {
         }
     }
 
-    /// Deletes keys, at most `deletes()`. Returns an outcome for each of them, in their order.
+    ///+ Deletes at most `deletes()` keys. Returns an outcome for each, in the order of `paths`.
     pub(super) async fn delete(&self, paths: Vec<Path>) -> Vec<Result<(), Fault>> {
         let count = paths.len();
         let is_bulk = matches!(&self.opened, Opened::Cloud { deletes, .. } if *deletes > 1);
@@ -220,7 +218,6 @@ pub(super) async fn call<T>(
     within(limit, async { request.await.map_err(|error| Fault::of(&error)) }).await
 }
 
-/// Waits for what is done at `key` of a directory, on a thread that may wait.
 async fn on_disk<T: Send + 'static>(
     directory: Arc<Directory>,
     key: String,

@@ -1,4 +1,4 @@
-//! The errors of the client, by the next step of whoever asked.
+//! Errors of the store's client, classified by what the caller can do next.
 
 use std::error::Error;
 use std::io;
@@ -10,62 +10,58 @@ use crate::bucket::directory::Directory;
 use crate::bucket::error::BucketError;
 use crate::bucket::format_error::FormatError;
 
-/// The beginning of the client's text of an answer that is no success.
+///+ Prefix of the client's text for a response with an error status.
 const STATUS: &str = "Server returned non-2xx status code: ";
-/// That of a success whose body is an error.
+///+ Prefix of the client's text for a 200 response whose body is an error.
 const ERROR_BODY: &str = "Server returned error response: ";
-/// That of a key that stayed when others were deleted.
+///+ Prefix of the client's text for a key that a bulk delete kept.
 const KEPT: &str = "DeleteObjects request failed for key ";
-/// That of a page of names that is cut.
+///+ Prefix of the client's text for a truncated page of names.
 const CUT_LIST: &str = "Got invalid list response: ";
-/// The name by which the client calls a directory.
+///+ Name of the local file system in errors of the client.
 const DIRECTORY: &str = "LocalFileSystem";
-/// The next step after a refusal of a store, and of a directory.
 const LOOK_AT_KEYS: &str = "Look at the keys in the environment and at what they may do";
 const LOOK_AT_RIGHTS: &str = "Look at the owner and mode of that path, at how its disk is mounted, and at the user who \
      runs ctxfs";
-/// Where machines of the clouds ask for keys if they have none.
+///+ Metadata services of the clouds, which the client asks when the environment has no credentials.
 const METADATA: [&str; 2] = ["169.254.169.254", "metadata.google"];
-/// The characters of an answer that are shown.
+///+ Maximum characters of a store's response in an error text.
 const SHOWN: usize = 300;
-/// Codes of answers with status 400 that time or another connection mends.
+///+ Error codes with status 400 that a retry or another connection may cure.
 const PASSING: [&str; 5] =
     ["RequestTimeout", "BadDigest", "IncompleteBody", "XAmzContentSHA256Mismatch", "InternalError"];
-/// Codes of answers with status 400 that speak of the keys.
+///+ Error codes with status 400 about credentials.
 const OF_KEYS: [&str; 5] =
     ["ExpiredToken", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId", "AccessDenied"];
 
-/// A failure of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Nothing has the key.
+    ///+ The key has no object.
     Absent,
-    /// Something has the key.
     Exists,
-    /// The keys of access do not do.
+    ///+ The credentials are wrong or lack the right.
     Refused(String),
-    /// The directory is closed to this user.
+    ///+ The user may not access the directory.
     Denied(String),
-    /// The disk of the directory failed.
+    ///+ The disk of the directory failed.
     Disk(String),
-    /// The same request may succeed.
+    ///+ A retry may succeed.
     Again(String),
-    /// The store does not know this request.
+    ///+ The store does not support this request.
     Unsupported(String),
-    /// The same request fails again.
+    ///+ A retry fails again.
     Never(String),
-    /// No ctxfs made what has the key.
+    ///+ The key has something that ctxfs does not create: a link, a device, a directory.
     Odd,
-    /// Something in a list has a key that is no path, so nothing of the list can be read.
+    ///+ A key in a list is no valid path; the client then lists nothing at all.
     OddKey(String),
-    /// The object is larger than its reader takes.
+    ///+ The object is larger than the limit of its reader.
     TooLarge { size: u64, limit: u64 },
-    /// More is there than a list takes.
+    ///+ The list is longer than its limit.
     TooMany { limit: usize },
 }
 
 impl Fault {
-    /// Returns what an error of the client means.
     pub(super) fn of(error: &object_store::Error) -> Self {
         use object_store::Error as Client;
         match error {
@@ -86,7 +82,6 @@ impl Fault {
         }
     }
 
-    /// Returns the error of an attempt to `what` with `key`.
     pub(super) fn into_error(self, what: &str, key: &str) -> BucketError {
         let key = key.to_owned();
         match self {
@@ -116,12 +111,11 @@ impl Fault {
         }
     }
 
-    /// Tells a missing object from a missing bucket.
+    ///+ The client reports a missing bucket and a missing object alike.
     pub(super) fn no_bucket() -> Self {
         Self::Never("there is no such bucket: make it, or correct the URL".to_owned())
     }
 
-    /// Tells a directory that is not there.
     pub(super) fn no_directory() -> Self {
         Self::Never("its directory is not there: is its disk mounted?".to_owned())
     }
@@ -157,12 +151,11 @@ impl Fault {
         Self::Never(deepest(error))
     }
 
-    /// Returns what an error at `key` of a directory means.
     pub(super) fn at(directory: &Directory, key: &str, error: &io::Error) -> Self {
         Self::of_disk(error, format!("`{}`: {error}", directory.path_of(key).display()))
     }
 
-    /// Returns what an error of the client of a directory means. Its own text has the path.
+    ///+ The outermost text repeats the URL; the first cause has the path.
     fn of_directory(error: &object_store::Error) -> Self {
         let why = causes(error).nth(1).map(ToString::to_string).unwrap_or_default();
         match causes(error).find_map(|cause| cause.downcast_ref::<io::Error>()) {
@@ -171,7 +164,6 @@ impl Fault {
         }
     }
 
-    /// Returns what an error of a directory means, whose text is `why`.
     fn of_disk(error: &io::Error, why: String) -> Self {
         if directory::is_odd(error) {
             return Self::Odd;
@@ -186,7 +178,7 @@ impl Fault {
         }
     }
 
-    /// Returns what an error of a file that the client of a cloud needs means, such as its keys.
+    ///+ Classifies an error of a file that a cloud client needs, such as one with credentials.
     fn of_file(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::PermissionDenied => Self::Refused(error.to_string()),
@@ -195,7 +187,7 @@ impl Fault {
         }
     }
 
-    /// Reads the code at the end of `... (code: X)`.
+    ///+ Parses the code at the end of `... (code: X)`.
     fn of_kept(text: &str) -> Self {
         let code = text.rsplit_once("(code: ").map_or("", |(_, code)| code.trim_end_matches(')'));
         match code {
@@ -207,14 +199,13 @@ impl Fault {
     }
 }
 
-/// An answer that is no success.
+///+ Response of the store with an error.
 struct Answer<'a> {
     status: u16,
     body: &'a str,
 }
 
 impl<'a> Answer<'a> {
-    /// Reads the text that the client makes of it.
     fn read(text: &'a str) -> Option<Self> {
         let rest = text.strip_prefix(STATUS)?;
         let status = rest.get(..3)?.parse().ok()?;
@@ -239,8 +230,8 @@ impl<'a> Answer<'a> {
         self.element("Code")
     }
 
-    /// Returns the text of an element of an XML body. The others stay unread: some repeat keys
-    /// and what was signed.
+    ///+ Returns the text of an element of the XML body. Other elements stay unread, since some
+    ///+ stores repeat the access key and the signed request in them.
     fn element(&self, name: &str) -> &'a str {
         let inner = self.body.split_once(&format!("<{name}>")).map_or("", |(_, rest)| rest);
         inner.split_once(&format!("</{name}>")).map_or("", |(inner, _)| inner)
@@ -259,7 +250,6 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// Returns an error and its causes, outermost first.
 fn causes(error: &object_store::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
     std::iter::successors(Some(error as &(dyn Error + 'static)), |error| (*error).source())
 }
@@ -272,7 +262,6 @@ fn answer(error: &object_store::Error) -> Option<OwnedAnswer> {
     })
 }
 
-/// An answer with its own text.
 struct OwnedAnswer {
     status: u16,
     body: String,
@@ -292,13 +281,12 @@ fn shown_answer(error: &object_store::Error) -> String {
     answer(error).map_or_else(|| deepest(error), |answer| answer.borrowed().shown())
 }
 
-/// Returns the deepest cause in words: the outer ones repeat URLs.
+///+ Returns the text of the innermost cause. The outer ones repeat URLs.
 fn deepest(error: &object_store::Error) -> String {
     let text = causes(error).last().map(ToString::to_string);
     plain(&text.unwrap_or_default())
 }
 
-/// Returns why no answer came.
 fn transport(error: &object_store::Error) -> String {
     let asks_for_keys = causes(error).any(|cause| {
         let text = cause.to_string();
@@ -310,7 +298,7 @@ fn transport(error: &object_store::Error) -> String {
     deepest(error)
 }
 
-/// Returns a text of a store as one short line of plain characters.
+///+ Returns a text of a store as one short line without control characters.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SHOWN).collect()
 }

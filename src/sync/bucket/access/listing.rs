@@ -1,4 +1,3 @@
-//! What lies below a prefix.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,28 +15,28 @@ use crate::bucket::directory::{Directory, PlainFile};
 use crate::bucket::error::BucketError;
 use crate::bucket::url::Cloud;
 
-/// The most objects that a list returns; their names take some 100 MB.
+///+ Maximum objects in a list; their names take about 100 MB.
 const MOST: usize = 1_000_000;
-/// The names of a page, which is what the stores give at most.
+///+ Names in a page: the maximum of the stores.
 const PAGE: usize = 1000;
-/// The time for the list of a directory, as a shared disk may be slow.
+///+ Time limit for listing a directory, which may be on a slow network disk.
 const SLOW_LIST: Duration = Duration::from_mins(2);
 
-/// An object below a prefix.
+///+ An object in a list.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Listed {
-    /// Its key without the prefix that was asked for.
+    ///+ Key without the prefix of the list.
     pub name: String,
-    /// Its bytes.
+    ///+ Bytes of the object.
     pub size: u64,
-    /// When the store wrote it, in milliseconds since 1970 by the store's clock.
+    ///+ Time of the write in milliseconds since the epoch, by the store's clock.
     pub modified_ms: u64,
 }
 
 impl Bucket {
-    /// Lists all objects below a directory, in the order of their names; at most 1,000,000.
-    ///
-    /// `after` is a name: only what comes later in the order of bytes is listed.
+    ///+ Lists all objects below a directory, sorted by name; at most 1,000,000.
+    ///+
+    ///+ With `after`, lists only names that sort after it, bytewise.
     pub fn list(
         &self,
         prefix: &str,
@@ -61,8 +60,8 @@ impl Bucket {
         })
     }
 
-    /// Lists the directories of a directory, the first `limit` in the order of their names. A
-    /// page of names is one request, so this costs `limit` / 1000 of them.
+    ///+ Lists the first `limit` subdirectories of a directory, sorted by name. Costs one request per
+    ///+ 1000 of them.
     pub fn list_dirs(
         &self,
         prefix: &str,
@@ -83,16 +82,16 @@ impl Bucket {
         })
     }
 
-    /// Lists what of a directory no other list shows, as it cannot be of ctxfs: links, what is
-    /// neither file nor directory, and what has a name that is no text. Makes no request: only a
-    /// bucket that is a directory has such things.
+    ///+ Lists the entries of a directory that other lists leave out because ctxfs does not create
+    ///+ them: links, special files, and names that are not UTF-8. Only a bucket that is a directory
+    ///+ has such entries; for others this makes no request and returns nothing.
     pub fn list_odd(&self, prefix: &str) -> Result<Vec<String>, BucketError> {
         let Some(bucket) = self.0.store.directory() else { return Ok(Vec::new()) };
         let fault = |error: io::Error| Fault::at(bucket, prefix, &error).into_error("list", prefix);
         bucket.odd(prefix).map_err(fault)
     }
 
-    /// Returns the full prefix of a directory: empty, or with a slash at its end.
+    ///+ Returns the full prefix: empty, or with a slash at its end.
     fn directory(&self, prefix: &str) -> Result<String, Fault> {
         let path = self.path(prefix.trim_end_matches('/'))?;
         let path: &str = path.as_ref();
@@ -147,7 +146,7 @@ impl Bucket {
         }
     }
 
-    /// A page that fails is asked for again; the pages before it stay.
+    ///+ Retries a page without starting the list over.
     async fn page(
         &self,
         store: &Arc<dyn Cloud>,
@@ -199,7 +198,7 @@ impl Bucket {
     }
 }
 
-/// Returns a prefix as it is written; that of all if it is none.
+///+ Returns a prefix taken literally, or the prefix of all keys.
 fn exact(prefix: &str) -> Path {
     Path::parse(prefix).unwrap_or_default()
 }
@@ -208,14 +207,14 @@ fn last_names(paths: &[Path]) -> Vec<String> {
     paths.iter().filter_map(Path::filename).map(str::to_owned).collect()
 }
 
-/// Returns true for the name of a file that a write in a directory fills before it gets its name.
+///+ Returns true for the name of a temporary file of the directory client: `<key>#<number>`.
 fn is_staged(name: &str) -> bool {
     let name = name.rsplit_once('/').map_or(name, |(_, name)| name);
     let is_number = |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
     name.split_once('#').is_some_and(|(_, end)| is_number(end))
 }
 
-/// A prefix is never absent, so its bucket is.
+///+ A prefix cannot be missing, so the bucket is.
 fn no_bucket(fault: Fault) -> Fault {
     if fault == Fault::Absent { Fault::no_bucket() } else { fault }
 }

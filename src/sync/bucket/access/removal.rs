@@ -1,4 +1,3 @@
-//! Deleting objects.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -11,12 +10,12 @@ use super::retry::{Pauses, within};
 use super::{Bucket, Deadline};
 use crate::bucket::error::BucketError;
 
-/// The time for one request, which has the work of 1000.
+///+ Time limit of one request, which may delete 1000 objects.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Bucket {
-    /// Deletes objects, as many with one request as the store takes: 1000 for S3. Returns each
-    /// key with its outcome, in their order. What is not there counts as deleted.
+    ///+ Deletes objects, batching keys where the store can: 1000 per request for S3. Returns each
+    ///+ key with its outcome, in order. A missing object counts as deleted.
     pub fn delete(
         &self,
         keys: Vec<String>,
@@ -37,7 +36,7 @@ impl Bucket {
         keys.into_iter().zip(outcomes).map(told).collect()
     }
 
-    /// Deletes the keys of one turn. Asks again for those alone that time may mend.
+    ///+ Deletes one batch. Retries the keys that failed with a retryable fault.
     async fn deleting(&self, keys: &[String], deadline: Deadline) -> Vec<Result<(), Fault>> {
         let mut outcomes = Vec::with_capacity(keys.len());
         for key in keys {
@@ -56,7 +55,8 @@ impl Bucket {
         }
     }
 
-    /// Returns the outcome of a key for which no request is made, or that there was no time yet.
+    ///+ Returns the outcome of a key that needs no request, or `Again` as the initial state of the
+    ///+ others.
     async fn begin(&self, key: &str) -> Result<(), Fault> {
         if let Some(outcome) = self.remove_staged(key) {
             return outcome;
@@ -65,7 +65,6 @@ impl Bucket {
         Err(Fault::Again("there was no time".to_owned()))
     }
 
-    /// Sends one request for the keys at `places`, or one for each.
     async fn turn(
         &self,
         keys: &[String],
@@ -78,7 +77,7 @@ impl Bucket {
             return Vec::new();
         }
         let all = |fault: Fault| vec![Err(fault); places.len()];
-        // The client panics if the answer names a key that it did not send.
+        // The client panics if the response names a key that it did not send.
         let delete = AssertUnwindSafe(self.0.store.delete(paths)).catch_unwind();
         match tokio::time::timeout(PATIENCE.min(deadline.left()), delete).await {
             Ok(Ok(outcomes)) => outcomes,
@@ -88,7 +87,6 @@ impl Bucket {
     }
 }
 
-/// Returns the places of the keys that may be deleted by the next request.
 fn to_try(outcomes: &[Result<(), Fault>]) -> Vec<usize> {
     let is_open = |outcome: &Result<(), Fault>| matches!(outcome, Err(Fault::Again(_)));
     (0..outcomes.len()).filter(|&place| is_open(&outcomes[place])).collect()

@@ -1,4 +1,3 @@
-//! Requests that are repeated until their deadline.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
@@ -8,21 +7,17 @@ use parking_lot::Mutex;
 use super::deadline::Deadline;
 use super::fault::Fault;
 
-/// The pause after the first failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// The time without a byte after which a connection counts as cut.
+///+ A connection counts as broken after this time without a byte.
 pub(super) const QUIET: Duration = Duration::from_secs(10);
-/// The slowest way that a body may take: 64 KiB in a second.
+///+ Slowest accepted transfer rate: 64 KiB/s.
 const SLOWEST: u64 = 64 << 10;
 
-/// Returns the time that a request with a body of `bytes` may take.
 pub(super) fn patience(bytes: u64) -> Duration {
     QUIET + Duration::from_secs(bytes / SLOWEST)
 }
 
-/// Waits for `future` no longer than `limit`. Later it counts as cut, and is dropped.
 pub(super) async fn within<T>(
     limit: Duration,
     future: impl Future<Output = Result<T, Fault>>,
@@ -31,17 +26,15 @@ pub(super) async fn within<T>(
     tokio::time::timeout(limit, future).await.unwrap_or_else(|_| Err(late()))
 }
 
-/// The last failure of a request that is being repeated.
+///+ Last failure of a request that is being retried.
 #[derive(Debug, Default)]
 pub(super) struct LastFailure(Mutex<Option<String>>);
 
 impl LastFailure {
-    /// Returns it, if no request was answered since.
     pub(super) fn get(&self) -> Option<String> {
         self.0.lock().clone()
     }
 
-    /// Takes notice of the outcome of an attempt.
     fn note<T>(&self, outcome: &Result<T, Fault>) {
         let why = if let Err(Fault::Again(why)) = outcome { Some(why.clone()) } else { None };
         let mut last = self.0.lock();
@@ -51,12 +44,11 @@ impl LastFailure {
     }
 }
 
-/// Makes `attempt` until it succeeds, or fails in a way that stays, or `deadline` is past. `last`
-/// tells meanwhile why.
-///
-/// Each attempt has at most the time `limit`. Pauses grow twofold and have a random part, so hosts
-/// that failed together do not come back together. A pause that would end after the deadline is
-/// not begun.
+///+ Retries `attempt` with backoff until it succeeds, fails for good, or `deadline` passes.
+///+ Meanwhile `last` has the reason of the last failure.
+///+
+///+ Each attempt takes at most `limit`. Pauses double and are jittered, so that hosts that failed
+///+ together do not retry together. A pause that would end after the deadline is skipped.
 pub(super) async fn persist<T, F>(
     last: &LastFailure,
     deadline: Deadline,
@@ -80,7 +72,7 @@ where
     }
 }
 
-/// The pauses between attempts, each up to twice as long as the one before.
+///+ Backoff: each pause is up to twice as long as the one before.
 pub(super) struct Pauses {
     longest: Duration,
 }
@@ -90,7 +82,7 @@ impl Pauses {
         Self { longest: FIRST_PAUSE }
     }
 
-    /// Waits after a failure. Returns false, at once, if the pause would not end in time.
+    ///+ Sleeps after a failure. Returns false at once if the pause would end after the deadline.
     pub(super) async fn wait(&mut self, deadline: Deadline, why: &str) -> bool {
         let pause = self.longest.mul_f64(0.5 + 0.5 * chance());
         if pause >= deadline.left() {
@@ -103,7 +95,7 @@ impl Pauses {
     }
 }
 
-/// Returns a number from 0 to 1 that differs from host to host.
+///+ Returns a random number from 0 to 1.
 fn chance() -> f64 {
     let random = RandomState::new().hash_one(0);
     random as f64 / u64::MAX as f64

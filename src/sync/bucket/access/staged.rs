@@ -1,7 +1,7 @@
-//! The files that writes which were cut off leave in a bucket that is a directory.
+//! Temporary files of interrupted writes in a bucket that is a directory.
 //!
-//! The client writes to a file beside the key's, `<key>#<number>`, and then gives it its name. No
-//! list shows such files, and no request of the client takes their names.
+//! The client writes to `<key>#<number>` next to the key, and renames that file when it is
+//! complete. The lists of the client leave such files out, and its requests refuse their names.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -16,9 +16,10 @@ use crate::bucket::error::BucketError;
 use crate::bucket::name::staged_for;
 
 impl Bucket {
-    /// Lists what writes to keys of ctxfs left in these directories when they were cut off, and
-    /// what those write that go on. Each has its whole key, and [`Self::delete`] takes it. Makes no
-    /// request: only a directory shows such files, and their times are those of its clock.
+    ///+ Lists the temporary files of writes to keys of ctxfs in these directories, of interrupted
+    ///+ writes and of running ones. Each `name` is a whole key that [`Self::delete`] takes; the
+    ///+ times are by the clock of the disk. Buckets other than directories show no such files: this
+    ///+ makes no request there.
     pub fn list_staged(&self, directories: &[String]) -> Result<Vec<Listed>, BucketError> {
         let Some(bucket) = self.0.store.directory() else { return Ok(Vec::new()) };
         let mut staged = Vec::new();
@@ -33,7 +34,6 @@ impl Bucket {
         Ok(staged)
     }
 
-    /// Removes such a file. `None` if that is none.
     pub(super) fn remove_staged(&self, key: &str) -> Option<Result<(), Fault>> {
         let bucket = self.0.store.directory()?;
         staged_for(key)?;
@@ -63,7 +63,7 @@ fn remove(bucket: &Directory, key: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a directory of the bucket. `None` if there is none, or it leads elsewhere.
+///+ Returns `None` also for a path over a link.
 fn open(bucket: &Directory, prefix: &str) -> io::Result<Option<OwnedFd>> {
     match bucket.open(prefix) {
         Err(error) if directory::is_odd(&error) => Ok(None),

@@ -1,4 +1,4 @@
-//! Objects that are too large to be held in memory.
+//! Uploads of objects that are too large to hold in memory.
 
 use std::io::Read;
 
@@ -11,22 +11,21 @@ use super::upload_parts::Parts;
 use super::{Bucket, Deadline};
 use crate::bucket::error::BucketError;
 
-/// The size of a part, and of the largest object that one request writes.
+///+ Size of a part, and of the largest object that one request writes.
 const PART: usize = 8 << 20;
-/// The parts that an upload is cut into at most; the stores take 10,000.
+///+ Maximum parts of an upload; the stores accept 10,000.
 const MOST_PARTS: u64 = 9000;
-/// The first bytes that are set aside for an object whose size is not known.
+///+ Initial buffer for an object of unknown size.
 const SET_ASIDE: usize = 64 << 10;
 
 impl Bucket {
-    /// Writes an object under a key that nothing has, from `source` to its end. Returns its size.
-    ///
-    /// `expected` is the size as far as it is known: it decides about the size of the parts. Up to
-    /// 8 MiB go with one request, more in parts, of which four are under way. Holds 40 MiB at
-    /// most, or two parts if the object is larger than 180 GB. Where anything fails, nothing has
-    /// the key, and the parts that were sent are given up.
-    ///
-    /// An object of this key and size counts as what an earlier attempt wrote.
+    ///+ Creates an object from `source`, read to its end, under a free key. Returns its size.
+    ///+
+    ///+ `expected` is an estimate of the size and determines the size of the parts. Up to 8 MiB go
+    ///+ in one request, more in parts, four at a time. Holds at most 40 MiB, or two parts of an
+    ///+ object over 180 GB. On failure the key stays free and the parts are aborted.
+    ///+
+    ///+ An object with this key and size counts as the result of an earlier attempt.
     pub fn upload(
         &self,
         key: &str,
@@ -80,7 +79,6 @@ impl Bucket {
         }
     }
 
-    /// Succeeds if an object of this size is there, else fails with `fault`.
     pub(super) async fn uploaded(
         &self,
         path: &Path,
@@ -96,13 +94,12 @@ impl Bucket {
     }
 }
 
-/// Returns the size of the parts of an object, in whole MiB.
+///+ Returns the size of the parts, in whole MiB.
 fn part_size(expected: u64) -> usize {
     let least = expected.div_ceil(MOST_PARTS).next_multiple_of(1 << 20);
     PART.max(least as usize)
 }
 
-/// Reads until `size` bytes or the end.
 fn read_part(
     source: &mut (dyn Read + Send),
     size: usize,

@@ -1,4 +1,3 @@
-//! An upload in parts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,16 +18,15 @@ use super::{Bucket, Deadline};
 use crate::bucket::requests::RequestKind;
 use crate::bucket::url::Cloud;
 
-/// The bytes of parts that an upload holds.
+///+ Maximum bytes of parts in memory.
 const HELD: usize = 40 << 20;
-/// The parts that are under way at most.
 const AT_ONCE: usize = 4;
-/// The time for the store to put the parts together; S3 takes minutes for the largest.
+///+ Time limit for completing an upload: S3 takes minutes for the largest.
 const COMPLETE: Duration = Duration::from_mins(3);
-/// The time for giving up the parts that were sent. Later a rule of the bucket must do it.
+///+ Time limit for aborting an upload. After that a lifecycle rule of the bucket must clean up.
 const GIVE_UP: Duration = Duration::from_secs(5);
 
-/// The parts of one object. If it is dropped before `complete` succeeds, they are given up.
+///+ A multipart upload. Dropping it before [`Self::complete`] succeeds aborts it.
 pub(super) struct Parts<'a> {
     bucket: &'a Bucket,
     path: Path,
@@ -43,14 +41,13 @@ pub(super) struct Parts<'a> {
     is_complete: bool,
 }
 
-/// A part that the store has: its place, and its name if the store gives one.
+///+ Number of a part, and its id if the store has ids.
 type Sent = (usize, Option<PartId>);
 
-/// Where the parts go.
 enum Target {
-    /// A store whose parts are requests that can be repeated.
+    ///+ A store whose parts are single requests, which can be retried.
     Cloud { store: Arc<dyn Cloud>, id: MultipartId },
-    /// A directory or memory, which needs no second attempt.
+    ///+ A directory or memory, where nothing needs a retry.
     Plain(Box<dyn MultipartUpload>),
 }
 
@@ -78,7 +75,7 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// Sends the next part. Returns when at most `at_once` are under way.
+    ///+ Sends the next part once fewer than `at_once` are in flight.
     pub(super) fn send(&mut self, bytes: Bytes) -> Result<(), Fault> {
         while self.flying.len() >= self.at_once {
             self.land()?;
@@ -90,7 +87,6 @@ impl<'a> Parts<'a> {
         Ok(())
     }
 
-    /// Waits for all parts, and makes them an object. Returns its size.
     pub(super) fn complete(mut self) -> Result<u64, Fault> {
         while !self.flying.is_empty() {
             self.land()?;
@@ -102,7 +98,6 @@ impl<'a> Parts<'a> {
         Ok(size)
     }
 
-    /// Waits for one part.
     fn land(&mut self) -> Result<(), Fault> {
         match self.handle.block_on(self.flying.join_next()) {
             Some(Ok(sent)) => self.sent.push(sent?),
@@ -151,8 +146,8 @@ impl<'a> Parts<'a> {
         match completed {
             Ok(()) => Ok(size),
             Err(fault @ Fault::Again(_)) => Err(fault),
-            // If the answer to an earlier attempt was lost, the parts are an object now, and
-            // stores differ in what they say of parts that they do not know.
+            // If the response to an earlier attempt was lost, the object exists already, and stores
+            // differ in their answers to unknown parts.
             Err(Fault::Absent) => {
                 let forgot = Fault::Never("the store forgot the parts".to_owned());
                 self.bucket.uploaded(&self.path, size, forgot, self.deadline).await

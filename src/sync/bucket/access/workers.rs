@@ -1,17 +1,16 @@
-//! The threads on which requests run.
 
 use std::io;
 
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// The threads that carry bytes; requests wait more than they work.
+///+ Threads that transfer bytes; requests wait more than they compute.
 const WORKERS: usize = 2;
-/// The threads that wait for a disk, where the bucket is a directory.
+///+ Threads that wait for a disk, if the bucket is a directory.
 const DISK_WORKERS: usize = 8;
 
-/// A runtime that begins with the first request, so that who only opens a bucket, and may fork or
-/// confine itself later, has no threads.
+///+ A runtime that starts with the first request, so that a process that only opens a bucket can
+///+ still fork or confine itself: it has no threads yet.
 #[derive(Default)]
 pub(super) struct Workers(Mutex<Option<Runtime>>);
 
@@ -32,7 +31,7 @@ impl Workers {
 }
 
 impl Drop for Workers {
-    /// Waits for nobody: requests that are under way are of no use any more.
+    ///+ Does not wait: the requests in flight have lost their callers.
     fn drop(&mut self) {
         if let Some(runtime) = self.0.get_mut().take() {
             runtime.shutdown_background();

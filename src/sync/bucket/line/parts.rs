@@ -1,4 +1,3 @@
-//! Ranges of a larger artifact whose bytes come with its record.
 
 use std::ops::Range;
 
@@ -6,35 +5,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::bucket::frame;
 
-/// What a member of an archive has beside its content, at most: a header and padding.
+///+ Overhead of an archive member: header and padding.
 pub(super) const AROUND: usize = 1024;
-/// The most bytes of an artifact that come with its record, although it has an object.
+///+ Maximum bytes of an artifact with an object that are also sent with its record.
 pub const PARTS_BYTES: u64 = 8 << 20;
-/// The most ranges that these are.
 const MOST: usize = 256;
 
-/// Ranges of an artifact whose bytes are in the segment, one after the other, although all of it is
-/// in an object.
+///+ Ranges of a larger artifact whose bytes are in the segment as well, concatenated, so that short
+///+ views need no request for the object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parts {
-    /// Where their frame begins, counted from the end of the records' frame.
+    ///+ Start of their frame, relative to the end of the records' frame.
     pub at: u64,
-    /// The bytes of the frame.
+    ///+ Bytes of the frame.
     pub packed: u64,
-    /// BLAKE3 of their bytes, in lower-case hexadecimal.
+    ///+ BLAKE3 of the concatenated bytes, in lower-case hexadecimal.
     pub digest: String,
-    /// Where each begins in the artifact, and where it ends. They are in order, and apart.
+    ///+ Start and end of each range in the artifact; sorted and disjoint.
     pub ranges: Vec<(u64, u64)>,
 }
 
 impl Parts {
-    /// Returns how many bytes they are.
+    ///+ Returns the number of bytes in all ranges.
     pub fn size(&self) -> u64 {
         self.ranges.iter().map(|(start, end)| end - start).sum()
     }
 
-    /// Returns the range with the byte at `offset`, and the place of its first byte among those of
-    /// all parts.
+    ///+ Returns the range that contains `offset`, and the offset of its first byte in the
+    ///+ concatenated bytes.
     pub fn around(&self, offset: u64) -> Option<(Range<u64>, u64)> {
         let mut before = 0;
         for (start, end) in &self.ranges {
@@ -46,7 +44,6 @@ impl Parts {
         None
     }
 
-    /// Returns true if they can be those of an artifact of `length` bytes.
     pub(super) fn are_possible(&self, length: u64) -> bool {
         let most = frame::most_packed(PARTS_BYTES as usize + AROUND) as u64;
         let (mut after, mut size) = (0, 0);

@@ -1,4 +1,3 @@
-//! The line that publishes an artifact.
 
 use std::collections::BTreeMap;
 
@@ -12,72 +11,71 @@ use crate::bucket::{FormatError, frame};
 use crate::replica::{Origin, Stamp};
 use ctxfs_core::model::{ArtifactState, NAME_MAX, Record};
 
-/// The most bytes of an artifact that lies in a segment itself.
+///+ Maximum bytes of an artifact that is stored in a segment.
 pub const SMALL_BYTES: u64 = 256 << 10;
-/// The first generation that is refused: the limit of integers in JavaScript.
+///+ Generations stay below the largest exact integer of JavaScript.
 const MOST_GENERATIONS: u64 = 1 << 53;
-/// The most milliseconds before or after the epoch: the range of dates in JavaScript.
+///+ Range of dates in JavaScript, in milliseconds around the epoch.
 const MOST_MILLIS: u64 = 8_640_000_000_000_000;
-/// The beginning of the names of the attributes that users set.
+///+ Prefix of attributes that users may set.
 const ATTRIBUTE: &str = "user.";
-/// The permission bits that are kept, without set-user-ID and set-group-ID.
+///+ Permission bits that are kept: no set-user-ID and no set-group-ID.
 pub(super) const MODE: u32 = 0o777;
 
-/// A line that publishes an artifact. What that replaces, another line removes.
+///+ Publishes an artifact. Records that it replaces are removed by a `remove` line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PutLine {
-    /// Its record, with its path. What is of one host alone is neither written nor read: `file`,
-    /// `owner`, `view_sizes` and `far`.
+    ///+ Record with its path. Fields that hold for one host only are neither written nor read:
+    ///+ `file`, `owner`, `view_sizes` and `far`.
     pub record: Record,
-    /// The permission bits of its file.
+    ///+ Permission bits of the file.
     pub mode: u32,
-    /// Its extended attributes `user.*`. The values are texts as those of names: bytes that are not
-    /// UTF-8 are escaped.
+    ///+ Extended attributes `user.*`. Values are escaped where they are not UTF-8, like file names.
     pub attributes: BTreeMap<String, String>,
-    /// When it was given its name.
+    ///+ Time at which the artifact got its path.
     pub stamp: Stamp,
-    /// Where its bytes are.
+    ///+ Where the bytes are.
     pub place: Place,
-    /// Those of the bytes of a larger one that are in the segment, too.
+    ///+ Ranges of a larger artifact that are in the segment as well.
     pub parts: Option<Parts>,
-    /// Where it was first published, if that is not here.
+    ///+ Where the artifact was first published, if not in this segment.
     pub origin: Option<Origin>,
 }
 
-/// A place of the bytes of an artifact.
+///+ Location of the bytes of an artifact.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Place {
-    /// There are none: it is empty.
+    ///+ The artifact is empty.
     #[default]
     Empty,
-    /// In the segment itself.
+    ///+ The bytes are in the segment.
     Inside {
-        /// Where their frame begins, counted from the end of the records' frame.
+        ///+ Start of the frame, relative to the end of the records' frame.
         at: u64,
-        /// The bytes of the frame.
+        ///+ Bytes of the frame.
         packed: u64,
-        /// The bytes of the artifact.
+        ///+ Bytes of the artifact.
         size: u64,
     },
-    /// In an object of their own.
+    ///+ The bytes are in an object.
     Object(ObjectPlace),
 }
 
-/// An object that has all bytes of an artifact.
+///+ An object with all bytes of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectPlace {
-    /// The object.
+    ///+ Name of the object.
     pub name: ObjectName,
-    /// The bytes of the object.
+    ///+ Bytes of the object.
     pub packed: u64,
-    /// The bytes of the artifact.
+    ///+ Bytes of the artifact.
     pub size: u64,
-    /// BLAKE3 of the table of its blocks, in lower-case hexadecimal.
+    ///+ BLAKE3 of the table of blocks, in lower-case hexadecimal.
     pub blocks: String,
 }
 
 impl ObjectPlace {
-    /// Reads the table of its blocks, if it is the one that the record means.
+    ///+ Parses the table of blocks, and checks its digest.
     pub fn read_table(&self, table: &[u8]) -> Result<Blocks, FormatError> {
         let blocks = Blocks::parse(table, self.size, self.packed)?;
         if blocks.digest_text() != self.blocks {
@@ -89,7 +87,7 @@ impl ObjectPlace {
 }
 
 impl Place {
-    /// Returns the bytes of the artifact.
+    ///+ Returns the bytes of the artifact.
     pub fn size(&self) -> u64 {
         match self {
             Self::Empty => 0,
@@ -112,7 +110,7 @@ impl Place {
 }
 
 impl PutLine {
-    /// Returns BLAKE3 of the artifact's bytes, if its record tells.
+    ///+ Returns BLAKE3 of the artifact's bytes, if the record has it.
     pub fn digest(&self) -> Option<&str> {
         self.record.analysis.as_ref().map(|analysis| analysis.digest.as_str())
     }
@@ -134,7 +132,7 @@ impl PutLine {
         if !self.parts.as_ref().is_none_or(are_possible) {
             return refused("the parts of an artifact cannot be");
         }
-        // The record of content that was removed tells how large that was.
+        // The record of removed content keeps its original size.
         if self.record.removed.is_none() && self.record.size != self.place.size() {
             return refused("a record has another size than the artifact's bytes");
         }

@@ -1,4 +1,3 @@
-//! Lines as JSON has them: all keys of all kinds, each of which may be missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +11,10 @@ use crate::bucket::line::{Line, MessageLine, MoveLine, RemoveLine};
 use crate::replica::{Origin, SegmentId, Stamp};
 use ctxfs_core::model::Record;
 
-/// The format in which all kinds of lines are known.
+///+ Format in which all kinds of lines are known.
 const FORMAT: u32 = 1;
 
-/// The keys of a line.
+///+ A line as JSON has it: the keys of all kinds, each optional.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct RawLine {
@@ -49,7 +48,6 @@ pub(super) struct RawLine {
     origin: Option<Origin>,
 }
 
-/// Bytes in the segment.
 #[derive(Serialize, Deserialize)]
 struct RawBytes {
     at: u64,
@@ -57,7 +55,7 @@ struct RawBytes {
     size: u64,
 }
 
-/// The keys that tell the kind of a line, whatever their values are.
+///+ The keys that tell the kind of a line, whatever their values.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Kinds {
@@ -73,11 +71,10 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// Returns why `line` is refused, which failed to parse with `error`.
 pub(super) fn refusal(line: &[u8], error: &serde_json::Error) -> FormatError {
     match serde_json::from_slice(line) {
         Ok(Kinds { put: None, moved: None, remove: None, message: None }) => unknown(),
-        // What serde says would quote the line.
+        // The message of serde would quote the line.
         _ => FormatError::damaged(format!("it is no record (column {})", error.column())),
     }
 }
@@ -168,7 +165,7 @@ impl RawLine {
     }
 }
 
-/// Returns the record without what is true on one host alone.
+///+ Returns the record without the fields that hold for one host only.
 fn of_all_hosts(record: Record) -> Record {
     Record { file: None, owner: None, view_sizes: None, far: None, ..record }
 }

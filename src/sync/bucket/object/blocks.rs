@@ -1,28 +1,23 @@
-//! The table of an object's blocks.
 
 use std::ops::Range;
 
 use crate::bucket::object::BLOCK_BYTES;
 use crate::bucket::{FormatError, frame};
 
-/// Bytes of a row.
 const ROW: usize = 48;
 
-/// What the table says of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Row {
-    /// Where its frame ends in the object.
     pub(super) end: u64,
-    /// BLAKE3 of its content.
     pub(super) digest: [u8; blake3::OUT_LEN],
-    /// Newlines before it.
     pub(super) lines: u64,
 }
 
-/// The table of the blocks of an object. Blocks and lines are counted from 0.
-///
-/// What it says of frames and sizes is possible. Whether it is the table that the record means, its
-/// digest tells.
+///+ Table of the blocks of an object. Blocks and lines are counted from 0.
+///+
+///+ Frame sizes and line counts are plausible for the size of the content. Only the digest, compared
+///+ with the one in the record, tells whether the table is the right one: see
+///+ [`ObjectPlace::read_table`](crate::bucket::ObjectPlace::read_table).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocks {
     rows: Vec<Row>,
@@ -51,7 +46,7 @@ impl Row {
 }
 
 impl Blocks {
-    /// Parses the table of an object of `packed` bytes, whose content has `size` bytes.
+    ///+ Parses the table of an object of `packed` bytes with `size` bytes of content.
     pub fn parse(table: &[u8], size: u64, packed: u64) -> Result<Self, FormatError> {
         let (rows, rest) = table.as_chunks::<ROW>();
         if !rest.is_empty() || rows.len() as u64 != size.div_ceil(BLOCK_BYTES) {
@@ -64,40 +59,40 @@ impl Blocks {
         Ok(Self { rows, size, digest: digest_text(table) })
     }
 
-    /// Returns the bytes of the table of an object whose content has `size` bytes.
+    ///+ Returns the size of the table of an object with `size` bytes of content.
     pub fn table_bytes(size: u64) -> u64 {
         size.div_ceil(BLOCK_BYTES) * ROW as u64
     }
 
-    /// Returns the number of blocks.
+    ///+ Returns the number of blocks.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Returns true if there are none.
+    ///+ Returns true for an empty object.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Returns BLAKE3 of the table, in lower-case hexadecimal.
+    ///+ Returns BLAKE3 of the table, in lower-case hexadecimal.
     pub fn digest_text(&self) -> &str {
         &self.digest
     }
 
-    /// Returns where in the object the frame of a block is. Panics if there is no such block.
+    ///+ Returns the range of a block's frame in the object. Panics if the block does not exist.
     pub fn frame_range(&self, block: usize) -> Range<u64> {
         let start = block.checked_sub(1).map_or(0, |before| self.rows[before].end);
         start..self.rows[block].end
     }
 
-    /// Returns where in the object the frames of some blocks are, of one at least. Panics if there
-    /// is no such block.
+    ///+ Returns the range of the frames of a non-empty range of blocks. Panics if a block does not
+    ///+ exist.
     pub fn frames_range(&self, blocks: Range<usize>) -> Range<u64> {
         self.frame_range(blocks.start).start..self.frame_range(blocks.end - 1).end
     }
 
-    /// Returns the frame of a block in `frames`, those from block `first` on. Panics if there is no
-    /// such block.
+    ///+ Returns the frame of `block` in `frames`, which starts with the frame of block `first`.
+    ///+ Panics if a block does not exist.
     pub fn frame_in<'a>(
         &self,
         frames: &'a [u8],
@@ -109,36 +104,33 @@ impl Blocks {
         frame.ok_or_else(|| FormatError::damaged("an object ends before its last block"))
     }
 
-    /// Returns where in the content a block is. It is empty if there is no such block.
+    ///+ Returns the range of a block in the content; empty if the block does not exist.
     pub fn content_range(&self, block: usize) -> Range<u64> {
         let start = (block as u64).saturating_mul(BLOCK_BYTES).min(self.size);
         start..start.saturating_add(BLOCK_BYTES).min(self.size)
     }
 
-    /// Returns the number of newlines before a block. Panics if there is no such block.
+    ///+ Returns the number of newlines before a block. Panics if the block does not exist.
     pub fn lines_before(&self, block: usize) -> u64 {
         self.rows[block].lines
     }
 
-    /// Returns the digest of a block's content.
     pub(super) fn digest_of(&self, block: usize) -> Option<&[u8; blake3::OUT_LEN]> {
         self.rows.get(block).map(|row| &row.digest)
     }
 
-    /// Returns the bytes of a block's content.
     pub(super) fn bytes_of(&self, block: usize) -> u64 {
         let range = self.content_range(block);
         range.end - range.start
     }
 }
 
-/// Returns BLAKE3 of a table, in lower-case hexadecimal.
 pub(super) fn digest_text(table: &[u8]) -> String {
     blake3::hash(table).to_hex().to_string()
 }
 
-/// Returns true if the frames follow each other, none is larger than that of a block can be, and no
-/// block has more newlines than bytes.
+///+ Checks that frames are consecutive and no longer than a block's frame can be, and that no block
+///+ has more newlines than bytes.
 fn are_possible(rows: &[Row]) -> bool {
     let most = frame::most_packed(BLOCK_BYTES as usize) as u64;
     let (mut end, mut lines, mut most_lines) = (0, 0, 0);

@@ -1,4 +1,3 @@
-//! Packing the content of an object.
 
 use std::io::Write;
 use std::{io, mem};
@@ -7,40 +6,38 @@ use crate::bucket::frame::Packer;
 use crate::bucket::object::BLOCK_BYTES;
 use crate::bucket::object::blocks::{Row, digest_text};
 
-/// What packs content into the blocks of an object, and writes these to `W` as they are full. It
-/// holds a block and its frame, beside what zstd needs, and the table.
-///
-/// The same content makes the same object. After a write has failed the object is worth nothing.
+///+ Packs content into the blocks of an object, and writes each block to `W` when it is full. Holds
+///+ one block, its frame and the table.
+///+
+///+ The same content gives the same object. After a failed write the object is incomplete and must
+///+ be discarded.
 #[derive(Debug)]
 pub struct BlockPacker<W> {
     out: W,
     packer: Packer,
-    /// The content of the next block so far.
     block: Vec<u8>,
-    /// The digest of all content so far.
     hasher: blake3::Hasher,
     done: PackedObject,
-    /// The newlines in the blocks that were written.
     lines: u64,
 }
 
-/// What is known of an object that was written.
+///+ Result of packing an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PackedObject {
-    /// The bytes of the content.
+    ///+ Bytes of the content.
     pub size: u64,
-    /// The bytes of the object.
+    ///+ Bytes of the object.
     pub packed: u64,
-    /// BLAKE3 of the content, in lower-case hexadecimal.
+    ///+ BLAKE3 of the content, in lower-case hexadecimal.
     pub digest: String,
-    /// The table of its blocks.
+    ///+ Table of blocks.
     pub blocks: Vec<u8>,
-    /// BLAKE3 of that table, in lower-case hexadecimal.
+    ///+ BLAKE3 of the table, in lower-case hexadecimal.
     pub blocks_digest: String,
 }
 
 impl<W: Write> BlockPacker<W> {
-    /// Begins an object, which is written to `out`.
+    ///+ Starts an object that is written to `out`.
     pub fn new(out: W) -> Self {
         Self {
             out,
@@ -52,7 +49,7 @@ impl<W: Write> BlockPacker<W> {
         }
     }
 
-    /// Adds content.
+    ///+ Adds content.
     pub fn push(&mut self, mut content: &[u8]) -> io::Result<()> {
         self.hasher.update(content);
         while !content.is_empty() {
@@ -67,7 +64,7 @@ impl<W: Write> BlockPacker<W> {
         Ok(())
     }
 
-    /// Writes the last block. Returns the writer, which was not flushed, and what was written.
+    ///+ Writes the last block. Returns the writer, which was not flushed, and the result.
     pub fn finish(mut self) -> io::Result<(W, PackedObject)> {
         if !self.block.is_empty() {
             self.write_block()?;

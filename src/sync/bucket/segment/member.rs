@@ -1,29 +1,27 @@
-//! Members of a segment's archive, each a header, its content, and zeros up to a whole block.
 
 use tar::{EntryType, Header};
 
 use crate::bucket::FormatError;
 
-/// Bytes of a block of a tar archive.
+///+ Block size of tar.
 const BLOCK: u64 = 512;
-/// What is at the end of an archive.
+///+ End of a tar archive.
 pub(super) const END: [u8; 2 * BLOCK as usize] = [0; 2 * BLOCK as usize];
-/// The permissions of what `tar` unpacks.
+///+ Permissions of unpacked members.
 const MODE: u32 = 0o644;
 
-/// A member that was read.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) name: Vec<u8>,
     pub(super) content: Vec<u8>,
 }
 
-/// Returns the bytes of a member with so many bytes of content, or none if nobody has so many.
+///+ Returns the length of a member with `size` bytes of content, or `None` on overflow.
 pub(super) fn length(size: u64) -> Option<u64> {
     size.checked_next_multiple_of(BLOCK)?.checked_add(BLOCK)
 }
 
-/// Returns the bytes of a member. It has no time and no owner.
+///+ Returns a member without time and owner.
 pub(super) fn bytes(name: &str, content: &[u8]) -> Vec<u8> {
     let mut header = Header::new_ustar();
     header.set_entry_type(EntryType::Regular);
@@ -39,7 +37,6 @@ pub(super) fn bytes(name: &str, content: &[u8]) -> Vec<u8> {
 }
 
 impl Member {
-    /// Reads a member from `bytes`, which are exactly one.
     pub(super) fn read(mut bytes: Vec<u8>) -> Result<Self, FormatError> {
         let found = name_and_size(&bytes);
         let (name, size) =
@@ -49,7 +46,6 @@ impl Member {
         Ok(Self { name, content: bytes })
     }
 
-    /// Returns the content, if the member has this name.
     pub(super) fn content_of(self, name: &str) -> Result<Vec<u8>, FormatError> {
         let wrong = || FormatError::damaged(format!("there should be `{name}`"));
         if self.name == name.as_bytes() { Ok(self.content) } else { Err(wrong()) }

@@ -1,4 +1,3 @@
-//! Reading a segment that is not trusted.
 
 use std::iter::FusedIterator;
 use std::ops::Range;
@@ -14,32 +13,30 @@ use crate::bucket::segment::{
 use crate::bucket::{FormatError, frame};
 use crate::replica::{Covers, Origin, SegmentDigest, SegmentId};
 
-/// What the first frame of a segment says.
+///+ Head of a segment: the first frame, checked for plausibility.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentHead {
-    /// Its name, as it says itself. The reader compares it with that in the key.
+    ///+ Name of the segment as the head states it. The reader compares it with the key.
     pub id: SegmentId,
-    /// The segments for which it stands.
+    ///+ Segments that this one covers.
     pub covers: Covers,
-    /// The place in the segment at which the frame of the records begins.
+    ///+ Start of the records' frame in the segment.
     pub records_start: u64,
-    /// Where it ends. From here the places of bytes are counted.
+    ///+ End of the records' frame. Locations of bytes are relative to it.
     pub records_end: u64,
-    /// The bytes of the records when they are unpacked.
     size: u64,
-    /// The number of records.
     lines: u32,
 }
 
-/// What is readable of every format.
+///+ The part of the head that every format has.
 #[derive(Deserialize)]
 struct AnyHead {
     format: u32,
 }
 
 impl SegmentHead {
-    /// Reads the head of the segment that begins with `first_bytes`. Returns none if these are not
-    /// all that is needed.
+    ///+ Reads the head of the segment that starts with `first_bytes`. Returns `None` if more bytes
+    ///+ are needed.
     pub fn read(first_bytes: &[u8]) -> Result<Option<Self>, FormatError> {
         let Some(length) = frame::length(first_bytes)? else {
             let is_endless = first_bytes.len() as u64 >= SEGMENT_BYTES;
@@ -79,31 +76,30 @@ impl SegmentHead {
         Ok(Self { id, covers, records_start, records_end, size, lines })
     }
 
-    /// Returns the digest of the segment, which begins with `first_bytes`: by that a merge says
-    /// which it covers. It is of the head and the records as they are stored, and these have the
-    /// digests of all else. Returns none if they are not all there.
+    ///+ Returns the digest of the segment that starts with `first_bytes`, by which a merge
+    ///+ identifies it; `None` if bytes are missing. The digest covers the stored head and records
+    ///+ only: these contain the digests of everything else.
     pub fn digest(&self, first_bytes: &[u8]) -> Option<SegmentDigest> {
         first_bytes.get(..self.records_end as usize).map(SegmentDigest::of)
     }
 
-    /// Returns how many bytes its records take in a merge at most, as long as nothing in it has a
-    /// longer name then.
+    ///+ Returns the maximum bytes of its records in a merge, unless a name grows by a rename.
     pub fn merged_bytes(&self) -> u64 {
         self.size + ORIGIN_BYTES * u64::from(self.lines)
     }
 
-    /// Returns the records, which are in the frame from `records_start` to `records_end`.
+    ///+ Unpacks the records from their frame, the range from `records_start` to `records_end`.
     pub fn records(&self, frame: &[u8]) -> Result<Vec<u8>, FormatError> {
         unpack(frame, self.size, "the member of the records")?.content_of(RECORDS)
     }
 
-    /// Returns where in the segment the bytes of `place` are, if they are there.
+    ///+ Returns the range of an artifact's frame in the segment, if its bytes are in the segment.
     pub fn range_of(&self, place: &Place) -> Result<Option<Range<u64>>, FormatError> {
         let Place::Inside { at, packed, .. } = place else { return Ok(None) };
         self.range(*at, *packed).map(Some)
     }
 
-    /// Returns where in the segment the bytes of `parts` are.
+    ///+ Returns the range in the segment of the frame of `parts`.
     pub fn range_of_parts(&self, parts: &Parts) -> Result<Range<u64>, FormatError> {
         self.range(parts.at, parts.packed)
     }
@@ -116,13 +112,13 @@ impl SegmentHead {
     }
 }
 
-/// Returns the lines of `jsonl`, the records of the segment that `head` is of, each with its origin
-/// and the range of its bytes without the newline. Nothing follows an error.
+///+ Returns the lines of `jsonl`, the records of the segment with this head. Each comes with its
+///+ origin and its range without the newline. The iterator ends after an error.
 pub fn lines<'a>(head: &'a SegmentHead, jsonl: &'a [u8]) -> Lines<'a> {
     Lines { head, jsonl, at: 0, place: 0, ended: false }
 }
 
-/// The lines of a segment.
+///+ Iterator over the lines of a segment.
 #[derive(Debug)]
 pub struct Lines<'a> {
     head: &'a SegmentHead,
@@ -152,7 +148,6 @@ impl Lines<'_> {
         Ok((origin, line, range))
     }
 
-    /// Returns where the next line is.
     fn range(&self) -> Result<Range<usize>, FormatError> {
         let rest = &self.jsonl[self.at..];
         let within = &rest[..rest.len().min(LINE_BYTES + 1)];
@@ -191,8 +186,8 @@ impl Iterator for Lines<'_> {
 
 impl FusedIterator for Lines<'_> {}
 
-/// Returns the `size` bytes of a small artifact, whose frame in the segment is `frame`. The caller
-/// compares their digest with that in the record.
+///+ Unpacks a small artifact of `size` bytes. The caller compares the digest with the one in the
+///+ record.
 pub fn unpack_member(frame: &[u8], size: u64) -> Result<Vec<u8>, FormatError> {
     let what = "the member of a small artifact";
     if size > SMALL_BYTES {
@@ -201,7 +196,7 @@ pub fn unpack_member(frame: &[u8], size: u64) -> Result<Vec<u8>, FormatError> {
     Ok(unpack(frame, size, what)?.content)
 }
 
-/// Returns the bytes of `parts`, whose frame in the segment is `frame`, if they have the digest.
+///+ Unpacks the bytes of `parts` and checks their digest.
 pub fn unpack_parts(frame: &[u8], parts: &Parts) -> Result<Vec<u8>, FormatError> {
     let bytes = unpack(frame, parts.size(), "the parts of an artifact")?.content;
     if blake3::hash(&bytes).to_hex().as_str() == parts.digest {
@@ -211,7 +206,6 @@ pub fn unpack_parts(frame: &[u8], parts: &Parts) -> Result<Vec<u8>, FormatError>
     }
 }
 
-/// Returns the member in `frame`, which has `size` bytes of content.
 fn unpack(frame: &[u8], size: u64, what: &'static str) -> Result<Member, FormatError> {
     let wrong = || FormatError::damaged(format!("{what} has another size than it should"));
     let length = member::length(size).ok_or_else(wrong)?;

@@ -1,4 +1,3 @@
-//! Writing a segment.
 
 use std::ops::Range;
 
@@ -14,79 +13,75 @@ use crate::bucket::segment::{
 use crate::bucket::{FormatError, frame};
 use crate::replica::{Covers, Origin, SegmentId};
 
-/// The beginning of the names of members that have parts.
 const PARTS: &str = "parts/";
 
-/// The bytes of an artifact that is published.
+///+ Bytes of an artifact to publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PutBytes<'a> {
-    /// There are none.
+    ///+ The artifact is empty.
     Empty,
-    /// Some, which go into the segment: at most [`SMALL_BYTES`].
+    ///+ Bytes to put into the segment: at most [`SMALL_BYTES`].
     Bytes(&'a [u8]),
-    /// Some that are in another segment.
+    ///+ Bytes that are packed already, from another segment.
     Packed {
-        /// Their frame there.
+        ///+ Frame in the other segment.
         frame: &'a [u8],
-        /// The bytes of the artifact.
+        ///+ Bytes of the artifact.
         size: u64,
     },
-    /// Those of an object.
+    ///+ Bytes in an object.
     Object(ObjectPlace),
 }
 
-/// Some of the bytes of an artifact that has an object, which go into the segment.
+///+ Some bytes of an artifact with an object, to be put into the segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PutParts<'a> {
-    /// These: at most [`PARTS_BYTES`].
+    ///+ Bytes to pack: at most [`PARTS_BYTES`].
     Bytes {
-        /// Where they are in the artifact, in order and apart.
+        ///+ Ranges in the artifact, sorted and disjoint.
         ranges: &'a [Range<u64>],
-        /// They, one range after the other.
+        ///+ Concatenated bytes of the ranges.
         bytes: &'a [u8],
     },
-    /// Some that are in another segment.
+    ///+ Bytes that are packed already, from another segment.
     Packed {
-        /// Their frame there.
+        ///+ Frame in the other segment.
         frame: &'a [u8],
-        /// What the line there says of them.
+        ///+ Description in the line of the other segment.
         parts: &'a Parts,
     },
 }
 
-/// Returns how many bytes some parts have when they are packed.
 pub fn packed_parts(bytes: &[u8]) -> u64 {
     let member = member::bytes(PARTS, bytes);
     Packer::new(true).pack(&member).len() as u64
 }
 
-/// A segment that is being written, in memory. What it refuses leaves it as it was.
+///+ A segment under construction, in memory. A refused call leaves it unchanged.
 #[derive(Debug)]
 pub struct SegmentWriter {
     id: SegmentId,
     covers: Covers,
-    /// The lines, which are packed at the end.
     records: Vec<u8>,
     lines: u32,
-    /// The frames of small artifacts.
     members: Vec<u8>,
     packer: Packer,
 }
 
 impl SegmentWriter {
-    /// Begins the segment `id`, which covers some others if it merges them.
+    ///+ Starts the segment `id`, which covers others if it is a merge.
     pub fn new(id: SegmentId, covers: Covers) -> Self {
         let (records, members) = (Vec::new(), Vec::new());
         Self { id, covers, records, lines: 0, members, packer: Packer::new(true) }
     }
 
-    /// Publishes an artifact. `line.place` is set here, as `bytes` says. Returns its origin.
+    ///+ Publishes an artifact, and sets `line.place` from `bytes`. Returns its origin.
     pub fn put(&mut self, line: PutLine, bytes: PutBytes<'_>) -> Result<Origin, FormatError> {
         self.put_with_parts(line, bytes, None)
     }
 
-    /// Publishes an artifact as [`Self::put`] does, and some of its bytes with it. `line.parts` is
-    /// set here, as `parts` says.
+    ///+ Publishes an artifact as [`Self::put`] does, and some of its bytes with it: sets
+    ///+ `line.parts` from `parts`.
     pub fn put_with_parts(
         &mut self,
         line: PutLine,
@@ -114,24 +109,24 @@ impl SegmentWriter {
         self.write(&Line::Put(Box::new(line)))
     }
 
-    /// Gives an artifact another name.
+    ///+ Renames an artifact.
     pub fn movement(&mut self, line: MoveLine) -> Result<(), FormatError> {
         self.write(&Line::Move(line))
     }
 
-    /// Removes artifacts and messages.
+    ///+ Removes artifacts and messages.
     pub fn remove(&mut self, line: RemoveLine) -> Result<(), FormatError> {
         self.write(&Line::Remove(line))
     }
 
-    /// Publishes a message. Returns its origin.
+    ///+ Publishes a message. Returns its origin.
     pub fn message(&mut self, line: MessageLine) -> Result<Origin, FormatError> {
         let origin = origin_of(self.id, &self.covers, self.lines, line.origin)?;
         self.write(&Line::Message(line))?;
         Ok(origin)
     }
 
-    /// Returns the segment.
+    ///+ Returns the bytes of the segment.
     pub fn finish(mut self) -> Result<Vec<u8>, FormatError> {
         let records = self.packer.pack(&member::bytes(RECORDS, &self.records)).to_vec();
         let head = self.head(records.len() as u64)?;
@@ -143,7 +138,6 @@ impl SegmentWriter {
         Ok(segment)
     }
 
-    /// Returns the content of the first member, when the frame of the records has so many bytes.
     fn head(&self, packed: u64) -> Result<Vec<u8>, FormatError> {
         let SegmentId { writer, number } = self.id;
         let (size, lines) = (self.records.len() as u64, self.lines);
@@ -163,7 +157,6 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Takes over the bytes of an artifact. Returns where they are.
     fn add_bytes(&mut self, origin: Origin, bytes: PutBytes<'_>) -> Result<Place, FormatError> {
         let at = self.members.len() as u64;
         let (size, frame) = match bytes {
@@ -186,7 +179,6 @@ impl SegmentWriter {
         Ok(Place::Inside { at, packed: frame.len() as u64, size })
     }
 
-    /// Takes over some bytes of an artifact. Returns what the line says of them.
     fn add_parts(&mut self, origin: Origin, parts: PutParts<'_>) -> Result<Parts, FormatError> {
         let at = self.members.len() as u64;
         let (frame, parts) = match parts {
@@ -211,7 +203,7 @@ fn check(what: &'static str, bytes: u64, most: u64) -> Result<(), FormatError> {
     if bytes > most { Err(FormatError::TooLarge { what, most }) } else { Ok(()) }
 }
 
-/// Checks that what follows `frame` in an archive can be read.
+///+ Checks that `frame` is one whole frame, so that what follows it stays readable.
 fn check_frame(frame: &[u8]) -> Result<(), FormatError> {
     let is_whole = frame::length(frame)? == Some(frame.len());
     let wrong = || FormatError::damaged("the bytes of an artifact are not one whole zstd frame");
@@ -220,7 +212,6 @@ fn check_frame(frame: &[u8]) -> Result<(), FormatError> {
 
 #[cfg(test)]
 impl SegmentWriter {
-    /// Returns how many bytes what was added has in memory.
     pub(super) fn added(&self) -> usize {
         self.members.len() + self.records.len()
     }

@@ -1,4 +1,3 @@
-//! Variables that the clients of the stores take for right, and end the process where they are not.
 
 use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -6,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use hyper::Uri;
 use serde::Deserialize;
 
-/// The variables that are URLs, in lower case.
+///+ Variables with URLs, in lower case.
 const ADDRESSES: [&str; 8] = [
     "aws_endpoint_url",
     "aws_endpoint_url_s3",
@@ -17,17 +16,17 @@ const ADDRESSES: [&str; 8] = [
     "azure_storage_endpoint",
     "azure_endpoint",
 ];
-/// The variables that become a part of a header.
+///+ Variables that become part of a header.
 const KEYS: [&str; 4] =
     ["aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_token"];
-/// The variables that name the file of a service account, and the one that has its content.
+///+ Variables with the path of a service account file, and the variable with its content.
 const ACCOUNT_FILES: [&str; 2] = ["google_service_account", "google_service_account_path"];
 const ACCOUNT: &str = "google_service_account_key";
-/// The variables that become a part of the name of a host.
+///+ Variables that become part of a host name.
 const REGIONS: [&str; 2] = ["aws_region", "aws_default_region"];
 
-/// Returns what is wrong with the value of a variable, and what to write; `None` if a client can
-/// begin with it. The text has nothing of the value, which may be a secret.
+///+ Returns what is wrong with the value of a variable: the clients of the stores would panic at it.
+///+ The text quotes nothing of the value, which may be a secret.
 pub(super) fn flaw(name: &str, value: &str) -> Option<&'static str> {
     if ADDRESSES.contains(&name) && !is_address(value) {
         return Some("is not the URL of a host: write `https://HOST` or `https://HOST:PORT`");
@@ -45,14 +44,14 @@ pub(super) fn flaw(name: &str, value: &str) -> Option<&'static str> {
     )
 }
 
-/// A service account of Google, as far as its client takes it for right.
+///+ The part of a Google service account that its client does not check.
 #[derive(Deserialize)]
 struct Account {
     gcs_base_url: Option<String>,
 }
 
-/// Returns the URL in the service account that a variable names or has. One that cannot be read is
-/// an error of the client.
+///+ Returns the URL in the service account that a variable names or contains. The client itself
+///+ reports an unreadable one.
 fn address_of_account(name: &str, value: &str) -> Option<String> {
     let account = match name {
         ACCOUNT => value.as_bytes().to_vec(),
@@ -62,7 +61,7 @@ fn address_of_account(name: &str, value: &str) -> Option<String> {
     serde_json::from_slice::<Account>(&account).ok()?.gcs_base_url
 }
 
-/// Returns true for the URL of a host, as strictly as the strictest client reads it.
+///+ Returns true for the URL of a host, parsed as strictly as the strictest client does.
 fn is_address(text: &str) -> bool {
     let Ok(uri) = text.parse::<Uri>() else { return false };
     let Some(authority) = uri.authority() else { return false };

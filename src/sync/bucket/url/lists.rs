@@ -1,4 +1,3 @@
-//! Answers to requests for a list, checked before the client of the store reads them.
 
 use futures_util::future::BoxFuture;
 use memchr::memmem;
@@ -8,15 +7,13 @@ use object_store::client::{
     ReqwestConnector,
 };
 
-/// Parameters of the requests for a list, to S3 and Google, and to Azure.
+///+ Query parameters of list requests: S3 and Google, and Azure.
 const REQUESTS: [&str; 2] = ["list-type=2", "comp=list"];
-/// First elements of their answers.
+///+ First elements of list responses.
 const ANSWERS: [&str; 2] = ["<ListBucketResult", "<EnumerationResults"];
-/// The elements of a page that is not the last one, and of where the next one begins.
 const TRUNCATED: &str = "<IsTruncated>true</IsTruncated>";
 const NEXT: &str = "<NextContinuationToken>";
 
-/// An answer that is no list, or not all of one.
 #[derive(Debug, thiserror::Error)]
 enum NoList {
     #[error("it answers a request for a list with something else")]
@@ -25,11 +22,10 @@ enum NoList {
     NoNext,
 }
 
-/// Connects as the client of a store does by itself, and fails a request for a list whose answer is
-/// none.
-///
-/// The clients take any XML for an empty list, such as the page of a proxy that is busy. Whoever
-/// believed that would take all objects for unused.
+///+ Connector that fails a list request whose response is no list or a truncated one.
+///+
+///+ The clients take any XML for an empty list, such as the error page of a proxy. A caller that
+///+ believed it would treat all objects as unused.
 #[derive(Debug)]
 pub(super) struct ListConnector;
 
@@ -81,7 +77,7 @@ fn check(body: &[u8]) -> Result<(), NoList> {
     if has(TRUNCATED) && !has(NEXT) { Err(NoList::NoNext) } else { Ok(()) }
 }
 
-/// Returns what follows the declaration of an XML document.
+///+ Returns the document after its XML declaration.
 fn first_element(body: &[u8]) -> &[u8] {
     let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body).trim_ascii_start();
     let declared = body.starts_with(b"<?").then(|| memmem::find(body, b"?>")).flatten();

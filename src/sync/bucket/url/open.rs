@@ -1,4 +1,4 @@
-//! Clients of the stores, made of a URL and the environment.
+//! Clients of the stores, built from a URL and the environment.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -18,13 +18,13 @@ use super::{BucketUrl, Service, environment};
 use crate::bucket::directory::Directory;
 use crate::bucket::error::BucketError;
 
-/// The time for a connection, with the lookup of its name.
+///+ Time limit for a connection, including name resolution.
 const CONNECT: Duration = Duration::from_secs(5);
-/// The keys that one request to S3 deletes.
+///+ Keys per delete request of S3.
 const S3_DELETES: usize = 1000;
-/// The keys that one request to Azure deletes.
+///+ Keys per delete request of Azure.
 const AZURE_DELETES: usize = 256;
-/// The variables that name an endpoint, which a plain connection to this host may have.
+///+ Variables with an endpoint, which may use plain HTTP to this host.
 const ENDPOINTS: [&str; 6] = [
     "aws_endpoint_url",
     "aws_endpoint_url_s3",
@@ -34,39 +34,35 @@ const ENDPOINTS: [&str; 6] = [
     "azure_endpoint",
 ];
 
-/// A store whose pages and parts are requests that its caller makes one by one.
+///+ A store whose pages and parts are single requests.
 pub(crate) trait Cloud: ObjectStore + PaginatedListStore + MultipartStore {}
 
 impl<T: ObjectStore + PaginatedListStore + MultipartStore> Cloud for T {}
 
-/// A client of a store. It makes one request for each call and never repeats it.
+///+ Client of a store. Each call makes one request without retries.
 #[derive(Clone)]
 pub(crate) enum Opened {
-    /// A store behind a network.
     Cloud {
-        /// The client.
         store: Arc<dyn Cloud>,
-        /// The keys that one request deletes.
+        ///+ Keys per delete request.
         deletes: usize,
     },
-    /// A directory.
     Directory(Arc<Directory>),
-    /// Memory of this process.
     Memory(Arc<dyn ObjectStore>),
 }
 
-/// The variables that one service reads, in lower case, as its builder takes them.
+///+ Variables of one service, in lower case as its builder takes them.
 struct Settings {
     url: String,
     pairs: Vec<(String, String)>,
 }
 
 impl BucketUrl {
-    /// Makes a client. Reads the keys, the region, the endpoint and the encryption from
-    /// `environment`, under the names that the tools of each service use.
-    ///
-    /// Makes no request. A directory need not be there, but its parent must: whoever begins the
-    /// bucket makes it. A plain connection needs `AWS_ALLOW_HTTP=true`, unless it is to this host.
+    ///+ Creates a client. Reads credentials, region, endpoint and encryption from `environment`,
+    ///+ under the names that the tools of each service use.
+    ///+
+    ///+ Makes no request. A directory may be missing, but not its parent: the first writer creates
+    ///+ it. Plain HTTP needs `AWS_ALLOW_HTTP=true`, except to this host.
     pub(crate) fn open(
         &self,
         environment: impl IntoIterator<Item = (String, String)>,
@@ -109,8 +105,8 @@ impl BucketUrl {
 }
 
 impl Settings {
-    /// A builder keeps the last value that it is given: so the checksum can be chosen by the
-    /// environment, and the bucket cannot.
+    ///+ Later values override earlier ones in the builder: the environment can change the checksum,
+    ///+ but not the bucket.
     fn s3(&self, bucket: &str) -> Result<Opened, BucketError> {
         let first = AmazonS3Builder::new()
             .with_client_options(self.client()?)
@@ -158,13 +154,12 @@ impl Settings {
         Ok(Opened::Cloud { store: Arc::new(store), deletes: AZURE_DELETES })
     }
 
-    /// Returns the settings whose names a builder knows.
     fn known<K: std::str::FromStr>(&self) -> impl Iterator<Item = (K, &str)> {
         self.pairs.iter().filter_map(|(name, value)| Some((name.parse().ok()?, value.as_str())))
     }
 
-    /// Makes the options of the connections. Deadlines are their caller's, so a large body has
-    /// the time it needs.
+    ///+ The client has no time limits of its own: callers have deadlines that grow with the size of
+    ///+ the body.
     fn client(&self) -> Result<ClientOptions, BucketError> {
         self.check()?;
         use_ring();
@@ -188,7 +183,7 @@ impl Settings {
         Err(BucketError::Url { url: self.url.clone(), why })
     }
 
-    /// Refuses a variable that a client would panic at with its first request.
+    ///+ Refuses variables at which a client would panic in its first request.
     fn check(&self) -> Result<(), BucketError> {
         for (name, value) in &self.pairs {
             if let Some(flaw) = environment::flaw(name, value) {
@@ -199,8 +194,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Returns an error of a builder. The builders say which setting is wrong, and print a value
-    /// only where it is a number, a switch or a path.
+    ///+ The texts of the builders name the setting, and print a value only if it is a number, a
+    ///+ switch or a path.
     fn refuse(&self, error: &object_store::Error) -> BucketError {
         let error = error.to_string();
         let why = format!(
@@ -211,21 +206,18 @@ impl Settings {
     }
 }
 
-/// Returns the rule of a client that never repeats a request, so that each one is counted, and
-/// repeated only until the deadline of whoever asked.
+///+ Requests are retried by the caller, which counts them and has a deadline.
 fn once() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
 
-/// Chooses the cryptography of this process, if nobody did.
 fn use_ring() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // The error is a provider that another thread has just chosen.
+        // The error is a provider that another thread has just installed.
         drop(rustls::crypto::ring::default_provider().install_default());
     }
 }
 
-/// Returns true if an `http://` URL leads to this host.
 fn is_this_host(url: &str) -> bool {
     let rest = url.trim_start_matches("http://");
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();

@@ -1,4 +1,3 @@
-//! Files of other hosts, which are fetched.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,58 +15,51 @@ use ctxfs_store::{Arrival, Arrived, Conversation, Expected, FileMark, Stat, Stor
 
 use super::Applying;
 
-/// The files that are fetched at once, if they are small: 16 MiB at most.
+///+ Entries that are prefetched together.
 const BATCH: usize = 64;
-/// The bytes of records that are written at once.
+///+ Bytes of records that are written together.
 const RECORDS: usize = 256 << 10;
-/// The bytes of a file that are written at a time.
 const BLOCK: usize = 128 << 10;
-/// Why a file was not added.
 const TAKEN: &str = "something else has its name, or is in the way";
 
-/// Where files of other hosts come from.
+///+ Source of the bytes of remote files.
 pub trait Fetch {
-    /// Orders entries as they are best fetched.
+    ///+ Sorts entries into the best order for fetching.
     fn order(&self, _entries: &mut [Entry]) {}
 
-    /// Fetches at once what there is to gain by that. Errors are told when each is fetched.
+    ///+ Prefetches small files together. Errors are reported when each file is fetched.
     fn prepare(&self, _entries: &[Entry]) {}
 
-    /// Returns the bytes of the first artifact of `entry`, if that is known without a request.
+    ///+ Returns the size of the first artifact of `entry`, if that is known without a request.
     fn size(&self, _entry: &Entry) -> Option<u64> {
         None
     }
 
-    /// Begins to fetch the first artifact of `entry`. Returns `None` if it cannot be had now.
+    ///+ Starts to fetch the first artifact of `entry`. Returns `None` if it is unavailable.
     fn fetch(&self, entry: &Entry) -> Result<Option<Parcel<'_>>, RemoteError>;
 
-    /// Returns what is known of the first artifact of `entry`, if its bytes are to stay where they
-    /// are until somebody reads them.
+    ///+ Returns the metadata of the first artifact of `entry` if its bytes are to stay in the bucket
+    ///+ until they are read.
     fn known(&self, _entry: &Entry) -> Result<Option<Known>, RemoteError> {
         Ok(None)
     }
 }
 
-/// The facts about an artifact whose bytes stay elsewhere.
+///+ Metadata of an artifact whose bytes stay in the bucket.
 #[derive(Debug)]
 pub struct Known {
-    /// The artifact.
     pub origin: Origin,
-    /// What its file would have.
     pub arrived: Arrived,
-    /// The bytes of its line in the bucket, which are about those of its record here.
+    ///+ Bytes of the line in the bucket, about as many as of the local record.
     pub bytes: usize,
 }
 
-/// A file that is being fetched.
+///+ A file that is being fetched. Its record has the size and, in the analysis, the digest of the
+///+ content.
 pub struct Parcel<'a> {
-    /// Its record, with its size and, in the analysis, its digest.
     pub record: Record,
-    /// Its permissions.
     pub mode: u32,
-    /// Its attributes `user.*`, as the line in the bucket has them.
     pub attributes: BTreeMap<String, String>,
-    /// All its bytes.
     pub content: Box<dyn Read + 'a>,
 }
 
@@ -77,39 +69,34 @@ impl std::fmt::Debug for Parcel<'_> {
     }
 }
 
-/// Why the bytes of a file did not come whole.
 enum Flaw {
     Disk(StoreError),
     Content(String),
 }
 
-/// An artifact whose bytes stay elsewhere, which is to be recorded.
 struct Awaited {
-    /// The place of its entry.
     at: usize,
     path: RelPath,
     known: Known,
 }
 
-/// The attributes of artifacts that were to be recorded; none of one whose name is taken.
+///+ Attributes of the recorded artifacts; `None` where the name is taken.
 type RecordedStats = Result<Vec<Result<Option<Stat>, StoreError>>, StoreError>;
 
-/// Artifacts that are being recorded.
+///+ A batch of records that a thread is writing.
 struct Recording<'scope> {
     awaited: Arc<Vec<Awaited>>,
     outcome: ScopedJoinHandle<'scope, RecordedStats>,
 }
 
-/// Adds the files of entries: records those whose bytes stay elsewhere, many together, and fetches
-/// the others. What comes next is read while some are recorded.
+///+ Adds files: records artifacts whose bytes stay in the bucket, in batches, and fetches the
+///+ others. The next entries are read while a thread writes a batch of records.
 pub(super) struct Additions<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     fetch: &'env dyn Fetch,
     entries: Vec<Entry>,
-    /// For each entry, whether its file was added.
     is_done: Vec<bool>,
     awaited: Vec<Awaited>,
-    /// The bytes of their records, about.
     bytes: usize,
     recording: Option<Recording<'scope>>,
 }
@@ -158,7 +145,6 @@ impl<'scope, 'env> Additions<'scope, 'env> {
         (entry.key, entry.version, self.is_done[at]) = (key, version, true);
     }
 
-    /// Begins to record those that are known.
     fn record(&mut self, applying: &mut Applying<'env>) -> Result<(), RemoteError> {
         self.settle(applying)?;
         let awaited = Arc::new(mem::take(&mut self.awaited));
@@ -174,7 +160,6 @@ impl<'scope, 'env> Additions<'scope, 'env> {
         Ok(())
     }
 
-    /// Returns true if the disk has room for the records of those that are to be recorded.
     fn has_room(
         &mut self,
         applying: &mut Applying<'env>,
@@ -185,14 +170,12 @@ impl<'scope, 'env> Additions<'scope, 'env> {
         first.map_or(Ok(true), |first| applying.has_room(&first.path, bytes))
     }
 
-    /// Waits for those that are being recorded.
     fn settle(&mut self, applying: &mut Applying<'env>) -> Result<(), RemoteError> {
         let Some(Recording { awaited, outcome }) = self.recording.take() else { return Ok(()) };
         let outcome = outcome.join().unwrap_or_else(|panic| resume_unwind(panic));
         self.note_all(applying, &awaited, outcome)
     }
 
-    /// Records those that are still to be recorded.
     pub(super) fn end(&mut self, applying: &mut Applying<'env>) -> Result<(), RemoteError> {
         let settled = self.settle(applying);
         let awaited = mem::take(&mut self.awaited);
@@ -226,7 +209,6 @@ impl<'scope, 'env> Additions<'scope, 'env> {
         Ok(())
     }
 
-    /// Returns the entries whose files were added.
     pub(super) fn done(self) -> Vec<Entry> {
         let (mut entries, mut is_done) = (self.entries, self.is_done.into_iter());
         entries.retain(|_| is_done.next().unwrap_or_default());
@@ -234,7 +216,6 @@ impl<'scope, 'env> Additions<'scope, 'env> {
     }
 }
 
-/// Records artifacts whose bytes stay elsewhere.
 fn expect(conversation: &Conversation, awaited: &[Awaited]) -> RecordedStats {
     if awaited.is_empty() {
         return Ok(Vec::new());
@@ -247,8 +228,8 @@ fn known(path: &RelPath, entry: &Entry, fetch: &dyn Fetch) -> Result<Option<Know
     if path.is_artifact() { fetch.known(entry) } else { Ok(None) }
 }
 
-/// Fetches the file of an entry. Returns the mark of the new file, or none if it is left for the
-/// next time.
+///+ Fetches the file of an entry. Returns the mark of the new file, or `None` if the file is
+///+ skipped.
 fn add(
     applying: &mut Applying<'_>,
     entry: &Entry,
@@ -266,7 +247,7 @@ fn add(
         return Ok(None);
     }
     let Some(parcel) = fetched(applying, entry, fetch)? else { return Ok(None) };
-    // Its line may say another size.
+    // The line of the artifact may state another size.
     if size != Some(parcel.record.size) && !applying.has_room(path, parcel.record.size)? {
         return Ok(None);
     }
@@ -280,7 +261,6 @@ fn add(
     }
 }
 
-/// Begins to fetch. Fails if nothing else could be fetched either.
 fn fetched<'f>(
     applying: &mut Applying<'_>,
     entry: &Entry,
@@ -296,8 +276,7 @@ fn fetched<'f>(
     }
 }
 
-/// Returns what was answered, or none if the entry is left for the next time. Fails if nothing else
-/// could be had either.
+///+ Returns the answer, or `None` if the entry is skipped. Fails if other entries would fail too.
 fn asked<T>(
     applying: &mut Applying<'_>,
     entry: &Entry,
@@ -321,7 +300,6 @@ impl Awaited {
     }
 }
 
-/// Receives all bytes, and checks them.
 fn received<'a>(
     applying: &Applying<'a>,
     path: &RelPath,
@@ -350,7 +328,6 @@ fn received<'a>(
     Ok((arrival, Arrived { record, mode, attributes }))
 }
 
-/// Reads some bytes. Returns `None` at the end.
 fn read(content: &mut dyn Read, block: &mut [u8]) -> Result<Option<usize>, Flaw> {
     loop {
         match content.read(block) {

@@ -1,4 +1,3 @@
-//! Renames, in an order in which each new name is free.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -11,12 +10,11 @@ use ctxfs_store::{Relocation, Rename, StoreError};
 
 use super::Applying;
 
-/// The names that are tried for a file that makes way.
+///+ Temporary names to try for a file in a cycle of renames.
 const TRIES: usize = 8;
-/// The digits in such a name.
 const DIGITS: usize = 8;
 
-/// Renames that are to be done.
+///+ Renames, ordered so that each new name is free.
 #[derive(Default)]
 pub(super) struct Renames<'s> {
     pending: Vec<Pending<'s>>,
@@ -25,7 +23,7 @@ pub(super) struct Renames<'s> {
 struct Pending<'s> {
     step: &'s Step,
     found: &'s Found,
-    /// Where the file was, is, and is to be.
+    ///+ Original, current and target path.
     from: RelPath,
     at: RelPath,
     to: RelPath,
@@ -34,19 +32,17 @@ struct Pending<'s> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// It is not where it is to be. Whoever was in its way may go.
     Waiting,
     Done,
-    /// It cannot be renamed now, and that was told.
+    ///+ The rename is impossible now, and was reported.
     Left,
 }
 
-/// What to do with one of the renames.
 #[derive(Clone, Copy)]
 enum Action {
-    /// Gives it its new name.
+    ///+ Renames to the final name.
     Move(usize),
-    /// Gives it a name at which it is in nobody's way: it is one of a circle.
+    ///+ Renames to a temporary name: the file is part of a cycle.
     Aside(usize),
 }
 
@@ -57,7 +53,7 @@ impl<'s> Renames<'s> {
         self.pending.push(Pending { step, found, from, at, to, state });
     }
 
-    /// Renames as long as that frees names for others.
+    ///+ Repeats as long as renames free names for others.
     pub(super) fn run(mut self, applying: &mut Applying<'_>) -> Result<(), RemoteError> {
         let waiting = |renames: &Self| {
             renames.pending.iter().filter(|each| each.state == State::Waiting).count()
@@ -97,7 +93,8 @@ impl<'s> Renames<'s> {
 
     fn step_aside(&mut self, which: usize, applying: &mut Applying<'_>) -> Result<(), RemoteError> {
         for number in 0..TRIES {
-            // Where one of them is a directory of the other, only one has a name beside it.
+            // If one path is below the other, only one of them has a free temporary name next to
+            // it.
             let Pending { at, to, .. } = &self.pending[which];
             let beside = if number % 2 == 0 { to } else { at };
             let Some(aside) = aside(beside) else { continue };
@@ -109,7 +106,7 @@ impl<'s> Renames<'s> {
         Ok(())
     }
 
-    /// Renames a file. Returns false if the name is taken, or the file is left for the next time.
+    ///+ Returns false if the name is taken or the file is skipped.
     fn relocate(
         &mut self,
         which: usize,
@@ -138,20 +135,20 @@ impl<'s> Renames<'s> {
         Ok(false)
     }
 
-    /// Gives those that made way in vain their old names. Where these are taken, they keep the
-    /// others.
+    ///+ Restores the names of files that were renamed to a temporary name in vain, where these are
+    ///+ free.
     fn take_back(&mut self, applying: &mut Applying<'_>) {
         let in_vain = |each: &&mut Pending<'_>| each.state != State::Done && each.at != each.from;
         for each in self.pending.iter_mut().filter(in_vain) {
             let from = each.from.clone();
-            // The next comparison finds it, wherever it is.
+            // The next comparison finds the file under any name.
             let _back = relocated(each, &from, applying);
             applying.touch(&from);
         }
     }
 
-    /// Returns what to do, so that a file comes after those that are in its way. Of files that are
-    /// in each other's way, one makes way first.
+    ///+ Sorts the renames topologically, so that a file follows those that block its new name.
+    ///+ Breaks each cycle with a temporary name.
     fn order(&self) -> Vec<Action> {
         let places = Places::of(&self.pending);
         let mut order = Vec::new();
@@ -181,7 +178,6 @@ enum Mark {
     Ordered,
 }
 
-/// Where the files are that wait.
 struct Places(BTreeMap<String, usize>);
 
 impl Places {
@@ -190,7 +186,7 @@ impl Places {
         Self(waiting.map(|(which, each)| (each.at.to_text(), which)).collect())
     }
 
-    /// Returns a file that has the new name, or is a directory's above it, or lies below it.
+    ///+ Returns a waiting file at the new name, at a directory above it, or below it.
     fn in_the_way_of(&self, pending: &Pending<'_>) -> Option<usize> {
         let to = pending.to.to_text();
         let above = to.match_indices('/').filter_map(|(end, _)| self.0.get(&to[..end]));
@@ -217,7 +213,7 @@ fn relocated(
     }
 }
 
-/// Returns a name beside `path` that readers see, `x~<digits>`, with its extension.
+///+ Returns a visible temporary name next to `path`: `x~<digits>` with the extension.
 fn aside(path: &RelPath) -> Option<RelPath> {
     let text = path.to_text();
     let digits = format!("{:016x}", RandomState::new().hash_one(&text));

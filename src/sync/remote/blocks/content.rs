@@ -1,5 +1,3 @@
-//! The content of an object, of which only the blocks are fetched that somebody reads, and those
-//! that a sequential reader will read next.
 
 use std::io;
 use std::ops::Range;
@@ -11,13 +9,13 @@ use crate::bucket::{BLOCK_BYTES, Blocks};
 use crate::remote::blocks::source::{Location, Object, Source};
 use ctxfs_core::model::{Content, LinesBefore, read_pieces};
 
-/// The most blocks of a window: those that are fetched at once.
+///+ Maximum blocks in a window: the blocks of one fetch.
 const MOST_BLOCKS: usize = 32;
-/// The most bytes of a window, but for one block. At 100 MB/s they take twice the 20 ms of a round
-/// trip, and the next window is fetched meanwhile.
+///+ Maximum bytes in a window of several blocks. At 100 MB/s they take twice the 20 ms of a round
+///+ trip, and the next window is fetched meanwhile.
 const WINDOW_BYTES: u64 = 4 << 20;
 
-/// The content of an object. Fetches nothing before it is read.
+///+ Content of an object. Fetches blocks when they are read, and prefetches for sequential readers.
 pub(crate) struct ObjectContent {
     source: Arc<Source>,
     location: Location,
@@ -25,14 +23,12 @@ pub(crate) struct ObjectContent {
     reader: Mutex<Reader>,
 }
 
-/// The way in which the content is read. Threads that read one part after the other together count
-/// as one reader.
+///+ Read-ahead state. Threads that read consecutive parts together count as one reader.
 #[derive(Debug, Default)]
 struct Reader {
-    /// The blocks that were fetched last.
+    ///+ Blocks of the last fetch.
     window: Range<usize>,
-    /// The blocks to fetch at once: twice as many each time, as long as each window follows the one
-    /// before it.
+    ///+ Blocks to fetch next: doubles as long as each window follows the one before.
     count: usize,
 }
 
@@ -41,7 +37,7 @@ impl ObjectContent {
         Self { source, location, object: OnceLock::new(), reader: Mutex::default() }
     }
 
-    /// Returns true if the byte at `offset` is read without the bucket.
+    ///+ Returns true if the byte at `offset` can be read without a request.
     pub(crate) fn is_here(&self, offset: u64) -> bool {
         let known = || self.source.kept_table(&self.location).map(|table| self.with_table(table));
         let object = self.object.get().or_else(known);
@@ -71,7 +67,7 @@ impl ObjectContent {
         self.source.block(object, number, window)
     }
 
-    /// Has the next window fetched once a sequential reader has come to the last one.
+    ///+ Prefetches the next window once a sequential reader is in the last one.
     fn read_ahead(&self, number: usize, object: &Arc<Object>) {
         let mut reader = self.reader.lock();
         if reader.count > 1 && reader.window.contains(&number) {
@@ -106,7 +102,7 @@ impl Content for ObjectContent {
 }
 
 impl Reader {
-    /// Returns the blocks to fetch for `number`, which is not here.
+    ///+ Returns the blocks to fetch for `number`, which is not cached.
     fn window(&mut self, number: usize, table: &Blocks) -> Range<usize> {
         if self.window.contains(&number) {
             return number..self.window.end;
@@ -116,7 +112,7 @@ impl Reader {
         self.window.clone()
     }
 
-    /// Returns the reader in the window that follows. It is empty at the end.
+    ///+ Returns the state with the following window, which is empty at the end.
     fn next(&self, table: &Blocks) -> Self {
         Self::at(self.window.end, (2 * self.count).min(MOST_BLOCKS), table)
     }
@@ -126,7 +122,6 @@ impl Reader {
     }
 }
 
-/// Returns the end of a window of at most `count` blocks.
 fn window_end(start: usize, count: usize, table: &Blocks) -> usize {
     let most = table.len().min(start + count);
     if most <= start {

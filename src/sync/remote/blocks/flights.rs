@@ -1,4 +1,3 @@
-//! Fetches that are under way: many readers of one thing wait for one fetch.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,21 +8,19 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
-/// The end of a fetch, for all who wait for it.
 type Outcome = Result<(), Arc<io::Error>>;
 
-/// The fetches that are under way, each by what it fetches. Its clones are the same ones.
+///+ Fetches in flight, by key. Many readers of one key share one fetch. Clones share the state.
 #[derive(Debug)]
 pub(super) struct Flights<K>(Arc<Mutex<HashMap<K, Arc<Flight>>>>);
 
-/// One of them.
 #[derive(Debug, Default)]
 pub(super) struct Flight {
     outcome: Mutex<Option<Outcome>>,
     landed: Condvar,
 }
 
-/// The duty to fetch something, and to end that, also by a panic.
+///+ Obligation to run a fetch. Ends the fetch also when it is dropped by a panic.
 pub(super) struct Duty<K: Hash + Eq + Copy> {
     flights: Flights<K>,
     keys: Vec<K>,
@@ -43,8 +40,8 @@ impl<K> Default for Flights<K> {
 }
 
 impl<K: Hash + Eq + Copy> Flights<K> {
-    /// Begins to fetch `keys`, up to the first one that another thread fetches already. If that is
-    /// the first of all, returns the fetch to wait for.
+    ///+ Starts a fetch of `keys`, up to the first one that another thread is fetching. If that is
+    ///+ the first key, returns the other fetch to wait for.
     pub(super) fn begin(&self, keys: impl IntoIterator<Item = K>) -> Result<Duty<K>, Arc<Flight>> {
         let mut flights = self.0.lock();
         let (mut mine, flight) = (Vec::new(), Arc::<Flight>::default());
@@ -59,14 +56,13 @@ impl<K: Hash + Eq + Copy> Flights<K> {
         Ok(Duty { flights: self.clone(), keys: mine, flight })
     }
 
-    /// Returns the fetch of `key`, if it is under way.
     pub(super) fn under_way(&self, key: K) -> Option<Arc<Flight>> {
         self.0.lock().get(&key).cloned()
     }
 }
 
 impl Flight {
-    /// Waits until it has ended, until `deadline` at most.
+    ///+ Waits for the end of the fetch, at most until `deadline`.
     pub(super) fn wait(&self, deadline: Instant) -> io::Result<()> {
         let mut outcome = self.outcome.lock();
         while outcome.is_none() {
@@ -83,12 +79,11 @@ impl Flight {
 }
 
 impl<K: Hash + Eq + Copy> Duty<K> {
-    /// Returns how many things are to be fetched.
     pub(super) fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Ends the fetch. Those who wait see how it ended.
+    ///+ Ends the fetch with an outcome for all who wait.
     pub(super) fn end<T>(self, outcome: io::Result<T>) -> io::Result<T> {
         let (told, outcome) = match outcome {
             Ok(value) => (Ok(()), Ok(value)),
@@ -116,7 +111,7 @@ impl<K: Hash + Eq + Copy> Drop for Duty<K> {
     }
 }
 
-/// Returns an error that says the same: ESTALE stays ESTALE.
+///+ `io::Error` is not `Clone`. The errno survives: ESTALE stays ESTALE.
 fn copy(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(number) => io::Error::from_raw_os_error(number),

@@ -1,4 +1,4 @@
-//! The source of blocks: memory, the disk of this host, or the bucket.
+//! Blocks from memory, the local cache, or the bucket.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -19,51 +19,47 @@ use crate::remote::blocks::BlockCache;
 use crate::remote::blocks::flights::{Duty, Flight, Flights};
 use ctxfs_core::model::Component;
 
-/// The blocks that are kept in memory, unpacked, for all readers together.
+///+ Unpacked blocks in memory, for all readers together.
 const IN_MEMORY: usize = 8;
-/// The fetches for readers that do not wait for them yet, at once. Each holds the bytes of a window
-/// in memory.
+///+ Maximum concurrent prefetches. Each holds the bytes of a window.
 const MOST_AHEAD: usize = 2;
-/// The name of the threads that fetch for them.
 const THREAD: &str = "read-ahead";
-/// The error of a read while another bucket is there, or none.
 const NOT_THERE: &str = "the bucket that has the bytes is not there: is its disk mounted?";
 
-/// An object of a bucket, as a record tells of it.
+///+ An object of a bucket, as a record names it.
 #[derive(Debug, Clone)]
 pub(crate) struct Location {
     pub(crate) conversation: Component,
     pub(crate) object: ObjectPlace,
 }
 
-/// An object, and the table of its blocks.
+///+ An object with its table of blocks.
 #[derive(Debug)]
 pub(super) struct Object {
     pub(super) location: Location,
     pub(super) table: Blocks,
 }
 
-/// The source of blocks: memory, the cache, or the bucket.
+///+ Source of blocks: memory, the local cache, or the bucket. Concurrent reads of a block share one
+///+ fetch.
 pub(crate) struct Source {
     bucket: Arc<dyn Objects + Send>,
     id: BucketId,
     pub(crate) cache: BlockCache,
-    /// The time that a read waits at most.
+    ///+ Maximum time that a read waits.
     patience: Duration,
     tables: Flights<ObjectName>,
     blocks: Flights<BlockId>,
     recent: Mutex<VecDeque<(BlockId, Arc<Vec<u8>>)>>,
-    /// False while blocks cannot be kept: then it is no use to fetch more than is read.
+    ///+ False while blocks cannot be cached: then prefetching is useless.
     keeps: AtomicBool,
-    /// Each thread that fetches for readers that do not wait yet has a clone.
+    ///+ Each prefetching thread holds a clone, so the count of references limits them.
     ahead: Arc<()>,
 }
 
-/// A block of an object.
 type BlockId = (ObjectName, usize);
 
 impl Source {
-    /// Makes the source of what is in `bucket`, of which this is the `id`.
     pub(crate) fn new(
         (bucket, id): (Arc<dyn Objects + Send>, BucketId),
         cache: BlockCache,
@@ -82,18 +78,17 @@ impl Source {
         })
     }
 
-    /// Returns the bucket.
     pub(crate) fn bucket(&self) -> &dyn Objects {
         &*self.bucket
     }
 
-    /// Returns until when a request that begins now is repeated.
     pub(crate) fn deadline(&self) -> Deadline {
         Deadline::after(self.patience)
     }
 
-    /// Returns the error of a read of what the bucket does not have: ESTALE if the bucket is there,
-    /// as somebody has removed it. While its disk is not mounted an empty directory is in its place.
+    ///+ Returns the error for bytes that the bucket lacks: ESTALE if this is still the same bucket,
+    ///+ since another host has removed them. While a disk is not mounted, an empty directory is in
+    ///+ its place: that is another error.
     pub(crate) fn gone(&self) -> io::Error {
         match self.bucket.identity(self.deadline()) {
             Ok(Some(found)) if found.id == self.id => io::Error::from_raw_os_error(libc::ESTALE),
@@ -108,7 +103,6 @@ impl Source {
             .map_err(|error| if error.is_absent() { self.gone() } else { io::Error::other(error) })
     }
 
-    /// Returns the table of an object's blocks.
     pub(crate) fn table(&self, location: &Location) -> io::Result<Blocks> {
         let until = Instant::now() + self.patience;
         let mut waited = false;
@@ -118,7 +112,7 @@ impl Source {
             }
             match self.tables.begin([location.object.name]) {
                 Ok(duty) => return duty.end(self.fetch_table(location)),
-                // Where it was not kept, everybody fetches it.
+                // The table could not be cached, so each reader fetches it.
                 Err(_) if waited => return self.fetch_table(location),
                 Err(flight) => flight.wait(until)?,
             }
@@ -126,7 +120,6 @@ impl Source {
         }
     }
 
-    /// Returns the table of an object's blocks, if it is here.
     pub(super) fn kept_table(&self, location: &Location) -> Option<Blocks> {
         let name = table_name(location);
         let table = self.cache.get(&name)?;
@@ -141,7 +134,6 @@ impl Source {
         Ok(table)
     }
 
-    /// Returns the content of block `number`, if it is in memory.
     pub(super) fn recent(&self, object: ObjectName, number: usize) -> Option<Arc<Vec<u8>>> {
         let id = (object, number);
         let mut recent = self.recent.lock();
@@ -152,14 +144,13 @@ impl Source {
         Some(block)
     }
 
-    /// Returns the content of block `number`, if it is here.
     pub(super) fn known(&self, object: &Object, number: usize) -> Option<Arc<Vec<u8>>> {
         let name = object.location.object.name;
         self.recent(name, number).or_else(|| self.kept(object, number))
     }
 
-    /// Returns the content of block `number`. Where it has to be fetched, those that follow are
-    /// fetched with it, as many as `window` returns.
+    ///+ Returns the content of block `number`. If it must be fetched, `window` returns the blocks to
+    ///+ fetch with it.
     pub(super) fn block(
         &self,
         object: &Object,
@@ -187,8 +178,8 @@ impl Source {
         }
     }
 
-    /// Fetches blocks that will be read soon, in a thread. Returns false if it does not: there are
-    /// enough such threads, or nothing can be kept.
+    ///+ Prefetches blocks in a thread. Returns false if it does not: enough threads do so already,
+    ///+ or blocks cannot be cached.
     pub(super) fn fetch_ahead(
         self: &Arc<Self>,
         object: &Arc<Object>,
@@ -216,7 +207,7 @@ impl Source {
         self.blocks.begin(blocks.take(count).map(|block| (name, block)))
     }
 
-    /// Fetches blocks. Returns the content of the first one.
+    ///+ Fetches blocks. Returns the content of the first.
     fn fetch(&self, object: &Object, blocks: Range<usize>) -> io::Result<Arc<Vec<u8>>> {
         let (location, table) = (&object.location, &object.table);
         let key = object_key(&location.conversation, location.object.name);
@@ -225,13 +216,12 @@ impl Source {
         let frame = |block| table.frame_in(&frames, first, block).map_err(io::Error::other);
         let content = unpack_block(frame(first)?, first, table).map_err(io::Error::other)?;
         for block in blocks {
-            // Those after the first are checked when they are read.
+            // The blocks after the first are checked when they are read.
             self.keep((location, block), frame(block)?);
         }
         Ok(self.remember((location.object.name, first), content))
     }
 
-    /// Returns a block from the cache, if it is there and right.
     fn kept(&self, object: &Object, number: usize) -> Option<Arc<Vec<u8>>> {
         let id = (object.location.object.name, number);
         let name = block_name(id);
@@ -243,7 +233,7 @@ impl Source {
         Some(self.remember(id, content))
     }
 
-    /// Keeps the frame of a block, which the caller has checked or nobody trusts.
+    ///+ Caches the frame of a block. The caller need not have checked it: every read does.
     pub(crate) fn keep(&self, (location, block): (&Location, usize), frame: &[u8]) {
         let is_kept = self.cache.put(&block_name((location.object.name, block)), frame);
         self.keeps.store(is_kept, Relaxed);
@@ -266,12 +256,10 @@ impl fmt::Debug for Source {
     }
 }
 
-/// Returns the name of a block in the cache.
 fn block_name((object, block): BlockId) -> String {
     format!("{object}-{block:08}")
 }
 
-/// Returns the name of the table of an object's blocks in the cache.
 fn table_name(location: &Location) -> String {
     format!("{}.blocks", location.object.name)
 }

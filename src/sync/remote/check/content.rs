@@ -1,4 +1,3 @@
-//! The bytes of artifacts in the bucket, compared with their digests.
 
 use std::io;
 use std::io::Read;
@@ -13,8 +12,8 @@ use crate::replica::{Claim, Entry, FileKey, FileVersion, Origin, SegmentId, Stat
 const WRONG: &str = "its bytes in the bucket are not those of its digest";
 
 impl Check<'_> {
-    /// Returns the bytes of a segment as the bucket has it; none, and a flaw, if these are not
-    /// those that came before.
+    ///+ Returns the bytes of a segment in the bucket. Returns `None`, and reports a flaw, if they
+    ///+ differ from the local copy.
     pub(super) fn segment_bytes(
         &self,
         id: SegmentId,
@@ -22,7 +21,7 @@ impl Check<'_> {
     ) -> Result<Option<Bytes>, RemoteError> {
         let key = segment_key(self.notes.conversation(), id);
         let there = match self.bucket.get(&key, None, (self.deadline)()) {
-            // It was found by the look, or that has told already.
+            // The look found it missing and reported that.
             Err(error) if error.is_absent() => return Ok(None),
             there => there?,
         };
@@ -34,7 +33,6 @@ impl Check<'_> {
         Ok(None)
     }
 
-    /// Returns what is wrong with the bytes of an object.
     pub(super) fn wrong_object(
         &self,
         origin: Origin,
@@ -55,7 +53,8 @@ impl Check<'_> {
     }
 }
 
-/// Returns what is wrong with content that should have a digest. Fails if it does not come.
+///+ Returns the problem with content that should have this digest. Fails if the content is
+///+ unavailable.
 fn wrong_content(mut content: impl Read, digest: &str) -> Result<Option<String>, RemoteError> {
     let mut hasher = blake3::Hasher::new();
     match hasher.update_reader(&mut content) {
@@ -70,13 +69,12 @@ fn wrong_content(mut content: impl Read, digest: &str) -> Result<Option<String>,
     }
 }
 
-/// Returns the failure of a request that may succeed later, if that is what an error is.
+///+ Returns the error of a request that may succeed later, if that is the cause.
 fn passing(error: io::Error) -> Option<BucketError> {
     let error = error.into_inner()?.downcast::<BucketError>().ok()?;
     Some(*error).filter(BucketError::may_pass)
 }
 
-/// Returns what is wrong with the parts of an artifact in `bytes`, those of its segment.
 pub(super) fn wrong_parts(segment: &StoredSegment, put: &PutLine, bytes: &[u8]) -> Option<String> {
     let parts = put.parts.as_ref()?;
     let unpacked = segment.head.range_of_parts(parts).and_then(|range| {
@@ -86,7 +84,6 @@ pub(super) fn wrong_parts(segment: &StoredSegment, put: &PutLine, bytes: &[u8]) 
     unpacked.err().map(|error| error.to_string())
 }
 
-/// Returns what is wrong with a small artifact in `bytes`, those of its segment.
 pub(super) fn wrong_inside(segment: &StoredSegment, put: &PutLine, bytes: &[u8]) -> Option<String> {
     let range = match segment.head.range_of(&put.place) {
         Ok(range) => range?,

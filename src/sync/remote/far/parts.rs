@@ -1,4 +1,3 @@
-//! The content of an artifact of which some bytes came with its record.
 
 use std::io;
 use std::sync::OnceLock;
@@ -9,25 +8,23 @@ use crate::remote::blocks::ObjectContent;
 use crate::replica::SegmentId;
 use ctxfs_core::model::{Component, Content, LinesBefore, read_pieces};
 
-/// An object, and some of its bytes, which are read without it. They are got when the first of them
-/// is read; where they cannot be had, the object has them. While the bucket does not answer, that
-/// counts only if the object is here: nobody waits for one after the other.
+///+ An object, some of whose bytes came with its record and are read without a request for the
+///+ object. They are loaded on the first read; if that fails, the object is read instead. If the
+///+ bucket is unreachable, only cached blocks of the object are: a reader must not wait for two time
+///+ limits in a row.
 pub(super) struct PartsContent {
-    /// Where they come from.
     pub(super) far: FarArtifacts,
     pub(super) conversation: Component,
     pub(super) segment: SegmentId,
     pub(super) parts: Parts,
-    /// The lines of all of it, if its record tells.
     pub(super) lines: Option<u64>,
-    /// The beginning of the last of them, if its record tells.
     pub(super) last_line: Option<u64>,
     pub(super) kept: OnceLock<Option<Vec<u8>>>,
     pub(super) object: ObjectContent,
 }
 
 impl PartsContent {
-    /// Returns the bytes from `offset` on that came with the record; none if they did not.
+    ///+ Returns the bytes from `offset` on that came with the record.
     fn part(&self, offset: u64) -> io::Result<Option<&[u8]>> {
         let Some((range, before)) = self.parts.around(offset) else { return Ok(None) };
         let mut away = None;
@@ -59,7 +56,7 @@ impl Content for PartsContent {
         })
     }
 
-    /// How many lines there are in all is known from the record.
+    ///+ Knows the total number of lines from the record.
     fn lines_before(&self, offset: u64) -> io::Result<LinesBefore> {
         let length = self.len();
         match self.lines {

@@ -1,4 +1,3 @@
-//! Finding the line that published an artifact.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -11,25 +10,22 @@ use crate::remote::{Notes, RemoteError, StoredSegment};
 use crate::replica::{Origin, SegmentId};
 use ctxfs_core::model::Component;
 
-/// The segments that are kept, and the bytes that they may have together.
 const MOST: usize = 16;
 const MOST_BYTES: usize = 16 << 20;
-/// About the bytes that it takes to know where a line is.
+///+ Approximate bytes of an index entry.
 const PLACE_BYTES: usize = 64;
 
-/// An artifact as it was published.
+///+ An artifact as it was published.
 #[derive(Debug)]
 pub(crate) struct Published {
-    /// The segment that has its line.
     pub(crate) segment: Arc<StoredSegment>,
     pub(crate) put: PutLine,
 }
 
-/// The segments that were read last: to find a line in one takes reading all of it.
+///+ Cache of the segments read last: finding a line takes reading the whole segment.
 #[derive(Debug, Default)]
 pub(super) struct KnownSegments(Mutex<VecDeque<Arc<IndexedSegment>>>);
 
-/// A segment, and where its artifacts are in its records.
 #[derive(Debug)]
 struct IndexedSegment {
     conversation: Component,
@@ -38,7 +34,6 @@ struct IndexedSegment {
 }
 
 impl KnownSegments {
-    /// Returns how the artifact `origin` was published.
     pub(super) fn published(
         &self,
         notes: &Notes,
@@ -56,7 +51,6 @@ impl KnownSegments {
         found.published(origin)
     }
 
-    /// Returns a segment, which is read again only if it is not kept.
     pub(super) fn segment(
         &self,
         notes: &Notes,
@@ -69,7 +63,6 @@ impl KnownSegments {
         kept.map_or_else(|| notes.open_segment(id).map(Arc::new), Ok)
     }
 
-    /// Forgets the segments of a conversation.
     pub(super) fn forget(&self, conversation: &Component) {
         self.0.lock().retain(|known| known.conversation != *conversation);
     }
@@ -125,8 +118,8 @@ impl IndexedSegment {
     }
 }
 
-/// Looks for the segment that has `origin`: the one that first published it, or one that covers
-/// that.
+///+ Finds the segment with the line of `origin`: the one that first published it, or a merge that
+///+ covers that.
 fn find(notes: &Notes, origin: Origin) -> Result<Option<IndexedSegment>, RemoteError> {
     let here = notes.segments()?;
     let first = here.iter().filter(|id| **id == origin.segment);

@@ -1,4 +1,3 @@
-//! Small artifacts that are beside each other in the bucket, fetched with one request.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,17 +7,17 @@ use bytes::Bytes;
 use crate::bucket::BucketError;
 use crate::replica::SegmentId;
 
-/// The bytes between two artifacts that are fetched for nothing, rather than with another request.
+///+ Maximum gap between two artifacts that are fetched with one request.
 const GAP: u64 = 64 << 10;
-/// The most bytes of a request, but for one artifact.
+///+ Maximum bytes of a request for several artifacts.
 const MOST: u64 = 4 << 20;
 
-/// Pieces of segments: where each begins, and its bytes once they are fetched.
+///+ Ranges of segments by segment and start, each with its end or, once fetched, its bytes.
 #[derive(Debug, Default)]
 pub(super) struct Together<T = Bytes>(BTreeMap<(SegmentId, u64), T>);
 
 impl Together<u64> {
-    /// Returns the pieces that have all `wanted` ranges, and where each ends.
+    ///+ Coalesces the wanted ranges.
     pub(super) fn of(wanted: impl Iterator<Item = (SegmentId, Range<u64>)>) -> Self {
         let mut wanted: Vec<_> = wanted.map(|(id, range)| (id, range.start, range.end)).collect();
         wanted.sort_unstable();
@@ -36,7 +35,7 @@ impl Together<u64> {
         Self(pieces.into_iter().map(|(id, start, end)| ((id, start), end)).collect())
     }
 
-    /// Returns the pieces that `fetch` could get.
+    ///+ Fetches the ranges, and drops those that failed.
     pub(super) fn fetched(
         self,
         fetch: impl FnOnce(Vec<(SegmentId, Range<u64>)>) -> Vec<Result<Bytes, BucketError>>,
@@ -46,13 +45,12 @@ impl Together<u64> {
         }
         let wanted = self.0.iter().map(|((id, start), end)| (*id, *start..*end)).collect();
         let fetched = self.0.keys().copied().zip(fetch(wanted));
-        // What did not come is asked for alone, and its error told.
+        // A range that failed is requested alone later, which reports the error.
         Together(fetched.filter_map(|(at, bytes)| Some((at, bytes.ok()?))).collect())
     }
 }
 
 impl Together {
-    /// Returns the bytes of a range of a segment, if they were fetched.
     pub(super) fn get(&self, id: SegmentId, range: &Range<u64>) -> Option<Bytes> {
         let ((_, start), bytes) = self.0.range((id, 0)..=(id, range.start)).next_back()?;
         let within = range.start - start..range.end - start;

@@ -1,4 +1,3 @@
-//! The digests of files that are complete.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -13,7 +12,6 @@ use ctxfs_store::{
     Conversation, FileClock, FileMark, Lease, Stat, StoreError, UnreadPlaces, lease_of, stat_file,
 };
 
-/// What is known of the digests of a conversation's files.
 pub(super) struct Digests<'a> {
     conversation: &'a Conversation,
     known: HashMap<FileKey, FileVersion>,
@@ -29,9 +27,8 @@ impl<'a> Digests<'a> {
         Self { conversation, known, places, clock }
     }
 
-    /// Returns the digest of the file at `path`, of which the disk says `stat`: an empty text if
-    /// the base has it in this state, and none while it is not complete. What cannot be read is
-    /// added to `unread`.
+    ///+ Returns the digest of the file at `path`: an empty text if the base has it in this state,
+    ///+ `None` while it is incomplete. Adds unreadable places to `unread`.
     pub(super) fn of(
         &self,
         path: &RelPath,
@@ -47,8 +44,7 @@ impl<'a> Digests<'a> {
         })
     }
 
-    /// Returns true if the base has the file in this state. Of a file with several names, another
-    /// one than it has is new.
+    ///+ Returns true if the base has the file in this state. A further hard link is a new file.
     fn is_known(&self, path: &RelPath, stat: &Stat) -> bool {
         let mark = FileMark::of(stat);
         let key = key_of(&mark);
@@ -93,7 +89,8 @@ impl<'a> Digests<'a> {
     }
 }
 
-/// Returns the digest of a file, or none if it is not, or does not stay, as `stat` says.
+///+ Returns the digest of a file, or `None` if the file does not match `stat` before and after
+///+ reading.
 fn digest_of(file: &File, stat: &Stat) -> io::Result<Option<String>> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(file)?;

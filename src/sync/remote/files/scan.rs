@@ -1,4 +1,3 @@
-//! What is on the disk of a conversation.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -7,24 +6,21 @@ use crate::replica::{Base, FileKey, FileVersion, Found};
 use ctxfs_core::model::{Record, RelPath};
 use ctxfs_store::{Conversation, FileMark, SharedPlace, Stat, StoreError, UnreadPlaces};
 
-/// The walks after which it is not known what is missing.
+///+ Maximum walks that may disagree.
 const WALKS: usize = 4;
 
-/// What is on the disk of a conversation.
 #[derive(Default)]
 pub(super) struct Scan {
     pub(super) files: Vec<(RelPath, Stat)>,
-    /// The artifacts whose bytes are not here, by path.
     pub(super) far: Vec<(String, Found)>,
     pub(super) directories: BTreeSet<String>,
     pub(super) unread: UnreadPlaces,
-    /// True if it is not known what is missing.
     pub(super) is_blind: bool,
 }
 
 impl Scan {
-    /// Walks until two walks miss the same of what the base has: a file that is renamed during a
-    /// walk may be seen nowhere, and must not count as removed.
+    ///+ Walks until two walks miss the same entries of the base: a walk can miss a file that is
+    ///+ renamed meanwhile, and such a file must not count as removed.
     pub(super) fn of(conversation: &Conversation, known: &Base) -> Result<Self, StoreError> {
         let mut before = None;
         for _ in 0..WALKS {
@@ -58,7 +54,6 @@ impl Scan {
         Ok(Self { files, far, directories, unread, is_blind })
     }
 
-    /// Returns the places in the base of what is not on the disk.
     fn missing(&self, known: &Base) -> Vec<usize> {
         let here = self.files.iter().map(|(_, stat)| key_of(&FileMark::of(stat)));
         let seen: HashSet<FileKey> =
@@ -80,7 +75,7 @@ fn far_files(conversation: &Conversation) -> Result<Vec<(String, Found)>, StoreE
     Ok(found)
 }
 
-/// Returns the artifact of a record, unless the record says what cannot be.
+///+ Returns the remote artifact of a record, unless the record is invalid.
 fn far_file(record: Record) -> Option<(String, Found)> {
     let origin = record.far.filter(|far| !far.here)?.origin.parse().ok()?;
     shared_path(&record.path)?;

@@ -1,4 +1,3 @@
-//! Artifacts that rules of keeping removed from the disk of this host.
 
 use std::collections::HashSet;
 
@@ -7,15 +6,15 @@ use crate::replica::{Entry, FileKey};
 use ctxfs_core::model::{Record, Removal};
 use ctxfs_store::{Conversation, StoreError, UnreadPlaces};
 
-/// The artifacts that rules of keeping removed from a conversation.
+///+ Artifacts of a conversation that retention removed.
 pub(super) struct Swept {
-    /// Those of which the record tells the file, however it was called when host and bucket agreed.
+    ///+ Keys of removed files, whatever their path was at the agreement.
     files: HashSet<FileKey>,
     paths: HashSet<String>,
 }
 
 impl Swept {
-    /// Reads them from the manifest. What cannot be read of it is noted in `unread`.
+    ///+ Reads the manifest. Adds unreadable places to `unread`.
     pub(super) fn of(
         conversation: &Conversation,
         unread: &mut UnreadPlaces,
@@ -27,7 +26,6 @@ impl Swept {
         Ok(swept)
     }
 
-    /// Returns true if a rule removed the file of `entry`.
     pub(super) fn has(&self, entry: &Entry) -> bool {
         self.files.contains(&entry.key) || self.paths.contains(&entry.path)
     }

@@ -1,4 +1,3 @@
-//! The buckets that a store was shared through, as far as it remembers them.
 
 use std::io;
 
@@ -12,25 +11,23 @@ use ctxfs_store::{Dir, Store};
 
 const BUCKET: &str = "bucket.json";
 
-/// A bucket of which a store keeps something.
+///+ A bucket that the store was shared through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownBucket {
-    /// The bucket.
+    ///+ Id of the bucket.
     pub id: BucketId,
-    /// Where it was when it was used last; empty if that is not known.
+    ///+ Last known URL; empty if unknown.
     pub url: String,
 }
 
-/// The content of `bucket.json`.
 #[derive(Default, Serialize, Deserialize)]
 struct Bucket {
     url: String,
-    /// True if nobody may replace or remove anything in it.
     #[serde(default)]
     write_once: bool,
 }
 
-/// Returns the buckets of which the store keeps something. Asks none of them.
+///+ Returns the buckets that the store knows. Makes no request.
 pub fn known_buckets(store: &Store) -> Result<Vec<KnownBucket>, RemoteError> {
     let path = store.root().join(REMOTE);
     let opened = Dir::open(store.root()).and_then(|root| root.open_dir(REMOTE.as_ref()));
@@ -41,7 +38,7 @@ pub fn known_buckets(store: &Store) -> Result<Vec<KnownBucket>, RemoteError> {
     known.map_err(RemoteError::at("read", &path))
 }
 
-/// Returns the bucket that was at `url` when the store used that last. Asks nobody.
+///+ Returns the bucket that was at `url` when the store last used that URL. Makes no request.
 pub fn known_bucket(store: &Store, url: &str) -> Result<Option<BucketId>, RemoteError> {
     let known = known_buckets(store)?.into_iter().find(|bucket| bucket.url == url);
     Ok(known.map(|bucket| bucket.id))
@@ -60,8 +57,8 @@ fn known_in(remote: &Dir) -> io::Result<Vec<KnownBucket>> {
 }
 
 impl Home {
-    /// Notes where the bucket is, and whether it is write-once, for those who ask while it does not
-    /// answer. Pushes go by this: whoever asks the bucket who it is notes it first.
+    ///+ Saves the URL of the bucket, and whether it is write-once, for use while the bucket is
+    ///+ unreachable. Pushes rely on it: save it after each identity check.
     pub fn keep_bucket(&self, url: &str, write_once: bool) -> Result<(), RemoteError> {
         let text = serde_json::to_vec(&Bucket { url: url.to_owned(), write_once });
         let text = text.expect("a URL can be JSON");
@@ -75,7 +72,7 @@ impl Home {
             .map_err(RemoteError::at("write", &path))
     }
 
-    /// Notes of other buckets that they are not at `url` any more.
+    ///+ Clears the URL of other buckets that were at `url`.
     fn leave_url(&self, url: &str) -> io::Result<()> {
         for KnownBucket { id, .. } in known_in(&self.remote)?.iter().filter(|each| each.url == url)
         {
@@ -88,7 +85,7 @@ impl Home {
         Ok(())
     }
 
-    /// Returns true if nobody may replace or remove anything in the bucket.
+    ///+ Returns true if the bucket was last known to be write-once.
     pub fn is_write_once(&self) -> Result<bool, RemoteError> {
         let text = whole_file::read(&self.dir, BUCKET, MOST);
         let text = text.map_err(RemoteError::at("read", &self.path.join(BUCKET)))?;
@@ -96,7 +93,7 @@ impl Home {
         Ok(known.is_some_and(|known| known.write_once))
     }
 
-    /// Returns the conversations of which something is kept, in the order of their names.
+    ///+ Returns the conversations with local state, sorted.
     pub fn known_conversations(&self) -> Result<Vec<Component>, RemoteError> {
         let entries = self.conversations.entries();
         let entries = entries.map_err(RemoteError::at("list", &self.path.join(CONVERSATIONS)))?;

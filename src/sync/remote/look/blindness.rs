@@ -1,4 +1,3 @@
-//! Segments that a look could not read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,9 +6,9 @@ use crate::remote::{Looked, Notes, RemoteError};
 use crate::replica::SegmentId;
 
 impl Looked {
-    /// Returns the error for a log that is incomplete here: segments are missing, absent or unreadable.
-    /// Deleting then could lose objects that only these segments name. `unreadable` are segments that
-    /// are here and refused.
+    ///+ Returns the error for an incomplete log: segments are missing, absent or unreadable.
+    ///+ Deleting could then lose objects that only these segments name. `unreadable` are local
+    ///+ segments that were refused.
     pub(crate) fn blindness(
         &self,
         notes: &Notes,
@@ -26,7 +25,7 @@ impl Looked {
         Ok(first.map(|(segment, why)| RemoteError::Blind { conversation, segment, why, others }))
     }
 
-    /// Returns the segments that the bucket has lost.
+    ///+ Returns the segments that the bucket has lost.
     pub(crate) fn missing_in_bucket(&self) -> Vec<SegmentId> {
         let all = [&self.lost, &self.missing, &self.absent, &self.gaps];
         let all: BTreeSet<SegmentId> = all.into_iter().flatten().copied().collect();

@@ -1,4 +1,3 @@
-//! The part of this host's log that was published.
 
 use std::io::Write;
 use std::{io, mem};
@@ -10,25 +9,26 @@ use ctxfs_core::model::Content as _;
 use ctxfs_store::Artifact;
 use ctxfs_store::message::{LogLine, LogLines};
 
-/// What of the log of this host was published.
+///+ The published part of the local log.
 #[derive(Debug)]
 pub(super) struct OwnPart {
     /// Its end.
     pub(super) at: MessagesAt,
-    /// The digest of the messages in it that segments can say; see [`add`].
+    ///+ Digest of its messages; see [`add_message`].
     pub(super) digest: blake3::Hash,
-    /// The other lines, each with the digest of the message before it. There are hardly ever any.
+    ///+ Lines that cannot be shared, each with the digest of the message before it. There are hardly
+    ///+ any.
     unshared: Vec<(Option<blake3::Hash>, LogLine)>,
 }
 
-/// Adds a message to the digest of many.
+///+ Adds a message to a digest of messages.
 pub(super) fn add(digest: &mut blake3::Hasher, text: &str) {
     digest.update(text.as_bytes());
     digest.update(b"\n");
 }
 
 impl OwnPart {
-    /// Reads it, which ends `at` some place.
+    ///+ Reads the part of the log, which ends `at` a position.
     pub(super) fn read(part: &Artifact, at: MessagesAt) -> io::Result<Self> {
         let (mut digest, mut unshared, mut before) = (blake3::Hasher::new(), Vec::new(), None);
         for line in LogLines::of(part.clone()) {
@@ -44,12 +44,10 @@ impl OwnPart {
         Ok(Self { at, digest: digest.finalize(), unshared })
     }
 
-    /// Writes the lines before the first message.
     pub(super) fn write_first(&mut self, out: &mut impl Write) -> io::Result<()> {
         self.write_those_after(None, out)
     }
 
-    /// Writes the lines that followed the message `text`.
     pub(super) fn write_after(&mut self, text: &str, out: &mut impl Write) -> io::Result<()> {
         if self.unshared.is_empty() {
             return Ok(());
@@ -57,7 +55,7 @@ impl OwnPart {
         self.write_those_after(Some(blake3::hash(text.as_bytes())), out)
     }
 
-    /// Writes those whose message was removed.
+    ///+ Writes the lines whose message was removed.
     pub(super) fn write_rest(&mut self, out: &mut impl Write) -> io::Result<()> {
         mem::take(&mut self.unshared).iter().try_for_each(|(_, line)| write_line(line, out))
     }
@@ -74,7 +72,6 @@ impl OwnPart {
     }
 }
 
-/// Returns the message in a line, if a segment can say it.
 fn shared(line: &LogLine) -> io::Result<Option<String>> {
     if line.len() >= LINE_BYTES as u64 {
         return Ok(None);

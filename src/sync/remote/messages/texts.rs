@@ -1,4 +1,3 @@
-//! The texts of messages, from the segments that have them.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +5,11 @@ use crate::bucket::{FormatError, Line};
 use crate::remote::{Notes, RemoteError, StoredSegment, Told};
 use crate::replica::SegmentId;
 
-/// The bytes of records that are held: those of two segments at least.
+///+ Maximum bytes of cached records: at least two segments.
 const MOST: usize = 64 << 20;
 
-/// A reader of messages. Those of several hosts alternate, so it holds some segments.
+///+ Reads messages from their segments. Messages of several hosts alternate, so it caches some
+///+ segments.
 pub(super) struct Texts<'a> {
     notes: &'a Notes,
     held: BTreeMap<SegmentId, StoredSegment>,
@@ -21,7 +21,6 @@ impl<'a> Texts<'a> {
         Self { notes, held: BTreeMap::new(), bytes: 0 }
     }
 
-    /// Returns a message, without a newline.
     pub(super) fn text(&mut self, told: &Told) -> Result<String, RemoteError> {
         let id = told.segment;
         if !self.held.contains_key(&id) {

@@ -1,9 +1,9 @@
-//! What host and bucket agreed upon, on disk.
+//! The agreement of host and bucket, on disk.
 //!
-//! `agreement.jsonl` has a line for each time something was agreed upon: the entries that changed,
-//! the first artifacts of those that are no more, and how far this host has come. A line is whole
-//! or, after a crash, passed over: so what a segment changes is noted as one. Entries are known by
-//! their first artifact: no artifact is in two, while hard links have one key.
+//! `agreement.jsonl` is a journal. Each line has the changed entries, the first artifacts of
+//! dropped entries, and the progress of this host. A line is whole, or is ignored after a crash, so
+//! the changes of a segment are atomic. Entries are identified by their first artifact: no artifact
+//! is in two entries, while hard links share a file key.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,35 +20,33 @@ use crate::replica::{Base, Clock, Entry, Origin, Stamp, WriterId};
 use ctxfs_store::FileMark;
 
 const AGREEMENT: &str = "agreement.jsonl";
-/// Of so many bytes one may be of use.
+///+ Compact the file once less than 1/5 of it is live.
 const MOST_BALLAST: u64 = 5;
-/// The bytes of an entry as far as a file is not worth being written anew, and those of an empty
-/// file.
+///+ Estimated bytes of an entry and of an empty file, to skip the exact computation.
 const ENTRY: u64 = 300;
 const EMPTY: u64 = 64 << 10;
-/// The bytes at the end of the file among which its last line is looked for.
+///+ Bytes at the end of the file in which the last line is looked for.
 const END: u64 = 64 << 10;
-/// The entries of a line that is followed by one without any, so that the last line is short.
+///+ After a line with more entries, a second one without entries follows, so that the last line is
+///+ short.
 const LONG: usize = 64;
-/// The bytes that are written at a time.
 const BLOCK: usize = 64 << 10;
 
-/// Something made of what host and bucket agreed upon, which is read again only when that changed.
+///+ A value computed from the agreement, recomputed only when the agreement changes.
 #[derive(Debug)]
 pub(crate) struct Derived<T> {
-    /// The file from which it was read.
     pub(crate) mark: Option<FileMark>,
     pub(crate) value: T,
 }
 
 impl<T> Derived<T> {
-    /// Returns `before`, if nothing changed since it was made, or makes it anew.
+    ///+ Returns `before` if the agreement is unchanged, or a new value.
     pub(crate) fn current(
         before: Option<Self>,
         notes: &Notes,
         make: impl FnOnce(Agreement) -> T,
     ) -> Result<Self, RemoteError> {
-        // Asked before: what is agreed upon meanwhile is read the next time.
+        // Take the mark first: a change meanwhile is then noticed next time.
         let mark = notes.agreement_mark()?;
         match before {
             Some(before) if before.mark == mark => Ok(before),
@@ -57,20 +55,15 @@ impl<T> Derived<T> {
     }
 }
 
-/// What host and bucket agreed upon, and how far this host has come.
+///+ Agreement of host and bucket, and the progress of this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agreement {
-    /// Which artifacts are which files.
     pub base: Base,
-    /// Who published the last segment, if there is one.
     pub writer: Option<WriterId>,
-    /// The number of that writer's next segment.
     pub next: u64,
-    /// The clock of the stamps.
     pub clock: Clock,
-    /// The messages that were published.
     pub messages: MessagesAt,
-    /// Those that no segment can say: where each begins in the log of this host, and its bytes.
+    ///+ Messages that cannot be shared: offset in the local log, and length.
     pub unshared: BTreeMap<u64, u64>,
 }
 
@@ -82,25 +75,24 @@ impl Default for Agreement {
 }
 
 impl Agreement {
-    /// Returns true if they agreed upon nothing that is there now.
+    ///+ Returns true if the agreement has no files and no messages.
     pub(crate) fn is_new(&self) -> bool {
         self.base.entries.is_empty() && self.messages.offset == 0
     }
 
-    /// Returns the agreement where nothing is known of a log but its beginning, `messages`.
+    ///+ Returns the agreement with a new log position and no other knowledge of the log.
     #[must_use]
     pub(crate) fn without_log(&self, messages: MessagesAt) -> Self {
         Self { messages, unshared: BTreeMap::new(), ..self.clone() }
     }
 
-    /// Returns the same with another base.
     pub(crate) fn with_base(&self, base: Base) -> Self {
         let Self { writer, next, clock, messages, .. } = *self;
         Self { base, writer, next, clock, messages, unshared: self.unshared.clone() }
     }
 }
 
-/// How far this host has come, as far as that is of use without the agreement.
+///+ The part of the agreement that looks need.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Progress {
     /// Who published the last segment, if there is one.
@@ -118,24 +110,22 @@ impl Progress {
     }
 }
 
-/// A line of the file.
 #[derive(Deserialize)]
 struct Change {
     #[serde(default)]
     drop: Vec<Origin>,
     #[serde(default)]
     entries: Vec<Entry>,
-    /// Absent if a later line says it.
+    ///+ Absent if a later line has it.
     at: Option<At>,
 }
 
-/// The same without what changed.
+///+ A line without its changes.
 #[derive(Deserialize)]
 struct Ending {
     at: At,
 }
 
-/// A line that is to be written.
 #[derive(Serialize)]
 struct NewChange<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -146,7 +136,6 @@ struct NewChange<'a> {
     at: Option<&'a At>,
 }
 
-/// How far this host has come.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct At {
@@ -173,7 +162,7 @@ impl At {
 }
 
 impl Notes {
-    /// Returns what host and bucket agreed upon; nothing, if they never met.
+    ///+ Returns the agreement; an empty one before the first push or look.
     pub fn agreement(&self) -> Result<Agreement, RemoteError> {
         let path = self.path_of(AGREEMENT);
         let file = whole_file::open(&self.dir, AGREEMENT, OFlags::RDONLY);
@@ -186,7 +175,7 @@ impl Notes {
         for number in 1.. {
             line.clear();
             lines.read_until(b'\n', &mut line).map_err(RemoteError::at("read", &path))?;
-            // The last line may be cut off, by a crash.
+            // A crash may have truncated the last line.
             let Some(whole) = line.strip_suffix(b"\n") else { break };
             reading.take(whole).map_err(|error| {
                 let why = format!("line {number} is none, at column {}", error.column());
@@ -196,7 +185,7 @@ impl Notes {
         Ok(reading.agreement())
     }
 
-    /// Returns how far this host has come. Reads the end of the file alone, if that has a line.
+    ///+ Returns the progress of this host. Reads only the end of the file if possible.
     pub(crate) fn progress(&self) -> Result<Progress, RemoteError> {
         let path = self.path_of(AGREEMENT);
         let end = whole_file::open(&self.dir, AGREEMENT, OFlags::RDONLY)
@@ -211,7 +200,7 @@ impl Notes {
         }
     }
 
-    /// Notes that a stamp was seen: every one that is given from now on is later.
+    ///+ Advances the clock, so that later stamps sort after this one.
     pub(crate) fn see(&self, stamp: Stamp) -> Result<(), RemoteError> {
         let before = self.agreement()?;
         let mut after = before.clone();
@@ -219,8 +208,7 @@ impl Notes {
         self.save(&before, &after)
     }
 
-    /// Returns what the file is that has the agreement; `None` if they never met. It is another
-    /// one, or another state of it, after each [`Self::save`].
+    ///+ Returns the mark of the agreement file, which changes with each [`Self::save`].
     fn agreement_mark(&self) -> Result<Option<FileMark>, RemoteError> {
         match self.dir.stat(AGREEMENT.as_ref()) {
             Ok(stat) => Ok(Some(FileMark::of(&stat))),
@@ -229,8 +217,7 @@ impl Notes {
         }
     }
 
-    /// Notes that host and bucket agree upon `after`, where they agreed upon `before`, which is on
-    /// disk. After a crash it is one of the two.
+    ///+ Saves `after`. `before` is the agreement on disk. After a crash, one of the two is there.
     pub fn save(&self, before: &Agreement, after: &Agreement) -> Result<(), RemoteError> {
         if before == after {
             return Ok(());
@@ -289,7 +276,7 @@ fn by_origin(base: &Base) -> BTreeMap<Origin, &Entry> {
     base.entries.iter().filter_map(|entry| Some((first(entry)?, entry))).collect()
 }
 
-/// Prints the content of a file that says no more than needed, a line for each entry.
+///+ Writes a compact file, with one line per entry.
 fn print(agreement: &Agreement, out: &mut dyn Write) -> io::Result<()> {
     let at = &At::of(agreement);
     for entry in by_origin(&agreement.base).into_values() {
@@ -298,7 +285,6 @@ fn print(agreement: &Agreement, out: &mut dyn Write) -> io::Result<()> {
     NewChange { drop: Vec::new(), entries: Vec::new(), at: Some(at) }.write(out)
 }
 
-/// Returns the last bytes of a file.
 fn end_of(file: &File) -> io::Result<Vec<u8>> {
     let length = file.metadata()?.len();
     let start = length.saturating_sub(END);
@@ -307,13 +293,12 @@ fn end_of(file: &File) -> io::Result<Vec<u8>> {
     Ok(end)
 }
 
-/// Returns the last whole line of what a file ends with, if its beginning is in that.
 fn last_line(end: &[u8]) -> Option<&[u8]> {
     let (before, _cut_off) = end.split_at(memchr::memrchr(b'\n', end)?);
     Some(&before[memchr::memrchr(b'\n', before)? + 1..])
 }
 
-/// Returns true if a line may be added: the file ends with a whole one, and most of it is of use.
+///+ Returns true if a line may be appended: the file ends with a newline and is mostly live.
 fn can_grow(file: &File, after: &Agreement) -> io::Result<bool> {
     let length = file.metadata()?.len();
     let Some(last) = length.checked_sub(1) else { return Ok(false) };
@@ -331,7 +316,6 @@ fn can_grow(file: &File, after: &Agreement) -> io::Result<bool> {
     Ok(length <= counted.0 * MOST_BALLAST)
 }
 
-/// Counts the bytes that are written to it.
 struct Counted(u64);
 
 impl Write for Counted {
@@ -345,7 +329,7 @@ impl Write for Counted {
     }
 }
 
-/// Adds the line that makes `after` of `before`.
+///+ Appends the line that turns `before` into `after`.
 fn append(file: &File, before: &Agreement, after: &Agreement) -> io::Result<()> {
     let (old, new) = (by_origin(&before.base), by_origin(&after.base));
     let gone = old.keys().filter(|origin| !new.contains_key(origin));

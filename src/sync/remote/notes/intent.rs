@@ -1,4 +1,3 @@
-//! What is about to be sent, on disk as it will be sent.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,30 +8,26 @@ use crate::replica::{Accepted, SegmentId, Stamp};
 
 const INTENT: &str = "intent.json";
 const BYTES: &str = "intent.tar.zst";
-/// The most bytes of `intent.json` that are read.
 const MOST: u64 = 512 << 20;
 
-/// A segment that is about to be sent, and what holds once it is stored.
+///+ A segment that is being sent, and its effects on the agreement. On disk before the first
+///+ request, so that an interrupted push continues.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intent {
-    /// Its name.
     pub segment: SegmentId,
-    /// What host and bucket agree upon then.
     pub accepted: Accepted,
-    /// The messages that are published then; none if it has none.
+    ///+ End of the published messages afterwards; `None` if the segment has no messages.
     pub messages: Option<MessagesAt>,
-    /// The latest stamp in it.
     pub stamp: Stamp,
-    /// When it was made, or the first of its objects.
+    ///+ When the segment or the first of its objects was made.
     pub since: Moment,
-    /// BLAKE3 of its bytes, in lower-case hexadecimal.
+    ///+ BLAKE3 of the segment, in lower-case hexadecimal.
     pub digest: String,
 }
 
 impl Notes {
-    /// Returns what is about to be sent, with its bytes.
-    ///
-    /// One that a crash cut off was never sent, and does not count.
+    ///+ Returns the intent and its segment. Ignores an incomplete intent of a crash, which was never
+    ///+ sent.
     pub fn intent(&self) -> Result<Option<(Intent, Vec<u8>)>, RemoteError> {
         let read = |name, most| {
             let bytes = whole_file::read(&self.dir, name, most);
@@ -45,7 +40,7 @@ impl Notes {
         Ok(is_its.then_some((intent, bytes)))
     }
 
-    /// Keeps what is about to be sent. The bytes are on the disk before anything says so.
+    ///+ Saves an intent: the segment is on disk before the intent that refers to it.
     pub fn keep_intent(&self, intent: &Intent, bytes: &[u8]) -> Result<(), RemoteError> {
         let write = |name, bytes: &[u8]| {
             let written = whole_file::write(&self.dir, name, bytes);
@@ -56,7 +51,6 @@ impl Notes {
         write(INTENT, &text)
     }
 
-    /// Forgets what was about to be sent.
     pub fn drop_intent(&self) -> Result<(), RemoteError> {
         for name in [INTENT, BYTES] {
             let removed = whole_file::remove(&self.dir, name);

@@ -1,4 +1,4 @@
-//! The segments that this host has.
+//! Local segments of a conversation.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
@@ -21,25 +21,23 @@ use crate::replica::{Covered, Covers, SegmentDigest, SegmentId};
 use ctxfs_store::Dir;
 
 const REFUSED: &str = ".refused";
-/// The bytes of a reason that are read.
 const REASON: u64 = 4 << 10;
-/// The first bytes of a segment that are read for its head, and how many more the next time.
+///+ Bytes that are read for the head of a segment, and the factor for further attempts.
 const FIRST: u64 = 4 << 10;
 const MORE: u64 = 16;
-/// The files that are written and synced together.
+///+ Files that are synced together.
 const TOGETHER: usize = 64;
 
-/// A segment that is here: its records, and the bytes of its small artifacts unless it was cut.
+///+ A local segment: its records, and the bytes of its small artifacts unless it was truncated.
 #[derive(Debug)]
 pub struct StoredSegment {
-    /// What its first frame says.
+    ///+ Head of the segment.
     pub head: SegmentHead,
-    /// Its records, a line each.
+    ///+ Unpacked records.
     pub records: Vec<u8>,
     file: Opened,
 }
 
-/// The bytes of a segment.
 #[derive(Debug)]
 struct Opened {
     id: SegmentId,
@@ -47,7 +45,6 @@ struct Opened {
     length: u64,
 }
 
-/// A place of bytes.
 #[derive(Debug)]
 enum Held {
     File(File, PathBuf),
@@ -55,12 +52,12 @@ enum Held {
 }
 
 impl Notes {
-    /// Returns the segments that are here, in their order.
+    ///+ Returns the local segments, sorted.
     pub fn segments(&self) -> Result<Vec<SegmentId>, RemoteError> {
         self.named(segment_of)
     }
 
-    /// Returns the segments that were refused when they came, in their order.
+    ///+ Returns the refused segments, sorted.
     pub fn refused(&self) -> Result<Vec<SegmentId>, RemoteError> {
         self.named(|name| name.strip_suffix(REFUSED)?.parse().ok())
     }
@@ -72,17 +69,16 @@ impl Notes {
         Ok(ids.into_iter().collect())
     }
 
-    /// Opens a segment, and reads its records.
+    ///+ Opens a segment and unpacks its records.
     pub fn open_segment(&self, id: SegmentId) -> Result<StoredSegment, RemoteError> {
         StoredSegment::read(self.opened(id)?)
     }
 
-    /// Returns the head of a segment that is here.
+    ///+ Returns the head of a local segment.
     pub fn head(&self, id: SegmentId) -> Result<SegmentHead, RemoteError> {
         self.opened(id)?.head()
     }
 
-    /// Returns the digest of a segment that is here.
     pub(crate) fn digest(&self, id: SegmentId) -> Result<SegmentDigest, RemoteError> {
         let file = self.opened(id)?;
         let head = file.head()?;
@@ -90,9 +86,9 @@ impl Notes {
         digest.ok_or_else(|| file.damaged("it is cut off"))
     }
 
-    /// Returns all segments that those here cover. What cannot be read covers nothing.
-    ///
-    /// Each head is read once: this is asked before each segment that is sent.
+    ///+ Returns all segments that local ones cover. An unreadable segment covers nothing.
+    ///+
+    ///+ Heads are cached, since each push of a segment calls this.
     pub fn covered(&self) -> Result<Covered, RemoteError> {
         let here = self.segments()?;
         let mut known = self.covers.lock();
@@ -105,7 +101,6 @@ impl Notes {
         Ok(known.values().collect())
     }
 
-    /// Returns what a segment here covers. What cannot be read covers nothing.
     pub(crate) fn covers_of(&self, id: SegmentId) -> Result<Covers, RemoteError> {
         match self.head(id) {
             Ok(head) => Ok(head.covers),
@@ -114,19 +109,19 @@ impl Notes {
         }
     }
 
-    /// Returns all bytes of a segment that are here.
+    ///+ Returns the local bytes of a segment.
     pub fn segment_bytes(&self, id: SegmentId) -> Result<Vec<u8>, RemoteError> {
         let file = self.opened(id)?;
         file.read(0..SEGMENT_BYTES)
     }
 
-    /// Keeps a segment, or what is to be kept of it: its head and records at least.
+    ///+ Saves a segment: at least its head and records.
     pub fn keep_segment(&self, id: SegmentId, bytes: &[u8]) -> Result<(), RemoteError> {
         self.covers.lock().remove(&id);
         self.write(&file_name(id), bytes)
     }
 
-    /// Fails with [`RemoteError::NoRoom`] if segments exceed the limits of downloads.
+    ///+ Fails with [`RemoteError::NoRoom`] if segments exceed the limits of downloads.
     pub(crate) fn check_room(&self, segments: &[(SegmentId, Bytes)]) -> Result<(), RemoteError> {
         let Some((first, _)) = segments.first() else { return Ok(()) };
         let needed = segments.iter().map(|(_, bytes)| bytes.len() as u64).sum();
@@ -136,7 +131,6 @@ impl Notes {
         })
     }
 
-    /// Keeps several segments, as [`Self::keep_segment`] does.
     pub(crate) fn keep_segments(&self, segments: &[(SegmentId, Bytes)]) -> Result<(), RemoteError> {
         for some in segments.chunks(TOGETHER) {
             let mut covers = self.covers.lock();
@@ -151,12 +145,10 @@ impl Notes {
         Ok(())
     }
 
-    /// Keeps in mind why a segment was refused.
     pub fn refuse_segment(&self, id: SegmentId, why: &str) -> Result<(), RemoteError> {
         self.write(&format!("{id}{REFUSED}"), why.as_bytes())
     }
 
-    /// Returns why a segment was refused.
     pub fn refusal(&self, id: SegmentId) -> Result<String, RemoteError> {
         let name = format!("{id}{REFUSED}");
         let text = whole_file::read(&self.log, &name, REASON);
@@ -164,7 +156,7 @@ impl Notes {
         Ok(String::from_utf8_lossy(&text.unwrap_or_default()).into_owned())
     }
 
-    /// Forgets a segment, and that it was refused.
+    ///+ Deletes a segment, or the note that it was refused.
     pub fn forget_segment(&self, id: SegmentId) -> Result<(), RemoteError> {
         for name in [file_name(id), format!("{id}{REFUSED}")] {
             let removed = whole_file::remove(&self.log, &name);
@@ -173,7 +165,7 @@ impl Notes {
         Ok(())
     }
 
-    /// Forgets what was refused, so that the next look asks for it again.
+    ///+ Forgets refusals, so that the next look fetches these segments again.
     pub fn forget_refusals(&self) -> Result<(), RemoteError> {
         self.refused()?.into_iter().try_for_each(|id| self.forget_segment(id))
     }
@@ -196,7 +188,7 @@ impl Notes {
 }
 
 impl StoredSegment {
-    /// Reads the segment `id` of its bytes, which are not kept yet.
+    ///+ Parses the segment `id` from bytes that are not saved yet.
     pub(crate) fn of(id: SegmentId, bytes: Bytes) -> Result<Self, RemoteError> {
         let length = bytes.len() as u64;
         Self::read(Opened { id, held: Held::Memory(bytes), length })
@@ -209,44 +201,42 @@ impl StoredSegment {
         Ok(Self { head, records, file })
     }
 
-    /// Returns its name.
     pub fn id(&self) -> SegmentId {
         self.file.id
     }
 
-    /// Returns its lines. Nothing follows an error.
     pub fn lines(&self) -> Lines<'_> {
         lines(&self.head, &self.records)
     }
 
-    /// Returns the line at a range of its records.
+    ///+ Parses the line at a range of the records.
     pub fn line(&self, range: &Range<u32>) -> Result<Line, RemoteError> {
         let line = self.records.get(range.start as usize..range.end as usize);
         let what = || FormatError::Damaged { what: "there is no such line".to_owned() };
         line.ok_or_else(what).and_then(Line::parse).map_err(RemoteError::of(self.id()))
     }
 
-    /// Returns the packed bytes of a small artifact. `None` if they are not here.
+    ///+ Returns the frame of a small artifact; `None` if it is not stored locally.
     pub fn frame(&self, place: &Place) -> Result<Option<Vec<u8>>, RemoteError> {
         let range = self.head.range_of(place).map_err(RemoteError::of(self.id()))?;
         let here = range.filter(|range| range.end <= self.file.length);
         here.map(|range| self.file.read(range)).transpose()
     }
 
-    /// Returns some bytes of a larger artifact, packed. `None` if they are not here.
+    ///+ Returns the frame of the parts of a larger artifact; `None` if it is not stored locally.
     pub fn parts_frame(&self, parts: &Parts) -> Result<Option<Vec<u8>>, RemoteError> {
         let range = self.head.range_of_parts(parts).map_err(RemoteError::of(self.id()))?;
         (range.end <= self.file.length).then(|| self.file.read(range)).transpose()
     }
 
-    /// Returns the bytes of a small artifact. `None` if they are not here.
+    ///+ Returns the bytes of a small artifact; `None` if they are not stored locally.
     pub fn bytes(&self, place: &Place) -> Result<Option<Vec<u8>>, RemoteError> {
         let Some(frame) = self.frame(place)? else { return Ok(None) };
         unpack_member(&frame, place.size()).map(Some).map_err(RemoteError::of(self.id()))
     }
 
-    /// Returns the bytes of a small artifact. `fetch` gets the range of the segment that has them,
-    /// if they are not here.
+    ///+ Returns the bytes of a small artifact. If they are not stored locally, `fetch` reads their
+    ///+ range of the segment.
     pub(crate) fn bytes_or(
         &self,
         place: &Place,
@@ -279,7 +269,7 @@ impl Opened {
         if head.id == self.id { Ok(head) } else { Err(self.damaged("it says another name")) }
     }
 
-    /// Reads a range, as far as it is here.
+    ///+ Reads the local part of a range.
     fn read(&self, range: Range<u64>) -> Result<Vec<u8>, RemoteError> {
         let end = range.end.min(self.length);
         let length = end.saturating_sub(range.start) as usize;

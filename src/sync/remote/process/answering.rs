@@ -1,4 +1,3 @@
-//! The process that has the network.
 
 use std::io;
 use std::io::{Read as _, Write as _};
@@ -12,18 +11,18 @@ use super::message::{Answer, Asked, LARGEST, NAMES, Name, Replied, Request};
 use crate::bucket::{BucketError, Created, Deadline, Listed, RequestCounts};
 use crate::remote::Objects;
 
-/// The time that the other end has to send what it asks, and to take the answer once nobody waits
-/// for it any more.
+///+ Time limit for receiving a request, and for sending its response after the deadline.
 const GRACE: Duration = Duration::from_secs(30);
-/// The longest time that is taken for one.
+///+ Maximum time of a request.
 const LONGEST: Duration = Duration::from_hours(24);
-/// A request ends so much before its time, a tenth at most, so that its own error arrives in time.
+///+ Requests end this much before their deadline, but at most a tenth, so that their error arrives
+///+ in time.
 const EARLY: Duration = Duration::from_millis(200);
 
-/// Answers the request that comes over `socket`, with `objects`, or with why there are none.
-///
-/// Returns once the answer was sent. Fails if the other end has gone, or does not keep to the
-/// protocol; nothing is written then but what was sent whole.
+///+ Serves the request on `socket` with `objects`, or with the reason why there are none.
+///+
+///+ Returns when the response was sent. Fails if the client is gone or violates the protocol; then
+///+ nothing is written but complete bodies.
 pub fn answer_request(
     objects: Result<&dyn Objects, &BucketError>,
     socket: &UnixStream,
@@ -31,7 +30,7 @@ pub fn answer_request(
     answer(objects, socket, |_| None)
 }
 
-/// Does what [`answer_request`] does, and refuses what would change the bucket.
+///+ Does what [`answer_request`] does, and refuses requests that change the bucket.
 pub fn answer_read_request(
     objects: Result<&dyn Objects, &BucketError>,
     socket: &UnixStream,

@@ -1,4 +1,3 @@
-//! The side that asks.
 
 use std::io::Read;
 use std::ops::Range;
@@ -17,41 +16,39 @@ use super::message::{Answer, Asked, DELETES, LARGEST, NAMES, Name, READS, Replie
 use crate::bucket::{BucketError, Created, Deadline, Identity, Listed, RequestCounts};
 use crate::remote::Objects;
 
-/// The most objects that a list has, as of a bucket.
+///+ Maximum objects in a list, as for a bucket.
 const MOST_LISTED: usize = 1_000_000;
-/// A request that has less time says nothing about the process if it is not answered.
+///+ A request with less time than this says nothing about the health of the process.
 const MEANT: Duration = Duration::from_millis(500);
-/// The bytes of all names of a list.
+///+ Maximum bytes of the names in a list.
 const NAME_BYTES: usize = 256 << 20;
 
-/// The mark of a bucket, for errors.
 const MARK: &str = "ctxfs.json";
 
-/// The way to the process that makes the requests.
+///+ Connections to the process that makes the requests, and its supervision.
 pub trait Line: Send + Sync {
-    /// Returns a socket for one request, whose other end the process has or will have; or why
-    /// there is none. Waits for nothing.
+    ///+ Returns a socket for one request, or the reason why there is none. Does not block.
     fn connect(&self) -> Result<UnixStream, String>;
 
-    /// Is told that the process answered, or took what it was sent.
+    ///+ Called when the process answered or accepted data.
     fn heard(&self);
 
-    /// Is told that the process did not answer in the time of a request, which was made at `since`.
+    ///+ Called when the process did not answer within the time of a request made at `since`.
     fn missed(&self, since: Instant);
 
-    /// Returns why no request can be made, if that is so.
+    ///+ Returns why requests are impossible, for people; `None` if they work.
     fn trouble(&self) -> Option<String>;
 }
 
-/// A bucket that another process asks. Nobody waits longer than until the deadline of a request,
-/// whatever that process does, and what it sends is bounded by what was asked.
+///+ A bucket behind another process. No request outlasts its deadline, whatever that process does,
+///+ and responses are bounded by the request.
 pub struct ProcessObjects {
     line: Arc<dyn Line>,
     counted: Mutex<Counted>,
     haste: Option<Haste>,
 }
 
-/// The requests of all processes, one after the other.
+///+ Request counts over restarts of the process.
 #[derive(Debug, Default)]
 struct Counted {
     process: u32,
@@ -59,14 +56,13 @@ struct Counted {
     latest: RequestCounts,
 }
 
-/// A reason why there is no answer.
 enum Failure {
     Bucket(BucketError),
     Socket(io::Error),
 }
 
 impl Failure {
-    /// Returns true if the process neither took what was asked nor answered it in time.
+    ///+ Returns true if the process neither accepted the request nor answered it in time.
     fn is_late(&self) -> bool {
         matches!(self, Self::Socket(error) if error.kind() == io::ErrorKind::TimedOut)
     }
@@ -78,7 +74,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// A body that is being sent. Whoever takes it lives.
+///+ A body in transit. Each read shows that the process is alive.
 struct Taken<'a, R: ?Sized> {
     source: &'a mut R,
     line: &'a dyn Line,
@@ -98,19 +94,19 @@ impl fmt::Debug for ProcessObjects {
 }
 
 impl ProcessObjects {
-    /// Returns the bucket at the end of `line`.
+    ///+ Creates a bucket behind the process of `line`.
     pub fn new(line: Arc<dyn Line>) -> Self {
         Self { line, counted: Mutex::default(), haste: None }
     }
 
-    /// Does what [`Self::new`] does, for those who wait in front of a page: a read takes `most` at
-    /// most, and for some seconds after one that failed all fail at once.
+    ///+ Does what [`Self::new`] does, for interactive readers: a read takes at most `most`, and for
+    ///+ some seconds after a failure all reads fail immediately.
     pub fn hasty(line: Arc<dyn Line>, most: Duration) -> Self {
         Self { haste: Some(Haste::new(most)), ..Self::new(line) }
     }
 
-    /// Makes one request. `read` takes what it needs of the answer, and fails with `InvalidData`
-    /// if that is the answer to something else.
+    ///+ Makes one request. `read` reads the response, and fails with `InvalidData` if it does not
+    ///+ match the request.
     fn ask<T>(
         &self,
         (what, key): (&str, &str),
@@ -157,7 +153,8 @@ impl ProcessObjects {
             Err(BodyError::Socket(error)) if error.kind() == io::ErrorKind::TimedOut => {
                 return Err(error.into());
             }
-            // Where a request fails early its answer is there, and nobody takes the rest.
+            // A request that failed early has its answer ready, and the server does not read the
+            // rest.
             Ok(()) | Err(BodyError::Socket(_)) => {}
         }
         let Replied { process, requests, outcome } = channel.read_document()?;
@@ -172,13 +169,12 @@ impl ProcessObjects {
             counted.earlier = counted.earlier + std::mem::take(&mut counted.latest);
             counted.process = process;
         }
-        // Answers come in any order.
+        // Responses arrive out of order.
         if requests.total() >= counted.latest.total() {
             counted.latest = requests;
         }
     }
 
-    /// Reads some objects with one request.
     fn get_some(&self, wanted: &[(String, Option<Range<u64>>)], deadline: Deadline) -> Got {
         let name = wanted.first().map_or("", |(key, _)| key.as_str());
         let get = |deadline| self.get_named(name, wanted, deadline);
@@ -380,7 +376,6 @@ impl Objects for ProcessObjects {
     }
 }
 
-/// Reads the bytes of an object, no more than were asked for.
 fn body(
     channel: &mut Channel<'_>,
     length: Result<u64, Fault>,
@@ -402,7 +397,6 @@ fn listed(names: Vec<Name>) -> Vec<Listed> {
     names.into_iter().map(listed).collect()
 }
 
-/// Reads as many names.
 fn names(channel: &mut Channel<'_>, count: usize) -> io::Result<Vec<Name>> {
     let (mut all, mut bytes) = (Vec::new(), 0);
     while all.len() < count {
@@ -421,7 +415,6 @@ fn odd() -> io::Error {
     io::ErrorKind::InvalidData.into()
 }
 
-/// Returns what a failure of the socket means.
 fn told(error: &io::Error) -> String {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof};
     match error.kind() {

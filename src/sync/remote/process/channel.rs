@@ -1,4 +1,4 @@
-//! A socket that is of use until some moment; documents and bodies on it.
+//! Protocol between two processes: documents and bodies on a socket with a deadline.
 
 use std::io;
 use std::io::{Read, Write};
@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The longest document. Those with many names are cut into several.
+///+ Maximum bytes of a document. Long lists are split into several.
 const LONGEST: usize = 8 << 20;
-/// The bytes of a document's length, and of a piece's.
+///+ Bytes of the length of a document or a chunk.
 const LENGTH: usize = 4;
-/// The largest piece of a body.
+///+ Maximum bytes of a chunk of a body.
 const PIECE: usize = 256 << 10;
 
-/// A socket whose reads and writes fail with `TimedOut` after some moment.
+///+ A socket whose reads and writes fail with `TimedOut` after a deadline.
 #[derive(Debug)]
 pub(super) struct Channel<'a> {
     socket: &'a UnixStream,
@@ -27,7 +27,6 @@ impl<'a> Channel<'a> {
         Self { socket, until }
     }
 
-    /// Moves the moment.
     pub(super) fn extend(&mut self, until: Instant) {
         self.until = until;
     }
@@ -51,7 +50,7 @@ impl<'a> Channel<'a> {
         Ok(serde_json::from_slice(&self.read_bytes(length as u64)?)?)
     }
 
-    /// Reads as many bytes. Memory is taken as they come.
+    ///+ Reads `count` bytes. Allocates as they arrive.
     pub(super) fn read_bytes(&mut self, count: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(count.min(PIECE as u64) as usize);
         self.take(count).read_to_end(&mut bytes)?;
@@ -62,7 +61,7 @@ impl<'a> Channel<'a> {
         }
     }
 
-    /// Sends all that `source` has, and its end.
+    ///+ Sends a body to its end.
     pub(super) fn write_body(&mut self, source: &mut dyn Read) -> Result<(), BodyError> {
         let mut piece = vec![0; LENGTH + PIECE];
         loop {
@@ -78,7 +77,7 @@ impl<'a> Channel<'a> {
         }
     }
 
-    /// Returns what `write_body` sends.
+    ///+ Returns a reader of the body that `write_body` sends.
     pub(super) fn body(&mut self) -> Body<'_, 'a> {
         Body { channel: self, left: 0, has_ended: false }
     }
@@ -113,12 +112,11 @@ impl Write for Channel<'_> {
     }
 }
 
-/// The kernel says `WouldBlock` where time is up.
+///+ The kernel reports `WouldBlock` after a timeout.
 fn late(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::WouldBlock { io::ErrorKind::TimedOut.into() } else { error }
 }
 
-/// A reason why a body was not sent.
 #[derive(Debug)]
 pub(super) enum BodyError {
     /// It cannot be read.
@@ -127,7 +125,7 @@ pub(super) enum BodyError {
     Socket(io::Error),
 }
 
-/// The bytes of a body. One that is cut off ends with an error.
+///+ Reader of a body. An interrupted body ends with an error.
 #[derive(Debug)]
 pub(super) struct Body<'a, 'b> {
     channel: &'a mut Channel<'b>,
@@ -137,7 +135,6 @@ pub(super) struct Body<'a, 'b> {
 }
 
 impl Body<'_, '_> {
-    /// Begins the next piece.
     fn begin(&mut self) -> io::Result<()> {
         self.left = self.channel.read_length()?;
         self.has_ended = self.left == 0;

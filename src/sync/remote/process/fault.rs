@@ -1,4 +1,3 @@
-//! Errors of the bucket, as one process tells them another.
 
 use std::io;
 
@@ -6,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bucket::{BucketError, FormatError};
 
-/// A [`BucketError`] of the same kind and text.
+///+ Serializable form of a [`BucketError`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Fault {
     Absent { key: String },
@@ -38,7 +37,7 @@ impl From<&BucketError> for Fault {
             BucketError::Format(FormatError::Damaged { what }) => {
                 Self::Damaged { what: what.clone() }
             }
-            // No request reads a format but that of the mark, which has errors of its own.
+            // Requests parse no format except that of the mark, which has its own errors.
             BucketError::Format(other) => Self::Damaged { what: other.to_string() },
             BucketError::NotCtxfs { key, why } => {
                 Self::NotCtxfs { key: key.clone(), why: why.clone() }

@@ -1,5 +1,3 @@
-//! Reads for somebody who waits in front of a page: short, and for a moment none after one that
-//! failed.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +6,14 @@ use parking_lot::Mutex;
 
 use crate::bucket::{BucketError, Deadline};
 
-/// The time after a failure in which nothing is asked.
+///+ Time after a failure during which reads fail immediately.
 const AWAY: Duration = Duration::from_secs(5);
 
-/// The objects that one request read, or why there was none.
+///+ Objects of one request, or its failure.
 pub(super) type Got = Result<Vec<Result<Bytes, BucketError>>, BucketError>;
 
-/// The haste of reads.
+///+ Fail-fast reads for interactive readers: a short time limit, and no requests for some seconds
+///+ after a failure.
 #[derive(Debug)]
 pub(super) struct Haste {
     /// The longest time for one.
@@ -27,8 +26,7 @@ impl Haste {
         Self { most, failed: Mutex::default() }
     }
 
-    /// Reads what `what` names by `get`, with less time if there is more than enough. Fails at once
-    /// if the bucket did not answer a moment ago.
+    ///+ Runs `get` with a shortened deadline. Fails immediately shortly after a failure.
     pub(super) fn get(
         &self,
         what: &str,

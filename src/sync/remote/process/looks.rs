@@ -1,10 +1,10 @@
-//! Looks that another process makes, which may write to the store.
+//! Looks of another process, which may write to the store.
 //!
 //! ```text
-//! who asks                          who looks
-//!   AskedLook: where            ->
-//!                               <-  ToldLook: the outcome
-//!                               <-  the names of the conversations, if any, in documents of some
+//! client                            server
+//!   LookRequest: conversation   ->
+//!                               <-  LookReply: the outcome
+//!                               <-  names of conversations, if any, in pages
 //! ```
 
 use std::os::unix::net::UnixStream;
@@ -22,32 +22,28 @@ use crate::remote::looker::MOST_CONVERSATIONS;
 use crate::remote::{Heard, Line, Looker, RemoteError};
 use ctxfs_core::model::Component;
 
-/// The longest time for a look: for who the bucket is, for the lock, and for some requests.
+///+ Time limit of a look: for the identity of the bucket, the lock, and some requests.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The place of a look: a conversation, or none for all.
+///+ Conversation to look at; `None` lists the conversations.
 #[derive(Serialize, Deserialize)]
 struct AskedLook {
     at: Option<String>,
 }
 
-/// The outcome of a look.
 #[derive(Serialize, Deserialize)]
 enum ToldLook {
-    /// With the number of names that follow.
+    ///+ Followed by this many names.
     Heard { is_answered: bool, conversations: Option<usize> },
-    /// A request failed.
     Bucket(Fault),
-    /// Something else did.
     Failed(String),
 }
 
-/// Has the process at the end of a line look. Nobody waits longer than half a minute, whatever that
-/// process does.
+///+ Looks made by the process behind a line. No look takes more than half a minute.
 pub struct ProcessLooks(Arc<dyn Line>);
 
 impl ProcessLooks {
-    /// Returns what asks the process at the end of `line`.
+    ///+ Creates a client of the process behind `line`.
     pub fn new(line: Arc<dyn Line>) -> Self {
         Self(line)
     }
@@ -72,7 +68,6 @@ impl fmt::Debug for ProcessLooks {
     }
 }
 
-/// The answer of the other process.
 type Told = Result<Heard, RemoteError>;
 
 impl Looker for ProcessLooks {
@@ -99,7 +94,7 @@ fn heard(told: ToldLook, channel: &mut Channel<'_>) -> io::Result<Told> {
     }
 }
 
-/// Reads as many names of conversations. One that is none is left out.
+///+ Reads `count` names of conversations, and skips invalid ones.
 fn names(channel: &mut Channel<'_>, count: usize) -> io::Result<Vec<Component>> {
     if count > MOST_CONVERSATIONS {
         return Err(io::ErrorKind::InvalidData.into());
@@ -116,7 +111,7 @@ fn names(channel: &mut Channel<'_>, count: usize) -> io::Result<Vec<Component>> 
     Ok(all)
 }
 
-/// Has `looker` make the look that is asked for over `socket`, and tells what became of it.
+///+ Serves the look that is requested over `socket`.
 pub fn answer_look(looker: &dyn Looker, socket: &UnixStream) -> io::Result<()> {
     let mut channel = Channel::new(socket, Instant::now() + PATIENCE);
     let AskedLook { at } = channel.read_document()?;
@@ -132,7 +127,6 @@ pub fn answer_look(looker: &dyn Looker, socket: &UnixStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns what is told of a look, and the names that follow.
 fn outcome(looked: Told) -> (ToldLook, Vec<Component>) {
     match looked {
         Ok(Heard { is_answered, conversations }) => {

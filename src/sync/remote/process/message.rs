@@ -1,4 +1,3 @@
-//! The documents that two processes send each other.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -8,49 +7,46 @@ use serde::{Deserialize, Serialize};
 use super::fault::Fault;
 use crate::bucket::{BucketError, Identity, RequestCounts};
 
-/// The most bytes of an object that are read or created at once, as of a bucket.
+///+ Maximum bytes of an object in one read or create, as for a bucket.
 pub(super) const LARGEST: u64 = 128 << 20;
-/// The objects that one request reads: so many may be held twice.
+///+ Objects per read request; each may be in memory twice.
 pub(super) const READS: usize = 64;
-/// The objects that one request deletes.
+///+ Objects per delete request.
 pub(super) const DELETES: usize = 1000;
-/// The names of one document.
+///+ Names per document.
 pub(super) const NAMES: usize = 1000;
 
-/// What is asked.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Asked {
-    /// The time until nobody waits for the answer any more.
+    ///+ Remaining time until the client gives up.
     pub(super) left: Duration,
     pub(super) request: Request,
 }
 
-/// A request of [`Objects`](crate::remote::Objects).
+///+ A request of [`Objects`](crate::remote::Objects).
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request {
-    /// The bytes of the answer follow it, one object after the other.
+    ///+ The bytes follow the reply, object by object.
     Get {
         wanted: Vec<(String, Option<Range<u64>>)>,
     },
-    /// A body follows.
+    ///+ The body follows.
     Create {
         key: String,
     },
-    /// A body follows.
+    ///+ The body follows.
     Upload {
         key: String,
         expected: u64,
     },
-    /// The names follow the answer.
+    ///+ The names follow the reply.
     List {
         prefix: String,
     },
-    /// The names follow the answer.
     ListDirs {
         prefix: String,
         limit: usize,
     },
-    /// The names follow the answer.
     ListStaged {
         directories: Vec<String>,
     },
@@ -70,12 +66,12 @@ pub(super) enum Request {
 }
 
 impl Request {
-    /// Returns what the request would change, a key; `None` if it only reads.
+    ///+ Returns a key that the request changes; `None` if it only reads.
     pub(super) fn changed(&self) -> Option<&str> {
         match self {
             Self::Create { key } | Self::Upload { key, .. } => Some(key),
             Self::Delete { keys } => Some(keys.first().map_or("", String::as_str)),
-            // The second tries whether the store refuses another mark.
+            // `Met` tests whether the store refuses a second mark.
             Self::Found { .. } | Self::Met { .. } => Some("ctxfs.json"),
             Self::Get { .. }
             | Self::List { .. }
@@ -87,36 +83,27 @@ impl Request {
     }
 }
 
-/// What became of it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Replied {
-    /// The process that answers.
     pub(super) process: u32,
-    /// The requests that it made so far.
     pub(super) requests: RequestCounts,
     pub(super) outcome: Result<Answer, Fault>,
 }
 
-/// The outcome of a request that succeeded.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
-    /// The length of each object.
     Got(Vec<Result<u64, Fault>>),
-    /// True if it is new.
     Created(bool),
     Uploaded(u64),
-    /// The number of names.
     Listed(usize),
     Modified(u64),
-    /// The failure of each key, if it failed.
     Deleted(Vec<Option<Fault>>),
     Bucket(Option<Mark>),
 }
 
-/// An object of a list: name, bytes, time.
+///+ An object in a list: name, bytes, time.
 pub(super) type Name = (String, u64, u64);
 
-/// An [`Identity`].
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Mark {
     format: u64,

@@ -1,4 +1,3 @@
-//! Purging the local store.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -11,11 +10,10 @@ use crate::replica::{Changes, FileKey, FileVersion};
 use ctxfs_core::model::RelPath;
 use ctxfs_store::{Conversation, FileMark, RemovalOutcome};
 
-/// Files of this store, by their paths.
 type Files = BTreeMap<RelPath, (FileKey, FileVersion)>;
 
 impl Sync<'_> {
-    /// Publishes removals of messages that were deleted from the local log.
+    ///+ Publishes the removal of messages that were deleted from the local log.
     pub(super) fn push_removed_messages(
         &self,
         push: &Push<'_>,
@@ -36,8 +34,8 @@ impl Sync<'_> {
         self.push(conversation).map(drop)
     }
 
-    /// Removes local files of purged artifacts, renamed ones included. Returns true if there were any,
-    /// and why one was kept.
+    ///+ Removes local files of purged artifacts, including renamed ones. Returns true if there were
+    ///+ any, and the reason if one was kept.
     pub(super) fn remove_here(
         &self,
         notes: &Notes,
@@ -64,15 +62,14 @@ impl Sync<'_> {
         let is_removed = !touched.is_empty();
         if let Some(conversation) = conversation {
             conversation.sync_parents(touched)?;
-            // The records of what is gone have its arguments, and perhaps its name.
+            // Records of removed files contain their arguments, and perhaps their names.
             conversation.manifest().compact()?;
         }
-        // Views may have the bytes, too, also of what is elsewhere.
+        // Cached views may contain the bytes, also of remote artifacts.
         self.store.clear_cache()?;
         Ok((is_removed, None))
     }
 
-    /// Returns true if the store has files of purged artifacts.
     pub(super) fn is_here(
         &self,
         notes: &Notes,

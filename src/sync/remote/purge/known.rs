@@ -1,4 +1,3 @@
-//! Artifacts and messages to be purged, found in all segments of a bucket, covered ones included.
 
 use std::collections::BTreeSet;
 
@@ -10,21 +9,20 @@ use crate::replica::{Base, Origin, SegmentId, State};
 use ctxfs_core::model::RelPath;
 use ctxfs_store::{HISTORY, MESSAGES};
 
-/// The covered segments that are fetched at once.
+///+ Covered segments that are fetched together.
 const AT_ONCE: usize = 16;
 
-/// The segments of a conversation, covered ones included.
+///+ The segments of a conversation, including covered ones.
 pub(super) struct KnownPieces {
-    /// The segments that count, then those in the bucket that a merge covers.
+    ///+ Uncovered segments, then covered ones that are still in the bucket.
     pieces: Vec<Piece>,
     state: State<Stored, Told>,
-    /// Covered segments that cannot be read.
     unreadable: BTreeSet<SegmentId>,
 }
 
 impl KnownPieces {
-    /// Reads all segments. Those that are covered are fetched unless they are here: a look leaves
-    /// them out.
+    ///+ Parses all segments. Looks skip covered ones: those that are not stored locally are fetched
+    ///+ here.
     pub(super) fn read(
         sync: &Sync<'_>,
         notes: &Notes,
@@ -72,8 +70,8 @@ impl KnownPieces {
         Ok(())
     }
 
-    /// Returns the artifacts that ever had this path, here or in the bucket, and those of an
-    /// interrupted purge; for the message log, its removed messages.
+    ///+ Returns the artifacts that ever had this path, here or in the bucket, with those of an
+    ///+ interrupted purge; for the message log, its removed messages.
     pub(super) fn wanted(&self, base: &Base, path: &RelPath, before: Purging) -> Purging {
         let mut wanted = before;
         if is_log(path) {
@@ -112,7 +110,7 @@ impl KnownPieces {
         named
     }
 
-    /// Returns the segments that have, or may have, something to be purged.
+    ///+ Returns the segments with content to purge, and unreadable ones.
     pub(super) fn holders(&self, wanted: &Purging) -> BTreeSet<SegmentId> {
         let mut holders = holders(&self.pieces, wanted);
         holders.extend(&self.unreadable);
@@ -120,7 +118,7 @@ impl KnownPieces {
     }
 }
 
-/// Returns the segments that have records, moves or messages to be purged.
+///+ Returns the segments with records, moves or messages to purge.
 pub(super) fn holders(found: &[Piece], wanted: &Purging) -> BTreeSet<SegmentId> {
     let has = |piece: &&Piece| {
         piece.artifacts.keys().any(|each| wanted.origins.contains(each))
@@ -130,7 +128,6 @@ pub(super) fn holders(found: &[Piece], wanted: &Purging) -> BTreeSet<SegmentId> 
     found.iter().filter(has).map(|piece| piece.id).collect()
 }
 
-/// Returns true for the path of the message log.
 pub(super) fn is_log(path: &RelPath) -> bool {
     path.to_text() == format!("{HISTORY}/{MESSAGES}")
 }

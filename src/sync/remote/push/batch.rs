@@ -1,4 +1,3 @@
-//! What goes into one segment.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +7,14 @@ use crate::bucket::{FormatError, MessageLine, MoveLine, PutLine, RemoveLine, Seg
 use crate::remote::{MessagesAt, Moment};
 use crate::replica::{Changes, Clock, Covers, LocalPut, Publication, Segment, SegmentId};
 
-/// The bytes of small artifacts, and of records, from which on a segment is full. With the longest
-/// line after these it has a quarter less than readers take.
+///+ Bytes of small artifacts, and of records, from which on a segment is full. With the longest line
+///+ on top it stays a quarter below the limits of readers.
 const MOST_BYTES: u64 = 4 << 20;
 const MOST_RECORDS: usize = 8 << 20;
-/// The artifacts from which on it is.
+///+ Artifacts from which on a segment is full.
 const MOST_LINES: usize = 20_000;
 
-/// Messages that are not published yet.
+///+ Unpublished messages.
 #[derive(Debug)]
 pub(super) struct Messages {
     pub(super) texts: Vec<String>,
@@ -23,7 +22,7 @@ pub(super) struct Messages {
     pub(super) at: MessagesAt,
 }
 
-/// What goes into one segment.
+///+ Content of one segment.
 #[derive(Debug)]
 pub(super) struct Batch {
     changes: Changes,
@@ -34,7 +33,7 @@ pub(super) struct Batch {
     weight: usize,
 }
 
-/// A segment that was made, and its bytes.
+///+ A finished segment.
 #[derive(Debug)]
 pub(super) struct Made {
     pub(super) publication: Publication<(), String>,
@@ -42,8 +41,8 @@ pub(super) struct Made {
 }
 
 impl Batch {
-    /// Begins a segment with moves and removals that have so many bytes. These are the end of the
-    /// conversation if it `ends`.
+    ///+ Starts a segment with moves and removals of `weight` bytes. With `ends`, they remove the
+    ///+ conversation.
     pub(super) fn new(changes: Changes, weight: usize, ends: bool) -> Self {
         Self { changes, ready: BTreeMap::new(), messages: None, ends, bytes: 0, weight }
     }
@@ -64,19 +63,19 @@ impl Batch {
         self.changes.is_empty() && self.messages.is_none()
     }
 
-    /// Returns the paths of its files.
     pub(super) fn paths(&self) -> impl Iterator<Item = &String> {
         self.ready.keys()
     }
 
-    /// Returns the moment from which its age counts: that of its oldest object, or `now`.
+    ///+ Returns the time from which the age of the segment counts: that of its oldest object, or
+    ///+ `now`.
     pub(super) fn since(&self, now: &Moment) -> Moment {
         let objects = self.ready.values().filter_map(Ready::upload);
         let oldest = objects.max_by_key(|upload: &&Upload| now.since(&upload.since));
         oldest.map_or_else(|| now.clone(), |upload| upload.since.clone())
     }
 
-    /// Makes the segment `id` of it. `now` is in microseconds since the epoch.
+    ///+ Builds the segment `id`. `now` is in microseconds since the epoch.
     pub(super) fn make(
         &self,
         id: SegmentId,
@@ -89,7 +88,7 @@ impl Batch {
         Ok(Made { publication, bytes })
     }
 
-    /// Writes the lines in the order in which their places were given.
+    ///+ Writes the lines in the order of their places.
     fn write(&self, segment: &Segment<(), String>) -> Result<Vec<u8>, FormatError> {
         let mut writer = SegmentWriter::new(segment.id, Covers::new());
         for (origin, claim) in &segment.artifacts {

@@ -1,4 +1,5 @@
-//! A file that is packed while it is read.
+//! Packing of larger files while they are read: blocks, and the parts that go into the segment with
+//! the record.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -8,21 +9,17 @@ use parking_lot::Mutex;
 
 use crate::bucket::{BLOCK_BYTES, BlockPacker, PackedObject};
 
-/// The packed bytes of an object whose content is that of `F`. It holds a block and its frame.
+///+ Reader of the packed object with the content of `F`. Holds one block and its frame.
 pub(crate) struct PackedFile<F> {
     content: F,
-    /// None once all was packed.
     packer: Option<BlockPacker<Pipe>>,
     pipe: Pipe,
-    /// A block, as it is read.
     block: Vec<u8>,
-    /// What is packed, and how much of it was read.
     ready: Vec<u8>,
     at: usize,
     done: Option<PackedObject>,
 }
 
-/// What takes what the packer writes.
 #[derive(Clone, Default)]
 struct Pipe(Arc<Mutex<Vec<u8>>>);
 
@@ -51,12 +48,12 @@ impl<F: Read> PackedFile<F> {
         Self { content, packer, pipe, block, ready, at: 0, done: None }
     }
 
-    /// Returns what was packed, if it was read to its end.
+    ///+ Returns the result, if the object was read to its end.
     pub(crate) fn done(self) -> Option<PackedObject> {
         self.done
     }
 
-    /// Packs the next block, or the end. Returns false if all was packed before.
+    ///+ Packs the next block or the end. Returns false after the end.
     fn pack(&mut self) -> io::Result<bool> {
         let Some(packer) = &mut self.packer else { return Ok(false) };
         self.block.clear();

@@ -1,5 +1,3 @@
-//! Some bytes of a larger file, which go into the segment with its record: what its `.summary`,
-//! `.tail` and `.head` read.
 
 use std::io;
 use std::io::Read;
@@ -11,33 +9,32 @@ use parking_lot::Mutex;
 use crate::bucket::{PARTS_BYTES, PutParts, packed_parts};
 use ctxfs_view::StandInReads;
 
-/// The most bytes of parts when they are packed, unless they are the ends alone: those that are
-/// read where secrets are shown, and those that are read where they are masked.
+///+ Maximum packed bytes of parts, except for the ends alone: without masks of secrets, and with
+///+ them.
 const PACKED: u64 = 1 << 20;
 const PACKED_MASKED: u64 = 512 << 10;
-/// The most ranges.
 const MOST: usize = 250;
-/// The bytes of parts that weigh as one of a small artifact: they are held in memory, and packed in
-/// the segment.
+///+ Bytes of parts count for this fraction in the size of a segment, since they are packed in
+///+ memory.
 const WEIGHT: u64 = 4;
 
-/// The ranges that may go into the segment.
+///+ Candidate ranges for the segment.
 #[derive(Debug)]
 pub(super) struct PartsPlan {
-    /// The ends; with what was found; with what masks need at the ends; with what they need of all.
-    /// Each has the one before in it, and the most bytes that it may have when it is packed.
+    ///+ Growing sets of ranges, each with its maximum packed bytes: the ends, the findings, the
+    ///+ needs of masks at the ends, and all needs of masks.
     steps: Vec<(Vec<Range<u64>>, u64)>,
 }
 
-/// The bytes of some ranges of a file.
+///+ Bytes of some ranges of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PartBytes {
-    /// In order, and apart.
+    ///+ Sorted and disjoint.
     ranges: Vec<Range<u64>>,
     bytes: Vec<u8>,
 }
 
-/// A file of which the bytes of some ranges are kept while it is read, from its start.
+///+ Reader of a file that keeps the bytes of some ranges.
 #[derive(Debug)]
 pub(super) struct Watched<F> {
     content: F,
@@ -46,7 +43,7 @@ pub(super) struct Watched<F> {
 }
 
 impl PartsPlan {
-    /// Returns what may go into the segment of a file whose stand-ins read this.
+    ///+ Plans the parts of a file whose stand-ins read these ranges.
     pub(super) fn of(reads: &StandInReads) -> Self {
         let StandInReads { ends, found, masked_ends, masked } = reads;
         let (mut chosen, mut steps) = (Vec::new(), Vec::new());
@@ -61,14 +58,14 @@ impl PartsPlan {
         Self { steps }
     }
 
-    /// Returns `content`, of which all that may be needed is kept in what is returned with it.
+    ///+ Wraps `content` to keep all bytes that may be needed.
     pub(super) fn watch<F>(&self, content: F) -> (Watched<F>, Arc<Mutex<PartBytes>>) {
         let ranges = self.steps.last().map(|(ranges, _)| ranges.clone()).unwrap_or_default();
         let kept = Arc::new(Mutex::new(PartBytes { ranges, bytes: Vec::new() }));
         (Watched { content, at: 0, kept: Arc::clone(&kept) }, kept)
     }
 
-    /// Returns the most of what was kept that is small when it is packed, or else the ends.
+    ///+ Returns the largest set of ranges within its packed limit, or else the ends.
     pub(super) fn picked(&self, kept: &PartBytes) -> PartBytes {
         let steps = self.steps.iter().rev();
         let mut steps = steps.map(|(step, most)| (kept.only(step), *most)).peekable();
@@ -82,13 +79,12 @@ impl PartsPlan {
 }
 
 impl PartBytes {
-    /// Returns what is to be written; none if there is nothing.
     pub(super) fn put(&self) -> Option<PutParts<'_>> {
         let (ranges, bytes) = (&self.ranges, &self.bytes);
         (!bytes.is_empty()).then_some(PutParts::Bytes { ranges, bytes })
     }
 
-    /// Returns their share of the bytes of a segment.
+    ///+ Returns their share of the bytes of a segment.
     pub(super) fn weight(&self) -> u64 {
         self.bytes.len() as u64 / WEIGHT
     }
@@ -103,7 +99,7 @@ impl PartBytes {
         }
     }
 
-    /// Returns the bytes of ranges, each of which is in one that was kept.
+    ///+ Returns the bytes of ranges, each within a kept one.
     fn only(&self, ranges: &[Range<u64>]) -> Self {
         let (mut only, mut before) = (Self::default(), 0);
         for kept in &self.ranges {
@@ -131,7 +127,7 @@ impl<F: Read> Read for Watched<F> {
     }
 }
 
-/// Adds a range, if there is room for it.
+///+ Adds a range if it fits.
 fn add(chosen: &mut Vec<Range<u64>>, range: &Range<u64>) {
     let mut all: Vec<_> = chosen.iter().chain([range]).cloned().collect();
     all.sort_unstable_by_key(|range| range.start);

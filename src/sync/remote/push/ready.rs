@@ -1,4 +1,4 @@
-//! What is ready to be published: read, stored where it is large, and checked.
+//! Contents of one segment: files, messages, moves and removals, with their limits.
 
 use std::fs::File;
 use std::io;
@@ -22,20 +22,19 @@ use crate::replica::{LocalPut, Origin, SegmentId, Stamp, WriterId};
 use ctxfs_core::model::Record;
 use ctxfs_store::Artifact;
 
-/// The stamp and the origin with the longest texts: a line that has room for them has room for its
-/// own, and can be merged.
+///+ Longest stamp and origin. A line that fits with them fits with the real ones, also after a
+///+ merge.
 const LONGEST_STAMP: Stamp = Stamp(u64::MAX);
 const LONGEST_ORIGIN: Origin = Origin {
     segment: SegmentId { writer: WriterId(u64::MAX), number: 999_999_999_999 },
     place: u32::MAX,
 };
 
-/// A file that is ready to be published.
+///+ A file that is ready to be published.
 #[derive(Debug)]
 pub(super) struct Ready {
-    /// Its line, without stamp and place.
     pub(super) line: PutLine,
-    /// The bytes of that line at most, in this segment and in merges.
+    ///+ Maximum bytes of its line, in this segment and in merges.
     pub(super) weight: usize,
     bytes: ReadyBytes,
 }
@@ -47,7 +46,6 @@ enum ReadyBytes {
 }
 
 impl Ready {
-    /// Returns what goes into the segment, or where the rest is.
     pub(super) fn bytes(&self) -> PutBytes<'_> {
         match &self.bytes {
             ReadyBytes::Small(bytes) => PutBytes::Bytes(bytes),
@@ -55,12 +53,11 @@ impl Ready {
         }
     }
 
-    /// Returns what goes into the segment of a larger one.
     pub(super) fn parts(&self) -> Option<PutParts<'_>> {
         self.upload()?.parts.as_ref()?.put()
     }
 
-    /// Returns how many bytes go into the segment, those of parts as they weigh.
+    ///+ Returns the bytes in the segment, with parts at their reduced weight.
     pub(super) fn small_bytes(&self) -> u64 {
         match &self.bytes {
             ReadyBytes::Small(bytes) => bytes.len() as u64,
@@ -68,7 +65,6 @@ impl Ready {
         }
     }
 
-    /// Returns its object, if it has one.
     pub(super) fn upload(&self) -> Option<&Upload> {
         match &self.bytes {
             ReadyBytes::Small(_) => None,
@@ -78,7 +74,7 @@ impl Ready {
 }
 
 impl Push<'_> {
-    /// Reads a file that is complete, and stores its bytes if they are many.
+    ///+ Reads a complete file, and uploads its bytes if it is large.
     pub(super) fn ready(
         &self,
         path: &str,
@@ -117,7 +113,7 @@ impl Push<'_> {
         }
     }
 
-    /// Stores the bytes of a file in an object, unless they are in one already.
+    ///+ Uploads the bytes of a file, unless an earlier push did.
     fn upload(
         &self,
         path: &str,
@@ -152,7 +148,6 @@ impl Push<'_> {
         Ok(Ok(upload))
     }
 
-    /// Stores the bytes of a file in an object.
     fn stored(
         &self,
         name: ObjectName,
@@ -167,7 +162,7 @@ impl Push<'_> {
             Err(BucketError::Source { source, .. }) => return Ok(Err(unread(&source))),
             Err(error) => return Err(error.into()),
         }
-        // What has changed meanwhile leaves an object that nobody names.
+        // The object of a file that changed meanwhile stays unnamed.
         let done = content.done().filter(|done| put.digest.as_deref() == Some(&*done.digest));
         Ok(done.ok_or(LeftOut::Changed))
     }
@@ -177,7 +172,7 @@ impl Push<'_> {
     }
 }
 
-/// Returns the message in a line of the log, or why no segment can say it.
+///+ Returns the message in a line of the log, or why it cannot be shared.
 pub(crate) fn message(line: Vec<u8>) -> Result<String, String> {
     let text = String::from_utf8(line).map_err(|error| error.to_string())?;
     let line = MessageLine { text, stamp: LONGEST_STAMP, origin: Some(LONGEST_ORIGIN) };
@@ -187,18 +182,16 @@ pub(crate) fn message(line: Vec<u8>) -> Result<String, String> {
     }
 }
 
-/// Returns why no segment can say a message that is longer than any line.
 pub(super) fn too_long() -> String {
     FormatError::TooLarge { what: "a line of the records", most: LINE_BYTES as u64 }.to_string()
 }
 
-/// Checks that a segment can say that an artifact was moved.
 pub(super) fn check_move(artifact: Origin, to: &str) -> Result<(), LeftOut> {
     let line = MoveLine { artifact, to: to.to_owned(), stamp: Stamp::default() };
     check(Line::Move(line)).map(drop)
 }
 
-/// Returns the record for all hosts, if the bytes are those that it tells of.
+///+ Returns the shared form of a record, if it has the digest of the file.
 fn recorded(record: Record, path: &str, put: &LocalPut, digest: &str) -> Result<Record, LeftOut> {
     let is_it = record.analysis.as_ref().is_some_and(|analysis| analysis.digest == digest);
     if !is_it {
@@ -208,7 +201,6 @@ fn recorded(record: Record, path: &str, put: &LocalPut, digest: &str) -> Result<
     Ok(Record { path, size, modified, ..record })
 }
 
-/// Reads a small file.
 fn small(file: File, put: &LocalPut, digest: &str) -> Result<Vec<u8>, LeftOut> {
     let mut bytes = Vec::with_capacity(put.version.size as usize);
     let read = file.take(SMALL_BYTES + 1).read_to_end(&mut bytes);
@@ -225,7 +217,7 @@ fn unread(error: &io::Error) -> LeftOut {
 fn checked(mut line: PutLine, bytes: ReadyBytes) -> Result<Ready, LeftOut> {
     line.place = match &bytes {
         ReadyBytes::Small(bytes) if bytes.is_empty() => Place::Empty,
-        // Where it will be is not known yet, and may be anywhere.
+        // The offset is unknown yet; use the longest.
         ReadyBytes::Small(bytes) => {
             Place::Inside { at: SEGMENT_BYTES, packed: SMALL_BYTES, size: bytes.len() as u64 }
         }
@@ -241,7 +233,7 @@ fn checked(mut line: PutLine, bytes: ReadyBytes) -> Result<Ready, LeftOut> {
     }
 }
 
-/// Returns the line and its length, if it can be written.
+///+ Returns the line and its length.
 fn check(line: Line) -> Result<(Line, usize), LeftOut> {
     written(line).map_err(|error| LeftOut::Refused(error.to_string()))
 }

@@ -1,4 +1,3 @@
-//! Sending a segment: kept, sent, agreed upon.
 
 use bytes::Bytes;
 
@@ -10,18 +9,18 @@ use crate::remote::look::look;
 use crate::remote::{Agreement, Intent, RemoteError};
 use crate::replica::SegmentId;
 
-/// What became of a segment.
 enum Outcome {
-    /// The bucket has it, or had it until it was merged.
+    ///+ The bucket has the segment, or had it until it was merged.
     Sent,
-    /// The bucket has another one of its name.
+    ///+ The bucket has a different segment of this name.
     Copied,
-    /// It is too old to be sent.
+    ///+ The segment is too old to be sent.
     Old,
 }
 
 impl Push<'_> {
-    /// Makes a segment of a batch, keeps it, and sends it. Returns false if that must begin again.
+    ///+ Builds a segment from a batch, saves it, and sends it. Returns false if the caller must
+    ///+ start over.
     pub(super) fn send(
         &self,
         batch: &Batch,
@@ -49,9 +48,10 @@ impl Push<'_> {
         self.finish(&intent, &made.bytes, session, pushed)
     }
 
-    /// Returns the name of the next segment. `None` if another writer is to have it: one of that
-    /// name, or a later one, is known, as this is a backup that was restored; or the one before it
-    /// is not known, as the log ended and was deleted, and others would miss what was in it.
+    ///+ Returns the name of the next segment, or `None` if this host needs a new writer id. That is
+    ///+ so if a segment of this name or a later one is known, since this is a restored backup; or if
+    ///+ the segment before it is unknown, since the log ended and was deleted, and other hosts would
+    ///+ wait for the gap.
     pub(crate) fn next_id(&self, agreement: &Agreement) -> Result<Option<SegmentId>, RemoteError> {
         let writer = self.home.writer()?;
         let number = if agreement.writer == Some(writer) { agreement.next } else { 1 };
@@ -63,7 +63,7 @@ impl Push<'_> {
         Ok((follows && !is_known).then_some(SegmentId { writer, number }))
     }
 
-    /// Sends what was kept. Returns false if all must begin again.
+    ///+ Sends an intent. Returns false if the caller must start over.
     pub(crate) fn finish(
         &self,
         intent: &Intent,
@@ -95,7 +95,7 @@ impl Push<'_> {
         }
     }
 
-    /// Returns true if it was agreed upon, and a crash came before it was forgotten.
+    ///+ Returns true if a crash came between the agreement and the removal of the intent.
     fn is_accepted(&self, intent: &Intent) -> Result<bool, RemoteError> {
         let Agreement { writer, next, .. } = self.notes.agreement()?;
         Ok(writer == Some(intent.segment.writer) && intent.segment.number < next)
@@ -116,7 +116,7 @@ impl Push<'_> {
         }
     }
 
-    /// An old segment is not sent any more, but may have been.
+    ///+ An old segment is not sent, but may have been.
     fn outcome_of_old(&self, intent: &Intent, bytes: &[u8]) -> Result<Outcome, RemoteError> {
         let key = self.key(intent.segment);
         match self.compare(&key, bytes) {
@@ -127,9 +127,9 @@ impl Push<'_> {
         Ok(self.outcome_by_merges(intent, bytes)?.unwrap_or(Outcome::Old))
     }
 
-    /// Returns what merges say of a segment, if one covers its name: it was sent if it has the
-    /// digest that they say. Another one of its name may be gone, so that there is nothing to
-    /// compare with.
+    ///+ Returns what merges say about a segment, if one covers its name: it was sent if its digest
+    ///+ is theirs. A segment of the same name with other bytes may be gone, so there may be nothing
+    ///+ to compare with.
     fn outcome_by_merges(
         &self,
         intent: &Intent,
@@ -154,7 +154,7 @@ impl Push<'_> {
         segment_key(self.notes.conversation(), id)
     }
 
-    /// Agrees upon what was sent. Each step may be done again.
+    ///+ Saves the agreement after a segment was sent. Each step can be repeated.
     fn accept(&self, intent: &Intent, bytes: &[u8]) -> Result<(), RemoteError> {
         if !self.is_accepted(intent)? {
             self.notes.keep_segment(intent.segment, bytes)?;
@@ -165,7 +165,6 @@ impl Push<'_> {
     }
 }
 
-/// Returns what is agreed upon once a segment was sent.
 fn agreed(before: &Agreement, intent: &Intent) -> Agreement {
     let mut base = before.base.clone();
     base.accept(&intent.accepted);

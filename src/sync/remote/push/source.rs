@@ -1,4 +1,3 @@
-//! Where what is published comes from.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,33 +6,29 @@ use crate::remote::{MessagesAt, RemoteError};
 use crate::replica::{FileKey, FileVersion};
 use ctxfs_core::model::Record;
 
-/// A file that is to be published.
+///+ A file to publish.
 #[derive(Debug)]
 pub struct Opened {
-    /// It, open for reading at its start.
+    ///+ Open for reading, at its start.
     pub file: File,
-    /// Its record, with an analysis. The caller sets path, size and time.
+    ///+ Record with an analysis. The caller sets path, size and time.
     pub record: Record,
-    /// The permission bits.
     pub mode: u32,
-    /// The extended attributes `user.*`, as texts.
     pub attributes: BTreeMap<String, String>,
 }
 
-/// A line of the message log of this host, without its newline.
+///+ A line of the local message log, without its newline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnLine {
-    /// Its place in the log.
     pub offset: u64,
-    /// Its bytes.
     pub length: u64,
-    /// The line; `None` if it is too long for any segment.
+    ///+ `None` if the line is too long for any segment.
     pub text: Option<Vec<u8>>,
 }
 
-/// The files and messages of a conversation of this host.
+///+ Files and messages of a conversation on this host.
 pub trait Source {
-    /// Opens the file at `path`, if it is still this one in this state and nobody writes it.
+    ///+ Opens the file at `path`, if it has this key and version and no process writes to it.
     fn open(
         &self,
         path: &str,
@@ -41,12 +36,12 @@ pub trait Source {
         version: FileVersion,
     ) -> Result<Option<Opened>, RemoteError>;
 
-    /// Returns messages that follow a place of the log, and the place after them: some 4 MiB at
-    /// most, and none if there are no more. A log that is another file now is read from its start.
+    ///+ Returns messages after a position of the log, about 4 MiB at most, and the position after
+    ///+ them. Starts from the beginning if the log is another file.
     fn message_lines(&self, from: &MessagesAt) -> Result<(Vec<OwnLine>, MessagesAt), RemoteError>;
 }
 
-/// A source of nothing: for what is published without a look at files, such as merges.
+///+ Source without files, for pushes of merges and removals.
 #[derive(Debug, Clone, Copy)]
 pub struct NoSource;
 

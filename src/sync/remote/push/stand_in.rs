@@ -11,12 +11,12 @@ use ctxfs_core::model::{
 };
 use ctxfs_view::{StandInReads, shortcuts};
 
-/// The most places in a log with escape sequences.
+///+ Maximum checkpoints in a log with escape sequences.
 const PLACES: usize = 400;
 
-/// Makes the stand-ins of `content`, adds shortcuts to the analysis in its `record`, and returns
-/// the ranges to send with that. `None` if there is nothing to add: there is no analysis of all of
-/// it.
+///+ Computes the stand-ins of `content` in advance, so that other hosts can make them without its
+///+ object: adds shortcuts to the analysis in `record`, and returns the ranges to send with it.
+///+ Returns `None` without a complete analysis.
 pub(super) fn planned(record: &mut Record, content: &dyn Content) -> io::Result<Option<PartsPlan>> {
     let Some(analysis) = record.analysis.as_ref().filter(|known| known.bytes == content.len())
     else {
@@ -35,7 +35,7 @@ pub(super) fn planned(record: &mut Record, content: &dyn Content) -> io::Result<
     Ok(Some(plan))
 }
 
-/// Returns the shortcuts of a text, and what its stand-ins read with them.
+///+ Returns the shortcuts of a text, and the ranges that its stand-ins read with them.
 fn of_text(
     record: &Record,
     analysis: Analysis,
@@ -60,8 +60,8 @@ fn of_text(
     Ok((shortcuts, reads))
 }
 
-/// Returns the same of a log with escape sequences, whose stand-ins show its text: what is read of
-/// the log, and places from which on it is read.
+///+ Does what [`of_text`] does for a log with escape sequences, whose stand-ins show its plain text:
+///+ maps the ranges to the log, and adds checkpoints from which it can be decoded.
 fn of_log(
     record: &Record,
     analysis: &Analysis,

@@ -1,4 +1,3 @@
-//! Objects that were stored and that no segment names yet.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,34 +8,31 @@ use crate::bucket::ObjectPlace;
 use crate::remote::Moment;
 use crate::replica::{FileKey, FileVersion, LocalPut};
 
-/// What a process has in mind about a conversation between two pushes. A process that starts begins
-/// with an empty one.
+///+ Memory of a process about one conversation between pushes. A new process starts with an empty
+///+ one.
 #[derive(Debug, Default)]
 pub struct Session {
-    /// When it last looked into the bucket to know what this host had sent.
     pub(super) looked: Option<Moment>,
     pub(super) uploads: Uploads,
 }
 
-/// Objects that were stored for files, by path. What is forgotten is collected later.
+///+ Objects that were uploaded but are not named by a segment yet, by path. Forgotten ones are
+///+ collected later.
 #[derive(Debug, Default)]
 pub(super) struct Uploads(BTreeMap<String, Upload>);
 
-/// An object that was stored.
 #[derive(Debug, Clone)]
 pub(super) struct Upload {
     pub(super) key: FileKey,
     pub(super) version: FileVersion,
     pub(super) digest: String,
-    /// Before it was stored.
     pub(super) since: Moment,
     pub(super) object: ObjectPlace,
-    /// The bytes that go into the segment, too.
     pub(super) parts: Option<Arc<PartBytes>>,
 }
 
 impl Uploads {
-    /// Returns the object that has these bytes and may still be named.
+    ///+ Returns the uploaded object of this file, if it may still be named.
     pub(super) fn fitting(&self, path: &str, put: &LocalPut, now: &Moment) -> Option<Upload> {
         let known = self.0.get(path)?;
         let is_it = known.key == put.key && known.version == put.version;
@@ -49,7 +45,7 @@ impl Uploads {
         self.0.insert(path.to_owned(), upload);
     }
 
-    /// Forgets what a segment names now: an object belongs to one record.
+    ///+ An object belongs to one record: drops those that a segment names.
     pub(super) fn remove<'a>(&mut self, paths: impl Iterator<Item = &'a String>) {
         for path in paths {
             self.0.remove(path);

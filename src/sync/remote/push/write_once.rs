@@ -1,4 +1,3 @@
-//! A write-once bucket: nobody replaces or removes anything that it has.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -7,12 +6,12 @@ use super::{LeftOut, Push, Pushed};
 use crate::remote::RemoteError;
 use crate::replica::{Base, Changes, Origin};
 
-/// What stands for the message log among the files that were left out.
+///+ Name of the message log in reports.
 pub(super) const MESSAGES: &str = "messages";
 
 impl Push<'_> {
-    /// Returns the changes that the bucket takes. Of one that is write-once, what replaces or
-    /// removes something is left out, and stays as it is here.
+    ///+ Returns the changes that the bucket accepts. For a write-once bucket, drops and reports
+    ///+ changes that replace or remove something.
     pub(super) fn taken<'c>(
         &self,
         changes: &'c Changes,
@@ -27,7 +26,7 @@ impl Push<'_> {
         let mut left = removed_from(&self.notes.agreement()?.base, &changes.removed);
         taken.removed.clear();
         taken.puts.retain(|path, put| {
-            // What is being written is not sent anyway.
+            // A file that is being written is not sent anyway.
             let is_left = !put.replaces.is_empty() && put.digest.is_some();
             if is_left {
                 left.insert(path.clone());
@@ -39,7 +38,7 @@ impl Push<'_> {
     }
 }
 
-/// Returns where artifacts were that were removed. Messages are all in one place.
+///+ Returns the paths of removed artifacts. All messages have one path.
 fn removed_from(base: &Base, removed: &BTreeSet<Origin>) -> BTreeSet<String> {
     let mut messages = removed.clone();
     let mut paths = BTreeSet::new();

@@ -1,4 +1,3 @@
-//! Fetching what is known already, and whose bytes are elsewhere.
 
 use std::mem;
 
@@ -6,9 +5,8 @@ use crate::remote::{FarArtifacts, Left, RemoteError, Sync};
 use ctxfs_store::{Conversation, Usage, whole_blocks};
 
 impl Sync<'_> {
-    /// Fetches all artifacts of a conversation whose bytes are not here, as far as they stay within
-    /// the limits. Returns how many came, and those that were left; of those that have no room the
-    /// first.
+    ///+ Downloads all artifacts of a conversation without local bytes, within the limits. Returns
+    ///+ the number of downloads, and the skipped artifacts; of those without room only the first.
     pub fn fetch_all(
         &self,
         conversation: &Conversation,

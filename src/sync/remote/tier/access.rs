@@ -1,4 +1,4 @@
-//! The bucket of a tier: who it is, and the right to use it for the store.
+//! Access of a tier to its bucket: identity checks, the push lock, and a circuit breaker.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -17,24 +17,24 @@ use crate::remote::{
 use ctxfs_core::model::Component;
 use ctxfs_store::Store;
 
-/// The time for finding out who the bucket is.
+///+ Time limit for reading the identity of the bucket.
 const GREETING: Duration = Duration::from_secs(10);
-/// How often another process of the store is asked whether it is done.
+///+ Poll interval for a push lock that another process holds.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// A store and the bucket that it shares, for several threads.
+///+ A store and its bucket, shared by several threads.
 pub(super) struct Access {
     pub(super) store: Store,
     pub(super) bucket: Arc<dyn Objects + Send>,
     pub(super) options: TierOptions,
     met: Mutex<Met>,
-    /// One thread asks who the bucket is.
+    ///+ Serializes identity checks.
     greeting: Mutex<()>,
-    /// True if this process is to publish under another name than the last one.
+    ///+ True if this process needs a new writer id.
     needs_writer: AtomicBool,
-    /// The right to use the bucket, while some thread does.
+    ///+ Push lock, shared by the threads that use the bucket.
     lock: Mutex<Weak<PushLock>>,
-    /// The conversations that a thread works on.
+    ///+ Conversations that threads work on.
     busy: Mutex<BTreeSet<Component>>,
     freed: Condvar,
 }
@@ -42,20 +42,20 @@ pub(super) struct Access {
 #[derive(Default)]
 struct Met {
     known: Option<Arc<Known>>,
-    /// True if the bucket has said itself who it is.
+    ///+ True once the bucket's identity was read.
     is_greeted: bool,
-    /// The process that told its answer, unless something failed since.
+    ///+ Process that read the identity; `None` after a failure.
     told_by: Option<u32>,
 }
 
-/// What is kept here about the bucket.
+///+ An identified bucket with its local state.
 pub(super) struct Known {
     pub(super) id: BucketId,
     pub(super) home: Home,
     pub(super) far: FarArtifacts,
 }
 
-/// The right of a thread to work on a conversation, until it is dropped.
+///+ Exclusive use of a conversation by one thread. Released on drop.
 pub(super) struct Turn<'a> {
     access: &'a Access,
     id: Component,
@@ -83,7 +83,7 @@ impl Access {
         }
     }
 
-    /// Returns what is kept about the bucket, as far as that is known without asking it.
+    ///+ Returns the bucket, if its id is known without a request.
     pub(super) fn known(&self) -> Result<Option<Arc<Known>>, RemoteError> {
         let mut met = self.met.lock();
         if met.known.is_none() {
@@ -93,22 +93,22 @@ impl Access {
         Ok(met.known.clone())
     }
 
-    /// Returns true if the bucket is a directory, which costs little to ask.
+    ///+ Returns true for a directory, whose identity is cheap to check.
     pub(super) fn is_directory(&self) -> bool {
         self.options.url.starts_with("file://")
     }
 
-    /// Notes that a request failed: the bucket is asked again who it is before it is used.
+    ///+ Makes the next use check the identity again, after a failure.
     pub(super) fn doubt(&self) {
         self.met.lock().told_by = None;
     }
 
-    /// Returns what is kept about the bucket, once the bucket has said who it is. `None` if no host
-    /// ever sent anything there, and this one does not.
-    ///
-    /// It is asked again after a failure, and where the process that asks it began anew. A
-    /// directory is asked each time: while its disk is not mounted, an empty one is in its place.
-    /// Fails if the bucket is not there any more, or is another one than this process has used.
+    ///+ Returns the bucket after an identity check. Returns `None` if the bucket is not initialized
+    ///+ and this host does not push.
+    ///+
+    ///+ The check is repeated after a failure, and after a restart of the process that makes the
+    ///+ requests. A directory is checked each time: while its disk is not mounted, an empty one is
+    ///+ in its place. Fails if the bucket is gone or was replaced.
     pub(super) fn greeted(&self) -> Result<Option<Arc<Known>>, RemoteError> {
         let _one = self.greeting.lock();
         let (known, is_greeted) = (self.known()?, self.met.lock().is_greeted);
@@ -119,7 +119,8 @@ impl Access {
         let earlier = known.filter(|known| known.id == identity.id);
         let known = earlier.map_or_else(|| self.open(identity.id), Ok)?;
         if !is_greeted {
-            // Nobody could tell whether a copy of this store has taken the next number.
+            // Without conditional create, a copy of this store could use the same segment numbers
+            // unnoticed.
             self.needs_writer.store(self.options.pushes && !identity.conditional, Relaxed);
             known.home.keep_bucket(&self.options.url, identity.write_once)?;
         }
@@ -128,12 +129,11 @@ impl Access {
         Ok(Some(known))
     }
 
-    /// Returns true if the last answer of the bucket still counts.
     fn is_sure(&self) -> bool {
         !self.is_directory() && self.met.lock().told_by == Some(self.bucket.answerer())
     }
 
-    /// Asks the bucket who it is. One that is known here is not begun anew.
+    ///+ Reads the identity of the bucket. Does not initialize a bucket that this store used before.
     fn identity(
         &self,
         known: Option<&Known>,
@@ -170,8 +170,8 @@ impl Access {
         Ok(Arc::new(Known { id, home, far }))
     }
 
-    /// Takes the right to use the bucket for the store, which the threads of this process share.
-    /// `None` if another process has it for all of `patience`.
+    ///+ Takes the push lock, which the threads of this process share. Returns `None` if another
+    ///+ process holds it for all of `patience`.
     pub(super) fn lock(
         &self,
         known: &Known,
@@ -202,7 +202,7 @@ impl Access {
         Ok(Some(lock))
     }
 
-    /// Waits until no other thread works on a conversation.
+    ///+ Waits for exclusive use of a conversation.
     pub(super) fn turn(&self, id: &Component) -> Turn<'_> {
         let mut busy = self.busy.lock();
         self.freed.wait_while(&mut busy, |busy| busy.contains(id));
@@ -211,7 +211,7 @@ impl Access {
         Turn { access: self, id: id.clone() }
     }
 
-    /// Does that for `patience` at most. `None` if another thread works on it all that time.
+    ///+ Waits for exclusive use of a conversation for at most `patience`.
     pub(super) fn turn_within(&self, id: &Component, patience: Duration) -> Option<Turn<'_>> {
         let mut busy = self.busy.lock();
         self.freed.wait_while_for(&mut busy, |busy| busy.contains(id), patience);
@@ -220,7 +220,7 @@ impl Access {
         is_free.then(|| Turn { access: self, id: id.clone() })
     }
 
-    /// Hands out what is needed for a conversation. Each request is repeated for `patience`.
+    ///+ Calls `with` for one conversation. Each request is retried for `patience`.
     pub(super) fn sync<T>(
         &self,
         (known, lock): (&Known, &PushLock),

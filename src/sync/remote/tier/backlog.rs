@@ -1,50 +1,47 @@
-//! The conversations in which something was done that the bucket may not know yet.
+//! Conversations with changes that the bucket may not have.
 //!
-//! What is to be sent is found on the disk, so this holds no more than their names, and never grows
-//! beyond the conversations of the store.
+//! The files to send are found on disk, so the backlog holds names only, and is bounded by the
+//! conversations of the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use ctxfs_core::model::Component;
 
-/// The longest pause before a conversation is looked at again of which something could not be sent.
+///+ Maximum pause before a conversation is retried after a failure.
 const LONGEST_PAUSE: Duration = Duration::from_mins(10);
 
-/// At the end a conversation is tried again while its pause is at most so many times the first one.
+///+ At shutdown a conversation is retried while its pause is at most this multiple of the first one.
 const FEW: u32 = 32;
 
-/// The conversations that wait.
+///+ Conversations waiting for a push, in the order of their due times.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     waiting: BTreeMap<Component, Waiting>,
-    /// The same, in the order of their turns.
     turns: BTreeSet<(Instant, Component)>,
-    /// The one that is being sent: it waits until it is.
+    ///+ Conversation that is being pushed; still counted.
     sending: Option<(Component, Waiting)>,
-    /// A number that every change of this moves on.
+    ///+ Incremented by each change.
     pub(super) changes: u64,
-    /// Until when the rest is sent, once no more is to come.
+    ///+ Deadline of the final push, once the server shuts down.
     pub(super) end: Option<Instant>,
-    /// How long what was sent last had waited.
+    ///+ How long the last pushed conversation had waited.
     pub(super) lag: Option<Duration>,
 }
 
-/// A conversation that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Waiting {
-    /// When the first of it was done.
+    ///+ Time of the first unsent change.
     pub(super) since: Instant,
     /// When it is its turn.
     due: Instant,
-    /// The pause before that, which doubles while something of it cannot be sent.
+    ///+ Pause before the due time; doubles with each failure.
     pause: Duration,
     /// The outputs that were completed, and their bytes.
     pub(super) outputs: u64,
     pub(super) bytes: u64,
 }
 
-/// All that waits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) conversations: u64,
@@ -58,37 +55,35 @@ impl Waiting {
         Self { since: now, due: now + pause, pause, outputs: 0, bytes: 0 }
     }
 
-    /// Returns it with outputs that wait since `since`.
     pub(super) fn with(self, outputs: u64, bytes: u64, since: Instant) -> Self {
         Self { outputs, bytes, since: self.since.min(since), ..self }
     }
 
-    /// Returns what waits once all was sent that could be.
+    ///+ Returns the state after all complete files were pushed.
     pub(super) fn sent(self, now: Instant) -> Self {
         Self { since: now, outputs: 0, bytes: 0, ..self }
     }
 
-    /// Returns the same with its turn after a pause, which is longer each time.
+    ///+ Returns the state with a later due time: exponential backoff.
     pub(super) fn later(self, now: Instant, least: Duration) -> Self {
         let pause = (self.pause * 2).max(least).min(LONGEST_PAUSE);
         Self { due: now + pause, pause, ..self }
     }
 
-    /// Returns true if it was not tried often yet.
+    ///+ Returns true if there were few failures.
     pub(super) fn is_worth_it(self, every: Duration) -> bool {
         self.pause <= every * FEW
     }
 
-    /// Returns the same with its turn at a moment.
     pub(super) fn at(self, due: Instant) -> Self {
         Self { due, ..self }
     }
 }
 
 impl Backlog {
-    /// Notes that something was done in a conversation, perhaps that an output of so many bytes was
-    /// completed. Its turn comes `every` after the first of it. Returns true if a turn comes sooner
-    /// than the thread that sends may know.
+    ///+ Records a change in a conversation, and with `sealed` the bytes of a completed output. The
+    ///+ push is due `every` after the first change. Returns true if the pusher thread must recompute
+    ///+ its wait.
     pub(super) fn note(
         &mut self,
         id: &Component,
@@ -105,7 +100,7 @@ impl Backlog {
         known.is_none_or(|known| known.due != waiting.due)
     }
 
-    /// Adds a conversation that waits, beside what is known of it already.
+    ///+ Returns a conversation to the backlog, merged with changes that were recorded meanwhile.
     pub(super) fn give_back(&mut self, id: &Component, waiting: Waiting) {
         self.sending = None;
         let merged = match self.waiting.get(id) {
@@ -121,7 +116,7 @@ impl Backlog {
         self.put(id, merged);
     }
 
-    /// Notes what was found on the disk to be waiting in a conversation.
+    ///+ Records unsent changes found on disk.
     pub(super) fn found(&mut self, id: &Component, waiting: Waiting) {
         let known = self.waiting.get(id).copied().unwrap_or(waiting);
         let Waiting { outputs, bytes, .. } = waiting;
@@ -137,8 +132,8 @@ impl Backlog {
         self.changes += 1;
     }
 
-    /// Takes the conversation whose turn came first, if it has come. Once no more is to come, it is
-    /// everybody's turn. It counts as waiting until it is given back, or [`Self::sent`].
+    ///+ Takes the conversation that is due first. At shutdown all are due. The conversation counts
+    ///+ as waiting until it is given back or [`Self::sent`].
     pub(super) fn take(&mut self, now: Instant) -> Option<(Component, Waiting)> {
         let is_turn = |(due, _): &&(Instant, Component)| *due <= now || self.end.is_some();
         let turn = self.turns.first().filter(is_turn)?.clone();
@@ -148,12 +143,10 @@ impl Backlog {
         Some((turn.1, waiting))
     }
 
-    /// Notes that what was taken waits no more.
     pub(super) fn sent(&mut self) {
         self.sending = None;
     }
 
-    /// Returns when the next turn comes.
     pub(super) fn next_turn(&self) -> Option<Instant> {
         self.turns.first().map(|(due, _)| *due)
     }
@@ -162,7 +155,7 @@ impl Backlog {
         self.waiting.is_empty()
     }
 
-    /// Returns true if something waits or is being sent.
+    ///+ Returns true if a conversation is waiting or being pushed.
     pub(super) fn has_left(&self) -> bool {
         !self.waiting.is_empty() || self.sending.is_some()
     }

@@ -1,4 +1,4 @@
-//! Looks into the bucket for those who read here.
+//! Looks into the bucket on behalf of readers.
 
 use std::sync::Arc;
 use std::thread;
@@ -13,14 +13,13 @@ use crate::remote::{Came, Heard, RemoteError, Sync};
 use ctxfs_core::model::Component;
 use ctxfs_store::Conversation;
 
-/// The time that the requests of a look are repeated for, and that another process of the store is
-/// waited for.
+///+ Time limits of a look: for retries of its requests, and for the push lock.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOCK: Duration = Duration::from_secs(2);
-/// The age up to which a list of the conversations of the bucket counts.
+///+ Maximum age of a list of the bucket's conversations.
 const CONVERSATIONS_AGE: Duration = Duration::from_mins(1);
 
-/// The end of a look, however it ends.
+///+ Marks a look as ended on drop.
 struct Ending<'a>(&'a Inner, &'a Place);
 
 impl Drop for Ending<'_> {
@@ -31,13 +30,13 @@ impl Drop for Ending<'_> {
 }
 
 impl Inner {
-    /// Returns how old a look at a place may be.
+    ///+ Returns the maximum age of a look.
     pub(super) fn age_of(&self, at: Option<&Component>) -> Duration {
         let poll = self.access.options.poll;
         if at.is_some() { poll } else { poll.max(CONVERSATIONS_AGE) }
     }
 
-    /// Waits for a look, for `patience` at most. While the bucket does not answer nobody waits.
+    ///+ Waits for a look, for at most `patience`. Does not wait while the bucket is unreachable.
     pub(super) fn look(self: &Arc<Self>, at: Option<&Component>, patience: Duration) -> bool {
         let now = (self.now)();
         if self.weather.is_away(now) {
@@ -69,7 +68,7 @@ impl Inner {
         }
     }
 
-    /// Looks at a place, and does here what others did, or has that done.
+    ///+ Runs a look, or delegates it, and applies its changes.
     pub(super) fn hear(&self, place: &Place) {
         let _ending = Ending(self, place);
         let heard = match &self.looker {
@@ -88,7 +87,7 @@ impl Inner {
         }
     }
 
-    /// Looks from this process. A failure is noted.
+    ///+ Runs a look in this process.
     pub(super) fn heard(&self, place: &Place) -> Result<Heard, RemoteError> {
         let Some(known) = self.greet()? else { return Ok(Heard::default()) };
         let heard = match place {
@@ -101,7 +100,7 @@ impl Inner {
         self.noted(heard)
     }
 
-    /// Returns true if the bucket answered.
+    ///+ Returns true if the bucket answered.
     fn hear_of(&self, known: &Known, id: &Component) -> Result<bool, RemoteError> {
         let Some(lock) = self.access.lock(known, LOCK)? else { return Ok(false) };
         let _turn = self.access.turn(id);
@@ -111,7 +110,7 @@ impl Inner {
                     let came = sync.hear(&conversation)?;
                     Some((conversation, came))
                 }
-                // The others are still to be told.
+                // The removal must be published first.
                 None if known.home.is_removed(sync.store, id)? => return Ok(false),
                 None => sync.hear_new(id)?,
             };
@@ -125,7 +124,7 @@ impl Inner {
         })
     }
 
-    /// Sends again what the bucket has lost, and tells what could not be done here.
+    ///+ Repairs losses of the bucket, and logs what could not be applied.
     fn settle(
         &self,
         sync: &Sync<'_>,
@@ -150,8 +149,8 @@ impl Inner {
         came.error.or(no_room).map_or(Ok(true), Err)
     }
 
-    /// Forgets that others have a conversation which is not here after it was looked at, or
-    /// removed.
+    ///+ Removes a conversation from the list of remote ones after it was found missing or was
+    ///+ removed.
     pub(super) fn drop_gone(&self, id: &Component) {
         let mut others = self.others.lock();
         if others.contains(id) && matches!(self.access.store.conversation(id), Ok(None)) {
@@ -159,8 +158,7 @@ impl Inner {
         }
     }
 
-    /// Finds out which conversations others have, but for those that are gone as far as is known
-    /// here.
+    ///+ Lists the conversations in the bucket, except those that are known to be removed.
     fn list(&self, known: &Known) -> Result<Heard, RemoteError> {
         let deadline = Deadline::after(PATIENCE);
         let names = self.access.bucket.list_dirs(CONVERSATIONS, MOST_CONVERSATIONS, deadline)?;
@@ -173,17 +171,17 @@ impl Inner {
         Ok(Heard { is_answered: true, conversations: Some(conversations) })
     }
 
-    /// Looks at one of the conversations that are gone, the one at which nobody looked for the
-    /// longest time: others may have made it anew.
+    ///+ Looks at one removed conversation, the one with the oldest look: another host may have
+    ///+ created it again.
     fn look_again(&self, known: &Known, gone: &[Component]) {
         let looked = |id: &Component| known.home.known_conversation(id).ok()??.looked().ok()?;
-        // The others are still to be told of some.
+        // Some removals are not published yet.
         let is_told =
             |id: &&Component| !known.home.is_removed(&self.access.store, id).unwrap_or(true);
         let Some(id) = gone.iter().filter(is_told).min_by_key(|id| looked(id)) else { return };
         if let Err(error) = self.hear_of(known, id) {
             tracing::debug!(%error, "a conversation that is gone cannot be looked at");
-            // It waits for its turn as the others do.
+            // Retry it in turn with the others.
             if let Ok(Some(notes)) = known.home.known_conversation(id) {
                 let _noted = notes.keep_look();
             }

@@ -1,4 +1,4 @@
-//! The looks that readers ask for: one for all who ask, by a few threads.
+//! Queue of looks: all readers of a conversation share one look.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -7,19 +7,17 @@ use parking_lot::{Condvar, Mutex};
 
 use ctxfs_core::model::Component;
 
-/// The threads that look.
 const LOOKERS: usize = 4;
-/// The most looks that wait for one. For more, what is here counts.
+///+ Maximum queued looks. Further readers get the local state.
 const MOST_WAITING: usize = 256;
-/// The conversations from which on old looks are forgotten.
+///+ Number of conversations from which on old entries are dropped.
 const MOST_KNOWN: usize = 4096;
-/// A look that ended so short a time ago may have brought what its reader has just missed.
+///+ A look that ended this recently may have brought the file that its reader has just missed.
 const JUST: Duration = Duration::from_millis(100);
 
-/// What is looked at: a conversation, or which conversations there are.
+///+ Target of a look: a conversation, or `None` for the list of conversations.
 pub(super) type Place = Option<Component>;
 
-/// The looks.
 #[derive(Debug, Default)]
 pub(super) struct Looks {
     state: Mutex<State>,
@@ -38,23 +36,22 @@ struct State {
 
 #[derive(Debug, Default)]
 struct Look {
-    /// When the last one ended.
     ended: Option<Instant>,
-    /// True if one waits or is under way.
+    ///+ True if a look is queued or running.
     is_wanted: bool,
 }
 
-/// What a reader finds.
+///+ Answer to a request for a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// The last look is young enough, or no more can be taken. `is_new` if it has just ended.
+    ///+ The last look is recent enough, or the queue is full. `is_new` if a look has just ended.
     Enough { is_new: bool },
-    /// A look waits or is under way. With `needs_thread`, one more thread is to be started.
+    ///+ A look is queued or running. With `needs_thread`, the caller must start another thread.
     Wanted { needs_thread: bool },
 }
 
 impl Looks {
-    /// Returns true if the last look at a place is older than `age`.
+    ///+ Returns true if the last look is older than `age`.
     pub(super) fn is_due(&self, at: Option<&Component>, now: Instant, age: Duration) -> bool {
         let state = self.state.lock();
         let fresh = |ended: Instant| now.saturating_duration_since(ended) < age;
@@ -62,7 +59,7 @@ impl Looks {
         look.is_none_or(|look| look.is_wanted || !look.ended.is_some_and(fresh))
     }
 
-    /// Asks for a look at a place, if the last one is older than `age`.
+    ///+ Requests a look, unless the last one is younger than `age`.
     pub(super) fn ask(&self, at: &Place, now: Instant, age: Duration) -> Asked {
         let mut guard = self.state.lock();
         let state = &mut *guard;
@@ -86,7 +83,7 @@ impl Looks {
         Asked::Wanted { needs_thread }
     }
 
-    /// Waits until the look at a place has ended, for `patience` at most.
+    ///+ Waits until the look has ended, for at most `patience`.
     pub(super) fn wait(&self, at: &Place, patience: Duration) {
         let mut state = self.state.lock();
         let is_wanted = |state: &mut State| {
@@ -95,7 +92,7 @@ impl Looks {
         self.ended.wait_while_for(&mut state, is_wanted, patience);
     }
 
-    /// Waits for the next look that is asked for. None at the end.
+    ///+ Waits for the next queued look. Returns `None` after [`Self::close`].
     pub(super) fn next(&self) -> Option<Place> {
         let mut state = self.state.lock();
         state.idle += 1;
@@ -105,7 +102,6 @@ impl Looks {
         if state.is_closed { None } else { state.waiting.pop_front() }
     }
 
-    /// Notes that a look has ended.
     pub(super) fn end(&self, at: &Place, now: Instant, longest: Duration) {
         let mut state = self.state.lock();
         if let Some(look) = state.known.get_mut(at) {
@@ -119,12 +115,10 @@ impl Looks {
         self.ended.notify_all();
     }
 
-    /// Notes that a thread could not be started.
     pub(super) fn lacks_thread(&self) {
         self.state.lock().threads -= 1;
     }
 
-    /// Ends the threads and all waits.
     pub(super) fn close(&self) {
         self.state.lock().is_closed = true;
         self.wanted.notify_all();

@@ -1,29 +1,28 @@
-//! The settings of the sharing.
 
 use std::time::Duration;
 
 use crate::remote::Limits;
 
-/// The settings of the sharing.
+///+ Settings of background synchronization.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct TierOptions {
-    /// Where the bucket is, as people write it.
+    ///+ URL of the bucket as configured.
     pub url: String,
-    /// True if what is sealed is sent.
+    ///+ True to push sealed outputs.
     pub pushes: bool,
-    /// True if nothing is to be replaced or removed in the bucket; it must be so for all hosts.
+    ///+ True if the bucket must be write-once, as for all its hosts.
     pub write_once: bool,
-    /// The time within which what is sealed goes in one request.
+    ///+ Delay in which changes are batched into one push.
     pub every: Duration,
-    /// How old an answer about other hosts may be.
+    ///+ Maximum age of a look.
     pub poll: Duration,
-    /// The most bytes of blocks that came from elsewhere.
+    ///+ Maximum bytes of cached blocks.
     pub cache_bytes: u64,
-    /// The limits of downloads.
+    ///+ Limits of downloads.
     pub limits: Limits,
-    /// True if local copies of what is sent go when the disk is nearly full.
+    ///+ True to evict local copies of pushed outputs when the disk is nearly full.
     pub evicts: bool,
-    /// True if this host deletes what is of no use any more.
+    ///+ True to delete unused segments and objects.
     pub sweeps: bool,
 }

@@ -1,4 +1,3 @@
-//! The report of the sharing, for people and programs.
 
 use std::time::Duration;
 

@@ -1,4 +1,3 @@
-//! Letting local copies go.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,18 +9,17 @@ use crate::replica::Entry;
 use ctxfs_core::model::{Component, LetGo, RelPath};
 use ctxfs_store::RemovalOutcome;
 
-/// The time for which another process, or another thread that works on the conversation, is waited
-/// for.
+///+ Time limit for waiting for the push lock, and for the conversation.
 const WAIT: Duration = Duration::from_secs(2);
 
-/// A round of letting local copies of a conversation go.
+///+ A round of evicting local copies of a conversation. Reads the agreement once.
 pub(super) struct Room<'a> {
     inner: &'a Inner,
     id: Component,
     agreed: Option<Derived<Entries>>,
 }
 
-/// The entries of published files, by their paths.
+///+ Published entries by path.
 type Entries = HashMap<String, Entry>;
 
 fn entries(agreed: Agreement) -> Entries {
@@ -30,12 +28,10 @@ fn entries(agreed: Agreement) -> Entries {
 }
 
 impl<'a> Room<'a> {
-    /// Begins a round.
     pub(super) fn new(inner: &'a Inner, id: &Component) -> Self {
         Self { inner, id: id.clone(), agreed: None }
     }
 
-    /// Removes the local copy of an output, if the bucket has its bytes.
     pub(super) fn let_go(&mut self, path: &RelPath) -> LetGo {
         let tried = self.try_let_go(path);
         let gone = self.inner.noted(tried);

@@ -1,4 +1,3 @@
-//! Outputs that asked for one name.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -9,21 +8,20 @@ use crate::remote::notes::Derived;
 use crate::remote::{Agreement, Notes, RemoteError};
 use ctxfs_core::model::{Component, RelPath};
 
-/// The most conversations whose names are kept, and the most names of all but the last one.
+///+ Maximum cached conversations, and maximum names of all but the last one.
 const CONVERSATIONS: usize = 64;
 const NAMES: usize = 100_000;
 
-/// The names of the conversations that were asked about last.
+///+ Cache of outputs that requested the same name, per conversation.
 #[derive(Default)]
 pub(super) struct SameNames(Mutex<VecDeque<(Component, Derived<Names>)>>);
 
-/// The names of a conversation that more than one output asked for: the path of an output and the
-/// one that it asked for, and both the other way round.
+///+ Pairs of the path of an output and the path that it requested, in both directions.
 struct Names(BTreeSet<(String, String)>);
 
 impl Inner {
-    /// Returns which outputs asked for the name of the one at `path`, and what that asked for, as
-    /// host and bucket agree upon it. Makes no request. What cannot be read is not told.
+    ///+ Returns the outputs that requested the path of this one, and the path that this one
+    ///+ requested, from the agreement. Makes no request. Unreadable state gives an empty list.
     pub(super) fn same_name(&self, id: &Component, path: &RelPath) -> Vec<String> {
         let found = self.try_same_name(id, path);
         found.unwrap_or_else(|error| {
@@ -52,7 +50,7 @@ impl SameNames {
     }
 }
 
-/// Forgets the names that were asked for the longest time ago, if there are too many.
+///+ Drops the least recently used conversations over the limits.
 fn bound(kept: &mut VecDeque<(Component, Derived<Names>)>) {
     let count = |(_, names): &(Component, Derived<Names>)| names.value.0.len();
     let mut names: usize = kept.iter().map(count).sum();

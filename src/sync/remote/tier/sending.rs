@@ -1,4 +1,4 @@
-//! The thread that sends what was done here.
+//! The pusher thread.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -13,47 +13,43 @@ use crate::remote::{RemoteError, Sent, Session, Sync, Tidying, standing};
 use ctxfs_core::model::Component;
 use ctxfs_store::Time;
 
-/// The time that a request is repeated for.
+///+ Time for which a request is retried.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// The pause before a conversation is tried again while another process uses the bucket.
+///+ Pause before a retry while another process uses the bucket.
 const ELSEWHERE: Duration = Duration::from_secs(2);
-/// The pause before one is tried again that could not be sent.
+///+ Pause before a retry after a failure.
 const FAILED: Duration = Duration::from_mins(1);
-/// The pause before a conversation is tried again at the end.
+///+ Pause before a retry at shutdown.
 const MOMENT: Duration = Duration::from_millis(20);
-/// How often it is looked whether other processes of the store did something, and how many times as
-/// long as that takes it is at least.
+///+ Interval of scans for changes of other processes, and the minimum multiple of the duration of a
+///+ scan.
 const SCAN: Duration = Duration::from_secs(10);
 const SCAN_SELDOM: u32 = 50;
-/// What is within this time of the last look counts as later: clocks of disks are coarse.
+///+ Tolerance for coarse file times: changes this long before the last scan count as later.
 const SLACK: Duration = Duration::from_secs(2);
-/// The conversations of which it is remembered that the bucket was looked into.
+///+ Maximum remembered sessions.
 const SESSIONS: usize = 4096;
 
-/// The outcome of a step of the thread, or its next moment.
+///+ Outcome of a step of the pusher thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It did something.
     Worked,
-    /// It has nothing to do until then, unless the backlog has changed since.
+    ///+ Nothing to do until then, unless the backlog changes.
     Idle { until: Instant, changes: u64 },
-    /// No more is to come, and all was sent that could be.
+    ///+ Shutdown: everything possible was pushed.
     Ended,
 }
 
-/// The outcome of a push of a conversation.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
-    /// All was sent.
     Sent,
-    /// Some of it is being written. Others were sent, or not.
+    ///+ Some files are still being written. Other files were sent, or not.
     Partly { is_some_sent: bool },
-    /// Another process uses the bucket, or it does not say who it is.
+    ///+ Another process uses the bucket, or the bucket is unreachable.
     Elsewhere,
 }
 
 impl Inner {
-    /// Sends until the end.
     pub(super) fn send_all(&self) {
         loop {
             match self.step() {
@@ -71,8 +67,8 @@ impl Inner {
         }
     }
 
-    /// Does one thing. What waits to be sent comes first, then what may be left from before, then
-    /// what other processes did.
+    ///+ Does one thing: pushes what is due, else checks conversations for unsent changes, else scans
+    ///+ for changes of other processes.
     pub(super) fn step(&self) -> Step {
         let now = (self.now)();
         let waits = self.weather.send_from(now);
@@ -92,7 +88,7 @@ impl Inner {
         if self.find_left(&mut mind, waits.is_none()) {
             return Step::Worked;
         }
-        // Not before it is known which conversations there are.
+        // Not before the conversations are known.
         let scan = match (&mind.unsure, mind.looked) {
             (None, _) => now + ELSEWHERE,
             (Some(_), None) => now,
@@ -105,8 +101,8 @@ impl Inner {
         Step::Idle { until: turn.map_or(scan, |turn| turn.min(scan)), changes }
     }
 
-    /// Finds out of one conversation whether something is left to send, or first which there are,
-    /// which needs the bucket. Returns false if nothing can be found out now.
+    ///+ Checks one conversation for unsent changes, or first lists the conversations, which may need
+    ///+ the bucket. Returns false if nothing can be checked now.
     fn find_left(&self, mind: &mut Mind, may_ask: bool) -> bool {
         let found = match &mut mind.unsure {
             None => match self.unsure(may_ask) {
@@ -129,8 +125,8 @@ impl Inner {
         true
     }
 
-    /// Returns the conversations of which something may be left to send. `None` if only the bucket
-    /// could tell that, and does not now.
+    ///+ Returns the conversations with possible unsent changes. `None` if that takes a request that
+    ///+ is impossible now.
     fn unsure(&self, may_ask: bool) -> Result<Option<VecDeque<Component>>, RemoteError> {
         if let Some(known) = self.access.known()? {
             return self.all(&known).map(Some);
@@ -145,7 +141,7 @@ impl Inner {
         }
     }
 
-    /// Asks the bucket who it is, if that is not known. A failure is one of the bucket.
+    ///+ Checks the identity of the bucket if needed, and records a failure.
     pub(super) fn greet(&self) -> Result<Option<Arc<Known>>, RemoteError> {
         let greeted = self.access.greeted();
         if let Err(error) = &greeted {
@@ -154,8 +150,8 @@ impl Inner {
         greeted
     }
 
-    /// Returns the conversations of the store. Those that were removed from it are to be told at
-    /// once, but not where the store has none at all: then it was lost.
+    ///+ Returns the conversations of the store, and queues removed ones. If the store has no
+    ///+ conversations at all, it was lost, and no removal is published.
     fn all(&self, known: &Known) -> Result<VecDeque<Component>, RemoteError> {
         let here: BTreeSet<_> = self.access.store.conversations()?.into_iter().collect();
         for id in known.home.known_conversations()? {
@@ -170,7 +166,6 @@ impl Inner {
         Ok(here.into_iter().collect())
     }
 
-    /// Adds a conversation to the backlog if something of it is to be sent.
     fn check(&self, known: &Known, id: &Component) -> Result<(), RemoteError> {
         let Some(conversation) = self.access.store.conversation(id)? else { return Ok(()) };
         let notes = known.home.conversation(id)?;
@@ -189,8 +184,7 @@ impl Inner {
         self.backlog.lock().found(id, waiting.with(outputs, bytes, since));
     }
 
-    /// Finds the conversations in which something was done since the last time, by whichever
-    /// process of the store.
+    ///+ Finds the conversations that any process of the store changed since the last scan.
     fn scan(&self, mind: &mut Mind, now: Instant) {
         let (start, began) = (SystemTime::now(), Instant::now());
         let since = mind.looked.map(|(_, since)| since);
@@ -229,8 +223,8 @@ impl Inner {
         self.push_again(id, again, now);
     }
 
-    /// Gives a conversation back of which something is left. At the end it has few turns more: what
-    /// was written a moment ago counts as being written until the clock of its disk moves.
+    ///+ Returns an unfinished conversation to the backlog. At shutdown it gets a few more attempts:
+    ///+ a file counts as live until the clock of its disk advances.
     fn push_again(&self, id: &Component, again: Waiting, now: Instant) {
         if self.backlog.lock().end.is_none() {
             self.backlog.lock().give_back(id, again);
@@ -281,8 +275,8 @@ impl Inner {
         mind.sessions.remove(id).unwrap_or_default()
     }
 
-    /// Merges the segments of a conversation if there are many. A host that may not delete is told
-    /// so, and goes on.
+    ///+ Merges the segments of a conversation if there are many. A host without the right to delete
+    ///+ logs that.
     fn tidy(&self, sync: &Sync<'_>, id: &Component) -> Result<(), RemoteError> {
         let deletes = self.access.options.sweeps;
         let tidying = if deletes { Tidying::Delete } else { Tidying::Merge };

@@ -1,4 +1,3 @@
-//! The bucket's answers so far: when to ask it again.
 
 use std::time::{Duration, Instant};
 
@@ -7,13 +6,14 @@ use uuid::Uuid;
 
 use crate::remote::RemoteError;
 
-/// The time after a failure in which nobody asks the bucket on behalf of a reader.
+///+ Time after a failure during which readers cause no request.
 const AWAY: Duration = Duration::from_secs(5);
-/// The first pause of the thread that sends, and the longest one.
+///+ First and longest pause of the pusher.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// The outcomes of the last requests.
+///+ Circuit breaker for the bucket: after failures, readers do not wait for requests, and pushes
+///+ pause with exponential backoff.
 #[derive(Debug, Default)]
 pub(super) struct Weather(Mutex<State>);
 
@@ -21,14 +21,12 @@ pub(super) struct Weather(Mutex<State>);
 struct State {
     failures: u32,
     failed: Option<Instant>,
-    /// Nothing is sent before.
     send_from: Option<Instant>,
-    /// The last error, until something succeeds.
     error: Option<String>,
 }
 
 impl Weather {
-    /// Notes that the bucket did not answer, or not as it should. The first failure is told.
+    ///+ Records a failure of the bucket, and logs the first one.
     pub(super) fn failed(&self, error: &RemoteError, now: Instant) {
         let mut state = self.0.lock();
         if state.failures == 0 {
@@ -41,7 +39,7 @@ impl Weather {
         state.error = Some(error.to_string());
     }
 
-    /// Notes an error of one conversation, which holds up no other one. Each is told once.
+    ///+ Records an error of one conversation, which does not affect others. Logs each error once.
     pub(super) fn refused(&self, error: &RemoteError) {
         let text = error.to_string();
         let mut state = self.0.lock();
@@ -51,7 +49,7 @@ impl Weather {
         }
     }
 
-    /// Notes that the bucket did what it was asked for.
+    ///+ Records a success, and closes the breaker.
     pub(super) fn worked(&self) {
         let mut state = self.0.lock();
         if state.failures > 0 {
@@ -60,29 +58,29 @@ impl Weather {
         *state = State::default();
     }
 
-    /// Returns true if the last request failed a moment ago.
+    ///+ Returns true shortly after a failure: readers must not cause a request.
     pub(super) fn is_away(&self, now: Instant) -> bool {
         self.0.lock().failed.is_some_and(|failed| now < failed + AWAY)
     }
 
-    /// Returns true if the last request failed.
+    ///+ Returns true if the last request failed.
     pub(super) fn is_bad(&self) -> bool {
         self.0.lock().failures > 0
     }
 
-    /// Returns when something may be sent again; none if it may now.
+    ///+ Returns when the next push is allowed; `None` if it is allowed now.
     pub(super) fn send_from(&self, now: Instant) -> Option<Instant> {
         self.0.lock().send_from.filter(|from| now < *from)
     }
 
-    /// Returns the last error, if nothing succeeded since.
+    ///+ Returns the last error since the last success.
     pub(super) fn error(&self) -> Option<String> {
         self.0.lock().error.clone()
     }
 }
 
-/// Returns a time between half of a pause and all of it, so that hosts that failed together do not
-/// come back together.
+///+ Returns between half and all of a pause, so that hosts that failed together do not retry
+///+ together.
 fn jittered(pause: Duration) -> Duration {
     let random = Uuid::new_v4().as_u128() as u32;
     pause.mul_f64(0.5 + f64::from(random) / f64::from(u32::MAX) / 2.0)
