@@ -20,21 +20,20 @@
 mod access;
 mod directory;
 mod error;
-mod format_error;
 mod frame;
 mod identity;
 mod line;
 mod name;
 mod object;
-mod requests;
 mod segment;
 #[cfg(test)]
 mod test_server;
 mod url;
 
+pub use access::counted::{RequestCounts, Tally};
 pub use access::{Bucket, Created, Deadline, Listed};
 pub use error::BucketError;
-pub use format_error::FormatError;
+pub use error::FormatError;
 pub use identity::{BucketId, Identity};
 pub use line::{
     LINE_BYTES, Line, MessageLine, MoveLine, ObjectPlace, PARTS_BYTES, Parts, Place, PutLine,
@@ -45,7 +44,6 @@ pub use name::{
     object_of, objects_prefix, segment_key, segment_of,
 };
 pub use object::{BLOCK_BYTES, BlockPacker, Blocks, PackedObject, unpack_block};
-pub use requests::{RequestCounts, Tally};
 pub use segment::{
     Lines, PutBytes, PutParts, RECORDS_BYTES, SEGMENT_BYTES, SegmentHead, SegmentWriter, lines,
     packed_parts, unpack_member, unpack_parts,

@@ -14,27 +14,21 @@
 //! | `plan` | the steps that make local files show a state |
 
 mod base;
-mod changes;
-mod covered;
-mod merge;
 mod names;
 mod origin;
 mod plan;
-mod publication;
-mod segment;
-mod stamp;
 mod state;
 #[cfg(test)]
 mod tests;
 
+pub use base::{Accepted, Publication};
 pub use base::{Base, Entry, FileKey, FileVersion, Found};
-pub use changes::{Changes, Put as LocalPut};
-pub use covered::{Covered, Covers};
-pub use merge::merge;
+pub use base::{Changes, Put as LocalPut};
 pub use names::{Name, Names};
+pub use origin::{Clock, Stamp};
 pub use origin::{Origin, ParseIdError, SegmentDigest, SegmentId, WriterId};
 pub use plan::{Plan, Step, seen};
-pub use publication::{Accepted, Publication};
-pub use segment::{Claim, Move, Removed, Segment};
-pub use stamp::{Clock, Stamp};
 pub use state::State;
+pub use state::merge;
+pub use state::{Claim, Move, Removed, Segment};
+pub use state::{Covered, Covers};

@@ -4,38 +4,31 @@
 //! is counted. Keys are relative to the prefix of the bucket. No request replaces an object.
 
 mod counted;
-mod deadline;
 mod fault;
 mod listing;
-mod removal;
-mod retry;
-mod staged;
 mod upload;
-mod upload_parts;
-mod workers;
 
-use std::fmt;
 use std::ops::Range;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use std::{fmt, io};
 
 use bytes::Bytes;
-use futures_util::{StreamExt as _, stream};
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use object_store::path::Path;
 use object_store::{ObjectMeta, PutMode};
-use tokio::runtime::Handle;
+use parking_lot::Mutex;
+use tokio::runtime::{Builder, Handle, Runtime};
 
-pub use deadline::Deadline;
-pub use listing::Listed;
-
-use counted::Counted;
-use fault::Fault;
-use retry::{QUIET, patience};
-use workers::Workers;
-
+use crate::bucket::access::counted::{Counted, Pauses, QUIET, patience, within};
+use crate::bucket::access::fault::Fault;
 use crate::bucket::error::BucketError;
-use crate::bucket::requests::RequestCounts;
 use crate::bucket::url::BucketUrl;
+
+pub use counted::{Deadline, RequestCounts, Tally};
+pub use listing::Listed;
 
 const LARGEST_BODY: u64 = 128 << 20;
 const AT_ONCE: usize = 16;
@@ -255,6 +248,123 @@ impl Bucket {
 
 fn milliseconds(object: &ObjectMeta) -> u64 {
     u64::try_from(object.last_modified.timestamp_millis()).unwrap_or_default()
+}
+
+///+ Threads that transfer bytes; requests wait more than they compute.
+const WORKERS: usize = 2;
+///+ Threads that wait for a disk, if the bucket is a directory.
+const DISK_WORKERS: usize = 8;
+
+///+ A runtime that starts with the first request, so that a process that only opens a bucket can
+///+ still fork or confine itself: it has no threads yet.
+#[derive(Default)]
+struct Workers(Mutex<Option<Runtime>>);
+
+impl Workers {
+    fn handle(&self) -> io::Result<Handle> {
+        let mut held = self.0.lock();
+        if let Some(runtime) = held.as_ref() {
+            return Ok(runtime.handle().clone());
+        }
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(WORKERS)
+            .max_blocking_threads(DISK_WORKERS)
+            .thread_name("bucket")
+            .enable_all()
+            .build()?;
+        Ok(held.insert(runtime).handle().clone())
+    }
+}
+
+impl Drop for Workers {
+    ///+ Does not wait: the requests in flight have lost their callers.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.get_mut().take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+///+ Time limit of one request, which may delete 1000 objects.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Bucket {
+    ///+ Deletes objects, batching keys where the store can: 1000 per request for S3. Returns each
+    ///+ key with its outcome, in order. A missing object counts as deleted.
+    pub fn delete(
+        &self,
+        keys: Vec<String>,
+        deadline: Deadline,
+    ) -> Vec<(String, Result<(), BucketError>)> {
+        let mut outcomes = Vec::with_capacity(keys.len());
+        for turn in keys.chunks(self.0.store.deletes()) {
+            let deleted = match self.handle() {
+                Ok(handle) => handle.block_on(self.deleting(turn, deadline)),
+                Err(fault) => vec![Err(fault); turn.len()],
+            };
+            outcomes.extend(deleted);
+        }
+        let told = |(key, outcome): (String, Result<(), Fault>)| {
+            let outcome = outcome.map_err(|fault| fault.into_error("delete", &key));
+            (key, outcome)
+        };
+        keys.into_iter().zip(outcomes).map(told).collect()
+    }
+
+    ///+ Deletes one batch. Retries the keys that failed with a retryable fault.
+    async fn deleting(&self, keys: &[String], deadline: Deadline) -> Vec<Result<(), Fault>> {
+        let mut outcomes = Vec::with_capacity(keys.len());
+        for key in keys {
+            outcomes.push(within(PATIENCE.min(deadline.left()), self.begin(key)).await);
+        }
+        let mut pauses = Pauses::new();
+        loop {
+            let places = to_try(&outcomes);
+            for (&place, outcome) in places.iter().zip(self.turn(keys, &places, deadline).await) {
+                outcomes[place] = if outcome == Err(Fault::Absent) { Ok(()) } else { outcome };
+            }
+            let is_done = to_try(&outcomes).is_empty();
+            if is_done || !pauses.wait(deadline, "some keys were not deleted").await {
+                return outcomes;
+            }
+        }
+    }
+
+    ///+ Returns the outcome of a key that needs no request, or `Again` as the initial state of the
+    ///+ others.
+    async fn begin(&self, key: &str) -> Result<(), Fault> {
+        if let Some(outcome) = self.remove_staged(key) {
+            return outcome;
+        }
+        self.0.store.store_of(&self.path(key)?).await?;
+        Err(Fault::Again("there was no time".to_owned()))
+    }
+
+    async fn turn(
+        &self,
+        keys: &[String],
+        places: &[usize],
+        deadline: Deadline,
+    ) -> Vec<Result<(), Fault>> {
+        let paths: Vec<Path> =
+            places.iter().filter_map(|&place| self.path(&keys[place]).ok()).collect();
+        if paths.is_empty() {
+            return Vec::new();
+        }
+        let all = |fault: Fault| vec![Err(fault); places.len()];
+        // The client panics if the response names a key that it did not send.
+        let delete = AssertUnwindSafe(self.0.store.delete(paths)).catch_unwind();
+        match tokio::time::timeout(PATIENCE.min(deadline.left()), delete).await {
+            Ok(Ok(outcomes)) => outcomes,
+            Ok(Err(_)) => all(Fault::Never("the answer names other keys".to_owned())),
+            Err(_) => all(Fault::Again("no answer in time".to_owned())),
+        }
+    }
+}
+
+fn to_try(outcomes: &[Result<(), Fault>]) -> Vec<usize> {
+    let is_open = |outcome: &Result<(), Fault>| matches!(outcome, Err(Fault::Again(_)));
+    (0..outcomes.len()).filter(|&place| is_open(&outcomes[place])).collect()
 }
 
 #[cfg(test)]

@@ -1,9 +1,5 @@
 //! URLs of buckets: `[remote] url`.
 
-mod environment;
-mod lists;
-mod open;
-
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +7,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::bucket::error::BucketError;
 
-pub(super) use open::{Cloud, Opened};
+pub(super) use client::{Cloud, Opened};
 
 ///+ Maximum length of the name of a bucket or container; the stores have shorter limits.
 const LONGEST_NAME: usize = 255;
@@ -23,9 +19,15 @@ const FORMS: &str = "write `s3://bucket/prefix`, `gs://bucket/prefix`, `az://con
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Service {
     ///+ S3 and compatible stores.
-    S3 { bucket: String },
-    Google { bucket: String },
-    Azure { container: String },
+    S3 {
+        bucket: String,
+    },
+    Google {
+        bucket: String,
+    },
+    Azure {
+        container: String,
+    },
     ///+ A directory on a local or shared disk.
     Directory(PathBuf),
     Memory,
@@ -139,4 +141,5 @@ fn refusal(text: &str, why: &str) -> BucketError {
 }
 
 #[cfg(test)]
+mod client;
 mod tests;

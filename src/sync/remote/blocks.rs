@@ -10,8 +10,6 @@
 //! A cached block counts only if its digest is right. So nothing is synced, and all of it may be
 //! deleted at any time.
 
-mod content;
-mod flights;
 mod source;
 
 use std::collections::BTreeSet;
@@ -28,10 +26,10 @@ use parking_lot::Mutex;
 use rustix::fs::{OFlags, RenameFlags};
 
 use crate::bucket::ObjectName;
-use crate::remote::{Limits, whole_file};
+use crate::remote::{Limits, disk};
 use ctxfs_store::{Dir, FileType, Time};
 
-pub(super) use content::ObjectContent;
+pub(super) use source::ObjectContent;
 pub(super) use source::{Location, Source};
 
 ///+ Directory of the blocks in the home of a bucket.

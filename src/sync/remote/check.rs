@@ -1,17 +1,21 @@
 //! Consistency check: the records of a conversation against the objects in the bucket.
 
-mod content;
-
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::io::Read;
+
+use bytes::Bytes;
 
 use crate::bucket::{
-    Blocks, Deadline, Line, Listed, ObjectName, ObjectPart, ObjectPlace, Place, object_of,
-    objects_prefix,
+    Blocks, BucketError, Deadline, Line, Listed, ObjectName, ObjectPart, ObjectPlace, Place,
+    PutLine, object_of, objects_prefix, segment_key, unpack_member, unpack_parts,
 };
 use crate::remote::error::Unknown;
 use crate::remote::look::look;
-use crate::remote::{Looked, Notes, Objects, RemoteError, Stored, Told};
-use crate::replica::{Claim, Origin, SegmentId, State};
+use crate::remote::{
+    Fetch as _, Fetcher, Looked, Notes, Objects, RemoteError, Stored, StoredSegment, Told,
+};
+use crate::replica::{Claim, Entry, FileKey, FileVersion, Origin, SegmentId, State};
 
 ///+ Result of a check.
 #[derive(Debug, Default)]
@@ -109,13 +113,10 @@ impl Check<'_> {
             let mut why = missing(&put.place, present);
             if why.is_none() && self.reads {
                 why = match (&put.place, &bytes) {
-                    (Place::Inside { .. }, Some(bytes)) => {
-                        content::wrong_inside(&segment, &put, bytes)
-                    }
+                    (Place::Inside { .. }, Some(bytes)) => wrong_inside(&segment, &put, bytes),
                     (Place::Object(_), bytes) => {
-                        let parts = bytes
-                            .as_ref()
-                            .and_then(|bytes| content::wrong_parts(&segment, &put, bytes));
+                        let parts =
+                            bytes.as_ref().and_then(|bytes| wrong_parts(&segment, &put, bytes));
                         match self.wrong_object(**origin, claim, state)? {
                             None => parts,
                             why => why,
@@ -166,6 +167,98 @@ fn missing(place: &Place, present: &Present) -> Option<String> {
         }
         Some(_) => None,
     })
+}
+
+const WRONG: &str = "its bytes in the bucket are not those of its digest";
+
+impl Check<'_> {
+    ///+ Returns the bytes of a segment in the bucket. Returns `None`, and reports a flaw, if they
+    ///+ differ from the local copy.
+    fn segment_bytes(
+        &self,
+        id: SegmentId,
+        flaws: &mut Vec<Flaw>,
+    ) -> Result<Option<Bytes>, RemoteError> {
+        let key = segment_key(self.notes.conversation(), id);
+        let there = match self.bucket.get(&key, None, (self.deadline)()) {
+            // The look found it missing and reported that.
+            Err(error) if error.is_absent() => return Ok(None),
+            there => there?,
+        };
+        if there.starts_with(&self.notes.segment_bytes(id)?) {
+            return Ok(Some(there));
+        }
+        let why = "its bytes in the bucket are others than those that came before".to_owned();
+        flaws.push(Flaw { what: format!("segment {id}"), why });
+        Ok(None)
+    }
+
+    fn wrong_object(
+        &self,
+        origin: Origin,
+        claim: &Claim<Stored>,
+        state: &State<Stored, Told>,
+    ) -> Result<Option<String>, RemoteError> {
+        let (bucket, notes, deadline) = (self.bucket, self.notes, self.deadline);
+        let fetcher = Fetcher::new(bucket, (notes, state), false, deadline);
+        let (key, version) = (FileKey::Elsewhere(origin), FileVersion::default());
+        let (path, origins, digest) = (claim.path.clone(), vec![origin], claim.digest.clone());
+        let entry = Entry { path, asked: None, origins, key, version, digest };
+        match fetcher.fetch(&entry) {
+            Ok(Some(parcel)) => wrong_content(parcel.content, &claim.digest),
+            Ok(None) => Ok(Some("its record is no record".to_owned())),
+            Err(error) if error.may_pass() => Err(error),
+            Err(error) => Ok(Some(error.to_string())),
+        }
+    }
+}
+
+///+ Returns the problem with content that should have this digest. Fails if the content is
+///+ unavailable.
+fn wrong_content(mut content: impl Read, digest: &str) -> Result<Option<String>, RemoteError> {
+    let mut hasher = blake3::Hasher::new();
+    match hasher.update_reader(&mut content) {
+        Ok(hasher) => Ok((hasher.finalize().to_hex().as_str() != digest).then(|| WRONG.to_owned())),
+        Err(error) => {
+            let why = error.to_string();
+            match passing(error) {
+                Some(error) => Err(error.into()),
+                None => Ok(Some(why)),
+            }
+        }
+    }
+}
+
+///+ Returns the error of a request that may succeed later, if that is the cause.
+fn passing(error: io::Error) -> Option<BucketError> {
+    let error = error.into_inner()?.downcast::<BucketError>().ok()?;
+    Some(*error).filter(BucketError::may_pass)
+}
+
+fn wrong_parts(segment: &StoredSegment, put: &PutLine, bytes: &[u8]) -> Option<String> {
+    let parts = put.parts.as_ref()?;
+    let unpacked = segment.head.range_of_parts(parts).and_then(|range| {
+        let frame = bytes.get(range.start as usize..range.end as usize);
+        unpack_parts(frame.unwrap_or_default(), parts)
+    });
+    unpacked.err().map(|error| error.to_string())
+}
+
+fn wrong_inside(segment: &StoredSegment, put: &PutLine, bytes: &[u8]) -> Option<String> {
+    let range = match segment.head.range_of(&put.place) {
+        Ok(range) => range?,
+        Err(error) => return Some(error.to_string()),
+    };
+    let Some(frame) = bytes.get(range.start as usize..range.end as usize) else {
+        return Some("its segment in the bucket ends before its bytes".to_owned());
+    };
+    match unpack_member(frame, put.place.size()) {
+        Ok(content) => {
+            let digest = blake3::hash(&content).to_hex();
+            (put.digest() != Some(digest.as_str())).then(|| WRONG.to_owned())
+        }
+        Err(error) => Some(error.to_string()),
+    }
 }
 
 #[cfg(test)]

@@ -19,73 +19,46 @@ pub enum RemoteError {
     Store(#[from] StoreError),
     ///+ A segment is damaged.
     #[error("segment `{segment}`: {source}")]
-    Segment {
-        segment: SegmentId,
-        source: FormatError,
-    },
+    Segment { segment: SegmentId, source: FormatError },
     ///+ A segment was refused when it arrived; only a pull or a check fetches it again.
     #[error("segment `{segment}` was refused before: {why}")]
-    Refused {
-        segment: SegmentId,
-        why: String,
-    },
+    Refused { segment: SegmentId, why: String },
     ///+ A conversation is over the limits of ctxfs.
     #[error(
         "segment `{segment}` is passed over: with it the conversation would have more than {most} \
          {what}; use another conversation"
     )]
-    TooMany {
-        segment: SegmentId,
-        what: &'static str,
-        most: usize,
-    },
+    TooMany { segment: SegmentId, what: &'static str, most: usize },
     ///+ A local state file is damaged.
     #[error(
         "`{path}` is damaged ({why}): remove that file, and this host compares with the bucket \
          anew"
     )]
-    Damaged {
-        path: PathBuf,
-        why: String,
-    },
+    Damaged { path: PathBuf, why: String },
     ///+ No local segment has the line of a remote artifact.
     #[error(
         "no segment of `{conversation}` that is here has `{origin}`: `ctxfs pull {conversation}` \
          looks into the bucket anew"
     )]
-    Unknown {
-        conversation: String,
-        origin: Origin,
-    },
+    Unknown { conversation: String, origin: Origin },
     ///+ The bucket that this store used has lost its identity.
     #[error(
         "the bucket `{url}` has no ctxfs.json; this store knew it as bucket `{id}`: is its disk \
          mounted? If it was emptied for good, `ctxfs push --new-bucket` begins a new one there"
     )]
-    Lost {
-        url: String,
-        id: BucketId,
-    },
+    Lost { url: String, id: BucketId },
     ///+ A different bucket has replaced the one in use.
     #[error(
         "the bucket `{url}` is `{now}` now, and was `{id}`: is the right disk mounted? If it was \
          replaced for good, start this process of ctxfs again, such as the mount"
     )]
-    Replaced {
-        url: String,
-        id: BucketId,
-        now: BucketId,
-    },
+    Replaced { url: String, id: BucketId, now: BucketId },
     ///+ The process that looks on behalf of this one reported an error.
     #[error("{why}")]
-    Looker {
-        why: String,
-    },
+    Looker { why: String },
     ///+ The local disk has no room for changes of other hosts.
     #[error("some outputs of other hosts are not shown here: {why}")]
-    NoRoom {
-        why: String,
-    },
+    NoRoom { why: String },
     ///+ A write-once bucket cannot be purged.
     #[error(
         "the bucket is write-once, and no host removes anything from it: what must go, such as a \
@@ -98,20 +71,13 @@ pub enum RemoteError {
         "nothing is deleted in `{conversation}`, as not all that hosts said of it can be read: \
          segment `{segment}` {why}{}; `ctxfs remote check {conversation}` names all", more(*others)
     )]
-    Blind {
-        conversation: String,
-        segment: SegmentId,
-        why: Unknown,
-        others: usize,
-    },
+    Blind { conversation: String, segment: SegmentId, why: Unknown, others: usize },
     ///+ The bucket has objects of a conversation and no segment that could name them.
     #[error(
         "nothing is deleted in `{conversation}`, as the bucket has objects of it and no segment: a \
          host that has sent some sends them again with `ctxfs push {conversation}`"
     )]
-    NoLog {
-        conversation: String,
-    },
+    NoLog { conversation: String },
 }
 
 ///+ Why the content of a segment is unknown.

@@ -1,11 +1,9 @@
 //! Looks: compare the segments in the bucket with the local ones, and fetch new ones.
 
-mod blindness;
-
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
-use std::mem;
 use std::ops::Range;
+use std::{fmt, mem};
 
 use bytes::{Bytes, BytesMut};
 
@@ -13,12 +11,14 @@ use crate::bucket::{
     BucketError, Deadline, FormatError, Listed, ObjectName, PutLine, SEGMENT_BYTES, SegmentHead,
     log_prefix, segment_key, segment_of,
 };
+use crate::remote::error::Unknown;
 use crate::remote::notes::Progress;
 use crate::remote::pieces::{ReadPieces, piece, piece_with, pieces_with};
 use crate::remote::{Notes, Objects, Piece, Pieces, RemoteError, StoredSegment, pieces};
 use crate::replica::{Removed, SegmentId, Stamp, State};
 use ctxfs_core::materialize::side_by_side;
 use ctxfs_core::materialize::side_by_side::Part;
+use ctxfs_core::model::Component;
 
 ///+ Largest segment that is fetched as a whole.
 const WHOLE: u64 = 1 << 20;
@@ -442,6 +442,59 @@ fn batches(wanted: &[Wanted]) -> Vec<&[Wanted]> {
         batches.push(&wanted[start..]);
     }
     batches
+}
+
+impl Looked {
+    ///+ Returns the error for an incomplete log: segments are missing, absent or unreadable.
+    ///+ Deleting could then lose objects that only these segments name. `unreadable` are local
+    ///+ segments that were refused.
+    pub(crate) fn blindness(
+        &self,
+        notes: &Notes,
+        unreadable: &[(SegmentId, RemoteError)],
+    ) -> Result<Option<RemoteError>, RemoteError> {
+        let refused = self.refused.iter().chain(unreadable).map(|(id, _)| *id);
+        let refused = refused.chain(notes.refused()?).map(|id| (id, Unknown::Unreadable));
+        let absent = self.absent.iter().map(|id| (*id, Unknown::Absent));
+        let gaps = self.gaps.iter().map(|id| (*id, Unknown::Missing));
+        let gone = self.lost.iter().chain(&self.missing).map(|id| (*id, Unknown::Missing));
+        let unknown: BTreeMap<_, _> = gone.chain(gaps).chain(absent).chain(refused).collect();
+        let (others, first) = (unknown.len().saturating_sub(1), unknown.into_iter().next());
+        let conversation = notes.conversation().to_text();
+        Ok(first.map(|(segment, why)| RemoteError::Blind { conversation, segment, why, others }))
+    }
+
+    ///+ Returns the segments that the bucket has lost.
+    pub(crate) fn missing_in_bucket(&self) -> Vec<SegmentId> {
+        let all = [&self.lost, &self.missing, &self.absent, &self.gaps];
+        let all: BTreeSet<SegmentId> = all.into_iter().flatten().copied().collect();
+        all.into_iter().collect()
+    }
+}
+
+///+ Maximum conversations in a list of the bucket.
+pub(super) const MOST_CONVERSATIONS: usize = 10_000;
+
+///+ Runs looks and applies their changes: a [`Tier`](crate::remote::Tier) in this process, or a
+///+ client of another process.
+pub trait Looker: fmt::Debug + Send + std::marker::Sync {
+    ///+ Looks at a conversation, or with `None` lists the conversations of the bucket. Returns
+    ///+ within a bounded time.
+    fn look_now(&self, at: Option<&Component>) -> Result<Heard, RemoteError>;
+
+    ///+ Returns why looks are impossible, for people; `None` if they work.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
+}
+
+///+ Outcome of a look.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Heard {
+    ///+ True if the bucket answered.
+    pub is_answered: bool,
+    ///+ Conversations in the bucket, if they were listed.
+    pub conversations: Option<Vec<Component>>,
 }
 
 #[cfg(test)]

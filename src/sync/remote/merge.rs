@@ -7,13 +7,13 @@ use crate::bucket::{
     BucketError, FormatError, Line, Listed, MessageLine, MoveLine, Place, PutBytes, PutLine,
     PutParts, RemoveLine, SegmentHead, SegmentWriter, segment_key, segment_of,
 };
-use crate::remote::collect::WEEK;
 use crate::remote::pieces::pieces;
 use crate::remote::push::MOST_REMOVED;
+use crate::remote::tidy::WEEK;
 use crate::remote::{
     Intent, Looked, Piece, Push, Pushed, RemoteError, Session, Stored, StoredSegment,
 };
-use crate::replica::{Accepted, Claim, Covers, Origin, Removed, SegmentId, Stamp, merge};
+use crate::replica::{Accepted, Claim, Covers, Origin, Removed, SegmentId, Stamp, state};
 
 ///+ Number of segments from which on they are merged.
 const MANY: usize = 64;

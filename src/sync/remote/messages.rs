@@ -10,29 +10,27 @@
 //! part. A file for another local log is ignored. The file is rewritten after a pull; until then it
 //! stays valid, since later messages of this host follow it.
 
-mod own_part;
-mod texts;
-
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io;
-use std::io::{BufWriter, Write as _};
+use std::io::{BufWriter, ErrorKind, Write, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::SystemTime;
+use std::{io, mem};
 
 use rustix::fs::{OFlags, RenameFlags};
+use serde::{Deserialize, Serialize};
 
+use crate::bucket::{FormatError, LINE_BYTES, Line};
 use crate::remote::notes::Shown;
-use crate::remote::published::{HEAD, Head, published_in};
-use crate::remote::{Home, MessagesAt, Notes, RemoteError, Stored, Told, whole_file};
+use crate::remote::push::message_text;
+use crate::remote::{Home, MessagesAt, Notes, RemoteError, Stored, StoredSegment, Told, disk};
 use crate::replica::{SegmentId, State};
-use ctxfs_core::model::Content;
-use ctxfs_store::message::{LockedLog, Log, Published};
-use ctxfs_store::{Artifact, Conversation, Dir, FileMark, PUBLISHED, message, stat_file};
-
-use own_part::OwnPart;
-use texts::Texts;
+use ctxfs_core::model::{Component, Content, Content as _};
+use ctxfs_store::message::{LockedLog, Log, LogLine, LogLines, OtherMessages, Published};
+use ctxfs_store::{
+    Artifact, Conversation, Dir, FileMark, PUBLISHED, Stat, Store, message, read_full_at, stat_file,
+};
 
 const NEW: &str = "published.jsonl.new";
 const BLOCK: usize = 256 << 10;
@@ -94,7 +92,7 @@ impl Messages<'_> {
     fn digest(&self) -> Result<blake3::Hash, RemoteError> {
         let mut digest = blake3::Hasher::new();
         self.each(|text| {
-            own_part::add(&mut digest, text);
+            add(&mut digest, text);
             Ok(())
         })?;
         Ok(digest.finalize())
@@ -189,6 +187,194 @@ fn begins_with(whole: &dyn Content, start: &dyn Content) -> io::Result<bool> {
         offset += block.len() as u64;
     }
     Ok(true)
+}
+
+///+ The published part of the local log.
+#[derive(Debug)]
+struct OwnPart {
+    /// Its end.
+    at: MessagesAt,
+    ///+ Digest of its messages; see [`add_message`].
+    digest: blake3::Hash,
+    ///+ Lines that cannot be shared, each with the digest of the message before it. There are hardly
+    ///+ any.
+    unshared: Vec<(Option<blake3::Hash>, LogLine)>,
+}
+
+///+ Adds a message to a digest of messages.
+fn add_message(digest: &mut blake3::Hasher, text: &str) {
+    digest.update(text.as_bytes());
+    digest.update(b"\n");
+}
+
+impl OwnPart {
+    ///+ Reads the part of the log, which ends `at` a position.
+    fn read(part: &Artifact, at: MessagesAt) -> io::Result<Self> {
+        let (mut digest, mut unshared, mut before) = (blake3::Hasher::new(), Vec::new(), None);
+        for line in LogLines::of(part.clone()) {
+            let line = line?;
+            match shared(&line)? {
+                Some(text) => {
+                    add_message(&mut digest, &text);
+                    before = Some(blake3::hash(text.as_bytes()));
+                }
+                None => unshared.push((before, line)),
+            }
+        }
+        Ok(Self { at, digest: digest.finalize(), unshared })
+    }
+
+    fn write_first(&mut self, out: &mut impl Write) -> io::Result<()> {
+        self.write_those_after(None, out)
+    }
+
+    fn write_after(&mut self, text: &str, out: &mut impl Write) -> io::Result<()> {
+        if self.unshared.is_empty() {
+            return Ok(());
+        }
+        self.write_those_after(Some(blake3::hash(text.as_bytes())), out)
+    }
+
+    ///+ Writes the lines whose message was removed.
+    fn write_rest(&mut self, out: &mut impl Write) -> io::Result<()> {
+        mem::take(&mut self.unshared).iter().try_for_each(|(_, line)| write_line(line, out))
+    }
+
+    fn write_those_after(
+        &mut self,
+        message_text: Option<blake3::Hash>,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let all = mem::take(&mut self.unshared).into_iter();
+        let (these, others): (Vec<_>, Vec<_>) =
+            all.partition(|(before, _)| *before == message_text);
+        self.unshared = others;
+        these.iter().try_for_each(|(_, line)| write_line(line, out))
+    }
+}
+
+fn shared(line: &LogLine) -> io::Result<Option<String>> {
+    if line.len() >= LINE_BYTES as u64 {
+        return Ok(None);
+    }
+    Ok(message_text(line.bytes(0, line.len() as usize)?).ok())
+}
+
+fn write_line(line: &LogLine, out: &mut impl Write) -> io::Result<()> {
+    line.read(|block| out.write_all(block))?;
+    out.write_all(b"\n")
+}
+
+///+ Maximum bytes of cached records: at least two segments.
+const MOST: usize = 64 << 20;
+
+///+ Reads messages from their segments. Messages of several hosts alternate, so it caches some
+///+ segments.
+struct Texts<'a> {
+    notes: &'a Notes,
+    held: BTreeMap<SegmentId, StoredSegment>,
+    bytes: usize,
+}
+
+impl<'a> Texts<'a> {
+    fn of(notes: &'a Notes) -> Self {
+        Self { notes, held: BTreeMap::new(), bytes: 0 }
+    }
+
+    fn text(&mut self, told: &Told) -> Result<String, RemoteError> {
+        let id = told.segment;
+        if !self.held.contains_key(&id) {
+            self.hold(id)?;
+        }
+        if let Line::Message(line) = self.held[&id].line(&told.line)? {
+            return Ok(line.text);
+        }
+        let what = "a message is none any more".to_owned();
+        Err(RemoteError::of(id)(FormatError::Damaged { what }))
+    }
+
+    fn hold(&mut self, id: SegmentId) -> Result<(), RemoteError> {
+        let segment = self.notes.open_segment(id)?;
+        let bytes = segment.records.len();
+        if self.bytes + bytes > MOST {
+            self.held.clear();
+            self.bytes = 0;
+        }
+        self.bytes += bytes;
+        self.held.insert(id, segment);
+        Ok(())
+    }
+}
+
+///+ Bytes of the first line, with its newline.
+pub(super) const HEAD: usize = 256;
+
+///+ Merged message logs of a store, as of the last pull of each conversation.
+#[derive(Debug)]
+pub struct PublishedMessages(Store);
+
+///+ First line of the merged log: JSON, padded with blanks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Head {
+    ///+ Version of the order: unchanged as long as the log only grows.
+    pub(super) edition: u64,
+    ///+ End of the published part of the local log.
+    pub(super) own: MessagesAt,
+}
+
+impl Head {
+    pub(super) fn line(&self) -> Vec<u8> {
+        let mut line = serde_json::to_vec(self).expect("a head can be JSON");
+        line.resize(HEAD - 1, b' ');
+        line.push(b'\n');
+        line
+    }
+
+    fn read(file: &File) -> io::Result<Option<Self>> {
+        let mut line = [0; HEAD];
+        let count = read_full_at(file, 0, &mut line)?;
+        Ok(serde_json::from_slice(&line[..count]).ok())
+    }
+}
+
+impl PublishedMessages {
+    ///+ Returns the merged logs of `store`. Opens nothing.
+    pub fn of(store: &Store) -> Self {
+        Self(store.clone())
+    }
+}
+
+impl OtherMessages for PublishedMessages {
+    fn published(
+        &self,
+        conversation: &Component,
+        own: &Stat,
+    ) -> io::Result<Option<Arc<Published>>> {
+        let Some(file) = self.0.published_messages(conversation)? else { return Ok(None) };
+        Ok(published(file, own)?.map(Arc::new))
+    }
+}
+
+///+ Returns the merged log in `dir`, if it belongs to the local log with this `own` stat.
+pub(super) fn published_in(dir: &Dir, own: &Stat) -> io::Result<Option<Published>> {
+    match dir.open_file(PUBLISHED.as_ref(), OFlags::RDONLY) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        file => published(file?, own),
+    }
+}
+
+fn published(file: File, own: &Stat) -> io::Result<Option<Published>> {
+    let Some(head) = Head::read(&file)? else {
+        tracing::warn!(
+            "what other hosts said cannot be read: it is damaged; `ctxfs pull` makes it anew"
+        );
+        return Ok(None);
+    };
+    if !head.own.is_in(&FileMark::of(own)) {
+        return Ok(None);
+    }
+    let end = file.metadata()?.len().max(HEAD as u64);
+    Ok(Some(Published::new(Arc::new(file), HEAD as u64..end, head.edition, head.own.offset)))
 }
 
 #[cfg(test)]

@@ -16,9 +16,7 @@
 //! Only the holder of the push lock writes here.
 
 mod agreement;
-mod intent;
 mod log;
-mod purging;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -30,18 +28,16 @@ use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
-use crate::bucket::ObjectName;
+use crate::bucket::{ObjectName, SEGMENT_BYTES};
 use crate::remote::blocks::BLOCKS;
-use crate::remote::{Limits, RemoteError, blocks, whole_file};
-use crate::replica::{Covers, SegmentId};
+use crate::remote::{Limits, Moment, RemoteError, blocks, disk};
+use crate::replica::{Accepted, Covers, Origin, SegmentId, Stamp};
 use ctxfs_core::model::Component;
 use ctxfs_store::{Dir, FileMark, Time};
 
 pub use agreement::Agreement;
 pub(crate) use agreement::{Derived, Progress};
-pub use intent::Intent;
 pub use log::StoredSegment;
-pub use purging::Purging;
 
 const LOG: &str = "log";
 const LOOKED: &str = "looked";
@@ -199,6 +195,102 @@ impl Notes {
 
     fn path_of(&self, name: &str) -> PathBuf {
         self.path.join(name)
+    }
+}
+
+const INTENT: &str = "intent.json";
+const BYTES: &str = "intent.tar.zst";
+const MOST_INTENT: u64 = 512 << 20;
+
+///+ A segment that is being sent, and its effects on the agreement. On disk before the first
+///+ request, so that an interrupted push continues.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Intent {
+    pub segment: SegmentId,
+    pub accepted: Accepted,
+    ///+ End of the published messages afterwards; `None` if the segment has no messages.
+    pub messages: Option<MessagesAt>,
+    pub stamp: Stamp,
+    ///+ When the segment or the first of its objects was made.
+    pub since: Moment,
+    ///+ BLAKE3 of the segment, in lower-case hexadecimal.
+    pub digest: String,
+}
+
+impl Notes {
+    ///+ Returns the intent and its segment. Ignores an incomplete intent of a crash, which was never
+    ///+ sent.
+    pub fn intent(&self) -> Result<Option<(Intent, Vec<u8>)>, RemoteError> {
+        let read = |name, most| {
+            let bytes = whole_file::read(&self.dir, name, most);
+            bytes.map_err(RemoteError::at("read", &self.path_of(name)))
+        };
+        let Some(text) = read(INTENT, MOST_INTENT)? else { return Ok(None) };
+        let Ok(intent) = serde_json::from_slice::<Intent>(&text) else { return Ok(None) };
+        let bytes = read(BYTES, SEGMENT_BYTES)?.unwrap_or_default();
+        let is_its = blake3::hash(&bytes).to_hex().as_str() == intent.digest;
+        Ok(is_its.then_some((intent, bytes)))
+    }
+
+    ///+ Saves an intent: the segment is on disk before the intent that refers to it.
+    pub fn keep_intent(&self, intent: &Intent, bytes: &[u8]) -> Result<(), RemoteError> {
+        let write = |name, bytes: &[u8]| {
+            let written = whole_file::write(&self.dir, name, bytes);
+            written.map_err(RemoteError::at("write", &self.path_of(name)))
+        };
+        let text = serde_json::to_vec(intent).expect("an intent can be JSON");
+        write(BYTES, bytes)?;
+        write(INTENT, &text)
+    }
+
+    pub fn drop_intent(&self) -> Result<(), RemoteError> {
+        for name in [INTENT, BYTES] {
+            let removed = whole_file::remove(&self.dir, name);
+            removed.map_err(RemoteError::at("remove", &self.path_of(name)))?;
+        }
+        Ok(())
+    }
+}
+
+const PURGING: &str = "purging.json";
+const MOST_PURGING: u64 = 64 << 20;
+
+///+ Artifacts and messages that an unfinished purge removes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Purging {
+    pub origins: BTreeSet<Origin>,
+    #[serde(default)]
+    pub messages: BTreeSet<Origin>,
+    ///+ Objects of these artifacts, and objects of other removed artifacts that become unnamed when
+    ///+ the segments are deleted.
+    pub objects: BTreeSet<ObjectName>,
+}
+
+impl Notes {
+    ///+ Returns the unfinished purge; an empty one if there is none.
+    pub fn purging(&self) -> Result<Purging, RemoteError> {
+        let path = self.path_of(PURGING);
+        let text = whole_file::read(&self.dir, PURGING, MOST_PURGING);
+        let Some(text) = text.map_err(RemoteError::at("read", &path))? else {
+            return Ok(Purging::default());
+        };
+        let damaged = |error: serde_json::Error| RemoteError::Damaged {
+            path: path.clone(),
+            why: error.to_string(),
+        };
+        serde_json::from_slice(&text).map_err(damaged)
+    }
+
+    ///+ Saves a purge before it deletes anything.
+    pub fn keep_purging(&self, purging: &Purging) -> Result<(), RemoteError> {
+        let text = serde_json::to_vec(purging).expect("a purge can be JSON");
+        let written = whole_file::write(&self.dir, PURGING, &text);
+        written.map_err(RemoteError::at("write", &self.path_of(PURGING)))
+    }
+
+    pub fn drop_purging(&self) -> Result<(), RemoteError> {
+        let removed = whole_file::remove(&self.dir, PURGING);
+        removed.map_err(RemoteError::at("remove", &self.path_of(PURGING)))
     }
 }
 

@@ -4,24 +4,23 @@
 //! those of a message that was deleted from the log. A purge does not wait. It first saves what it
 //! is to delete, so that the next purge of the conversation continues an interrupted one.
 
-mod here;
-mod known;
-
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::bucket::{
-    BucketError, ObjectName, blocks_key, object_key, object_of, objects_prefix, segment_key,
+    BucketError, ObjectName, SEGMENT_BYTES, blocks_key, object_key, object_of, objects_prefix,
+    segment_key, segment_of,
 };
-use crate::remote::collect::{UNNAMED, collect_older, collect_staged};
+use crate::remote::files::{here_now, key_of, mark_of, version_of};
 use crate::remote::notes::Purging;
-use crate::remote::pieces::pieces;
-use crate::remote::purge::known::{KnownPieces, holders};
+use crate::remote::pieces::{piece, pieces};
+use crate::remote::tidy::{UNNAMED, collect_older, collect_staged};
 use crate::remote::{
-    Collected, Looked, NoSource, Notes, Push, Pushed, RemoteError, Session, Sync, look,
+    Collected, Looked, NoSource, Notes, Piece, Push, Pushed, RemoteError, Session, Stored,
+    StoredSegment, Sync, Told, look, source,
 };
-use crate::replica::{Changes, Origin, SegmentId, State};
+use crate::replica::{Base, Changes, FileKey, FileVersion, Origin, SegmentId, State};
 use ctxfs_core::model::RelPath;
-use ctxfs_store::Conversation;
+use ctxfs_store::{Conversation, FileMark, HISTORY, MESSAGES, RemovalOutcome};
 
 ///+ Maximum rounds of looking for segments with the bytes: other hosts may merge them meanwhile.
 const ROUNDS: usize = 4;
@@ -96,7 +95,7 @@ impl Sync<'_> {
         if !dry_run {
             // An intent may contain the bytes.
             push.settle(&mut session)?;
-            if let Some(conversation) = conversation.filter(|_| known::is_log(path)) {
+            if let Some(conversation) = conversation.filter(|_| is_log(path)) {
                 self.push_removed_messages(&push, conversation, &mut session)?;
             }
         }
@@ -276,6 +275,225 @@ fn object_keys<'a>(
     let keys =
         move |name: &ObjectName| [object_key(conversation, *name), blocks_key(conversation, *name)];
     objects.iter().flat_map(keys)
+}
+
+///+ Covered segments that are fetched together.
+const AT_ONCE: usize = 16;
+
+///+ The segments of a conversation, including covered ones.
+struct KnownPieces {
+    ///+ Uncovered segments, then covered ones that are still in the bucket.
+    pieces: Vec<Piece>,
+    state: State<Stored, Told>,
+    unreadable: BTreeSet<SegmentId>,
+}
+
+impl KnownPieces {
+    ///+ Parses all segments. Looks skip covered ones: those that are not stored locally are fetched
+    ///+ here.
+    fn read(sync: &Sync<'_>, notes: &Notes, looked: &Looked) -> Result<Self, RemoteError> {
+        let found = pieces(notes)?.pieces;
+        let state = State::of(&found);
+        let mut known = Self { pieces: found, state, unreadable: BTreeSet::new() };
+        let covered = notes.covered()?;
+        let here: BTreeSet<_> = notes.segments()?.into_iter().collect();
+        let listed = looked.segments.iter().filter(|listed| listed.size <= SEGMENT_BYTES);
+        let listed = listed.filter_map(|listed| segment_of(&listed.name));
+        let covered = listed.filter(|id| covered.contains(id));
+        let (here, elsewhere): (Vec<_>, Vec<_>) = covered.partition(|id| here.contains(id));
+        for id in here {
+            known.add(id, notes.open_segment(id))?;
+        }
+        for some in elsewhere.chunks(AT_ONCE) {
+            let key = |id: &SegmentId| (segment_key(notes.conversation(), *id), None);
+            let keys: Vec<_> = some.iter().map(key).collect();
+            let got = sync.bucket.get_many(&keys, (sync.deadline)());
+            for (id, bytes) in some.iter().zip(got) {
+                match bytes {
+                    Ok(bytes) => known.add(*id, StoredSegment::of(*id, bytes))?,
+                    Err(error) if error.is_absent() => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(known)
+    }
+
+    fn add(
+        &mut self,
+        id: SegmentId,
+        segment: Result<StoredSegment, RemoteError>,
+    ) -> Result<(), RemoteError> {
+        match segment.and_then(|segment| piece(&segment)) {
+            Ok(piece) => self.pieces.push(piece),
+            Err(RemoteError::Segment { .. } | RemoteError::TooMany { .. }) => {
+                self.unreadable.insert(id);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    ///+ Returns the artifacts that ever had this path, here or in the bucket, with those of an
+    ///+ interrupted purge; for the message log, its removed messages.
+    fn wanted(&self, base: &Base, path: &RelPath, before: Purging) -> Purging {
+        let mut wanted = before;
+        if is_log(path) {
+            let messages = self.pieces.iter().flat_map(|piece| piece.messages.iter());
+            let living: BTreeSet<_> =
+                self.state.messages.keys().map(|(_, origin)| origin).collect();
+            let removed = messages.map(|(origin, _)| origin).filter(|each| !living.contains(each));
+            wanted.messages.extend(removed);
+        } else {
+            wanted.origins.extend(self.named(base, &path.to_text()));
+        }
+        let holders = self.holders(&wanted);
+        for piece in &self.pieces {
+            let is_holder = holders.contains(&piece.id);
+            let goes = |origin: &Origin| {
+                wanted.origins.contains(origin)
+                    || is_holder && !self.state.artifacts.contains_key(origin)
+            };
+            let gone = piece.artifacts.iter().filter(|(origin, _)| goes(origin));
+            let objects: Vec<ObjectName> =
+                gone.filter_map(|(_, claim)| claim.artifact.object).collect();
+            wanted.objects.extend(objects);
+        }
+        wanted
+    }
+
+    fn named(&self, base: &Base, path: &str) -> BTreeSet<Origin> {
+        let seen = base.entries.iter().filter(|entry| entry.path == path);
+        let mut named: BTreeSet<_> = seen.flat_map(|entry| entry.origins.iter().copied()).collect();
+        for piece in &self.pieces {
+            let put = piece.artifacts.iter().filter(|(_, claim)| claim.path == path);
+            named.extend(put.map(|(origin, _)| *origin));
+            let moved = piece.moves.iter().filter(|(_, to)| to.to == path);
+            named.extend(moved.map(|(origin, _)| *origin));
+        }
+        named
+    }
+
+    ///+ Returns the segments with content to purge, and unreadable ones.
+    fn holders(&self, wanted: &Purging) -> BTreeSet<SegmentId> {
+        let mut holders = holders(&self.pieces, wanted);
+        holders.extend(&self.unreadable);
+        holders
+    }
+}
+
+///+ Returns the segments with records, moves or messages to purge.
+fn holders(found: &[Piece], wanted: &Purging) -> BTreeSet<SegmentId> {
+    let has = |piece: &&Piece| {
+        piece.artifacts.keys().any(|each| wanted.origins.contains(each))
+            || piece.moves.keys().any(|each| wanted.origins.contains(each))
+            || piece.messages.keys().any(|each| wanted.messages.contains(each))
+    };
+    found.iter().filter(has).map(|piece| piece.id).collect()
+}
+
+fn is_log(path: &RelPath) -> bool {
+    path.to_text() == format!("{HISTORY}/{MESSAGES}")
+}
+
+type Files = BTreeMap<RelPath, (FileKey, FileVersion)>;
+
+impl Sync<'_> {
+    ///+ Publishes the removal of messages that were deleted from the local log.
+    fn push_removed_messages(
+        &self,
+        push: &Push<'_>,
+        conversation: &Conversation,
+        session: &mut Session,
+    ) -> Result<(), RemoteError> {
+        let (notes, before) = (push.notes, push.notes.agreement()?);
+        if own_log::is_rewritten(conversation, before.messages)? {
+            let removed = own_log::own(notes, before.writer)?;
+            if !removed.is_empty() {
+                push.run(&Changes { removed, ..Changes::default() }, session)?;
+            }
+            let (before, messages) = (notes.agreement()?, own_log::beginning(conversation)?);
+            notes.save(&before, &before.without_log(messages))?;
+        } else if own_log::found_again(conversation, before.messages)?.is_some() {
+            return Ok(());
+        }
+        self.push(conversation).map(drop)
+    }
+
+    ///+ Removes local files of purged artifacts, including renamed ones. Returns true if there were
+    ///+ any, and the reason if one was kept.
+    fn remove_here(
+        &self,
+        notes: &Notes,
+        conversation: Option<&Conversation>,
+        place: (&RelPath, &Purging),
+    ) -> Result<(bool, Option<&'static str>), RemoteError> {
+        let mut touched = BTreeSet::new();
+        if let Some(conversation) = conversation {
+            let now = (self.now)().wall as i64;
+            for (path, (key, version)) in self.files_of(notes, conversation, place)? {
+                let outcome = match (key, mark_of(key, version)) {
+                    (FileKey::Elsewhere(origin), _) => {
+                        conversation.depart_far(&path, &origin.to_string(), now)?
+                    }
+                    (_, Some(mark)) => conversation.depart(&path, &mark, now)?,
+                    (_, None) => continue,
+                };
+                match outcome {
+                    RemovalOutcome::Removed => _ = touched.insert(path.parent()),
+                    RemovalOutcome::Kept(why) => return Ok((!touched.is_empty(), Some(why))),
+                }
+            }
+        }
+        let is_removed = !touched.is_empty();
+        if let Some(conversation) = conversation {
+            conversation.sync_parents(touched)?;
+            // Records of removed files contain their arguments, and perhaps their names.
+            conversation.manifest().compact()?;
+        }
+        // Cached views may contain the bytes, also of remote artifacts.
+        self.store.clear_cache()?;
+        Ok((is_removed, None))
+    }
+
+    fn is_here(
+        &self,
+        notes: &Notes,
+        conversation: Option<&Conversation>,
+        place: (&RelPath, &Purging),
+    ) -> Result<bool, RemoteError> {
+        let files = conversation.map(|conversation| self.files_of(notes, conversation, place));
+        Ok(files.transpose()?.is_some_and(|files| !files.is_empty()))
+    }
+
+    fn files_of(
+        &self,
+        notes: &Notes,
+        conversation: &Conversation,
+        (path, wanted): (&RelPath, &Purging),
+    ) -> Result<Files, RemoteError> {
+        if is_log(path) || wanted.origins.is_empty() {
+            return Ok(Files::new());
+        }
+        let (agreement, here) = here_now(conversation, notes, self.store.clock())?;
+        let goes = |origin| wanted.origins.contains(&origin);
+        let entries = agreement.base.entries.iter();
+        let entries = entries.filter(|entry| entry.origins.iter().copied().any(goes));
+        let keys: HashSet<_> = entries.map(|entry| entry.key).collect();
+        let found = here.found.iter().filter(|(_, found)| match found.key {
+            FileKey::Elsewhere(origin) => goes(origin),
+            key @ FileKey::Here { .. } => keys.contains(&key),
+        });
+        let found = found.filter_map(|(path, found)| {
+            Some((RelPath::from_text(path).ok()?, (found.key, found.version)))
+        });
+        let mut files: Files = found.collect();
+        if let Ok(stat) = conversation.dir().stat_at(path) {
+            let mark = FileMark::of(&stat);
+            files.entry(path.clone()).or_insert((key_of(&mark), version_of(&mark)));
+        }
+        Ok(files)
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::remote::here::here;
+use crate::remote::files::here;
 use crate::remote::pieces::pieces;
 use crate::remote::{Agreement, Notes, RemoteError};
 use crate::replica::{Changes, SegmentId};

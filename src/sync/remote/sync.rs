@@ -1,25 +1,26 @@
 //! Push and pull of one conversation.
 
-mod fetching;
-
 use std::collections::{BTreeMap, BTreeSet};
-use std::mem;
+use std::fs::File;
 use std::sync::Arc;
+use std::{io, mem};
 
 use crate::bucket::{Deadline, log_prefix};
-use crate::remote::here::here_now;
+use crate::remote::files::here_now;
 use crate::remote::look::look_for_readers;
 use crate::remote::messages::Messages;
 use crate::remote::notes::Shown;
-use crate::remote::said::Said;
 use crate::remote::{
-    Agreement, Applied, Fetcher, Files, Home, Left, LeftOut, LocalSource, Looked, MessagesAt,
-    Moment, NoSource, Notes, Objects, Pieces, Push, PushLock, Pushed, RemoteError, Session, Source,
-    Stored, Told, apply, own_log, pieces,
+    Agreement, Applied, FarArtifacts, Fetcher, Files, Home, Left, LeftOut, LocalSource, Looked,
+    MessagesAt, Moment, NoSource, Notes, Objects, Pieces, Push, PushLock, Pushed, RemoteError,
+    Session, Source, Stored, Told, apply, disk, pieces, source,
 };
 use crate::replica::{Base, Changes, FileVersion, Plan, SegmentId, State, Step};
 use ctxfs_core::model::Component;
-use ctxfs_store::{Conversation, Store};
+use ctxfs_store::message::LockedLog;
+use ctxfs_store::{
+    Conversation, FileMark, Lease, PUBLISHED, Store, Usage, lease_of, stat_file, whole_blocks,
+};
 
 ///+ Maximum restarts of a push: after a pending intent, and after a copy of this host was detected.
 const ROUNDS: usize = 8;
@@ -439,6 +440,112 @@ fn forget_replaced_log(conversation: &Conversation, notes: &Notes) -> Result<(),
     }
     let (before, messages) = (notes.agreement()?, own_log::beginning(conversation)?);
     notes.save(&before, &before.without_log(messages))
+}
+
+impl Sync<'_> {
+    ///+ Downloads all artifacts of a conversation without local bytes, within the limits. Returns
+    ///+ the number of downloads, and the skipped artifacts; of those without room only the first.
+    pub fn fetch_all(
+        &self,
+        conversation: &Conversation,
+        far: &FarArtifacts,
+    ) -> Result<(usize, Vec<Left>), RemoteError> {
+        let (mut came, mut left) = (0, Vec::new());
+        let (limits, mut is_full) = (self.home.limits(), false);
+        let mut used =
+            limits.quota.map_or(Ok(0), |_| Usage::of(conversation).map(|all| all.bytes))?;
+        for artifact in conversation.far_artifacts(None)? {
+            let (size, disk) = (artifact.record.size, self.store.space()?);
+            let fits = limits.check_disk(&disk, size).and_then(|()| limits.check_quota(used, size));
+            if let Err(shortage) = fits {
+                if !mem::replace(&mut is_full, true) {
+                    left.push(Left { path: artifact.record.path, why: shortage.to_string() });
+                }
+                continue;
+            }
+            used = used.saturating_add(whole_blocks(size));
+            match far.bring_here(conversation, &artifact) {
+                Ok(true) => came += 1,
+                Ok(false) => {}
+                Err(error) if error.may_pass() => return Err(error),
+                Err(error) => {
+                    let (path, why) = (artifact.record.path, error.to_string());
+                    left.push(Left { path, why });
+                }
+            }
+        }
+        Ok((came, left))
+    }
+}
+
+impl Home {
+    ///+ Returns true if a conversation is not in the store because it was removed here, or was empty
+    ///+ at the last look. Another host may have created it again since. Creates nothing.
+    pub fn is_gone(&self, store: &Store, id: &Component) -> Result<bool, RemoteError> {
+        if store.context().stat(id.as_os_str()).is_ok() {
+            return Ok(false);
+        }
+        let Some(notes) = self.known_conversation(id)? else { return Ok(false) };
+        Ok(notes.is_over()? || self.is_removed(store, id)?)
+    }
+}
+
+impl Sync<'_> {
+    ///+ Removes a conversation that another host removed and that is empty, unless it has local
+    ///+ content.
+    pub(super) fn end_here(
+        &self,
+        conversation: &Conversation,
+        notes: &Notes,
+    ) -> Result<(), RemoteError> {
+        let before = notes.agreement()?;
+        let log = match conversation.log_file()? {
+            // A program has the log open for writing.
+            Some(log) if lease_of(&log) == Lease::Held => return Ok(()),
+            Some(_) => Some(Arc::new(conversation.writable_log_file()?)),
+            None => None,
+        };
+        let failed = |error: io::Error| conversation.log_error("lock", error);
+        let _locked = log.as_ref().map(LockedLog::wait).transpose().map_err(failed)?;
+        let has_own = |log: Arc<File>| {
+            let mark = FileMark::of(&stat_file(&log)?);
+            Ok(mark.size != before.messages.bytes_in(&mark) || !before.unshared.is_empty())
+        };
+        if log.clone().map(has_own).transpose().map_err(failed)?.unwrap_or_default() {
+            return Ok(());
+        }
+        if self.store.remove_ended(conversation)? {
+            self.forget_log(notes, &before)?;
+        }
+        Ok(())
+    }
+
+    ///+ Forgets the messages of a removed conversation: a new one of the same name has a log of its
+    ///+ own.
+    pub(super) fn forget_log(&self, notes: &Notes, before: &Agreement) -> Result<(), RemoteError> {
+        notes.save(before, &before.without_log(MessagesAt::default()))?;
+        notes.forget_shown()?;
+        let id = notes.conversation();
+        let removed = whole_file::remove(&self.home.messages(id)?, PUBLISHED);
+        removed.map_err(RemoteError::at("forget the messages of", id.as_os_str().as_ref()))
+    }
+}
+
+///+ Merged state of all local segments of a conversation.
+pub(super) struct Said {
+    pub(super) state: State<Stored, Told>,
+    pub(super) ids: BTreeSet<SegmentId>,
+    pub(super) refused: Vec<(SegmentId, RemoteError)>,
+}
+
+impl Said {
+    pub(super) fn of(looked: &mut Looked, notes: &Notes) -> Result<Self, RemoteError> {
+        let Pieces { pieces, refused } = looked.pieces(notes)?;
+        let mut ids: BTreeSet<_> = pieces.iter().map(|piece| piece.id).collect();
+        let state = State::of_all(pieces);
+        ids.extend(&state.covered);
+        Ok(Self { state, ids, refused })
+    }
 }
 
 #[cfg(test)]

@@ -13,16 +13,11 @@
 
 mod access;
 mod backlog;
-mod hearing;
+mod looking;
 mod looks;
-mod options;
-mod report;
-mod room;
-mod same_name;
-mod sending;
-mod weather;
+mod pushing;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -30,20 +25,20 @@ use std::{fmt, io, thread};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::remote::{Heard, Looker, Objects, RemoteError, Session};
+use crate::bucket::{RequestCounts, Tally};
+use crate::remote::notes::Derived;
+use crate::remote::tier::access::{Access, Weather};
+use crate::remote::tier::backlog::Backlog;
+use crate::remote::tier::looks::Looks;
+use crate::remote::{Agreement, Heard, Looker, Notes, Objects, RemoteError, Session};
+use crate::replica::Entry;
 use ctxfs_core::model::{
-    Component, FarFile, FarStore, HostsReport, LettingGo, OtherHosts, Record, RelPath,
+    Component, FarFile, FarStore, HostsReport, LetGo, LettingGo, OtherHosts, Record, RelPath,
+    RequestReport,
 };
-use ctxfs_store::{Conversation, Store};
+use ctxfs_store::{Conversation, RemovalOutcome, Store};
 
-use access::Access;
-use backlog::Backlog;
-use looks::Looks;
-use room::Room;
-use same_name::SameNames;
-use weather::Weather;
-
-pub use options::TierOptions;
+pub use access::TierOptions;
 
 ///+ Maximum wait in [`Tier::finish`] for an idle pusher thread.
 const IDLE: Duration = Duration::from_millis(50);
@@ -245,6 +240,176 @@ impl Inner {
     fn failed(&self, error: &RemoteError) {
         self.access.doubt();
         self.weather.failed(error, (self.now)());
+    }
+}
+
+impl Inner {
+    fn report(&self) -> HostsReport {
+        let (totals, lag) = {
+            let backlog = self.backlog.lock();
+            (backlog.totals(), backlog.lag)
+        };
+        let known = self.access.known().ok().flatten();
+        let age = totals.oldest.map(|oldest| (self.now)().saturating_duration_since(oldest));
+        HostsReport {
+            url: self.access.options.url.clone(),
+            bucket: known.as_ref().map(|known| known.id.to_string()),
+            writer: known
+                .and_then(|known| known.home.writer().ok())
+                .map(|writer| writer.to_string()),
+            waiting: totals.outputs,
+            waiting_bytes: totals.bytes,
+            oldest_seconds: age.as_ref().map(Duration::as_secs),
+            lag_millis: lag.map(|lag| lag.as_millis() as u64),
+            error: self.trouble(),
+            requests: requests(&self.access.bucket.requests()),
+        }
+    }
+
+    fn trouble(&self) -> Option<String> {
+        let of_looks = || self.looker.as_ref()?.trouble();
+        self.access.bucket.trouble().or_else(of_looks).or_else(|| self.weather.error())
+    }
+}
+
+fn requests(counts: &RequestCounts) -> Vec<RequestReport> {
+    let RequestCounts { get, put, list, delete, head } = *counts;
+    let kinds = [("get", get), ("put", put), ("list", list), ("delete", delete), ("head", head)];
+    kinds.map(|(kind, Tally { requests, bytes })| RequestReport { kind, requests, bytes }).into()
+}
+
+///+ Time limit for waiting for the push lock, and for the conversation.
+const WAIT: Duration = Duration::from_secs(2);
+
+///+ A round of evicting local copies of a conversation. Reads the agreement once.
+struct Room<'a> {
+    inner: &'a Inner,
+    id: Component,
+    agreed: Option<Derived<Entries>>,
+}
+
+///+ Published entries by path.
+type Entries = HashMap<String, Entry>;
+
+fn entries(agreed: Agreement) -> Entries {
+    let published = agreed.base.entries.into_iter().filter(|entry| !entry.origins.is_empty());
+    published.map(|entry| (entry.path.clone(), entry)).collect()
+}
+
+impl<'a> Room<'a> {
+    fn new(inner: &'a Inner, id: &Component) -> Self {
+        Self { inner, id: id.clone(), agreed: None }
+    }
+
+    fn let_go(&mut self, path: &RelPath) -> LetGo {
+        let tried = self.try_let_go(path);
+        let gone = self.inner.noted(tried);
+        gone.unwrap_or(LetGo::Kept("the bucket does not have it as it should"))
+    }
+
+    fn try_let_go(&mut self, path: &RelPath) -> Result<LetGo, RemoteError> {
+        let (inner, id) = (self.inner, self.id.clone());
+        let access = &inner.access;
+        let Some(known) = access.known()? else { return Ok(LetGo::NotShared) };
+        let Some(conversation) = access.store.conversation(&id)? else {
+            return Ok(LetGo::NotShared);
+        };
+        let notes = known.home.conversation(&id)?;
+        let text = path.to_text();
+        if !self.entries(&notes)?.contains_key(&text) {
+            return Ok(LetGo::NotShared);
+        }
+        if inner.weather.is_bad() {
+            return Ok(LetGo::Kept("the bucket does not answer"));
+        }
+        if access.is_directory() && access.greeted()?.is_none() {
+            return Ok(LetGo::Kept("the bucket is not there"));
+        }
+        let Some(_lock) = access.lock(&known, WAIT)? else {
+            return Ok(LetGo::Kept("another process uses the bucket"));
+        };
+        let Some(_turn) = access.turn_within(&id, WAIT) else {
+            return Ok(LetGo::Kept("its conversation is being sent"));
+        };
+        let clock = access.store.clock();
+        let entry = self.entries(&notes)?.get(&text);
+        let gone = known.far.evict(&conversation, path, entry, clock)?;
+        Ok(match gone {
+            RemovalOutcome::Removed => LetGo::Gone,
+            RemovalOutcome::Kept(why) => LetGo::Kept(why),
+        })
+    }
+
+    fn entries(&mut self, notes: &Notes) -> Result<&Entries, RemoteError> {
+        let agreed = Derived::current(self.agreed.take(), notes, entries)?;
+        Ok(&self.agreed.insert(agreed).value)
+    }
+}
+
+///+ Maximum cached conversations, and maximum names of all but the last one.
+const CONVERSATIONS: usize = 64;
+const NAMES: usize = 100_000;
+
+///+ Cache of outputs that requested the same name, per conversation.
+#[derive(Default)]
+struct SameNames(Mutex<VecDeque<(Component, Derived<Names>)>>);
+
+///+ Pairs of the path of an output and the path that it requested, in both directions.
+struct Names(BTreeSet<(String, String)>);
+
+impl Inner {
+    ///+ Returns the outputs that requested the path of this one, and the path that this one
+    ///+ requested, from the agreement. Makes no request. Unreadable state gives an empty list.
+    fn same_name(&self, id: &Component, path: &RelPath) -> Vec<String> {
+        let found = self.try_same_name(id, path);
+        found.unwrap_or_else(|error| {
+            tracing::debug!(%error, "outputs of one name are not told");
+            Vec::new()
+        })
+    }
+
+    fn try_same_name(&self, id: &Component, path: &RelPath) -> Result<Vec<String>, RemoteError> {
+        let Some(known) = self.access.known()? else { return Ok(Vec::new()) };
+        let Some(notes) = known.home.known_conversation(id)? else { return Ok(Vec::new()) };
+        self.same_names.of(&notes, path)
+    }
+}
+
+impl SameNames {
+    fn of(&self, notes: &Notes, path: &RelPath) -> Result<Vec<String>, RemoteError> {
+        let (mut kept, id) = (self.0.lock(), notes.conversation());
+        let at = kept.iter().position(|(known, _)| known == id);
+        let before = at.and_then(|at| kept.remove(at)).map(|(_, names)| names);
+        let names = Derived::current(before, notes, Names::new)?;
+        let others = names.value.of(path);
+        kept.push_back((id.clone(), names));
+        bound(&mut kept);
+        Ok(others)
+    }
+}
+
+///+ Drops the least recently used conversations over the limits.
+fn bound(kept: &mut VecDeque<(Component, Derived<Names>)>) {
+    let count = |(_, names): &(Component, Derived<Names>)| names.value.0.len();
+    let mut names: usize = kept.iter().map(count).sum();
+    while kept.len() > 1 && (kept.len() > CONVERSATIONS || names > NAMES) {
+        names -= kept.pop_front().as_ref().map_or(0, count);
+    }
+}
+
+impl Names {
+    fn new(agreed: Agreement) -> Self {
+        let entries = agreed.base.entries.into_iter();
+        let living = entries.filter(|entry| !entry.origins.is_empty());
+        let asked = living.filter_map(|entry| Some((entry.path, entry.asked?)));
+        let both = |(at, asked): (String, String)| [(at.clone(), asked.clone()), (asked, at)];
+        Self(asked.flat_map(both).collect())
+    }
+
+    fn of(&self, path: &RelPath) -> Vec<String> {
+        let path = path.to_text();
+        let from = self.0.range((path.clone(), String::new())..);
+        from.take_while(|(at, _)| *at == path).map(|(_, other)| other.clone()).collect()
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::replica::Origin;
+use crate::replica::{Claim, Clock, LocalPut, Move, Origin, Segment, SegmentId};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -226,5 +226,192 @@ impl Entry {
             FileKey::Elsewhere(origin) => found.key == self.key || self.origins.contains(&origin),
             FileKey::Here { .. } => found.key == self.key && found.version == self.version,
         }
+    }
+}
+
+///+ Local changes that the bucket does not have. Computed by comparison: there is no queue that a
+///+ crash could lose.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    ///+ Files with new bytes, by path.
+    pub puts: BTreeMap<String, Put>,
+    ///+ Artifacts with a new path.
+    pub moves: BTreeMap<Origin, String>,
+    ///+ Artifacts that were removed, or replaced by a complete file.
+    pub removed: BTreeSet<Origin>,
+}
+
+///+ A file with new bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Put {
+    ///+ Identity of the file.
+    pub key: FileKey,
+    ///+ State of its bytes.
+    pub version: FileVersion,
+    ///+ Digest of the bytes; `None` while they are being written and cannot be published.
+    pub digest: Option<Arc<str>>,
+    ///+ Artifacts that the file replaces: those seen at its path, and those whose file it was.
+    pub replaces: Vec<Origin>,
+}
+
+impl Put {
+    ///+ Returns true if the file is a copy that kept its modification time.
+    pub(super) fn came(&self) -> bool {
+        self.key.is_copy_of(self.version)
+    }
+}
+
+impl Changes {
+    ///+ Computes the changes since `base`. `files` are the current files.
+    ///+
+    ///+ If the first of several artifacts that request one path goes away, the others are moved to
+    ///+ the paths at which they are seen. Otherwise one of them would take its place.
+    pub fn since(base: &Base, files: &BTreeMap<String, Found>) -> Self {
+        let places = Places::of(files);
+        let mut changes = Self::default();
+        let mut settled = BTreeSet::new();
+        let mut left: BTreeMap<&str, Vec<Origin>> = BTreeMap::new();
+        for entry in &base.entries {
+            let Some((now, found)) = places.of_entry(entry) else {
+                left.entry(&entry.path).or_default().extend(&entry.origins);
+                continue;
+            };
+            settled.insert(now);
+            if !entry.holds_in(found) {
+                changes.put(now, found, &entry.origins);
+            } else if now != entry.path {
+                changes.rename(&entry.origins, now);
+            }
+        }
+        let new = files.iter().filter(|(path, found)| {
+            !settled.contains(path.as_str()) && matches!(found.key, FileKey::Here { .. })
+        });
+        for (path, found) in new {
+            let seen = left.remove(path.as_str()).unwrap_or_default();
+            changes.put(path, found, &seen);
+        }
+        changes.removed.extend(left.values().flatten());
+        changes.settle_names(base, files);
+        changes
+    }
+
+    ///+ Returns true if nothing changed.
+    pub fn is_empty(&self) -> bool {
+        self.puts.is_empty() && self.moves.is_empty() && self.removed.is_empty()
+    }
+
+    ///+ Returns true if all changes are files that are still being written.
+    pub fn must_wait(&self) -> bool {
+        let waits = |put: &Put| put.digest.is_none();
+        self.moves.is_empty() && self.removed.is_empty() && self.puts.values().all(waits)
+    }
+
+    fn rename(&mut self, origins: &[Origin], to: &str) {
+        self.moves.extend(origins.iter().map(|origin| (*origin, to.to_owned())));
+    }
+
+    fn put(&mut self, path: &str, found: &Found, replaces: &[Origin]) {
+        let Found { key, version, digest } = found.clone();
+        let put = Put { key, version, digest, replaces: Vec::new() };
+        let put = self.puts.entry(path.to_owned()).or_insert(put);
+        put.replaces.extend(replaces);
+    }
+
+    ///+ Moves artifacts whose requested path became free to the path at which they are seen.
+    fn settle_names(&mut self, base: &Base, files: &BTreeMap<String, Found>) {
+        let is_free = |name: &String| {
+            let below = format!("{name}/");
+            let first_below = files.range(below.clone()..).next();
+            let is_directory = first_below.is_some_and(|(path, _)| path.starts_with(&below));
+            !is_directory && !files.contains_key(name)
+        };
+        let mut gone: BTreeSet<_> = self.replaced().collect();
+        gone.extend(&self.removed);
+        for entry in base.entries.iter().filter(|entry| entry.asked.as_ref().is_some_and(is_free)) {
+            for origin in entry.origins.iter().filter(|origin| !gone.contains(origin)) {
+                self.moves.entry(*origin).or_insert_with(|| entry.path.clone());
+            }
+        }
+    }
+
+    pub(super) fn replaced(&self) -> impl Iterator<Item = Origin> {
+        self.puts.values().flat_map(|put| put.replaces.iter().copied())
+    }
+}
+
+///+ A segment to store, and its effects on the base.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Publication<A, M> {
+    ///+ Segment. The places of its artifacts count from 0 in the order of their paths; those of its
+    ///+ messages follow.
+    pub segment: Segment<A, M>,
+    pub accepted: Accepted,
+}
+
+///+ Changes of the base when a segment is stored. Saved on disk until then.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accepted {
+    ///+ Entries of published files.
+    pub puts: Vec<Entry>,
+    ///+ New paths of moved artifacts.
+    pub moves: BTreeMap<Origin, String>,
+    ///+ Removed and replaced artifacts.
+    pub removed: BTreeSet<Origin>,
+}
+
+impl<A, M> Publication<A, M> {
+    ///+ Builds the segment `id` from all complete changes and from messages. `now` is the clock of
+    ///+ this host in microseconds since the epoch; `artifact` returns the additional data of a file
+    ///+ by path.
+    pub fn new(
+        id: SegmentId,
+        changes: &Changes,
+        messages: impl IntoIterator<Item = M>,
+        clock: &mut Clock,
+        now: u64,
+        mut artifact: impl FnMut(&str) -> A,
+    ) -> Self {
+        let mut made = Self { segment: Segment::new(id), accepted: Accepted::default() };
+        let mut places = (0..).map(|place| Origin { segment: id, place });
+        made.accepted.removed.extend(&changes.removed);
+        for (path, put) in &changes.puts {
+            let Some(digest) = &put.digest else { continue };
+            let origin = places.next().expect("places do not end");
+            let (stamp, path, digest) = (clock.stamp(now), path.clone(), digest.clone());
+            let artifact = artifact(&path);
+            made.accept(origin, &path, put, &digest);
+            made.segment.artifacts.insert(origin, Claim { stamp, path, digest, artifact });
+        }
+        for (message, origin) in messages.into_iter().zip(places) {
+            made.segment.messages.insert(origin, (clock.stamp(now), message));
+        }
+        for (origin, to) in &changes.moves {
+            let (stamp, to) = (clock.stamp(now), to.clone());
+            made.segment.moves.insert(*origin, Move { stamp, to });
+        }
+        made.accepted.moves.clone_from(&changes.moves);
+        made.segment.removed.origins.clone_from(&made.accepted.removed);
+        made
+    }
+
+    fn accept(&mut self, origin: Origin, path: &str, put: &LocalPut, digest: &Arc<str>) {
+        self.accepted.removed.extend(&put.replaces);
+        let (path, origins, asked) = (path.to_owned(), vec![origin], None);
+        let (key, version, digest) = (put.key, put.version, Arc::clone(digest));
+        self.accepted.puts.push(Entry { path, asked, origins, key, version, digest });
+    }
+}
+
+impl Base {
+    pub fn accept(&mut self, accepted: &Accepted) {
+        for entry in &mut self.entries {
+            entry.origins.retain(|origin| !accepted.removed.contains(origin));
+            if let Some(to) = entry.origins.first().and_then(|first| accepted.moves.get(first)) {
+                entry.path.clone_from(to);
+                entry.asked = None;
+            }
+        }
+        self.entries.retain(|entry| !entry.origins.is_empty());
+        self.entries.extend_from_slice(&accepted.puts);
     }
 }

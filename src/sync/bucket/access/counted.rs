@@ -1,7 +1,7 @@
-
 use std::io;
-use std::ops::Range;
+use std::ops::{Add, Range};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -9,13 +9,12 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use object_store::list::{PaginatedListOptions, PaginatedListResult};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, PutMode};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
-use super::deadline::Deadline;
-use super::fault::Fault;
-use super::retry::{LastFailure, QUIET, persist, within};
+use crate::bucket::access::fault::Fault;
 use crate::bucket::directory::Directory;
 use crate::bucket::name::MARK;
-use crate::bucket::requests::{RequestKind, Requests};
 use crate::bucket::url::{Cloud, Opened};
 
 ///+ Bytes to reserve for a body before any arrived: the announced size may be wrong.
@@ -226,4 +225,248 @@ async fn on_disk<T: Send + 'static>(
     let done = move || work(&directory, &key).map_err(|error| Fault::at(&directory, &key, &error));
     let done = tokio::task::spawn_blocking(done).await;
     done.unwrap_or_else(|error| Err(Fault::Never(format!("a thread failed: {error}"))))
+}
+
+///+ Kind of a request, as stores price them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RequestKind {
+    Get,
+    ///+ Writes an object or a part, or starts or completes an upload in parts.
+    Put,
+    List,
+    ///+ Deletes objects, or aborts an upload in parts.
+    Delete,
+    Head,
+}
+
+///+ Requests of one kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    ///+ Requests sent, including failed ones.
+    pub requests: u64,
+    ///+ Bytes of objects received or sent, including those of failed requests.
+    pub bytes: u64,
+}
+
+///+ Requests of a bucket since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestCounts {
+    ///+ Reads of objects.
+    pub get: Tally,
+    ///+ Writes of objects and parts.
+    pub put: Tally,
+    ///+ Pages of lists; the bytes are unknown.
+    pub list: Tally,
+    ///+ Deletions; one request may have many keys.
+    pub delete: Tally,
+    ///+ Requests for sizes and times.
+    pub head: Tally,
+}
+
+impl RequestCounts {
+    ///+ Returns the number of all requests.
+    pub fn total(&self) -> u64 {
+        let all = [self.get, self.put, self.list, self.delete, self.head];
+        all.iter().map(|tally| tally.requests).sum()
+    }
+}
+
+impl Add for Tally {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            requests: self.requests.saturating_add(other.requests),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+}
+
+impl Add for RequestCounts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            get: self.get + other.get,
+            put: self.put + other.put,
+            list: self.list + other.list,
+            delete: self.delete + other.delete,
+            head: self.head + other.head,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Counter {
+    requests: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Counter {
+    fn tally(&self) -> Tally {
+        Tally {
+            requests: self.requests.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    get: Counter,
+    put: Counter,
+    list: Counter,
+    delete: Counter,
+    head: Counter,
+}
+
+impl Requests {
+    pub(super) fn count(&self, kind: RequestKind) {
+        self.counter(kind).requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_bytes(&self, kind: RequestKind, bytes: usize) {
+        self.counter(kind).bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    ///+ Returns the current counts, including requests in flight.
+    pub(super) fn snapshot(&self) -> RequestCounts {
+        RequestCounts {
+            get: self.get.tally(),
+            put: self.put.tally(),
+            list: self.list.tally(),
+            delete: self.delete.tally(),
+            head: self.head.tally(),
+        }
+    }
+
+    fn counter(&self, kind: RequestKind) -> &Counter {
+        match kind {
+            RequestKind::Get => &self.get,
+            RequestKind::Put => &self.put,
+            RequestKind::List => &self.list,
+            RequestKind::Delete => &self.delete,
+            RequestKind::Head => &self.head,
+        }
+    }
+}
+
+///+ The moment at which a request gives up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Deadline(Instant);
+
+impl Deadline {
+    ///+ Returns the deadline `time` from now.
+    pub fn after(time: Duration) -> Self {
+        Self(Instant::now() + time)
+    }
+
+    ///+ Returns the deadline at `moment`.
+    pub fn at(moment: Instant) -> Self {
+        Self(moment)
+    }
+
+    ///+ Returns the remaining time; zero after the deadline.
+    pub fn left(self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+
+    ///+ Returns true after the deadline.
+    pub fn is_past(self) -> bool {
+        self.left().is_zero()
+    }
+}
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+///+ A connection counts as broken after this time without a byte.
+pub(super) const QUIET: Duration = Duration::from_secs(10);
+///+ Slowest accepted transfer rate: 64 KiB/s.
+const SLOWEST: u64 = 64 << 10;
+
+pub(super) fn patience(bytes: u64) -> Duration {
+    QUIET + Duration::from_secs(bytes / SLOWEST)
+}
+
+pub(super) async fn within<T>(
+    limit: Duration,
+    future: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    let late = || Fault::Again(format!("no answer within {:.1} s", limit.as_secs_f32()));
+    tokio::time::timeout(limit, future).await.unwrap_or_else(|_| Err(late()))
+}
+
+///+ Last failure of a request that is being retried.
+#[derive(Debug, Default)]
+pub(super) struct LastFailure(Mutex<Option<String>>);
+
+impl LastFailure {
+    fn get(&self) -> Option<String> {
+        self.0.lock().clone()
+    }
+
+    fn note<T>(&self, outcome: &Result<T, Fault>) {
+        let why = if let Err(Fault::Again(why)) = outcome { Some(why.clone()) } else { None };
+        let mut last = self.0.lock();
+        if last.is_some() || why.is_some() {
+            *last = why;
+        }
+    }
+}
+
+///+ Retries `attempt` with backoff until it succeeds, fails for good, or `deadline` passes.
+///+ Meanwhile `last` has the reason of the last failure.
+///+
+///+ Each attempt takes at most `limit`. Pauses double and are jittered, so that hosts that failed
+///+ together do not retry together. A pause that would end after the deadline is skipped.
+async fn persist<T, F>(
+    last: &LastFailure,
+    deadline: Deadline,
+    limit: Duration,
+    mut attempt: impl FnMut() -> F,
+) -> Result<T, Fault>
+where
+    F: Future<Output = Result<T, Fault>>,
+{
+    let mut pauses = Pauses::new();
+    loop {
+        let outcome = within(limit.min(deadline.left()), attempt()).await;
+        last.note(&outcome);
+        let why = match outcome {
+            Err(Fault::Again(why)) => why,
+            outcome => return outcome,
+        };
+        if !pauses.wait(deadline, &why).await {
+            return Err(Fault::Again(why));
+        }
+    }
+}
+
+///+ Backoff: each pause is up to twice as long as the one before.
+pub(super) struct Pauses {
+    longest: Duration,
+}
+
+impl Pauses {
+    fn new() -> Self {
+        Self { longest: FIRST_PAUSE }
+    }
+
+    ///+ Sleeps after a failure. Returns false at once if the pause would end after the deadline.
+    async fn wait(&mut self, deadline: Deadline, why: &str) -> bool {
+        let pause = self.longest.mul_f64(0.5 + 0.5 * chance());
+        if pause >= deadline.left() {
+            return false;
+        }
+        tracing::debug!(why, ?pause, "asks the bucket again");
+        tokio::time::sleep(pause).await;
+        self.longest = LONGEST_PAUSE.min(self.longest * 2);
+        true
+    }
+}
+
+///+ Returns a random number from 0 to 1.
+fn chance() -> f64 {
+    let random = RandomState::new().hash_one(0);
+    random as f64 / u64::MAX as f64
 }

@@ -8,7 +8,7 @@ use object_store::client::HttpError;
 use crate::bucket::directory;
 use crate::bucket::directory::Directory;
 use crate::bucket::error::BucketError;
-use crate::bucket::format_error::FormatError;
+use crate::bucket::error::FormatError;
 
 ///+ Prefix of the client's text for a response with an error status.
 const STATUS: &str = "Server returned non-2xx status code: ";
@@ -56,9 +56,14 @@ pub(super) enum Fault {
     ///+ A key in a list is no valid path; the client then lists nothing at all.
     OddKey(String),
     ///+ The object is larger than the limit of its reader.
-    TooLarge { size: u64, limit: u64 },
+    TooLarge {
+        size: u64,
+        limit: u64,
+    },
     ///+ The list is longer than its limit.
-    TooMany { limit: usize },
+    TooMany {
+        limit: usize,
+    },
 }
 
 impl Fault {

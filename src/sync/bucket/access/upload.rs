@@ -1,15 +1,23 @@
 //! Uploads of objects that are too large to hold in memory.
 
 use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use object_store::PutMode;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use object_store::multipart::PartId;
 use object_store::path::Path;
+use object_store::{MultipartId, MultipartUpload, PutMode, PutMultipartOptions};
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
 
-use super::fault::Fault;
-use super::upload_parts::Parts;
-use super::{Bucket, Deadline};
+use crate::bucket::access::counted::{Counted, RequestKind, call};
+use crate::bucket::access::fault::Fault;
+use crate::bucket::access::{Bucket, Deadline, QUIET, patience};
 use crate::bucket::error::BucketError;
+use crate::bucket::url::Cloud;
 
 ///+ Size of a part, and of the largest object that one request writes.
 const PART: usize = 8 << 20;
@@ -108,6 +116,210 @@ fn read_part(
     let mut bytes = Vec::with_capacity(set_aside);
     source.take(size as u64).read_to_end(&mut bytes)?;
     Ok(bytes.into())
+}
+
+///+ Maximum bytes of parts in memory.
+const HELD: usize = 40 << 20;
+const AT_ONCE: usize = 4;
+///+ Time limit for completing an upload: S3 takes minutes for the largest.
+const COMPLETE: Duration = Duration::from_mins(3);
+///+ Time limit for aborting an upload. After that a lifecycle rule of the bucket must clean up.
+const GIVE_UP: Duration = Duration::from_secs(5);
+
+///+ A multipart upload. Dropping it before [`Self::complete`] succeeds aborts it.
+pub(super) struct Parts<'a> {
+    bucket: &'a Bucket,
+    path: Path,
+    handle: Handle,
+    deadline: Deadline,
+    target: Target,
+    at_once: usize,
+    flying: JoinSet<Result<Sent, Fault>>,
+    sent: Vec<Sent>,
+    count: usize,
+    size: u64,
+    is_complete: bool,
+}
+
+///+ Number of a part, and its id if the store has ids.
+type Sent = (usize, Option<PartId>);
+
+enum Target {
+    ///+ A store whose parts are single requests, which can be retried.
+    Cloud { store: Arc<dyn Cloud>, id: MultipartId },
+    ///+ A directory or memory, where nothing needs a retry.
+    Plain(Box<dyn MultipartUpload>),
+}
+
+impl<'a> Parts<'a> {
+    pub(super) fn begin(
+        bucket: &'a Bucket,
+        path: &Path,
+        part: usize,
+        deadline: Deadline,
+    ) -> Result<Self, Fault> {
+        let handle = bucket.handle()?;
+        let target = handle.block_on(begin(&bucket.0.store, path, deadline))?;
+        Ok(Self {
+            bucket,
+            path: path.clone(),
+            handle,
+            deadline,
+            target,
+            at_once: (HELD / part).saturating_sub(1).clamp(1, AT_ONCE),
+            flying: JoinSet::new(),
+            sent: Vec::new(),
+            count: 0,
+            size: 0,
+            is_complete: false,
+        })
+    }
+
+    ///+ Sends the next part once fewer than `at_once` are in flight.
+    pub(super) fn send(&mut self, bytes: Bytes) -> Result<(), Fault> {
+        while self.flying.len() >= self.at_once {
+            self.land()?;
+        }
+        self.size += bytes.len() as u64;
+        let part = self.part(bytes);
+        self.flying.spawn_on(part, &self.handle);
+        self.count += 1;
+        Ok(())
+    }
+
+    pub(super) fn complete(mut self) -> Result<u64, Fault> {
+        while !self.flying.is_empty() {
+            self.land()?;
+        }
+        self.sent.sort_unstable_by_key(|(place, _)| *place);
+        let handle = self.handle.clone();
+        let size = handle.block_on(self.completing())?;
+        self.is_complete = true;
+        Ok(size)
+    }
+
+    fn land(&mut self) -> Result<(), Fault> {
+        match self.handle.block_on(self.flying.join_next()) {
+            Some(Ok(sent)) => self.sent.push(sent?),
+            Some(Err(error)) => return Err(Fault::Never(format!("a thread failed: {error}"))),
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn part(&mut self, bytes: Bytes) -> BoxFuture<'static, Result<Sent, Fault>> {
+        let place = self.count;
+        let counted = Arc::clone(&self.bucket.0.store);
+        match &mut self.target {
+            Target::Cloud { store, id } => {
+                let (store, id) = (Arc::clone(store), id.clone());
+                let deadline = self.deadline;
+                send_part(counted, store, self.path.clone(), id, place, bytes, deadline).boxed()
+            }
+            Target::Plain(upload) => {
+                count_part(&counted, &bytes);
+                let part = upload.put_part(bytes.into());
+                let sent = move |done: object_store::Result<()>| match done {
+                    Ok(()) => Ok((place, None)),
+                    Err(error) => Err(Fault::of(&error)),
+                };
+                part.map(sent).boxed()
+            }
+        }
+    }
+
+    async fn completing(&mut self) -> Result<u64, Fault> {
+        let size = self.size;
+        let parts: Vec<PartId> = self.sent.iter().filter_map(|(_, id)| id.clone()).collect();
+        let counted = &self.bucket.0.store;
+        let completed = match &mut self.target {
+            Target::Plain(upload) => call(COMPLETE, upload.complete()).await.map(drop),
+            Target::Cloud { store, id } => {
+                let (store, id) = (&*store, &*id);
+                let complete = || {
+                    counted.requests.count(RequestKind::Put);
+                    call(COMPLETE, store.complete_multipart(&self.path, id, parts.clone()))
+                };
+                counted.persist(self.deadline, COMPLETE, complete).await.map(drop)
+            }
+        };
+        match completed {
+            Ok(()) => Ok(size),
+            Err(fault @ Fault::Again(_)) => Err(fault),
+            // If the response to an earlier attempt was lost, the object exists already, and stores
+            // differ in their answers to unknown parts.
+            Err(Fault::Absent) => {
+                let forgot = Fault::Never("the store forgot the parts".to_owned());
+                self.bucket.uploaded(&self.path, size, forgot, self.deadline).await
+            }
+            Err(fault) => self.bucket.uploaded(&self.path, size, fault, self.deadline).await,
+        }
+    }
+
+    async fn give_up(&mut self) -> Result<(), Fault> {
+        match &mut self.target {
+            Target::Plain(upload) => call(GIVE_UP, upload.abort()).await,
+            Target::Cloud { store, id } => {
+                self.bucket.0.store.requests.count(RequestKind::Delete);
+                call(GIVE_UP, store.abort_multipart(&self.path, id)).await
+            }
+        }
+    }
+}
+
+impl Drop for Parts<'_> {
+    fn drop(&mut self) {
+        if self.is_complete {
+            return;
+        }
+        let handle = self.handle.clone();
+        let given_up = handle.block_on(async {
+            self.flying.shutdown().await;
+            self.give_up().await
+        });
+        if let Err(fault) = given_up {
+            tracing::warn!(key = %self.path, ?fault, "parts of an upload stay in the bucket");
+        }
+    }
+}
+
+async fn begin(counted: &Counted, path: &Path, deadline: Deadline) -> Result<Target, Fault> {
+    let target = counted.persist(deadline, QUIET, || begin_once(counted, path)).await;
+    target.map_err(|fault| if fault == Fault::Absent { Fault::no_bucket() } else { fault })
+}
+
+async fn begin_once(counted: &Counted, path: &Path) -> Result<Target, Fault> {
+    counted.requests.count(RequestKind::Put);
+    if let Some(store) = counted.cloud() {
+        let id = call(QUIET, store.create_multipart(path)).await?;
+        return Ok(Target::Cloud { store: Arc::clone(store), id });
+    }
+    let options = PutMultipartOptions::default();
+    let store = counted.store_of(path).await?;
+    let upload = call(QUIET, store.put_multipart_opts(path, options)).await?;
+    Ok(Target::Plain(upload))
+}
+
+async fn send_part(
+    counted: Arc<Counted>,
+    store: Arc<dyn Cloud>,
+    path: Path,
+    id: MultipartId,
+    place: usize,
+    bytes: Bytes,
+    deadline: Deadline,
+) -> Result<Sent, Fault> {
+    let limit = patience(bytes.len() as u64);
+    let part = || {
+        count_part(&counted, &bytes);
+        call(limit, store.put_part(&path, &id, place, bytes.clone().into()))
+    };
+    Ok((place, Some(counted.persist(deadline, limit, part).await?)))
+}
+
+fn count_part(counted: &Counted, bytes: &Bytes) {
+    counted.requests.count(RequestKind::Put);
+    counted.requests.add_bytes(RequestKind::Put, bytes.len());
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write};
 use proptest::prelude::*;
 
 use super::*;
-use crate::bucket::object::blocks::Row;
+use crate::bucket::object::Row;
 
 const BLOCK: usize = BLOCK_BYTES as usize;
 

@@ -1,23 +1,25 @@
 //! Blocks from memory, the local cache, or the bucket.
 
-use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use std::{fmt, io, thread};
 
 use bytes::Bytes;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use crate::bucket::{
-    Blocks, BucketId, Deadline, ObjectName, ObjectPlace, blocks_key, object_key, unpack_block,
+    BLOCK_BYTES, Blocks, BucketId, Deadline, ObjectName, ObjectPlace, blocks_key, object_key,
+    unpack_block,
 };
 use crate::remote::Objects;
 use crate::remote::blocks::BlockCache;
-use crate::remote::blocks::flights::{Duty, Flight, Flights};
-use ctxfs_core::model::Component;
+use ctxfs_core::model::{Component, Content, LinesBefore, read_pieces};
 
 ///+ Unpacked blocks in memory, for all readers together.
 const IN_MEMORY: usize = 8;
@@ -263,3 +265,240 @@ fn block_name((object, block): BlockId) -> String {
 fn table_name(location: &Location) -> String {
     format!("{}.blocks", location.object.name)
 }
+
+type Outcome = Result<(), Arc<io::Error>>;
+
+///+ Fetches in flight, by key. Many readers of one key share one fetch. Clones share the state.
+#[derive(Debug)]
+pub(super) struct Flights<K>(Arc<Mutex<HashMap<K, Arc<Flight>>>>);
+
+#[derive(Debug, Default)]
+pub(super) struct Flight {
+    outcome: Mutex<Option<Outcome>>,
+    landed: Condvar,
+}
+
+///+ Obligation to run a fetch. Ends the fetch also when it is dropped by a panic.
+pub(super) struct Duty<K: Hash + Eq + Copy> {
+    flights: Flights<K>,
+    keys: Vec<K>,
+    flight: Arc<Flight>,
+}
+
+impl<K> Clone for Flights<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K> Default for Flights<K> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<K: Hash + Eq + Copy> Flights<K> {
+    ///+ Starts a fetch of `keys`, up to the first one that another thread is fetching. If that is
+    ///+ the first key, returns the other fetch to wait for.
+    pub(super) fn begin(&self, keys: impl IntoIterator<Item = K>) -> Result<Duty<K>, Arc<Flight>> {
+        let mut flights = self.0.lock();
+        let (mut mine, flight) = (Vec::new(), Arc::<Flight>::default());
+        for key in keys {
+            match flights.entry(key) {
+                Entry::Occupied(other) if mine.is_empty() => return Err(Arc::clone(other.get())),
+                Entry::Occupied(_) => break,
+                Entry::Vacant(free) => drop(free.insert(Arc::clone(&flight))),
+            }
+            mine.push(key);
+        }
+        Ok(Duty { flights: self.clone(), keys: mine, flight })
+    }
+
+    pub(super) fn under_way(&self, key: K) -> Option<Arc<Flight>> {
+        self.0.lock().get(&key).cloned()
+    }
+}
+
+impl Flight {
+    ///+ Waits for the end of the fetch, at most until `deadline`.
+    pub(super) fn wait(&self, deadline: Instant) -> io::Result<()> {
+        let mut outcome = self.outcome.lock();
+        while outcome.is_none() {
+            if self.landed.wait_until(&mut outcome, deadline).timed_out() && outcome.is_none() {
+                let why = "the bucket did not answer in time; try again";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
+        }
+        match outcome.as_ref() {
+            Some(Err(error)) => Err(copy(error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<K: Hash + Eq + Copy> Duty<K> {
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    ///+ Ends the fetch with an outcome for all who wait.
+    pub(super) fn end<T>(self, outcome: io::Result<T>) -> io::Result<T> {
+        let (told, outcome) = match outcome {
+            Ok(value) => (Ok(()), Ok(value)),
+            Err(error) => {
+                let error = Arc::new(error);
+                (Err(Arc::clone(&error)), Err(error))
+            }
+        };
+        *self.flight.outcome.lock() = Some(told);
+        outcome.map_err(|error| copy(&error))
+    }
+}
+
+impl<K: Hash + Eq + Copy> Drop for Duty<K> {
+    fn drop(&mut self) {
+        let mut flights = self.flights.0.lock();
+        for key in &self.keys {
+            flights.remove(key);
+        }
+        drop(flights);
+        let mut outcome = self.flight.outcome.lock();
+        let stopped = || Err(Arc::new(io::Error::other("a fetch was cut off")));
+        outcome.get_or_insert_with(stopped);
+        self.flight.landed.notify_all();
+    }
+}
+
+///+ `io::Error` is not `Clone`. The errno survives: ESTALE stays ESTALE.
+fn copy(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(number) => io::Error::from_raw_os_error(number),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
+}
+
+///+ Maximum blocks in a window: the blocks of one fetch.
+const MOST_BLOCKS: usize = 32;
+///+ Maximum bytes in a window of several blocks. At 100 MB/s they take twice the 20 ms of a round
+///+ trip, and the next window is fetched meanwhile.
+const WINDOW_BYTES: u64 = 4 << 20;
+
+///+ Content of an object. Fetches blocks when they are read, and prefetches for sequential readers.
+pub(crate) struct ObjectContent {
+    source: Arc<Source>,
+    location: Location,
+    object: OnceLock<Arc<Object>>,
+    reader: Mutex<Reader>,
+}
+
+///+ Read-ahead state. Threads that read consecutive parts together count as one reader.
+#[derive(Debug, Default)]
+struct Reader {
+    ///+ Blocks of the last fetch.
+    window: Range<usize>,
+    ///+ Blocks to fetch next: doubles as long as each window follows the one before.
+    count: usize,
+}
+
+impl ObjectContent {
+    pub(crate) fn new(source: Arc<Source>, location: Location) -> Self {
+        Self { source, location, object: OnceLock::new(), reader: Mutex::default() }
+    }
+
+    ///+ Returns true if the byte at `offset` can be read without a request.
+    pub(crate) fn is_here(&self, offset: u64) -> bool {
+        let known = || self.source.kept_table(&self.location).map(|table| self.with_table(table));
+        let object = self.object.get().or_else(known);
+        let number = (offset / BLOCK_BYTES) as usize;
+        object.is_some_and(|object| self.source.known(object, number).is_some())
+    }
+
+    fn object(&self) -> io::Result<&Arc<Object>> {
+        if let Some(object) = self.object.get() {
+            return Ok(object);
+        }
+        Ok(self.with_table(self.source.table(&self.location)?))
+    }
+
+    fn with_table(&self, table: Blocks) -> &Arc<Object> {
+        let object = Arc::new(Object { location: self.location.clone(), table });
+        self.object.get_or_init(|| object)
+    }
+
+    fn block(&self, number: usize) -> io::Result<Arc<Vec<u8>>> {
+        if let Some(block) = self.source.recent(self.location.object.name, number) {
+            return Ok(block);
+        }
+        let object = self.object()?;
+        self.read_ahead(number, object);
+        let window = || self.reader.lock().window(number, &object.table);
+        self.source.block(object, number, window)
+    }
+
+    ///+ Prefetches the next window once a sequential reader is in the last one.
+    fn read_ahead(&self, number: usize, object: &Arc<Object>) {
+        let mut reader = self.reader.lock();
+        if reader.count > 1 && reader.window.contains(&number) {
+            let next = reader.next(&object.table);
+            if !next.window.is_empty() && self.source.fetch_ahead(object, next.window.clone()) {
+                *reader = next;
+            }
+        }
+    }
+}
+
+impl Content for ObjectContent {
+    fn len(&self) -> u64 {
+        self.location.object.size
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        read_pieces(self.len(), offset, buffer, |at, buffer| {
+            let block = self.block((at / BLOCK_BYTES) as usize)?;
+            block.as_slice().read_at(at % BLOCK_BYTES, buffer)
+        })
+    }
+
+    fn lines_before(&self, offset: u64) -> io::Result<LinesBefore> {
+        let table = &self.object()?.table;
+        let block = (offset / BLOCK_BYTES) as usize;
+        let Some(last) = table.len().checked_sub(1) else { return Ok(LinesBefore::default()) };
+        let block = block.min(last);
+        let (offset, newlines) = (table.content_range(block).start, table.lines_before(block));
+        Ok(LinesBefore { offset, newlines })
+    }
+}
+
+impl Reader {
+    ///+ Returns the blocks to fetch for `number`, which is not cached.
+    fn window(&mut self, number: usize, table: &Blocks) -> Range<usize> {
+        if self.window.contains(&number) {
+            return number..self.window.end;
+        }
+        let follows = self.count > 0 && number == self.window.end;
+        *self = if follows { self.next(table) } else { Self::at(number, 1, table) };
+        self.window.clone()
+    }
+
+    ///+ Returns the state with the following window, which is empty at the end.
+    fn next(&self, table: &Blocks) -> Self {
+        Self::at(self.window.end, (2 * self.count).min(MOST_BLOCKS), table)
+    }
+
+    fn at(start: usize, count: usize, table: &Blocks) -> Self {
+        Self { window: start..window_end(start, count, table), count }
+    }
+}
+
+fn window_end(start: usize, count: usize, table: &Blocks) -> usize {
+    let most = table.len().min(start + count);
+    if most <= start {
+        return start;
+    }
+    let begin = table.frame_range(start).start;
+    let fits = |end: &usize| table.frame_range(end - 1).end - begin <= WINDOW_BYTES;
+    (start + 2..=most).take_while(fits).last().unwrap_or(start + 1)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! Artifacts whose bytes stay in the bucket, read through a store.
 
+mod evict;
 use std::collections::BTreeSet;
 
 use bytes::Bytes;

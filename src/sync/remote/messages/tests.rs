@@ -1,5 +1,6 @@
 //! Messages of random segments, and of hosts that really share a bucket.
 
+mod published;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;

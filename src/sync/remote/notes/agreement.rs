@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::{MessagesAt, Notes};
-use crate::remote::{RemoteError, whole_file};
+use crate::remote::{RemoteError, disk};
 use crate::replica::{Base, Clock, Entry, Origin, Stamp, WriterId};
 use ctxfs_store::FileMark;
 

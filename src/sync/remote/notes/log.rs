@@ -16,7 +16,7 @@ use crate::bucket::{
     BucketError, FormatError, Line, Lines, Parts, Place, SEGMENT_BYTES, SegmentHead, lines,
     segment_of, unpack_member,
 };
-use crate::remote::{RemoteError, whole_file};
+use crate::remote::{RemoteError, disk};
 use crate::replica::{Covered, Covers, SegmentDigest, SegmentId};
 use ctxfs_store::Dir;
 

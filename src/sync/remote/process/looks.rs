@@ -14,11 +14,11 @@ use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
 
-use super::channel::Channel;
-use super::fault::Fault;
-use super::message::NAMES;
 use crate::bucket::BucketError;
-use crate::remote::looker::MOST_CONVERSATIONS;
+use crate::remote::look::MOST_CONVERSATIONS;
+use crate::remote::process::protocol::Channel;
+use crate::remote::process::protocol::Fault;
+use crate::remote::process::protocol::NAMES;
 use crate::remote::{Heard, Line, Looker, RemoteError};
 use ctxfs_core::model::Component;
 
@@ -34,7 +34,10 @@ struct AskedLook {
 #[derive(Serialize, Deserialize)]
 enum ToldLook {
     ///+ Followed by this many names.
-    Heard { is_answered: bool, conversations: Option<usize> },
+    Heard {
+        is_answered: bool,
+        conversations: Option<usize>,
+    },
     Bucket(Fault),
     Failed(String),
 }

@@ -1,15 +1,17 @@
 //! Several tiers and one bucket, with a clock that the test moves.
 
 mod known;
+mod room;
+mod same_name;
 
 use std::fs;
 use std::path::PathBuf;
 
-use super::sending::Step;
 use super::*;
 use crate::remote::Limits;
 use crate::remote::files::tests::scene::{Scene, TOOL, soon};
 use crate::remote::tests::bucket::{TestBucket, soon as soon_there};
+use crate::remote::tier::pushing::Step;
 use ctxfs_core::model::LetGo;
 
 const EVERY: Duration = Duration::from_secs(2);
