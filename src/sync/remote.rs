@@ -56,31 +56,32 @@ mod tests;
 mod tidy;
 mod tier;
 
-pub use apply::{Applied, Fetch, Known, Left, Parcel, apply};
+pub use apply::SkippedFile;
 pub use check::{Check, Checked, Flaw};
 pub use disk::Limits;
 pub use error::RemoteError;
 pub use far::{FarArtifacts, PATIENCE};
-pub use fetch::Fetcher;
-pub use files::{Files, files};
 pub use home::{Home, KnownBucket, PushLock, known_bucket, known_buckets};
-pub use look::{Heard, Looker};
-pub use look::{Looked, look};
-pub use merge::Swept;
+pub use look::{LookOutcome, LookReport, Looker, look};
 pub use messages::PublishedMessages;
 pub use moment::Moment;
-pub use notes::{Agreement, Intent, MessagesAt, Notes, Purging, StoredSegment};
+pub use notes::Notes;
 pub use objects::Objects;
-pub use pieces::{Piece, Pieces, Stored, Told, pieces};
+pub use pieces::{Piece, Pieces, Stored, StoredMessage, pieces};
 pub use process::{
     Line, ProcessLooks, ProcessObjects, answer_look, answer_read_request, answer_request,
 };
 pub use purge::Purged;
-pub use push::{LeftOut, NoSource, Opened, OwnLine, Push, Pushed, Session, Source};
+pub use push::LeftOut;
 pub use resend::Resent;
-pub use source::LocalSource;
 pub use status::{Standing, standing};
 pub use sync::{Came, Sent, Sync};
-pub use tidy::{Collected, collect, store_now};
-pub use tidy::{Tidied, Tidying};
+pub use tidy::{Collected, Tidied, Tidying, store_now};
 pub use tier::{Tier, TierOptions};
+
+pub(crate) use apply::{Applied, Fetch, FetchedFile, RemoteArtifact, apply};
+pub(crate) use fetch::Fetcher;
+pub(crate) use files::{LocalFiles, files};
+pub(crate) use notes::{Agreement, Intent, LogPosition, StoredSegment};
+pub(crate) use push::{NoSource, OpenedFile, OwnLine, Push, PushSource, Pushed, Session};
+pub(crate) use source::LocalSource;

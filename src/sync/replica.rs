@@ -21,14 +21,13 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use base::{Accepted, Publication};
-pub use base::{Base, Entry, FileKey, FileVersion, Found};
-pub use base::{Changes, Put as LocalPut};
-pub use names::{Name, Names};
-pub use origin::{Clock, Stamp};
-pub use origin::{Origin, ParseIdError, SegmentDigest, SegmentId, WriterId};
-pub use plan::{Plan, Step, seen};
-pub use state::State;
-pub use state::merge;
-pub use state::{Claim, Move, Removed, Segment};
-pub use state::{Covered, Covers};
+pub use base::{Changes, FileKey, FileVersion, LocalPut};
+pub use names::{AssignedPaths, Name};
+pub use origin::{Origin, ParseIdError, SegmentDigest, SegmentId, Stamp, WriterId};
+pub use plan::seen;
+pub use state::{Claim, Covers, Move, Removed, Segment, State};
+
+pub(crate) use base::{Accepted, Base, Entry, FoundFile, Publication};
+pub(crate) use origin::Clock;
+pub(crate) use plan::{Plan, Step};
+pub(crate) use state::{Covered, merge};

@@ -15,57 +15,57 @@ use crate::bucket::{FormatError, frame};
 use crate::replica::{Origin, SegmentId, Stamp};
 use ctxfs_core::model::{ArtifactState, MAX_DEPTH, NAME_MAX, Record, RelPath};
 
-///+ Maximum bytes of a line, without its newline.
-pub const LINE_BYTES: usize = 16 << 20;
+/// Maximum bytes of a line, without its newline.
+pub(crate) const LINE_BYTES: usize = 16 << 20;
 
-///+ A record of a segment.
+/// A record of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
-    ///+ Publishes an artifact.
+    /// Publishes an artifact.
     Put(Box<PutLine>),
-    ///+ Renames an artifact.
+    /// Renames an artifact.
     Move(MoveLine),
-    ///+ Removes artifacts and messages.
+    /// Removes artifacts and messages.
     Remove(RemoveLine),
-    ///+ Publishes a message.
+    /// Publishes a message.
     Message(MessageLine),
 }
 
-///+ Renames an artifact.
+/// Renames an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MoveLine {
-    ///+ The renamed artifact.
+    /// The renamed artifact.
     pub artifact: Origin,
-    ///+ New path, as `RelPath::to_text` writes it.
+    /// New path, as `RelPath::to_text` writes it.
     pub to: String,
-    ///+ Time of the rename.
+    /// Time of the rename.
     pub stamp: Stamp,
 }
 
-///+ Removes artifacts and messages.
+/// Removes artifacts and messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RemoveLine {
-    ///+ Single artifacts and messages.
+    /// Single artifacts and messages.
     pub origins: BTreeSet<Origin>,
-    ///+ Segments of which all artifacts and messages are removed.
+    /// Segments of which all artifacts and messages are removed.
     pub segments: BTreeSet<SegmentId>,
-    ///+ True if the writer removed the conversation.
+    /// True if the writer removed the conversation.
     pub ends: bool,
 }
 
-///+ Publishes a message.
+/// Publishes a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageLine {
-    ///+ Line of the message log, without its newline.
+    /// Line of the message log, without its newline.
     pub text: String,
-    ///+ Time of the append.
+    /// Time of the append.
     pub stamp: Stamp,
-    ///+ Where the message was first published, if not in this segment.
+    /// Where the message was first published, if not in this segment.
     pub origin: Option<Origin>,
 }
 
 impl Line {
-    ///+ Parses a line without its newline.
+    /// Parses a line without its newline.
     pub fn parse(line: &[u8]) -> Result<Self, FormatError> {
         check_length(line.len())?;
         // Serde accepts arrays for structs too.
@@ -78,8 +78,8 @@ impl Line {
         Ok(line)
     }
 
-    ///+ Appends the line and a newline to `out`. Fails and appends nothing if [`Self::parse`] would
-    ///+ refuse the result.
+    /// Appends the line and a newline to `out`. Fails and appends nothing if [`Self::parse`] would
+    /// refuse the result.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), FormatError> {
         self.check()?;
         let start = out.len();
@@ -92,8 +92,8 @@ impl Line {
         checked
     }
 
-    ///+ Returns the origin that the line states.
-    pub fn stated_origin(&self) -> Option<Origin> {
+    /// Returns the origin that the line states.
+    pub(crate) fn stated_origin(&self) -> Option<Origin> {
         match self {
             Self::Put(line) => line.origin,
             Self::Message(line) => line.origin,
@@ -119,8 +119,8 @@ fn check_length(length: usize) -> Result<(), FormatError> {
     if length > LINE_BYTES { Err(too_large) } else { Ok(()) }
 }
 
-///+ Checks that `path` stays in the conversation, is not too deep, and is spelled as ctxfs spells
-///+ it.
+/// Checks that `path` stays in the conversation, is not too deep, and is spelled as ctxfs spells
+/// it.
 fn check_path(path: &str) -> Result<(), FormatError> {
     let refused = |why: &str| FormatError::damaged(format!("a path is refused: {why}"));
     let parsed = RelPath::from_text(path).map_err(|error| refused(&error.to_string()))?;
@@ -133,72 +133,72 @@ fn check_path(path: &str) -> Result<(), FormatError> {
     Ok(())
 }
 
-///+ Maximum bytes of an artifact that is stored in a segment.
+/// Maximum bytes of an artifact that is stored in a segment.
 pub const SMALL_BYTES: u64 = 256 << 10;
-///+ Generations stay below the largest exact integer of JavaScript.
+/// Generations stay below the largest exact integer of JavaScript.
 const MOST_GENERATIONS: u64 = 1 << 53;
-///+ Range of dates in JavaScript, in milliseconds around the epoch.
+/// Range of dates in JavaScript, in milliseconds around the epoch.
 const MOST_MILLIS: u64 = 8_640_000_000_000_000;
-///+ Prefix of attributes that users may set.
+/// Prefix of attributes that users may set.
 const ATTRIBUTE: &str = "user.";
-///+ Permission bits that are kept: no set-user-ID and no set-group-ID.
+/// Permission bits that are kept: no set-user-ID and no set-group-ID.
 const MODE: u32 = 0o777;
 
-///+ Publishes an artifact. Records that it replaces are removed by a `remove` line.
+/// Publishes an artifact. Records that it replaces are removed by a `remove` line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PutLine {
-    ///+ Record with its path. Fields that hold for one host only are neither written nor read:
-    ///+ `file`, `owner`, `view_sizes` and `far`.
+    /// Record with its path. Fields that hold for one host only are neither written nor read:
+    /// `file`, `owner`, `view_sizes` and `far`.
     pub record: Record,
-    ///+ Permission bits of the file.
+    /// Permission bits of the file.
     pub mode: u32,
-    ///+ Extended attributes `user.*`. Values are escaped where they are not UTF-8, like file names.
+    /// Extended attributes `user.*`. Values are escaped where they are not UTF-8, like file names.
     pub attributes: BTreeMap<String, String>,
-    ///+ Time at which the artifact got its path.
+    /// Time at which the artifact got its path.
     pub stamp: Stamp,
-    ///+ Where the bytes are.
+    /// Where the bytes are.
     pub place: Place,
-    ///+ Ranges of a larger artifact that are in the segment as well.
+    /// Ranges of a larger artifact that are in the segment as well.
     pub parts: Option<Parts>,
-    ///+ Where the artifact was first published, if not in this segment.
+    /// Where the artifact was first published, if not in this segment.
     pub origin: Option<Origin>,
 }
 
-///+ Location of the bytes of an artifact.
+/// Location of the bytes of an artifact.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Place {
-    ///+ The artifact is empty.
+    /// The artifact is empty.
     #[default]
     Empty,
-    ///+ The bytes are in the segment.
+    /// The bytes are in the segment.
     Inside {
-        ///+ Start of the frame, relative to the end of the records' frame.
+        /// Start of the frame, relative to the end of the records' frame.
         at: u64,
-        ///+ Bytes of the frame.
+        /// Bytes of the frame.
         packed: u64,
-        ///+ Bytes of the artifact.
+        /// Bytes of the artifact.
         size: u64,
     },
-    ///+ The bytes are in an object.
+    /// The bytes are in an object.
     Object(ObjectPlace),
 }
 
-///+ An object with all bytes of an artifact.
+/// An object with all bytes of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectPlace {
-    ///+ Name of the object.
+    /// Name of the object.
     pub name: ObjectName,
-    ///+ Bytes of the object.
+    /// Bytes of the object.
     pub packed: u64,
-    ///+ Bytes of the artifact.
+    /// Bytes of the artifact.
     pub size: u64,
-    ///+ BLAKE3 of the table of blocks, in lower-case hexadecimal.
+    /// BLAKE3 of the table of blocks, in lower-case hexadecimal.
     pub blocks: String,
 }
 
 impl ObjectPlace {
-    ///+ Parses the table of blocks, and checks its digest.
-    pub fn read_table(&self, table: &[u8]) -> Result<Blocks, FormatError> {
+    /// Parses the table of blocks, and checks its digest.
+    pub(crate) fn read_table(&self, table: &[u8]) -> Result<Blocks, FormatError> {
         let blocks = Blocks::parse(table, self.size, self.packed)?;
         if blocks.digest_text() != self.blocks {
             let what = "the table of the blocks of an object has another digest";
@@ -209,7 +209,7 @@ impl ObjectPlace {
 }
 
 impl Place {
-    ///+ Returns the bytes of the artifact.
+    /// Returns the bytes of the artifact.
     pub fn size(&self) -> u64 {
         match self {
             Self::Empty => 0,
@@ -232,7 +232,7 @@ impl Place {
 }
 
 impl PutLine {
-    ///+ Returns BLAKE3 of the artifact's bytes, if the record has it.
+    /// Returns BLAKE3 of the artifact's bytes, if the record has it.
     pub fn digest(&self) -> Option<&str> {
         self.record.analysis.as_ref().map(|analysis| analysis.digest.as_str())
     }
@@ -275,34 +275,34 @@ fn is_attribute(name: &str) -> bool {
     !rest.is_empty() && name.len() <= NAME_MAX && !name.contains('\0')
 }
 
-///+ Overhead of an archive member: header and padding.
+/// Overhead of an archive member: header and padding.
 const AROUND: usize = 1024;
-///+ Maximum bytes of an artifact with an object that are also sent with its record.
+/// Maximum bytes of an artifact with an object that are also sent with its record.
 pub const PARTS_BYTES: u64 = 8 << 20;
 const MOST: usize = 256;
 
-///+ Ranges of a larger artifact whose bytes are in the segment as well, concatenated, so that short
-///+ views need no request for the object.
+/// Ranges of a larger artifact whose bytes are in the segment as well, concatenated, so that short
+/// views need no request for the object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parts {
-    ///+ Start of their frame, relative to the end of the records' frame.
+    /// Start of their frame, relative to the end of the records' frame.
     pub at: u64,
-    ///+ Bytes of the frame.
+    /// Bytes of the frame.
     pub packed: u64,
-    ///+ BLAKE3 of the concatenated bytes, in lower-case hexadecimal.
+    /// BLAKE3 of the concatenated bytes, in lower-case hexadecimal.
     pub digest: String,
-    ///+ Start and end of each range in the artifact; sorted and disjoint.
+    /// Start and end of each range in the artifact; sorted and disjoint.
     pub ranges: Vec<(u64, u64)>,
 }
 
 impl Parts {
-    ///+ Returns the number of bytes in all ranges.
+    /// Returns the number of bytes in all ranges.
     pub fn size(&self) -> u64 {
         self.ranges.iter().map(|(start, end)| end - start).sum()
     }
 
-    ///+ Returns the range that contains `offset`, and the offset of its first byte in the
-    ///+ concatenated bytes.
+    /// Returns the range that contains `offset`, and the offset of its first byte in the
+    /// concatenated bytes.
     pub fn around(&self, offset: u64) -> Option<(Range<u64>, u64)> {
         let mut before = 0;
         for (start, end) in &self.ranges {
@@ -339,10 +339,10 @@ fn is_digest(text: &str) -> bool {
     text.len() == 2 * blake3::OUT_LEN && text.bytes().all(is_digit)
 }
 
-///+ Format in which all kinds of lines are known.
+/// Format in which all kinds of lines are known.
 const FORMAT: u32 = 1;
 
-///+ A line as JSON has it: the keys of all kinds, each optional.
+/// A line as JSON has it: the keys of all kinds, each optional.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct RawLine {
@@ -383,7 +383,7 @@ struct RawBytes {
     size: u64,
 }
 
-///+ The keys that tell the kind of a line, whatever their values.
+/// The keys that tell the kind of a line, whatever their values.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Kinds {
@@ -493,7 +493,7 @@ impl RawLine {
     }
 }
 
-///+ Returns the record without the fields that hold for one host only.
+/// Returns the record without the fields that hold for one host only.
 fn of_all_hosts(record: Record) -> Record {
     Record { file: None, owner: None, view_sizes: None, far: None, ..record }
 }

@@ -1,5 +1,7 @@
 //! URLs of buckets: `[remote] url`.
 
+mod client;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -7,18 +9,18 @@ use percent_encoding::percent_decode_str;
 
 use crate::bucket::error::BucketError;
 
-pub(super) use client::{Cloud, Opened};
+pub(super) use client::{CloudStore, OpenStore};
 
-///+ Maximum length of the name of a bucket or container; the stores have shorter limits.
+/// Maximum length of the name of a bucket or container; the stores have shorter limits.
 const LONGEST_NAME: usize = 255;
-///+ Maximum length of a prefix, so that keys stay below the 1024 bytes of S3.
+/// Maximum length of a prefix, so that keys stay below the 1024 bytes of S3.
 const LONGEST_PREFIX: usize = 512;
 const FORMS: &str = "write `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or \
                      `file:///directory`";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Service {
-    ///+ S3 and compatible stores.
+    /// S3 and compatible stores.
     S3 {
         bucket: String,
     },
@@ -28,21 +30,21 @@ enum Service {
     Azure {
         container: String,
     },
-    ///+ A directory on a local or shared disk.
+    /// A directory on a local or shared disk.
     Directory(PathBuf),
     Memory,
 }
 
-///+ Checked URL of a bucket. It contains no secret and may be printed.
+/// Checked URL of a bucket. It contains no secret and may be printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BucketUrl {
     service: Service,
-    ///+ Without slashes at its start and end; may be empty.
+    /// Without slashes at its start and end; may be empty.
     prefix: String,
 }
 
 impl BucketUrl {
-    ///+ Parses a URL. Refuses users, passwords and queries: credentials belong in the environment.
+    /// Parses a URL. Refuses users, passwords and queries: credentials belong in the environment.
     pub fn parse(text: &str) -> Result<Self, BucketError> {
         if text == "memory:" {
             return Ok(Self { service: Service::Memory, prefix: String::new() });
@@ -69,7 +71,7 @@ impl BucketUrl {
         Ok(Self { service, prefix: prefix.to_owned() })
     }
 
-    ///+ Returns the directory of a `file://` bucket.
+    /// Returns the directory of a `file://` bucket.
     pub fn local_directory(&self) -> Option<&Path> {
         match &self.service {
             Service::Directory(path) => Some(path),
@@ -132,7 +134,7 @@ fn is_prefix(prefix: &str) -> bool {
         && !prefix.contains(is_odd)
 }
 
-///+ Shows only the scheme of `text`: the rest may contain a secret.
+/// Shows only the scheme of `text`: the rest may contain a secret.
 fn refusal(text: &str, why: &str) -> BucketError {
     let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
     let is_scheme = scheme.len() <= 16 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -141,5 +143,4 @@ fn refusal(text: &str, why: &str) -> BucketError {
 }
 
 #[cfg(test)]
-mod client;
 mod tests;

@@ -13,44 +13,45 @@ use crate::bucket::{
 use crate::remote::error::Unknown;
 use crate::remote::look::look;
 use crate::remote::{
-    Fetch as _, Fetcher, Looked, Notes, Objects, RemoteError, Stored, StoredSegment, Told,
+    Fetch as _, Fetcher, LookReport, Notes, Objects, RemoteError, Stored, StoredMessage,
+    StoredSegment,
 };
 use crate::replica::{Claim, Entry, FileKey, FileVersion, Origin, SegmentId, State};
 
-///+ Result of a check.
+/// Result of a check.
 #[derive(Debug, Default)]
 pub struct Checked {
-    ///+ Number of living artifacts.
+    /// Number of living artifacts.
     pub artifacts: usize,
-    ///+ Number of segments in the bucket.
+    /// Number of segments in the bucket.
     pub segments: usize,
-    ///+ Problems found.
+    /// Problems found.
     pub flaws: Vec<Flaw>,
-    ///+ Objects that no living artifact uses. Some may belong to a running push; the others are
-    ///+ collected when they are a week old.
+    /// Objects that no living artifact uses. Some may belong to a running push; the others are
+    /// collected when they are a week old.
     pub unnamed: Vec<Listed>,
 }
 
-///+ A problem in the bucket.
+/// A problem in the bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {
-    ///+ Path of an artifact, or a segment.
+    /// Path of an artifact, or a segment.
     pub what: String,
-    ///+ Description of the problem.
+    /// Description of the problem.
     pub why: String,
 }
 
-///+ Check of one conversation.
+/// Check of one conversation.
 pub struct Check<'a> {
-    ///+ Bucket to check.
+    /// Bucket to check.
     pub bucket: &'a dyn Objects,
-    ///+ Local state about the conversation.
+    /// Local state about the conversation.
     pub notes: &'a Notes,
-    ///+ True to read all bytes and compare their digests.
+    /// True to read all bytes and compare their digests.
     pub reads: bool,
-    ///+ Returns the deadline of a request that starts now.
+    /// Returns the deadline of a request that starts now.
     pub deadline: &'a dyn Fn() -> Deadline,
-    ///+ Called with the number of artifact bytes checked since the last call.
+    /// Called with the number of artifact bytes checked since the last call.
     pub progress: &'a dyn Fn(u64),
 }
 
@@ -65,10 +66,10 @@ type Present = BTreeMap<(ObjectName, ObjectPart), Listed>;
 type Claims<'a> = Vec<(&'a Origin, &'a Claim<Stored>)>;
 
 impl Check<'_> {
-    ///+ Runs the check. Costs a look and a list; with `reads`, the bytes of all living artifacts.
-    ///+ Segments that were refused before are fetched again.
-    ///+
-    ///+ Fails if the bucket does not answer. Wrong answers are in the result.
+    /// Runs the check. Costs a look and a list; with `reads`, the bytes of all living artifacts.
+    /// Segments that were refused before are fetched again.
+    ///
+    /// Fails if the bucket does not answer. Wrong answers are in the result.
     pub fn run(&self) -> Result<Checked, RemoteError> {
         self.notes.forget_refusals()?;
         let mut looked = look(self.bucket, self.notes, (self.deadline)())?;
@@ -103,7 +104,7 @@ impl Check<'_> {
         id: SegmentId,
         claims: &Claims<'_>,
         present: &Present,
-        state: &State<Stored, Told>,
+        state: &State<Stored, StoredMessage>,
         flaws: &mut Vec<Flaw>,
     ) -> Result<(), RemoteError> {
         let segment = self.notes.open_segment(id)?;
@@ -132,7 +133,7 @@ impl Check<'_> {
     }
 }
 
-fn by_segment(state: &State<Stored, Told>) -> BTreeMap<SegmentId, Claims<'_>> {
+fn by_segment(state: &State<Stored, StoredMessage>) -> BTreeMap<SegmentId, Claims<'_>> {
     let mut by_segment: BTreeMap<SegmentId, Claims<'_>> = BTreeMap::new();
     for (origin, claim) in &state.artifacts {
         by_segment.entry(claim.artifact.segment).or_default().push((origin, claim));
@@ -140,7 +141,7 @@ fn by_segment(state: &State<Stored, Told>) -> BTreeMap<SegmentId, Claims<'_>> {
     by_segment
 }
 
-fn flaws_of_segments(looked: &Looked, refused: &[(SegmentId, RemoteError)]) -> Vec<Flaw> {
+fn flaws_of_segments(looked: &LookReport, refused: &[(SegmentId, RemoteError)]) -> Vec<Flaw> {
     let flaw = |id: &SegmentId, why: String| Flaw { what: format!("segment {id}"), why };
     let refused = refused.iter().chain(&looked.refused);
     // A segment that the look refused is refused again when the segments are read.
@@ -172,8 +173,8 @@ fn missing(place: &Place, present: &Present) -> Option<String> {
 const WRONG: &str = "its bytes in the bucket are not those of its digest";
 
 impl Check<'_> {
-    ///+ Returns the bytes of a segment in the bucket. Returns `None`, and reports a flaw, if they
-    ///+ differ from the local copy.
+    /// Returns the bytes of a segment in the bucket. Returns `None`, and reports a flaw, if they
+    /// differ from the local copy.
     fn segment_bytes(
         &self,
         id: SegmentId,
@@ -197,11 +198,11 @@ impl Check<'_> {
         &self,
         origin: Origin,
         claim: &Claim<Stored>,
-        state: &State<Stored, Told>,
+        state: &State<Stored, StoredMessage>,
     ) -> Result<Option<String>, RemoteError> {
         let (bucket, notes, deadline) = (self.bucket, self.notes, self.deadline);
         let fetcher = Fetcher::new(bucket, (notes, state), false, deadline);
-        let (key, version) = (FileKey::Elsewhere(origin), FileVersion::default());
+        let (key, version) = (FileKey::Remote(origin), FileVersion::default());
         let (path, origins, digest) = (claim.path.clone(), vec![origin], claim.digest.clone());
         let entry = Entry { path, asked: None, origins, key, version, digest };
         match fetcher.fetch(&entry) {
@@ -213,8 +214,8 @@ impl Check<'_> {
     }
 }
 
-///+ Returns the problem with content that should have this digest. Fails if the content is
-///+ unavailable.
+/// Returns the problem with content that should have this digest. Fails if the content is
+/// unavailable.
 fn wrong_content(mut content: impl Read, digest: &str) -> Result<Option<String>, RemoteError> {
     let mut hasher = blake3::Hasher::new();
     match hasher.update_reader(&mut content) {
@@ -229,7 +230,7 @@ fn wrong_content(mut content: impl Read, digest: &str) -> Result<Option<String>,
     }
 }
 
-///+ Returns the error of a request that may succeed later, if that is the cause.
+/// Returns the error of a request that may succeed later, if that is the cause.
 fn passing(error: io::Error) -> Option<BucketError> {
     let error = error.into_inner()?.downcast::<BucketError>().ok()?;
     Some(*error).filter(BucketError::may_pass)

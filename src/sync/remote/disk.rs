@@ -11,17 +11,17 @@ use ctxfs_store::Dir;
 
 pub(super) const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
-///+ Flags of a file that replaces another one.
+/// Flags of a file that replaces another one.
 const NEW: OFlags = OFlags::WRONLY.union(OFlags::TRUNC);
 
-///+ Replaces the file `name` atomically: a reader, also after a crash, sees the old or the new
-///+ content. One process at a time.
+/// Replaces the file `name` atomically: a reader, also after a crash, sees the old or the new
+/// content. One process at a time.
 pub(super) fn write(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
     write_with(dir, name, |file| file.write_all(bytes))
 }
 
-///+ Replaces several files as [`write`] does. Syncs them together, since a disk writes the changes
-///+ of all with the first.
+/// Replaces several files as [`write`] does. Syncs them together, since a disk writes the changes
+/// of all with the first.
 pub(super) fn write_all(dir: &Dir, files: &[(String, &[u8])]) -> io::Result<()> {
     let new = |(name, _): &(String, &[u8])| format!("{name}.new");
     let write = |file: &(String, &[u8])| {
@@ -45,7 +45,7 @@ pub(super) fn write_all(dir: &Dir, files: &[(String, &[u8])]) -> io::Result<()> 
     written.and_then(|()| dir.sync())
 }
 
-///+ Replaces a file as [`write`] does, with the output of `print`.
+/// Replaces a file as [`write`] does, with the output of `print`.
 pub(super) fn write_with(
     dir: &Dir,
     name: &str,
@@ -71,7 +71,7 @@ fn write_new(
     file.into_inner().map_err(IntoInnerError::into_error)?.sync_all()
 }
 
-///+ Reads at most `most` bytes of the file `name`; `None` if it is missing.
+/// Reads at most `most` bytes of the file `name`; `None` if it is missing.
 pub(super) fn read(dir: &Dir, name: &str, most: u64) -> io::Result<Option<Vec<u8>>> {
     let Some(file) = open(dir, name, OFlags::RDONLY)? else { return Ok(None) };
     let mut bytes = Vec::new();
@@ -83,7 +83,7 @@ pub(super) fn open(dir: &Dir, name: &str, flags: OFlags) -> io::Result<Option<Fi
     found(dir.open_file(name.as_ref(), flags))
 }
 
-///+ Removes the file `name` durably, if it exists.
+/// Removes the file `name` durably, if it exists.
 pub(super) fn remove(dir: &Dir, name: &str) -> io::Result<()> {
     match found(dir.unlink(name.as_ref()))? {
         Some(()) => dir.sync(),
@@ -91,7 +91,7 @@ pub(super) fn remove(dir: &Dir, name: &str) -> io::Result<()> {
     }
 }
 
-///+ Opens the directory `name`, and creates it if it is missing.
+/// Opens the directory `name`, and creates it if it is missing.
 pub(super) fn directory(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
     dir.ensure_synced_dir(name, DIRECTORY_MODE)?;
     dir.open_dir(name)
@@ -104,20 +104,20 @@ fn found<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-///+ Downloads keep `min_free` and this fraction of it free, so that local writers do not find the
-///+ disk full right after a pull.
+/// Downloads keep `min_free` and this fraction of it free, so that local writers do not find the
+/// disk full right after a pull.
 const BESIDE: u64 = 4;
 
-///+ Limits of downloads: those of local writers.
+/// Limits of downloads: those of local writers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
-    ///+ Bytes to keep free on the disk.
+    /// Bytes to keep free on the disk.
     pub min_free: u64,
-    ///+ Maximum bytes of a conversation.
+    /// Maximum bytes of a conversation.
     pub quota: Option<u64>,
 }
 
-///+ Why a download does not fit.
+/// Why a download does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Shortage {
     #[error(
@@ -133,7 +133,7 @@ pub(super) enum Shortage {
 }
 
 impl Limits {
-    ///+ Checks that `needed` more bytes leave enough free space on a disk.
+    /// Checks that `needed` more bytes leave enough free space on a disk.
     pub(super) fn check_disk(self, disk: &StatVfs, needed: u64) -> Result<(), Shortage> {
         let kept = self.min_free.saturating_add(self.min_free / BESIDE);
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
@@ -144,7 +144,7 @@ impl Limits {
         }
     }
 
-    ///+ Checks that `needed` bytes on top of `used` stay within the quota.
+    /// Checks that `needed` bytes on top of `used` stay within the quota.
     pub(super) fn check_quota(self, used: u64, needed: u64) -> Result<(), Shortage> {
         match self.quota {
             Some(quota) if used.saturating_add(needed) > quota => {

@@ -13,7 +13,7 @@ use crate::bucket::{
     Blocks, FormatError, Line, Parts, Place, PutLine, object_key, segment_key, unpack_block,
     unpack_parts,
 };
-use crate::remote::blocks::{Location, ObjectContent, Source};
+use crate::remote::blocks::{BlockSource, ObjectContent, ObjectLocation};
 use crate::remote::files::mark_of;
 use crate::remote::{Home, Notes, Objects, RemoteError, StoredSegment};
 use crate::replica::{Entry, Origin, SegmentId};
@@ -22,36 +22,36 @@ use ctxfs_core::model::{
 };
 use ctxfs_store::{Conversation, FarArtifact, FarBytes, FileClock, FileMark, RemovalOutcome};
 
-///+ Default time limit for reading remote bytes.
+/// Default time limit for reading remote bytes.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-///+ Remote artifacts of a bucket. Fetches only what is read, and caches it for the next reader.
-///+ Clones share the cache.
-///+
-///+ Errors of a read are I/O errors: ESTALE if another host removed the bytes.
+/// Remote artifacts of a bucket. Fetches only what is read, and caches it for the next reader.
+/// Clones share the cache.
+///
+/// Errors of a read are I/O errors: ESTALE if another host removed the bytes.
 #[derive(Clone)]
-pub struct FarArtifacts(Arc<Inner>);
+pub struct FarArtifacts(Arc<FarInner>);
 
-struct Inner {
+struct FarInner {
     home: Home,
-    source: Arc<Source>,
-    segments: KnownSegments,
+    source: Arc<BlockSource>,
+    segments: SegmentCache,
 }
 
 impl FarArtifacts {
-    ///+ Opens the remote artifacts of `bucket`, whose local state is in `home`, with a cache of at
-    ///+ most `cache_bytes`. A read waits for at most `patience`.
+    /// Opens the remote artifacts of `bucket`, whose local state is in `home`, with a cache of at
+    /// most `cache_bytes`. A read waits for at most `patience`.
     pub fn new(
         bucket: Arc<dyn Objects + Send>,
         home: Home,
         cache_bytes: u64,
         patience: Duration,
     ) -> Result<Self, RemoteError> {
-        let source = Source::new((bucket, home.bucket()), home.blocks(cache_bytes)?, patience);
-        Ok(Self(Arc::new(Inner { home, source, segments: KnownSegments::default() })))
+        let source = BlockSource::new((bucket, home.bucket()), home.blocks(cache_bytes)?, patience);
+        Ok(Self(Arc::new(FarInner { home, source, segments: SegmentCache::default() })))
     }
 
-    ///+ Opens the artifact `origin` of a conversation. Its digest must be the one in `record`.
+    /// Opens the artifact `origin` of a conversation. Its digest must be the one in `record`.
     pub(super) fn artifact(
         &self,
         conversation: &Component,
@@ -69,12 +69,12 @@ impl FarArtifacts {
         }
     }
 
-    ///+ Drops the cached segments of a conversation after some have left the bucket.
+    /// Drops the cached segments of a conversation after some have left the bucket.
     pub(super) fn forget(&self, conversation: &Component) {
         self.0.segments.forget(conversation);
     }
 
-    pub(super) fn source(&self) -> &Source {
+    pub(super) fn source(&self) -> &BlockSource {
         &self.0.source
     }
 
@@ -86,13 +86,13 @@ impl FarArtifacts {
         &self,
         notes: &Notes,
         origin: Origin,
-    ) -> Result<Published, RemoteError> {
+    ) -> Result<PublishedArtifact, RemoteError> {
         self.0.segments.published(notes, origin)
     }
 
-    ///+ Downloads an artifact to its local file. Returns false if the artifact is not wanted here
-    ///+ any longer, for example after a removal.
-    pub fn bring_here(
+    /// Downloads an artifact to its local file. Returns false if the artifact is not wanted here
+    /// any longer, for example after a removal.
+    pub(crate) fn bring_here(
         &self,
         conversation: &Conversation,
         artifact: &FarArtifact,
@@ -108,7 +108,7 @@ impl FarArtifacts {
         origin: Origin,
         record: &Record,
     ) -> Result<FarFile, RemoteError> {
-        let Published { segment, put } = self.published(notes, origin)?;
+        let PublishedArtifact { segment, put } = self.published(notes, origin)?;
         let digest = record.analysis.as_ref().map(|analysis| analysis.digest.as_str());
         if put.digest() != digest || digest.is_none() || put.place.size() != record.size {
             let what = format!("`{origin}` is not what the manifest says of `{}`", record.path);
@@ -119,7 +119,7 @@ impl FarArtifacts {
             Place::Inside { .. } => Arc::new(self.small(notes, &segment, &put)?),
             Place::Object(object) => {
                 let (conversation, object) = (notes.conversation().clone(), object.clone());
-                let location = Location { conversation, object };
+                let location = ObjectLocation { conversation, object };
                 let object = ObjectContent::new(Arc::clone(&self.0.source), location);
                 self.with_parts(notes, segment.id(), &put, object)
             }
@@ -127,7 +127,7 @@ impl FarArtifacts {
         Ok(FarFile { content, attributes: attributes_of(&put.attributes) })
     }
 
-    ///+ Returns the content of an object, some of whose bytes may have come with its record.
+    /// Returns the content of an object, some of whose bytes may have come with its record.
     fn with_parts(
         &self,
         notes: &Notes,
@@ -150,7 +150,7 @@ impl FarArtifacts {
         })
     }
 
-    ///+ Returns the bytes of the parts, from the local segment or else from the bucket.
+    /// Returns the bytes of the parts, from the local segment or else from the bucket.
     fn parts(
         &self,
         conversation: &Component,
@@ -180,8 +180,8 @@ impl FarArtifacts {
         Ok(source.bucket().get(&key, Some(range), source.deadline())?.to_vec())
     }
 
-    ///+ Returns the bytes of a small artifact. They came with its record, unless its segment is
-    ///+ large.
+    /// Returns the bytes of a small artifact. They came with its record, unless its segment is
+    /// large.
     fn small(
         &self,
         notes: &Notes,
@@ -230,10 +230,10 @@ pub(super) fn attributes_of(said: &BTreeMap<String, String>) -> Vec<(OsString, V
     said.iter().map(|(name, value)| (OsString::from(name), text::decode(value))).collect()
 }
 
-///+ An object, some of whose bytes came with its record and are read without a request for the
-///+ object. They are loaded on the first read; if that fails, the object is read instead. If the
-///+ bucket is unreachable, only cached blocks of the object are: a reader must not wait for two time
-///+ limits in a row.
+/// An object, some of whose bytes came with its record and are read without a request for the
+/// object. They are loaded on the first read; if that fails, the object is read instead. If the
+/// bucket is unreachable, only cached blocks of the object are: a reader must not wait for two time
+/// limits in a row.
 struct PartsContent {
     far: FarArtifacts,
     conversation: Component,
@@ -246,7 +246,7 @@ struct PartsContent {
 }
 
 impl PartsContent {
-    ///+ Returns the bytes from `offset` on that came with the record.
+    /// Returns the bytes from `offset` on that came with the record.
     fn part(&self, offset: u64) -> io::Result<Option<&[u8]>> {
         let Some((range, before)) = self.parts.around(offset) else { return Ok(None) };
         let mut away = None;
@@ -278,7 +278,7 @@ impl Content for PartsContent {
         })
     }
 
-    ///+ Knows the total number of lines from the record.
+    /// Knows the total number of lines from the record.
     fn lines_before(&self, offset: u64) -> io::Result<LinesBefore> {
         let length = self.len();
         match self.lines {
@@ -298,19 +298,19 @@ impl Content for PartsContent {
 
 const MOST: usize = 16;
 const MOST_BYTES: usize = 16 << 20;
-///+ Approximate bytes of an index entry.
+/// Approximate bytes of an index entry.
 const PLACE_BYTES: usize = 64;
 
-///+ An artifact as it was published.
+/// An artifact as it was published.
 #[derive(Debug)]
-pub(crate) struct Published {
+pub(crate) struct PublishedArtifact {
     pub(crate) segment: Arc<StoredSegment>,
     pub(crate) put: PutLine,
 }
 
-///+ Cache of the segments read last: finding a line takes reading the whole segment.
+/// Cache of the segments read last: finding a line takes reading the whole segment.
 #[derive(Debug, Default)]
-struct KnownSegments(Mutex<VecDeque<Arc<IndexedSegment>>>);
+struct SegmentCache(Mutex<VecDeque<Arc<IndexedSegment>>>);
 
 #[derive(Debug)]
 struct IndexedSegment {
@@ -319,8 +319,8 @@ struct IndexedSegment {
     artifacts: HashMap<Origin, Range<u32>>,
 }
 
-impl KnownSegments {
-    fn published(&self, notes: &Notes, origin: Origin) -> Result<Published, RemoteError> {
+impl SegmentCache {
+    fn published(&self, notes: &Notes, origin: Origin) -> Result<PublishedArtifact, RemoteError> {
         if let Some(known) = self.known(notes.conversation(), origin) {
             return known.published(origin);
         }
@@ -383,10 +383,10 @@ impl IndexedSegment {
         Ok(Self { conversation: conversation.clone(), segment: Arc::new(segment), artifacts })
     }
 
-    fn published(&self, origin: Origin) -> Result<Published, RemoteError> {
+    fn published(&self, origin: Origin) -> Result<PublishedArtifact, RemoteError> {
         let segment = Arc::clone(&self.segment);
         match self.artifacts.get(&origin).map(|range| segment.line(range)).transpose()? {
-            Some(Line::Put(put)) => Ok(Published { segment, put: *put }),
+            Some(Line::Put(put)) => Ok(PublishedArtifact { segment, put: *put }),
             _ => Err(RemoteError::Unknown { conversation: self.conversation.to_text(), origin }),
         }
     }
@@ -396,8 +396,8 @@ impl IndexedSegment {
     }
 }
 
-///+ Finds the segment with the line of `origin`: the one that first published it, or a merge that
-///+ covers that.
+/// Finds the segment with the line of `origin`: the one that first published it, or a merge that
+/// covers that.
 fn find(notes: &Notes, origin: Origin) -> Result<Option<IndexedSegment>, RemoteError> {
     let here = notes.segments()?;
     let first = here.iter().filter(|id| **id == origin.segment);
@@ -413,17 +413,17 @@ fn find(notes: &Notes, origin: Origin) -> Result<Option<IndexedSegment>, RemoteE
     Ok(None)
 }
 
-///+ Blocks that are read back with one request.
+/// Blocks that are read back with one request.
 const AT_ONCE: usize = 8;
 
 impl FarArtifacts {
-    ///+ Removes the local file of the artifact at `path`, if the bucket has its bytes: it reads them
-    ///+ back first, all of them. `entry` is the one of the agreement, `clock` that of the store's
-    ///+ disk. Name, record and small views stay. The caller holds the push lock.
-    ///+
-    ///+ The first and the last block stay in the cache, so that `.summary`, `.head` and `.tail` need
-    ///+ no request.
-    pub fn evict(
+    /// Removes the local file of the artifact at `path`, if the bucket has its bytes: it reads them
+    /// back first, all of them. `entry` is the one of the agreement, `clock` that of the store's
+    /// disk. Name, record and small views stay. The caller holds the push lock.
+    ///
+    /// The first and the last block stay in the cache, so that `.summary`, `.head` and `.tail` need
+    /// no request.
+    pub(crate) fn evict(
         &self,
         conversation: &Conversation,
         path: &RelPath,
@@ -453,8 +453,8 @@ impl FarArtifacts {
         Ok(conversation.let_go(path, &mark, bytes)?)
     }
 
-    ///+ Reads the bytes of an artifact back. Returns false if their digest is not the one in its
-    ///+ line.
+    /// Reads the bytes of an artifact back. Returns false if their digest is not the one in its
+    /// line.
     fn has_all(
         &self,
         conversation: &Component,
@@ -467,12 +467,12 @@ impl FarArtifacts {
             return Ok(self.artifact(conversation, (origin, &line.record)).is_ok());
         };
         let (conversation, object) = (conversation.clone(), object.clone());
-        let location = Location { conversation, object };
+        let location = ObjectLocation { conversation, object };
         Ok(self.digest_of(&location)? == digest)
     }
 
-    ///+ Returns the digest of an object's content, and caches its first and last block.
-    fn digest_of(&self, location: &Location) -> Result<String, RemoteError> {
+    /// Returns the digest of an object's content, and caches its first and last block.
+    fn digest_of(&self, location: &ObjectLocation) -> Result<String, RemoteError> {
         let source = self.source();
         let table = source.table(location).map_err(read_back(location))?;
         let (mut hasher, mut next) = (blake3::Hasher::new(), 0);
@@ -486,7 +486,7 @@ impl FarArtifacts {
 
     fn read_back(
         &self,
-        (location, table): (&Location, &Blocks),
+        (location, table): (&ObjectLocation, &Blocks),
         blocks: Range<usize>,
         hasher: &mut blake3::Hasher,
     ) -> Result<(), RemoteError> {
@@ -506,7 +506,7 @@ impl FarArtifacts {
     }
 }
 
-///+ Returns the mark of the local file, if it still has the agreed bytes.
+/// Returns the mark of the local file, if it still has the agreed bytes.
 fn local_mark(
     conversation: &Conversation,
     entry: &Entry,
@@ -521,7 +521,7 @@ fn local_mark(
     Ok(mark_of(entry.key, entry.version))
 }
 
-fn read_back(location: &Location) -> impl Fn(io::Error) -> RemoteError {
+fn read_back(location: &ObjectLocation) -> impl Fn(io::Error) -> RemoteError {
     let name = location.object.name;
     move |error| {
         let what = format!("the object `{name}` cannot be read back: {error}");

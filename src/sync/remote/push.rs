@@ -23,45 +23,47 @@ use crate::bucket::{
 };
 use crate::remote::look::look;
 use crate::remote::push::batch::{
-    Batch, DAY, Messages, Ready, ReadyBytes, Upload, check_move, checked, recorded, small, too_long, unread,
+    Batch, DAY, NewMessages, ReadyBytes, ReadyFile, Upload, check_move, checked, recorded, small,
+    too_long, unread,
 };
 use crate::remote::push::packed::{PartsPlan, planned};
 use crate::remote::{Agreement, Home, Intent, Moment, Notes, Objects, RemoteError};
 use crate::replica::{Base, Changes, LocalPut, Origin, SegmentId, Stamp};
 use ctxfs_store::Artifact;
 
+pub use batch::LeftOut;
 pub(super) use batch::message_text;
-pub use batch::{LeftOut, NoSource, Opened, OwnLine, Session, Source};
+pub(crate) use batch::{NoSource, OpenedFile, OwnLine, PushSource, Session};
 pub(super) use packed::PackedFile;
 
-///+ Maximum artifacts and messages in one `remove` line, and in one segment, not counting the
-///+ artifacts that its files replace.
+/// Maximum artifacts and messages in one `remove` line, and in one segment, not counting the
+/// artifacts that its files replace.
 pub(super) const MOST_REMOVED: usize = 100_000;
-///+ Bytes of removals and moves from which on a segment takes no further moves.
+/// Bytes of removals and moves from which on a segment takes no further moves.
 const MOST_MOVED: usize = 4 << 20;
-///+ Maximum bytes of a removal, of a move without its path, and of an escaped byte of that path.
+/// Maximum bytes of a removal, of a move without its path, and of an escaped byte of that path.
 const REMOVED_BYTES: usize = 48;
 const MOVE_BYTES: usize = 128;
 const ESCAPED: usize = 2;
-///+ Minimum transfer rate of an upload in bytes per second.
+/// Minimum transfer rate of an upload in bytes per second.
 const SLOWEST: u64 = 1 << 20;
 
-///+ A push of one conversation.
-pub struct Push<'a> {
-    ///+ Target of the push.
+/// A push of one conversation.
+pub(crate) struct Push<'a> {
+    /// Target of the push.
     pub bucket: &'a dyn Objects,
-    ///+ Local state about the bucket.
+    /// Local state about the bucket.
     pub home: &'a Home,
-    ///+ Local state about the conversation.
+    /// Local state about the conversation.
     pub notes: &'a Notes,
-    ///+ Files and messages of the conversation.
-    pub source: &'a dyn Source,
-    ///+ Returns the present.
+    /// Files and messages of the conversation.
+    pub source: &'a dyn PushSource,
+    /// Returns the present.
     pub now: &'a dyn Fn() -> Moment,
-    ///+ True if the conversation was removed on this host: its removals say so.
+    /// True if the conversation was removed on this host: its removals say so.
     pub ends: bool,
-    ///+ Returns the deadline of a request that starts now. Each request has its own, however long
-    ///+ earlier ones took. An upload gets an additional second per MiB.
+    /// Returns the deadline of a request that starts now. Each request has its own, however long
+    /// earlier ones took. An upload gets an additional second per MiB.
     pub deadline: &'a dyn Fn() -> Deadline,
 }
 
@@ -71,25 +73,29 @@ impl fmt::Debug for Push<'_> {
     }
 }
 
-///+ Result of a push.
+/// Result of a push.
 #[derive(Debug, Default)]
-pub struct Pushed {
-    ///+ Segments that were sent.
+pub(crate) struct Pushed {
+    /// Segments that were sent.
     pub segments: Vec<SegmentId>,
-    ///+ Files that were not published, and why.
+    /// Files that were not published, and why.
     pub left: Vec<(String, LeftOut)>,
-    ///+ True if the caller must compare and push once more.
+    /// True if the caller must compare and push once more.
     pub again: bool,
-    ///+ True if a copy of this host was detected, and this one has a new writer id.
+    /// True if a copy of this host was detected, and this one has a new writer id.
     pub is_new_writer: bool,
 }
 
 impl Push<'_> {
-    ///+ Publishes changes relative to the saved agreement, and new messages.
-    ///+
-    ///+ If an intent is pending, finishes that only: see [`Pushed::again`]. Segments sent before a
-    ///+ failure stay published and agreed upon.
-    pub fn run(&self, changes: &Changes, session: &mut Session) -> Result<Pushed, RemoteError> {
+    /// Publishes changes relative to the saved agreement, and new messages.
+    ///
+    /// If an intent is pending, finishes that only: see [`Pushed::again`]. Segments sent before a
+    /// failure stay published and agreed upon.
+    pub(crate) fn run(
+        &self,
+        changes: &Changes,
+        session: &mut Session,
+    ) -> Result<Pushed, RemoteError> {
         let mut pushed = Pushed::default();
         self.look_first(session, &mut pushed)?;
         if let Some((intent, bytes)) = self.notes.intent()? {
@@ -104,22 +110,22 @@ impl Push<'_> {
         Ok(pushed)
     }
 
-    ///+ Looks if the last look is a day old: a restored backup, even one of the memory, does not
-    ///+ know what it had sent. Segments stay in the bucket for at least a day after a look, merged
-    ///+ or not, so until then none of the same name can be stored.
+    /// Looks if the last look is a day old: a restored backup, even one of the memory, does not
+    /// know what it had sent. Segments stay in the bucket for at least a day after a look, merged
+    /// or not, so until then none of the same name can be stored.
     fn look_first(&self, session: &mut Session, pushed: &mut Pushed) -> Result<(), RemoteError> {
         let now = (self.now)();
         if session.looked.as_ref().is_some_and(|looked| now.since(looked) < DAY) {
             return Ok(());
         }
         if look(self.bucket, self.notes, (self.deadline)())?.is_copied {
-            self.become_another(session, pushed)?;
+            self.renew_writer(session, pushed)?;
         }
         session.looked = Some(now);
         Ok(())
     }
 
-    pub(super) fn become_another(
+    pub(super) fn renew_writer(
         &self,
         session: &mut Session,
         pushed: &mut Pushed,
@@ -130,8 +136,8 @@ impl Push<'_> {
         Ok(())
     }
 
-    ///+ Publishes all complete changes, in as many segments as needed: removals and moves first, and
-    ///+ messages last, since they refer to files.
+    /// Publishes all complete changes, in as many segments as needed: removals and moves first, and
+    /// messages last, since they refer to files.
     fn publish(
         &self,
         changes: &Changes,
@@ -167,8 +173,8 @@ impl Push<'_> {
         }
     }
 
-    ///+ Returns the next unpublished messages. Saves those that cannot be shared, and skips them.
-    fn messages(&self, pushed: &mut Pushed) -> Result<Option<Messages>, RemoteError> {
+    /// Returns the next unpublished messages. Saves those that cannot be shared, and skips them.
+    fn messages(&self, pushed: &mut Pushed) -> Result<Option<NewMessages>, RemoteError> {
         loop {
             let before = self.notes.agreement()?;
             let (lines, at) = self.source.message_lines(&before.messages)?;
@@ -179,7 +185,7 @@ impl Push<'_> {
             let texts = texts_of(lines, &mut after.unshared, pushed);
             if !texts.is_empty() || at == before.messages {
                 self.notes.save(&before, &after)?;
-                return Ok((!texts.is_empty()).then_some(Messages { texts, at }));
+                return Ok((!texts.is_empty()).then_some(NewMessages { texts, at }));
             }
             after.messages = at;
             self.notes.save(&before, &after)?;
@@ -187,7 +193,7 @@ impl Push<'_> {
     }
 }
 
-///+ Returns the texts of lines that can be shared. The others go to `unshared` and are reported.
+/// Returns the texts of lines that can be shared. The others go to `unshared` and are reported.
 fn texts_of(
     lines: Vec<OwnLine>,
     unshared: &mut BTreeMap<u64, u64>,
@@ -195,7 +201,7 @@ fn texts_of(
 ) -> Vec<String> {
     let mut texts = Vec::with_capacity(lines.len());
     for OwnLine { offset, length: bytes, text } in lines {
-        match text.map_or_else(|| Err(too_long()), message) {
+        match text.map_or_else(|| Err(too_long()), message_text) {
             Ok(text) => texts.push(text),
             Err(why) => {
                 unshared.insert(offset, bytes);
@@ -207,7 +213,7 @@ fn texts_of(
     texts
 }
 
-///+ Splits off the moves and removals for one segment. Returns them with their maximum bytes.
+/// Splits off the moves and removals for one segment. Returns them with their maximum bytes.
 fn first_of(others: &mut Changes) -> (Changes, usize) {
     let next = others.removed.iter().nth(MOST_REMOVED).copied();
     let rest = next.map(|next| others.removed.split_off(&next)).unwrap_or_default();
@@ -222,7 +228,7 @@ fn first_of(others: &mut Changes) -> (Changes, usize) {
     (Changes { puts: BTreeMap::new(), moves, removed }, weight)
 }
 
-///+ Drops moves that cannot be shared, and reports them.
+/// Drops moves that cannot be shared, and reports them.
 fn leave_bad_moves(changes: &mut Changes, pushed: &mut Pushed) {
     changes.moves.retain(|origin, to| match check_move(*origin, to) {
         Ok(()) => true,
@@ -233,18 +239,18 @@ fn leave_bad_moves(changes: &mut Changes, pushed: &mut Pushed) {
     });
 }
 
-enum Outcome {
-    ///+ The bucket has the segment, or had it until it was merged.
+enum SendOutcome {
+    /// The bucket has the segment, or had it until it was merged.
     Sent,
-    ///+ The bucket has a different segment of this name.
+    /// The bucket has a different segment of this name.
     Copied,
-    ///+ The segment is too old to be sent.
+    /// The segment is too old to be sent.
     Old,
 }
 
 impl Push<'_> {
-    ///+ Builds a segment from a batch, saves it, and sends it. Returns false if the caller must
-    ///+ start over.
+    /// Builds a segment from a batch, saves it, and sends it. Returns false if the caller must
+    /// start over.
     fn send(
         &self,
         batch: &Batch,
@@ -253,7 +259,7 @@ impl Push<'_> {
     ) -> Result<bool, RemoteError> {
         let agreement = self.notes.agreement()?;
         let Some(id) = self.next_id(&agreement)? else {
-            self.become_another(session, pushed)?;
+            self.renew_writer(session, pushed)?;
             return Ok(false);
         };
         let mut clock = agreement.clock;
@@ -272,10 +278,10 @@ impl Push<'_> {
         self.finish(&intent, &made.bytes, session, pushed)
     }
 
-    ///+ Returns the name of the next segment, or `None` if this host needs a new writer id. That is
-    ///+ so if a segment of this name or a later one is known, since this is a restored backup; or if
-    ///+ the segment before it is unknown, since the log ended and was deleted, and other hosts would
-    ///+ wait for the gap.
+    /// Returns the name of the next segment, or `None` if this host needs a new writer id. That is
+    /// so if a segment of this name or a later one is known, since this is a restored backup; or if
+    /// the segment before it is unknown, since the log ended and was deleted, and other hosts would
+    /// wait for the gap.
     pub(crate) fn next_id(&self, agreement: &Agreement) -> Result<Option<SegmentId>, RemoteError> {
         let writer = self.home.writer()?;
         let number = if agreement.writer == Some(writer) { agreement.next } else { 1 };
@@ -287,7 +293,7 @@ impl Push<'_> {
         Ok((follows && !is_known).then_some(SegmentId { writer, number }))
     }
 
-    ///+ Sends an intent. Returns false if the caller must start over.
+    /// Sends an intent. Returns false if the caller must start over.
     pub(crate) fn finish(
         &self,
         intent: &Intent,
@@ -295,23 +301,26 @@ impl Push<'_> {
         session: &mut Session,
         pushed: &mut Pushed,
     ) -> Result<bool, RemoteError> {
-        let outcome =
-            if self.is_accepted(intent)? { Outcome::Sent } else { self.outcome(intent, bytes)? };
+        let outcome = if self.is_accepted(intent)? {
+            SendOutcome::Sent
+        } else {
+            self.outcome(intent, bytes)?
+        };
         match outcome {
-            Outcome::Sent => {
+            SendOutcome::Sent => {
                 self.accept(intent, bytes)?;
                 pushed.segments.push(intent.segment);
                 Ok(true)
             }
-            Outcome::Copied => {
+            SendOutcome::Copied => {
                 if self.home.writer()? == intent.segment.writer {
-                    self.become_another(session, pushed)?;
+                    self.renew_writer(session, pushed)?;
                 }
                 session.uploads.clear();
                 self.notes.drop_intent()?;
                 Ok(false)
             }
-            Outcome::Old => {
+            SendOutcome::Old => {
                 session.uploads.clear();
                 self.notes.drop_intent()?;
                 Ok(false)
@@ -319,13 +328,13 @@ impl Push<'_> {
         }
     }
 
-    ///+ Returns true if a crash came between the agreement and the removal of the intent.
+    /// Returns true if a crash came between the agreement and the removal of the intent.
     fn is_accepted(&self, intent: &Intent) -> Result<bool, RemoteError> {
         let Agreement { writer, next, .. } = self.notes.agreement()?;
         Ok(writer == Some(intent.segment.writer) && intent.segment.number < next)
     }
 
-    fn outcome(&self, intent: &Intent, bytes: &[u8]) -> Result<Outcome, RemoteError> {
+    fn outcome(&self, intent: &Intent, bytes: &[u8]) -> Result<SendOutcome, RemoteError> {
         if let Some(outcome) = self.outcome_by_merges(intent, bytes)? {
             return Ok(outcome);
         }
@@ -335,30 +344,30 @@ impl Push<'_> {
         }
         let whole = Bytes::copy_from_slice(bytes);
         match self.bucket.create(&key, &whole, (self.deadline)())? {
-            Created::New => Ok(Outcome::Sent),
+            Created::New => Ok(SendOutcome::Sent),
             Created::Exists => self.compare(&key, bytes),
         }
     }
 
-    ///+ An old segment is not sent, but may have been.
-    fn outcome_of_old(&self, intent: &Intent, bytes: &[u8]) -> Result<Outcome, RemoteError> {
+    /// An old segment is not sent, but may have been.
+    fn outcome_of_old(&self, intent: &Intent, bytes: &[u8]) -> Result<SendOutcome, RemoteError> {
         let key = self.key(intent.segment);
         match self.compare(&key, bytes) {
             Err(RemoteError::Bucket(error)) if error.is_absent() => {}
             outcome => return outcome,
         }
         look(self.bucket, self.notes, (self.deadline)())?;
-        Ok(self.outcome_by_merges(intent, bytes)?.unwrap_or(Outcome::Old))
+        Ok(self.outcome_by_merges(intent, bytes)?.unwrap_or(SendOutcome::Old))
     }
 
-    ///+ Returns what merges say about a segment, if one covers its name: it was sent if its digest
-    ///+ is theirs. A segment of the same name with other bytes may be gone, so there may be nothing
-    ///+ to compare with.
+    /// Returns what merges say about a segment, if one covers its name: it was sent if its digest
+    /// is theirs. A segment of the same name with other bytes may be gone, so there may be nothing
+    /// to compare with.
     fn outcome_by_merges(
         &self,
         intent: &Intent,
         bytes: &[u8],
-    ) -> Result<Option<Outcome>, RemoteError> {
+    ) -> Result<Option<SendOutcome>, RemoteError> {
         let (id, covered) = (intent.segment, self.notes.covered()?);
         if !covered.contains(&id) {
             return Ok(None);
@@ -366,19 +375,19 @@ impl Push<'_> {
         let head = SegmentHead::read(bytes).map_err(RemoteError::of(id))?;
         let digest = head.and_then(|head| head.digest(bytes));
         let was_sent = digest.is_some_and(|digest| covered.has(id, digest) == Some(true));
-        Ok(Some(if was_sent { Outcome::Sent } else { Outcome::Copied }))
+        Ok(Some(if was_sent { SendOutcome::Sent } else { SendOutcome::Copied }))
     }
 
-    fn compare(&self, key: &str, bytes: &[u8]) -> Result<Outcome, RemoteError> {
+    fn compare(&self, key: &str, bytes: &[u8]) -> Result<SendOutcome, RemoteError> {
         let there = self.bucket.get(key, None, (self.deadline)())?;
-        Ok(if there == bytes { Outcome::Sent } else { Outcome::Copied })
+        Ok(if there == bytes { SendOutcome::Sent } else { SendOutcome::Copied })
     }
 
     fn key(&self, id: SegmentId) -> String {
         segment_key(self.notes.conversation(), id)
     }
 
-    ///+ Saves the agreement after a segment was sent. Each step can be repeated.
+    /// Saves the agreement after a segment was sent. Each step can be repeated.
     fn accept(&self, intent: &Intent, bytes: &[u8]) -> Result<(), RemoteError> {
         if !self.is_accepted(intent)? {
             self.notes.keep_segment(intent.segment, bytes)?;
@@ -400,14 +409,14 @@ fn agreed(before: &Agreement, intent: &Intent) -> Agreement {
 }
 
 impl Push<'_> {
-    ///+ Reads a complete file, and uploads its bytes if it is large.
-    pub(super) fn ready(
+    /// Reads a complete file, and uploads its bytes if it is large.
+    fn ready(
         &self,
         path: &str,
         put: &LocalPut,
         session: &mut Session,
-    ) -> Result<Result<Ready, LeftOut>, RemoteError> {
-        let Opened { file, record, mode, attributes } = match self.open(path, put) {
+    ) -> Result<Result<ReadyFile, LeftOut>, RemoteError> {
+        let OpenedFile { file, record, mode, attributes } = match self.open(path, put) {
             Ok(opened) => opened,
             Err(why) => return Ok(Err(why)),
         };
@@ -432,14 +441,14 @@ impl Push<'_> {
         Ok(bytes.and_then(|bytes| checked(line, bytes)))
     }
 
-    fn open(&self, path: &str, put: &LocalPut) -> Result<Opened, LeftOut> {
+    fn open(&self, path: &str, put: &LocalPut) -> Result<OpenedFile, LeftOut> {
         match self.source.open(path, put.key, put.version) {
             Ok(opened) => opened.ok_or(LeftOut::Changed),
             Err(error) => Err(LeftOut::Unread(error.to_string())),
         }
     }
 
-    ///+ Uploads the bytes of a file, unless an earlier push did.
+    /// Uploads the bytes of a file, unless an earlier push did.
     fn upload(
         &self,
         path: &str,
@@ -498,12 +507,12 @@ impl Push<'_> {
     }
 }
 
-///+ Name of the message log in reports.
+/// Name of the message log in reports.
 const MESSAGES: &str = "messages";
 
 impl Push<'_> {
-    ///+ Returns the changes that the bucket accepts. For a write-once bucket, drops and reports
-    ///+ changes that replace or remove something.
+    /// Returns the changes that the bucket accepts. For a write-once bucket, drops and reports
+    /// changes that replace or remove something.
     fn taken<'c>(
         &self,
         changes: &'c Changes,
@@ -530,7 +539,7 @@ impl Push<'_> {
     }
 }
 
-///+ Returns the paths of removed artifacts. All messages have one path.
+/// Returns the paths of removed artifacts. All messages have one path.
 fn removed_from(base: &Base, removed: &BTreeSet<Origin>) -> BTreeSet<String> {
     let mut messages = removed.clone();
     let mut paths = BTreeSet::new();

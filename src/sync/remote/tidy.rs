@@ -5,50 +5,50 @@ use bytes::Bytes;
 use crate::bucket::{
     BucketError, Deadline, Listed, ObjectName, log_prefix, object_key, object_of, objects_prefix,
 };
-use crate::remote::{Looked, NoSource, Notes, Objects, Push, RemoteError, Session, Sync, look};
+use crate::remote::{LookReport, NoSource, Notes, Objects, Push, RemoteError, Session, Sync, look};
 use crate::replica::{Changes, SegmentId, State};
 use ctxfs_core::model::Component;
 
-///+ Maximum restarts: after a pending intent, and after a copy of this host was detected.
+/// Maximum restarts: after a pending intent, and after a copy of this host was detected.
 const ROUNDS: usize = 8;
 
-///+ Number of segments from which on merging is considered.
+/// Number of segments from which on merging is considered.
 const MANY: usize = 64;
 
-///+ Extent of garbage collection.
+/// Extent of garbage collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tidying {
-    ///+ Dry run: report only.
+    /// Dry run: report only.
     Look,
-    ///+ Merge segments, and delete nothing.
+    /// Merge segments, and delete nothing.
     Merge,
-    ///+ Merge segments, and delete unused ones and unused objects.
+    /// Merge segments, and delete unused ones and unused objects.
     Delete,
 }
 
-///+ Result of a garbage collection or a dry run.
+/// Result of a garbage collection or a dry run.
 #[derive(Debug, Default)]
 pub struct Tidied {
-    ///+ Merged segments that were written.
+    /// Merged segments that were written.
     pub merges: Vec<SegmentId>,
-    ///+ Number of segments that would be merged; 0 unless this is a dry run.
+    /// Number of segments that would be merged; 0 unless this is a dry run.
     pub to_merge: usize,
-    ///+ Deletions that were made, or would be.
+    /// Deletions that were made, or would be.
     pub deletions: Vec<Collected>,
-    ///+ Reason for deleting nothing after a push: part of the log is unreadable.
+    /// Reason for deleting nothing after a push: part of the log is unreadable.
     pub blind: Option<RemoteError>,
 }
 
 impl Tidied {
-    ///+ Returns true if a deletion failed.
+    /// Returns true if a deletion failed.
     pub fn is_hindered(&self) -> bool {
         self.deletions.iter().any(|each| matches!(each.outcome, Some(Err(_))))
     }
 }
 
 impl Sync<'_> {
-    ///+ Does what [`Self::tidy`] does after a push, if there are many uncovered segments; else
-    ///+ returns `None`.
+    /// Does what [`Self::tidy`] does after a push, if there are many uncovered segments; else
+    /// returns `None`.
     pub fn tidy_many(
         &self,
         id: &Component,
@@ -68,9 +68,9 @@ impl Sync<'_> {
         }
     }
 
-    ///+ Merges the segments of a conversation where worthwhile, and deletes segments that were
-    ///+ covered a day ago, objects that were unnamed for a week, and temporary files of writes that
-    ///+ were interrupted a week ago.
+    /// Merges the segments of a conversation where worthwhile, and deletes segments that were
+    /// covered a day ago, objects that were unnamed for a week, and temporary files of writes that
+    /// were interrupted a week ago.
     pub fn tidy(&self, id: &Component, tidying: Tidying) -> Result<Tidied, RemoteError> {
         let notes = self.home.conversation(id)?;
         let push = self.pushing(&notes, &NoSource);
@@ -128,15 +128,15 @@ impl Sync<'_> {
         Ok(Tidied { to_merge, deletions, ..Tidied::default() })
     }
 
-    ///+ Looks. Fails if part of the log is unreadable, since it may name what seems unused.
-    pub(super) fn look(&self, notes: &Notes) -> Result<Looked, RemoteError> {
+    /// Looks. Fails if part of the log is unreadable, since it may name what seems unused.
+    pub(super) fn look(&self, notes: &Notes) -> Result<LookReport, RemoteError> {
         let looked = look(self.bucket, notes, (self.deadline)())?;
-        looked.blindness(notes, &[])?.map_or(Ok(looked), Err)
+        looked.incomplete_log(notes, &[])?.map_or(Ok(looked), Err)
     }
 }
 
 impl Push<'_> {
-    ///+ Finishes a pending intent.
+    /// Finishes a pending intent.
     pub(super) fn settle(&self, session: &mut Session) -> Result<(), RemoteError> {
         for _ in 0..ROUNDS {
             if !self.run(&Changes::default(), session)?.again {
@@ -146,7 +146,7 @@ impl Push<'_> {
         Ok(())
     }
 
-    ///+ Merges as long as that is worthwhile.
+    /// Merges as long as that is worthwhile.
     fn merge_all(&self) -> Result<Vec<SegmentId>, RemoteError> {
         let (mut session, mut merges) = (Session::default(), Vec::new());
         self.settle(&mut session)?;
@@ -166,31 +166,31 @@ impl Push<'_> {
     }
 }
 
-///+ Age in milliseconds after which unused objects and removed bytes are deleted. A record follows
-///+ its object within a day, so a week is safe.
+/// Age in milliseconds after which unused objects and removed bytes are deleted. A record follows
+/// its object within a day, so a week is safe.
 pub(super) const WEEK: u64 = 7 * 24 * HOUR;
-///+ Age in milliseconds after which no push still publishes an object: a day, and an hour for a
-///+ request in flight.
+/// Age in milliseconds after which no push still publishes an object: a day, and an hour for a
+/// request in flight.
 pub(super) const UNNAMED: u64 = 25 * HOUR;
 const HOUR: u64 = 60 * 60 * 1000;
 
-///+ An object or segment that was deleted, or would be.
+/// An object or segment that was deleted, or would be.
 #[derive(Debug)]
 pub struct Collected {
-    ///+ Key in the bucket.
+    /// Key in the bucket.
     pub key: String,
-    ///+ Bytes.
+    /// Bytes.
     pub size: u64,
-    ///+ Outcome of the deletion; `None` for a dry run.
+    /// Outcome of the deletion; `None` for a dry run.
     pub outcome: Option<Result<(), BucketError>>,
 }
 
-///+ Deletes the objects of a conversation that no living record names and that are older than a week
-///+ by the clock of the store. With `dry_run`, only lists them.
-///+
-///+ Lists the objects before it reads the log: a record that arrives in between names a younger
-///+ object. Fails and deletes nothing if part of the log cannot be read.
-pub fn collect(
+/// Deletes the objects of a conversation that no living record names and that are older than a week
+/// by the clock of the store. With `dry_run`, only lists them.
+///
+/// Lists the objects before it reads the log: a record that arrives in between names a younger
+/// object. Fails and deletes nothing if part of the log cannot be read.
+pub(crate) fn collect(
     bucket: &dyn Objects,
     notes: &Notes,
     dry_run: bool,
@@ -199,7 +199,7 @@ pub fn collect(
     collect_older(bucket, notes, (WEEK, dry_run), deadline)
 }
 
-///+ Deletes unnamed objects of at least `age` milliseconds. See [`collect`].
+/// Deletes unnamed objects of at least `age` milliseconds. See [`collect`].
 pub(super) fn collect_older(
     bucket: &dyn Objects,
     notes: &Notes,
@@ -219,9 +219,9 @@ pub(super) fn collect_older(
     Ok(deleted(bucket, (&prefix, &unused), dry_run, deadline))
 }
 
-///+ Deletes temporary files of interrupted writes next to the segments, the objects and the mark of
-///+ the bucket, once they have this `age` by the clock of the store. With `latest`, a time of that
-///+ clock, only lists them. Only a bucket that is a directory has such files; others get no request.
+/// Deletes temporary files of interrupted writes next to the segments, the objects and the mark of
+/// the bucket, once they have this `age` by the clock of the store. With `latest`, a time of that
+/// clock, only lists them. Only a bucket that is a directory has such files; others get no request.
 pub(super) fn collect_staged(
     bucket: &dyn Objects,
     conversation: &Component,
@@ -256,8 +256,8 @@ fn deleted(
     each.map(|(object, outcome)| told(prefix, object, outcome)).collect()
 }
 
-///+ Returns the time of the store in milliseconds since the epoch, by creating and deleting an empty
-///+ object. Without the right to delete, that object stays until it is collected.
+/// Returns the time of the store in milliseconds since the epoch, by creating and deleting an empty
+/// object. Without the right to delete, that object stays until it is collected.
 pub fn store_now(
     bucket: &dyn Objects,
     conversation: &Component,
@@ -277,7 +277,7 @@ fn used(
 ) -> Result<HashSet<ObjectName>, RemoteError> {
     let mut looked = look(bucket, notes, deadline)?;
     let found = looked.pieces(notes)?;
-    if let Some(blind) = looked.blindness(notes, &found.refused)? {
+    if let Some(blind) = looked.incomplete_log(notes, &found.refused)? {
         return Err(blind);
     }
     if looked.segments.is_empty() {
@@ -287,7 +287,7 @@ fn used(
     Ok(living.into_values().filter_map(|claim| claim.artifact.object).collect())
 }
 
-///+ Returns true for an unused object and for the table of one.
+/// Returns true for an unused object and for the table of one.
 fn is_unused(object: &Listed, used: &HashSet<ObjectName>) -> bool {
     object_of(&object.name).is_some_and(|(name, _)| !used.contains(&name))
 }

@@ -6,60 +6,60 @@ use std::sync::Arc;
 
 use crate::replica::{Origin, SegmentDigest, SegmentId, Stamp};
 
-///+ Content of a segment. `A` and `M` are additional data about each artifact and message, which the
-///+ rules ignore.
+/// Content of a segment. `A` and `M` are additional data about each artifact and message, which the
+/// rules ignore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment<A, M> {
-    ///+ Name of the segment.
+    /// Name of the segment.
     pub id: SegmentId,
-    ///+ Covered segments, if this is a merge.
+    /// Covered segments, if this is a merge.
     pub covers: Covers,
-    ///+ Published artifacts. In a merge, their origins are in covered segments.
+    /// Published artifacts. In a merge, their origins are in covered segments.
     pub artifacts: BTreeMap<Origin, Claim<A>>,
-    ///+ Renames.
+    /// Renames.
     pub moves: BTreeMap<Origin, Move>,
-    ///+ Removals.
+    /// Removals.
     pub removed: Removed,
-    ///+ Published messages.
+    /// Published messages.
     pub messages: BTreeMap<Origin, (Stamp, M)>,
 }
 
-///+ An artifact and its requested path.
+/// An artifact and its requested path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim<A> {
-    ///+ Time at which it got the path.
+    /// Time at which it got the path.
     pub stamp: Stamp,
-    ///+ Path in the conversation, as `RelPath::to_text` writes it.
+    /// Path in the conversation, as `RelPath::to_text` writes it.
     pub path: String,
-    ///+ Digest of the bytes.
+    /// Digest of the bytes.
     pub digest: Arc<str>,
-    ///+ Additional data.
+    /// Additional data.
     pub artifact: A,
 }
 
-///+ New path of an artifact. The latest one counts.
+/// New path of an artifact. The latest one counts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Move {
-    ///+ Time of the rename.
+    /// Time of the rename.
     pub stamp: Stamp,
-    ///+ New path.
+    /// New path.
     pub to: String,
 }
 
-///+ Removed origins: single ones and whole segments. A removal is permanent.
+/// Removed origins: single ones and whole segments. A removal is permanent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Removed {
-    ///+ Single artifacts and messages.
+    /// Single artifacts and messages.
     pub origins: BTreeSet<Origin>,
-    ///+ Segments of which all artifacts and messages are removed.
+    /// Segments of which all artifacts and messages are removed.
     pub segments: BTreeSet<SegmentId>,
-    ///+ True if a host removed the whole conversation. A merge does not repeat this.
+    /// True if a host removed the whole conversation. A merge does not repeat this.
     pub ends: bool,
 }
 
 impl<A, M> Segment<A, M> {
-    ///+ Returns an empty segment.
-    pub fn new(id: SegmentId) -> Self {
+    /// Returns an empty segment.
+    pub(crate) fn new(id: SegmentId) -> Self {
         Self {
             id,
             covers: Covers::new(),
@@ -70,16 +70,16 @@ impl<A, M> Segment<A, M> {
         }
     }
 
-    ///+ Returns true if the segment is empty.
-    pub fn says_nothing(&self) -> bool {
+    /// Returns true if the segment is empty.
+    pub(crate) fn says_nothing(&self) -> bool {
         self.artifacts.is_empty()
             && self.moves.is_empty()
             && self.removed.is_empty()
             && self.messages.is_empty()
     }
 
-    ///+ Returns the latest stamp.
-    pub fn latest(&self) -> Stamp {
+    /// Returns the latest stamp.
+    pub(crate) fn latest(&self) -> Stamp {
         let artifacts = self.artifacts.values().map(|claim| claim.stamp);
         let moves = self.moves.values().map(|to| to.stamp);
         let messages = self.messages.values().map(|(stamp, _)| *stamp);
@@ -88,52 +88,52 @@ impl<A, M> Segment<A, M> {
 }
 
 impl Removed {
-    ///+ Returns true if the origin is removed.
-    pub fn contains(&self, origin: &Origin) -> bool {
+    /// Returns true if the origin is removed.
+    pub(crate) fn contains(&self, origin: &Origin) -> bool {
         self.segments.contains(&origin.segment) || self.origins.contains(origin)
     }
 
-    ///+ Returns true if nothing is removed.
-    pub fn is_empty(&self) -> bool {
+    /// Returns true if nothing is removed.
+    pub(crate) fn is_empty(&self) -> bool {
         self.origins.is_empty() && self.segments.is_empty()
     }
 
-    ///+ Adds the removals of `other`.
-    pub fn extend(&mut self, other: &Self) {
+    /// Adds the removals of `other`.
+    pub(crate) fn extend(&mut self, other: &Self) {
         self.origins.extend(&other.origins);
         self.segments.extend(&other.segments);
         self.ends |= other.ends;
     }
 }
 
-///+ First segment number of a writer.
+/// First segment number of a writer.
 const FIRST: u64 = 1;
 
-///+ Segments that a merge covers, with their digests.
+/// Segments that a merge covers, with their digests.
 pub type Covers = BTreeMap<SegmentId, SegmentDigest>;
 
-///+ Segments that are covered by some merge.
-///+
-///+ Readers ignore a covered segment by its name alone. A writer compares the digest as well: a copy
-///+ of its host may have sent another segment of that name, which was merged and deleted.
+/// Segments that are covered by some merge.
+///
+/// Readers ignore a covered segment by its name alone. A writer compares the digest as well: a copy
+/// of its host may have sent another segment of that name, which was merged and deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Covered(BTreeMap<SegmentId, BTreeSet<SegmentDigest>>);
+pub(crate) struct Covered(BTreeMap<SegmentId, BTreeSet<SegmentDigest>>);
 
 impl Covered {
-    ///+ Returns true if a segment of this name is covered.
-    pub fn contains(&self, id: &SegmentId) -> bool {
+    /// Returns true if a segment of this name is covered.
+    pub(crate) fn contains(&self, id: &SegmentId) -> bool {
         self.0.contains_key(id)
     }
 
-    ///+ Returns the names of all covered segments.
-    pub fn ids(&self) -> impl Iterator<Item = SegmentId> {
+    /// Returns the names of all covered segments.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = SegmentId> {
         self.0.keys().copied()
     }
 
-    ///+ Returns the first segment of each gap in the numbers of a writer, given the segments `there`
-    ///+ in the bucket. Writers skip no number, so a gap means that a segment was lost. A loss of a
-    ///+ writer's last segments leaves no gap.
-    pub fn gaps(&self, there: impl IntoIterator<Item = SegmentId>) -> Vec<SegmentId> {
+    /// Returns the first segment of each gap in the numbers of a writer, given the segments `there`
+    /// in the bucket. Writers skip no number, so a gap means that a segment was lost. A loss of a
+    /// writer's last segments leaves no gap.
+    pub(crate) fn gaps(&self, there: impl IntoIterator<Item = SegmentId>) -> Vec<SegmentId> {
         let known: BTreeSet<SegmentId> = there.into_iter().chain(self.ids()).collect();
         let (mut gaps, mut last): (_, Option<SegmentId>) = (Vec::new(), None);
         for id in known {
@@ -147,12 +147,12 @@ impl Covered {
         gaps
     }
 
-    ///+ Returns true if the segment with this name and digest is covered, so that the bucket had it.
-    ///+ Returns `None` if no segment of this name is covered.
-    ///+
-    ///+ Merges may have different digests for one name, after they met different copies of a host. A
-    ///+ digest in none of them was not sent.
-    pub fn has(&self, id: SegmentId, digest: SegmentDigest) -> Option<bool> {
+    /// Returns true if the segment with this name and digest is covered, so that the bucket had it.
+    /// Returns `None` if no segment of this name is covered.
+    ///
+    /// Merges may have different digests for one name, after they met different copies of a host. A
+    /// digest in none of them was not sent.
+    pub(crate) fn has(&self, id: SegmentId, digest: SegmentDigest) -> Option<bool> {
         self.0.get(&id).map(|digests| digests.contains(&digest))
     }
 }
@@ -167,22 +167,22 @@ impl<'a> FromIterator<&'a Covers> for Covered {
     }
 }
 
-///+ Merged state of a set of segments, independent of their order.
+/// Merged state of a set of segments, independent of their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State<A, M> {
-    ///+ Living artifacts, each with its latest path.
+    /// Living artifacts, each with its latest path.
     pub artifacts: BTreeMap<Origin, Claim<A>>,
-    ///+ Living messages, in order.
+    /// Living messages, in order.
     pub messages: BTreeMap<(Stamp, Origin), M>,
-    ///+ Removals in uncovered segments.
+    /// Removals in uncovered segments.
     pub removed: Removed,
-    ///+ Moves in uncovered segments.
+    /// Moves in uncovered segments.
     pub moves: BTreeMap<Origin, Move>,
-    ///+ Covered segments, present or not.
+    /// Covered segments, present or not.
     pub covered: BTreeSet<SegmentId>,
 }
 
-///+ Origins in a merge.
+/// Origins in a merge.
 struct Merge {
     covers: Covers,
     artifacts: BTreeSet<Origin>,
@@ -200,10 +200,10 @@ impl Merge {
 }
 
 impl<A: Clone, M: Clone> State<A, M> {
-    ///+ Merges the segments into a state.
-    ///+
-    ///+ A covered segment is ignored even if it arrives later. Origins that a merge covers but does
-    ///+ not contain are removed.
+    /// Merges the segments into a state.
+    ///
+    /// A covered segment is ignored even if it arrives later. Origins that a merge covers but does
+    /// not contain are removed.
     pub fn of<'a>(segments: impl IntoIterator<Item = &'a Segment<A, M>> + Clone) -> Self
     where
         A: 'a,
@@ -217,14 +217,14 @@ impl<A: Clone, M: Clone> State<A, M> {
 }
 
 impl<A, M> State<A, M> {
-    ///+ Does what [`Self::of`] does, and consumes the segments.
+    /// Does what [`Self::of`] does, and consumes the segments.
     pub fn of_all(mut segments: Vec<Segment<A, M>>) -> Self {
         let covered = covered(&segments);
         segments.retain(|segment| !covered.contains(&segment.id));
         Self::after(covered, segments)
     }
 
-    ///+ Returns true if nothing is alive.
+    /// Returns true if nothing is alive.
     pub fn is_over(&self) -> bool {
         self.artifacts.is_empty() && self.messages.is_empty()
     }
@@ -302,10 +302,10 @@ pub(super) fn take_later_name<A>(claim: &mut Claim<A>, to: &Move) {
     }
 }
 
-///+ Returns the artifacts, each with its latest path: two merges may have the same artifact with
-///+ different paths.
-///+
-///+ Collected at once: a B-tree filled in order has half-empty nodes.
+/// Returns the artifacts, each with its latest path: two merges may have the same artifact with
+/// different paths.
+///
+/// Collected at once: a B-tree filled in order has half-empty nodes.
 fn latest<A>(mut claims: Vec<(Origin, Claim<A>)>) -> BTreeMap<Origin, Claim<A>> {
     claims.sort_by(|(origin, claim), (other, than)| {
         (origin, claim.stamp, &claim.path).cmp(&(other, than.stamp, &than.path))
@@ -313,7 +313,7 @@ fn latest<A>(mut claims: Vec<(Origin, Claim<A>)>) -> BTreeMap<Origin, Claim<A>> 
     claims.into_iter().collect()
 }
 
-///+ Keeps the latest move of an artifact.
+/// Keeps the latest move of an artifact.
 pub(super) fn add_move(all: &mut BTreeMap<Origin, Move>, origin: Origin, to: Move) {
     let known = all.entry(origin).or_insert_with(|| to.clone());
     if to > *known {
@@ -321,12 +321,12 @@ pub(super) fn add_move(all: &mut BTreeMap<Origin, Move>, origin: Origin, to: Mov
     }
 }
 
-///+ Merges the segments `part` of `all` into segment `id`: their living content, and moves and
-///+ removals of origins that are not covered. Moves of removed origins are dropped.
-///+
-///+ Two hosts may merge the same segments at once. If these have different digests for one name,
-///+ either is valid: the writer whose segment is not the covered one sends its content again.
-pub fn merge<A: Clone, M: Clone>(
+/// Merges the segments `part` of `all` into segment `id`: their living content, and moves and
+/// removals of origins that are not covered. Moves of removed origins are dropped.
+///
+/// Two hosts may merge the same segments at once. If these have different digests for one name,
+/// either is valid: the writer whose segment is not the covered one sends its content again.
+pub(crate) fn merge<A: Clone, M: Clone>(
     id: SegmentId,
     all: &[&Segment<A, M>],
     part: &Covers,

@@ -15,30 +15,30 @@ use crate::bucket::directory;
 use crate::bucket::directory::{Directory, PlainFile};
 use crate::bucket::error::BucketError;
 use crate::bucket::name::staged_for;
-use crate::bucket::url::Cloud;
+use crate::bucket::url::CloudStore;
 
-///+ Maximum objects in a list; their names take about 100 MB.
+/// Maximum objects in a list; their names take about 100 MB.
 const MOST: usize = 1_000_000;
-///+ Names in a page: the maximum of the stores.
+/// Names in a page: the maximum of the stores.
 const PAGE: usize = 1000;
-///+ Time limit for listing a directory, which may be on a slow network disk.
+/// Time limit for listing a directory, which may be on a slow network disk.
 const SLOW_LIST: Duration = Duration::from_mins(2);
 
-///+ An object in a list.
+/// An object in a list.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Listed {
-    ///+ Key without the prefix of the list.
+    /// Key without the prefix of the list.
     pub name: String,
-    ///+ Bytes of the object.
+    /// Bytes of the object.
     pub size: u64,
-    ///+ Time of the write in milliseconds since the epoch, by the store's clock.
+    /// Time of the write in milliseconds since the epoch, by the store's clock.
     pub modified_ms: u64,
 }
 
 impl Bucket {
-    ///+ Lists all objects below a directory, sorted by name; at most 1,000,000.
-    ///+
-    ///+ With `after`, lists only names that sort after it, bytewise.
+    /// Lists all objects below a directory, sorted by name; at most 1,000,000.
+    ///
+    /// With `after`, lists only names that sort after it, bytewise.
     pub fn list(
         &self,
         prefix: &str,
@@ -62,8 +62,8 @@ impl Bucket {
         })
     }
 
-    ///+ Lists the first `limit` subdirectories of a directory, sorted by name. Costs one request per
-    ///+ 1000 of them.
+    /// Lists the first `limit` subdirectories of a directory, sorted by name. Costs one request per
+    /// 1000 of them.
     pub fn list_dirs(
         &self,
         prefix: &str,
@@ -84,16 +84,16 @@ impl Bucket {
         })
     }
 
-    ///+ Lists the entries of a directory that other lists leave out because ctxfs does not create
-    ///+ them: links, special files, and names that are not UTF-8. Only a bucket that is a directory
-    ///+ has such entries; for others this makes no request and returns nothing.
+    /// Lists the entries of a directory that other lists leave out because ctxfs does not create
+    /// them: links, special files, and names that are not UTF-8. Only a bucket that is a directory
+    /// has such entries; for others this makes no request and returns nothing.
     pub fn list_odd(&self, prefix: &str) -> Result<Vec<String>, BucketError> {
         let Some(bucket) = self.0.store.directory() else { return Ok(Vec::new()) };
         let fault = |error: io::Error| Fault::at(bucket, prefix, &error).into_error("list", prefix);
         bucket.odd(prefix).map_err(fault)
     }
 
-    ///+ Returns the full prefix: empty, or with a slash at its end.
+    /// Returns the full prefix: empty, or with a slash at its end.
     fn directory(&self, prefix: &str) -> Result<String, Fault> {
         let path = self.path(prefix.trim_end_matches('/'))?;
         let path: &str = path.as_ref();
@@ -102,7 +102,7 @@ impl Bucket {
 
     async fn pages(
         &self,
-        store: &Arc<dyn Cloud>,
+        store: &Arc<dyn CloudStore>,
         directory: &str,
         after: Option<&str>,
         deadline: Deadline,
@@ -127,7 +127,7 @@ impl Bucket {
 
     async fn page_directories(
         &self,
-        store: &Arc<dyn Cloud>,
+        store: &Arc<dyn CloudStore>,
         directory: &str,
         limit: usize,
         deadline: Deadline,
@@ -148,10 +148,10 @@ impl Bucket {
         }
     }
 
-    ///+ Retries a page without starting the list over.
+    /// Retries a page without starting the list over.
     async fn page(
         &self,
-        store: &Arc<dyn Cloud>,
+        store: &Arc<dyn CloudStore>,
         directory: &str,
         options: &PaginatedListOptions,
         deadline: Deadline,
@@ -200,7 +200,7 @@ impl Bucket {
     }
 }
 
-///+ Returns a prefix taken literally, or the prefix of all keys.
+/// Returns a prefix taken literally, or the prefix of all keys.
 fn exact(prefix: &str) -> Path {
     Path::parse(prefix).unwrap_or_default()
 }
@@ -209,14 +209,14 @@ fn last_names(paths: &[Path]) -> Vec<String> {
     paths.iter().filter_map(Path::filename).map(str::to_owned).collect()
 }
 
-///+ Returns true for the name of a temporary file of the directory client: `<key>#<number>`.
+/// Returns true for the name of a temporary file of the directory client: `<key>#<number>`.
 fn is_staged(name: &str) -> bool {
     let name = name.rsplit_once('/').map_or(name, |(_, name)| name);
     let is_number = |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
     name.split_once('#').is_some_and(|(_, end)| is_number(end))
 }
 
-///+ A prefix cannot be missing, so the bucket is.
+/// A prefix cannot be missing, so the bucket is.
 fn no_bucket(fault: Fault) -> Fault {
     if fault == Fault::Absent { Fault::no_bucket() } else { fault }
 }
@@ -230,10 +230,10 @@ fn listed(objects: &[ObjectMeta], directory: &str) -> Vec<Listed> {
 }
 
 impl Bucket {
-    ///+ Lists the temporary files of writes to keys of ctxfs in these directories, of interrupted
-    ///+ writes and of running ones. Each `name` is a whole key that [`Self::delete`] takes; the
-    ///+ times are by the clock of the disk. Buckets other than directories show no such files: this
-    ///+ makes no request there.
+    /// Lists the temporary files of writes to keys of ctxfs in these directories, of interrupted
+    /// writes and of running ones. Each `name` is a whole key that [`Self::delete`] takes; the
+    /// times are by the clock of the disk. Buckets other than directories show no such files: this
+    /// makes no request there.
     pub fn list_staged(&self, directories: &[String]) -> Result<Vec<Listed>, BucketError> {
         let Some(bucket) = self.0.store.directory() else { return Ok(Vec::new()) };
         let mut staged = Vec::new();
@@ -277,7 +277,7 @@ fn remove(bucket: &Directory, key: &str) -> io::Result<()> {
     Ok(())
 }
 
-///+ Returns `None` also for a path over a link.
+/// Returns `None` also for a path over a link.
 fn open(bucket: &Directory, prefix: &str) -> io::Result<Option<OwnedFd>> {
     match bucket.open(prefix) {
         Err(error) if directory::is_odd(&error) => Ok(None),
@@ -287,13 +287,10 @@ fn open(bucket: &Directory, prefix: &str) -> io::Result<Option<OwnedFd>> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::fs;
     use std::os::unix::fs::symlink;
-    use std::time::Duration;
 
     use super::*;
-    use crate::bucket::Deadline;
     use crate::bucket::url::BucketUrl;
 
     const LOG: &str = "conversations/c7/log/";

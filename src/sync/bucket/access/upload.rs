@@ -13,27 +13,27 @@ use object_store::{MultipartId, MultipartUpload, PutMode, PutMultipartOptions};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-use crate::bucket::access::counted::{Counted, RequestKind, call};
+use crate::bucket::access::client::{RequestKind, StoreClient, call};
 use crate::bucket::access::fault::Fault;
 use crate::bucket::access::{Bucket, Deadline, QUIET, patience};
 use crate::bucket::error::BucketError;
-use crate::bucket::url::Cloud;
+use crate::bucket::url::CloudStore;
 
-///+ Size of a part, and of the largest object that one request writes.
+/// Size of a part, and of the largest object that one request writes.
 const PART: usize = 8 << 20;
-///+ Maximum parts of an upload; the stores accept 10,000.
+/// Maximum parts of an upload; the stores accept 10,000.
 const MOST_PARTS: u64 = 9000;
-///+ Initial buffer for an object of unknown size.
+/// Initial buffer for an object of unknown size.
 const SET_ASIDE: usize = 64 << 10;
 
 impl Bucket {
-    ///+ Creates an object from `source`, read to its end, under a free key. Returns its size.
-    ///+
-    ///+ `expected` is an estimate of the size and determines the size of the parts. Up to 8 MiB go
-    ///+ in one request, more in parts, four at a time. Holds at most 40 MiB, or two parts of an
-    ///+ object over 180 GB. On failure the key stays free and the parts are aborted.
-    ///+
-    ///+ An object with this key and size counts as the result of an earlier attempt.
+    /// Creates an object from `source`, read to its end, under a free key. Returns its size.
+    ///
+    /// `expected` is an estimate of the size and determines the size of the parts. Up to 8 MiB go
+    /// in one request, more in parts, four at a time. Holds at most 40 MiB, or two parts of an
+    /// object over 180 GB. On failure the key stays free and the parts are aborted.
+    ///
+    /// An object with this key and size counts as the result of an earlier attempt.
     pub fn upload(
         &self,
         key: &str,
@@ -53,7 +53,7 @@ impl Bucket {
             return self.run("write", key, self.upload_whole(key, first, deadline));
         }
         let path = self.path(key).map_err(|fault| fault.into_error("write", key))?;
-        let mut parts = Parts::begin(self, &path, size, deadline)
+        let mut parts = PartUpload::begin(self, &path, size, deadline)
             .map_err(|fault| fault.into_error("write", key))?;
         let mut part = first;
         let mut after = second;
@@ -73,10 +73,10 @@ impl Bucket {
     ) -> Result<u64, Fault> {
         let path = self.path(key)?;
         let size = bytes.len() as u64;
-        let put = self.putting(&path, &bytes, PutMode::Create, deadline).await;
+        let put = self.write(&path, &bytes, PutMode::Create, deadline).await;
         let put = match put {
             Err(Fault::Unsupported(_)) => {
-                self.putting(&path, &bytes, PutMode::Overwrite, deadline).await
+                self.write(&path, &bytes, PutMode::Overwrite, deadline).await
             }
             put => put,
         };
@@ -94,7 +94,7 @@ impl Bucket {
         fault: Fault,
         deadline: Deadline,
     ) -> Result<u64, Fault> {
-        match self.looking(path, deadline).await {
+        match self.stat(path, deadline).await {
             Ok(object) if object.size == size => Ok(size),
             Ok(_) | Err(Fault::Absent) => Err(fault),
             Err(other) => Err(other),
@@ -102,7 +102,7 @@ impl Bucket {
     }
 }
 
-///+ Returns the size of the parts, in whole MiB.
+/// Returns the size of the parts, in whole MiB.
 fn part_size(expected: u64) -> usize {
     let least = expected.div_ceil(MOST_PARTS).next_multiple_of(1 << 20);
     PART.max(least as usize)
@@ -118,40 +118,40 @@ fn read_part(
     Ok(bytes.into())
 }
 
-///+ Maximum bytes of parts in memory.
+/// Maximum bytes of parts in memory.
 const HELD: usize = 40 << 20;
 const AT_ONCE: usize = 4;
-///+ Time limit for completing an upload: S3 takes minutes for the largest.
+/// Time limit for completing an upload: S3 takes minutes for the largest.
 const COMPLETE: Duration = Duration::from_mins(3);
-///+ Time limit for aborting an upload. After that a lifecycle rule of the bucket must clean up.
+/// Time limit for aborting an upload. After that a lifecycle rule of the bucket must clean up.
 const GIVE_UP: Duration = Duration::from_secs(5);
 
-///+ A multipart upload. Dropping it before [`Self::complete`] succeeds aborts it.
-pub(super) struct Parts<'a> {
+/// A multipart upload. Dropping it before [`Self::complete`] succeeds aborts it.
+pub(super) struct PartUpload<'a> {
     bucket: &'a Bucket,
     path: Path,
     handle: Handle,
     deadline: Deadline,
-    target: Target,
+    target: UploadTarget,
     at_once: usize,
-    flying: JoinSet<Result<Sent, Fault>>,
-    sent: Vec<Sent>,
+    flying: JoinSet<Result<SentPart, Fault>>,
+    sent: Vec<SentPart>,
     count: usize,
     size: u64,
     is_complete: bool,
 }
 
-///+ Number of a part, and its id if the store has ids.
-type Sent = (usize, Option<PartId>);
+/// Number of a part, and its id if the store has ids.
+type SentPart = (usize, Option<PartId>);
 
-enum Target {
-    ///+ A store whose parts are single requests, which can be retried.
-    Cloud { store: Arc<dyn Cloud>, id: MultipartId },
-    ///+ A directory or memory, where nothing needs a retry.
+enum UploadTarget {
+    /// A store whose parts are single requests, which can be retried.
+    Cloud { store: Arc<dyn CloudStore>, id: MultipartId },
+    /// A directory or memory, where nothing needs a retry.
     Plain(Box<dyn MultipartUpload>),
 }
 
-impl<'a> Parts<'a> {
+impl<'a> PartUpload<'a> {
     pub(super) fn begin(
         bucket: &'a Bucket,
         path: &Path,
@@ -175,7 +175,7 @@ impl<'a> Parts<'a> {
         })
     }
 
-    ///+ Sends the next part once fewer than `at_once` are in flight.
+    /// Sends the next part once fewer than `at_once` are in flight.
     pub(super) fn send(&mut self, bytes: Bytes) -> Result<(), Fault> {
         while self.flying.len() >= self.at_once {
             self.land()?;
@@ -207,16 +207,16 @@ impl<'a> Parts<'a> {
         Ok(())
     }
 
-    fn part(&mut self, bytes: Bytes) -> BoxFuture<'static, Result<Sent, Fault>> {
+    fn part(&mut self, bytes: Bytes) -> BoxFuture<'static, Result<SentPart, Fault>> {
         let place = self.count;
         let counted = Arc::clone(&self.bucket.0.store);
         match &mut self.target {
-            Target::Cloud { store, id } => {
+            UploadTarget::Cloud { store, id } => {
                 let (store, id) = (Arc::clone(store), id.clone());
                 let deadline = self.deadline;
                 send_part(counted, store, self.path.clone(), id, place, bytes, deadline).boxed()
             }
-            Target::Plain(upload) => {
+            UploadTarget::Plain(upload) => {
                 count_part(&counted, &bytes);
                 let part = upload.put_part(bytes.into());
                 let sent = move |done: object_store::Result<()>| match done {
@@ -233,8 +233,8 @@ impl<'a> Parts<'a> {
         let parts: Vec<PartId> = self.sent.iter().filter_map(|(_, id)| id.clone()).collect();
         let counted = &self.bucket.0.store;
         let completed = match &mut self.target {
-            Target::Plain(upload) => call(COMPLETE, upload.complete()).await.map(drop),
-            Target::Cloud { store, id } => {
+            UploadTarget::Plain(upload) => call(COMPLETE, upload.complete()).await.map(drop),
+            UploadTarget::Cloud { store, id } => {
                 let (store, id) = (&*store, &*id);
                 let complete = || {
                     counted.requests.count(RequestKind::Put);
@@ -258,8 +258,8 @@ impl<'a> Parts<'a> {
 
     async fn give_up(&mut self) -> Result<(), Fault> {
         match &mut self.target {
-            Target::Plain(upload) => call(GIVE_UP, upload.abort()).await,
-            Target::Cloud { store, id } => {
+            UploadTarget::Plain(upload) => call(GIVE_UP, upload.abort()).await,
+            UploadTarget::Cloud { store, id } => {
                 self.bucket.0.store.requests.count(RequestKind::Delete);
                 call(GIVE_UP, store.abort_multipart(&self.path, id)).await
             }
@@ -267,7 +267,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-impl Drop for Parts<'_> {
+impl Drop for PartUpload<'_> {
     fn drop(&mut self) {
         if self.is_complete {
             return;
@@ -283,32 +283,36 @@ impl Drop for Parts<'_> {
     }
 }
 
-async fn begin(counted: &Counted, path: &Path, deadline: Deadline) -> Result<Target, Fault> {
+async fn begin(
+    counted: &StoreClient,
+    path: &Path,
+    deadline: Deadline,
+) -> Result<UploadTarget, Fault> {
     let target = counted.persist(deadline, QUIET, || begin_once(counted, path)).await;
     target.map_err(|fault| if fault == Fault::Absent { Fault::no_bucket() } else { fault })
 }
 
-async fn begin_once(counted: &Counted, path: &Path) -> Result<Target, Fault> {
+async fn begin_once(counted: &StoreClient, path: &Path) -> Result<UploadTarget, Fault> {
     counted.requests.count(RequestKind::Put);
     if let Some(store) = counted.cloud() {
         let id = call(QUIET, store.create_multipart(path)).await?;
-        return Ok(Target::Cloud { store: Arc::clone(store), id });
+        return Ok(UploadTarget::Cloud { store: Arc::clone(store), id });
     }
     let options = PutMultipartOptions::default();
     let store = counted.store_of(path).await?;
     let upload = call(QUIET, store.put_multipart_opts(path, options)).await?;
-    Ok(Target::Plain(upload))
+    Ok(UploadTarget::Plain(upload))
 }
 
 async fn send_part(
-    counted: Arc<Counted>,
-    store: Arc<dyn Cloud>,
+    counted: Arc<StoreClient>,
+    store: Arc<dyn CloudStore>,
     path: Path,
     id: MultipartId,
     place: usize,
     bytes: Bytes,
     deadline: Deadline,
-) -> Result<Sent, Fault> {
+) -> Result<SentPart, Fault> {
     let limit = patience(bytes.len() as u64);
     let part = || {
         count_part(&counted, &bytes);
@@ -317,7 +321,7 @@ async fn send_part(
     Ok((place, Some(counted.persist(deadline, limit, part).await?)))
 }
 
-fn count_part(counted: &Counted, bytes: &Bytes) {
+fn count_part(counted: &StoreClient, bytes: &Bytes) {
     counted.requests.count(RequestKind::Put);
     counted.requests.add_bytes(RequestKind::Put, bytes.len());
 }

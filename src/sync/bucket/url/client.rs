@@ -26,13 +26,13 @@ use crate::bucket::directory::Directory;
 use crate::bucket::error::BucketError;
 use crate::bucket::url::{BucketUrl, Service};
 
-///+ Time limit for a connection, including name resolution.
+/// Time limit for a connection, including name resolution.
 const CONNECT: Duration = Duration::from_secs(5);
-///+ Keys per delete request of S3.
+/// Keys per delete request of S3.
 const S3_DELETES: usize = 1000;
-///+ Keys per delete request of Azure.
+/// Keys per delete request of Azure.
 const AZURE_DELETES: usize = 256;
-///+ Variables with an endpoint, which may use plain HTTP to this host.
+/// Variables with an endpoint, which may use plain HTTP to this host.
 const ENDPOINTS: [&str; 6] = [
     "aws_endpoint_url",
     "aws_endpoint_url_s3",
@@ -42,45 +42,45 @@ const ENDPOINTS: [&str; 6] = [
     "azure_endpoint",
 ];
 
-///+ A store whose pages and parts are single requests.
-pub(crate) trait Cloud: ObjectStore + PaginatedListStore + MultipartStore {}
+/// A store whose pages and parts are single requests.
+pub(crate) trait CloudStore: ObjectStore + PaginatedListStore + MultipartStore {}
 
-impl<T: ObjectStore + PaginatedListStore + MultipartStore> Cloud for T {}
+impl<T: ObjectStore + PaginatedListStore + MultipartStore> CloudStore for T {}
 
-///+ Client of a store. Each call makes one request without retries.
+/// Client of a store. Each call makes one request without retries.
 #[derive(Clone)]
-pub(crate) enum Opened {
+pub(crate) enum OpenStore {
     Cloud {
-        store: Arc<dyn Cloud>,
-        ///+ Keys per delete request.
+        store: Arc<dyn CloudStore>,
+        /// Keys per delete request.
         deletes: usize,
     },
     Directory(Arc<Directory>),
     Memory(Arc<dyn ObjectStore>),
 }
 
-///+ Variables of one service, in lower case as its builder takes them.
-struct Settings {
+/// Variables of one service, in lower case as its builder takes them.
+struct ClientSettings {
     url: String,
     pairs: Vec<(String, String)>,
 }
 
 impl BucketUrl {
-    ///+ Creates a client. Reads credentials, region, endpoint and encryption from `environment`,
-    ///+ under the names that the tools of each service use.
-    ///+
-    ///+ Makes no request. A directory may be missing, but not its parent: the first writer creates
-    ///+ it. Plain HTTP needs `AWS_ALLOW_HTTP=true`, except to this host.
+    /// Creates a client. Reads credentials, region, endpoint and encryption from `environment`,
+    /// under the names that the tools of each service use.
+    ///
+    /// Makes no request. A directory may be missing, but not its parent: the first writer creates
+    /// it. Plain HTTP needs `AWS_ALLOW_HTTP=true`, except to this host.
     pub(crate) fn open(
         &self,
         environment: impl IntoIterator<Item = (String, String)>,
-    ) -> Result<Opened, BucketError> {
+    ) -> Result<OpenStore, BucketError> {
         match &self.service {
             Service::S3 { bucket } => self.settings("aws_", environment).s3(bucket),
             Service::Google { bucket } => self.settings("google_", environment).google(bucket),
             Service::Azure { container } => self.settings("azure_", environment).azure(container),
             Service::Directory(path) => self.directory(path),
-            Service::Memory => Ok(Opened::Memory(Arc::new(InMemory::new()))),
+            Service::Memory => Ok(OpenStore::Memory(Arc::new(InMemory::new()))),
         }
     }
 
@@ -88,16 +88,16 @@ impl BucketUrl {
         &self,
         start: &str,
         environment: impl IntoIterator<Item = (String, String)>,
-    ) -> Settings {
+    ) -> ClientSettings {
         let pairs = environment
             .into_iter()
             .map(|(name, value)| (name.to_ascii_lowercase(), value))
             .filter(|(name, value)| name.starts_with(start) && !value.is_empty())
             .collect();
-        Settings { url: self.to_string(), pairs }
+        ClientSettings { url: self.to_string(), pairs }
     }
 
-    fn directory(&self, path: &Path) -> Result<Opened, BucketError> {
+    fn directory(&self, path: &Path) -> Result<OpenStore, BucketError> {
         let refuse = |why: &str| BucketError::Url { url: self.to_string(), why: why.to_owned() };
         if path.is_file() {
             return Err(refuse("that is no directory: name one"));
@@ -108,14 +108,14 @@ impl BucketUrl {
                  Else make it, or its parent",
             ));
         }
-        Ok(Opened::Directory(Arc::new(Directory::new(path))))
+        Ok(OpenStore::Directory(Arc::new(Directory::new(path))))
     }
 }
 
-impl Settings {
-    ///+ Later values override earlier ones in the builder: the environment can change the checksum,
-    ///+ but not the bucket.
-    fn s3(&self, bucket: &str) -> Result<Opened, BucketError> {
+impl ClientSettings {
+    /// Later values override earlier ones in the builder: the environment can change the checksum,
+    /// but not the bucket.
+    fn s3(&self, bucket: &str) -> Result<OpenStore, BucketError> {
         let first = AmazonS3Builder::new()
             .with_client_options(self.client()?)
             .with_http_connector(ListConnector)
@@ -131,10 +131,10 @@ impl Settings {
             name == "aws_disable_bulk_delete" && !value.eq_ignore_ascii_case("false")
         });
         let deletes = if is_single { 1 } else { S3_DELETES };
-        Ok(Opened::Cloud { store: Arc::new(store), deletes })
+        Ok(OpenStore::Cloud { store: Arc::new(store), deletes })
     }
 
-    fn google(&self, bucket: &str) -> Result<Opened, BucketError> {
+    fn google(&self, bucket: &str) -> Result<OpenStore, BucketError> {
         let first = GoogleCloudStorageBuilder::new()
             .with_client_options(self.client()?)
             .with_http_connector(ListConnector);
@@ -145,10 +145,10 @@ impl Settings {
             .with_retry(once())
             .build()
             .map_err(|error| self.refuse(&error))?;
-        Ok(Opened::Cloud { store: Arc::new(store), deletes: 1 })
+        Ok(OpenStore::Cloud { store: Arc::new(store), deletes: 1 })
     }
 
-    fn azure(&self, container: &str) -> Result<Opened, BucketError> {
+    fn azure(&self, container: &str) -> Result<OpenStore, BucketError> {
         let first = MicrosoftAzureBuilder::new()
             .with_client_options(self.client()?)
             .with_http_connector(ListConnector);
@@ -159,15 +159,15 @@ impl Settings {
             .with_retry(once())
             .build()
             .map_err(|error| self.refuse(&error))?;
-        Ok(Opened::Cloud { store: Arc::new(store), deletes: AZURE_DELETES })
+        Ok(OpenStore::Cloud { store: Arc::new(store), deletes: AZURE_DELETES })
     }
 
     fn known<K: std::str::FromStr>(&self) -> impl Iterator<Item = (K, &str)> {
         self.pairs.iter().filter_map(|(name, value)| Some((name.parse().ok()?, value.as_str())))
     }
 
-    ///+ The client has no time limits of its own: callers have deadlines that grow with the size of
-    ///+ the body.
+    /// The client has no time limits of its own: callers have deadlines that grow with the size of
+    /// the body.
     fn client(&self) -> Result<ClientOptions, BucketError> {
         self.check()?;
         use_ring();
@@ -191,7 +191,7 @@ impl Settings {
         Err(BucketError::Url { url: self.url.clone(), why })
     }
 
-    ///+ Refuses variables at which a client would panic in its first request.
+    /// Refuses variables at which a client would panic in its first request.
     fn check(&self) -> Result<(), BucketError> {
         for (name, value) in &self.pairs {
             if let Some(flaw) = flaw(name, value) {
@@ -202,8 +202,8 @@ impl Settings {
         Ok(())
     }
 
-    ///+ The texts of the builders name the setting, and print a value only if it is a number, a
-    ///+ switch or a path.
+    /// The texts of the builders name the setting, and print a value only if it is a number, a
+    /// switch or a path.
     fn refuse(&self, error: &object_store::Error) -> BucketError {
         let error = error.to_string();
         let why = format!(
@@ -214,7 +214,7 @@ impl Settings {
     }
 }
 
-///+ Requests are retried by the caller, which counts them and has a deadline.
+/// Requests are retried by the caller, which counts them and has a deadline.
 fn once() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
@@ -236,7 +236,7 @@ fn is_this_host(url: &str) -> bool {
     host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-///+ Variables with URLs, in lower case.
+/// Variables with URLs, in lower case.
 const ADDRESSES: [&str; 8] = [
     "aws_endpoint_url",
     "aws_endpoint_url_s3",
@@ -247,17 +247,17 @@ const ADDRESSES: [&str; 8] = [
     "azure_storage_endpoint",
     "azure_endpoint",
 ];
-///+ Variables that become part of a header.
+/// Variables that become part of a header.
 const KEYS: [&str; 4] =
     ["aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_token"];
-///+ Variables with the path of a service account file, and the variable with its content.
+/// Variables with the path of a service account file, and the variable with its content.
 const ACCOUNT_FILES: [&str; 2] = ["google_service_account", "google_service_account_path"];
 const ACCOUNT: &str = "google_service_account_key";
-///+ Variables that become part of a host name.
+/// Variables that become part of a host name.
 const REGIONS: [&str; 2] = ["aws_region", "aws_default_region"];
 
-///+ Returns what is wrong with the value of a variable: the clients of the stores would panic at it.
-///+ The text quotes nothing of the value, which may be a secret.
+/// Returns what is wrong with the value of a variable: the clients of the stores would panic at it.
+/// The text quotes nothing of the value, which may be a secret.
 pub(super) fn flaw(name: &str, value: &str) -> Option<&'static str> {
     if ADDRESSES.contains(&name) && !is_address(value) {
         return Some("is not the URL of a host: write `https://HOST` or `https://HOST:PORT`");
@@ -275,14 +275,14 @@ pub(super) fn flaw(name: &str, value: &str) -> Option<&'static str> {
     )
 }
 
-///+ The part of a Google service account that its client does not check.
+/// The part of a Google service account that its client does not check.
 #[derive(Deserialize)]
 struct Account {
     gcs_base_url: Option<String>,
 }
 
-///+ Returns the URL in the service account that a variable names or contains. The client itself
-///+ reports an unreadable one.
+/// Returns the URL in the service account that a variable names or contains. The client itself
+/// reports an unreadable one.
 fn address_of_account(name: &str, value: &str) -> Option<String> {
     let account = match name {
         ACCOUNT => value.as_bytes().to_vec(),
@@ -292,7 +292,7 @@ fn address_of_account(name: &str, value: &str) -> Option<String> {
     serde_json::from_slice::<Account>(&account).ok()?.gcs_base_url
 }
 
-///+ Returns true for the URL of a host, parsed as strictly as the strictest client does.
+/// Returns true for the URL of a host, parsed as strictly as the strictest client does.
 fn is_address(text: &str) -> bool {
     let Ok(uri) = text.parse::<Uri>() else { return false };
     let Some(authority) = uri.authority() else { return false };
@@ -323,9 +323,9 @@ fn is_of_a_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._".contains(&byte)
 }
 
-///+ Query parameters of list requests: S3 and Google, and Azure.
+/// Query parameters of list requests: S3 and Google, and Azure.
 const REQUESTS: [&str; 2] = ["list-type=2", "comp=list"];
-///+ First elements of list responses.
+/// First elements of list responses.
 const ANSWERS: [&str; 2] = ["<ListBucketResult", "<EnumerationResults"];
 const TRUNCATED: &str = "<IsTruncated>true</IsTruncated>";
 const NEXT: &str = "<NextContinuationToken>";
@@ -338,10 +338,10 @@ enum NoList {
     NoNext,
 }
 
-///+ Connector that fails a list request whose response is no list or a truncated one.
-///+
-///+ The clients take any XML for an empty list, such as the error page of a proxy. A caller that
-///+ believed it would treat all objects as unused.
+/// Connector that fails a list request whose response is no list or a truncated one.
+///
+/// The clients take any XML for an empty list, such as the error page of a proxy. A caller that
+/// believed it would treat all objects as unused.
 #[derive(Debug)]
 pub(super) struct ListConnector;
 
@@ -393,7 +393,7 @@ fn check(body: &[u8]) -> Result<(), NoList> {
     if has(TRUNCATED) && !has(NEXT) { Err(NoList::NoNext) } else { Ok(()) }
 }
 
-///+ Returns the document after its XML declaration.
+/// Returns the document after its XML declaration.
 fn first_element(body: &[u8]) -> &[u8] {
     let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body).trim_ascii_start();
     let declared = body.starts_with(b"<?").then(|| memmem::find(body, b"?>")).flatten();

@@ -11,75 +11,75 @@ use parking_lot::Mutex;
 use crate::bucket::{BucketError, Created, Deadline, Identity, Listed, RequestCounts};
 use crate::remote::Objects;
 use crate::remote::process::protocol::{
-    Answer, Asked, BodyError, Channel, DELETES, Fault, LARGEST, NAMES, Name, READS, Replied,
-    Request,
+    BodyError, Channel, DELETES, LARGEST, ListedName, NAMES, READS, Reply, ReplyEnvelope, Request,
+    RequestEnvelope, WireError,
 };
 
-///+ Maximum objects in a list, as for a bucket.
+/// Maximum objects in a list, as for a bucket.
 const MOST_LISTED: usize = 1_000_000;
-///+ A request with less time than this says nothing about the health of the process.
+/// A request with less time than this says nothing about the health of the process.
 const MEANT: Duration = Duration::from_millis(500);
-///+ Maximum bytes of the names in a list.
+/// Maximum bytes of the names in a list.
 const NAME_BYTES: usize = 256 << 20;
 
 const MARK: &str = "ctxfs.json";
 
-///+ Connections to the process that makes the requests, and its supervision.
+/// Connections to the process that makes the requests, and its supervision.
 pub trait Line: Send + Sync {
-    ///+ Returns a socket for one request, or the reason why there is none. Does not block.
+    /// Returns a socket for one request, or the reason why there is none. Does not block.
     fn connect(&self) -> Result<UnixStream, String>;
 
-    ///+ Called when the process answered or accepted data.
+    /// Called when the process answered or accepted data.
     fn heard(&self);
 
-    ///+ Called when the process did not answer within the time of a request made at `since`.
+    /// Called when the process did not answer within the time of a request made at `since`.
     fn missed(&self, since: Instant);
 
-    ///+ Returns why requests are impossible, for people; `None` if they work.
+    /// Returns why requests are impossible, for people; `None` if they work.
     fn trouble(&self) -> Option<String>;
 }
 
-///+ A bucket behind another process. No request outlasts its deadline, whatever that process does,
-///+ and responses are bounded by the request.
+/// A bucket behind another process. No request outlasts its deadline, whatever that process does,
+/// and responses are bounded by the request.
 pub struct ProcessObjects {
     line: Arc<dyn Line>,
-    counted: Mutex<Counted>,
-    haste: Option<Haste>,
+    counted: Mutex<ProcessCounts>,
+    fail_fast: Option<FailFast>,
 }
 
-///+ Request counts over restarts of the process.
+/// Request counts over restarts of the process.
 #[derive(Debug, Default)]
-struct Counted {
+struct ProcessCounts {
     process: u32,
     earlier: RequestCounts,
     latest: RequestCounts,
 }
 
-enum Failure {
+enum ExchangeError {
     Bucket(BucketError),
     Socket(io::Error),
 }
 
-impl Failure {
-    ///+ Returns true if the process neither accepted the request nor answered it in time.
+impl ExchangeError {
+    /// Returns true if the process neither accepted the request nor answered it in time.
     fn is_late(&self) -> bool {
         matches!(self, Self::Socket(error) if error.kind() == io::ErrorKind::TimedOut)
     }
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for ExchangeError {
     fn from(error: io::Error) -> Self {
         Self::Socket(error)
     }
 }
 
-///+ A body in transit. Each read shows that the process is alive.
-struct Taken<'a, R: ?Sized> {
+/// A body in transit. Each read shows that the process is alive.
+struct SentBody<'a, R: ?Sized> {
     source: &'a mut R,
     line: &'a dyn Line,
 }
 
-impl<R: Read + ?Sized> Read for Taken<'_, R> {
+impl<R: Read + ?Sized> Read for SentBody<'_, R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         self.line.heard();
         self.source.read(bytes)
@@ -93,25 +93,25 @@ impl fmt::Debug for ProcessObjects {
 }
 
 impl ProcessObjects {
-    ///+ Creates a bucket behind the process of `line`.
+    /// Creates a bucket behind the process of `line`.
     pub fn new(line: Arc<dyn Line>) -> Self {
-        Self { line, counted: Mutex::default(), haste: None }
+        Self { line, counted: Mutex::default(), fail_fast: None }
     }
 
-    ///+ Does what [`Self::new`] does, for interactive readers: a read takes at most `most`, and for
-    ///+ some seconds after a failure all reads fail immediately.
+    /// Does what [`Self::new`] does, for interactive readers: a read takes at most `most`, and for
+    /// some seconds after a failure all reads fail immediately.
     pub fn hasty(line: Arc<dyn Line>, most: Duration) -> Self {
-        Self { haste: Some(Haste::new(most)), ..Self::new(line) }
+        Self { fail_fast: Some(FailFast::new(most)), ..Self::new(line) }
     }
 
-    ///+ Makes one request. `read` reads the response, and fails with `InvalidData` if it does not
-    ///+ match the request.
+    /// Makes one request. `read` reads the response, and fails with `InvalidData` if it does not
+    /// match the request.
     fn ask<T>(
         &self,
         (what, key): (&str, &str),
         deadline: Deadline,
         (request, body): (Request, Option<&mut dyn Read>),
-        read: impl FnOnce(Answer, &mut Channel<'_>) -> io::Result<T>,
+        read: impl FnOnce(Reply, &mut Channel<'_>) -> io::Result<T>,
     ) -> Result<T, BucketError> {
         let away = |why: String| BucketError::Away { what: format!("{what} `{key}`"), why };
         if deadline.is_past() {
@@ -120,7 +120,7 @@ impl ProcessObjects {
         let since = Instant::now();
         let socket = self.line.connect().map_err(away)?;
         let mut channel = Channel::new(&socket, Instant::now() + deadline.left());
-        let asked = Asked { left: deadline.left(), request };
+        let asked = RequestEnvelope { left: deadline.left(), request };
         let outcome = self
             .exchange(&mut channel, &asked, key, body)
             .inspect_err(|failure| {
@@ -130,24 +130,24 @@ impl ProcessObjects {
             })
             .and_then(|answer| Ok(read(answer, &mut channel)?));
         outcome.map_err(|failure| match failure {
-            Failure::Bucket(error) => error,
-            Failure::Socket(error) => away(told(&error)),
+            ExchangeError::Bucket(error) => error,
+            ExchangeError::Socket(error) => away(describe(&error)),
         })
     }
 
     fn exchange(
         &self,
         channel: &mut Channel<'_>,
-        asked: &Asked,
+        asked: &RequestEnvelope,
         key: &str,
         body: Option<&mut dyn Read>,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Reply, ExchangeError> {
         channel.write_document(asked)?;
         let line = &*self.line;
-        match body.map_or(Ok(()), |source| channel.write_body(&mut Taken { source, line })) {
+        match body.map_or(Ok(()), |source| channel.write_body(&mut SentBody { source, line })) {
             Err(BodyError::Source(source)) => {
                 let key = key.to_owned();
-                return Err(Failure::Bucket(BucketError::Source { key, source }));
+                return Err(ExchangeError::Bucket(BucketError::Source { key, source }));
             }
             Err(BodyError::Socket(error)) if error.kind() == io::ErrorKind::TimedOut => {
                 return Err(error.into());
@@ -156,10 +156,10 @@ impl ProcessObjects {
             // rest.
             Ok(()) | Err(BodyError::Socket(_)) => {}
         }
-        let Replied { process, requests, outcome } = channel.read_document()?;
+        let ReplyEnvelope { process, requests, outcome } = channel.read_document()?;
         self.line.heard();
         self.count(process, requests);
-        outcome.map_err(|fault| Failure::Bucket(fault.into()))
+        outcome.map_err(|fault| ExchangeError::Bucket(fault.into()))
     }
 
     pub(super) fn count(&self, process: u32, requests: RequestCounts) {
@@ -177,8 +177,8 @@ impl ProcessObjects {
     fn get_some(&self, wanted: &[(String, Option<Range<u64>>)], deadline: Deadline) -> Got {
         let name = wanted.first().map_or("", |(key, _)| key.as_str());
         let get = |deadline| self.get_named(name, wanted, deadline);
-        match &self.haste {
-            Some(haste) => haste.get(name, deadline, get),
+        match &self.fail_fast {
+            Some(fail_fast) => fail_fast.get(name, deadline, get),
             None => get(deadline),
         }
     }
@@ -191,7 +191,7 @@ impl ProcessObjects {
     ) -> Got {
         let request = Request::Get { wanted: wanted.to_vec() };
         self.ask(("read", name), deadline, (request, None), |answer, channel| {
-            let Answer::Got(lengths) = answer else { return Err(odd()) };
+            let Reply::Got(lengths) = answer else { return Err(odd()) };
             if lengths.len() != wanted.len() {
                 return Err(odd());
             }
@@ -207,7 +207,7 @@ impl ProcessObjects {
         deadline: Deadline,
     ) -> Result<Option<Identity>, BucketError> {
         let mark = self.ask((what, MARK), deadline, (request, None), |answer, _| match answer {
-            Answer::Bucket(mark) => Ok(mark),
+            Reply::Bucket(mark) => Ok(mark),
             _ => Err(odd()),
         })?;
         mark.map(Identity::try_from).transpose()
@@ -219,9 +219,9 @@ impl ProcessObjects {
         most: usize,
         deadline: Deadline,
         request: Request,
-    ) -> Result<Vec<Name>, BucketError> {
+    ) -> Result<Vec<ListedName>, BucketError> {
         self.ask(("list", prefix), deadline, (request, None), |answer, channel| match answer {
-            Answer::Listed(count) if count <= most => names(channel, count),
+            Reply::Listed(count) if count <= most => names(channel, count),
             _ => Err(odd()),
         })
     }
@@ -230,11 +230,11 @@ impl ProcessObjects {
         &self,
         keys: &[String],
         deadline: Deadline,
-    ) -> Result<Vec<Option<Fault>>, BucketError> {
+    ) -> Result<Vec<Option<WireError>>, BucketError> {
         let name = keys.first().map_or("", String::as_str);
         let request = Request::Delete { keys: keys.to_vec() };
         self.ask(("delete", name), deadline, (request, None), |answer, _| match answer {
-            Answer::Deleted(outcomes) if outcomes.len() == keys.len() => Ok(outcomes),
+            Reply::Deleted(outcomes) if outcomes.len() == keys.len() => Ok(outcomes),
             _ => Err(odd()),
         })
     }
@@ -261,7 +261,7 @@ impl Objects for ProcessObjects {
             match self.get_some(some, deadline) {
                 Ok(got) => all.extend(got),
                 Err(error) => {
-                    let fault = Fault::from(&error);
+                    let fault = WireError::from(&error);
                     all.extend(some.iter().map(|_| Err(fault.clone().into())));
                 }
             }
@@ -273,8 +273,8 @@ impl Objects for ProcessObjects {
         let request = Request::Create { key: key.to_owned() };
         let mut source = &bytes[..];
         self.ask(("write", key), deadline, (request, Some(&mut source)), |answer, _| match answer {
-            Answer::Created(true) => Ok(Created::New),
-            Answer::Created(false) => Ok(Created::Exists),
+            Reply::Created(true) => Ok(Created::New),
+            Reply::Created(false) => Ok(Created::Exists),
             _ => Err(odd()),
         })
     }
@@ -289,7 +289,7 @@ impl Objects for ProcessObjects {
         let request = Request::Upload { key: key.to_owned(), expected };
         let mut source = source;
         self.ask(("write", key), deadline, (request, Some(&mut source)), |answer, _| match answer {
-            Answer::Uploaded(size) => Ok(size),
+            Reply::Uploaded(size) => Ok(size),
             _ => Err(odd()),
         })
     }
@@ -323,7 +323,7 @@ impl Objects for ProcessObjects {
     fn modified(&self, key: &str, deadline: Deadline) -> Result<u64, BucketError> {
         let request = Request::Modified { key: key.to_owned() };
         self.ask(("look at", key), deadline, (request, None), |answer, _| match answer {
-            Answer::Modified(time) => Ok(time),
+            Reply::Modified(time) => Ok(time),
             _ => Err(odd()),
         })
     }
@@ -337,10 +337,10 @@ impl Objects for ProcessObjects {
         for some in keys.chunks(DELETES) {
             match self.delete_some(some, deadline) {
                 Ok(outcomes) => faults.extend(outcomes),
-                Err(error) => faults.extend(some.iter().map(|_| Some(Fault::from(&error)))),
+                Err(error) => faults.extend(some.iter().map(|_| Some(WireError::from(&error)))),
             }
         }
-        let outcome = |fault: Option<Fault>| fault.map_or(Ok(()), |fault| Err(fault.into()));
+        let outcome = |fault: Option<WireError>| fault.map_or(Ok(()), |fault| Err(fault.into()));
         keys.into_iter().zip(faults.into_iter().map(outcome)).collect()
     }
 
@@ -351,7 +351,7 @@ impl Objects for ProcessObjects {
     fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError> {
         let asked = (Request::Found { write_once }, None);
         let mark = self.ask(("write", MARK), deadline, asked, |answer, _| match answer {
-            Answer::Bucket(Some(mark)) => Ok(mark),
+            Reply::Bucket(Some(mark)) => Ok(mark),
             _ => Err(odd()),
         })?;
         mark.try_into()
@@ -377,7 +377,7 @@ impl Objects for ProcessObjects {
 
 fn body(
     channel: &mut Channel<'_>,
-    length: Result<u64, Fault>,
+    length: Result<u64, WireError>,
     range: Option<&Range<u64>>,
 ) -> io::Result<Result<Bytes, BucketError>> {
     let length = match length {
@@ -391,15 +391,15 @@ fn body(
     Ok(Ok(channel.read_bytes(length)?.into()))
 }
 
-fn listed(names: Vec<Name>) -> Vec<Listed> {
+fn listed(names: Vec<ListedName>) -> Vec<Listed> {
     let listed = |(name, size, modified_ms)| Listed { name, size, modified_ms };
     names.into_iter().map(listed).collect()
 }
 
-fn names(channel: &mut Channel<'_>, count: usize) -> io::Result<Vec<Name>> {
+fn names(channel: &mut Channel<'_>, count: usize) -> io::Result<Vec<ListedName>> {
     let (mut all, mut bytes) = (Vec::new(), 0);
     while all.len() < count {
-        let page: Vec<Name> = channel.read_document()?;
+        let page: Vec<ListedName> = channel.read_document()?;
         bytes += page.iter().map(|(name, ..)| name.len()).sum::<usize>();
         let is_full = page.len() == NAMES.min(count - all.len());
         if !is_full || bytes > NAME_BYTES {
@@ -414,7 +414,7 @@ fn odd() -> io::Error {
     io::ErrorKind::InvalidData.into()
 }
 
-fn told(error: &io::Error) -> String {
+fn describe(error: &io::Error) -> String {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof};
     match error.kind() {
         TimedOut => "the process `ctxfs-remote` did not answer in time".to_owned(),
@@ -425,27 +425,26 @@ fn told(error: &io::Error) -> String {
     }
 }
 
-///+ Time after a failure during which reads fail immediately.
-const AWAY: Duration = Duration::from_secs(5);
+/// Time after a failure during which reads fail immediately.
+const FAIL_FAST_FOR: Duration = Duration::from_secs(5);
 
-///+ Objects of one request, or its failure.
+/// Objects of one request, or its failure.
 pub(super) type Got = Result<Vec<Result<Bytes, BucketError>>, BucketError>;
 
-///+ Fail-fast reads for interactive readers: a short time limit, and no requests for some seconds
-///+ after a failure.
+/// Fail-fast reads for interactive readers: a short time limit, and no requests for some seconds
+/// after a failure.
 #[derive(Debug)]
-pub(super) struct Haste {
-    /// The longest time for one.
+pub(super) struct FailFast {
     most: Duration,
     failed: Mutex<Option<Instant>>,
 }
 
-impl Haste {
+impl FailFast {
     pub(super) fn new(most: Duration) -> Self {
         Self { most, failed: Mutex::default() }
     }
 
-    ///+ Runs `get` with a shortened deadline. Fails immediately shortly after a failure.
+    /// Runs `get` with a shortened deadline. Fails immediately shortly after a failure.
     pub(super) fn get(
         &self,
         what: &str,
@@ -453,17 +452,17 @@ impl Haste {
         get: impl FnOnce(Deadline) -> Got,
     ) -> Got {
         let failed = *self.failed.lock();
-        if failed.is_some_and(|failed| failed.elapsed() < AWAY) {
+        if failed.is_some_and(|failed| failed.elapsed() < FAIL_FAST_FOR) {
             let why = "the bucket did not answer a moment ago; try again in some seconds";
             return Err(BucketError::Away { what: format!("read `{what}`"), why: why.to_owned() });
         }
         let got = get(deadline.min(Deadline::after(self.most)));
-        *self.failed.lock() = is_away(&got).then(Instant::now);
+        *self.failed.lock() = is_unreachable(&got).then(Instant::now);
         got
     }
 }
 
-fn is_away(got: &Got) -> bool {
+fn is_unreachable(got: &Got) -> bool {
     match got {
         Ok(all) => all.iter().filter_map(|each| each.as_ref().err()).any(BucketError::may_pass),
         Err(error) => error.may_pass(),
@@ -482,17 +481,17 @@ mod tests {
     fn a_read_that_failed_is_the_last_for_a_moment() {
         let soon = || Deadline::after(Duration::from_hours(1));
         for failed in [Err(away()), Ok(vec![Ok(Bytes::new()), Err(away())])] {
-            let haste = Haste::new(Duration::from_secs(7));
-            let got = haste.get("x", soon(), |deadline| {
+            let fail_fast = FailFast::new(Duration::from_secs(7));
+            let got = fail_fast.get("x", soon(), |deadline| {
                 assert!(deadline.left() <= Duration::from_secs(7));
                 Ok(vec![Err(BucketError::Absent { key: "x".to_owned() })])
             });
             assert!(got.is_ok());
-            assert!(is_away(&haste.get("x", soon(), |_| failed)));
-            let error = haste.get("x", soon(), |_| panic!("it asks")).unwrap_err();
+            assert!(is_unreachable(&fail_fast.get("x", soon(), |_| failed)));
+            let error = fail_fast.get("x", soon(), |_| panic!("it asks")).unwrap_err();
             assert!(error.may_pass() && error.to_string().contains("a moment ago"), "{error}");
-            *haste.failed.lock() = Some(Instant::now().checked_sub(AWAY).unwrap());
-            assert!(haste.get("x", soon(), |_| Ok(Vec::new())).is_ok());
+            *fail_fast.failed.lock() = Some(Instant::now().checked_sub(FAIL_FAST_FOR).unwrap());
+            assert!(fail_fast.get("x", soon(), |_| Ok(Vec::new())).is_ok());
         }
     }
 }

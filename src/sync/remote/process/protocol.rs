@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::bucket::{BucketError, FormatError, Identity, RequestCounts};
 
-///+ Maximum bytes of a document. Long lists are split into several.
+/// Maximum bytes of a document. Long lists are split into several.
 const LONGEST: usize = 8 << 20;
-///+ Bytes of the length of a document or a chunk.
+/// Bytes of the length of a document or a chunk.
 const LENGTH: usize = 4;
-///+ Maximum bytes of a chunk of a body.
+/// Maximum bytes of a chunk of a body.
 const PIECE: usize = 256 << 10;
 
-///+ A socket whose reads and writes fail with `TimedOut` after a deadline.
+/// A socket whose reads and writes fail with `TimedOut` after a deadline.
 #[derive(Debug)]
 pub(super) struct Channel<'a> {
     socket: &'a UnixStream,
@@ -53,7 +53,7 @@ impl<'a> Channel<'a> {
         Ok(serde_json::from_slice(&self.read_bytes(length as u64)?)?)
     }
 
-    ///+ Reads `count` bytes. Allocates as they arrive.
+    /// Reads `count` bytes. Allocates as they arrive.
     pub(super) fn read_bytes(&mut self, count: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(count.min(PIECE as u64) as usize);
         self.take(count).read_to_end(&mut bytes)?;
@@ -64,7 +64,7 @@ impl<'a> Channel<'a> {
         }
     }
 
-    ///+ Sends a body to its end.
+    /// Sends a body to its end.
     pub(super) fn write_body(&mut self, source: &mut dyn Read) -> Result<(), BodyError> {
         let mut piece = vec![0; LENGTH + PIECE];
         loop {
@@ -80,7 +80,7 @@ impl<'a> Channel<'a> {
         }
     }
 
-    ///+ Returns a reader of the body that `write_body` sends.
+    /// Returns a reader of the body that `write_body` sends.
     pub(super) fn body(&mut self) -> Body<'_, 'a> {
         Body { channel: self, left: 0, has_ended: false }
     }
@@ -115,24 +115,21 @@ impl Write for Channel<'_> {
     }
 }
 
-///+ The kernel reports `WouldBlock` after a timeout.
+/// The kernel reports `WouldBlock` after a timeout.
 fn late(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::WouldBlock { io::ErrorKind::TimedOut.into() } else { error }
 }
 
 #[derive(Debug)]
 pub(super) enum BodyError {
-    /// It cannot be read.
     Source(io::Error),
-    /// The other end takes no more.
     Socket(io::Error),
 }
 
-///+ Reader of a body. An interrupted body ends with an error.
+/// Reader of a body. An interrupted body ends with an error.
 #[derive(Debug)]
 pub(super) struct Body<'a, 'b> {
     channel: &'a mut Channel<'b>,
-    /// What is left of the piece.
     left: usize,
     has_ended: bool,
 }
@@ -164,39 +161,39 @@ impl Read for Body<'_, '_> {
     }
 }
 
-///+ Maximum bytes of an object in one read or create, as for a bucket.
+/// Maximum bytes of an object in one read or create, as for a bucket.
 pub(super) const LARGEST: u64 = 128 << 20;
-///+ Objects per read request; each may be in memory twice.
+/// Objects per read request; each may be in memory twice.
 pub(super) const READS: usize = 64;
-///+ Objects per delete request.
+/// Objects per delete request.
 pub(super) const DELETES: usize = 1000;
-///+ Names per document.
+/// Names per document.
 pub(super) const NAMES: usize = 1000;
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Asked {
-    ///+ Remaining time until the client gives up.
+pub(super) struct RequestEnvelope {
+    /// Remaining time until the client gives up.
     pub(super) left: Duration,
     pub(super) request: Request,
 }
 
-///+ A request of [`Objects`](crate::remote::Objects).
+/// A request of [`Objects`](crate::remote::Objects).
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request {
-    ///+ The bytes follow the reply, object by object.
+    /// The bytes follow the reply, object by object.
     Get {
         wanted: Vec<(String, Option<Range<u64>>)>,
     },
-    ///+ The body follows.
+    /// The body follows.
     Create {
         key: String,
     },
-    ///+ The body follows.
+    /// The body follows.
     Upload {
         key: String,
         expected: u64,
     },
-    ///+ The names follow the reply.
+    /// The names follow the reply.
     List {
         prefix: String,
     },
@@ -223,7 +220,7 @@ pub(super) enum Request {
 }
 
 impl Request {
-    ///+ Returns a key that the request changes; `None` if it only reads.
+    /// Returns a key that the request changes; `None` if it only reads.
     pub(super) fn changed(&self) -> Option<&str> {
         match self {
             Self::Create { key } | Self::Upload { key, .. } => Some(key),
@@ -241,53 +238,53 @@ impl Request {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Replied {
+pub(super) struct ReplyEnvelope {
     pub(super) process: u32,
     pub(super) requests: RequestCounts,
-    pub(super) outcome: Result<Answer, Fault>,
+    pub(super) outcome: Result<Reply, WireError>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Answer {
-    Got(Vec<Result<u64, Fault>>),
+pub(super) enum Reply {
+    Got(Vec<Result<u64, WireError>>),
     Created(bool),
     Uploaded(u64),
     Listed(usize),
     Modified(u64),
-    Deleted(Vec<Option<Fault>>),
-    Bucket(Option<Mark>),
+    Deleted(Vec<Option<WireError>>),
+    Bucket(Option<WireIdentity>),
 }
 
-///+ An object in a list: name, bytes, time.
-pub(super) type Name = (String, u64, u64);
+/// An object in a list: name, bytes, time.
+pub(super) type ListedName = (String, u64, u64);
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Mark {
+pub(super) struct WireIdentity {
     format: u64,
     id: String,
     write_once: bool,
     conditional: bool,
 }
 
-impl From<Identity> for Mark {
+impl From<Identity> for WireIdentity {
     fn from(identity: Identity) -> Self {
         let Identity { format, id, write_once, conditional } = identity;
         Self { format, id: id.to_string(), write_once, conditional }
     }
 }
 
-impl TryFrom<Mark> for Identity {
+impl TryFrom<WireIdentity> for Identity {
     type Error = BucketError;
 
-    fn try_from(mark: Mark) -> Result<Self, BucketError> {
-        let Mark { format, id, write_once, conditional } = mark;
+    fn try_from(mark: WireIdentity) -> Result<Self, BucketError> {
+        let WireIdentity { format, id, write_once, conditional } = mark;
         Ok(Self { format, id: id.parse()?, write_once, conditional })
     }
 }
 
-///+ Serializable form of a [`BucketError`].
+/// Serializable form of a [`BucketError`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) enum Fault {
+pub(super) enum WireError {
     Absent { key: String },
     Exists { key: String },
     Refused { key: String, why: String },
@@ -304,7 +301,7 @@ pub(super) enum Fault {
     Source { key: String, why: String },
 }
 
-impl From<&BucketError> for Fault {
+impl From<&BucketError> for WireError {
     fn from(error: &BucketError) -> Self {
         match error {
             BucketError::Absent { key } => Self::Absent { key: key.clone() },
@@ -339,23 +336,23 @@ impl From<&BucketError> for Fault {
     }
 }
 
-impl From<Fault> for BucketError {
-    fn from(fault: Fault) -> Self {
+impl From<WireError> for BucketError {
+    fn from(fault: WireError) -> Self {
         match fault {
-            Fault::Absent { key } => Self::Absent { key },
-            Fault::Exists { key } => Self::Exists { key },
-            Fault::Refused { key, why } => Self::Refused { key, why },
-            Fault::Away { what, why } => Self::Away { what, why },
-            Fault::Disk { what, why } => Self::Disk { what, why },
-            Fault::Damaged { what } => Self::Format(FormatError::Damaged { what }),
-            Fault::NotCtxfs { key, why } => Self::NotCtxfs { key, why },
-            Fault::Newer { format } => Self::Newer { format },
-            Fault::WriteOnce => Self::WriteOnce,
-            Fault::NotWriteOnce => Self::NotWriteOnce,
-            Fault::TooLarge { key, size, limit } => Self::TooLarge { key, size, limit },
-            Fault::TooMany { prefix, limit } => Self::TooMany { prefix, limit },
-            Fault::Url { url, why } => Self::Url { url, why },
-            Fault::Source { key, why } => Self::Source { key, source: io::Error::other(why) },
+            WireError::Absent { key } => Self::Absent { key },
+            WireError::Exists { key } => Self::Exists { key },
+            WireError::Refused { key, why } => Self::Refused { key, why },
+            WireError::Away { what, why } => Self::Away { what, why },
+            WireError::Disk { what, why } => Self::Disk { what, why },
+            WireError::Damaged { what } => Self::Format(FormatError::Damaged { what }),
+            WireError::NotCtxfs { key, why } => Self::NotCtxfs { key, why },
+            WireError::Newer { format } => Self::Newer { format },
+            WireError::WriteOnce => Self::WriteOnce,
+            WireError::NotWriteOnce => Self::NotWriteOnce,
+            WireError::TooLarge { key, size, limit } => Self::TooLarge { key, size, limit },
+            WireError::TooMany { prefix, limit } => Self::TooMany { prefix, limit },
+            WireError::Url { url, why } => Self::Url { url, why },
+            WireError::Source { key, why } => Self::Source { key, source: io::Error::other(why) },
         }
     }
 }

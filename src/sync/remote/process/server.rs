@@ -7,21 +7,21 @@ use std::time::{Duration, Instant};
 use crate::bucket::{BucketError, Created, Deadline, Listed, RequestCounts};
 use crate::remote::Objects;
 use crate::remote::process::protocol::{
-    Answer, Asked, Channel, Fault, LARGEST, NAMES, Name, Replied, Request,
+    Channel, LARGEST, ListedName, NAMES, Reply, ReplyEnvelope, Request, RequestEnvelope, WireError,
 };
 
-///+ Time limit for receiving a request, and for sending its response after the deadline.
+/// Time limit for receiving a request, and for sending its response after the deadline.
 const GRACE: Duration = Duration::from_secs(30);
-///+ Maximum time of a request.
+/// Maximum time of a request.
 const LONGEST: Duration = Duration::from_hours(24);
-///+ Requests end this much before their deadline, but at most a tenth, so that their error arrives
-///+ in time.
+/// Requests end this much before their deadline, but at most a tenth, so that their error arrives
+/// in time.
 const EARLY: Duration = Duration::from_millis(200);
 
-///+ Serves the request on `socket` with `objects`, or with the reason why there are none.
-///+
-///+ Returns when the response was sent. Fails if the client is gone or violates the protocol; then
-///+ nothing is written but complete bodies.
+/// Serves the request on `socket` with `objects`, or with the reason why there are none.
+///
+/// Returns when the response was sent. Fails if the client is gone or violates the protocol; then
+/// nothing is written but complete bodies.
 pub fn answer_request(
     objects: Result<&dyn Objects, &BucketError>,
     socket: &UnixStream,
@@ -29,34 +29,34 @@ pub fn answer_request(
     answer(objects, socket, |_| None)
 }
 
-///+ Does what [`answer_request`] does, and refuses requests that change the bucket.
+/// Does what [`answer_request`] does, and refuses requests that change the bucket.
 pub fn answer_read_request(
     objects: Result<&dyn Objects, &BucketError>,
     socket: &UnixStream,
 ) -> io::Result<()> {
     answer(objects, socket, |request| {
         let key = request.changed()?.to_owned();
-        Some(Fault::Refused { key, why: "this process only reads the bucket".to_owned() })
+        Some(WireError::Refused { key, why: "this process only reads the bucket".to_owned() })
     })
 }
 
 fn answer(
     objects: Result<&dyn Objects, &BucketError>,
     socket: &UnixStream,
-    refusal: impl FnOnce(&Request) -> Option<Fault>,
+    refusal: impl FnOnce(&Request) -> Option<WireError>,
 ) -> io::Result<()> {
     let mut channel = Channel::new(socket, Instant::now() + GRACE);
-    let Asked { left, request } = channel.read_document()?;
+    let RequestEnvelope { left, request } = channel.read_document()?;
     let left = left.min(LONGEST);
     channel.extend(Instant::now() + left + GRACE);
     let deadline = Deadline::after(left.saturating_sub(EARLY.min(left / 10)));
     let fault = match (refusal(&request), objects) {
         (Some(refused), _) => refused,
-        (None, Err(error)) => Fault::from(error),
+        (None, Err(error)) => WireError::from(error),
         (None, Ok(objects)) => return Answering { objects, deadline, channel }.answer(request),
     };
     let (process, requests) = (std::process::id(), RequestCounts::default());
-    channel.write_document(&Replied { process, requests, outcome: Err(fault) })
+    channel.write_document(&ReplyEnvelope { process, requests, outcome: Err(fault) })
 }
 
 struct Answering<'a> {
@@ -74,7 +74,7 @@ impl Answering<'_> {
             Request::Upload { key, expected } => {
                 let mut body = self.channel.body();
                 let size = self.objects.upload(&key, &mut body, expected, deadline);
-                self.reply(size.map(Answer::Uploaded))
+                self.reply(size.map(Reply::Uploaded))
             }
             Request::List { prefix } => {
                 let listed = self.objects.list(&prefix, deadline);
@@ -90,33 +90,34 @@ impl Answering<'_> {
             }
             Request::Modified { key } => {
                 let modified = self.objects.modified(&key, deadline);
-                self.reply(modified.map(Answer::Modified))
+                self.reply(modified.map(Reply::Modified))
             }
             Request::Delete { keys } => {
                 let outcomes = self.objects.delete(keys, deadline).into_iter();
-                let faults = outcomes.map(|(_, outcome)| outcome.err().as_ref().map(Fault::from));
-                let deleted = Answer::Deleted(faults.collect());
+                let faults =
+                    outcomes.map(|(_, outcome)| outcome.err().as_ref().map(WireError::from));
+                let deleted = Reply::Deleted(faults.collect());
                 self.reply(Ok(deleted))
             }
             Request::Identity => {
                 let identity = self.objects.identity(deadline);
-                self.reply(identity.map(|identity| Answer::Bucket(identity.map(Into::into))))
+                self.reply(identity.map(|identity| Reply::Bucket(identity.map(Into::into))))
             }
             Request::Met { write_once } => {
                 let identity = self.objects.met(write_once, deadline);
-                self.reply(identity.map(|identity| Answer::Bucket(identity.map(Into::into))))
+                self.reply(identity.map(|identity| Reply::Bucket(identity.map(Into::into))))
             }
             Request::Found { write_once } => {
                 let identity = self.objects.found(write_once, deadline);
-                self.reply(identity.map(|identity| Answer::Bucket(Some(identity.into()))))
+                self.reply(identity.map(|identity| Reply::Bucket(Some(identity.into()))))
             }
         }
     }
 
-    fn reply(&mut self, outcome: Result<Answer, BucketError>) -> io::Result<()> {
-        let outcome = outcome.map_err(|error| Fault::from(&error));
+    fn reply(&mut self, outcome: Result<Reply, BucketError>) -> io::Result<()> {
+        let outcome = outcome.map_err(|error| WireError::from(&error));
         let (process, requests) = (std::process::id(), self.objects.requests());
-        self.channel.write_document(&Replied { process, requests, outcome })
+        self.channel.write_document(&ReplyEnvelope { process, requests, outcome })
     }
 
     fn get(&mut self, wanted: &[(String, Option<Range<u64>>)]) -> io::Result<()> {
@@ -126,9 +127,9 @@ impl Answering<'_> {
         };
         let lengths = got.iter().map(|bytes| match bytes {
             Ok(bytes) => Ok(bytes.len() as u64),
-            Err(error) => Err(Fault::from(error)),
+            Err(error) => Err(WireError::from(error)),
         });
-        let lengths = Answer::Got(lengths.collect());
+        let lengths = Reply::Got(lengths.collect());
         self.reply(Ok(lengths))?;
         for bytes in got.into_iter().flatten() {
             self.channel.write_all(&bytes)?;
@@ -143,15 +144,15 @@ impl Answering<'_> {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let created = self.objects.create(key, &bytes.into(), self.deadline);
-        self.reply(created.map(|created| Answer::Created(created == Created::New)))
+        self.reply(created.map(|created| Reply::Created(created == Created::New)))
     }
 
-    fn names(&mut self, listed: Result<Vec<Name>, BucketError>) -> io::Result<()> {
+    fn names(&mut self, listed: Result<Vec<ListedName>, BucketError>) -> io::Result<()> {
         let names = match listed {
             Ok(names) => names,
             Err(error) => return self.reply(Err(error)),
         };
-        self.reply(Ok(Answer::Listed(names.len())))?;
+        self.reply(Ok(Reply::Listed(names.len())))?;
         for page in names.chunks(NAMES) {
             self.channel.write_document(&page)?;
         }
@@ -159,6 +160,6 @@ impl Answering<'_> {
     }
 }
 
-fn named(listed: Vec<Listed>) -> Vec<Name> {
+fn named(listed: Vec<Listed>) -> Vec<ListedName> {
     listed.into_iter().map(|each| (each.name, each.size, each.modified_ms)).collect()
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::io::Read as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,28 +12,28 @@ use crate::bucket::{
     PutParts, RemoveLine, SEGMENT_BYTES, SMALL_BYTES, SegmentWriter,
 };
 use crate::remote::push::packed::PartBytes;
-use crate::remote::{MessagesAt, Moment, RemoteError};
+use crate::remote::{LogPosition, Moment, RemoteError};
 use crate::replica::{
     Changes, Clock, Covers, FileKey, FileVersion, LocalPut, Origin, Publication, Segment,
     SegmentId, Stamp, WriterId,
 };
 use ctxfs_core::model::Record;
 
-///+ Age after which a segment is not sent: its objects may be collected some days later.
+/// Age after which a segment is not sent: its objects may be collected some days later.
 pub(super) const DAY: Duration = Duration::from_hours(24);
-///+ Longest stamp and origin. A line that fits with them fits with the real ones, also after a
-///+ merge.
+/// Longest stamp and origin. A line that fits with them fits with the real ones, also after a
+/// merge.
 const LONGEST_STAMP: Stamp = Stamp(u64::MAX);
 const LONGEST_ORIGIN: Origin = Origin {
     segment: SegmentId { writer: WriterId(u64::MAX), number: 999_999_999_999 },
     place: u32::MAX,
 };
 
-///+ A file that is ready to be published.
+/// A file that is ready to be published.
 #[derive(Debug)]
-pub(super) struct Ready {
+pub(super) struct ReadyFile {
     pub(super) line: PutLine,
-    ///+ Maximum bytes of its line, in this segment and in merges.
+    /// Maximum bytes of its line, in this segment and in merges.
     pub(super) weight: usize,
     pub(super) bytes: ReadyBytes,
 }
@@ -43,7 +44,7 @@ pub(super) enum ReadyBytes {
     Object(Upload),
 }
 
-impl Ready {
+impl ReadyFile {
     pub(super) fn bytes(&self) -> PutBytes<'_> {
         match &self.bytes {
             ReadyBytes::Small(bytes) => PutBytes::Bytes(bytes),
@@ -55,7 +56,7 @@ impl Ready {
         self.upload()?.parts.as_ref()?.put()
     }
 
-    ///+ Returns the bytes in the segment, with parts at their reduced weight.
+    /// Returns the bytes in the segment, with parts at their reduced weight.
     pub(super) fn small_bytes(&self) -> u64 {
         match &self.bytes {
             ReadyBytes::Small(bytes) => bytes.len() as u64,
@@ -71,7 +72,7 @@ impl Ready {
     }
 }
 
-///+ Returns the message in a line of the log, or why it cannot be shared.
+/// Returns the message in a line of the log, or why it cannot be shared.
 pub(crate) fn message_text(line: Vec<u8>) -> Result<String, String> {
     let text = String::from_utf8(line).map_err(|error| error.to_string())?;
     let line = MessageLine { text, stamp: LONGEST_STAMP, origin: Some(LONGEST_ORIGIN) };
@@ -90,7 +91,7 @@ pub(super) fn check_move(artifact: Origin, to: &str) -> Result<(), LeftOut> {
     check(Line::Move(line)).map(drop)
 }
 
-///+ Returns the shared form of a record, if it has the digest of the file.
+/// Returns the shared form of a record, if it has the digest of the file.
 pub(super) fn recorded(
     record: Record,
     path: &str,
@@ -118,7 +119,7 @@ pub(super) fn unread(error: &io::Error) -> LeftOut {
     LeftOut::Unread(error.to_string())
 }
 
-pub(super) fn checked(mut line: PutLine, bytes: ReadyBytes) -> Result<Ready, LeftOut> {
+pub(super) fn checked(mut line: PutLine, bytes: ReadyBytes) -> Result<ReadyFile, LeftOut> {
     line.place = match &bytes {
         ReadyBytes::Small(bytes) if bytes.is_empty() => Place::Empty,
         // The offset is unknown yet; use the longest.
@@ -131,13 +132,13 @@ pub(super) fn checked(mut line: PutLine, bytes: ReadyBytes) -> Result<Ready, Lef
     match check(Line::Put(Box::new(line)))? {
         (Line::Put(mut line), weight) => {
             (line.stamp, line.origin) = (Stamp::default(), None);
-            Ok(Ready { line: *line, weight, bytes })
+            Ok(ReadyFile { line: *line, weight, bytes })
         }
         _ => unreachable!("a line stays what it is"),
     }
 }
 
-///+ Returns the line and its length.
+/// Returns the line and its length.
 fn check(line: Line) -> Result<(Line, usize), LeftOut> {
     written(line).map_err(|error| LeftOut::Refused(error.to_string()))
 }
@@ -148,47 +149,46 @@ fn written(line: Line) -> Result<(Line, usize), FormatError> {
     Ok((line, written.len()))
 }
 
-///+ Bytes of small artifacts, and of records, from which on a segment is full. With the longest line
-///+ on top it stays a quarter below the limits of readers.
+/// Bytes of small artifacts, and of records, from which on a segment is full. With the longest line
+/// on top it stays a quarter below the limits of readers.
 const MOST_BYTES: u64 = 4 << 20;
 const MOST_RECORDS: usize = 8 << 20;
-///+ Artifacts from which on a segment is full.
+/// Artifacts from which on a segment is full.
 const MOST_LINES: usize = 20_000;
 
-///+ Unpublished messages.
+/// Unpublished messages.
 #[derive(Debug)]
-pub(super) struct Messages {
+pub(super) struct NewMessages {
     pub(super) texts: Vec<String>,
-    /// The place after them.
-    pub(super) at: MessagesAt,
+    pub(super) at: LogPosition,
 }
 
-///+ Content of one segment.
+/// Content of one segment.
 #[derive(Debug)]
 pub(super) struct Batch {
     changes: Changes,
-    ready: BTreeMap<String, Ready>,
-    pub(super) messages: Option<Messages>,
+    ready: BTreeMap<String, ReadyFile>,
+    pub(super) messages: Option<NewMessages>,
     ends: bool,
     bytes: u64,
     weight: usize,
 }
 
-///+ A finished segment.
+/// A finished segment.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(super) struct FinishedSegment {
     pub(super) publication: Publication<(), String>,
     pub(super) bytes: Vec<u8>,
 }
 
 impl Batch {
-    ///+ Starts a segment with moves and removals of `weight` bytes. With `ends`, they remove the
-    ///+ conversation.
+    /// Starts a segment with moves and removals of `weight` bytes. With `ends`, they remove the
+    /// conversation.
     pub(super) fn new(changes: Changes, weight: usize, ends: bool) -> Self {
         Self { changes, ready: BTreeMap::new(), messages: None, ends, bytes: 0, weight }
     }
 
-    pub(super) fn add(&mut self, path: &str, put: &LocalPut, ready: Ready) {
+    pub(super) fn add(&mut self, path: &str, put: &LocalPut, ready: ReadyFile) {
         self.bytes += ready.small_bytes();
         self.weight += ready.weight;
         self.changes.puts.insert(path.to_owned(), put.clone());
@@ -208,28 +208,28 @@ impl Batch {
         self.ready.keys()
     }
 
-    ///+ Returns the time from which the age of the segment counts: that of its oldest object, or
-    ///+ `now`.
+    /// Returns the time from which the age of the segment counts: that of its oldest object, or
+    /// `now`.
     pub(super) fn since(&self, now: &Moment) -> Moment {
-        let objects = self.ready.values().filter_map(Ready::upload);
+        let objects = self.ready.values().filter_map(ReadyFile::upload);
         let oldest = objects.max_by_key(|upload: &&Upload| now.since(&upload.since));
         oldest.map_or_else(|| now.clone(), |upload| upload.since.clone())
     }
 
-    ///+ Builds the segment `id`. `now` is in microseconds since the epoch.
+    /// Builds the segment `id`. `now` is in microseconds since the epoch.
     pub(super) fn make(
         &self,
         id: SegmentId,
         clock: &mut Clock,
         now: u64,
-    ) -> Result<Made, FormatError> {
+    ) -> Result<FinishedSegment, FormatError> {
         let texts = self.messages.iter().flat_map(|messages| messages.texts.iter().cloned());
         let publication = Publication::new(id, &self.changes, texts, clock, now, |_| ());
         let bytes = self.write(&publication.segment)?;
-        Ok(Made { publication, bytes })
+        Ok(FinishedSegment { publication, bytes })
     }
 
-    ///+ Writes the lines in the order of their places.
+    /// Writes the lines in the order of their places.
     fn write(&self, segment: &Segment<(), String>) -> Result<Vec<u8>, FormatError> {
         let mut writer = SegmentWriter::new(segment.id, Covers::new());
         for (origin, claim) in &segment.artifacts {
@@ -256,16 +256,16 @@ impl Batch {
     }
 }
 
-///+ Memory of a process about one conversation between pushes. A new process starts with an empty
-///+ one.
+/// Memory of a process about one conversation between pushes. A new process starts with an empty
+/// one.
 #[derive(Debug, Default)]
-pub struct Session {
+pub(crate) struct Session {
     pub(super) looked: Option<Moment>,
     pub(super) uploads: Uploads,
 }
 
-///+ Objects that were uploaded but are not named by a segment yet, by path. Forgotten ones are
-///+ collected later.
+/// Objects that were uploaded but are not named by a segment yet, by path. Forgotten ones are
+/// collected later.
 #[derive(Debug, Default)]
 pub(super) struct Uploads(BTreeMap<String, Upload>);
 
@@ -280,7 +280,7 @@ pub(super) struct Upload {
 }
 
 impl Uploads {
-    ///+ Returns the uploaded object of this file, if it may still be named.
+    /// Returns the uploaded object of this file, if it may still be named.
     pub(super) fn fitting(&self, path: &str, put: &LocalPut, now: &Moment) -> Option<Upload> {
         let known = self.0.get(path)?;
         let is_it = known.key == put.key && known.version == put.version;
@@ -293,7 +293,7 @@ impl Uploads {
         self.0.insert(path.to_owned(), upload);
     }
 
-    ///+ An object belongs to one record: drops those that a segment names.
+    /// An object belongs to one record: drops those that a segment names.
     pub(super) fn remove<'a>(&mut self, paths: impl Iterator<Item = &'a String>) {
         for path in paths {
             self.0.remove(path);
@@ -305,81 +305,85 @@ impl Uploads {
     }
 }
 
-///+ A file to publish.
+/// A file to publish.
 #[derive(Debug)]
-pub struct Opened {
-    ///+ Open for reading, at its start.
+pub(crate) struct OpenedFile {
+    /// Open for reading, at its start.
     pub file: File,
-    ///+ Record with an analysis. The caller sets path, size and time.
+    /// Record with an analysis. The caller sets path, size and time.
     pub record: Record,
     pub mode: u32,
     pub attributes: BTreeMap<String, String>,
 }
 
-///+ A line of the local message log, without its newline.
+/// A line of the local message log, without its newline.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnLine {
+pub(crate) struct OwnLine {
     pub offset: u64,
     pub length: u64,
-    ///+ `None` if the line is too long for any segment.
+    /// `None` if the line is too long for any segment.
     pub text: Option<Vec<u8>>,
 }
 
-///+ Files and messages of a conversation on this host.
-pub trait Source {
-    ///+ Opens the file at `path`, if it has this key and version and no process writes to it.
+/// Files and messages of a conversation on this host.
+pub(crate) trait PushSource {
+    /// Opens the file at `path`, if it has this key and version and no process writes to it.
     fn open(
         &self,
         path: &str,
         key: FileKey,
         version: FileVersion,
-    ) -> Result<Option<Opened>, RemoteError>;
+    ) -> Result<Option<OpenedFile>, RemoteError>;
 
-    ///+ Returns messages after a position of the log, about 4 MiB at most, and the position after
-    ///+ them. Starts from the beginning if the log is another file.
-    fn message_lines(&self, from: &MessagesAt) -> Result<(Vec<OwnLine>, MessagesAt), RemoteError>;
+    /// Returns messages after a position of the log, about 4 MiB at most, and the position after
+    /// them. Starts from the beginning if the log is another file.
+    fn message_lines(&self, from: &LogPosition)
+    -> Result<(Vec<OwnLine>, LogPosition), RemoteError>;
 }
 
-///+ Source without files, for pushes of merges and removals.
+/// PushSource without files, for pushes of merges and removals.
 #[derive(Debug, Clone, Copy)]
-pub struct NoSource;
+pub(crate) struct NoSource;
 
-impl Source for NoSource {
+impl PushSource for NoSource {
     fn open(
         &self,
         _path: &str,
         _key: FileKey,
         _version: FileVersion,
-    ) -> Result<Option<Opened>, RemoteError> {
+    ) -> Result<Option<OpenedFile>, RemoteError> {
         Ok(None)
     }
 
-    fn message_lines(&self, from: &MessagesAt) -> Result<(Vec<OwnLine>, MessagesAt), RemoteError> {
+    fn message_lines(
+        &self,
+        from: &LogPosition,
+    ) -> Result<(Vec<OwnLine>, LogPosition), RemoteError> {
         Ok((Vec::new(), *from))
     }
 }
 
-///+ Reason for not publishing a file or a message.
+/// Reason for not publishing a file or a message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LeftOut {
-    ///+ The file changed, or is open for writing: the next push publishes its new state.
+    /// The file changed, or is open for writing: the next push publishes its new state.
     #[error("it has changed since")]
     Changed,
-    ///+ The file cannot be read.
+    /// The file cannot be read.
     #[error("it cannot be read: {0}")]
     Unread(String),
-    ///+ A record cannot describe the file.
+    /// A record cannot describe the file.
     #[error("it cannot be shared: {0}")]
     Refused(String),
-    ///+ The message cannot be shared; the others are published without it. Reported once.
+    /// The message cannot be shared; the others are published without it. Reported once.
     #[error("a message of {bytes} bytes cannot be shared, and stays on this host: {why}")]
     Message {
-        ///+ Bytes of the message.
+        /// Bytes of the message.
         bytes: u64,
-        ///+ Reason.
+        /// Reason.
         why: String,
     },
-    ///+ The bucket is write-once, and the change would replace or remove something.
+    /// The bucket is write-once, and the change would replace or remove something.
     #[error(
         "the bucket is write-once: what it has under this name stays. Use another name for what is \
          new"
@@ -388,7 +392,7 @@ pub enum LeftOut {
 }
 
 impl LeftOut {
-    ///+ Returns true if no later push reports it again.
+    /// Returns true if no later push reports it again.
     #[must_use]
     pub fn is_told_once(&self) -> bool {
         matches!(self, Self::Message { .. })

@@ -15,7 +15,7 @@ use ctxfs_core::model::{
 };
 use ctxfs_view::{StandInReads, shortcuts};
 
-///+ Reader of the packed object with the content of `F`. Holds one block and its frame.
+/// Reader of the packed object with the content of `F`. Holds one block and its frame.
 pub(crate) struct PackedFile<F> {
     content: F,
     packer: Option<BlockPacker<Pipe>>,
@@ -54,12 +54,12 @@ impl<F: Read> PackedFile<F> {
         Self { content, packer, pipe, block, ready, at: 0, done: None }
     }
 
-    ///+ Returns the result, if the object was read to its end.
+    /// Returns the result, if the object was read to its end.
     pub(crate) fn done(self) -> Option<PackedObject> {
         self.done
     }
 
-    ///+ Packs the next block or the end. Returns false after the end.
+    /// Packs the next block or the end. Returns false after the end.
     fn pack(&mut self) -> io::Result<bool> {
         let Some(packer) = &mut self.packer else { return Ok(false) };
         self.block.clear();
@@ -90,41 +90,41 @@ impl<F: Read> Read for PackedFile<F> {
     }
 }
 
-///+ Maximum packed bytes of parts, except for the ends alone: without masks of secrets, and with
-///+ them.
+/// Maximum packed bytes of parts, except for the ends alone: without masks of secrets, and with
+/// them.
 const PACKED: u64 = 1 << 20;
 const PACKED_MASKED: u64 = 512 << 10;
 const MOST: usize = 250;
-///+ Bytes of parts count for this fraction in the size of a segment, since they are packed in
-///+ memory.
+/// Bytes of parts count for this fraction in the size of a segment, since they are packed in
+/// memory.
 const WEIGHT: u64 = 4;
 
-///+ Candidate ranges for the segment.
+/// Candidate ranges for the segment.
 #[derive(Debug)]
 pub(super) struct PartsPlan {
-    ///+ Growing sets of ranges, each with its maximum packed bytes: the ends, the findings, the
-    ///+ needs of masks at the ends, and all needs of masks.
+    /// Growing sets of ranges, each with its maximum packed bytes: the ends, the findings, the
+    /// needs of masks at the ends, and all needs of masks.
     steps: Vec<(Vec<Range<u64>>, u64)>,
 }
 
-///+ Bytes of some ranges of a file.
+/// Bytes of some ranges of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PartBytes {
-    ///+ Sorted and disjoint.
+    /// Sorted and disjoint.
     ranges: Vec<Range<u64>>,
     bytes: Vec<u8>,
 }
 
-///+ Reader of a file that keeps the bytes of some ranges.
+/// Reader of a file that keeps the bytes of some ranges.
 #[derive(Debug)]
-pub(super) struct Watched<F> {
+pub(super) struct PartsRecorder<F> {
     content: F,
     at: u64,
     kept: Arc<Mutex<PartBytes>>,
 }
 
 impl PartsPlan {
-    ///+ Plans the parts of a file whose stand-ins read these ranges.
+    /// Plans the parts of a file whose stand-ins read these ranges.
     pub(super) fn of(reads: &StandInReads) -> Self {
         let StandInReads { ends, found, masked_ends, masked } = reads;
         let (mut chosen, mut steps) = (Vec::new(), Vec::new());
@@ -139,14 +139,14 @@ impl PartsPlan {
         Self { steps }
     }
 
-    ///+ Wraps `content` to keep all bytes that may be needed.
-    pub(super) fn watch<F>(&self, content: F) -> (Watched<F>, Arc<Mutex<PartBytes>>) {
+    /// Wraps `content` to keep all bytes that may be needed.
+    pub(super) fn watch<F>(&self, content: F) -> (PartsRecorder<F>, Arc<Mutex<PartBytes>>) {
         let ranges = self.steps.last().map(|(ranges, _)| ranges.clone()).unwrap_or_default();
         let kept = Arc::new(Mutex::new(PartBytes { ranges, bytes: Vec::new() }));
-        (Watched { content, at: 0, kept: Arc::clone(&kept) }, kept)
+        (PartsRecorder { content, at: 0, kept: Arc::clone(&kept) }, kept)
     }
 
-    ///+ Returns the largest set of ranges within its packed limit, or else the ends.
+    /// Returns the largest set of ranges within its packed limit, or else the ends.
     pub(super) fn picked(&self, kept: &PartBytes) -> PartBytes {
         let steps = self.steps.iter().rev();
         let mut steps = steps.map(|(step, most)| (kept.only(step), *most)).peekable();
@@ -165,7 +165,7 @@ impl PartBytes {
         (!bytes.is_empty()).then_some(PutParts::Bytes { ranges, bytes })
     }
 
-    ///+ Returns their share of the bytes of a segment.
+    /// Returns their share of the bytes of a segment.
     pub(super) fn weight(&self) -> u64 {
         self.bytes.len() as u64 / WEIGHT
     }
@@ -180,7 +180,7 @@ impl PartBytes {
         }
     }
 
-    ///+ Returns the bytes of ranges, each within a kept one.
+    /// Returns the bytes of ranges, each within a kept one.
     fn only(&self, ranges: &[Range<u64>]) -> Self {
         let (mut only, mut before) = (Self::default(), 0);
         for kept in &self.ranges {
@@ -199,7 +199,7 @@ impl PartBytes {
     }
 }
 
-impl<F: Read> Read for Watched<F> {
+impl<F: Read> Read for PartsRecorder<F> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let count = self.content.read(bytes)?;
         self.kept.lock().keep(self.at, &bytes[..count]);
@@ -208,7 +208,7 @@ impl<F: Read> Read for Watched<F> {
     }
 }
 
-///+ Adds a range if it fits.
+/// Adds a range if it fits.
 fn add(chosen: &mut Vec<Range<u64>>, range: &Range<u64>) {
     let mut all: Vec<_> = chosen.iter().chain([range]).cloned().collect();
     all.sort_unstable_by_key(|range| range.start);
@@ -225,12 +225,12 @@ fn add(chosen: &mut Vec<Range<u64>>, range: &Range<u64>) {
     }
 }
 
-///+ Maximum checkpoints in a log with escape sequences.
+/// Maximum checkpoints in a log with escape sequences.
 const PLACES: usize = 400;
 
-///+ Computes the stand-ins of `content` in advance, so that other hosts can make them without its
-///+ object: adds shortcuts to the analysis in `record`, and returns the ranges to send with it.
-///+ Returns `None` without a complete analysis.
+/// Computes the stand-ins of `content` in advance, so that other hosts can make them without its
+/// object: adds shortcuts to the analysis in `record`, and returns the ranges to send with it.
+/// Returns `None` without a complete analysis.
 pub(super) fn planned(record: &mut Record, content: &dyn Content) -> io::Result<Option<PartsPlan>> {
     let Some(analysis) = record.analysis.as_ref().filter(|known| known.bytes == content.len())
     else {
@@ -249,7 +249,7 @@ pub(super) fn planned(record: &mut Record, content: &dyn Content) -> io::Result<
     Ok(Some(plan))
 }
 
-///+ Returns the shortcuts of a text, and the ranges that its stand-ins read with them.
+/// Returns the shortcuts of a text, and the ranges that its stand-ins read with them.
 fn of_text(
     record: &Record,
     analysis: Analysis,
@@ -274,8 +274,8 @@ fn of_text(
     Ok((shortcuts, reads))
 }
 
-///+ Does what [`of_text`] does for a log with escape sequences, whose stand-ins show its plain text:
-///+ maps the ranges to the log, and adds checkpoints from which it can be decoded.
+/// Does what [`of_text`] does for a log with escape sequences, whose stand-ins show its plain text:
+/// maps the ranges to the log, and adds checkpoints from which it can be decoded.
 fn of_log(
     record: &Record,
     analysis: &Analysis,
@@ -308,7 +308,6 @@ mod tests {
     use super::*;
     use crate::bucket::{Blocks, unpack_block};
     use ctxfs_core::materialize::Analyzer;
-    use ctxfs_core::model::Record;
 
     #[test]
     fn it_is_packed_as_it_is_read() {

@@ -1,4 +1,4 @@
-//! Looks into the bucket on behalf of readers.
+//! LookQueue into the bucket on behalf of readers.
 
 use std::sync::Arc;
 use std::thread;
@@ -6,49 +6,49 @@ use std::time::Duration;
 
 use crate::bucket::{BucketError, CONVERSATIONS, Deadline, conversation_of};
 use crate::remote::look::MOST_CONVERSATIONS;
-use crate::remote::tier::Inner;
-use crate::remote::tier::access::Known;
-use crate::remote::tier::looks::{Asked, Place};
-use crate::remote::{Came, Heard, RemoteError, Sync};
+use crate::remote::tier::TierInner;
+use crate::remote::tier::access::OpenBucket;
+use crate::remote::tier::looks::{LookAnswer, LookTarget};
+use crate::remote::{Came, LookOutcome, RemoteError, Sync};
 use ctxfs_core::model::Component;
 use ctxfs_store::Conversation;
 
-///+ Time limits of a look: for retries of its requests, and for the push lock.
+/// Time limits of a look: for retries of its requests, and for the push lock.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOCK: Duration = Duration::from_secs(2);
-///+ Maximum age of a list of the bucket's conversations.
+/// Maximum age of a list of the bucket's conversations.
 const CONVERSATIONS_AGE: Duration = Duration::from_mins(1);
 
-///+ Marks a look as ended on drop.
-struct Ending<'a>(&'a Inner, &'a Place);
+/// Marks a look as ended on drop.
+struct LookEnd<'a>(&'a TierInner, &'a LookTarget);
 
-impl Drop for Ending<'_> {
+impl Drop for LookEnd<'_> {
     fn drop(&mut self) {
         let longest = CONVERSATIONS_AGE.max(self.0.access.options.poll);
         self.0.looks.end(self.1, (self.0.now)(), longest);
     }
 }
 
-impl Inner {
-    ///+ Returns the maximum age of a look.
-    pub(super) fn age_of(&self, at: Option<&Component>) -> Duration {
+impl TierInner {
+    /// Returns the maximum age of a look.
+    pub(super) fn max_age(&self, at: Option<&Component>) -> Duration {
         let poll = self.access.options.poll;
         if at.is_some() { poll } else { poll.max(CONVERSATIONS_AGE) }
     }
 
-    ///+ Waits for a look, for at most `patience`. Does not wait while the bucket is unreachable.
+    /// Waits for a look, for at most `patience`. Does not wait while the bucket is unreachable.
     pub(super) fn look(self: &Arc<Self>, at: Option<&Component>, patience: Duration) -> bool {
         let now = (self.now)();
-        if self.weather.is_away(now) {
+        if self.breaker.is_open(now) {
             return false;
         }
         let place = at.cloned();
-        match self.looks.ask(&place, now, self.age_of(at)) {
-            Asked::Enough { is_new } => return is_new,
-            Asked::Wanted { needs_thread: true } => self.start_looker(),
-            Asked::Wanted { needs_thread: false } => {}
+        match self.looks.ask(&place, now, self.max_age(at)) {
+            LookAnswer::Enough { is_new } => return is_new,
+            LookAnswer::Wanted { needs_thread: true } => self.start_looker(),
+            LookAnswer::Wanted { needs_thread: false } => {}
         }
-        if self.weather.is_bad() {
+        if self.breaker.has_failed() {
             return false;
         }
         self.looks.wait(&place, patience);
@@ -59,7 +59,7 @@ impl Inner {
         let inner = Arc::clone(self);
         let work = move || {
             while let Some(place) = inner.looks.next() {
-                inner.hear(&place);
+                inner.run_look(&place);
             }
         };
         if let Err(error) = thread::Builder::new().name("ctxfs-look".to_owned()).spawn(work) {
@@ -68,42 +68,42 @@ impl Inner {
         }
     }
 
-    ///+ Runs a look, or delegates it, and applies its changes.
-    pub(super) fn hear(&self, place: &Place) {
-        let _ending = Ending(self, place);
+    /// Runs a look, or delegates it, and applies its changes.
+    pub(super) fn run_look(&self, place: &LookTarget) {
+        let _ending = LookEnd(self, place);
         let heard = match &self.looker {
-            Some(looker) => self.noted(looker.look_now(place.as_ref())),
-            None => self.heard(place),
+            Some(looker) => self.record(looker.look_now(place.as_ref())),
+            None => self.look_here(place),
         };
         let Ok(heard) = heard else { return };
         if let Some(conversations) = heard.conversations {
             *self.others.lock() = conversations.into();
         }
         if heard.is_answered {
-            self.weather.worked();
+            self.breaker.succeeded();
             if let Some(id) = place {
                 self.drop_gone(id);
             }
         }
     }
 
-    ///+ Runs a look in this process.
-    pub(super) fn heard(&self, place: &Place) -> Result<Heard, RemoteError> {
-        let Some(known) = self.greet()? else { return Ok(Heard::default()) };
+    /// Runs a look in this process.
+    pub(super) fn look_here(&self, place: &LookTarget) -> Result<LookOutcome, RemoteError> {
+        let Some(known) = self.identify()? else { return Ok(LookOutcome::default()) };
         let heard = match place {
             Some(id) => {
-                let answered = self.hear_of(&known, id);
-                answered.map(|is_answered| Heard { is_answered, conversations: None })
+                let answered = self.look_at(&known, id);
+                answered.map(|is_answered| LookOutcome { is_answered, conversations: None })
             }
             None => self.list(&known),
         };
-        self.noted(heard)
+        self.record(heard)
     }
 
-    ///+ Returns true if the bucket answered.
-    fn hear_of(&self, known: &Known, id: &Component) -> Result<bool, RemoteError> {
+    /// Returns true if the bucket answered.
+    fn look_at(&self, known: &OpenBucket, id: &Component) -> Result<bool, RemoteError> {
         let Some(lock) = self.access.lock(known, LOCK)? else { return Ok(false) };
-        let _turn = self.access.turn(id);
+        let _turn = self.access.lock_conversation(id);
         self.access.sync((known, &*lock), PATIENCE, |sync| {
             let came = match sync.store.conversation(id)? {
                 Some(conversation) => {
@@ -124,7 +124,7 @@ impl Inner {
         })
     }
 
-    ///+ Repairs losses of the bucket, and logs what could not be applied.
+    /// Repairs losses of the bucket, and logs what could not be applied.
     fn settle(
         &self,
         sync: &Sync<'_>,
@@ -149,8 +149,8 @@ impl Inner {
         came.error.or(no_room).map_or(Ok(true), Err)
     }
 
-    ///+ Removes a conversation from the list of remote ones after it was found missing or was
-    ///+ removed.
+    /// Removes a conversation from the list of remote ones after it was found missing or was
+    /// removed.
     pub(super) fn drop_gone(&self, id: &Component) {
         let mut others = self.others.lock();
         if others.contains(id) && matches!(self.access.store.conversation(id), Ok(None)) {
@@ -158,8 +158,8 @@ impl Inner {
         }
     }
 
-    ///+ Lists the conversations in the bucket, except those that are known to be removed.
-    fn list(&self, known: &Known) -> Result<Heard, RemoteError> {
+    /// Lists the conversations in the bucket, except those that are known to be removed.
+    fn list(&self, known: &OpenBucket) -> Result<LookOutcome, RemoteError> {
         let deadline = Deadline::after(PATIENCE);
         let names = self.access.bucket.list_dirs(CONVERSATIONS, MOST_CONVERSATIONS, deadline)?;
         let all = names.iter().filter_map(|name| conversation_of(name));
@@ -168,18 +168,18 @@ impl Inner {
         self.look_again(known, &gone);
         // Some may have been removed meanwhile.
         conversations.retain(|id| !is_gone(id));
-        Ok(Heard { is_answered: true, conversations: Some(conversations) })
+        Ok(LookOutcome { is_answered: true, conversations: Some(conversations) })
     }
 
-    ///+ Looks at one removed conversation, the one with the oldest look: another host may have
-    ///+ created it again.
-    fn look_again(&self, known: &Known, gone: &[Component]) {
+    /// LookQueue at one removed conversation, the one with the oldest look: another host may have
+    /// created it again.
+    fn look_again(&self, known: &OpenBucket, gone: &[Component]) {
         let looked = |id: &Component| known.home.known_conversation(id).ok()??.looked().ok()?;
         // Some removals are not published yet.
         let is_told =
             |id: &&Component| !known.home.is_removed(&self.access.store, id).unwrap_or(true);
         let Some(id) = gone.iter().filter(is_told).min_by_key(|id| looked(id)) else { return };
-        if let Err(error) = self.hear_of(known, id) {
+        if let Err(error) = self.look_at(known, id) {
             tracing::debug!(%error, "a conversation that is gone cannot be looked at");
             // Retry it in turn with the others.
             if let Ok(Some(notes)) = known.home.known_conversation(id) {

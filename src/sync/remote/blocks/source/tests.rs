@@ -3,24 +3,20 @@
 mod flights;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::Duration;
-use std::{fs, iter, thread};
+use std::{fs, iter};
 
-use bytes::Bytes;
 use tempfile::TempDir;
 
-use crate::bucket::{BlockPacker, ObjectName, ObjectPlace, blocks_key, object_key};
-use crate::remote::blocks::BlockCache;
+use crate::bucket::BlockPacker;
+use crate::remote::Limits;
 use crate::remote::blocks::source::*;
 use crate::remote::tests::bucket::{TestBucket, soon};
-use crate::remote::{Limits, Objects as _};
-use ctxfs_core::model::Component;
 use ctxfs_store::Dir;
 
 /// An object in a bucket, and a directory for its blocks.
 struct Object {
     bucket: Arc<TestBucket>,
-    location: Location,
+    location: ObjectLocation,
     text: Vec<u8>,
     kept: TempDir,
 }
@@ -34,7 +30,7 @@ impl Object {
         packer.push(&text).unwrap();
         let (packed, known) = packer.finish().unwrap();
         let name: ObjectName = "000102030405060708090a0b0c0d0e0f".parse().unwrap();
-        let location = Location {
+        let location = ObjectLocation {
             conversation: Component::new("c").unwrap(),
             object: ObjectPlace {
                 name,
@@ -60,7 +56,7 @@ impl Object {
                 .unwrap();
         let bucket = Arc::clone(&self.bucket) as _;
         let id = "000102030405060708090a0b0c0d0e0f".parse().unwrap();
-        let source = Source::new((bucket, id), cache, Duration::from_mins(1));
+        let source = BlockSource::new((bucket, id), cache, Duration::from_mins(1));
         ObjectContent::new(source, self.location.clone())
     }
 

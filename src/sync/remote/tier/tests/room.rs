@@ -5,10 +5,9 @@ use std::fs;
 use crate::remote::files::tests::scene::{TOOL, soon};
 use crate::remote::tier::tests::{Host, bucket};
 use crate::remote::tier::*;
-use ctxfs_core::model::OtherHosts as _;
 
 /// Lets it go, once no process that another test starts has copies of all descriptors.
-fn let_go(round: &mut Room<'_>, call: &str) -> LetGo {
+fn let_go(round: &mut Eviction<'_>, call: &str) -> LetGo {
     let path = RelPath::new(format!("{TOOL}/{call}.txt")).unwrap();
     soon(|| {
         let gone = round.let_go(&path);
@@ -24,7 +23,7 @@ fn a_round_reads_the_agreement_once_and_again_when_it_changes() {
         one.put(call, "some bytes\n");
     }
     one.send();
-    let mut round = Room::new(&one.tier.0, one.id());
+    let mut round = Eviction::new(&one.tier.0, one.id());
     assert_eq!(let_go(&mut round, "a"), LetGo::Gone);
     assert_eq!(let_go(&mut round, "d"), LetGo::NotShared);
     one.put("d", "some bytes\n");

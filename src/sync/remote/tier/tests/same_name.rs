@@ -3,7 +3,6 @@
 use crate::remote::files::tests::scene::{TOOL, soon};
 use crate::remote::tier::tests::{Host, bucket};
 use crate::remote::tier::*;
-use ctxfs_core::model::OtherHosts as _;
 
 /// Returns what asked for one name with an output, by the end of the path.
 fn same_name(host: &Host, name: &str) -> Vec<String> {
@@ -75,7 +74,7 @@ fn names_are_read_once_and_bounded() {
     let names = |number: usize, count: usize| {
         let pairs = (0..count).map(|pair| (pair.to_string(), String::new())).collect();
         let id = Component::new(format!("c{number}")).unwrap();
-        (id, Derived { mark: None, value: Names(pairs) })
+        (id, AgreementCache { mark: None, value: NamePairs(pairs) })
     };
     let mut many: VecDeque<_> = (0..100).map(|number| names(number, 1)).collect();
     bound(&mut many);

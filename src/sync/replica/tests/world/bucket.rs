@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::replica::tests::host::{Message, Piece, Place, digest};
-use crate::replica::{Accepted, Publication, SegmentId, State, state};
+use crate::replica::{Accepted, Publication, SegmentId, State, merge};
 
 use super::{DAY, World};
 

@@ -2,8 +2,6 @@
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
-use std::thread;
-use std::time::Duration;
 
 use crate::remote::blocks::source::*;
 
@@ -11,7 +9,7 @@ fn in_a_minute() -> Instant {
     Instant::now() + Duration::from_mins(1)
 }
 
-fn flight<K: Hash + Eq + Copy>(flights: &Flights<K>, key: K) -> Arc<Flight> {
+fn flight<K: Hash + Eq + Copy>(flights: &SingleFlight<K>, key: K) -> Arc<Flight> {
     let flight = flights.begin([key]).err().unwrap();
     assert!(Arc::ptr_eq(&flight, &flights.under_way(key).unwrap()));
     flight
@@ -19,7 +17,7 @@ fn flight<K: Hash + Eq + Copy>(flights: &Flights<K>, key: K) -> Arc<Flight> {
 
 #[test]
 fn many_wait_for_one_fetch() {
-    let (flights, waited) = (Flights::default(), AtomicUsize::new(0));
+    let (flights, waited) = (SingleFlight::default(), AtomicUsize::new(0));
     let duty = flights.begin(7..9).ok().unwrap();
     thread::scope(|scope| {
         for key in [7, 8, 7] {
@@ -38,7 +36,7 @@ fn many_wait_for_one_fetch() {
 
 #[test]
 fn a_fetch_ends_before_one_that_is_under_way() {
-    let flights = Flights::default();
+    let flights = SingleFlight::default();
     let later = flights.begin(4..6).ok().unwrap();
     assert_eq!(flights.begin(1..9).ok().unwrap().len(), 3);
     drop(later);
@@ -47,7 +45,7 @@ fn a_fetch_ends_before_one_that_is_under_way() {
 
 #[test]
 fn who_waits_gives_up_at_his_deadline() {
-    let flights = Flights::default();
+    let flights = SingleFlight::default();
     let duty = flights.begin([1]).ok().unwrap();
     let flight = flight(&flights, 1);
     let waited = flight.wait(Instant::now());
@@ -58,7 +56,7 @@ fn who_waits_gives_up_at_his_deadline() {
 
 #[test]
 fn all_see_the_error() {
-    let flights = Flights::default();
+    let flights = SingleFlight::default();
     for error in [libc::ESTALE, libc::ENOSPC].map(io::Error::from_raw_os_error) {
         let (number, duty) = (error.raw_os_error(), flights.begin([1]).ok().unwrap());
         let flight = flight(&flights, 1);

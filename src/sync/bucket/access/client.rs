@@ -1,8 +1,9 @@
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::ops::{Add, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -15,38 +16,36 @@ use serde::{Deserialize, Serialize};
 use crate::bucket::access::fault::Fault;
 use crate::bucket::directory::Directory;
 use crate::bucket::name::MARK;
-use crate::bucket::url::{Cloud, Opened};
+use crate::bucket::url::{CloudStore, OpenStore};
 
-///+ Bytes to reserve for a body before any arrived: the announced size may be wrong.
+/// Bytes to reserve for a body before any arrived: the announced size may be wrong.
 const SET_ASIDE: u64 = 8 << 20;
-///+ Keys in one batch of deletions where each deletion is a request of its own.
+/// Keys in one batch of deletions where each deletion is a request of its own.
 const TURN: usize = 100;
 
-///+ Client of a store. Each call makes one request and counts it; [`Counted::persist`] retries.
-pub(super) struct Counted {
-    opened: Opened,
+/// Client of a store. Each call makes one request and counts it; [`StoreClient::persist`] retries.
+pub(super) struct StoreClient {
+    opened: OpenStore,
     pub(super) requests: Requests,
     pub(super) last_failure: LastFailure,
 }
 
-impl Counted {
-    pub(super) fn new(opened: Opened) -> Self {
+impl StoreClient {
+    pub(super) fn new(opened: OpenStore) -> Self {
         Self { opened, requests: Requests::default(), last_failure: LastFailure::default() }
     }
 
-    /// Returns the client as a store with pages and parts, if it is one.
-    pub(super) fn cloud(&self) -> Option<&Arc<dyn Cloud>> {
+    pub(super) fn cloud(&self) -> Option<&Arc<dyn CloudStore>> {
         match &self.opened {
-            Opened::Cloud { store, .. } => Some(store),
-            Opened::Directory(_) | Opened::Memory(_) => None,
+            OpenStore::Cloud { store, .. } => Some(store),
+            OpenStore::Directory(_) | OpenStore::Memory(_) => None,
         }
     }
 
-    /// Returns the directory, if the bucket is one.
     pub(super) fn directory(&self) -> Option<&Arc<Directory>> {
         match &self.opened {
-            Opened::Directory(directory) => Some(directory),
-            Opened::Cloud { .. } | Opened::Memory(_) => None,
+            OpenStore::Directory(directory) => Some(directory),
+            OpenStore::Cloud { .. } | OpenStore::Memory(_) => None,
         }
     }
 
@@ -61,17 +60,17 @@ impl Counted {
 
     fn store(&self) -> Result<&dyn ObjectStore, Fault> {
         match &self.opened {
-            Opened::Cloud { store, .. } => Ok(&**store),
-            Opened::Memory(store) => Ok(&**store),
-            Opened::Directory(directory) => match directory.client() {
+            OpenStore::Cloud { store, .. } => Ok(&**store),
+            OpenStore::Memory(store) => Ok(&**store),
+            OpenStore::Directory(directory) => match directory.client() {
                 Ok(client) => Ok(client),
                 Err(error) => Err(Fault::of(&error)),
             },
         }
     }
 
-    ///+ Returns the client for a request about `path`. For a directory, first checks that the path
-    ///+ has a plain file or nothing, and leads over no link.
+    /// Returns the client for a request about `path`. For a directory, first checks that the path
+    /// has a plain file or nothing, and leads over no link.
     pub(super) async fn store_of(&self, path: &Path) -> Result<&dyn ObjectStore, Fault> {
         if let Some(directory) = self.directory() {
             let (directory, key) = (Arc::clone(directory), path.to_string());
@@ -85,8 +84,8 @@ impl Counted {
         self.store()
     }
 
-    ///+ Reads an object, or a range of it up to its end. Fails with a retryable fault if the body is
-    ///+ shorter than announced, and reads nothing of a body over `limit` bytes.
+    /// Reads an object, or a range of it up to its end. Fails with a retryable fault if the body is
+    /// shorter than announced, and reads nothing of a body over `limit` bytes.
     pub(super) async fn get(
         &self,
         path: &Path,
@@ -120,7 +119,6 @@ impl Counted {
         Err(Fault::Again(format!("{} bytes came, and {size} were announced", bytes.len())))
     }
 
-    /// Asks for the size and time of an object.
     pub(super) async fn head(&self, path: &Path) -> Result<ObjectMeta, Fault> {
         self.requests.count(RequestKind::Head);
         let options = GetOptions { head: true, ..GetOptions::default() };
@@ -128,7 +126,6 @@ impl Counted {
         Ok(call(QUIET, store.get_opts(path, options)).await?.meta)
     }
 
-    /// Writes an object.
     pub(super) async fn put(&self, path: &Path, bytes: Bytes, mode: PutMode) -> Result<(), Fault> {
         self.requests.count(RequestKind::Put);
         self.requests.add_bytes(RequestKind::Put, bytes.len());
@@ -140,10 +137,9 @@ impl Counted {
         }
     }
 
-    /// Reads a page of names from a store that has pages.
     pub(super) async fn page(
         &self,
-        store: &Arc<dyn Cloud>,
+        store: &Arc<dyn CloudStore>,
         prefix: &str,
         options: PaginatedListOptions,
     ) -> Result<PaginatedListResult, Fault> {
@@ -152,19 +148,16 @@ impl Counted {
         call(QUIET, store.list_paginated(prefix, options)).await
     }
 
-    /// Reads the names below a prefix, from memory.
     pub(super) async fn names(&self, prefix: &Path) -> Result<Vec<ObjectMeta>, Fault> {
         self.requests.count(RequestKind::List);
         call(QUIET, self.store()?.list(Some(prefix)).try_collect()).await
     }
 
-    /// Reads the prefixes below a prefix, from memory.
     pub(super) async fn prefixes(&self, prefix: &Path) -> Result<Vec<Path>, Fault> {
         self.requests.count(RequestKind::List);
         Ok(call(QUIET, self.store()?.list_with_delimiter(Some(prefix))).await?.common_prefixes)
     }
 
-    /// Reads what `list` does of `prefix` in a directory.
     pub(super) async fn of_directory<T: Send + 'static>(
         &self,
         directory: &Arc<Directory>,
@@ -175,18 +168,17 @@ impl Counted {
         on_disk(Arc::clone(directory), prefix.to_owned(), list).await
     }
 
-    /// Returns how many keys `delete` takes at once.
     pub(super) fn deletes(&self) -> usize {
         match &self.opened {
-            Opened::Cloud { deletes, .. } if *deletes > 1 => *deletes,
+            OpenStore::Cloud { deletes, .. } if *deletes > 1 => *deletes,
             _ => TURN,
         }
     }
 
-    ///+ Deletes at most `deletes()` keys. Returns an outcome for each, in the order of `paths`.
+    /// Deletes at most `deletes()` keys. Returns an outcome for each, in the order of `paths`.
     pub(super) async fn delete(&self, paths: Vec<Path>) -> Vec<Result<(), Fault>> {
         let count = paths.len();
-        let is_bulk = matches!(&self.opened, Opened::Cloud { deletes, .. } if *deletes > 1);
+        let is_bulk = matches!(&self.opened, OpenStore::Cloud { deletes, .. } if *deletes > 1);
         for _ in 0..(if is_bulk { 1 } else { count }) {
             self.requests.count(RequestKind::Delete);
         }
@@ -209,7 +201,6 @@ impl Counted {
     }
 }
 
-/// Waits for one answer of the client.
 pub(super) async fn call<T>(
     limit: Duration,
     request: impl Future<Output = object_store::Result<T>>,
@@ -227,44 +218,44 @@ async fn on_disk<T: Send + 'static>(
     done.unwrap_or_else(|error| Err(Fault::Never(format!("a thread failed: {error}"))))
 }
 
-///+ Kind of a request, as stores price them.
+/// Kind of a request, as stores price them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKind {
     Get,
-    ///+ Writes an object or a part, or starts or completes an upload in parts.
+    /// Writes an object or a part, or starts or completes an upload in parts.
     Put,
     List,
-    ///+ Deletes objects, or aborts an upload in parts.
+    /// Deletes objects, or aborts an upload in parts.
     Delete,
     Head,
 }
 
-///+ Requests of one kind.
+/// Requests of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    ///+ Requests sent, including failed ones.
+    /// Requests sent, including failed ones.
     pub requests: u64,
-    ///+ Bytes of objects received or sent, including those of failed requests.
+    /// Bytes of objects received or sent, including those of failed requests.
     pub bytes: u64,
 }
 
-///+ Requests of a bucket since it was opened.
+/// Requests of a bucket since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestCounts {
-    ///+ Reads of objects.
+    /// Reads of objects.
     pub get: Tally,
-    ///+ Writes of objects and parts.
+    /// Writes of objects and parts.
     pub put: Tally,
-    ///+ Pages of lists; the bytes are unknown.
+    /// Pages of lists; the bytes are unknown.
     pub list: Tally,
-    ///+ Deletions; one request may have many keys.
+    /// Deletions; one request may have many keys.
     pub delete: Tally,
-    ///+ Requests for sizes and times.
+    /// Requests for sizes and times.
     pub head: Tally,
 }
 
 impl RequestCounts {
-    ///+ Returns the number of all requests.
+    /// Returns the number of all requests.
     pub fn total(&self) -> u64 {
         let all = [self.get, self.put, self.list, self.delete, self.head];
         all.iter().map(|tally| tally.requests).sum()
@@ -297,12 +288,12 @@ impl Add for RequestCounts {
 }
 
 #[derive(Debug, Default)]
-struct Counter {
+struct RequestCounter {
     requests: AtomicU64,
     bytes: AtomicU64,
 }
 
-impl Counter {
+impl RequestCounter {
     fn tally(&self) -> Tally {
         Tally {
             requests: self.requests.load(Ordering::Relaxed),
@@ -313,11 +304,11 @@ impl Counter {
 
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    get: Counter,
-    put: Counter,
-    list: Counter,
-    delete: Counter,
-    head: Counter,
+    get: RequestCounter,
+    put: RequestCounter,
+    list: RequestCounter,
+    delete: RequestCounter,
+    head: RequestCounter,
 }
 
 impl Requests {
@@ -329,7 +320,7 @@ impl Requests {
         self.counter(kind).bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    ///+ Returns the current counts, including requests in flight.
+    /// Returns the current counts, including requests in flight.
     pub(super) fn snapshot(&self) -> RequestCounts {
         RequestCounts {
             get: self.get.tally(),
@@ -340,7 +331,7 @@ impl Requests {
         }
     }
 
-    fn counter(&self, kind: RequestKind) -> &Counter {
+    fn counter(&self, kind: RequestKind) -> &RequestCounter {
         match kind {
             RequestKind::Get => &self.get,
             RequestKind::Put => &self.put,
@@ -351,37 +342,37 @@ impl Requests {
     }
 }
 
-///+ The moment at which a request gives up.
+/// The moment at which a request gives up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline(Instant);
 
 impl Deadline {
-    ///+ Returns the deadline `time` from now.
+    /// Returns the deadline `time` from now.
     pub fn after(time: Duration) -> Self {
         Self(Instant::now() + time)
     }
 
-    ///+ Returns the deadline at `moment`.
+    /// Returns the deadline at `moment`.
     pub fn at(moment: Instant) -> Self {
         Self(moment)
     }
 
-    ///+ Returns the remaining time; zero after the deadline.
+    /// Returns the remaining time; zero after the deadline.
     pub fn left(self) -> Duration {
         self.0.saturating_duration_since(Instant::now())
     }
 
-    ///+ Returns true after the deadline.
-    pub fn is_past(self) -> bool {
+    /// Returns true after the deadline.
+    pub(crate) fn is_past(self) -> bool {
         self.left().is_zero()
     }
 }
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-///+ A connection counts as broken after this time without a byte.
+/// A connection counts as broken after this time without a byte.
 pub(super) const QUIET: Duration = Duration::from_secs(10);
-///+ Slowest accepted transfer rate: 64 KiB/s.
+/// Slowest accepted transfer rate: 64 KiB/s.
 const SLOWEST: u64 = 64 << 10;
 
 pub(super) fn patience(bytes: u64) -> Duration {
@@ -396,12 +387,12 @@ pub(super) async fn within<T>(
     tokio::time::timeout(limit, future).await.unwrap_or_else(|_| Err(late()))
 }
 
-///+ Last failure of a request that is being retried.
+/// Last failure of a request that is being retried.
 #[derive(Debug, Default)]
 pub(super) struct LastFailure(Mutex<Option<String>>);
 
 impl LastFailure {
-    fn get(&self) -> Option<String> {
+    pub(super) fn get(&self) -> Option<String> {
         self.0.lock().clone()
     }
 
@@ -414,11 +405,11 @@ impl LastFailure {
     }
 }
 
-///+ Retries `attempt` with backoff until it succeeds, fails for good, or `deadline` passes.
-///+ Meanwhile `last` has the reason of the last failure.
-///+
-///+ Each attempt takes at most `limit`. Pauses double and are jittered, so that hosts that failed
-///+ together do not retry together. A pause that would end after the deadline is skipped.
+/// Retries `attempt` with backoff until it succeeds, fails for good, or `deadline` passes.
+/// Meanwhile `last` has the reason of the last failure.
+///
+/// Each attempt takes at most `limit`. Pauses double and are jittered, so that hosts that failed
+/// together do not retry together. A pause that would end after the deadline is skipped.
 async fn persist<T, F>(
     last: &LastFailure,
     deadline: Deadline,
@@ -442,18 +433,18 @@ where
     }
 }
 
-///+ Backoff: each pause is up to twice as long as the one before.
+/// Backoff: each pause is up to twice as long as the one before.
 pub(super) struct Pauses {
     longest: Duration,
 }
 
 impl Pauses {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { longest: FIRST_PAUSE }
     }
 
-    ///+ Sleeps after a failure. Returns false at once if the pause would end after the deadline.
-    async fn wait(&mut self, deadline: Deadline, why: &str) -> bool {
+    /// Sleeps after a failure. Returns false at once if the pause would end after the deadline.
+    pub(super) async fn wait(&mut self, deadline: Deadline, why: &str) -> bool {
         let pause = self.longest.mul_f64(0.5 + 0.5 * chance());
         if pause >= deadline.left() {
             return false;
@@ -465,7 +456,7 @@ impl Pauses {
     }
 }
 
-///+ Returns a random number from 0 to 1.
+/// Returns a random number from 0 to 1.
 fn chance() -> f64 {
     let random = RandomState::new().hash_one(0);
     random as f64 / u64::MAX as f64
