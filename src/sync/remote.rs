@@ -1,75 +1,51 @@
-//! More than one machine: what this host sends to a bucket, and what it gets from there.
+//! Synchronizes the conversations of a store with a bucket.
 //!
-//! The rules are in `replica`, the formats and requests in `bucket`. Here they meet the store: what
-//! was done on this disk is found out by comparing it with what host and bucket last agreed upon,
-//! and published; what others did is got, and done here too. Whatever is cut off, the next time
-//! goes on where this one ended.
+//! The rules are in `replica`, formats and requests in `bucket`. This layer applies them to the
+//! store: it finds local changes by comparing the disk with the state that host and bucket last
+//! agreed upon, publishes them, and fetches and applies the changes of other hosts. Each operation
+//! can be interrupted at any point; the next one continues.
 //!
 //! | module | content |
 //! |---|---|
-//! | `objects` | the requests that this layer makes, as a trait; `Bucket` has it |
-//! | `process` | the same, made by another process |
-//! | `home` | what this host keeps about a bucket: its writer, the lock, the conversations |
-//! | `notes` | what it keeps about one conversation: agreement, intent, segments |
-//! | `pieces` | the kept segments as the rules of `replica` take them |
-//! | `files` | the files of a conversation as they are |
-//! | `source` | the same, opened to be sent |
-//! | `own_log` | the message log of this host, and how far it was published |
-//! | `apply` | changes of these files that others made |
-//! | `sync` | one conversation: what was done here goes out, what others did comes in |
-//! | `here` | what is on this host, beside what was agreed upon |
-//! | `status` | what is still to be sent |
-//! | `check` | what records name, and what the bucket has |
-//! | `tidy` | merges, and the end of what is of no use |
-//! | `purge` | bytes that leave the bucket now |
-//! | `resend` | what the bucket has lost |
-//! | `blocks` | blocks of objects that were fetched, and contents that fetch what is read |
-//! | `far` | the bytes of artifacts that are elsewhere, for those who read them |
-//! | `evict` | the end of local copies of what the bucket has |
-//! | `fetch` | the bytes of artifacts that are elsewhere |
-//! | `look` | what is new in the bucket, and what is gone |
-//! | `looker` | who looks: this process, or another one |
-//! | `push` | publishing what was done here |
-//! | `messages` | the messages of all hosts in their order, made for readers |
-//! | `published` | the same, as readers find them |
-//! | `tier` | the sharing that goes on by itself while a server runs |
-//! | `merge` | one segment in place of many, and the end of those that it covers |
-//! | `collect` | the end of objects that nobody names |
-//! | `ended` | conversations of which nothing lives |
-//! | `mark` | files of this disk as `replica` names them |
-//! | `moment` | moments, by two clocks of this host |
-//! | `whole_file` | small files, read and written as a whole |
-//! | `error` | the errors |
+//! | `process` | the same requests, made by another process |
+//! | `home` | local state about a bucket: writer id, lock, conversations |
+//! | `notes` | local state about one conversation: agreement, intent, segments |
+//! | `pieces` | the local segments in the form that `replica` needs |
+//! | `files` | the files of a conversation, compared with the agreement |
+//! | `source` | files and messages opened for a push |
+//! | `apply` | changes of other hosts, applied to local files |
+//! | `sync` | push and pull of one conversation |
+//! | `look` | new and missing segments in the bucket |
+//! | `push` | publishing local changes |
+//! | `fetch`, `blocks`, `far` | reading the bytes of remote artifacts, and evicting local copies |
+//! | `messages` | the merged message log of all hosts |
+//! | `merge`, `tidy` | merges of segments, and garbage collection |
+//! | `purge` | immediate removal of bytes from the bucket |
+//! | `resend` | repair of what the bucket has lost |
+//! | `check`, `status` | consistency check; what is not sent yet |
+//! | `tier` | background synchronization of a running server |
+//! | `disk`, `moment` | small files and disk space; clocks |
+//! | `error` | errors |
 
 mod apply;
 mod blocks;
 mod check;
-mod collect;
-mod ended;
+mod disk;
 mod error;
-mod evict;
 mod far;
 mod fetch;
 mod files;
-mod here;
 mod home;
-mod limits;
 mod look;
-mod looker;
-mod mark;
 mod merge;
 mod messages;
 mod moment;
 mod notes;
-mod objects;
-mod own_log;
 mod pieces;
 mod process;
-mod published;
 mod purge;
 mod push;
 mod resend;
-mod said;
 mod source;
 mod status;
 mod sync;
@@ -77,33 +53,33 @@ mod sync;
 mod tests;
 mod tidy;
 mod tier;
-mod whole_file;
 
-pub use apply::{Applied, Fetch, Known, Left, Parcel, apply};
+pub use crate::bucket::Objects;
+pub use apply::SkippedFile;
 pub use check::{Check, Checked, Flaw};
-pub use collect::{Collected, collect, store_now};
+pub use disk::Limits;
 pub use error::RemoteError;
 pub use far::{FarArtifacts, PATIENCE};
-pub use fetch::Fetcher;
-pub use files::{Files, files};
 pub use home::{Home, KnownBucket, PushLock, known_bucket, known_buckets};
-pub use limits::Limits;
-pub use look::{Looked, look};
-pub use looker::{Heard, Looker};
-pub use merge::Swept;
+pub use look::{LookOutcome, LookReport, Looker, look};
+pub use messages::PublishedMessages;
 pub use moment::Moment;
-pub use notes::{Agreement, Intent, MessagesAt, Notes, Purging, StoredSegment};
-pub use objects::Objects;
-pub use pieces::{Piece, Pieces, Stored, Told, pieces};
+pub use notes::Notes;
+pub use pieces::{Piece, Pieces, Stored, StoredMessage, pieces};
 pub use process::{
     Line, ProcessLooks, ProcessObjects, answer_look, answer_read_request, answer_request,
 };
-pub use published::PublishedMessages;
 pub use purge::Purged;
-pub use push::{LeftOut, NoSource, Opened, OwnLine, Push, Pushed, Session, Source};
+pub use push::LeftOut;
 pub use resend::Resent;
-pub use source::LocalSource;
 pub use status::{Standing, standing};
 pub use sync::{Came, Sent, Sync};
-pub use tidy::{Tidied, Tidying};
+pub use tidy::{Collected, Tidied, Tidying, store_now};
 pub use tier::{Tier, TierOptions};
+
+pub(crate) use apply::{Applied, Fetch, FetchedFile, RemoteArtifact, apply};
+pub(crate) use fetch::Fetcher;
+pub(crate) use files::LocalFiles;
+pub(crate) use notes::{Agreement, Intent, LogPosition, StoredSegment};
+pub(crate) use push::{NoSource, Push, PushSource, Pushed, Session};
+pub(crate) use source::LocalSource;

@@ -1,9 +1,9 @@
-//! A bucket that is a directory, as the disk has it.
+//! A bucket that is a directory on disk.
 //!
-//! Its own path may lead over links; below it a link leads nowhere, and neither does what is no
-//! plain file. The client follows links, and fails at a name that it cannot take. So lists are made
-//! here, and the way to a key is walked before the client takes it. Whoever may write in the
-//! directory could still put a link there between that and the client's own steps.
+//! The path of the directory may contain links. Below it, links and special files are refused. The
+//! client itself would follow links and fails at names that are not UTF-8, so lists are made here,
+//! and the path of a key is checked before the client opens it. A process with write access to the
+//! directory can still place a link between that check and the client's own steps.
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -19,41 +19,34 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-/// The mode of a directory that ctxfs makes: what is in it is its owner's.
 const PRIVATE: u32 = 0o700;
-/// The directories that are entered below each other; keys of ctxfs have three.
+/// Maximum depth of a list; keys of ctxfs have three levels.
 const DEEPEST: usize = 8;
 
-/// A directory that hosts share. It need not be there.
+/// A directory that hosts share. It may be missing.
 #[derive(Debug)]
 pub(crate) struct Directory {
     root: PathBuf,
     client: OnceLock<LocalFileSystem>,
 }
 
-/// A plain file in it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PlainFile {
-    /// Its path below the directory that was asked for.
     pub(super) name: String,
-    /// Its bytes.
     pub(super) size: u64,
-    /// When it was written last, in milliseconds since 1970 by the clock of the disk.
+    /// Time of the last write in milliseconds since the epoch, by the clock of the disk.
     pub(super) modified_ms: u64,
 }
 
-/// Returns true if an error says that a link is in the way, or something that is no plain file.
 pub(super) fn is_odd(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
 impl Directory {
-    /// Names a directory. Asks the disk nothing.
     pub(super) fn new(root: &Path) -> Self {
         Self { root: root.to_owned(), client: OnceLock::new() }
     }
 
-    /// Makes the directory with mode 0700, if it is not there and its parent is.
     pub(super) fn make(&self) -> io::Result<()> {
         match DirBuilder::new().mode(PRIVATE).create(&self.root) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -61,7 +54,6 @@ impl Directory {
         }
     }
 
-    /// Returns the client, for a directory that is there. It finds keys, but makes no lists.
     pub(super) fn client(&self) -> object_store::Result<&LocalFileSystem> {
         if let Some(client) = self.client.get() {
             return Ok(client);
@@ -70,13 +62,12 @@ impl Directory {
         Ok(self.client.get_or_init(|| client))
     }
 
-    /// Returns the path of a key.
     pub(super) fn path_of(&self, key: &str) -> PathBuf {
         self.root.join(key)
     }
 
-    /// Fails, as [`is_odd`] tells, if the client would come to something else than a plain file at
-    /// `key`, or than nothing.
+    /// Fails with an error that [`is_odd`] recognizes if `key` has something other than a plain
+    /// file, or its path contains a link.
     pub(super) fn check(&self, key: &str) -> io::Result<()> {
         let (directory, name) = key.rsplit_once('/').unwrap_or(("", key));
         let Some(directory) = self.walk(directory, OFlags::PATH)? else { return Ok(()) };
@@ -86,30 +77,24 @@ impl Directory {
         }
     }
 
-    /// Opens a directory below this one to list it. `None` if there is none.
-    pub(super) fn open(&self, directory: &str) -> io::Result<Option<OwnedFd>> {
-        self.walk(directory, OFlags::RDONLY)
-    }
-
-    /// Lists the plain files below a directory, until there are more than `most`. What has a name
-    /// that is no text is left out.
+    /// Lists the plain files below a directory, and stops at more than `most`. Skips names that are
+    /// not UTF-8.
     pub(super) fn files(&self, directory: &str, most: usize) -> io::Result<Vec<PlainFile>> {
         let mut files = Vec::new();
-        if let Some(opened) = self.open(directory)? {
+        if let Some(opened) = self.walk(directory, OFlags::RDONLY)? {
             collect(&opened, ("", 0), most, &mut files)?;
         }
         Ok(files)
     }
 
-    /// Lists the directories of a directory. What has a name that is no text is left out.
     pub(super) fn directories(&self, directory: &str) -> io::Result<Vec<String>> {
         let all = self.entries(directory)?.into_iter();
         let directories = all.filter(|(_, kind)| *kind == FileType::Directory);
         Ok(directories.filter_map(|(name, _)| name.into_string().ok()).collect())
     }
 
-    /// Lists what of a directory no list shows: links, what is neither file nor directory, and what
-    /// has a name that is no text.
+    /// Lists the entries that [`Self::files`] and [`Self::directories`] leave out: links, special
+    /// files, and names that are not UTF-8.
     pub(super) fn odd(&self, directory: &str) -> io::Result<Vec<String>> {
         let is_plain = |kind| matches!(kind, FileType::Directory | FileType::RegularFile);
         let all = self.entries(directory)?.into_iter();
@@ -118,11 +103,13 @@ impl Directory {
     }
 
     fn entries(&self, directory: &str) -> io::Result<Vec<(OsString, FileType)>> {
-        self.open(directory)?.map_or_else(|| Ok(Vec::new()), |opened| entries_of(&opened))
+        self.walk(directory, OFlags::RDONLY)?
+            .map_or_else(|| Ok(Vec::new()), |opened| entries_of(&opened))
     }
 
-    /// Opens a directory below this one, the last of its way with `flags`. `None` if there is none.
-    fn walk(&self, directory: &str, flags: OFlags) -> io::Result<Option<OwnedFd>> {
+    /// Opens a directory below this one, its last component with `flags`. Returns `None` if it is
+    /// missing.
+    pub(super) fn walk(&self, directory: &str, flags: OFlags) -> io::Result<Option<OwnedFd>> {
         let mut parts = directory.split('/').filter(|part| !part.is_empty()).peekable();
         let flags = |is_last: bool| {
             let flags = if is_last { flags } else { OFlags::PATH };
@@ -136,7 +123,7 @@ impl Directory {
             let flags = flags(parts.peek().is_none()) | OFlags::NOFOLLOW;
             at = match rustix::fs::openat(&at, part, flags, Mode::empty()) {
                 Err(Errno::NOENT) => return Ok(None),
-                // It is a link, or no directory.
+                // The component is a link, or no directory.
                 Err(Errno::NOTDIR) => return Err(Errno::LOOP.into()),
                 opened => opened?,
             };
@@ -145,7 +132,6 @@ impl Directory {
     }
 }
 
-/// Adds the plain files below a directory, until there are more than `most`.
 fn collect(
     directory: &OwnedFd,
     (before, depth): (&str, usize),
@@ -174,7 +160,6 @@ fn collect(
     Ok(())
 }
 
-/// Returns what a directory has, in no order.
 fn entries_of(directory: &OwnedFd) -> io::Result<Vec<(OsString, FileType)>> {
     let mut all = Vec::new();
     for entry in rustix::fs::Dir::read_from(directory)? {
@@ -192,18 +177,15 @@ fn entries_of(directory: &OwnedFd) -> io::Result<Vec<(OsString, FileType)>> {
     Ok(all)
 }
 
-/// Returns the names in a directory that are text, in no order.
 pub(super) fn names_of(directory: &OwnedFd) -> io::Result<Vec<String>> {
     let all = entries_of(directory)?.into_iter();
     Ok(all.filter_map(|(name, _)| name.into_string().ok()).collect())
 }
 
-/// Returns what has a name in a directory. `None` if nothing has.
 fn kind_of(directory: &OwnedFd, name: impl Arg) -> io::Result<Option<FileType>> {
     Ok(stat(directory, name)?.map(|stat| FileType::from_raw_mode(u32::from(stat.stx_mode))))
 }
 
-/// Returns the plain file of this name in a directory. `None` if there is none.
 pub(super) fn file_at(directory: &OwnedFd, name: &str) -> io::Result<Option<PlainFile>> {
     let Some(stat) = stat(directory, name)? else { return Ok(None) };
     let seconds = u64::try_from(stat.stx_mtime.tv_sec).unwrap_or_default();
@@ -219,7 +201,6 @@ fn stat(directory: &OwnedFd, name: impl Arg) -> io::Result<Option<Statx>> {
     unless_gone(rustix::fs::statx(directory, name, flags, StatxFlags::BASIC_STATS))
 }
 
-/// Returns what was done; `None` if there is nothing any more.
 pub(super) fn unless_gone<T>(done: rustix::io::Result<T>) -> io::Result<Option<T>> {
     match done {
         Err(Errno::NOENT) => Ok(None),

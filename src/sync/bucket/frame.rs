@@ -1,7 +1,7 @@
-//! Single zstd frames in memory. Who reads one knows how much it may unpack to.
+//! Single zstd frames in memory. The reader of a frame knows the maximum size of its content.
 //!
-//! Nothing is allocated for what a frame says of itself: neither for its window, since it is
-//! unpacked in one step, nor for a content that is larger than expected.
+//! A frame cannot make a reader allocate more than that: decompression in one step needs no window,
+//! and a larger announced content size is refused.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -12,32 +12,29 @@ use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode;
 
 use crate::bucket::FormatError;
 
-/// The compression level: zstd's own default, which is about as fast as a disk.
+/// zstd's default, which is about as fast as a disk.
 const LEVEL: i32 = 3;
-/// The error of zstd for bytes that end before the frame does.
+/// Error of zstd for a truncated frame.
 const CUT: usize = ZSTD_ErrorCode::ZSTD_error_srcSize_wrong as usize;
 
 thread_local! {
-    /// What unpacks the frames of a thread. To make one takes longer than to unpack a small frame.
+    /// Thread-local, since creating a decompressor takes longer than unpacking a small frame.
     static UNPACKER: RefCell<Decompressor<'static>> =
         RefCell::new(Decompressor::new().expect("there is memory to unpack with"));
 }
 
-/// What packs frames, one after the other. The same bytes make the same frame.
 pub(super) struct Packer {
     compressor: Compressor<'static>,
     frame: Vec<u8>,
 }
 
 impl Packer {
-    /// Returns a packer of frames with zstd's checksum of their content, or without.
     pub(super) fn new(checksum: bool) -> Self {
         let mut compressor = Compressor::new(LEVEL).expect("zstd has this level");
         compressor.include_checksum(checksum).expect("zstd has checksums");
         Self { compressor, frame: Vec::new() }
     }
 
-    /// Returns the frame of `content`.
     pub(super) fn pack(&mut self, content: &[u8]) -> &[u8] {
         self.frame.clear();
         self.frame.reserve(zstd_safe::compress_bound(content.len()));
@@ -53,12 +50,10 @@ impl fmt::Debug for Packer {
     }
 }
 
-/// Returns the most bytes of the frame of so many bytes.
 pub(super) fn most_packed(size: usize) -> usize {
     zstd_safe::compress_bound(size)
 }
 
-/// Returns the length of the frame that `bytes` begin with, or none if more bytes are needed.
 pub(super) fn length(bytes: &[u8]) -> Result<Option<usize>, FormatError> {
     match zstd_safe::find_frame_compressed_size(bytes) {
         Ok(length) => Ok(Some(length)),
@@ -67,7 +62,7 @@ pub(super) fn length(bytes: &[u8]) -> Result<Option<usize>, FormatError> {
     }
 }
 
-/// Returns the content of `frame`, which is exactly one frame and has `size` bytes of content.
+/// Unpacks `frame`, which must be exactly one frame with `size` bytes of content.
 pub(super) fn unpack(
     frame: &[u8],
     size: usize,
@@ -80,8 +75,7 @@ pub(super) fn unpack(
     Ok(content)
 }
 
-/// Returns the content of `frame`, which is exactly one frame and has at most `most` bytes of
-/// content.
+/// Unpacks `frame`, which must be exactly one frame with at most `most` bytes of content.
 pub(super) fn unpack_at_most(
     frame: &[u8],
     most: usize,

@@ -1,4 +1,4 @@
-//! Who a bucket is: `ctxfs.json`, which its first host writes.
+//! The identity of a bucket: `ctxfs.json`, which the first host writes.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use uuid::Uuid;
 use crate::bucket::access::{Bucket, Created, Deadline};
 use crate::bucket::error::BucketError;
 use crate::bucket::name::MARK;
+use crate::bucket::objects::Objects as _;
 
-/// The format of the bucket that this version writes, and the newest that it reads.
+/// Format of the bucket that this version writes, and the newest that it reads.
 const FORMAT: u64 = 1;
-/// The pause before a mark is looked for again that another host writes.
+/// Pause before reading a mark again that another host is writing.
 const AGAIN: Duration = Duration::from_millis(100);
-/// The most bytes of the mark that are read.
 const MOST: u64 = 64 << 10;
 
-/// The random id of a bucket. It is another bucket if this is another one, whatever its URL.
+/// Random id of a bucket. A different id means a different bucket, whatever the URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BucketId(u128);
 
@@ -40,36 +40,35 @@ impl FromStr for BucketId {
     }
 }
 
-/// What the first host fixed, and what the store can do.
+/// Properties that the first host fixed, and what the store supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    /// The format of what lies in the bucket.
+    /// Format of the bucket.
     pub format: u64,
-    /// The id.
+    /// Id of the bucket.
     pub id: BucketId,
-    /// True if nobody may replace or remove anything.
+    /// True if no host may replace or remove anything.
     pub write_once: bool,
-    /// True if the store was seen to refuse a second object of one key. Found out by
-    /// `Bucket::found`, and not stored.
+    /// True if the store was seen to refuse a second object under one key. [`Bucket::found`] finds
+    /// that out; it is not stored.
     pub conditional: bool,
 }
 
-/// `ctxfs.json` as it is stored. What else stands in it is ignored.
 #[derive(Serialize, Deserialize)]
-struct Mark {
+struct MarkFile {
     format: u64,
     id: String,
     write_once: bool,
 }
 
-/// What every format will have.
 #[derive(Deserialize)]
-struct AnyMark {
+struct MarkFormat {
     format: u64,
 }
 
 impl Identity {
-    /// Returns it, if a host with this setting may use the bucket: all or none are write-once.
+    /// Checks that a host with this setting may use the bucket: either all hosts are write-once or
+    /// none.
     pub fn agreeing(self, write_once: bool) -> Result<Self, BucketError> {
         match (self.write_once, write_once) {
             (true, false) => Err(BucketError::WriteOnce),
@@ -80,18 +79,19 @@ impl Identity {
 }
 
 impl Bucket {
-    /// Reads who the bucket is; `None` if no host ever wrote to it. `conditional` is false.
+    /// Reads the identity of the bucket, with `conditional` false; `None` if the bucket is not
+    /// initialized.
     pub fn identity(&self, deadline: Deadline) -> Result<Option<Identity>, BucketError> {
         Ok(self.mark(deadline)?.map(|(identity, _)| identity))
     }
 
-    /// Reads who the bucket is, and marks it first if no host did. Fails if `write_once` is not as
-    /// the first host had it.
+    /// Reads the identity of the bucket, and initializes the bucket first if needed. Fails if
+    /// `write_once` differs from the setting of the first host.
     ///
-    /// Of two hosts that do this at once one writes the mark, and both get the same answer. Tries
-    /// whether the store refuses a second object of one key, with the bytes that are there, so a
-    /// store that does not loses nothing. Where the keys may not write, it counts as one that
-    /// does not.
+    /// If two hosts do this at once, one writes the mark and both get the same identity. Tests
+    /// whether the store refuses a second object under one key, by creating the mark again with the
+    /// same bytes: a store without that check loses nothing. With read-only credentials the store
+    /// counts as one without it.
     pub fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError> {
         if let Some(identity) = self.met(write_once, deadline)? {
             return Ok(identity);
@@ -102,7 +102,7 @@ impl Bucket {
             if let Some(mark) = self.mark(deadline)? {
                 return self.agreed(mark, write_once, deadline);
             }
-            // A store may refuse the second of two that write at once before the first is there.
+            // A store may refuse the second of two concurrent writes before the first is visible.
             if deadline.left() < AGAIN {
                 let what = format!("read `{MARK}`");
                 let why = "the store says that it is there and that it is not".to_owned();
@@ -112,8 +112,7 @@ impl Bucket {
         }
     }
 
-    /// Does what [`Self::found`] does for a bucket that was marked before; `None` if it is not
-    /// any more. Marks nothing.
+    /// Does what [`Self::found`] does, but never initializes the bucket: returns `None` instead.
     pub fn met(
         &self,
         write_once: bool,
@@ -130,19 +129,16 @@ impl Bucket {
         deadline: Deadline,
     ) -> Result<Identity, BucketError> {
         let identity = identity.agreeing(write_once)?;
-        Ok(Identity { conditional: self.is_conditional(&bytes, deadline)?, ..identity })
-    }
-
-    fn is_conditional(&self, bytes: &Bytes, deadline: Deadline) -> Result<bool, BucketError> {
-        match self.create(MARK, bytes, deadline) {
-            Ok(created) => Ok(created == Created::Exists && !self.creates_in_two()),
-            Err(BucketError::Refused { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
+        let conditional = match self.create(MARK, &bytes, deadline) {
+            Ok(created) => created == Created::Exists && !self.lacks_conditional_create(),
+            Err(BucketError::Refused { .. }) => false,
+            Err(error) => return Err(error),
+        };
+        Ok(Identity { conditional, ..identity })
     }
 
     fn mark(&self, deadline: Deadline) -> Result<Option<(Identity, Bytes)>, BucketError> {
-        let bytes = match self.get_small(MARK, MOST, deadline) {
+        let bytes = match self.get_at_most(MARK, None, MOST, deadline) {
             Ok(bytes) => bytes,
             Err(error) if error.is_absent() => return Ok(None),
             Err(error) => return Err(error),
@@ -151,16 +147,16 @@ impl Bucket {
     }
 }
 
-/// Reads `ctxfs.json`. Its format comes first, as a newer one may look otherwise.
+/// Reads the format first, since a newer mark may have other fields.
 fn read_mark(bytes: &[u8]) -> Result<Identity, BucketError> {
-    let any: AnyMark = serde_json::from_slice(bytes).map_err(|error| odd(error.to_string()))?;
+    let any: MarkFormat = serde_json::from_slice(bytes).map_err(|error| odd(error.to_string()))?;
     if any.format > FORMAT {
         return Err(BucketError::Newer { format: any.format });
     }
     if any.format == 0 {
         return Err(odd("its format is 0".to_owned()));
     }
-    let mark: Mark = serde_json::from_slice(bytes).map_err(|error| odd(error.to_string()))?;
+    let mark: MarkFile = serde_json::from_slice(bytes).map_err(|error| odd(error.to_string()))?;
     let id = mark.id.parse()?;
     Ok(Identity { format: mark.format, id, write_once: mark.write_once, conditional: false })
 }
@@ -171,7 +167,7 @@ fn odd(why: String) -> BucketError {
 
 fn new_mark(write_once: bool) -> Bytes {
     let id = BucketId(Uuid::new_v4().as_u128()).to_string();
-    let mark = Mark { format: FORMAT, id, write_once };
+    let mark = MarkFile { format: FORMAT, id, write_once };
     let mut text = serde_json::to_vec(&mark).expect("a mark has plain fields");
     text.push(b'\n');
     text.into()

@@ -1,4 +1,4 @@
-//! The keys of what lies in a bucket, relative to the bucket's prefix.
+//! Keys in a bucket, relative to its prefix.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,38 +11,33 @@ use crate::bucket::FormatError;
 use crate::replica::SegmentId;
 use ctxfs_core::model::Component;
 
-/// The key of the mark of a bucket.
+/// Key of the mark of a bucket.
 pub(super) const MARK: &str = "ctxfs.json";
-/// What the keys of all conversations begin with.
+/// Prefix of all keys of conversations.
 pub const CONVERSATIONS: &str = "conversations/";
-/// The ends of the names of segments, of objects, and of the tables of their blocks.
 const SEGMENT: &str = ".tar.zst";
 const OBJECT: &str = ".zst";
 const BLOCKS: &str = ".blocks";
-/// Digits of the name of an object.
 const DIGITS: usize = 32;
-/// What is encoded in the name of a conversation: all that means something in a key, to a shell or
-/// in an address.
+/// Characters of a conversation's name that are percent-encoded: all that are special in a key, a
+/// shell or a URL.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
 
-/// The name of an object: a random number, which nobody can guess and no two objects share. Its
-/// text is 32 hexadecimal digits.
+/// Name of an object: a random 128-bit number, so it is unique and cannot be guessed. Its text is
+/// 32 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct ObjectName(u128);
 
-/// What of an object a key is about.
+/// Part of an object that a key denotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ObjectPart {
-    /// The packed bytes.
+pub(crate) enum ObjectPart {
     Bytes,
-    /// The table of their blocks.
     Blocks,
 }
 
 impl ObjectName {
-    /// Returns a name that no object has.
-    pub fn random() -> Self {
+    pub(crate) fn random() -> Self {
         Self(Uuid::new_v4().as_u128())
     }
 }
@@ -78,45 +73,40 @@ impl TryFrom<String> for ObjectName {
     }
 }
 
-/// Returns what the keys of a conversation's segments begin with.
+/// Returns the prefix of the keys of a conversation's segments.
 pub fn log_prefix(conversation: &Component) -> String {
     format!("{CONVERSATIONS}{}/log/", encoded(conversation))
 }
 
-/// Returns the key of a segment.
-pub fn segment_key(conversation: &Component, segment: SegmentId) -> String {
+pub(crate) fn segment_key(conversation: &Component, segment: SegmentId) -> String {
     format!("{}{segment}{SEGMENT}", log_prefix(conversation))
 }
 
-/// Returns what the keys of a conversation's objects begin with, and those of their blocks.
+/// Returns the prefix of the keys of a conversation's objects and their tables of blocks.
 pub fn objects_prefix(conversation: &Component) -> String {
     format!("{CONVERSATIONS}{}/objects/", encoded(conversation))
 }
 
-/// Returns the key of an object.
-pub fn object_key(conversation: &Component, object: ObjectName) -> String {
+pub(crate) fn object_key(conversation: &Component, object: ObjectName) -> String {
     format!("{}{object}{OBJECT}", objects_prefix(conversation))
 }
 
-/// Returns the key of the table of an object's blocks.
-pub fn blocks_key(conversation: &Component, object: ObjectName) -> String {
+pub(crate) fn blocks_key(conversation: &Component, object: ObjectName) -> String {
     format!("{}{object}{BLOCKS}", objects_prefix(conversation))
 }
 
-/// Returns the conversation whose part of a key is `encoded`, if that is as ctxfs writes it.
+/// Returns the conversation with this encoded name, unless ctxfs would encode it differently.
 pub fn conversation_of(encoded_name: &str) -> Option<Component> {
     let text = percent_decode_str(encoded_name).decode_utf8().ok()?;
     let conversation = Component::from_text(&text).ok()?;
     (encoded(&conversation) == encoded_name).then_some(conversation)
 }
 
-/// Returns the segment whose key ends in `file_name`, if it is the name of one.
-pub fn segment_of(file_name: &str) -> Option<SegmentId> {
+pub(crate) fn segment_of(file_name: &str) -> Option<SegmentId> {
     file_name.strip_suffix(SEGMENT)?.parse().ok()
 }
 
-/// Returns the object whose key ends in `file_name`, if it is the name of one.
-pub fn object_of(file_name: &str) -> Option<(ObjectName, ObjectPart)> {
+pub(crate) fn object_of(file_name: &str) -> Option<(ObjectName, ObjectPart)> {
     let parts = [(OBJECT, ObjectPart::Bytes), (BLOCKS, ObjectPart::Blocks)];
     parts.into_iter().find_map(|(end, part)| {
         let name = file_name.strip_suffix(end)?;
@@ -124,8 +114,8 @@ pub fn object_of(file_name: &str) -> Option<(ObjectName, ObjectPart)> {
     })
 }
 
-/// Returns the key that a file was about to get in a bucket that is a directory, if it has the name
-/// that the client gives to what it writes, `<key>#<digits>`, and that is a key of ctxfs.
+/// Returns the key of a temporary file `<key>#<digits>` of the directory client, if the key is one
+/// of ctxfs.
 pub(super) fn staged_for(name: &str) -> Option<&str> {
     let (key, number) = name.split_once('#')?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());

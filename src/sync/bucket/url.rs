@@ -1,8 +1,6 @@
-//! Where a bucket is: the URL of `[remote]`.
+//! URLs of buckets: `[remote] url`.
 
-mod environment;
-mod lists;
-mod open;
+mod client;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,42 +9,34 @@ use percent_encoding::percent_decode_str;
 
 use crate::bucket::error::BucketError;
 
-pub(super) use open::{Cloud, Opened};
+pub(super) use client::{CloudStore, OpenStore};
 
-/// The longest name of a bucket or container; the stores have shorter bounds of their own.
+/// Maximum length of the name of a bucket or container; the stores have shorter limits.
 const LONGEST_NAME: usize = 255;
-/// The longest prefix, so that a key stays below the 1024 bytes that S3 takes.
+/// Maximum length of a prefix, so that keys stay below the 1024 bytes of S3.
 const LONGEST_PREFIX: usize = 512;
-/// What can be written, for errors.
 const FORMS: &str = "write `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or \
                      `file:///directory`";
 
-/// The service that has the bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Service {
-    /// S3, and what speaks S3.
     S3 { bucket: String },
-    /// Google Cloud Storage.
     Google { bucket: String },
-    /// Azure Blob Storage.
     Azure { container: String },
-    /// A directory, which hosts may share.
     Directory(PathBuf),
-    /// Memory of this process; for tests.
     Memory,
 }
 
-/// The URL of a bucket, checked. It holds no secret, so it may be printed.
+/// Checked URL of a bucket. It contains no secret and may be printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BucketUrl {
     service: Service,
-    /// Without a slash at its start and end; may be empty.
+    /// Without slashes at its start and end; may be empty.
     prefix: String,
 }
 
 impl BucketUrl {
-    /// Reads a URL. Refuses one with a user, a password or a query: keys belong in the
-    /// environment.
+    /// Parses a URL. Refuses users, passwords and queries: credentials belong in the environment.
     pub fn parse(text: &str) -> Result<Self, BucketError> {
         if text == "memory:" {
             return Ok(Self { service: Service::Memory, prefix: String::new() });
@@ -73,7 +63,7 @@ impl BucketUrl {
         Ok(Self { service, prefix: prefix.to_owned() })
     }
 
-    /// Returns the directory, if the bucket is one.
+    /// Returns the directory of a `file://` bucket.
     pub fn local_directory(&self) -> Option<&Path> {
         match &self.service {
             Service::Directory(path) => Some(path),
@@ -81,7 +71,6 @@ impl BucketUrl {
         }
     }
 
-    /// Returns what stands before every key, without a slash at its end.
     pub(super) fn prefix(&self) -> &str {
         &self.prefix
     }
@@ -101,7 +90,6 @@ impl fmt::Display for BucketUrl {
     }
 }
 
-/// Returns the service of a scheme.
 fn service(scheme: &str, name: String) -> Option<Service> {
     match scheme {
         "s3" => Some(Service::S3 { bucket: name }),
@@ -111,7 +99,6 @@ fn service(scheme: &str, name: String) -> Option<Service> {
     }
 }
 
-/// Reads what follows `file://`.
 fn directory(rest: &str) -> Option<BucketUrl> {
     if rest.contains(['?', '#']) {
         return None;
@@ -139,7 +126,7 @@ fn is_prefix(prefix: &str) -> bool {
         && !prefix.contains(is_odd)
 }
 
-/// Returns an error that shows the scheme of `text` alone, as the rest may hold a secret.
+/// Shows only the scheme of `text`: the rest may contain a secret.
 fn refusal(text: &str, why: &str) -> BucketError {
     let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
     let is_scheme = scheme.len() <= 16 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());

@@ -1,17 +1,15 @@
-//! Blocks of objects that were fetched, kept on this disk for the next reader.
+//! Cache of fetched blocks on the local disk.
 //!
 //! ```text
 //! <store>/remote/<bucket>/blocks/
-//!   <object, 32 digits>-<block, 8 digits>   the frame of a block, as it is in the object
-//!   <object, 32 digits>.blocks              the table of the object's blocks
-//!   .new-<16 digits>                        one that is being written
+//!   <object, 32 digits>-<block, 8 digits>   frame of a block, as in the object
+//!   <object, 32 digits>.blocks              table of the object's blocks
+//!   .new-<16 digits>                        incomplete file
 //! ```
 //!
-//! Nobody trusts what is here: a block counts when its digest is right. So nothing is synced, and
-//! all of it may go at any time.
+//! A cached block counts only if its digest is right. So nothing is synced, and all of it may be
+//! deleted at any time.
 
-mod content;
-mod flights;
 mod source;
 
 use std::collections::BTreeSet;
@@ -28,43 +26,39 @@ use parking_lot::Mutex;
 use rustix::fs::{OFlags, RenameFlags};
 
 use crate::bucket::ObjectName;
-use crate::remote::{Limits, whole_file};
+use crate::remote::{Limits, disk};
 use ctxfs_store::{Dir, FileType, Time};
 
-pub(super) use content::ObjectContent;
-pub(super) use source::{Location, Source};
+pub(super) use source::ObjectContent;
+pub(super) use source::{BlockSource, ObjectLocation};
 
-/// The directory of the blocks, in the home of a bucket.
 pub(super) const BLOCKS: &str = "blocks";
-/// The beginning of the names of files that are being written.
 const NEW: &str = ".new-";
-/// Of what may be kept, the hundredths that stay when too much is kept.
+/// Percentage of the limit that is kept when the cache is over it.
 const STAYS: u64 = 90;
 
-/// The blocks that are kept: at most so many bytes, those of which the use is longest ago go.
+/// Cache of blocks with a maximum size. The least recently used ones are evicted first.
 #[derive(Debug)]
 pub(super) struct BlockCache {
     dir: Dir,
     most: u64,
     limits: Limits,
-    /// The bytes that are kept, as far as this process knows: others use the directory, too.
+    /// Bytes in the cache as this process knows: other processes write to the directory too.
     kept: AtomicU64,
     names: RandomState,
     next: AtomicU64,
-    /// Held by the thread that makes room.
     sweeping: Mutex<()>,
 }
 
-/// A file of the cache.
-struct KeptFile {
+struct CachedFile {
     used: Time,
     bytes: u64,
     name: OsString,
 }
 
 impl BlockCache {
-    /// Opens the cache in `dir`, which keeps at most so many bytes, and as few as it takes to stay
-    /// within the limits.
+    /// Opens the cache in `dir`, which holds at most `most` bytes and less if the disk limits
+    /// require it.
     pub(super) fn new(dir: Dir, (most, limits): (u64, Limits)) -> io::Result<Self> {
         let (kept, names, next) = (AtomicU64::new(0), RandomState::new(), AtomicU64::new(0));
         let cache = Self { dir, most, limits, kept, names, next, sweeping: Mutex::new(()) };
@@ -73,22 +67,20 @@ impl BlockCache {
         Ok(cache)
     }
 
-    /// Returns the bytes under a name, and notes that they were used. `None` if they are not here.
     pub(super) fn get(&self, name: &str) -> Option<Vec<u8>> {
         let mut file = self.dir.open_file(name.as_ref(), OFlags::RDONLY).ok()?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).ok()?;
-        // Where that fails, it only goes earlier.
+        // On failure the block is only evicted earlier.
         let _noted = file.set_modified(SystemTime::now());
         Some(bytes)
     }
 
-    /// Keeps bytes under a name. Returns false if they cannot be kept: they are fetched again.
     pub(super) fn put(&self, name: &str, bytes: &[u8]) -> bool {
         let needed = bytes.len() as u64;
         if !self.has_room(needed) {
             let kept = self.kept.load(Relaxed);
-            // Some more, as each time takes a look at all.
+            // Evict some extra, since each eviction lists the directory.
             self.make_room(kept.saturating_sub(needed.max(kept / 100 * (100 - STAYS))));
             if kept == 0 || !self.has_room(needed) {
                 tracing::debug!(name, "the disk has no room to keep a block");
@@ -106,9 +98,8 @@ impl BlockCache {
         true
     }
 
-    /// Forgets what is under a name: it turned out to be something else.
     pub(super) fn forget(&self, name: &str) {
-        // What is not there need not be forgotten.
+        // A missing entry is fine.
         let _removed = self.dir.unlink(name.as_ref());
     }
 
@@ -116,7 +107,7 @@ impl BlockCache {
         let number = self.names.hash_one(self.next.fetch_add(1, Relaxed));
         let new = format!("{NEW}{number:016x}");
         let flags = OFlags::WRONLY | OFlags::EXCL;
-        let mut file = self.dir.create_file(new.as_ref(), flags, whole_file::FILE_MODE)?;
+        let mut file = self.dir.create_file(new.as_ref(), flags, disk::FILE_MODE)?;
         let written = file.write_all(bytes).and_then(|()| {
             self.dir.rename(new.as_ref(), &self.dir, name.as_ref(), RenameFlags::empty())
         });
@@ -126,12 +117,10 @@ impl BlockCache {
         written
     }
 
-    /// Returns true if so many bytes more leave enough on the disk.
     fn has_room(&self, needed: u64) -> bool {
         self.dir.space().is_ok_and(|disk| self.limits.check_disk(&disk, needed).is_ok())
     }
 
-    /// Removes those of which the use is longest ago, until at most so many bytes are kept.
     fn make_room(&self, most: u64) {
         let Some(_sweeping) = self.sweeping.try_lock() else { return };
         let Ok(mut files) = self.files() else { return };
@@ -148,14 +137,14 @@ impl BlockCache {
         self.kept.store(kept, Relaxed);
     }
 
-    fn files(&self) -> io::Result<Vec<KeptFile>> {
+    fn files(&self) -> io::Result<Vec<CachedFile>> {
         let mut files = Vec::new();
         self.dir.each_entry(|name: &OsStr, kind, _| {
             if kind == FileType::File
                 && let Ok(stat) = self.dir.stat(name)
             {
                 let (used, bytes, name) = (stat.mtime, stat.size, name.to_owned());
-                files.push(KeptFile { used, bytes, name });
+                files.push(CachedFile { used, bytes, name });
             }
             Ok(())
         })?;
@@ -163,14 +152,13 @@ impl BlockCache {
     }
 }
 
-/// Removes all that is kept in `dir` of objects, which no artifact has any more.
 pub(super) fn forget_objects(dir: &Dir, objects: &BTreeSet<ObjectName>) -> io::Result<()> {
     let objects: Vec<String> = objects.iter().map(ToString::to_string).collect();
     for entry in dir.entries()? {
         let name = entry.name.as_bytes();
         if objects.iter().any(|object| name.starts_with(object.as_bytes())) {
             match dir.unlink(&entry.name) {
-                // Another process made room.
+                // Another process evicted it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 removed => removed?,
             }

@@ -1,52 +1,54 @@
-//! Comparing what the records of a conversation name with what the bucket has.
-
-mod content;
+//! Consistency check: the records of a conversation against the objects in the bucket.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::io::Read;
+
+use bytes::Bytes;
 
 use crate::bucket::{
-    Blocks, Deadline, Line, Listed, ObjectName, ObjectPart, ObjectPlace, Place, object_of,
-    objects_prefix,
+    Blocks, BucketError, Deadline, Line, Listed, ObjectName, ObjectPart, ObjectPlace, Place,
+    PutLine, object_of, objects_prefix, segment_key, unpack_member, unpack_parts,
 };
 use crate::remote::error::Unknown;
 use crate::remote::look::look;
-use crate::remote::{Looked, Notes, Objects, RemoteError, Stored, Told};
-use crate::replica::{Claim, Origin, SegmentId, State};
+use crate::remote::{
+    Fetch as _, Fetcher, LookReport, Notes, Objects, RemoteError, Stored, StoredMessage,
+    StoredSegment,
+};
+use crate::replica::{Claim, Entry, FileKey, FileVersion, Origin, SegmentId, State};
 
-/// The findings of a check.
+/// Result of a check.
 #[derive(Debug, Default)]
 pub struct Checked {
-    /// The artifacts that live.
+    /// Number of living artifacts.
     pub artifacts: usize,
-    /// The segments in the bucket.
+    /// Number of segments in the bucket.
     pub segments: usize,
-    /// What is wrong.
+    /// Problems found.
     pub flaws: Vec<Flaw>,
-    /// Objects that no living artifact has. Some may be those of a push that goes on; the others
-    /// are collected once they are a week old.
+    /// Objects that no living artifact uses. Some may belong to a running push; the others are
+    /// collected when they are a week old.
     pub unnamed: Vec<Listed>,
 }
 
-/// Something that is wrong.
+/// A problem in the bucket: `what` is the path of an artifact, or a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Flaw {
-    /// The path of an artifact, or a segment.
     pub what: String,
-    /// What is wrong with it.
     pub why: String,
 }
 
-/// A check of one conversation.
+/// Check of one conversation. With `reads`, it reads all bytes and compares their digests, and
+/// calls `progress` with the number of bytes since the last call. `deadline` returns the deadline
+/// of a request that starts now.
+#[expect(missing_docs, reason = "described above")]
 pub struct Check<'a> {
-    /// The bucket.
     pub bucket: &'a dyn Objects,
-    /// What this host keeps about the conversation.
     pub notes: &'a Notes,
-    /// True to read all bytes, and compare their digests.
     pub reads: bool,
-    /// Until when each request is repeated.
     pub deadline: &'a dyn Fn() -> Deadline,
-    /// Told how many bytes of artifacts are checked since the last call.
     pub progress: &'a dyn Fn(u64),
 }
 
@@ -56,17 +58,15 @@ impl std::fmt::Debug for Check<'_> {
     }
 }
 
-/// The objects in the bucket, by name and part.
 type Present = BTreeMap<(ObjectName, ObjectPart), Listed>;
 
-/// The artifacts whose lines one segment has.
 type Claims<'a> = Vec<(&'a Origin, &'a Claim<Stored>)>;
 
 impl Check<'_> {
-    /// Checks. Costs a look and a list; with `reads`, the bytes of all that lives. What was refused
-    /// before is asked for again.
+    /// Runs the check. Costs a look and a list; with `reads`, the bytes of all living artifacts.
+    /// Segments that were refused before are fetched again.
     ///
-    /// Fails where the bucket does not answer. What it answers, and is wrong, is in the result.
+    /// Fails if the bucket does not answer. Wrong answers are in the result.
     pub fn run(&self) -> Result<Checked, RemoteError> {
         self.notes.forget_refusals()?;
         let mut looked = look(self.bucket, self.notes, (self.deadline)())?;
@@ -78,7 +78,7 @@ impl Check<'_> {
             flaws: flaws_of_segments(&looked, &found.refused),
             unnamed: Vec::new(),
         };
-        // Objects come before what names them: so the list of them comes after the look.
+        // Objects are stored before the records that name them, so list them after the look.
         let present = self.present()?;
         for (segment, claims) in by_segment(&state) {
             self.check_segment(segment, &claims, &present, &state, &mut checked.flaws)?;
@@ -101,7 +101,7 @@ impl Check<'_> {
         id: SegmentId,
         claims: &Claims<'_>,
         present: &Present,
-        state: &State<Stored, Told>,
+        state: &State<Stored, StoredMessage>,
         flaws: &mut Vec<Flaw>,
     ) -> Result<(), RemoteError> {
         let segment = self.notes.open_segment(id)?;
@@ -111,13 +111,10 @@ impl Check<'_> {
             let mut why = missing(&put.place, present);
             if why.is_none() && self.reads {
                 why = match (&put.place, &bytes) {
-                    (Place::Inside { .. }, Some(bytes)) => {
-                        content::wrong_inside(&segment, &put, bytes)
-                    }
+                    (Place::Inside { .. }, Some(bytes)) => wrong_inside(&segment, &put, bytes),
                     (Place::Object(_), bytes) => {
-                        let parts = bytes
-                            .as_ref()
-                            .and_then(|bytes| content::wrong_parts(&segment, &put, bytes));
+                        let parts =
+                            bytes.as_ref().and_then(|bytes| wrong_parts(&segment, &put, bytes));
                         match self.wrong_object(**origin, claim, state)? {
                             None => parts,
                             why => why,
@@ -133,8 +130,7 @@ impl Check<'_> {
     }
 }
 
-/// Returns the artifacts by the segments that have their lines.
-fn by_segment(state: &State<Stored, Told>) -> BTreeMap<SegmentId, Claims<'_>> {
+fn by_segment(state: &State<Stored, StoredMessage>) -> BTreeMap<SegmentId, Claims<'_>> {
     let mut by_segment: BTreeMap<SegmentId, Claims<'_>> = BTreeMap::new();
     for (origin, claim) in &state.artifacts {
         by_segment.entry(claim.artifact.segment).or_default().push((origin, claim));
@@ -142,10 +138,10 @@ fn by_segment(state: &State<Stored, Told>) -> BTreeMap<SegmentId, Claims<'_>> {
     by_segment
 }
 
-fn flaws_of_segments(looked: &Looked, refused: &[(SegmentId, RemoteError)]) -> Vec<Flaw> {
+fn flaws_of_segments(looked: &LookReport, refused: &[(SegmentId, RemoteError)]) -> Vec<Flaw> {
     let flaw = |id: &SegmentId, why: String| Flaw { what: format!("segment {id}"), why };
     let refused = refused.iter().chain(&looked.refused);
-    // What is refused at the look is among those that are refused, too.
+    // A segment that the look refused is refused again when the segments are read.
     let refused: BTreeMap<_, _> = refused.map(|(id, error)| (id, error.to_string())).collect();
     let refused = refused.into_iter().map(|(id, why)| flaw(id, why));
     let gone = looked.lost.iter().chain(&looked.missing);
@@ -157,7 +153,6 @@ fn flaws_of_segments(looked: &Looked, refused: &[(SegmentId, RemoteError)]) -> V
     refused.chain(gone).chain(absent).chain(gaps).collect()
 }
 
-/// Returns what is missing of an object.
 fn missing(place: &Place, present: &Present) -> Option<String> {
     let Place::Object(ObjectPlace { name, packed, size, .. }) = place else { return None };
     let table = Blocks::table_bytes(*size);
@@ -170,6 +165,97 @@ fn missing(place: &Place, present: &Present) -> Option<String> {
         }
         Some(_) => None,
     })
+}
+
+const WRONG: &str = "its bytes in the bucket are not those of its digest";
+
+impl Check<'_> {
+    /// Returns the bytes of a segment in the bucket. Returns `None`, and reports a flaw, if they
+    /// differ from the local copy.
+    fn segment_bytes(
+        &self,
+        id: SegmentId,
+        flaws: &mut Vec<Flaw>,
+    ) -> Result<Option<Bytes>, RemoteError> {
+        let key = segment_key(self.notes.conversation(), id);
+        let there = match self.bucket.get(&key, None, (self.deadline)()) {
+            // The look found it missing and reported that.
+            Err(error) if error.is_absent() => return Ok(None),
+            there => there?,
+        };
+        if there.starts_with(&self.notes.segment_bytes(id)?) {
+            return Ok(Some(there));
+        }
+        let why = "its bytes in the bucket are others than those that came before".to_owned();
+        flaws.push(Flaw { what: format!("segment {id}"), why });
+        Ok(None)
+    }
+
+    fn wrong_object(
+        &self,
+        origin: Origin,
+        claim: &Claim<Stored>,
+        state: &State<Stored, StoredMessage>,
+    ) -> Result<Option<String>, RemoteError> {
+        let (bucket, notes, deadline) = (self.bucket, self.notes, self.deadline);
+        let fetcher = Fetcher::new(bucket, (notes, state), false, deadline);
+        let (key, version) = (FileKey::Remote(origin), FileVersion::default());
+        let (path, origins, digest) = (claim.path.clone(), vec![origin], claim.digest.clone());
+        let entry = Entry { path, asked: None, origins, key, version, digest };
+        match fetcher.fetch(&entry) {
+            Ok(Some(parcel)) => wrong_content(parcel.content, &claim.digest),
+            Ok(None) => Ok(Some("its record is no record".to_owned())),
+            Err(error) if error.may_pass() => Err(error),
+            Err(error) => Ok(Some(error.to_string())),
+        }
+    }
+}
+
+/// Returns the problem with content that should have this digest. Fails if the content is
+/// unavailable.
+fn wrong_content(mut content: impl Read, digest: &str) -> Result<Option<String>, RemoteError> {
+    let mut hasher = blake3::Hasher::new();
+    match hasher.update_reader(&mut content) {
+        Ok(hasher) => Ok((hasher.finalize().to_hex().as_str() != digest).then(|| WRONG.to_owned())),
+        Err(error) => {
+            let why = error.to_string();
+            match passing(error) {
+                Some(error) => Err(error.into()),
+                None => Ok(Some(why)),
+            }
+        }
+    }
+}
+
+fn passing(error: io::Error) -> Option<BucketError> {
+    let error = error.into_inner()?.downcast::<BucketError>().ok()?;
+    Some(*error).filter(BucketError::may_pass)
+}
+
+fn wrong_parts(segment: &StoredSegment, put: &PutLine, bytes: &[u8]) -> Option<String> {
+    let parts = put.parts.as_ref()?;
+    let unpacked = segment.head.range_of_parts(parts).and_then(|range| {
+        let frame = bytes.get(range.start as usize..range.end as usize);
+        unpack_parts(frame.unwrap_or_default(), parts)
+    });
+    unpacked.err().map(|error| error.to_string())
+}
+
+fn wrong_inside(segment: &StoredSegment, put: &PutLine, bytes: &[u8]) -> Option<String> {
+    let range = match segment.head.range_of(&put.place) {
+        Ok(range) => range?,
+        Err(error) => return Some(error.to_string()),
+    };
+    let Some(frame) = bytes.get(range.start as usize..range.end as usize) else {
+        return Some("its segment in the bucket ends before its bytes".to_owned());
+    };
+    match unpack_member(frame, put.place.size()) {
+        Ok(content) => {
+            let digest = blake3::hash(&content).to_hex();
+            (put.digest() != Some(digest.as_str())).then(|| WRONG.to_owned())
+        }
+        Err(error) => Some(error.to_string()),
+    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,9 @@
-//! A look into the bucket: what is new of a conversation there, and what is gone.
+//! Looks: compare the segments in the bucket with the local ones, and fetch new ones.
 
-mod blindness;
-
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
-use std::mem;
 use std::ops::Range;
+use std::{fmt, mem};
 
 use bytes::{Bytes, BytesMut};
 
@@ -13,78 +11,80 @@ use crate::bucket::{
     BucketError, Deadline, FormatError, Listed, ObjectName, PutLine, SEGMENT_BYTES, SegmentHead,
     log_prefix, segment_key, segment_of,
 };
-use crate::remote::notes::Progress;
+use crate::remote::error::Unknown;
+use crate::remote::notes::WriterProgress;
 use crate::remote::pieces::{ReadPieces, piece, piece_with, pieces_with};
 use crate::remote::{Notes, Objects, Piece, Pieces, RemoteError, StoredSegment, pieces};
 use crate::replica::{Removed, SegmentId, Stamp, State};
 use ctxfs_core::materialize::side_by_side;
 use ctxfs_core::materialize::side_by_side::Part;
+use ctxfs_core::model::Component;
 
-/// The largest segment that is fetched as a whole.
+/// Largest segment that is fetched as a whole.
 const WHOLE: u64 = 1 << 20;
-/// The first bytes of a larger one that are.
+/// Bytes of the first request for a larger segment.
 const FIRST: u64 = 256 << 10;
-/// The bytes that are fetched at once, in several requests, unless one alone has more.
+/// Bytes that are fetched concurrently, unless one segment alone has more.
 const AT_ONCE: u64 = 16 << 20;
-/// The lists of one look: what was merged between a list and a request is in the next one.
+/// Maximum lists per look. A segment that was merged between a list and its request is covered by
+/// the next list.
 const LISTS: usize = 3;
 
-/// What a look found.
+/// Result of a look.
 #[derive(Debug, Default)]
-pub struct Looked {
-    /// The segments that came.
+pub struct LookReport {
+    /// Segments that arrived.
     pub new: Vec<SegmentId>,
-    /// Those that were forgotten here, as they are gone from the bucket and say nothing any more.
+    /// Segments that were dropped here: they left the bucket and are covered or empty.
     pub gone: Vec<SegmentId>,
-    /// Those that came and cannot be read. They are not asked for again before a pull or a check,
-    /// but for those of a newer ctxfs.
+    /// Segments that arrived and are damaged. Only a pull or a check fetches them again, except
+    /// those of a newer ctxfs.
     pub refused: Vec<(SegmentId, RemoteError)>,
-    /// Segments of this host that are gone from the bucket, and that nothing covers.
+    /// Segments of this host that left the bucket uncovered.
     pub lost: Vec<SegmentId>,
-    /// The same of other hosts. They stay here.
+    /// Segments of other hosts that left the bucket uncovered. The local copies stay.
     pub missing: Vec<SegmentId>,
-    /// Segments that the list names, and that the bucket does not have.
+    /// Segments in the list that a read does not find.
     pub absent: Vec<SegmentId>,
-    /// The first segment of each gap in the numbers of a writer: the bucket had it, and neither has
-    /// it now nor has a merge that covers it.
+    /// First segment of each gap in the numbers of a writer: it was published, and is now neither
+    /// present nor covered.
     pub gaps: Vec<SegmentId>,
-    /// True if a copy of this host publishes too: the bucket has segments of its writer that it
-    /// does not know.
+    /// True if a copy of this host publishes too: the bucket has segments of its writer id that it
+    /// did not write.
     pub is_copied: bool,
     /// All segments in the bucket.
     pub segments: Vec<Listed>,
-    /// What came, as it was read.
     read: ReadPieces,
 }
 
-impl Looked {
-    /// Reads all segments that are here, as [`pieces`](super::pieces()) does. What came is read
-    /// already.
+impl LookReport {
+    /// Reads all local segments as [`pieces`](super::pieces()) does, but reuses those that arrived
+    /// in this look.
     pub fn pieces(&mut self, notes: &Notes) -> Result<Pieces, RemoteError> {
         pieces_with(notes, mem::take(&mut self.read))
     }
 }
 
-/// Looks into the bucket. Costs one list, and a request for each new segment, or two for a large
-/// one. What came before a failure is kept.
+/// Looks into the bucket. Costs one list, and one request per new segment, or two for a large one.
+/// Segments that arrived before a failure are kept.
 ///
-/// For one caller at a time, who does not push in the meantime.
+/// The caller holds the push lock and does not push meanwhile.
 pub fn look(
     bucket: &dyn Objects,
     notes: &Notes,
     deadline: Deadline,
-) -> Result<Looked, RemoteError> {
+) -> Result<LookReport, RemoteError> {
     look_with(bucket, notes, deadline, (None, false))
 }
 
-/// Looks for readers: fails with [`RemoteError::NoRoom`] if new segments exceed the limits of
-/// downloads. A push needs them in any case. The caller may have `listed` the segments already.
+/// Looks on behalf of readers: fails with [`RemoteError::NoRoom`] if new segments exceed the limits
+/// of downloads, which a push ignores. The caller may have `listed` the segments already.
 pub(super) fn look_for_readers(
     bucket: &dyn Objects,
     notes: &Notes,
     deadline: Deadline,
     listed: Option<Vec<Listed>>,
-) -> Result<Looked, RemoteError> {
+) -> Result<LookReport, RemoteError> {
     look_with(bucket, notes, deadline, (listed, true))
 }
 
@@ -93,9 +93,9 @@ fn look_with(
     notes: &Notes,
     deadline: Deadline,
     (listed, is_limited): (Option<Vec<Listed>>, bool),
-) -> Result<Looked, RemoteError> {
+) -> Result<LookReport, RemoteError> {
     let progress = notes.progress()?;
-    let mut looking = Looking {
+    let mut looking = LookRun {
         bucket,
         notes,
         deadline,
@@ -107,7 +107,7 @@ fn look_with(
         doubted: BTreeSet::new(),
         again: Vec::new(),
         removed: Removed::default(),
-        looked: Looked::default(),
+        looked: LookReport::default(),
     };
     let came = looking.fetch_all();
     if looking.latest > progress.stamp {
@@ -119,36 +119,29 @@ fn look_with(
     Ok(looking.looked)
 }
 
-struct Looking<'a> {
+struct LookRun<'a> {
     bucket: &'a dyn Objects,
     notes: &'a Notes,
     deadline: Deadline,
-    progress: Progress,
-    /// The latest stamp in what came.
+    progress: WriterProgress,
     latest: Stamp,
-    /// What was here before the last list.
     here: BTreeSet<SegmentId>,
-    /// What the caller has listed.
     listed: Option<Vec<Listed>>,
-    /// True if downloads stay within their limits.
     is_limited: bool,
-    /// What came wrong once: an answer may be cut or changed on its way.
+    /// Segments that arrived damaged once: a response may be truncated or changed in transit.
     doubted: BTreeSet<SegmentId>,
-    /// Those of it that are to be asked for again.
-    again: Vec<Wanted>,
-    /// What the segments that came remove.
+    again: Vec<WantedSegment>,
     removed: Removed,
-    looked: Looked,
+    looked: LookReport,
 }
 
-/// A segment that is to be fetched.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct WantedSegment {
     id: SegmentId,
     size: u64,
 }
 
-impl Looking<'_> {
+impl LookRun<'_> {
     fn fetch_all(&mut self) -> Result<(), RemoteError> {
         for _ in 0..LISTS {
             let wanted = self.list()?;
@@ -166,8 +159,7 @@ impl Looking<'_> {
         Ok(())
     }
 
-    /// Lists the segments. Returns those that are to be fetched.
-    fn list(&mut self) -> Result<Vec<Wanted>, RemoteError> {
+    fn list(&mut self) -> Result<Vec<WantedSegment>, RemoteError> {
         self.here = self.notes.segments()?.into_iter().collect();
         let prefix = log_prefix(self.notes.conversation());
         self.looked.segments = match self.listed.take() {
@@ -185,47 +177,46 @@ impl Looking<'_> {
             let too_large = FormatError::TooLarge { what: "a segment", most: SEGMENT_BYTES };
             self.refuse(id, RemoteError::of(id)(too_large))?;
         }
-        Ok(wanted.into_iter().map(|(id, size)| Wanted { id, size }).collect())
+        Ok(wanted.into_iter().map(|(id, size)| WantedSegment { id, size }).collect())
     }
 
-    /// Fetches some segments at once. Returns false if one is gone: it was merged.
-    fn fetch(&mut self, batch: &[Wanted]) -> Result<bool, RemoteError> {
-        let first = |each: &Wanted| (each.size > WHOLE).then_some(0..FIRST);
+    /// Fetches a batch. Returns false if a segment is gone because it was merged.
+    fn fetch(&mut self, batch: &[WantedSegment]) -> Result<bool, RemoteError> {
+        let first = |each: &WantedSegment| (each.size > WHOLE).then_some(0..FIRST);
         let wanted = batch.iter().map(|each| (self.key(each.id), first(each)));
         let got = self.bucket.get_many(&wanted.collect::<Vec<_>>(), self.deadline);
-        let mut coming = Coming { all_came: true, failure: None, rest: Vec::new() };
+        let mut batch_outcome = BatchOutcome { all_came: true, failure: None, rest: Vec::new() };
         let mut whole = Vec::new();
         for (each, bytes) in batch.iter().zip(got) {
-            let Some(bytes) = coming.came(bytes) else { continue };
+            let Some(bytes) = batch_outcome.came(bytes) else { continue };
             match rest_of(each, &bytes) {
-                Some(range) => coming.rest.push((each.id, bytes, range)),
+                Some(range) => batch_outcome.rest.push((each.id, bytes, range)),
                 None => whole.push((*each, bytes)),
             }
         }
         self.keep(whole)?;
-        let mut parts = mem::take(&mut coming.rest).into_iter().peekable();
+        let mut parts = mem::take(&mut batch_outcome.rest).into_iter().peekable();
         while parts.peek().is_some() {
             let some = taken_at_once(&mut parts);
-            self.fetch_rest(some, &mut coming)?;
+            self.fetch_rest(some, &mut batch_outcome)?;
         }
-        coming.failure.map_or(Ok(coming.all_came), |error| Err(error.into()))
+        batch_outcome.failure.map_or(Ok(batch_outcome.all_came), |error| Err(error.into()))
     }
 
-    /// Fetches the rest of the records of large segments.
     fn fetch_rest(
         &mut self,
-        parts: Vec<Beginning>,
-        coming: &mut Coming,
+        parts: Vec<SegmentStart>,
+        batch_outcome: &mut BatchOutcome,
     ) -> Result<(), RemoteError> {
         let wanted = parts.iter().map(|(id, _, range)| (self.key(*id), Some(range.clone())));
         let got = self.bucket.get_many(&wanted.collect::<Vec<_>>(), self.deadline);
         let mut came = Vec::with_capacity(parts.len());
         for ((id, first, range), rest) in parts.into_iter().zip(got) {
-            let Some(rest) = coming.came(rest) else { continue };
+            let Some(rest) = batch_outcome.came(rest) else { continue };
             let mut whole = BytesMut::from(&first[..]);
             whole.extend_from_slice(&rest);
             drop((first, rest));
-            came.push((Wanted { id, size: range.end.max(WHOLE + 1) }, whole.freeze()));
+            came.push((WantedSegment { id, size: range.end.max(WHOLE + 1) }, whole.freeze()));
         }
         self.keep(came)
     }
@@ -234,9 +225,7 @@ impl Looking<'_> {
         segment_key(self.notes.conversation(), id)
     }
 
-    /// Keeps segments that came, as far as they can be read. One that came wrong is asked for again
-    /// once.
-    fn keep(&mut self, came: Vec<(Wanted, Bytes)>) -> Result<(), RemoteError> {
+    fn keep(&mut self, came: Vec<(WantedSegment, Bytes)>) -> Result<(), RemoteError> {
         let came: Vec<_> =
             came.into_iter().map(|(wanted, bytes)| (wanted, kept_of(&wanted, bytes))).collect();
         let (mut kept, mut pieces) = (Vec::new(), Vec::new());
@@ -274,7 +263,6 @@ impl Looking<'_> {
         Ok(())
     }
 
-    /// Compares what is here with what is there.
     fn compare(&mut self) -> Result<(), RemoteError> {
         let listed = self.looked.segments.iter().filter_map(|each| segment_of(&each.name));
         let listed: BTreeSet<SegmentId> = listed.collect();
@@ -302,15 +290,15 @@ impl Looking<'_> {
         Ok(())
     }
 
-    /// Removes what is kept of objects that no artifact has any more, as far as this look found
-    /// that out. It forgets the segments `gone` next.
+    /// Drops cached blocks of objects that became unused in this look. Runs before the segments
+    /// `gone` are dropped.
     fn forget_objects(&self, gone: &[SegmentId]) -> Result<(), RemoteError> {
         let mut objects = BTreeSet::new();
         for id in gone {
             let piece = self.notes.open_segment(*id).and_then(|segment| piece(&segment));
             objects.extend(piece.iter().flat_map(objects_of));
         }
-        // Where nothing was known, nothing was fetched.
+        // Without local segments no block was cached.
         if self.here.is_empty() || (objects.is_empty() && self.removed.is_empty()) {
             return Ok(());
         }
@@ -329,14 +317,14 @@ impl Looking<'_> {
         self.notes.open_segment(id).is_ok_and(|segment| segment.records.is_empty())
     }
 
-    /// Returns true if a segment came and cannot be read.
     fn is_refused(&self, id: SegmentId) -> bool {
         self.looked.refused.iter().any(|(refused, _)| *refused == id)
     }
 
-    /// Returns true if there are segments of this host's writer that it does not know.
+    /// Returns true if the bucket has segments of this host's writer id that this host did not
+    /// write.
     fn is_copied(&self, there: impl Iterator<Item = SegmentId>) -> Result<bool, RemoteError> {
-        let Progress { writer, next, .. } = self.progress;
+        let WriterProgress { writer, next, .. } = self.progress;
         let mut unknown = there.filter(|id| Some(id.writer) == writer && id.number >= next);
         let sending = self.notes.intent()?.map(|(intent, _)| intent.segment);
         Ok(unknown.any(|id| Some(id) != sending))
@@ -347,8 +335,8 @@ fn objects_of(piece: &Piece) -> impl Iterator<Item = ObjectName> {
     piece.artifacts.values().filter_map(|claim| claim.artifact.object)
 }
 
-/// Returns what is kept of a segment that came: of a large one all but the bytes of artifacts.
-fn kept_of(wanted: &Wanted, bytes: Bytes) -> Bytes {
+/// Returns the part of a segment to keep: a large one loses the bytes of artifacts.
+fn kept_of(wanted: &WantedSegment, bytes: Bytes) -> Bytes {
     match SegmentHead::read(&bytes) {
         Ok(Some(head)) if wanted.size > WHOLE => {
             bytes.slice(..bytes.len().min(head.records_end as usize))
@@ -357,9 +345,7 @@ fn kept_of(wanted: &Wanted, bytes: Bytes) -> Bytes {
     }
 }
 
-/// Reads segments, side by side unless one takes much memory: that is most of the time of a long
-/// look.
-fn read_all(came: &[(Wanted, Bytes)]) -> Vec<Result<(Piece, bool), RemoteError>> {
+fn read_all(came: &[(WantedSegment, Bytes)]) -> Vec<Result<(Piece, bool), RemoteError>> {
     let mut all: Vec<_> = came.iter().map(|_| None).collect();
     let parts = came.iter().zip(&mut all).map(|((wanted, bytes), place)| -> Part<'_> {
         Box::new(move || {
@@ -377,20 +363,16 @@ fn read_all(came: &[(Wanted, Bytes)]) -> Vec<Result<(Piece, bool), RemoteError>>
     all.into_iter().flatten().collect()
 }
 
-/// Returns the bytes of the records of a segment when they are unpacked, about.
 fn unpacked(segment: &[u8]) -> u64 {
     SegmentHead::read(segment).ok().flatten().map_or(0, |head| head.merged_bytes())
 }
 
-/// Reads a segment. Returns false with it if small artifacts have other bytes than their digests
-/// say.
 fn read(segment: &StoredSegment) -> Result<(Piece, bool), RemoteError> {
     let mut has_bytes = true;
     let piece = piece_with(segment, |put| has_bytes = has_bytes && has_its_bytes(segment, put))?;
     Ok((piece, has_bytes))
 }
 
-/// Returns true if a small artifact has the bytes of its digest, or they are not here.
 fn has_its_bytes(segment: &StoredSegment, put: &PutLine) -> bool {
     match segment.bytes(&put.place) {
         Ok(None) => true,
@@ -399,18 +381,15 @@ fn has_its_bytes(segment: &StoredSegment, put: &PutLine) -> bool {
     }
 }
 
-/// A segment whose first bytes came, and the range of the others.
-type Beginning = (SegmentId, Bytes, Range<u64>);
+type SegmentStart = (SegmentId, Bytes, Range<u64>);
 
-/// What comes of requests.
-struct Coming {
+struct BatchOutcome {
     all_came: bool,
     failure: Option<BucketError>,
-    rest: Vec<Beginning>,
+    rest: Vec<SegmentStart>,
 }
 
-impl Coming {
-    /// Returns the bytes, if they came.
+impl BatchOutcome {
     fn came(&mut self, bytes: Result<Bytes, BucketError>) -> Option<Bytes> {
         match bytes {
             Ok(bytes) => return Some(bytes),
@@ -421,8 +400,7 @@ impl Coming {
     }
 }
 
-/// Returns the range of what is still needed of a segment, up to the end of its records.
-fn rest_of(wanted: &Wanted, bytes: &[u8]) -> Option<Range<u64>> {
+fn rest_of(wanted: &WantedSegment, bytes: &[u8]) -> Option<Range<u64>> {
     let here = bytes.len() as u64;
     let end = match SegmentHead::read(bytes) {
         Ok(Some(head)) => head.records_end,
@@ -432,10 +410,9 @@ fn rest_of(wanted: &Wanted, bytes: &[u8]) -> Option<Range<u64>> {
     (wanted.size > here && end > here).then_some(here..end.min(wanted.size))
 }
 
-/// Takes as many of the parts as are fetched at once: one at least.
-fn taken_at_once(parts: &mut Peekable<impl Iterator<Item = Beginning>>) -> Vec<Beginning> {
+fn taken_at_once(parts: &mut Peekable<impl Iterator<Item = SegmentStart>>) -> Vec<SegmentStart> {
     let (mut taken, mut bytes) = (Vec::new(), 0);
-    let length = |(_, _, range): &Beginning| range.end - range.start;
+    let length = |(_, _, range): &SegmentStart| range.end - range.start;
     while let Some(part) = parts.next_if(|part| bytes == 0 || bytes + length(part) <= AT_ONCE) {
         bytes += length(&part);
         taken.push(part);
@@ -443,8 +420,7 @@ fn taken_at_once(parts: &mut Peekable<impl Iterator<Item = Beginning>>) -> Vec<B
     taken
 }
 
-/// Cuts what is to be fetched into what is fetched at once.
-fn batches(wanted: &[Wanted]) -> Vec<&[Wanted]> {
+fn batches(wanted: &[WantedSegment]) -> Vec<&[WantedSegment]> {
     let mut batches = Vec::new();
     let (mut start, mut bytes) = (0, 0);
     for (at, each) in wanted.iter().enumerate() {
@@ -458,6 +434,56 @@ fn batches(wanted: &[Wanted]) -> Vec<&[Wanted]> {
         batches.push(&wanted[start..]);
     }
     batches
+}
+
+impl LookReport {
+    /// Returns the error for an incomplete log: segments are missing, absent or unreadable.
+    /// Deleting could then lose objects that only these segments name. `unreadable` are local
+    /// segments that were refused.
+    pub(crate) fn incomplete_log(
+        &self,
+        notes: &Notes,
+        unreadable: &[(SegmentId, RemoteError)],
+    ) -> Result<Option<RemoteError>, RemoteError> {
+        let refused = self.refused.iter().chain(unreadable).map(|(id, _)| *id);
+        let refused = refused.chain(notes.refused()?).map(|id| (id, Unknown::Unreadable));
+        let absent = self.absent.iter().map(|id| (*id, Unknown::Absent));
+        let gaps = self.gaps.iter().map(|id| (*id, Unknown::Missing));
+        let gone = self.lost.iter().chain(&self.missing).map(|id| (*id, Unknown::Missing));
+        let unknown: BTreeMap<_, _> = gone.chain(gaps).chain(absent).chain(refused).collect();
+        let (others, first) = (unknown.len().saturating_sub(1), unknown.into_iter().next());
+        let conversation = notes.conversation().to_text();
+        Ok(first.map(|(segment, why)| RemoteError::Blind { conversation, segment, why, others }))
+    }
+
+    pub(crate) fn missing_in_bucket(&self) -> Vec<SegmentId> {
+        let all = [&self.lost, &self.missing, &self.absent, &self.gaps];
+        let all: BTreeSet<SegmentId> = all.into_iter().flatten().copied().collect();
+        all.into_iter().collect()
+    }
+}
+
+pub(super) const MOST_CONVERSATIONS: usize = 10_000;
+
+/// Runs looks and applies their changes: a [`Tier`](crate::remote::Tier) in this process, or a
+/// client of another process.
+pub trait Looker: fmt::Debug + Send + std::marker::Sync {
+    /// Looks at a conversation, or with `None` lists the conversations of the bucket. Returns
+    /// within a bounded time.
+    fn look_now(&self, at: Option<&Component>) -> Result<LookOutcome, RemoteError>;
+
+    /// Returns why looks are impossible, for people; `None` if they work.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
+}
+
+/// Outcome of a look: whether the bucket answered, and the conversations in it if they were listed.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
+pub struct LookOutcome {
+    pub is_answered: bool,
+    pub conversations: Option<Vec<Component>>,
 }
 
 #[cfg(test)]

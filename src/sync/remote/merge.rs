@@ -1,4 +1,4 @@
-//! One segment in place of many, and the end of those that it covers.
+//! Merges of segments, and the deletion of segments that a merge covers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -7,44 +7,40 @@ use crate::bucket::{
     BucketError, FormatError, Line, Listed, MessageLine, MoveLine, Place, PutBytes, PutLine,
     PutParts, RemoveLine, SegmentHead, SegmentWriter, segment_key, segment_of,
 };
-use crate::remote::collect::WEEK;
 use crate::remote::pieces::pieces;
 use crate::remote::push::MOST_REMOVED;
+use crate::remote::tidy::WEEK;
 use crate::remote::{
-    Intent, Looked, Piece, Push, Pushed, RemoteError, Session, Stored, StoredSegment,
+    Intent, LookReport, Piece, Push, Pushed, RemoteError, Session, Stored, StoredSegment,
 };
 use crate::replica::{Accepted, Claim, Covers, Origin, Removed, SegmentId, Stamp, merge};
 
-/// So many segments are many.
+/// Number of segments from which on they are merged.
 const MANY: usize = 64;
-/// The bytes from which on a segment is large, and is left as it is.
+/// Segments of this size and more are not merged for their number.
 const LARGE: u64 = 16 << 20;
-/// The most bytes of the segments that are merged at once.
+/// Maximum bytes of the segments in one merge.
 const MOST_BYTES: u64 = 32 << 20;
-/// The bytes of records from which on a segment is large, too, and the most that a merge has.
-/// Readers take twice as many, so what gets a longer name meanwhile still has room.
+/// Record bytes from which on a segment counts as large, and the maximum in a merge. Readers accept
+/// twice as much, so a path that grows by a rename still fits.
 const LARGE_RECORDS: u64 = MOST_RECORDS / 2;
 const MOST_RECORDS: u64 = 16 << 20;
-/// In milliseconds.
 const DAY: u64 = 24 * 60 * 60 * 1000;
 
-/// A segment of no use any more, and what became of it.
-pub type Swept = (SegmentId, Result<(), BucketError>);
+/// A deleted segment, and the outcome of its deletion.
+pub(crate) type SweptSegment = (SegmentId, Result<(), BucketError>);
 
-/// The segments in the bucket, by name.
-type Log = BTreeMap<SegmentId, Listed>;
+type SegmentList = BTreeMap<SegmentId, Listed>;
 
-/// The sizes of segments that say something and are in the bucket.
-type Sizes = BTreeMap<SegmentId, Size>;
+type Sizes = BTreeMap<SegmentId, SegmentSize>;
 
-/// The bytes of segments in the bucket, and those of their records in a merge.
 #[derive(Debug, Clone, Copy, Default)]
-struct Size {
+struct SegmentSize {
     bytes: u64,
     records: u64,
 }
 
-impl Size {
+impl SegmentSize {
     fn is_small(self) -> bool {
         self.bytes < LARGE && self.records < LARGE_RECORDS
     }
@@ -59,10 +55,14 @@ impl Size {
 }
 
 impl Push<'_> {
-    /// Merges segments, if there are many, or some have bytes that were removed a week ago: as many
-    /// as fit into one. Follows a look. Does nothing while something is about to be sent, or cannot
-    /// be read.
-    pub fn merge(&self, looked: &Looked, session: &mut Session) -> Result<Pushed, RemoteError> {
+    /// Merges segments if there are many, or if some contain bytes that were removed a week ago: as
+    /// many as fit into one. Follows a look. Does nothing while a segment is being sent or is
+    /// unreadable.
+    pub(crate) fn merge(
+        &self,
+        looked: &LookReport,
+        session: &mut Session,
+    ) -> Result<Pushed, RemoteError> {
         let mut pushed = Pushed { again: self.notes.intent()?.is_some(), ..Pushed::default() };
         let found = pieces(self.notes)?;
         if pushed.again || !found.refused.is_empty() || !looked.refused.is_empty() {
@@ -73,41 +73,46 @@ impl Push<'_> {
             return Ok(pushed);
         }
         match self.merge_part(&found.pieces, &part, session, &mut pushed) {
-            // Names have grown too much meanwhile: the segments stay as they are.
+            // Paths have grown too much by renames: the segments stay as they are.
             Err(RemoteError::Segment { source: FormatError::TooLarge { .. }, .. }) => {}
             merged => pushed.again = !merged?,
         }
         Ok(pushed)
     }
 
-    /// Returns the segments that [`Self::merge`] would merge.
-    pub fn to_merge(&self, looked: &Looked) -> Result<BTreeSet<SegmentId>, RemoteError> {
+    pub(crate) fn to_merge(&self, looked: &LookReport) -> Result<BTreeSet<SegmentId>, RemoteError> {
         self.part(&pieces(self.notes)?.pieces, &log(looked))
     }
 
-    /// Returns the segments that are to be merged; none if that is not worth it.
-    fn part(&self, pieces: &[Piece], log: &Log) -> Result<BTreeSet<SegmentId>, RemoteError> {
+    fn part(
+        &self,
+        pieces: &[Piece],
+        log: &SegmentList,
+    ) -> Result<BTreeSet<SegmentId>, RemoteError> {
         let stale = stale(pieces, log);
         if stale.is_empty() && pieces.len() < MANY {
             return Ok(stale);
         }
         let there = pieces.iter().filter_map(|piece| Some((piece.id, log.get(&piece.id)?.size)));
         let sizes = there.map(|(id, bytes)| {
-            let size = |head: SegmentHead| Size { bytes, records: head.merged_bytes() };
+            let size = |head: SegmentHead| SegmentSize { bytes, records: head.merged_bytes() };
             self.notes.head(id).map(|head| (id, size(head)))
         });
         let sizes = sizes.collect::<Result<Sizes, RemoteError>>()?;
         Ok(fitting(stale, &sizes))
     }
 
-    /// Returns the segments that [`Self::sweep`] would delete, with what the list says of them.
-    pub fn to_sweep(&self, looked: &Looked, now: u64) -> Result<Vec<Listed>, RemoteError> {
+    pub(crate) fn to_sweep(
+        &self,
+        looked: &LookReport,
+        now: u64,
+    ) -> Result<Vec<Listed>, RemoteError> {
         let log = log(looked);
         let useless = useless(&log, &pieces(self.notes)?.pieces, now);
         Ok(useless.into_iter().filter_map(|id| log.get(&id).cloned()).collect())
     }
 
-    /// Merges some segments. Returns false if all must begin again.
+    /// Merges segments. Returns false if the caller must start over.
     pub(crate) fn merge_part(
         &self,
         all: &[Piece],
@@ -117,7 +122,7 @@ impl Push<'_> {
     ) -> Result<bool, RemoteError> {
         let agreement = self.notes.agreement()?;
         let Some(segment) = self.next_id(&agreement)? else {
-            self.become_another(session, pushed)?;
+            self.renew_writer(session, pushed)?;
             return Ok(false);
         };
         let digest = |id: &SegmentId| self.notes.digest(*id).map(|digest| (*id, digest));
@@ -131,7 +136,6 @@ impl Push<'_> {
         self.finish(&intent, &bytes, session, pushed)
     }
 
-    /// Writes a merge, with the lines and bytes of what it covers.
     fn write(&self, merged: &Piece) -> Result<Vec<u8>, RemoteError> {
         let refused = RemoteError::of(merged.id);
         let mut writer = SegmentWriter::new(merged.id, merged.covers.clone());
@@ -153,11 +157,10 @@ impl Push<'_> {
         writer.finish().map_err(&refused)
     }
 
-    /// Copies a line. Returns the segment that has it, with all its bytes if they were needed.
     fn copy(
         &self,
         mut segment: StoredSegment,
-        copied: &Copied<'_>,
+        copied: &CopiedLine<'_>,
         writer: &mut SegmentWriter,
     ) -> Result<StoredSegment, RemoteError> {
         let line = segment.line(&copied.line)?;
@@ -180,7 +183,6 @@ impl Push<'_> {
         Ok(segment)
     }
 
-    /// Fetches all of a segment that was cut.
     fn whole(&self, id: SegmentId) -> Result<StoredSegment, RemoteError> {
         let key = segment_key(self.notes.conversation(), id);
         let bytes = self.bucket.get(&key, None, (self.deadline)())?;
@@ -188,12 +190,17 @@ impl Push<'_> {
         self.notes.open_segment(id)
     }
 
-    /// Deletes segments that were covered a day ago, and one that says nothing and has been alone
-    /// for a week. `now` is the time of the store, in milliseconds: see `store_now`. Returns each
-    /// with its outcome.
+    /// Deletes segments that were covered a day ago, and a last empty segment after a week. `now`
+    /// is the time of the store in milliseconds: see `store_now`. Returns each segment with its
+    /// outcome.
     ///
-    /// Not earlier: a list that comes in pages must not miss both a merge and what it covers.
-    pub fn sweep(&self, looked: &Looked, now: u64) -> Result<Vec<Swept>, RemoteError> {
+    /// The delay is for lists in pages, which must not miss both a merge and the segments that it
+    /// covers.
+    pub(crate) fn sweep(
+        &self,
+        looked: &LookReport,
+        now: u64,
+    ) -> Result<Vec<SweptSegment>, RemoteError> {
         let (log, found) = (log(looked), pieces(self.notes)?);
         let useless = useless(&log, &found.pieces, now);
         let conversation = self.notes.conversation();
@@ -203,18 +210,18 @@ impl Push<'_> {
     }
 }
 
-fn log(looked: &Looked) -> Log {
+fn log(looked: &LookReport) -> SegmentList {
     let named = |listed: &Listed| Some((segment_of(&listed.name)?, listed.clone()));
     looked.segments.iter().filter_map(named).collect()
 }
 
-/// Returns the stale segments, and the small ones if these are many, as far as one merge takes
-/// them. Two small ones always fit, so there are fewer after each merge.
+/// Returns the stale segments, and the small ones if there are many, up to the limits of one merge.
+/// Two small segments always fit, so each merge reduces their number.
 fn fitting(stale: BTreeSet<SegmentId>, sizes: &Sizes) -> BTreeSet<SegmentId> {
     let small = sizes.iter().filter(|(_, size)| size.is_small());
     let small: Vec<SegmentId> = small.map(|(id, _)| *id).collect();
     let many = if small.len() >= MANY { small } else { Vec::new() };
-    let (mut part, mut sum) = (BTreeSet::new(), Size::default());
+    let (mut part, mut sum) = (BTreeSet::new(), SegmentSize::default());
     for id in stale.into_iter().chain(many) {
         let after = sum.and(sizes.get(&id).copied().unwrap_or_default());
         if (part.is_empty() || after.fits()) && part.insert(id) {
@@ -224,7 +231,6 @@ fn fitting(stale: BTreeSet<SegmentId>, sizes: &Sizes) -> BTreeSet<SegmentId> {
     part
 }
 
-/// Returns the lines that remove as much, of which each has a bound.
 fn remove_lines(removed: &Removed) -> Vec<RemoveLine> {
     let origins: Vec<_> = removed.origins.iter().copied().collect();
     let segments: Vec<_> = removed.segments.iter().copied().collect();
@@ -239,9 +245,9 @@ fn remove_lines(removed: &Removed) -> Vec<RemoveLine> {
     origins.chain(segments).collect()
 }
 
-/// Returns the segments that have bytes which were removed a week ago. Now is when the latest
-/// segment was written: too early a time only makes it later.
-fn stale(pieces: &[Piece], log: &Log) -> BTreeSet<SegmentId> {
+/// Returns the segments with bytes that were removed a week ago. The present is the time of the
+/// latest segment: an early estimate only delays the merge.
+fn stale(pieces: &[Piece], log: &SegmentList) -> BTreeSet<SegmentId> {
     let now = log.values().map(|listed| listed.modified_ms).max().unwrap_or_default();
     let is_old =
         |id: &SegmentId| log.get(id).is_some_and(|listed| now - listed.modified_ms >= WEEK);
@@ -253,7 +259,7 @@ fn stale(pieces: &[Piece], log: &Log) -> BTreeSet<SegmentId> {
     stale.map(|piece| piece.id).filter(|id| log.contains_key(id)).collect()
 }
 
-fn useless(log: &Log, pieces: &[Piece], now: u64) -> BTreeSet<SegmentId> {
+fn useless(log: &SegmentList, pieces: &[Piece], now: u64) -> BTreeSet<SegmentId> {
     let rests = |id: &SegmentId, time| {
         log.get(id).is_some_and(|listed| now.saturating_sub(listed.modified_ms) >= time)
     };
@@ -270,38 +276,35 @@ fn useless(log: &Log, pieces: &[Piece], now: u64) -> BTreeSet<SegmentId> {
     useless
 }
 
-/// A line that a merge takes over.
-struct Copied<'a> {
+struct CopiedLine<'a> {
     from: SegmentId,
     line: Range<u32>,
     origin: Origin,
     stamp: Stamp,
-    /// What is said of an artifact now; none for a message.
+    /// Current name of an artifact; none for a message.
     claim: Option<&'a Claim<Stored>>,
 }
 
-/// Returns the lines that a merge takes over, in the order in which they are stored.
-fn copied(merged: &Piece) -> Vec<Copied<'_>> {
+fn copied(merged: &Piece) -> Vec<CopiedLine<'_>> {
     let artifacts = merged.artifacts.iter().map(|(origin, claim)| {
         let Stored { segment, line, .. } = &claim.artifact;
         let (from, line, stamp) = (*segment, line.clone(), claim.stamp);
-        Copied { from, line, origin: *origin, stamp, claim: Some(claim) }
+        CopiedLine { from, line, origin: *origin, stamp, claim: Some(claim) }
     });
     let messages = merged.messages.iter().map(|(origin, (stamp, told))| {
         let (from, line) = (told.segment, told.line.clone());
-        Copied { from, line, origin: *origin, stamp: *stamp, claim: None }
+        CopiedLine { from, line, origin: *origin, stamp: *stamp, claim: None }
     });
     let mut copied: Vec<_> = artifacts.chain(messages).collect();
     copied.sort_by_key(|each| (each.from, each.line.start));
     copied
 }
 
-/// The packed bytes of an artifact that are in its segment, and those of its parts. Empty where
-/// there are none.
-type Frames = (Vec<u8>, Vec<u8>);
+/// Frames of an artifact in its segment: of its bytes and of its parts. Empty if it has none.
+type ArtifactFrames = (Vec<u8>, Vec<u8>);
 
-/// Returns the packed bytes of an artifact; none if they are not here.
-fn frames(segment: &StoredSegment, line: &PutLine) -> Result<Option<Frames>, RemoteError> {
+/// Returns the frames of an artifact; `None` if they are not stored locally.
+fn frames(segment: &StoredSegment, line: &PutLine) -> Result<Option<ArtifactFrames>, RemoteError> {
     let bytes = match &line.place {
         Place::Inside { .. } => segment.frame(&line.place)?,
         Place::Empty | Place::Object(_) => Some(Vec::new()),
@@ -317,7 +320,7 @@ fn put(
     writer: &mut SegmentWriter,
     mut line: PutLine,
     (origin, claim): (Origin, &Claim<Stored>),
-    (bytes_frame, parts_frame): Frames,
+    (bytes_frame, parts_frame): ArtifactFrames,
 ) -> Result<(), FormatError> {
     line.record.path.clone_from(&claim.path);
     (line.stamp, line.origin) = (claim.stamp, Some(origin));

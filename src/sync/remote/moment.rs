@@ -1,4 +1,4 @@
-//! Moments, by two clocks of this host.
+//! Points in time on two clocks.
 
 use std::fs;
 use std::sync::LazyLock;
@@ -6,18 +6,17 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-/// The id of the current boot.
 static BOOT: LazyLock<String> =
     LazyLock::new(|| fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default());
 
-/// A moment, by the clock that people set and by the time since the boot, which nobody sets.
+/// A point in time, by the adjustable wall clock in milliseconds since the epoch, and by the time
+/// since the boot in milliseconds, including suspend. The uptime is comparable within one `boot`
+/// only.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Moment {
-    /// Milliseconds since the epoch.
     pub wall: u64,
-    /// The id of the boot.
     pub boot: String,
-    /// Milliseconds since the boot, those asleep too.
     pub uptime: u64,
 }
 
@@ -30,14 +29,14 @@ impl Moment {
         Self { wall, boot, uptime: uptime.as_millis() as u64 }
     }
 
-    /// Returns microseconds since the epoch, by the clock that people set.
-    pub fn micros(&self) -> u64 {
+    /// Returns the wall clock in microseconds since the epoch.
+    pub(crate) fn micros(&self) -> u64 {
         self.wall.saturating_mul(1000)
     }
 
-    /// Returns the time since `earlier`, by the clock that says more. After another boot at least
-    /// the time since that one.
-    pub fn since(&self, earlier: &Self) -> Duration {
+    /// Returns the time since `earlier`: the larger of what both clocks say. After a reboot, the
+    /// uptime is a lower bound.
+    pub(crate) fn since(&self, earlier: &Self) -> Duration {
         let wall = self.wall.saturating_sub(earlier.wall);
         let is_same = self.boot == earlier.boot;
         let up = if is_same { self.uptime.saturating_sub(earlier.uptime) } else { self.uptime };
@@ -45,7 +44,6 @@ impl Moment {
     }
 }
 
-/// Returns the time since the boot: the first number of `/proc/uptime`.
 fn uptime() -> Option<Duration> {
     let text = fs::read_to_string("/proc/uptime").ok()?;
     let seconds = text.split_ascii_whitespace().next()?.parse().ok()?;

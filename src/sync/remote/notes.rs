@@ -1,24 +1,22 @@
-//! What this host keeps about one conversation of a bucket.
+//! Local state about one conversation of a bucket.
 //!
 //! ```text
-//! agreement.jsonl         what host and bucket agreed upon, a change a line; see `agreement`
-//! intent.json             what is about to be sent, and since when; see `intent`
-//! intent.tar.zst          its bytes
-//! log/<segment>.tar.zst   segments as they came; large ones are cut after their records
-//! log/<segment>.refused   why a segment was not kept
-//! purging.json            what a purge that was cut off is to remove yet
+//! agreement.jsonl         agreement of host and bucket, one change per line; see `agreement`
+//! intent.json             segment that is being sent
+//! intent.tar.zst          bytes of that segment
+//! log/<segment>.tar.zst   local segments; large ones end after their records
+//! log/<segment>.refused   why a segment was refused
+//! purging.json            unfinished purge
 //! looked                  empty; its time is that of the last look
-//! settled                 bucket and conversation when there was last nothing to do here
-//! over                    empty; there if nothing of the conversation lived at the last look
-//! shown.json              whose messages readers saw last, and with which log of this host
+//! settled                 fingerprint of bucket and conversation when a look last had nothing to do
+//! over                    empty; present if the conversation was empty at the last look
+//! shown.json              segments and local log of the messages that readers saw last
 //! ```
 //!
-//! One process at a time writes here: the one that has the lock of the home.
+//! Only the holder of the push lock writes here.
 
 mod agreement;
-mod intent;
 mod log;
-mod purging;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -30,73 +28,59 @@ use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
-use crate::bucket::ObjectName;
+use crate::bucket::{ObjectName, SEGMENT_BYTES};
 use crate::remote::blocks::BLOCKS;
-use crate::remote::{Limits, RemoteError, blocks, whole_file};
-use crate::replica::{Covers, SegmentId};
+use crate::remote::{Limits, Moment, RemoteError, blocks, disk};
+use crate::replica::{Accepted, Covers, Origin, SegmentId, Stamp};
 use ctxfs_core::model::Component;
 use ctxfs_store::{Dir, FileMark, Time};
 
-pub use agreement::Agreement;
-pub(crate) use agreement::{Derived, Progress};
-pub use intent::Intent;
-pub use log::StoredSegment;
-pub use purging::Purging;
+pub(crate) use agreement::Agreement;
+pub(crate) use agreement::{AgreementCache, WriterProgress};
+pub(crate) use log::StoredSegment;
 
 const LOG: &str = "log";
 const LOOKED: &str = "looked";
 const SETTLED: &str = "settled";
-/// The most bytes of it that are read.
 const MOST_SETTLED: u64 = 1024;
 const OVER: &str = "over";
 const SHOWN: &str = "shown.json";
-/// The most bytes of it that are read.
 const MOST_SHOWN: u64 = 64 << 20;
 
-/// What this host keeps about one conversation.
+/// Local state about one conversation of a bucket.
 pub struct Notes {
     conversation: Component,
     path: PathBuf,
-    /// The directory of all that is kept about the bucket.
     home: Arc<Dir>,
     dir: Dir,
     log: Dir,
     limits: Limits,
-    /// What segments here cover, as far as their heads were read.
     covers: Mutex<BTreeMap<SegmentId, Covers>>,
 }
 
-/// A place in the message log of this host: which file, and how far.
+/// A position in the local message log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MessagesAt {
-    /// Its inode; 0 if nothing was published yet.
+pub(crate) struct LogPosition {
     pub inode: u64,
-    /// Its time of birth, in nanoseconds since the epoch.
     pub born: i64,
-    /// The bytes before the place.
     pub offset: u64,
-    /// A number of the lines before the place, by which they are known in another file.
+    /// Hash chain over the lines before the position, which identifies it in a copy of the log.
     #[serde(default)]
     pub chain: u64,
 }
 
-/// The messages that readers saw last.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Shown {
-    /// The log of this host: its inode, and its time of birth.
+pub(super) struct ShownMessages {
     pub(super) inode: u64,
     pub(super) born: i64,
-    /// The segments that were known.
     pub(super) segments: BTreeSet<SegmentId>,
 }
 
-impl MessagesAt {
-    /// Returns true if it is a place in the file that has this mark.
+impl LogPosition {
     pub(super) fn is_in(&self, mark: &FileMark) -> bool {
         (self.inode, self.born) == (mark.ino, mark.born) && self.offset <= mark.size
     }
 
-    /// Returns the bytes before it in the file that has this mark; 0 if that is another one.
     pub(super) fn bytes_in(&self, mark: &FileMark) -> u64 {
         if self.is_in(mark) { self.offset } else { 0 }
     }
@@ -109,99 +93,86 @@ impl fmt::Debug for Notes {
 }
 
 impl Notes {
-    /// Opens what is in a directory below `home`, whose path is for error messages.
     pub(super) fn open(
         conversation: Component,
         (home, limits): (Arc<Dir>, Limits),
         (dir, path): (Dir, PathBuf),
     ) -> Result<Self, RemoteError> {
-        let log = whole_file::directory(&dir, LOG.as_ref());
+        let log = disk::directory(&dir, LOG.as_ref());
         let log = log.map_err(RemoteError::at("open", &path.join(LOG)))?;
         Ok(Self { conversation, path, home, dir, log, limits, covers: Mutex::default() })
     }
 
-    /// Returns the conversation.
-    pub fn conversation(&self) -> &Component {
+    pub(crate) fn conversation(&self) -> &Component {
         &self.conversation
     }
 
-    /// Returns when the last look was, by the clock of the disk. `None` if there was none.
-    pub fn looked(&self) -> Result<Option<Time>, RemoteError> {
+    /// Returns the time of the last look, by the clock of the disk; `None` if there was none.
+    pub(crate) fn looked(&self) -> Result<Option<Time>, RemoteError> {
         match self.dir.stat(LOOKED.as_ref()) {
             Ok(stat) => Ok(Some(stat.mtime)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(RemoteError::at("look at", &self.path_of(LOOKED))(error)),
+            Err(error) => Err(RemoteError::at("look at", &self.path.join(LOOKED))(error)),
         }
     }
 
-    /// Notes that a look was made now.
     pub(super) fn keep_look(&self) -> Result<(), RemoteError> {
         let flags = OFlags::WRONLY | OFlags::TRUNC;
-        let file = self.dir.create_file(LOOKED.as_ref(), flags, whole_file::FILE_MODE);
+        let file = self.dir.create_file(LOOKED.as_ref(), flags, disk::FILE_MODE);
         let written = file.and_then(|file| file.set_modified(SystemTime::now()));
-        written.map_err(RemoteError::at("write", &self.path_of(LOOKED)))
+        written.map_err(RemoteError::at("write", &self.path.join(LOOKED)))
     }
 
-    /// Returns true if there was nothing to do here when bucket and conversation were last as
-    /// `state` says.
+    /// Returns true if bucket and conversation have this fingerprint, for which the last look had
+    /// nothing to do.
     pub(super) fn is_settled(&self, state: &str) -> Result<bool, RemoteError> {
-        let text = whole_file::read(&self.dir, SETTLED, MOST_SETTLED);
-        let text = text.map_err(RemoteError::at("read", &self.path_of(SETTLED)))?;
+        let text = disk::read(&self.dir, SETTLED, MOST_SETTLED);
+        let text = text.map_err(RemoteError::at("read", &self.path.join(SETTLED)))?;
         Ok(text.as_deref() == Some(state.as_bytes()))
     }
 
-    /// Notes that there is nothing to do here while both are so.
     pub(super) fn keep_settled(&self, state: &str) -> Result<(), RemoteError> {
-        let written = whole_file::write(&self.dir, SETTLED, state.as_bytes());
-        written.map_err(RemoteError::at("write", &self.path_of(SETTLED)))
+        let written = disk::write(&self.dir, SETTLED, state.as_bytes());
+        written.map_err(RemoteError::at("write", &self.path.join(SETTLED)))
     }
 
-    /// Returns whose messages readers saw last. `None` if that is not known.
-    pub(super) fn shown(&self) -> Result<Option<Shown>, RemoteError> {
-        let text = whole_file::read(&self.dir, SHOWN, MOST_SHOWN);
-        let text = text.map_err(RemoteError::at("read", &self.path_of(SHOWN)))?;
+    pub(super) fn shown(&self) -> Result<Option<ShownMessages>, RemoteError> {
+        let text = disk::read(&self.dir, SHOWN, MOST_SHOWN);
+        let text = text.map_err(RemoteError::at("read", &self.path.join(SHOWN)))?;
         Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
     }
 
-    /// Notes whose messages readers see from now on.
-    pub(super) fn keep_shown(&self, shown: &Shown) -> Result<(), RemoteError> {
+    pub(super) fn keep_shown(&self, shown: &ShownMessages) -> Result<(), RemoteError> {
         if self.shown()?.as_ref() == Some(shown) {
             return Ok(());
         }
         let text = serde_json::to_vec(shown).expect("names can be JSON");
-        let written = whole_file::write(&self.dir, SHOWN, &text);
-        written.map_err(RemoteError::at("write", &self.path_of(SHOWN)))
+        let written = disk::write(&self.dir, SHOWN, &text);
+        written.map_err(RemoteError::at("write", &self.path.join(SHOWN)))
     }
 
-    /// Forgets whose messages readers saw.
     pub(super) fn forget_shown(&self) -> Result<(), RemoteError> {
-        let removed = whole_file::remove(&self.dir, SHOWN);
-        removed.map_err(RemoteError::at("remove", &self.path_of(SHOWN)))
+        let removed = disk::remove(&self.dir, SHOWN);
+        removed.map_err(RemoteError::at("remove", &self.path.join(SHOWN)))
     }
 
-    /// Returns true if nothing of the conversation lived at the last look.
     pub(super) fn is_over(&self) -> Result<bool, RemoteError> {
         match self.dir.stat(OVER.as_ref()) {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(RemoteError::at("look at", &self.path_of(OVER))(error)),
+            Err(error) => Err(RemoteError::at("look at", &self.path.join(OVER))(error)),
         }
     }
 
-    /// Notes whether something lives.
-    pub fn keep_over(&self, is_over: bool) -> Result<(), RemoteError> {
+    pub(crate) fn keep_over(&self, is_over: bool) -> Result<(), RemoteError> {
         if self.is_over()? == is_over {
             return Ok(());
         }
-        let kept = if is_over {
-            whole_file::write(&self.dir, OVER, b"")
-        } else {
-            whole_file::remove(&self.dir, OVER)
-        };
-        kept.map_err(RemoteError::at("write", &self.path_of(OVER)))
+        let kept =
+            if is_over { disk::write(&self.dir, OVER, b"") } else { disk::remove(&self.dir, OVER) };
+        kept.map_err(RemoteError::at("write", &self.path.join(OVER)))
     }
 
-    /// Removes what was fetched of objects, which no artifact has any more.
     pub(super) fn forget_objects(&self, objects: &BTreeSet<ObjectName>) -> Result<(), RemoteError> {
         if objects.is_empty() {
             return Ok(());
@@ -212,9 +183,99 @@ impl Notes {
         };
         forgotten.map_err(RemoteError::at("remove blocks for", &self.path))
     }
+}
 
-    fn path_of(&self, name: &str) -> PathBuf {
-        self.path.join(name)
+const INTENT: &str = "intent.json";
+const BYTES: &str = "intent.tar.zst";
+const MOST_INTENT: u64 = 512 << 20;
+
+/// A segment that is being sent, and its effects on the agreement. On disk before the first
+/// request, so that an interrupted push continues.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Intent {
+    pub segment: SegmentId,
+    pub accepted: Accepted,
+    /// End of the published messages afterwards; `None` if the segment has no messages.
+    pub messages: Option<LogPosition>,
+    pub stamp: Stamp,
+    /// When the segment or the first of its objects was made.
+    pub since: Moment,
+    /// BLAKE3 of the segment, in lower-case hexadecimal.
+    pub digest: String,
+}
+
+impl Notes {
+    /// Returns the intent and its segment. Ignores an incomplete intent of a crash, which was never
+    /// sent.
+    pub(crate) fn intent(&self) -> Result<Option<(Intent, Vec<u8>)>, RemoteError> {
+        let read = |name, most| {
+            let bytes = disk::read(&self.dir, name, most);
+            bytes.map_err(RemoteError::at("read", &self.path.join(name)))
+        };
+        let Some(text) = read(INTENT, MOST_INTENT)? else { return Ok(None) };
+        let Ok(intent) = serde_json::from_slice::<Intent>(&text) else { return Ok(None) };
+        let bytes = read(BYTES, SEGMENT_BYTES)?.unwrap_or_default();
+        let is_its = blake3::hash(&bytes).to_hex().as_str() == intent.digest;
+        Ok(is_its.then_some((intent, bytes)))
+    }
+
+    /// Saves an intent: the segment is on disk before the intent that refers to it.
+    pub(crate) fn keep_intent(&self, intent: &Intent, bytes: &[u8]) -> Result<(), RemoteError> {
+        let write = |name, bytes: &[u8]| {
+            let written = disk::write(&self.dir, name, bytes);
+            written.map_err(RemoteError::at("write", &self.path.join(name)))
+        };
+        let text = serde_json::to_vec(intent).expect("an intent can be JSON");
+        write(BYTES, bytes)?;
+        write(INTENT, &text)
+    }
+
+    pub(crate) fn drop_intent(&self) -> Result<(), RemoteError> {
+        for name in [INTENT, BYTES] {
+            let removed = disk::remove(&self.dir, name);
+            removed.map_err(RemoteError::at("remove", &self.path.join(name)))?;
+        }
+        Ok(())
+    }
+}
+
+const PURGING: &str = "purging.json";
+const MOST_PURGING: u64 = 64 << 20;
+
+/// Artifacts and messages that an unfinished purge removes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Purging {
+    pub origins: BTreeSet<Origin>,
+    #[serde(default)]
+    pub messages: BTreeSet<Origin>,
+    /// Objects of these artifacts, and objects of other removed artifacts that become unnamed when
+    /// the segments are deleted.
+    pub objects: BTreeSet<ObjectName>,
+}
+
+impl Notes {
+    pub(crate) fn purging(&self) -> Result<Purging, RemoteError> {
+        let path = self.path.join(PURGING);
+        let text = disk::read(&self.dir, PURGING, MOST_PURGING);
+        let Some(text) = text.map_err(RemoteError::at("read", &path))? else {
+            return Ok(Purging::default());
+        };
+        let damaged = |error: serde_json::Error| RemoteError::Damaged {
+            path: path.clone(),
+            why: error.to_string(),
+        };
+        serde_json::from_slice(&text).map_err(damaged)
+    }
+
+    pub(crate) fn keep_purging(&self, purging: &Purging) -> Result<(), RemoteError> {
+        let text = serde_json::to_vec(purging).expect("a purge can be JSON");
+        let written = disk::write(&self.dir, PURGING, &text);
+        written.map_err(RemoteError::at("write", &self.path.join(PURGING)))
+    }
+
+    pub(crate) fn drop_purging(&self) -> Result<(), RemoteError> {
+        let removed = disk::remove(&self.dir, PURGING);
+        removed.map_err(RemoteError::at("remove", &self.path.join(PURGING)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The segments of a conversation as the rules take them.
+//! Local segments in the form that the rules of `replica` need.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -8,49 +8,45 @@ use crate::bucket::{Line, ObjectName, Place, PutLine};
 use crate::remote::{Notes, RemoteError, StoredSegment};
 use crate::replica::{Claim, Move, Origin, Segment, SegmentId};
 
-/// The most artifacts of a conversation.
+/// Maximum artifacts of a conversation.
 const MOST_ARTIFACTS: usize = 100_000;
-/// The most of what else segments say: messages, moves and removals.
+/// Maximum other statements of a conversation: messages, moves and removals.
 const MOST_STATEMENTS: usize = 1_000_000;
 
-/// A segment as the rules take it.
-pub type Piece = Segment<Stored, Told>;
+/// A segment as the rules see it.
+pub type Piece = Segment<Stored, StoredMessage>;
 
-/// What is kept of an artifact: enough to find its line again, which is read when it is needed.
+/// Index entry of an artifact of `size` bytes: the range of its line in the records of a segment,
+/// parsed on demand. `small` is true if the segment has bytes of the artifact. `object` is `None`
+/// if the artifact is small or empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Stored {
-    /// The segment that has the line.
     pub segment: SegmentId,
-    /// Where the line is in the segment's records.
     pub line: Range<u32>,
-    /// The bytes of the artifact.
     pub size: u64,
-    /// True if its bytes, or some of them, are in the segment too.
     pub small: bool,
-    /// The object that has them otherwise; none if it is empty.
     pub object: Option<ObjectName>,
 }
 
-/// A message, as far as it is kept.
+/// Index entry of a message: the range of its line in the records of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
-    /// The segment that has the line.
+#[expect(missing_docs, reason = "described above")]
+pub struct StoredMessage {
     pub segment: SegmentId,
-    /// Where the line is in the segment's records.
     pub line: Range<u32>,
 }
 
-/// The segments of a conversation that are here.
+/// Parsed segments of a conversation.
 #[derive(Debug, Default)]
 pub struct Pieces {
-    /// Those that say something: nothing here covers them.
+    /// Segments that no local segment covers.
     pub pieces: Vec<Piece>,
-    /// Those that do not count, and why. While there are any, what seems to be gone may be in them.
+    /// Segments that are ignored, and why. With any of these, apparently removed content may be in
+    /// them.
     pub refused: Vec<(SegmentId, RemoteError)>,
 }
 
-/// Segments that were read a moment ago. Of more than a conversation may have the others are read
-/// again.
 #[derive(Debug, Default)]
 pub(super) struct ReadPieces {
     pieces: BTreeMap<SegmentId, Piece>,
@@ -69,17 +65,16 @@ impl ReadPieces {
     }
 }
 
-/// Reads all segments of a conversation that are here.
+/// Parses all local segments of a conversation.
 ///
-/// What is damaged or too much is refused, and the others count. Every host that has the same
-/// segments refuses the same.
+/// Segments that are damaged or over the limits are refused, and the others count. All hosts with
+/// the same segments refuse the same ones.
 pub fn pieces(notes: &Notes) -> Result<Pieces, RemoteError> {
     pieces_with(notes, ReadPieces::default())
 }
 
-/// Does that where some were `read` already.
 pub(super) fn pieces_with(notes: &Notes, read: ReadPieces) -> Result<Pieces, RemoteError> {
-    let mut reading = Reading { read, ..Reading::default() };
+    let mut reading = PieceReader { read, ..PieceReader::default() };
     for segment in notes.refused()? {
         let why = notes.refusal(segment)?;
         reading.found.refused.push((segment, RemoteError::Refused { segment, why }));
@@ -92,7 +87,7 @@ pub(super) fn pieces_with(notes: &Notes, read: ReadPieces) -> Result<Pieces, Rem
 }
 
 #[derive(Default)]
-struct Reading {
+struct PieceReader {
     read: ReadPieces,
     found: Pieces,
     covered: BTreeSet<SegmentId>,
@@ -100,8 +95,9 @@ struct Reading {
     statements: usize,
 }
 
-impl Reading {
-    /// Returns the segments, those that cover most first: then what is covered need not be read.
+impl PieceReader {
+    /// Returns the segments, sorted by falling number of covered segments, so that covered ones need not be
+    /// parsed.
     fn order(&mut self, notes: &Notes) -> Result<Vec<SegmentId>, RemoteError> {
         let mut order = Vec::new();
         for id in notes.segments()? {
@@ -131,7 +127,6 @@ impl Reading {
         Ok(())
     }
 
-    /// Returns the piece, if there is room for it.
     fn fitting(&self, piece: Piece) -> Result<Piece, RemoteError> {
         let new = piece.artifacts.keys().filter(|origin| !self.artifacts.contains(origin)).count();
         let too_many = |what, most| RemoteError::TooMany { segment: piece.id, what, most };
@@ -169,8 +164,6 @@ pub(super) fn piece(segment: &StoredSegment) -> Result<Piece, RemoteError> {
     piece_with(segment, |_| ())
 }
 
-/// Reads a segment, and passes what it publishes to `see`. Stops where it has more than a
-/// conversation may have.
 pub(super) fn piece_with(
     segment: &StoredSegment,
     mut see: impl FnMut(&PutLine),
@@ -193,7 +186,7 @@ pub(super) fn piece_with(
         let range = range.start as u32..range.end as u32;
         add(&mut piece, &mut artifacts, (origin, line), range);
     }
-    // A tree that grows in its order is half empty.
+    // Collected at once: a B-tree filled in order has half-empty nodes.
     piece.artifacts = artifacts.into_iter().collect();
     Ok(piece)
 }
@@ -226,7 +219,7 @@ fn add(
             piece.removed.ends |= line.ends;
         }
         Line::Message(line) => {
-            let told = Told { segment: piece.id, line: range };
+            let told = StoredMessage { segment: piece.id, line: range };
             piece.messages.insert(origin, (line.stamp, told));
         }
     }
@@ -240,7 +233,7 @@ fn claim(segment: SegmentId, origin: Origin, put: PutLine, line: Range<u32>) -> 
         Place::Inside { .. } => (true, None),
         Place::Object(object) => (parts.is_some(), Some(object.name)),
     };
-    // Without a digest it is like no other.
+    // Without a digest an artifact equals no other.
     let digest = record.analysis.map_or_else(|| origin.to_string(), |analysis| analysis.digest);
     let (digest, artifact) = (digest.into(), Stored { segment, line, size, small, object });
     Claim { stamp, path: record.path, digest, artifact }

@@ -1,67 +1,64 @@
-//! Publishing what was done here: bytes, then a segment that says so.
+//! Publishing local changes: first bytes, then a segment that refers to them.
 //!
-//! What is to be sent is on the disk as it will be sent before it is sent. So whatever is cut off,
-//! the next push goes on: where the name of a segment is taken, the same bytes mean that it was
-//! sent, and others mean that a copy of this host publishes too.
+//! A segment is on the local disk before it is sent, so an interrupted push continues with the same
+//! bytes. If the name of the segment is taken, equal bytes mean that it was sent before, and other
+//! bytes that a copy of this host publishes too.
 
 mod batch;
-mod packed_file;
-mod parts;
-mod ready;
-mod sending;
-mod source;
-mod stand_in;
-mod uploads;
-mod write_once;
+mod packed;
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Read;
+use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, mem};
 
-use crate::bucket::Deadline;
+use bytes::Bytes;
+
+use crate::bucket::{
+    BucketError, Created, Deadline, ObjectName, ObjectPlace, PackedObject, Place, PutLine,
+    SMALL_BYTES, SegmentHead, blocks_key, object_key, segment_key,
+};
 use crate::remote::look::look;
-use crate::remote::{Home, Moment, Notes, Objects, RemoteError};
-use crate::replica::{Changes, LocalPut, SegmentId};
+use crate::remote::push::batch::{
+    Batch, DAY, NewMessages, ReadyBytes, ReadyFile, Upload, check_move, checked, recorded, small,
+    too_long, unread,
+};
+use crate::remote::push::packed::{PartsPlan, planned};
+use crate::remote::{Agreement, Home, Intent, Moment, Notes, Objects, RemoteError};
+use crate::replica::{Base, Changes, LocalPut, Origin, SegmentId, Stamp};
+use ctxfs_store::Artifact;
 
-use batch::{Batch, Messages};
-use write_once::MESSAGES;
+pub use batch::LeftOut;
+pub(super) use batch::message_text;
+pub(crate) use batch::{NoSource, OpenedFile, OwnLine, PushSource, Session};
+pub(super) use packed::PackedFile;
 
-pub(super) use packed_file::PackedFile;
-pub(super) use ready::message;
-pub use source::{NoSource, Opened, OwnLine, Source};
-pub use uploads::Session;
-
-/// The time after which a segment is not sent any more: its objects may be collected some days
-/// later.
-const DAY: Duration = Duration::from_hours(24);
-/// The artifacts and messages that one line removes, at most: a line has a bound. A segment of this
-/// host removes no more, beside what its files replace.
+/// Maximum artifacts and messages in one `remove` line, and in one segment, not counting the
+/// artifacts that its files replace.
 pub(super) const MOST_REMOVED: usize = 100_000;
-/// The bytes of removals and moves from which on a segment has no room for more moves.
+/// Bytes of removals and moves from which on a segment takes no further moves.
 const MOST_MOVED: usize = 4 << 20;
-/// The most bytes of what is removed, of a move beside its path, and of each byte of that.
+/// Maximum bytes of a removal, of a move without its path, and of an escaped byte of that path.
 const REMOVED_BYTES: usize = 48;
 const MOVE_BYTES: usize = 128;
 const ESCAPED: usize = 2;
-/// The bytes that an upload must get through in a second, at least.
+/// Minimum transfer rate of an upload in bytes per second.
 const SLOWEST: u64 = 1 << 20;
 
-/// What a push needs.
-pub struct Push<'a> {
-    /// Where to.
+/// A push of one conversation. If the conversation was removed on this host, `ends` is true and the
+/// removals say so.
+pub(crate) struct Push<'a> {
     pub bucket: &'a dyn Objects,
-    /// What this host keeps about the bucket.
     pub home: &'a Home,
-    /// What it keeps about the conversation.
     pub notes: &'a Notes,
-    /// The files and messages of the conversation.
-    pub source: &'a dyn Source,
-    /// The clock.
+    pub source: &'a dyn PushSource,
     pub now: &'a dyn Fn() -> Moment,
-    /// True if the conversation was removed here: what is removed says so.
     pub ends: bool,
-    /// Returns until when a request that begins now is repeated, however long what came before has
-    /// taken. An upload gets a second more for each MiB.
+    /// Returns the deadline of a request that starts now. Each request has its own, however long
+    /// earlier ones took. An upload gets an additional second per MiB.
     pub deadline: &'a dyn Fn() -> Deadline,
 }
 
@@ -71,61 +68,27 @@ impl fmt::Debug for Push<'_> {
     }
 }
 
-/// What a push did.
+/// Result of a push: the segments that were sent, and the files that were not published. If `again`
+/// is true, the caller must compare and push once more. `is_new_writer` is true after a copy of
+/// this host was detected.
 #[derive(Debug, Default)]
-pub struct Pushed {
-    /// The segments that the bucket has now.
+pub(crate) struct Pushed {
     pub segments: Vec<SegmentId>,
-    /// The files that were left out, and why. Nothing was said of them.
     pub left: Vec<(String, LeftOut)>,
-    /// True if something is left to do: find out again what was done here, and push.
     pub again: bool,
-    /// True if a copy of this host was met, and this one has another name now.
     pub is_new_writer: bool,
 }
 
-/// A reason why a file or a message was not published.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LeftOut {
-    /// It changed, or is being written: the next push sees what it has become.
-    #[error("it has changed since")]
-    Changed,
-    /// It cannot be read.
-    #[error("it cannot be read: {0}")]
-    Unread(String),
-    /// No segment can say it.
-    #[error("it cannot be shared: {0}")]
-    Refused(String),
-    /// No segment can say this message: the others are published without it. That is told once.
-    #[error("a message of {bytes} bytes cannot be shared, and stays on this host: {why}")]
-    Message {
-        /// Its bytes.
-        bytes: u64,
-        /// The reason.
-        why: String,
-    },
-    /// The bucket takes nothing that replaces or removes what it has.
-    #[error(
-        "the bucket is write-once: what it has under this name stays. Use another name for what is \
-         new"
-    )]
-    WriteOnce,
-}
-
-impl LeftOut {
-    /// Returns true if no later push tells of it.
-    #[must_use]
-    pub fn is_told_once(&self) -> bool {
-        matches!(self, Self::Message { .. })
-    }
-}
-
 impl Push<'_> {
-    /// Publishes changes that were found since the agreement in the notes, and new messages.
+    /// Publishes changes relative to the saved agreement, and new messages.
     ///
-    /// Where something was about to be sent before, that alone is finished: see [`Pushed::again`].
-    /// What was published before a failure stays published, and is agreed upon.
-    pub fn run(&self, changes: &Changes, session: &mut Session) -> Result<Pushed, RemoteError> {
+    /// If an intent is pending, finishes that only: see [`Pushed::again`]. Segments sent before a
+    /// failure stay published and agreed upon.
+    pub(crate) fn run(
+        &self,
+        changes: &Changes,
+        session: &mut Session,
+    ) -> Result<Pushed, RemoteError> {
         let mut pushed = Pushed::default();
         self.look_first(session, &mut pushed)?;
         if let Some((intent, bytes)) = self.notes.intent()? {
@@ -133,29 +96,29 @@ impl Push<'_> {
             pushed.again = true;
             return Ok(pushed);
         }
-        // A crash may have left one that does not count.
+        // A crash may have left an incomplete one.
         self.notes.drop_intent()?;
         let taken = self.taken(changes, &mut pushed)?;
         self.publish(&taken, session, &mut pushed)?;
         Ok(pushed)
     }
 
-    /// Looks, if the last time was a day ago: a backup that was restored, perhaps with its memory,
-    /// does not know what it had sent. What was sent since a look stays for a day at least, merged
-    /// or not, so nothing of its name can be stored until then.
+    /// Looks if the last look is a day old: a restored backup, even one of the memory, does not
+    /// know what it had sent. Segments stay in the bucket for at least a day after a look, merged
+    /// or not, so until then none of the same name can be stored.
     fn look_first(&self, session: &mut Session, pushed: &mut Pushed) -> Result<(), RemoteError> {
         let now = (self.now)();
         if session.looked.as_ref().is_some_and(|looked| now.since(looked) < DAY) {
             return Ok(());
         }
         if look(self.bucket, self.notes, (self.deadline)())?.is_copied {
-            self.become_another(session, pushed)?;
+            self.renew_writer(session, pushed)?;
         }
         session.looked = Some(now);
         Ok(())
     }
 
-    pub(super) fn become_another(
+    pub(super) fn renew_writer(
         &self,
         session: &mut Session,
         pushed: &mut Pushed,
@@ -166,8 +129,8 @@ impl Push<'_> {
         Ok(())
     }
 
-    /// Publishes all that is complete, in as many segments as it takes. What was removed and moved
-    /// comes first, and messages last, since they tell of files.
+    /// Publishes all complete changes, in as many segments as needed: removals and moves first, and
+    /// messages last, since they refer to files.
     fn publish(
         &self,
         changes: &Changes,
@@ -203,9 +166,7 @@ impl Push<'_> {
         }
     }
 
-    /// Returns the next messages that are not published; none if all are. Notes those that no
-    /// segment can say, and passes over them.
-    fn messages(&self, pushed: &mut Pushed) -> Result<Option<Messages>, RemoteError> {
+    fn messages(&self, pushed: &mut Pushed) -> Result<Option<NewMessages>, RemoteError> {
         loop {
             let before = self.notes.agreement()?;
             let (lines, at) = self.source.message_lines(&before.messages)?;
@@ -216,7 +177,7 @@ impl Push<'_> {
             let texts = texts_of(lines, &mut after.unshared, pushed);
             if !texts.is_empty() || at == before.messages {
                 self.notes.save(&before, &after)?;
-                return Ok((!texts.is_empty()).then_some(Messages { texts, at }));
+                return Ok((!texts.is_empty()).then_some(NewMessages { texts, at }));
             }
             after.messages = at;
             self.notes.save(&before, &after)?;
@@ -224,7 +185,6 @@ impl Push<'_> {
     }
 }
 
-/// Returns the messages in lines that a segment can say. The others go to `unshared` and are told.
 fn texts_of(
     lines: Vec<OwnLine>,
     unshared: &mut BTreeMap<u64, u64>,
@@ -232,7 +192,7 @@ fn texts_of(
 ) -> Vec<String> {
     let mut texts = Vec::with_capacity(lines.len());
     for OwnLine { offset, length: bytes, text } in lines {
-        match text.map_or_else(|| Err(ready::too_long()), ready::message) {
+        match text.map_or_else(|| Err(too_long()), message_text) {
             Ok(text) => texts.push(text),
             Err(why) => {
                 unshared.insert(offset, bytes);
@@ -244,8 +204,6 @@ fn texts_of(
     texts
 }
 
-/// Takes as much out of moves and removals as goes into one segment. Returns that, and the bytes
-/// that it has there at most.
 fn first_of(others: &mut Changes) -> (Changes, usize) {
     let next = others.removed.iter().nth(MOST_REMOVED).copied();
     let rest = next.map(|next| others.removed.split_off(&next)).unwrap_or_default();
@@ -260,15 +218,324 @@ fn first_of(others: &mut Changes) -> (Changes, usize) {
     (Changes { puts: BTreeMap::new(), moves, removed }, weight)
 }
 
-/// Takes out what no segment can say. It stays as it is here.
 fn leave_bad_moves(changes: &mut Changes, pushed: &mut Pushed) {
-    changes.moves.retain(|origin, to| match ready::check_move(*origin, to) {
+    changes.moves.retain(|origin, to| match check_move(*origin, to) {
         Ok(()) => true,
         Err(why) => {
             pushed.left.push((to.clone(), why));
             false
         }
     });
+}
+
+enum SendOutcome {
+    /// The bucket has the segment, or had it until it was merged.
+    Sent,
+    /// The bucket has a different segment of this name.
+    Copied,
+    Old,
+}
+
+impl Push<'_> {
+    /// Builds a segment from a batch, saves it, and sends it. Returns false if the caller must
+    /// start over.
+    fn send(
+        &self,
+        batch: &Batch,
+        session: &mut Session,
+        pushed: &mut Pushed,
+    ) -> Result<bool, RemoteError> {
+        let agreement = self.notes.agreement()?;
+        let Some(id) = self.next_id(&agreement)? else {
+            self.renew_writer(session, pushed)?;
+            return Ok(false);
+        };
+        let mut clock = agreement.clock;
+        let now = (self.now)();
+        let made = batch.make(id, &mut clock, now.micros()).map_err(RemoteError::of(id))?;
+        let intent = Intent {
+            segment: id,
+            stamp: made.publication.segment.latest(),
+            accepted: made.publication.accepted,
+            messages: batch.messages.as_ref().map(|messages| messages.at),
+            since: batch.since(&now),
+            digest: blake3::hash(&made.bytes).to_hex().to_string(),
+        };
+        self.notes.keep_intent(&intent, &made.bytes)?;
+        // An object belongs to one record.
+        session.uploads.retain(|path, _| !batch.ready.contains_key(path));
+        self.finish(&intent, &made.bytes, session, pushed)
+    }
+
+    /// Returns the name of the next segment, or `None` if this host needs a new writer id. That is
+    /// so if a segment of this name or a later one is known, since this is a restored backup; or if
+    /// the segment before it is unknown, since the log ended and was deleted, and other hosts would
+    /// wait for the gap.
+    pub(crate) fn next_id(&self, agreement: &Agreement) -> Result<Option<SegmentId>, RemoteError> {
+        let writer = self.home.writer()?;
+        let number = if agreement.writer == Some(writer) { agreement.next } else { 1 };
+        let is_later = |id: &SegmentId| id.writer == writer && id.number >= number;
+        let (here, covered) = (self.notes.segments()?, self.notes.covered()?);
+        let is_known = here.iter().any(is_later) || covered.ids().any(|id| is_later(&id));
+        let before = SegmentId { writer, number: number.saturating_sub(1) };
+        let follows = number <= 1 || here.contains(&before) || covered.contains(&before);
+        Ok((follows && !is_known).then_some(SegmentId { writer, number }))
+    }
+
+    /// Sends an intent. Returns false if the caller must start over.
+    pub(crate) fn finish(
+        &self,
+        intent: &Intent,
+        bytes: &[u8],
+        session: &mut Session,
+        pushed: &mut Pushed,
+    ) -> Result<bool, RemoteError> {
+        let outcome = if self.is_accepted(intent)? {
+            SendOutcome::Sent
+        } else {
+            self.outcome(intent, bytes)?
+        };
+        match outcome {
+            SendOutcome::Sent => {
+                self.accept(intent, bytes)?;
+                pushed.segments.push(intent.segment);
+                Ok(true)
+            }
+            SendOutcome::Copied => {
+                if self.home.writer()? == intent.segment.writer {
+                    self.renew_writer(session, pushed)?;
+                }
+                session.uploads.clear();
+                self.notes.drop_intent()?;
+                Ok(false)
+            }
+            SendOutcome::Old => {
+                session.uploads.clear();
+                self.notes.drop_intent()?;
+                Ok(false)
+            }
+        }
+    }
+
+    fn is_accepted(&self, intent: &Intent) -> Result<bool, RemoteError> {
+        let Agreement { writer, next, .. } = self.notes.agreement()?;
+        Ok(writer == Some(intent.segment.writer) && intent.segment.number < next)
+    }
+
+    fn outcome(&self, intent: &Intent, bytes: &[u8]) -> Result<SendOutcome, RemoteError> {
+        if let Some(outcome) = self.outcome_by_merges(intent, bytes)? {
+            return Ok(outcome);
+        }
+        let key = self.key(intent.segment);
+        if (self.now)().since(&intent.since) > DAY {
+            return self.outcome_of_old(intent, bytes);
+        }
+        let whole = Bytes::copy_from_slice(bytes);
+        match self.bucket.create(&key, &whole, (self.deadline)())? {
+            Created::New => Ok(SendOutcome::Sent),
+            Created::Exists => self.compare(&key, bytes),
+        }
+    }
+
+    fn outcome_of_old(&self, intent: &Intent, bytes: &[u8]) -> Result<SendOutcome, RemoteError> {
+        let key = self.key(intent.segment);
+        match self.compare(&key, bytes) {
+            Err(RemoteError::Bucket(error)) if error.is_absent() => {}
+            outcome => return outcome,
+        }
+        look(self.bucket, self.notes, (self.deadline)())?;
+        Ok(self.outcome_by_merges(intent, bytes)?.unwrap_or(SendOutcome::Old))
+    }
+
+    /// Returns what merges say about a segment, if one covers its name: it was sent if its digest
+    /// is theirs. A segment of the same name with other bytes may be gone, so there may be nothing
+    /// to compare with.
+    fn outcome_by_merges(
+        &self,
+        intent: &Intent,
+        bytes: &[u8],
+    ) -> Result<Option<SendOutcome>, RemoteError> {
+        let (id, covered) = (intent.segment, self.notes.covered()?);
+        if !covered.contains(&id) {
+            return Ok(None);
+        }
+        let head = SegmentHead::read(bytes).map_err(RemoteError::of(id))?;
+        let digest = head.and_then(|head| head.digest(bytes));
+        let was_sent = digest.is_some_and(|digest| covered.has(id, digest) == Some(true));
+        Ok(Some(if was_sent { SendOutcome::Sent } else { SendOutcome::Copied }))
+    }
+
+    fn compare(&self, key: &str, bytes: &[u8]) -> Result<SendOutcome, RemoteError> {
+        let there = self.bucket.get(key, None, (self.deadline)())?;
+        Ok(if there == bytes { SendOutcome::Sent } else { SendOutcome::Copied })
+    }
+
+    fn key(&self, id: SegmentId) -> String {
+        segment_key(self.notes.conversation(), id)
+    }
+
+    fn accept(&self, intent: &Intent, bytes: &[u8]) -> Result<(), RemoteError> {
+        if !self.is_accepted(intent)? {
+            self.notes.keep_segment(intent.segment, bytes)?;
+            let before = self.notes.agreement()?;
+            self.notes.save(&before, &agreed(&before, intent))?;
+        }
+        self.notes.drop_intent()
+    }
+}
+
+fn agreed(before: &Agreement, intent: &Intent) -> Agreement {
+    let mut base = before.base.clone();
+    base.accept(&intent.accepted);
+    let mut clock = before.clock;
+    clock.see(intent.stamp);
+    let (writer, next) = (Some(intent.segment.writer), intent.segment.number + 1);
+    let messages = intent.messages.unwrap_or(before.messages);
+    Agreement { base, writer, next, clock, messages, unshared: before.unshared.clone() }
+}
+
+impl Push<'_> {
+    fn ready(
+        &self,
+        path: &str,
+        put: &LocalPut,
+        session: &mut Session,
+    ) -> Result<Result<ReadyFile, LeftOut>, RemoteError> {
+        let OpenedFile { file, record, mode, attributes } = match self.open(path, put) {
+            Ok(opened) => opened,
+            Err(why) => return Ok(Err(why)),
+        };
+        let digest = put.digest.as_deref().unwrap_or_default();
+        let mut record = match recorded(record, path, put, digest) {
+            Ok(record) => record,
+            Err(why) => return Ok(Err(why)),
+        };
+        let bytes = if put.version.size <= SMALL_BYTES {
+            small(file, put, digest).map(ReadyBytes::Small)
+        } else {
+            let file = Arc::new(file);
+            let content = Artifact::new(Arc::clone(&file), put.version.size);
+            let plan = planned(&mut record, &content)
+                .inspect_err(|error| tracing::debug!(%error, "only all of it is sent"))
+                .unwrap_or_default();
+            self.upload(path, put, (file, plan), session)?.map(ReadyBytes::Object)
+        };
+        let (stamp, place) = (Stamp::default(), Place::Empty);
+        let (parts, origin) = (None, None);
+        let line = PutLine { record, mode, attributes, stamp, place, parts, origin };
+        Ok(bytes.and_then(|bytes| checked(line, bytes)))
+    }
+
+    fn open(&self, path: &str, put: &LocalPut) -> Result<OpenedFile, LeftOut> {
+        match self.source.open(path, put.key, put.version) {
+            Ok(opened) => opened.ok_or(LeftOut::Changed),
+            Err(error) => Err(LeftOut::Unread(error.to_string())),
+        }
+    }
+
+    fn upload(
+        &self,
+        path: &str,
+        put: &LocalPut,
+        (file, plan): (Arc<File>, Option<PartsPlan>),
+        session: &mut Session,
+    ) -> Result<Result<Upload, LeftOut>, RemoteError> {
+        let since = (self.now)();
+        let known = session.uploads.get(path).filter(|upload| upload.fits(put, &since));
+        if let Some(known) = known {
+            return Ok(Ok(known.clone()));
+        }
+        let (conversation, name) = (self.notes.conversation(), ObjectName::random());
+        let (stored, parts) = match plan {
+            Some(plan) => {
+                let (file, kept) = plan.watch(file);
+                let stored = self.stored(name, put, file)?;
+                (stored, Some(Arc::new(plan.picked(&kept.lock()))))
+            }
+            None => (self.stored(name, put, file)?, None),
+        };
+        let done = match stored {
+            Ok(done) => done,
+            Err(why) => return Ok(Err(why)),
+        };
+        let deadline = self.deadline_for(put.version.size);
+        self.bucket.create(&blocks_key(conversation, name), &done.blocks.into(), deadline)?;
+        let (packed, size, blocks) = (done.packed, done.size, done.blocks_digest);
+        let object = ObjectPlace { name, packed, size, blocks };
+        let (key, version, digest) = (put.key, put.version, done.digest);
+        let upload = Upload { key, version, digest, since, object, parts };
+        session.uploads.insert(path.to_owned(), upload.clone());
+        Ok(Ok(upload))
+    }
+
+    fn stored(
+        &self,
+        name: ObjectName,
+        put: &LocalPut,
+        file: impl Read + Send,
+    ) -> Result<Result<PackedObject, LeftOut>, RemoteError> {
+        let mut content = PackedFile::new(file);
+        let deadline = self.deadline_for(put.version.size);
+        let key = object_key(self.notes.conversation(), name);
+        match self.bucket.upload(&key, &mut content, put.version.size, deadline) {
+            Ok(_) => {}
+            Err(BucketError::Source { source, .. }) => return Ok(Err(unread(&source))),
+            Err(error) => return Err(error.into()),
+        }
+        // The object of a file that changed meanwhile stays unnamed.
+        let done = content.done().filter(|done| put.digest.as_deref() == Some(&*done.digest));
+        Ok(done.ok_or(LeftOut::Changed))
+    }
+
+    fn deadline_for(&self, bytes: u64) -> Deadline {
+        Deadline::after((self.deadline)().left() + Duration::from_secs(bytes / SLOWEST))
+    }
+}
+
+const MESSAGES: &str = "messages";
+
+impl Push<'_> {
+    /// Returns the changes that the bucket accepts. For a write-once bucket, drops and reports
+    /// changes that replace or remove something.
+    fn taken<'c>(
+        &self,
+        changes: &'c Changes,
+        pushed: &mut Pushed,
+    ) -> Result<Cow<'c, Changes>, RemoteError> {
+        let adds_only =
+            changes.removed.is_empty() && changes.puts.values().all(|put| put.replaces.is_empty());
+        if adds_only || !self.home.is_write_once()? {
+            return Ok(Cow::Borrowed(changes));
+        }
+        let mut taken = changes.clone();
+        let mut left = removed_from(&self.notes.agreement()?.base, &changes.removed);
+        taken.removed.clear();
+        taken.puts.retain(|path, put| {
+            // A file that is being written is not sent anyway.
+            let is_left = !put.replaces.is_empty() && put.digest.is_some();
+            if is_left {
+                left.insert(path.clone());
+            }
+            !is_left
+        });
+        pushed.left.extend(left.into_iter().map(|path| (path, LeftOut::WriteOnce)));
+        Ok(Cow::Owned(taken))
+    }
+}
+
+fn removed_from(base: &Base, removed: &BTreeSet<Origin>) -> BTreeSet<String> {
+    let mut messages = removed.clone();
+    let mut paths = BTreeSet::new();
+    for entry in &base.entries {
+        for origin in entry.origins.iter().filter(|origin| removed.contains(*origin)) {
+            messages.remove(origin);
+            paths.insert(entry.path.clone());
+        }
+    }
+    if !messages.is_empty() {
+        paths.insert(MESSAGES.to_owned());
+    }
+    paths
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Sending again what the bucket has lost: it was rolled back, emptied, or a rule deleted it.
+//! Repair of a bucket that lost segments or objects: it was rolled back, emptied, or a lifecycle
+//! rule deleted them.
 //!
-//! Segments are kept whole by the host that wrote them, and are sent again as they were. The bytes
-//! of larger artifacts are packed anew from files that still have them, under the names that their
-//! records give.
+//! A host keeps its own segments whole and sends them again unchanged. Larger artifacts are packed
+//! again from local files, under the object names in their records.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -15,43 +15,43 @@ use crate::bucket::{
     objects_prefix, segment_key,
 };
 use crate::remote::push::PackedFile;
-use crate::remote::{LocalSource, Looked, Notes, RemoteError, Source as _, Sync, look};
+use crate::remote::{LocalSource, LookReport, Notes, PushSource as _, RemoteError, Sync, look};
 use crate::replica::{Base, Entry, Origin, SegmentId};
 use ctxfs_store::Conversation;
 
-/// The outcome of sending again.
+/// Result of a repair.
 #[derive(Debug, Default)]
 pub struct Resent {
-    /// The segments.
+    /// Segments that were sent again.
     pub segments: Vec<SegmentId>,
-    /// The number of objects.
+    /// Number of objects that were sent again.
     pub objects: usize,
-    /// The paths of artifacts whose bytes this host has no more.
+    /// Paths of artifacts whose bytes this host no longer has.
     pub lost: Vec<String>,
-    /// The keys under which the bucket has something else now. They are left as they are.
+    /// Keys under which the bucket has other bytes, which stay.
     pub taken: Vec<String>,
 }
 
 impl Sync<'_> {
-    /// Sends again what the bucket has lost, as far as this host still has it. Does nothing, and
-    /// asks nobody, if `looked` found nothing lost.
+    /// Sends lost segments and objects of this host again, as far as it still has the bytes. Makes
+    /// no request if `looked` found no loss.
     pub fn resend(
         &self,
         conversation: &Conversation,
-        looked: &Looked,
+        looked: &LookReport,
     ) -> Result<Resent, RemoteError> {
         let mut resent = Resent::default();
         if looked.lost.is_empty() {
             return Ok(resent);
         }
         let notes = self.home.conversation(conversation.id())?;
-        // A list that comes in pages may miss both a merge and what it covers, but hardly twice.
+        // A list in pages may miss both a merge and the segments that it covers, but hardly twice.
         let lost = look(self.bucket, &notes, (self.deadline)())?.lost;
         let prefix = objects_prefix(conversation.id());
         let listed = self.bucket.list(&prefix, (self.deadline)())?;
         let there = listed.into_iter().map(|listed| format!("{prefix}{}", listed.name)).collect();
         let base = notes.agreement()?.base;
-        let files = LocalFiles { conversation, base: &base, there };
+        let files = ResendFiles { conversation, base: &base, there };
         for id in lost {
             self.resend_segment(&notes, id, &files, &mut resent)?;
         }
@@ -62,7 +62,7 @@ impl Sync<'_> {
         &self,
         notes: &Notes,
         id: SegmentId,
-        files: &LocalFiles<'_>,
+        files: &ResendFiles<'_>,
         resent: &mut Resent,
     ) -> Result<(), RemoteError> {
         let segment = notes.open_segment(id)?;
@@ -81,8 +81,6 @@ impl Sync<'_> {
         Ok(())
     }
 
-    /// Creates an object. Where it exists meanwhile, another one may have brought it back: returns
-    /// false, and notes that, if it has other bytes.
     fn create_again(
         &self,
         key: String,
@@ -98,13 +96,12 @@ impl Sync<'_> {
         Ok(is_there)
     }
 
-    /// Returns false if the bytes are needed and this host does not have them.
     fn resend_object(
         &self,
         notes: &Notes,
         origin: Origin,
         put: &PutLine,
-        files: &LocalFiles<'_>,
+        files: &ResendFiles<'_>,
         resent: &mut Resent,
     ) -> Result<bool, RemoteError> {
         let Place::Object(object) = &put.place else { return Ok(true) };
@@ -128,15 +125,13 @@ impl Sync<'_> {
     }
 }
 
-/// The files of this host, and the objects that are there.
-struct LocalFiles<'a> {
+struct ResendFiles<'a> {
     conversation: &'a Conversation,
     base: &'a Base,
     there: BTreeSet<String>,
 }
 
-impl LocalFiles<'_> {
-    /// Opens the file that has the bytes of an artifact.
+impl ResendFiles<'_> {
     fn open(&self, origin: Origin) -> Result<Option<File>, RemoteError> {
         let has = |entry: &&Entry| entry.origins.contains(&origin);
         let Some(entry) = self.base.entries.iter().find(has) else { return Ok(None) };
@@ -145,8 +140,6 @@ impl LocalFiles<'_> {
         Ok(opened.map(|opened| opened.file))
     }
 
-    /// Returns the table of the blocks of an artifact, if its bytes are packed as they were: then
-    /// the name of its object is right again.
     fn table_of(&self, origin: Origin, object: &ObjectPlace) -> Result<Option<Bytes>, RemoteError> {
         let Some(file) = self.open(origin)? else { return Ok(None) };
         let mut content = PackedFile::new(file);

@@ -1,44 +1,43 @@
-//! The backlog of a conversation, and the state of its bucket as it is known. Asks nobody.
+//! Backlog of a conversation, and the known state of its bucket. Makes no request.
 
 use std::collections::BTreeMap;
 
-use crate::remote::here::here;
+use crate::remote::files::compare;
 use crate::remote::pieces::pieces;
 use crate::remote::{Agreement, Notes, RemoteError};
 use crate::replica::{Changes, SegmentId};
 use ctxfs_store::{Conversation, FileClock, FileMark, Time, stat_file};
 
-/// How a conversation of this host stands to its bucket.
+/// Synchronization status of a conversation.
 #[derive(Debug, Default)]
 pub struct Standing {
-    /// Complete files that are still to be sent.
+    /// Number of complete files to send.
     pub files: usize,
-    /// Their bytes.
+    /// Bytes of these files.
     pub bytes: u64,
-    /// When the oldest of them was written last.
+    /// Oldest modification time of these files.
     pub oldest: Option<Time>,
-    /// Files that are being written, and are sent once they are complete.
+    /// Number of files that are being written; they are sent when they are complete.
     pub live: usize,
-    /// Renames and removals that are still to be told.
+    /// Number of renames and removals to send.
     pub others: usize,
-    /// Bytes of messages that are still to be sent.
+    /// Bytes of messages to send.
     pub messages: u64,
-    /// Messages that no segment can say, which stay here: where each begins in the log of this
-    /// host, and its bytes.
+    /// Messages that cannot be shared: offset in the local log, and length.
     pub unshared: BTreeMap<u64, u64>,
-    /// True if not all of it could be read.
+    /// True if part of the conversation could not be read.
     pub is_partial: bool,
-    /// True if a segment is about to be sent, since it could not be sent before.
+    /// True if a segment is waiting to be sent.
     pub is_sending: bool,
-    /// The segments that are here.
+    /// Number of local segments.
     pub segments: usize,
-    /// When this host looked last, by the clock of its disk.
+    /// Time of the last look, by the clock of the local disk.
     pub looked: Option<Time>,
-    /// The segments that do not count, and why.
+    /// Segments that are ignored, and why.
     pub refused: Vec<(SegmentId, RemoteError)>,
 }
 
-/// Returns how a conversation stands. Without `conversation` it is not in the store.
+/// Returns the status of a conversation. Pass `None` if it is not in the store.
 pub fn standing(
     conversation: Option<&Conversation>,
     notes: &Notes,
@@ -46,7 +45,7 @@ pub fn standing(
 ) -> Result<Standing, RemoteError> {
     let (changes, is_partial) = match conversation {
         Some(conversation) => {
-            let (agreement, files) = here(conversation, notes, clock)?;
+            let (agreement, files) = compare(conversation, notes, clock)?;
             (Changes::since(&agreement.base, &files.found), !files.unread.is_empty())
         }
         None => (Changes::since(&notes.agreement()?.base, &BTreeMap::new()), false),
@@ -78,7 +77,7 @@ impl Standing {
         }
     }
 
-    /// Returns true if the bucket has all that is complete here.
+    /// Returns true if the bucket has everything that is complete here.
     pub fn is_sent(&self) -> bool {
         let is_told = self.files == 0 && self.others == 0 && self.messages == 0;
         is_told && !self.is_sending && !self.is_partial

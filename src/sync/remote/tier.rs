@@ -1,28 +1,23 @@
-//! The sharing that goes on by itself while a server runs.
+//! Background synchronization of a running server.
 //!
 //! ```text
-//! a door: something was done -> backlog -> a thread: push, one conversation after the other
-//! a door: what did others do? -> looks -> a few threads: look, and do here what they did
+//! change on a door   -> backlog -> one thread:    push, one conversation after the other
+//! reader on a door   -> looks   -> a few threads: look, and apply changes of other hosts
 //! ```
 //!
-//! Nobody who tells waits, and who asks waits for a bounded time. Which files are to be sent is
-//! found on the disk each time, so nothing is lost with this process: its next start finds what is
-//! left. Another process of the store may do the same: they take turns, by the lock of the home.
+//! Reporting a change does not block, and a reader waits for a bounded time. The files to send are
+//! found on disk each time, so nothing is lost with the process: the next start finds the rest.
+//! Several processes of one store take turns with the push lock.
 //!
-//! A process that may not write to the store has another one look for it, a [`Looker`].
+//! A process that must not write to the store delegates looks to another one, a [`Looker`].
 
 mod access;
 mod backlog;
-mod hearing;
+mod looking;
 mod looks;
-mod options;
-mod report;
-mod room;
-mod same_name;
-mod sending;
-mod weather;
+mod pushing;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -30,83 +25,83 @@ use std::{fmt, io, thread};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::remote::{Heard, Looker, Objects, RemoteError, Session};
+use crate::bucket::{RequestCounts, Tally};
+use crate::remote::notes::AgreementCache;
+use crate::remote::tier::access::{BucketAccess, CircuitBreaker};
+use crate::remote::tier::backlog::PushBacklog;
+use crate::remote::tier::looks::LookQueue;
+use crate::remote::{Agreement, LookOutcome, Looker, Notes, Objects, RemoteError, Session};
+use crate::replica::Entry;
 use ctxfs_core::model::{
-    Component, FarFile, FarStore, HostsReport, LettingGo, OtherHosts, Record, RelPath,
+    Component, FarFile, FarStore, HostsReport, LetGo, LettingGo, OtherHosts, Record, RelPath,
+    RequestReport,
 };
-use ctxfs_store::{Conversation, Store};
+use ctxfs_store::{Conversation, RemovalOutcome, Store};
 
-use access::Access;
-use backlog::Backlog;
-use looks::Looks;
-use room::Room;
-use same_name::SameNames;
-use weather::Weather;
+pub use access::TierOptions;
 
-pub use options::TierOptions;
-
-/// The longest wait for the thread that sends, where it has nothing to send.
+/// Maximum wait in [`Tier::finish`] for an idle pusher thread.
 const IDLE: Duration = Duration::from_millis(50);
-/// The clock.
 type Now = Box<dyn Fn() -> Instant + Send + std::marker::Sync>;
 
-/// The sharing of a store with other hosts through a bucket. Clones are the same one.
+/// Synchronization of a store with other hosts through a bucket. Clones share the state.
+///
+/// It tracks local changes and pushes them in a thread, looks into the bucket when readers ask,
+/// opens remote artifacts, and evicts local copies. While the bucket is unreachable, a circuit
+/// breaker keeps readers from waiting.
 #[derive(Clone)]
-pub struct Tier(Arc<Inner>);
+pub struct Tier(Arc<TierInner>);
 
-struct Inner {
-    access: Access,
-    weather: Weather,
-    /// The time. Tests have their own.
+struct TierInner {
+    access: BucketAccess,
+    breaker: CircuitBreaker,
     now: Now,
-    backlog: Mutex<Backlog>,
+    backlog: Mutex<PushBacklog>,
     changed: Condvar,
-    /// What the thread that sends has in mind.
-    mind: Mutex<Mind>,
-    looks: Looks,
-    /// Another process, which looks instead of this one.
+    pusher: Mutex<PusherState>,
+    looks: LookQueue,
     looker: Option<Arc<dyn Looker>>,
-    /// Conversations that others have.
     others: Mutex<Arc<[Component]>>,
-    /// The one that was looked at last, so that whoever waited for that finds it open, and need not
-    /// read its records again.
+    /// Conversation of the last look, kept open so that the reader who waited for it need not load
+    /// its records again.
     last: Mutex<Option<Arc<Conversation>>>,
     same_names: SameNames,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// The memory of the thread that sends.
 #[derive(Default)]
-struct Mind {
+struct PusherState {
     sessions: HashMap<Component, Session>,
-    /// The conversations of which it is not known whether all of them was sent. None before it was
-    /// found out which there are.
-    unsure: Option<VecDeque<Component>>,
-    /// When it looked last for what other processes did.
+    /// Conversations that may have unsent changes. `None` until the conversations are listed.
+    unchecked: Option<VecDeque<Component>>,
     looked: Option<(Instant, SystemTime)>,
-    /// How long that took.
     took: Duration,
 }
 
 impl Tier {
-    /// Opens the sharing of `store` through `bucket`. Makes no request, and starts no thread.
+    /// Opens the synchronization of `store` through `bucket`. Makes no request and starts no
+    /// thread.
     pub fn new(store: Store, bucket: Arc<dyn Objects + Send>, options: TierOptions) -> Self {
-        Self(Arc::new(Inner::new(Access::new(store, bucket, options), Box::new(Instant::now))))
+        Self(Arc::new(TierInner::new(
+            BucketAccess::new(store, bucket, options),
+            Box::new(Instant::now),
+        )))
     }
 
-    /// Does what [`Self::new`] does, for a process that only reads the store: `looker` looks for
-    /// it.
+    /// Does what [`Self::new`] does, for a process that only reads the store: `looker` runs its
+    /// looks.
     pub fn looking_by(
         store: Store,
         bucket: Arc<dyn Objects + Send>,
         options: TierOptions,
         looker: Arc<dyn Looker>,
     ) -> Self {
-        let inner = Inner::new(Access::new(store, bucket, options), Box::new(Instant::now));
-        Self(Arc::new(Inner { looker: Some(looker), ..inner }))
+        let inner =
+            TierInner::new(BucketAccess::new(store, bucket, options), Box::new(Instant::now));
+        Self(Arc::new(TierInner { looker: Some(looker), ..inner }))
     }
 
-    /// Starts the thread that sends, unless only commands send.
+    /// Starts the pusher thread, unless only commands push.
     pub fn start(&self) -> io::Result<()> {
         if self.0.access.options.pushes {
             let inner = Arc::clone(&self.0);
@@ -117,8 +112,8 @@ impl Tier {
         Ok(())
     }
 
-    /// Sends what is left, for `most` at most, and ends the threads. What is left then is sent at
-    /// the next start. Where nothing is left, waits for no request.
+    /// Pushes the backlog for at most `most`, and stops the threads. The next start pushes the
+    /// rest. Waits for no request if the backlog is empty.
     pub fn finish(&self, most: Duration) {
         let inner = &self.0;
         let mut backlog = inner.backlog.lock();
@@ -130,7 +125,7 @@ impl Tier {
         inner.changed.notify_all();
         inner.looks.close();
         let Some(thread) = inner.thread.lock().take() else { return };
-        // A request that is under way may take longer: it ends with the process.
+        // A request in flight may take longer; it ends with the process.
         while !thread.is_finished() && (inner.now)() < end {
             thread::sleep(Duration::from_millis(5));
         }
@@ -164,7 +159,7 @@ impl OtherHosts for Tier {
 
     fn is_look_due(&self, at: Option<&Component>) -> bool {
         let now = (self.0.now)();
-        !self.0.weather.is_away(now) && self.0.looks.is_due(at, now, self.0.age_of(at))
+        !self.0.breaker.is_open(now) && self.0.looks.is_due(at, now, self.0.max_age(at))
     }
 
     fn look(&self, at: Option<&Component>, patience: Duration) -> bool {
@@ -176,7 +171,7 @@ impl OtherHosts for Tier {
     }
 
     fn letting_go(&self, conversation: &Component) -> LettingGo<'_> {
-        let mut room = Room::new(&self.0, conversation);
+        let mut room = Eviction::new(&self.0, conversation);
         Box::new(move |path: &RelPath| room.let_go(path))
     }
 
@@ -185,17 +180,39 @@ impl OtherHosts for Tier {
     }
 
     fn same_name(&self, conversation: &Component, path: &RelPath) -> Vec<String> {
-        self.0.same_name(conversation, path)
+        let found = self.0.try_same_name(conversation, path);
+        found.unwrap_or_else(|error| {
+            tracing::debug!(%error, "outputs of one name are not told");
+            Vec::new()
+        })
     }
 
     fn report(&self) -> HostsReport {
-        self.0.report()
+        let (totals, lag) = {
+            let backlog = self.0.backlog.lock();
+            (backlog.totals(), backlog.lag)
+        };
+        let known = self.0.access.known().ok().flatten();
+        let age = totals.oldest.map(|oldest| (self.0.now)().saturating_duration_since(oldest));
+        HostsReport {
+            url: self.0.access.options.url.clone(),
+            bucket: known.as_ref().map(|known| known.id.to_string()),
+            writer: known
+                .and_then(|known| known.home.writer().ok())
+                .map(|writer| writer.to_string()),
+            waiting: totals.outputs,
+            waiting_bytes: totals.bytes,
+            oldest_seconds: age.as_ref().map(Duration::as_secs),
+            lag_millis: lag.map(|lag| lag.as_millis() as u64),
+            error: self.0.trouble(),
+            requests: requests(&self.0.access.bucket.requests()),
+        }
     }
 }
 
 impl Looker for Tier {
-    fn look_now(&self, at: Option<&Component>) -> Result<Heard, RemoteError> {
-        self.0.heard(&at.cloned())
+    fn look_now(&self, at: Option<&Component>) -> Result<LookOutcome, RemoteError> {
+        self.0.look_here(&at.cloned())
     }
 }
 
@@ -203,7 +220,7 @@ impl FarStore for Tier {
     fn open(&self, conversation: &Component, record: &Record) -> io::Result<FarFile> {
         let known = match self.0.access.known().map_err(io::Error::other)? {
             Some(known) => Some(known),
-            None => self.0.access.greeted().map_err(io::Error::other)?,
+            None => self.0.access.identified().map_err(io::Error::other)?,
         };
         let absent = || io::Error::other("the bucket that has its bytes is not known here");
         known.ok_or_else(absent)?.far.open(conversation, record)
@@ -216,16 +233,16 @@ impl fmt::Debug for Tier {
     }
 }
 
-impl Inner {
-    fn new(access: Access, now: Now) -> Self {
+impl TierInner {
+    fn new(access: BucketAccess, now: Now) -> Self {
         Self {
             access,
-            weather: Weather::default(),
+            breaker: CircuitBreaker::default(),
             now,
             backlog: Mutex::default(),
             changed: Condvar::new(),
-            mind: Mutex::default(),
-            looks: Looks::default(),
+            pusher: Mutex::default(),
+            looks: LookQueue::default(),
             looker: None,
             others: Mutex::default(),
             last: Mutex::default(),
@@ -234,20 +251,153 @@ impl Inner {
         }
     }
 
-    /// Notes what became of requests, and returns the same.
-    fn noted<T>(&self, outcome: Result<T, RemoteError>) -> Result<T, RemoteError> {
+    fn record<T>(&self, outcome: Result<T, RemoteError>) -> Result<T, RemoteError> {
         match &outcome {
             Err(error) if error.may_pass() => self.failed(error),
-            Err(error) => self.weather.refused(error),
+            Err(error) => self.breaker.refused(error),
             Ok(_) => {}
         }
         outcome
     }
 
-    /// Notes a failure of the bucket.
     fn failed(&self, error: &RemoteError) {
         self.access.doubt();
-        self.weather.failed(error, (self.now)());
+        self.breaker.failed(error, (self.now)());
+    }
+}
+
+impl TierInner {
+    fn trouble(&self) -> Option<String> {
+        let of_looks = || self.looker.as_ref()?.trouble();
+        self.access.bucket.trouble().or_else(of_looks).or_else(|| self.breaker.error())
+    }
+}
+
+fn requests(counts: &RequestCounts) -> Vec<RequestReport> {
+    let RequestCounts { get, put, list, delete, head } = *counts;
+    let kinds = [("get", get), ("put", put), ("list", list), ("delete", delete), ("head", head)];
+    kinds.map(|(kind, Tally { requests, bytes })| RequestReport { kind, requests, bytes }).into()
+}
+
+/// Time limit for waiting for the push lock, and for the conversation.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// A round of evicting local copies of a conversation. Reads the agreement once.
+struct Eviction<'a> {
+    inner: &'a TierInner,
+    id: Component,
+    agreed: Option<AgreementCache<PublishedEntries>>,
+}
+
+type PublishedEntries = HashMap<String, Entry>;
+
+fn entries(agreed: Agreement) -> PublishedEntries {
+    let published = agreed.base.entries.into_iter().filter(|entry| !entry.origins.is_empty());
+    published.map(|entry| (entry.path.clone(), entry)).collect()
+}
+
+impl<'a> Eviction<'a> {
+    fn new(inner: &'a TierInner, id: &Component) -> Self {
+        Self { inner, id: id.clone(), agreed: None }
+    }
+
+    fn let_go(&mut self, path: &RelPath) -> LetGo {
+        let tried = self.try_let_go(path);
+        let gone = self.inner.record(tried);
+        gone.unwrap_or(LetGo::Kept("the bucket does not have it as it should"))
+    }
+
+    fn try_let_go(&mut self, path: &RelPath) -> Result<LetGo, RemoteError> {
+        let (inner, id) = (self.inner, self.id.clone());
+        let access = &inner.access;
+        let Some(known) = access.known()? else { return Ok(LetGo::NotShared) };
+        let Some(conversation) = access.store.conversation(&id)? else {
+            return Ok(LetGo::NotShared);
+        };
+        let notes = known.home.conversation(&id)?;
+        let text = path.to_text();
+        if !self.entries(&notes)?.contains_key(&text) {
+            return Ok(LetGo::NotShared);
+        }
+        if inner.breaker.has_failed() {
+            return Ok(LetGo::Kept("the bucket does not answer"));
+        }
+        if access.is_directory() && access.identified()?.is_none() {
+            return Ok(LetGo::Kept("the bucket is not there"));
+        }
+        let Some(_lock) = access.lock(&known, WAIT)? else {
+            return Ok(LetGo::Kept("another process uses the bucket"));
+        };
+        let Some(_turn) = access.try_lock_conversation(&id, WAIT) else {
+            return Ok(LetGo::Kept("its conversation is being sent"));
+        };
+        let clock = access.store.clock();
+        let entry = self.entries(&notes)?.get(&text);
+        let gone = known.far.evict(&conversation, path, entry, clock)?;
+        Ok(match gone {
+            RemovalOutcome::Removed => LetGo::Gone,
+            RemovalOutcome::Kept(why) => LetGo::Kept(why),
+        })
+    }
+
+    fn entries(&mut self, notes: &Notes) -> Result<&PublishedEntries, RemoteError> {
+        let agreed = AgreementCache::current(self.agreed.take(), notes, entries)?;
+        Ok(&self.agreed.insert(agreed).value)
+    }
+}
+
+/// Maximum cached conversations, and maximum names of all but the last one.
+const CONVERSATIONS: usize = 64;
+const NAMES: usize = 100_000;
+
+#[derive(Default)]
+struct SameNames(Mutex<VecDeque<(Component, AgreementCache<NamePairs>)>>);
+
+/// Pairs of the path of an output and the path that it requested, in both directions.
+struct NamePairs(BTreeSet<(String, String)>);
+
+impl TierInner {
+    fn try_same_name(&self, id: &Component, path: &RelPath) -> Result<Vec<String>, RemoteError> {
+        let Some(known) = self.access.known()? else { return Ok(Vec::new()) };
+        let Some(notes) = known.home.known_conversation(id)? else { return Ok(Vec::new()) };
+        self.same_names.of(&notes, path)
+    }
+}
+
+impl SameNames {
+    fn of(&self, notes: &Notes, path: &RelPath) -> Result<Vec<String>, RemoteError> {
+        let (mut kept, id) = (self.0.lock(), notes.conversation());
+        let at = kept.iter().position(|(known, _)| known == id);
+        let before = at.and_then(|at| kept.remove(at)).map(|(_, names)| names);
+        let names = AgreementCache::current(before, notes, NamePairs::new)?;
+        let others = names.value.of(path);
+        kept.push_back((id.clone(), names));
+        bound(&mut kept);
+        Ok(others)
+    }
+}
+
+fn bound(kept: &mut VecDeque<(Component, AgreementCache<NamePairs>)>) {
+    let count = |(_, names): &(Component, AgreementCache<NamePairs>)| names.value.0.len();
+    let mut names: usize = kept.iter().map(count).sum();
+    while kept.len() > 1 && (kept.len() > CONVERSATIONS || names > NAMES) {
+        names -= kept.pop_front().as_ref().map_or(0, count);
+    }
+}
+
+impl NamePairs {
+    fn new(agreed: Agreement) -> Self {
+        let entries = agreed.base.entries.into_iter();
+        let living = entries.filter(|entry| !entry.origins.is_empty());
+        let asked = living.filter_map(|entry| Some((entry.path, entry.asked?)));
+        let both = |(at, asked): (String, String)| [(at.clone(), asked.clone()), (asked, at)];
+        Self(asked.flat_map(both).collect())
+    }
+
+    fn of(&self, path: &RelPath) -> Vec<String> {
+        let path = path.to_text();
+        let from = self.0.range((path.clone(), String::new())..);
+        from.take_while(|(at, _)| *at == path).map(|(_, other)| other.clone()).collect()
     }
 }
 

@@ -1,4 +1,5 @@
-//! The state that this host last agreed upon with the bucket, and what is there now.
+//! The last agreement of this host with the bucket, local changes since then, and the segments that
+//! publish them.
 
 use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -6,90 +7,76 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::replica::Origin;
+use crate::replica::{Claim, Clock, Move, Origin, Segment, SegmentId};
 
-/// A second, in nanoseconds.
 const SECOND: i64 = 1_000_000_000;
 
-/// A file of this host's disk, however it is called, or an artifact whose bytes are elsewhere.
+/// Identity of a file, independent of its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "described above")]
 pub enum FileKey {
-    /// A file here.
-    Here {
-        /// Its inode.
-        inode: u64,
-        /// Its time of birth, in nanoseconds since the epoch: inodes are used again.
-        born: i64,
-    },
-    /// The bytes of this origin, which are not here.
-    Elsewhere(Origin),
+    #[serde(rename = "here")]
+    Local { inode: u64, born: i64 },
+    #[serde(rename = "elsewhere")]
+    Remote(Origin),
 }
 
 impl FileKey {
-    /// Returns true if it is a file that is younger than its bytes, of which `version` is the
-    /// state: they were copied, with their time.
+    /// Returns true if the file is younger than its bytes: it is a copy that kept the modification
+    /// time.
     pub(super) fn is_copy_of(self, version: FileVersion) -> bool {
-        matches!(self, Self::Here { born, .. } if born > version.modified)
+        matches!(self, Self::Local { born, .. } if born > version.modified)
     }
 }
 
-/// The state of a file's bytes: they are the same while it is.
+/// State of a file's bytes, by size and modification time in nanoseconds since the epoch: the bytes
+/// are unchanged as long as it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
 pub struct FileVersion {
-    /// Bytes.
     pub size: u64,
-    /// The time of the last change of the bytes, in nanoseconds since the epoch.
     pub modified: i64,
 }
 
-/// A file as it is now.
+/// Current state of a file. Its digest is `None` while it is being written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    /// Which file it is.
+pub(crate) struct FoundFile {
     pub key: FileKey,
-    /// The state of its bytes.
     pub version: FileVersion,
-    /// The digest of its bytes; none while somebody writes it.
     pub digest: Option<Arc<str>>,
 }
 
-/// A file whose bytes are those of artifacts in the bucket.
+/// A file whose bytes are those of artifacts in the bucket, as of the agreement. `asked` is the
+/// requested path, if another file had that. `version` is the state of the bytes that are
+/// published. `digest` is empty if unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
-    /// Where it was when host and bucket agreed.
+pub(crate) struct Entry {
     pub path: String,
-    /// The name that they ask for, if another file had it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
-    /// The artifacts. Several have the same bytes.
     pub origins: Vec<Origin>,
-    /// The file.
     pub key: FileKey,
-    /// The state of its bytes that are the artifacts'.
     pub version: FileVersion,
-    /// The digest of the artifacts' bytes. Empty if it is not known.
-    #[serde(default, skip_serializing_if = "is_unknown")]
+    #[serde(default, skip_serializing_if = "str::is_empty")]
     pub digest: Arc<str>,
 }
 
-/// What this host and the bucket agreed upon when they last met: which artifacts the bytes of which
-/// files are, and where these were. What differs from it now was done here.
+/// Last agreement of this host and the bucket: which files have the bytes of which artifacts, and
+/// at which paths. Differences from it are local changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Base {
-    /// In no order. No artifact is in two.
+pub(crate) struct Base {
+    /// Entries in no order. No artifact is in two of them.
     pub entries: Vec<Entry>,
 }
 
 impl Base {
-    /// Takes notice of artifacts that are shown although the base does not say so: a crash came
-    /// between the two. What was replaced or removed here before that was not seen, as far as this
-    /// host knows: it stays.
-    pub fn heal(&mut self, files: &BTreeMap<String, Found>) {
+    /// Adds remote artifacts that exist locally but are missing in the base, because a crash came
+    /// between the two. A removal or replacement before the crash did not see them, so they stay.
+    pub(crate) fn add_unrecorded(&mut self, files: &BTreeMap<String, FoundFile>) {
         let known = self.entries.iter().flat_map(|entry| &entry.origins);
         let known: BTreeSet<_> = known.copied().collect();
         for (path, found) in files {
-            if let FileKey::Elsewhere(origin) = found.key
+            if let FileKey::Remote(origin) = found.key
                 && !known.contains(&origin)
             {
                 self.entries.push(Entry::new(path, &[origin], found));
@@ -99,16 +86,16 @@ impl Base {
 }
 
 impl Base {
-    /// Takes notice of files that have other times or are other ones, and still have the bytes which
-    /// were published: these are not sent again. Returns true if there are any.
-    pub fn keep_same(&mut self, files: &BTreeMap<String, Found>) -> bool {
-        let places = Places::of(files);
-        let is_touched = self.keep_touched(&places);
-        let is_restored = self.recognize(&places);
+    /// Updates entries of files that were touched or restored and still have the published bytes,
+    /// so that these are not sent again. Returns true if there are any.
+    pub(crate) fn follow_unchanged(&mut self, files: &BTreeMap<String, FoundFile>) -> bool {
+        let places = FileIndex::of(files);
+        let is_touched = self.follow_touched(&places);
+        let is_restored = self.follow_restored(&places);
         is_touched || is_restored
     }
 
-    fn keep_touched(&mut self, places: &Places<'_>) -> bool {
+    fn follow_touched(&mut self, places: &FileIndex<'_>) -> bool {
         let mut is_any = false;
         for entry in &mut self.entries {
             let found = places.of_entry(entry).map(|(_, found)| found);
@@ -120,10 +107,10 @@ impl Base {
         is_any
     }
 
-    /// Knows files again that somebody restored from a copy of the store: each is another file than
-    /// the one in its entry, under the same name and with the same bytes and time. A file that was
-    /// written since, even with the same bytes, has a time of its own, and is new.
-    fn recognize(&mut self, places: &Places<'_>) -> bool {
+    /// Follows files that were restored from a copy of the store: each is a different file than its
+    /// entry, with the same path, bytes and time. A file that was written since, even with the same
+    /// bytes, has a new time and counts as changed.
+    fn follow_restored(&mut self, places: &FileIndex<'_>) -> bool {
         let files = places.files;
         let is_known = |entry: &Entry| {
             let found = files.get(&entry.path);
@@ -135,7 +122,7 @@ impl Base {
         self.entries = known;
         let is_any = !copied.is_empty();
         for entry in copied {
-            let Found { key, version, .. } = files[&entry.path];
+            let FoundFile { key, version, .. } = files[&entry.path];
             self.entries.push(Entry { key, version, ..entry });
         }
         if is_any {
@@ -144,7 +131,7 @@ impl Base {
         is_any
     }
 
-    /// Makes one entry of those of one file under one name: others may have published the same
+    /// Merges the entries of one file under one path: other hosts may have published the same
     /// bytes.
     fn join_entries(&mut self) {
         let mut places: HashMap<(FileKey, String), usize> = HashMap::new();
@@ -162,24 +149,21 @@ impl Base {
     }
 }
 
-/// Where files are now that are in a base.
-pub(super) struct Places<'a> {
-    files: &'a BTreeMap<String, Found>,
+pub(super) struct FileIndex<'a> {
+    files: &'a BTreeMap<String, FoundFile>,
     by_key: HashMap<FileKey, &'a str>,
 }
 
-impl<'a> Places<'a> {
-    pub(super) fn of(files: &'a BTreeMap<String, Found>) -> Self {
+impl<'a> FileIndex<'a> {
+    pub(super) fn of(files: &'a BTreeMap<String, FoundFile>) -> Self {
         let by_key = files.iter().map(|(path, found)| (found.key, path.as_str())).collect();
         Self { files, by_key }
     }
 
-    /// Returns where the entry's file is. If it was let go of since, or fetched, that is where its
-    /// artifact is.
-    pub(super) fn of_entry(&self, entry: &Entry) -> Option<(&'a str, &'a Found)> {
-        let elsewhere = entry.origins.iter().map(|origin| FileKey::Elsewhere(*origin));
+    pub(super) fn of_entry(&self, entry: &Entry) -> Option<(&'a str, &'a FoundFile)> {
+        let elsewhere = entry.origins.iter().map(|origin| FileKey::Remote(*origin));
         let mut keys = std::iter::once(entry.key).chain(elsewhere);
-        // Hard links have one key: the path where it was is taken first.
+        // Hard links share a key: prefer the path of the entry.
         if let Some((path, found)) = self.files.get_key_value(&entry.path)
             && keys.clone().any(|key| key == found.key)
         {
@@ -190,21 +174,16 @@ impl<'a> Places<'a> {
     }
 }
 
-fn is_unknown(digest: &str) -> bool {
-    digest.is_empty()
-}
-
 impl Entry {
-    /// Returns the entry of a file whose bytes are these artifacts'.
-    pub fn new(path: &str, origins: &[Origin], found: &Found) -> Self {
-        let Found { key, version, digest } = found.clone();
+    pub(crate) fn new(path: &str, origins: &[Origin], found: &FoundFile) -> Self {
+        let FoundFile { key, version, digest } = found.clone();
         let (path, origins) = (path.to_owned(), origins.to_vec());
         Self { path, asked: None, origins, key, version, digest: digest.unwrap_or_default() }
     }
 
-    /// Returns true if the file, which has its path, is a copy of the one that it had. Archives may
-    /// have whole seconds.
-    fn is_copied_to(&self, found: &Found) -> bool {
+    /// Returns true if the file at the entry's path is a copy of the entry's file. Archives may
+    /// round times to seconds.
+    fn is_copied_to(&self, found: &FoundFile) -> bool {
         let Self { version: FileVersion { size, modified }, digest, .. } = self;
         let second = modified.div_euclid(SECOND) * SECOND;
         found.key.is_copy_of(found.version)
@@ -214,19 +193,185 @@ impl Entry {
             && found.digest.as_ref() == Some(digest)
     }
 
-    /// Returns true if the file is the one of this entry, with another time and the same bytes.
-    fn is_touched_in(&self, found: &Found) -> bool {
+    fn is_touched_in(&self, found: &FoundFile) -> bool {
         found.key == self.key
             && found.version != self.version
             && !self.digest.is_empty()
             && found.digest.as_ref() == Some(&self.digest)
     }
 
-    /// Returns true if the file still has the artifacts' bytes.
-    pub(super) fn holds_in(&self, found: &Found) -> bool {
+    pub(super) fn holds_in(&self, found: &FoundFile) -> bool {
         match found.key {
-            FileKey::Elsewhere(origin) => found.key == self.key || self.origins.contains(&origin),
-            FileKey::Here { .. } => found.key == self.key && found.version == self.version,
+            FileKey::Remote(origin) => found.key == self.key || self.origins.contains(&origin),
+            FileKey::Local { .. } => found.key == self.key && found.version == self.version,
         }
+    }
+}
+
+/// Local changes that the bucket does not have: files with new bytes by path, artifacts with new
+/// paths, and artifacts that were removed or replaced by a complete file. Computed by comparison:
+/// there is no queue that a crash could lose.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
+pub struct Changes {
+    pub puts: BTreeMap<String, LocalPut>,
+    pub moves: BTreeMap<Origin, String>,
+    pub removed: BTreeSet<Origin>,
+}
+
+/// A file with new bytes. Its digest is `None` while it is being written and cannot be published.
+/// It replaces the artifacts that were seen at its path, and those whose file it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
+pub struct LocalPut {
+    pub key: FileKey,
+    pub version: FileVersion,
+    pub digest: Option<Arc<str>>,
+    pub replaces: Vec<Origin>,
+}
+
+impl Changes {
+    /// Computes the changes since `base`. `files` are the current files.
+    ///
+    /// If the first of several artifacts that request one path goes away, the others are moved to
+    /// the paths at which they are seen. Otherwise one of them would take its place.
+    pub(crate) fn since(base: &Base, files: &BTreeMap<String, FoundFile>) -> Self {
+        let places = FileIndex::of(files);
+        let mut changes = Self::default();
+        let mut settled = BTreeSet::new();
+        let mut left: BTreeMap<&str, Vec<Origin>> = BTreeMap::new();
+        for entry in &base.entries {
+            let Some((now, found)) = places.of_entry(entry) else {
+                left.entry(&entry.path).or_default().extend(&entry.origins);
+                continue;
+            };
+            settled.insert(now);
+            if !entry.holds_in(found) {
+                changes.put(now, found, &entry.origins);
+            } else if now != entry.path {
+                changes.rename(&entry.origins, now);
+            }
+        }
+        let new = files.iter().filter(|(path, found)| {
+            !settled.contains(path.as_str()) && matches!(found.key, FileKey::Local { .. })
+        });
+        for (path, found) in new {
+            let seen = left.remove(path.as_str()).unwrap_or_default();
+            changes.put(path, found, &seen);
+        }
+        changes.removed.extend(left.values().flatten());
+        changes.settle_names(base, files);
+        changes
+    }
+
+    /// Returns true if nothing changed.
+    pub fn is_empty(&self) -> bool {
+        self.puts.is_empty() && self.moves.is_empty() && self.removed.is_empty()
+    }
+
+    fn rename(&mut self, origins: &[Origin], to: &str) {
+        self.moves.extend(origins.iter().map(|origin| (*origin, to.to_owned())));
+    }
+
+    fn put(&mut self, path: &str, found: &FoundFile, replaces: &[Origin]) {
+        let FoundFile { key, version, digest } = found.clone();
+        let put = LocalPut { key, version, digest, replaces: Vec::new() };
+        let put = self.puts.entry(path.to_owned()).or_insert(put);
+        put.replaces.extend(replaces);
+    }
+
+    fn settle_names(&mut self, base: &Base, files: &BTreeMap<String, FoundFile>) {
+        let is_free = |name: &String| {
+            let below = format!("{name}/");
+            let first_below = files.range(below.clone()..).next();
+            let is_directory = first_below.is_some_and(|(path, _)| path.starts_with(&below));
+            !is_directory && !files.contains_key(name)
+        };
+        let mut gone: BTreeSet<_> = self.replaced().collect();
+        gone.extend(&self.removed);
+        for entry in base.entries.iter().filter(|entry| entry.asked.as_ref().is_some_and(is_free)) {
+            for origin in entry.origins.iter().filter(|origin| !gone.contains(origin)) {
+                self.moves.entry(*origin).or_insert_with(|| entry.path.clone());
+            }
+        }
+    }
+
+    pub(super) fn replaced(&self) -> impl Iterator<Item = Origin> {
+        self.puts.values().flat_map(|put| put.replaces.iter().copied())
+    }
+}
+
+/// A segment to store, and its effects on the base.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Publication<A, M> {
+    /// The segment. Its artifacts have places from 0 in the order of their paths, and its messages
+    /// follow.
+    pub segment: Segment<A, M>,
+    pub accepted: Accepted,
+}
+
+/// Changes of the base when a segment is stored: entries of published files, new paths, and removed
+/// or replaced artifacts. Saved on disk until then.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Accepted {
+    pub puts: Vec<Entry>,
+    pub moves: BTreeMap<Origin, String>,
+    pub removed: BTreeSet<Origin>,
+}
+
+impl<A, M> Publication<A, M> {
+    /// Builds the segment `id` from all complete changes and from messages. `now` is the clock of
+    /// this host in microseconds since the epoch; `artifact` returns the additional data of a file
+    /// by path.
+    pub(crate) fn new(
+        id: SegmentId,
+        changes: &Changes,
+        messages: impl IntoIterator<Item = M>,
+        clock: &mut Clock,
+        now: u64,
+        mut artifact: impl FnMut(&str) -> A,
+    ) -> Self {
+        let mut made = Self { segment: Segment::new(id), accepted: Accepted::default() };
+        let mut places = (0..).map(|place| Origin { segment: id, place });
+        made.accepted.removed.extend(&changes.removed);
+        for (path, put) in &changes.puts {
+            let Some(digest) = &put.digest else { continue };
+            let origin = places.next().expect("places do not end");
+            let (stamp, path, digest) = (clock.stamp(now), path.clone(), digest.clone());
+            let artifact = artifact(&path);
+            made.accept(origin, &path, put, &digest);
+            made.segment.artifacts.insert(origin, Claim { stamp, path, digest, artifact });
+        }
+        for (message, origin) in messages.into_iter().zip(places) {
+            made.segment.messages.insert(origin, (clock.stamp(now), message));
+        }
+        for (origin, to) in &changes.moves {
+            let (stamp, to) = (clock.stamp(now), to.clone());
+            made.segment.moves.insert(*origin, Move { stamp, to });
+        }
+        made.accepted.moves.clone_from(&changes.moves);
+        made.segment.removed.origins.clone_from(&made.accepted.removed);
+        made
+    }
+
+    fn accept(&mut self, origin: Origin, path: &str, put: &LocalPut, digest: &Arc<str>) {
+        self.accepted.removed.extend(&put.replaces);
+        let (path, origins, asked) = (path.to_owned(), vec![origin], None);
+        let (key, version, digest) = (put.key, put.version, Arc::clone(digest));
+        self.accepted.puts.push(Entry { path, asked, origins, key, version, digest });
+    }
+}
+
+impl Base {
+    pub(crate) fn accept(&mut self, accepted: &Accepted) {
+        for entry in &mut self.entries {
+            entry.origins.retain(|origin| !accepted.removed.contains(origin));
+            if let Some(to) = entry.origins.first().and_then(|first| accepted.moves.get(first)) {
+                entry.path.clone_from(to);
+                entry.asked = None;
+            }
+        }
+        self.entries.retain(|entry| !entry.origins.is_empty());
+        self.entries.extend_from_slice(&accepted.puts);
     }
 }

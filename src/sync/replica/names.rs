@@ -1,4 +1,4 @@
-//! The names under which artifacts are seen.
+//! Assignment of paths to artifacts.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -7,67 +7,64 @@ use std::sync::Arc;
 use crate::replica::{Origin, Stamp};
 use ctxfs_core::model::{LEAST_DIGITS, with_digits};
 
-/// An artifact that asks for a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Asking<'a> {
-    /// The artifact, or none if it is of this host alone so far.
+pub(super) struct PathRequest<'a> {
     pub(super) origin: Option<Origin>,
     pub(super) stamp: Stamp,
     pub(super) path: &'a str,
-    /// The digest of its bytes, or none while nobody knows it.
     pub(super) digest: Option<&'a Arc<str>>,
 }
 
-/// What is seen under one name.
+/// The artifacts at one path, the latest first: they have the same bytes. `is_local` is true if an
+/// unpublished local file is there. `asked` is the requested path, if another artifact has that.
+/// `digest` is empty if unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Name {
-    /// The artifacts, the latest first: several hosts wrote the same bytes.
     pub origins: Vec<Origin>,
-    /// True if a file of this host that was not published is seen there.
     pub is_local: bool,
-    /// The name that it asked for, if another one has that.
     pub asked: Option<String>,
-    /// The digest of its bytes. Empty while nobody knows it.
     pub digest: Arc<str>,
 }
 
-/// Names, and what is seen under each. Everything that lives has exactly one.
-pub type Names = BTreeMap<String, Name>;
+/// Paths and their artifacts. Each living artifact has exactly one path.
+pub type AssignedPaths = BTreeMap<String, Name>;
 
-/// Gives each artifact a name. Of those that ask for the same one, the latest gets it, and the
-/// others one with digits of their origin before the extension: `x~3f09ab.txt`. Those with the same
-/// bytes are one. What is the name of a directory, because something lies below it or it is in
-/// `directories`, is no artifact's. The names depend on the artifacts and directories alone.
-pub(super) fn names(mut asking: Vec<Asking<'_>>, directories: &BTreeSet<String>) -> Names {
-    // What is of this host alone comes first: it was written after all that was seen.
+/// Assigns a path to each artifact. Of several with the same requested path, the latest gets it;
+/// the others get digits of their origin before the extension: `x~3f09ab.txt`. Artifacts with the
+/// same bytes share a path. The path of a directory, one of `directories` or implied by a file
+/// below it, is not assigned. The result depends on the artifacts and directories only.
+pub(super) fn assign_paths(
+    mut asking: Vec<PathRequest<'_>>,
+    directories: &BTreeSet<String>,
+) -> AssignedPaths {
+    // Local files come first: they were written after everything that was seen.
     asking.sort_unstable_by_key(|each| {
         (each.path, each.origin.is_some(), Reverse((each.stamp, each.origin)))
     });
     let parents = asking.iter().flat_map(|each| parents(each.path));
     let taken: BTreeSet<&str> = parents.chain(directories.iter().map(String::as_str)).collect();
-    let (first, others) = (Vec::with_capacity(asking.len()), Names::new());
-    let mut naming = Naming { directories: &taken, asked: &asking, first, others };
+    let (first, others) = (Vec::with_capacity(asking.len()), AssignedPaths::new());
+    let mut naming = PathAssigner { directories: &taken, asked: &asking, first, others };
     for claims in asking.chunk_by(|one, next| one.path == next.path) {
         naming.add(claims);
     }
-    let Naming { first: mut all, others, .. } = naming;
+    let PathAssigner { first: mut all, others, .. } = naming;
     all.extend(others);
     all.into_iter().collect()
 }
 
-struct Naming<'a> {
+struct PathAssigner<'a> {
     directories: &'a BTreeSet<&'a str>,
-    /// By path.
-    asked: &'a [Asking<'a>],
-    /// Those that got the name they asked for, by that. A tree that grows in its order is half
-    /// empty.
+    asked: &'a [PathRequest<'a>],
+    /// Artifacts at their requested path, sorted. Collected in a vector: a B-tree filled in order
+    /// has half-empty nodes.
     first: Vec<(String, Name)>,
-    others: Names,
+    others: AssignedPaths,
 }
 
-impl Naming<'_> {
-    /// Names what asks for one path, in the order in which it gets that.
-    fn add(&mut self, claims: &[Asking<'_>]) {
+impl PathAssigner<'_> {
+    fn add(&mut self, claims: &[PathRequest<'_>]) {
         let mut given: HashMap<&str, String> = HashMap::new();
         let mut is_free = claims.first().is_some_and(|each| !self.directories.contains(each.path));
         for each in claims {
@@ -84,7 +81,7 @@ impl Naming<'_> {
         }
     }
 
-    fn give(&mut self, name: String, each: &Asking<'_>) {
+    fn give(&mut self, name: String, each: &PathRequest<'_>) {
         let asked = (name != each.path).then(|| each.path.to_owned());
         let seen =
             if asked.is_some() { self.others.entry(name).or_default() } else { self.first(name) };
@@ -92,7 +89,7 @@ impl Naming<'_> {
         seen.digest = each.digest.cloned().unwrap_or_default();
         match each.origin {
             Some(origin) => {
-                // Most have one, of many.
+                // Most paths have one artifact.
                 seen.origins.reserve_exact(usize::from(seen.origins.is_empty()));
                 seen.origins.push(origin);
             }
@@ -100,8 +97,6 @@ impl Naming<'_> {
         }
     }
 
-    /// Returns what is seen under the name that artifacts ask for. It is the last one, if it is
-    /// known.
     fn first(&mut self, name: String) -> &mut Name {
         if self.first.last().is_none_or(|(last, _)| *last != name) {
             self.first.push((name, Name::default()));
@@ -123,7 +118,6 @@ impl Naming<'_> {
     }
 }
 
-/// Returns the directories above a path.
 pub(super) fn parents(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').map(|(at, _)| &path[..at])
 }
@@ -143,9 +137,9 @@ mod tests {
         let digests: Vec<Arc<str>> = asking.iter().map(|(_, _, digest)| (*digest).into()).collect();
         let asking = asking.iter().zip(&digests).map(|((number, path, _), digest)| {
             let (origin, stamp) = (Some(origin(*number)), Stamp(*number));
-            Asking { origin, stamp, path, digest: Some(digest) }
+            PathRequest { origin, stamp, path, digest: Some(digest) }
         });
-        let names = names(asking.collect(), &BTreeSet::new()).into_iter();
+        let names = assign_paths(asking.collect(), &BTreeSet::new()).into_iter();
         let numbers = |name: Name| name.origins.iter().map(|each| each.segment.number).collect();
         names.map(|(path, name)| (path, numbers(name))).collect()
     }

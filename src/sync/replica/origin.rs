@@ -1,4 +1,4 @@
-//! The names of writers, of segments, and of places in them; and digests of segments.
+//! Ids of writers, segments and origins, and the clock that orders concurrent changes.
 
 use std::fmt;
 use std::num::ParseIntError;
@@ -6,11 +6,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Digits of a writer, of a number and of a digest in texts.
 const WRITER_DIGITS: usize = 16;
 const NUMBER_DIGITS: usize = 12;
 const DIGEST_DIGITS: usize = 32;
-/// The highest number of a segment: what twelve digits hold.
+/// Maximum segment number: twelve digits.
 const MAX_NUMBER: u64 = 999_999_999_999;
 
 /// The text is not an id of this kind.
@@ -27,50 +26,47 @@ impl ParseIdError {
     }
 }
 
-/// One who publishes segments, one after the other: a store, until it finds that a copy of it
-/// publishes too. A random number; its text is 16 hexadecimal digits.
+/// Publisher of consecutive segments: a store, until it detects a copy of itself. A random number;
+/// its text is 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct WriterId(pub u64);
 
-/// The name of a segment: its writer, and its number from 1. Its text is `<writer>-<12 digits>`.
+/// Name of a segment: its writer, and its number among the writer's segments, from 1. Its text is
+/// `<writer>-<12 digits>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
+#[expect(missing_docs, reason = "described above")]
 pub struct SegmentId {
-    /// Who wrote it.
     pub writer: WriterId,
-    /// Its number among the writer's segments, from 1.
     pub number: u64,
 }
 
-/// A digest of the bytes of a segment, which tells it from another one of its name. Its text is 32
-/// hexadecimal digits.
+/// Digest that distinguishes two segments of one name. Its text is 32 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct SegmentDigest(u128);
 
-/// The place where an artifact or a message was first published. It identifies it for ever. Its
-/// text is `<segment>:<place>`.
+/// Permanent identity of an artifact or message: the segment that first published it, and the line
+/// in the segment's records, from 0. Its text is `<segment>:<place>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
+#[expect(missing_docs, reason = "described above")]
 pub struct Origin {
-    /// The segment.
     pub segment: SegmentId,
-    /// The line among the segment's records, from 0.
     pub place: u32,
 }
 
 impl SegmentId {
-    /// Returns the id of the writer's next segment.
     #[must_use]
-    pub fn next(self) -> Self {
+    pub(crate) fn next(self) -> Self {
         Self { number: self.number + 1, ..self }
     }
 }
 
 impl SegmentDigest {
     /// Returns the digest of bytes: the first half of their BLAKE3.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
         let hash = blake3::hash(bytes);
         Self(u128::from_be_bytes(hash.as_bytes().first_chunk().copied().unwrap_or_default()))
     }
@@ -146,19 +142,16 @@ impl FromStr for Origin {
     }
 }
 
-/// Reads exactly so many digits, in lower case.
 fn hexadecimal(text: &str, digits: usize) -> Option<u128> {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let fits = text.len() == digits && text.bytes().all(is_digit);
     fits.then(|| u128::from_str_radix(text, 16).ok()).flatten()
 }
 
-/// Reads digits alone: `parse` would take a sign too.
 fn decimal(digits: &str) -> Result<u64, ParseIntError> {
     if digits.starts_with('+') { "".parse() } else { digits.parse() }
 }
 
-/// Makes texts of an id, and an id of its text, for serde.
 macro_rules! text_form {
     ($($id:ty),+) => {$(
         impl From<$id> for String {
@@ -178,6 +171,41 @@ macro_rules! text_form {
 }
 
 text_form!(WriterId, SegmentId, SegmentDigest, Origin);
+
+/// Time of a hybrid logical clock: microseconds since the epoch by the clock of a host, or more if
+/// that host has seen a later stamp. It only orders concurrent changes, so a wrong clock does no
+/// harm beyond that order.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Stamp(pub u64);
+
+/// Hybrid clock of a host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Clock {
+    last: Stamp,
+}
+
+/// Latest stamp that is believed, about 300,000 years from now. It leaves room for later stamps of
+/// this host if another one has a wrong clock.
+const LATEST: Stamp = Stamp(u64::MAX / 2);
+
+impl Clock {
+    pub(crate) fn last(&self) -> Stamp {
+        self.last
+    }
+
+    pub(crate) fn see(&mut self, stamp: Stamp) {
+        self.last = self.last.max(stamp.min(LATEST));
+    }
+
+    /// Returns a stamp later than all before, and not before `now` in microseconds since the epoch.
+    pub(crate) fn stamp(&mut self, now: u64) -> Stamp {
+        self.last = Stamp((self.last.0 + 1).max(now.min(LATEST.0)));
+        self.last
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -216,5 +244,16 @@ mod tests {
             let text = format!("{writer}-000000000007{rest}");
             assert!(text.parse::<Origin>().is_err(), "{rest}");
         }
+    }
+
+    #[test]
+    fn each_stamp_is_later_than_all_that_was_seen() {
+        let mut clock = Clock::default();
+        let first = clock.stamp(100);
+        clock.see(Stamp(500));
+        let second = clock.stamp(100);
+        assert!(first == Stamp(100) && second == Stamp(501) && clock.stamp(900) == Stamp(900));
+        clock.see(Stamp(u64::MAX));
+        assert!(clock.stamp(0) > LATEST, "a stamp from nowhere must not stop the clock");
     }
 }

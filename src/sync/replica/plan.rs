@@ -1,60 +1,51 @@
-//! What to do here, so that a host shows what a state says.
+//! Planning of the steps that make local files show a state.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use crate::replica::base::Places;
-use crate::replica::names::{Asking, names, parents};
+use crate::replica::base::FileIndex;
+use crate::replica::names::{PathRequest, assign_paths, parents};
 use crate::replica::{
-    Base, Changes, Entry, FileKey, FileVersion, Found, Name, Names, Origin, Stamp, State,
+    AssignedPaths, Base, Changes, Entry, FileKey, FileVersion, FoundFile, Name, Origin, Stamp,
+    State,
 };
 
-/// A change of the files of a host, and the entry of its base that goes with it.
+/// A change of a local file, with the entry of the base that results.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
-    /// Removes the file: its artifacts were removed elsewhere, or are seen under another name.
+pub(crate) enum Step {
+    /// Removes a file: its artifacts were removed by another host, or have another path.
     Remove {
-        /// Where it is.
         path: String,
-        /// The file that it must be, and the state of its bytes that may go.
-        found: Found,
-        /// The file in its entry of the base.
+        found: FoundFile,
         was: FileKey,
     },
-    /// Renames the file to the path in `entry`, which is free once the removals and the other
-    /// renames are done: some files may change places.
+    /// Renames a file to the path in `entry`, which is free after the removals and other renames:
+    /// files may swap paths.
     Rename {
-        /// Where it is.
         from: String,
-        /// The file that it must be.
-        found: Found,
-        /// The file in its entry of the base.
+        found: FoundFile,
         was: FileKey,
-        /// The entry of the base afterwards.
         entry: Box<Entry>,
     },
-    /// Shows an artifact whose bytes are elsewhere.
     Add {
-        /// The entry of the base afterwards. Its first artifact is the one to show, at its path.
         entry: Entry,
     },
 }
 
-/// Steps, in their order, and what host and bucket agree upon without them.
+/// Steps, and the base without them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Plan {
-    /// The steps: removals, then renames, then additions.
+pub(crate) struct Plan {
+    /// Removals, then renames, then additions.
     pub steps: Vec<Step>,
-    /// The base if no step is done.
+    /// Base if no step is done.
     pub base: Base,
 }
 
 impl Plan {
-    /// Returns what to do so that `files` show `state`, on a host that has done `changes` since
-    /// `base`. What was changed here and not published stays as it is. `directories` have to stay,
-    /// whatever is in them.
-    pub fn new<A, M>(
+    /// Plans the steps after which `files` show `state`, on a host with local `changes` since
+    /// `base`. Files with unpublished changes stay. `directories` must not be replaced by files.
+    pub(crate) fn new<A, M>(
         base: &Base,
-        files: &BTreeMap<String, Found>,
+        files: &BTreeMap<String, FoundFile>,
         state: &State<A, M>,
         changes: &Changes,
         directories: &BTreeSet<String>,
@@ -83,9 +74,13 @@ impl Plan {
     }
 }
 
-/// Returns the names under which a host sees a state and its own changes. These count as later than
-/// all that it has seen.
-pub fn seen<A, M>(state: &State<A, M>, changes: &Changes, directories: &BTreeSet<String>) -> Names {
+/// Returns the paths as a host with these local changes sees them. The changes count as later than
+/// all artifacts in the state.
+pub fn seen<A, M>(
+    state: &State<A, M>,
+    changes: &Changes,
+    directories: &BTreeSet<String>,
+) -> AssignedPaths {
     let replaced: BTreeSet<_> = changes.replaced().collect();
     let gone = |origin: &Origin| changes.removed.contains(origin) || replaced.contains(origin);
     let living = state.artifacts.iter().filter(|(origin, _)| !gone(origin));
@@ -93,34 +88,28 @@ pub fn seen<A, M>(state: &State<A, M>, changes: &Changes, directories: &BTreeSet
         let moved = changes.moves.get(origin);
         let stamp = if moved.is_some() { Stamp(u64::MAX) } else { claim.stamp };
         let path = moved.unwrap_or(&claim.path);
-        Asking { origin: Some(*origin), stamp, path, digest: Some(&claim.digest) }
+        PathRequest { origin: Some(*origin), stamp, path, digest: Some(&claim.digest) }
     });
     let local = changes.puts.iter().map(|(path, put)| {
         let digest = put.digest.as_ref();
-        Asking { origin: None, stamp: Stamp(u64::MAX), path, digest }
+        PathRequest { origin: None, stamp: Stamp(u64::MAX), path, digest }
     });
-    names(published.chain(local).collect(), directories)
+    assign_paths(published.chain(local).collect(), directories)
 }
 
-/// A file that still has the bytes of its artifacts.
 #[derive(Clone, Copy)]
-struct Held<'a> {
-    /// Its place in the base.
+struct HeldFile<'a> {
     at: usize,
-    /// Where it is.
     now: &'a str,
     entry: &'a Entry,
-    found: &'a Found,
+    found: &'a FoundFile,
 }
 
 struct Planning<'a> {
-    /// Where this host has done something that was not published.
     changed: BTreeSet<&'a str>,
-    held: Vec<Held<'a>>,
+    held: Vec<HeldFile<'a>>,
     by_origin: HashMap<Origin, usize>,
-    /// For each file, whether it has a name.
     used: Vec<bool>,
-    /// What could not be brought to its name.
     waiting: BTreeSet<Origin>,
     steps: Vec<Step>,
     renames: Vec<Step>,
@@ -129,14 +118,14 @@ struct Planning<'a> {
 }
 
 impl<'a> Planning<'a> {
-    fn new(base: &'a Base, files: &'a BTreeMap<String, Found>, changes: &'a Changes) -> Self {
-        let places = Places::of(files);
+    fn new(base: &'a Base, files: &'a BTreeMap<String, FoundFile>, changes: &'a Changes) -> Self {
+        let places = FileIndex::of(files);
         let held = base.entries.iter().enumerate().filter_map(|(at, entry)| {
             let (now, found) = places.of_entry(entry)?;
-            entry.holds_in(found).then_some(Held { at, now, entry, found })
+            entry.holds_in(found).then_some(HeldFile { at, now, entry, found })
         });
         let held: Vec<_> = held.collect();
-        let origins = |(at, held): (usize, &Held<'a>)| {
+        let origins = |(at, held): (usize, &HeldFile<'a>)| {
             held.entry.origins.iter().map(move |origin| (*origin, at)).collect::<Vec<_>>()
         };
         let by_origin = held.iter().enumerate().flat_map(origins).collect();
@@ -148,13 +137,12 @@ impl<'a> Planning<'a> {
         Self { changed, held, by_origin, used, waiting, steps, renames, additions, base }
     }
 
-    /// Leaves a file where it is, if that is where it is to be seen. Returns true then.
     fn keep_in_place(&mut self, name: &str, seen: &Name) -> bool {
         let in_place = self.files_of(seen).find(|file| self.held[*file].now == name);
         let Some(file) = in_place else { return false };
-        let Held { at, now, entry, found } = self.held[file];
+        let HeldFile { at, now, entry, found } = self.held[file];
         self.used[file] = true;
-        // A file that was renamed here is agreed upon once that is published.
+        // A local rename is agreed upon once it is published.
         if entry.path == now {
             let (name, seen) = (name.to_owned(), seen.clone());
             self.base.entries[at] = agreed(name, seen, found.key, found.version);
@@ -162,7 +150,6 @@ impl<'a> Planning<'a> {
         true
     }
 
-    /// Renames a file to the name under which it is to be seen, or shows an artifact there.
     fn bring(&mut self, name: String, seen: Name) {
         if self.is_in_the_way(&name) {
             self.waiting.extend(&seen.origins);
@@ -175,21 +162,21 @@ impl<'a> Planning<'a> {
         }
     }
 
-    /// Returns the files that have the bytes. What stands for bytes elsewhere names one artifact,
-    /// and is of no use once that was removed, even if others have the same bytes.
+    /// Returns the files with these bytes. A remote artifact stands for one origin only, so it is
+    /// useless after that origin was removed, even if others have the same bytes.
     fn files_of(&self, seen: &Name) -> impl Iterator<Item = usize> {
         let files = seen.origins.iter().filter_map(|origin| self.by_origin.get(origin).copied());
         files.filter(|file| match self.held[*file].found.key {
-            FileKey::Here { .. } => true,
-            FileKey::Elsewhere(origin) => seen.origins.contains(&origin),
+            FileKey::Local { .. } => true,
+            FileKey::Remote(origin) => seen.origins.contains(&origin),
         })
     }
 
     fn rename(&mut self, file: usize, name: String, seen: Name) {
-        let Held { now, entry, found, .. } = self.held[file];
+        let HeldFile { now, entry, found, .. } = self.held[file];
         self.used[file] = true;
         if entry.path != now {
-            // It was renamed here. That is published first.
+            // The local rename is published first.
             return;
         }
         let (from, found, was) = (now.to_owned(), found.clone(), entry.key);
@@ -198,34 +185,35 @@ impl<'a> Planning<'a> {
     }
 
     fn add(&mut self, name: String, seen: Name) {
-        let key = FileKey::Elsewhere(seen.origins[0]);
+        let key = FileKey::Remote(seen.origins[0]);
         let entry = agreed(name, seen, key, FileVersion::default());
         self.additions.push(Step::Add { entry });
     }
 
-    /// Agrees upon a file here that has the name and bytes of an artifact, and came: a crash was
-    /// before that was noted. What was written here is of this host alone, even if another one wrote
-    /// the same: whoever removes that has not seen this.
+    /// Adopts a downloaded file with the path and bytes of an artifact, whose entry a crash has
+    /// lost. A file that was written here stays local, even if another host wrote the same bytes: a
+    /// removal by that host has not seen this file.
     fn adopt(&mut self, name: String, seen: Name, changes: &Changes) {
         let is_held = seen.origins.iter().any(|origin| self.by_origin.contains_key(origin));
-        let put = changes.puts.get(&name).filter(|put| put.replaces.is_empty() && put.came());
+        let put = changes
+            .puts
+            .get(&name)
+            .filter(|put| put.replaces.is_empty() && put.key.is_copy_of(put.version));
         if let Some(put) = put.filter(|_| !is_held) {
             self.base.entries.push(agreed(name, seen, put.key, put.version));
         }
     }
 
-    /// Returns true if a file of which others do not know yet is where a directory would be.
     fn is_in_the_way(&self, name: &str) -> bool {
         parents(name).any(|parent| self.changed.contains(parent))
     }
 
-    /// Removes the files that have no name any more, unless a name is still in the way.
     fn remove_the_rest(&mut self) {
         let used = self.held.iter().zip(&self.used).filter(|(_, used)| **used);
-        // A file that was linked in the store itself has several entries.
+        // A hard link within the store has several entries.
         let kept: BTreeSet<&str> = used.map(|(held, _)| held.now).collect();
         for file in (0..self.held.len()).filter(|file| !self.used[*file]) {
-            let Held { now, entry, found, .. } = self.held[file];
+            let HeldFile { now, entry, found, .. } = self.held[file];
             let waits = entry.origins.iter().any(|origin| self.waiting.contains(origin));
             if !waits && !kept.contains(now) {
                 let (path, found, was) = (now.to_owned(), found.clone(), entry.key);
@@ -236,21 +224,19 @@ impl<'a> Planning<'a> {
 
     fn plan(self) -> Plan {
         let mut steps = self.additions;
-        // Of these there may be many, and few of the others.
+        // There may be many additions, and few of the others.
         steps.splice(0..0, self.steps.into_iter().chain(self.renames));
         Plan { steps, base: self.base }
     }
 }
 
-/// Returns the entry of a file that is seen under a name.
 fn agreed(path: String, seen: Name, key: FileKey, version: FileVersion) -> Entry {
     let Name { origins, asked, digest, .. } = seen;
     Entry { path, asked, origins, key, version, digest }
 }
 
 impl Base {
-    /// Takes notice of steps that were done.
-    pub fn follow(&mut self, done: Vec<Step>) {
+    pub(crate) fn follow(&mut self, done: Vec<Step>) {
         let before = |step: &Step| match step {
             Step::Remove { was, .. } | Step::Rename { was, .. } => Some(*was),
             Step::Add { .. } => None,
@@ -262,7 +248,7 @@ impl Base {
             Step::Add { entry } => Some(entry),
             Step::Remove { .. } => None,
         };
-        // Made in place: they may be many.
+        // Collected in place: there may be many.
         let mut after: Vec<Entry> = done.into_iter().filter_map(after).collect();
         if self.entries.is_empty() {
             self.entries = after;

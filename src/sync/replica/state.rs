@@ -1,26 +1,169 @@
-//! What all segments of a conversation say together.
+//! Segments, merges of segments, and the state that they add up to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
+use std::sync::Arc;
 
-use crate::replica::{Claim, Covers, Move, Origin, Removed, Segment, SegmentId, Stamp};
+use crate::replica::{Origin, SegmentDigest, SegmentId, Stamp};
 
-/// What segments say together. It depends on which they are alone, not on their order.
+/// Content of a segment: published artifacts and messages, renames and removals. `A` and `M` are
+/// additional data about each artifact and message, which the rules ignore. A merge covers other
+/// segments; the origins of its artifacts are in these.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct State<A, M> {
-    /// The artifacts that live, each under the name that it was given last.
+#[expect(missing_docs, reason = "described above")]
+pub struct Segment<A, M> {
+    pub id: SegmentId,
+    pub covers: Covers,
     pub artifacts: BTreeMap<Origin, Claim<A>>,
-    /// The messages that live, in their order.
-    pub messages: BTreeMap<(Stamp, Origin), M>,
-    /// What was removed, as far as segments say so that are not covered.
-    pub removed: Removed,
-    /// The moves that these say.
     pub moves: BTreeMap<Origin, Move>,
-    /// The segments that a merge covers, whether they are still there or not.
+    pub removed: Removed,
+    pub messages: BTreeMap<Origin, (Stamp, M)>,
+}
+
+/// An artifact with its requested path, spelled as `RelPath::to_text` does, and the time at which
+/// it got that path. `artifact` is additional data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
+pub struct Claim<A> {
+    pub stamp: Stamp,
+    pub path: String,
+    pub digest: Arc<str>,
+    pub artifact: A,
+}
+
+/// New path of an artifact, given at `stamp`. The latest one counts.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "described above")]
+pub struct Move {
+    pub stamp: Stamp,
+    pub to: String,
+}
+
+/// Removed origins: single ones, and all of some segments. A removal is permanent. `ends` is true
+/// if a host removed the whole conversation; a merge does not repeat this.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
+pub struct Removed {
+    pub origins: BTreeSet<Origin>,
+    pub segments: BTreeSet<SegmentId>,
+    pub ends: bool,
+}
+
+impl<A, M> Segment<A, M> {
+    pub(crate) fn new(id: SegmentId) -> Self {
+        Self {
+            id,
+            covers: Covers::new(),
+            artifacts: BTreeMap::new(),
+            moves: BTreeMap::new(),
+            removed: Removed::default(),
+            messages: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn says_nothing(&self) -> bool {
+        self.artifacts.is_empty()
+            && self.moves.is_empty()
+            && self.removed.is_empty()
+            && self.messages.is_empty()
+    }
+
+    pub(crate) fn latest(&self) -> Stamp {
+        let artifacts = self.artifacts.values().map(|claim| claim.stamp);
+        let moves = self.moves.values().map(|to| to.stamp);
+        let messages = self.messages.values().map(|(stamp, _)| *stamp);
+        artifacts.chain(moves).chain(messages).max().unwrap_or_default()
+    }
+}
+
+impl Removed {
+    pub(crate) fn contains(&self, origin: &Origin) -> bool {
+        self.segments.contains(&origin.segment) || self.origins.contains(origin)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.origins.is_empty() && self.segments.is_empty()
+    }
+
+    pub(crate) fn extend(&mut self, other: &Self) {
+        self.origins.extend(&other.origins);
+        self.segments.extend(&other.segments);
+        self.ends |= other.ends;
+    }
+}
+
+/// First segment number of a writer.
+const FIRST: u64 = 1;
+
+/// Segments that a merge covers, with their digests.
+pub type Covers = BTreeMap<SegmentId, SegmentDigest>;
+
+/// Segments that are covered by some merge.
+///
+/// Readers ignore a covered segment by its name alone. A writer compares the digest as well: a copy
+/// of its host may have sent another segment of that name, which was merged and deleted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Covered(BTreeMap<SegmentId, BTreeSet<SegmentDigest>>);
+
+impl Covered {
+    pub(crate) fn contains(&self, id: &SegmentId) -> bool {
+        self.0.contains_key(id)
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = SegmentId> {
+        self.0.keys().copied()
+    }
+
+    /// Returns the first segment of each gap in the numbers of a writer, given the segments `there`
+    /// in the bucket. Writers skip no number, so a gap means that a segment was lost. A loss of a
+    /// writer's last segments leaves no gap.
+    pub(crate) fn gaps(&self, there: impl IntoIterator<Item = SegmentId>) -> Vec<SegmentId> {
+        let known: BTreeSet<SegmentId> = there.into_iter().chain(self.ids()).collect();
+        let (mut gaps, mut last): (_, Option<SegmentId>) = (Vec::new(), None);
+        for id in known {
+            let before = last.filter(|last| last.writer == id.writer);
+            let next = before.map_or(SegmentId { number: FIRST, ..id }, SegmentId::next);
+            if next != id {
+                gaps.push(next);
+            }
+            last = Some(id);
+        }
+        gaps
+    }
+
+    /// Returns true if the segment with this name and digest is covered, so that the bucket had it.
+    /// Returns `None` if no segment of this name is covered.
+    ///
+    /// Merges may have different digests for one name, after they met different copies of a host. A
+    /// digest in none of them was not sent.
+    pub(crate) fn has(&self, id: SegmentId, digest: SegmentDigest) -> Option<bool> {
+        self.0.get(&id).map(|digests| digests.contains(&digest))
+    }
+}
+
+impl<'a> FromIterator<&'a Covers> for Covered {
+    fn from_iter<I: IntoIterator<Item = &'a Covers>>(merges: I) -> Self {
+        let mut covered = Self::default();
+        for (id, digest) in merges.into_iter().flatten() {
+            covered.0.entry(*id).or_default().insert(*digest);
+        }
+        covered
+    }
+}
+
+/// Merged state of a set of segments, independent of their order: the living artifacts with their
+/// latest paths, and the living messages in order. Removals and moves are those of uncovered
+/// segments. Covered segments are listed whether present or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
+pub struct State<A, M> {
+    pub artifacts: BTreeMap<Origin, Claim<A>>,
+    pub messages: BTreeMap<(Stamp, Origin), M>,
+    pub removed: Removed,
+    pub moves: BTreeMap<Origin, Move>,
     pub covered: BTreeSet<SegmentId>,
 }
 
-/// What a merge covers and what it has, without what that is.
 struct Merge {
     covers: Covers,
     artifacts: BTreeSet<Origin>,
@@ -38,10 +181,10 @@ impl Merge {
 }
 
 impl<A: Clone, M: Clone> State<A, M> {
-    /// Returns the state after these segments.
+    /// Merges the segments into a state.
     ///
-    /// What is covered says nothing, even where it comes later. What a merge covers and does not
-    /// contain was removed.
+    /// A covered segment is ignored even if it arrives later. Origins that a merge covers but does
+    /// not contain are removed.
     pub fn of<'a>(segments: impl IntoIterator<Item = &'a Segment<A, M>> + Clone) -> Self
     where
         A: 'a,
@@ -55,14 +198,14 @@ impl<A: Clone, M: Clone> State<A, M> {
 }
 
 impl<A, M> State<A, M> {
-    /// Returns the state after these segments, which are of no use any more then.
+    /// Does what [`Self::of`] does, and consumes the segments.
     pub fn of_all(mut segments: Vec<Segment<A, M>>) -> Self {
         let covered = covered(&segments);
         segments.retain(|segment| !covered.contains(&segment.id));
         Self::after(covered, segments)
     }
 
-    /// Returns true if nothing lives.
+    /// Returns true if nothing is alive.
     pub fn is_over(&self) -> bool {
         self.artifacts.is_empty() && self.messages.is_empty()
     }
@@ -95,7 +238,6 @@ impl<A, M> State<A, M> {
         }
     }
 
-    /// Adds what a segment says of other things than new artifacts.
     fn add(&mut self, segment: Segment<A, M>) {
         for (origin, to) in segment.moves {
             add_move(&mut self.moves, origin, to);
@@ -116,7 +258,6 @@ impl<A, M> State<A, M> {
         self.removed.origins.extend(gone);
     }
 
-    /// Lets the removals and moves do what they say.
     fn apply(&mut self) {
         let Self { artifacts, messages, removed, moves, .. } = self;
         artifacts.retain(|origin, _| !removed.contains(origin));
@@ -135,7 +276,6 @@ fn covered<'a, A: 'a, M: 'a>(
     segments.into_iter().flat_map(|segment| segment.covers.keys().copied()).collect()
 }
 
-/// Gives an artifact the name `to`, if that is later than its own.
 pub(super) fn take_later_name<A>(claim: &mut Claim<A>, to: &Move) {
     if (to.stamp, to.to.as_str()) > (claim.stamp, claim.path.as_str()) {
         claim.stamp = to.stamp;
@@ -143,10 +283,10 @@ pub(super) fn take_later_name<A>(claim: &mut Claim<A>, to: &Move) {
     }
 }
 
-/// Returns the artifacts, each as it was named last: two merges may have the same one, each as it
-/// was named when it was merged.
+/// Returns the artifacts, each with its latest path: two merges may have the same artifact with
+/// different paths.
 ///
-/// Made at once: a tree that grows in its order is half empty.
+/// Collected at once: a B-tree filled in order has half-empty nodes.
 fn latest<A>(mut claims: Vec<(Origin, Claim<A>)>) -> BTreeMap<Origin, Claim<A>> {
     claims.sort_by(|(origin, claim), (other, than)| {
         (origin, claim.stamp, &claim.path).cmp(&(other, than.stamp, &than.path))
@@ -154,10 +294,70 @@ fn latest<A>(mut claims: Vec<(Origin, Claim<A>)>) -> BTreeMap<Origin, Claim<A>> 
     claims.into_iter().collect()
 }
 
-/// Keeps the latest move of an artifact.
 pub(super) fn add_move(all: &mut BTreeMap<Origin, Move>, origin: Origin, to: Move) {
     let known = all.entry(origin).or_insert_with(|| to.clone());
     if to > *known {
         *known = to;
+    }
+}
+
+/// Merges the segments `part` of `all` into segment `id`: their living content, and moves and
+/// removals of origins that are not covered. Moves of removed origins are dropped.
+///
+/// Two hosts may merge the same segments at once. If these have different digests for one name,
+/// either is valid: the writer whose segment is not the covered one sends its content again.
+pub(crate) fn merge<A: Clone, M: Clone>(
+    id: SegmentId,
+    all: &[&Segment<A, M>],
+    part: &Covers,
+) -> Segment<A, M> {
+    let parts: Vec<_> = all.iter().copied().filter(|each| part.contains_key(&each.id)).collect();
+    let (whole, said) = (State::of(all.iter().copied()), State::of(parts.iter().copied()));
+    let mut merged = Segment::new(id);
+    merged.covers = parts.iter().flat_map(|each| each.covers.clone()).collect();
+    merged.covers.extend(parts.iter().map(|each| (each.id, part[&each.id])));
+    let is_part = |origin: &Origin| parts.iter().any(|each| each.artifacts.contains_key(origin));
+    let living: BTreeSet<Origin> = whole.artifacts.keys().copied().collect();
+    let here = whole.artifacts.into_iter().filter(|(origin, _)| is_part(origin));
+    merged.artifacts = here.collect();
+    let told = |origin: &Origin| parts.iter().any(|each| each.messages.contains_key(origin));
+    let messages = whole.messages.into_iter().filter(|((_, origin), _)| told(origin));
+    merged.messages =
+        messages.map(|((stamp, origin), message)| (origin, (stamp, message))).collect();
+    let elsewhere = |segment: &SegmentId| !merged.covers.contains_key(segment);
+    let is_dead = |origin: &Origin| {
+        whole.removed.contains(origin)
+            || whole.covered.contains(&origin.segment) && !living.contains(origin)
+    };
+    let moves = said.moves.into_iter().filter(|(origin, _)| elsewhere(&origin.segment));
+    merged.moves = moves.filter(|(origin, _)| !is_dead(origin)).collect();
+    let Removed { origins, segments, .. } = said.removed;
+    merged.removed = Removed {
+        origins: origins.into_iter().filter(|origin| elsewhere(&origin.segment)).collect(),
+        segments: segments.into_iter().filter(elsewhere).collect(),
+        ends: false,
+    };
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replica::WriterId;
+
+    fn id(writer: u64, number: u64) -> SegmentId {
+        SegmentId { writer: WriterId(writer), number }
+    }
+
+    #[test]
+    fn a_gap_is_a_number_that_is_neither_there_nor_covered() {
+        let digest = SegmentDigest::of(b"");
+        let covers: Covers = [id(1, 1), id(1, 2), id(2, 1)].map(|id| (id, digest)).into();
+        let covered: Covered = [&covers].into_iter().collect();
+        assert_eq!(covered.gaps([id(1, 3), id(2, 2), id(3, 1)]), []);
+        assert_eq!(covered.gaps([id(1, 4), id(1, 7), id(3, 2)]), [id(1, 3), id(1, 5), id(3, 1)]);
+        assert_eq!(Covered::default().gaps([]), []);
+        let last = 999_999_999_999;
+        assert_eq!(Covered::default().gaps([id(1, last)]), [id(1, 1)]);
     }
 }

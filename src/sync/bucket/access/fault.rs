@@ -1,4 +1,4 @@
-//! The errors of the client, by the next step of whoever asked.
+//! Errors of the store's client, classified by what the caller can do next.
 
 use std::error::Error;
 use std::io;
@@ -8,64 +8,57 @@ use object_store::client::HttpError;
 use crate::bucket::directory;
 use crate::bucket::directory::Directory;
 use crate::bucket::error::BucketError;
-use crate::bucket::format_error::FormatError;
+use crate::bucket::error::FormatError;
 
-/// The beginning of the client's text of an answer that is no success.
+/// Prefix of the client's text for a response with an error status.
 const STATUS: &str = "Server returned non-2xx status code: ";
-/// That of a success whose body is an error.
+/// Prefix of the client's text for a 200 response whose body is an error.
 const ERROR_BODY: &str = "Server returned error response: ";
-/// That of a key that stayed when others were deleted.
+/// Prefix of the client's text for a key that a bulk delete kept.
 const KEPT: &str = "DeleteObjects request failed for key ";
-/// That of a page of names that is cut.
+/// Prefix of the client's text for a truncated page of names.
 const CUT_LIST: &str = "Got invalid list response: ";
-/// The name by which the client calls a directory.
+/// Name of the local file system in errors of the client.
 const DIRECTORY: &str = "LocalFileSystem";
-/// The next step after a refusal of a store, and of a directory.
 const LOOK_AT_KEYS: &str = "Look at the keys in the environment and at what they may do";
 const LOOK_AT_RIGHTS: &str = "Look at the owner and mode of that path, at how its disk is mounted, and at the user who \
      runs ctxfs";
-/// Where machines of the clouds ask for keys if they have none.
+/// Metadata services of the clouds, which the client asks when the environment has no credentials.
 const METADATA: [&str; 2] = ["169.254.169.254", "metadata.google"];
-/// The characters of an answer that are shown.
+/// Maximum characters of a store's response in an error text.
 const SHOWN: usize = 300;
-/// Codes of answers with status 400 that time or another connection mends.
+/// Error codes with status 400 that a retry or another connection may cure.
 const PASSING: [&str; 5] =
     ["RequestTimeout", "BadDigest", "IncompleteBody", "XAmzContentSHA256Mismatch", "InternalError"];
-/// Codes of answers with status 400 that speak of the keys.
+/// Error codes with status 400 about credentials.
 const OF_KEYS: [&str; 5] =
     ["ExpiredToken", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId", "AccessDenied"];
 
-/// A failure of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Nothing has the key.
     Absent,
-    /// Something has the key.
     Exists,
-    /// The keys of access do not do.
     Refused(String),
-    /// The directory is closed to this user.
     Denied(String),
-    /// The disk of the directory failed.
     Disk(String),
-    /// The same request may succeed.
     Again(String),
-    /// The store does not know this request.
     Unsupported(String),
-    /// The same request fails again.
     Never(String),
-    /// No ctxfs made what has the key.
+    /// The key has something that ctxfs does not create: a link, a device, a directory.
     Odd,
-    /// Something in a list has a key that is no path, so nothing of the list can be read.
+    /// A key in a list is no valid path; the client then lists nothing at all.
     OddKey(String),
-    /// The object is larger than its reader takes.
-    TooLarge { size: u64, limit: u64 },
-    /// More is there than a list takes.
-    TooMany { limit: usize },
+    /// The object is larger than the limit of its reader.
+    TooLarge {
+        size: u64,
+        limit: u64,
+    },
+    TooMany {
+        limit: usize,
+    },
 }
 
 impl Fault {
-    /// Returns what an error of the client means.
     pub(super) fn of(error: &object_store::Error) -> Self {
         use object_store::Error as Client;
         match error {
@@ -86,7 +79,6 @@ impl Fault {
         }
     }
 
-    /// Returns the error of an attempt to `what` with `key`.
     pub(super) fn into_error(self, what: &str, key: &str) -> BucketError {
         let key = key.to_owned();
         match self {
@@ -116,19 +108,18 @@ impl Fault {
         }
     }
 
-    /// Tells a missing object from a missing bucket.
     pub(super) fn no_bucket() -> Self {
         Self::Never("there is no such bucket: make it, or correct the URL".to_owned())
     }
 
-    /// Tells a directory that is not there.
     pub(super) fn no_directory() -> Self {
         Self::Never("its directory is not there: is its disk mounted?".to_owned())
     }
 
     fn not_found(error: &object_store::Error) -> Self {
-        let is_bucket = answer(error)
-            .is_some_and(|answer| matches!(answer.code(), "NoSuchBucket" | "ContainerNotFound"));
+        let is_bucket = answer(error).is_some_and(|answer| {
+            matches!(answer.element("Code"), "NoSuchBucket" | "ContainerNotFound")
+        });
         if is_bucket { Self::no_bucket() } else { Self::Absent }
     }
 
@@ -141,11 +132,11 @@ impl Fault {
                 return Self::of_file(source);
             }
             let text = cause.to_string();
-            if let Some(answer) = Answer::read(&text) {
+            if let Some(answer) = ErrorResponse::parse(&text) {
                 return answer.fault();
             }
             if let Some(body) = text.strip_prefix(ERROR_BODY) {
-                return Self::Again(Answer { status: 200, body }.shown());
+                return Self::Again(ErrorResponse { status: 200, body: body.to_owned() }.shown());
             }
             if text.starts_with(KEPT) {
                 return Self::of_kept(&text);
@@ -157,12 +148,10 @@ impl Fault {
         Self::Never(deepest(error))
     }
 
-    /// Returns what an error at `key` of a directory means.
     pub(super) fn at(directory: &Directory, key: &str, error: &io::Error) -> Self {
         Self::of_disk(error, format!("`{}`: {error}", directory.path_of(key).display()))
     }
 
-    /// Returns what an error of the client of a directory means. Its own text has the path.
     fn of_directory(error: &object_store::Error) -> Self {
         let why = causes(error).nth(1).map(ToString::to_string).unwrap_or_default();
         match causes(error).find_map(|cause| cause.downcast_ref::<io::Error>()) {
@@ -171,7 +160,6 @@ impl Fault {
         }
     }
 
-    /// Returns what an error of a directory means, whose text is `why`.
     fn of_disk(error: &io::Error, why: String) -> Self {
         if directory::is_odd(error) {
             return Self::Odd;
@@ -186,7 +174,6 @@ impl Fault {
         }
     }
 
-    /// Returns what an error of a file that the client of a cloud needs means, such as its keys.
     fn of_file(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::PermissionDenied => Self::Refused(error.to_string()),
@@ -195,7 +182,7 @@ impl Fault {
         }
     }
 
-    /// Reads the code at the end of `... (code: X)`.
+    /// Parses the code at the end of `... (code: X)`.
     fn of_kept(text: &str) -> Self {
         let code = text.rsplit_once("(code: ").map_or("", |(_, code)| code.trim_end_matches(')'));
         match code {
@@ -207,23 +194,21 @@ impl Fault {
     }
 }
 
-/// An answer that is no success.
-struct Answer<'a> {
+struct ErrorResponse {
     status: u16,
-    body: &'a str,
+    body: String,
 }
 
-impl<'a> Answer<'a> {
-    /// Reads the text that the client makes of it.
-    fn read(text: &'a str) -> Option<Self> {
+impl ErrorResponse {
+    fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix(STATUS)?;
         let status = rest.get(..3)?.parse().ok()?;
-        Some(Self { status, body: rest.get(3..)? })
+        Some(Self { status, body: rest.get(3..)?.to_owned() })
     }
 
     fn fault(&self) -> Fault {
         let why = self.shown();
-        match (self.status, self.code()) {
+        match (self.status, self.element("Code")) {
             (401 | 403, _) => Fault::Refused(why),
             (404, _) => Fault::no_bucket(),
             (409 | 412, _) => Fault::Exists,
@@ -235,13 +220,9 @@ impl<'a> Answer<'a> {
         }
     }
 
-    fn code(&self) -> &'a str {
-        self.element("Code")
-    }
-
-    /// Returns the text of an element of an XML body. The others stay unread: some repeat keys
-    /// and what was signed.
-    fn element(&self, name: &str) -> &'a str {
+    /// Returns the text of an element of the XML body. Other elements stay unread, since some
+    /// stores repeat the access key and the signed request in them.
+    fn element(&self, name: &str) -> &str {
         let inner = self.body.split_once(&format!("<{name}>")).map_or("", |(_, rest)| rest);
         inner.split_once(&format!("</{name}>")).map_or("", |(inner, _)| inner)
     }
@@ -259,46 +240,23 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// Returns an error and its causes, outermost first.
 fn causes(error: &object_store::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
     std::iter::successors(Some(error as &(dyn Error + 'static)), |error| (*error).source())
 }
 
-fn answer(error: &object_store::Error) -> Option<OwnedAnswer> {
-    causes(error).find_map(|cause| {
-        let text = cause.to_string();
-        Answer::read(&text)
-            .map(|answer| OwnedAnswer { status: answer.status, body: answer.body.to_owned() })
-    })
-}
-
-/// An answer with its own text.
-struct OwnedAnswer {
-    status: u16,
-    body: String,
-}
-
-impl OwnedAnswer {
-    fn borrowed(&self) -> Answer<'_> {
-        Answer { status: self.status, body: &self.body }
-    }
-
-    fn code(&self) -> &str {
-        self.borrowed().code()
-    }
+fn answer(error: &object_store::Error) -> Option<ErrorResponse> {
+    causes(error).find_map(|cause| ErrorResponse::parse(&cause.to_string()))
 }
 
 fn shown_answer(error: &object_store::Error) -> String {
-    answer(error).map_or_else(|| deepest(error), |answer| answer.borrowed().shown())
+    answer(error).map_or_else(|| deepest(error), |answer| answer.shown())
 }
 
-/// Returns the deepest cause in words: the outer ones repeat URLs.
 fn deepest(error: &object_store::Error) -> String {
     let text = causes(error).last().map(ToString::to_string);
     plain(&text.unwrap_or_default())
 }
 
-/// Returns why no answer came.
 fn transport(error: &object_store::Error) -> String {
     let asks_for_keys = causes(error).any(|cause| {
         let text = cause.to_string();
@@ -310,7 +268,6 @@ fn transport(error: &object_store::Error) -> String {
     deepest(error)
 }
 
-/// Returns a text of a store as one short line of plain characters.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SHOWN).collect()
 }

@@ -1,4 +1,4 @@
-//! The segments that this host has.
+//! Local segments of a conversation.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
@@ -16,73 +16,59 @@ use crate::bucket::{
     BucketError, FormatError, Line, Lines, Parts, Place, SEGMENT_BYTES, SegmentHead, lines,
     segment_of, unpack_member,
 };
-use crate::remote::{RemoteError, whole_file};
+use crate::remote::{RemoteError, disk};
 use crate::replica::{Covered, Covers, SegmentDigest, SegmentId};
 use ctxfs_store::Dir;
 
 const REFUSED: &str = ".refused";
-/// The bytes of a reason that are read.
 const REASON: u64 = 4 << 10;
-/// The first bytes of a segment that are read for its head, and how many more the next time.
+/// Bytes that are read for the head of a segment, and the factor for further attempts.
 const FIRST: u64 = 4 << 10;
 const MORE: u64 = 16;
-/// The files that are written and synced together.
 const TOGETHER: usize = 64;
 
-/// A segment that is here: its records, and the bytes of its small artifacts unless it was cut.
+/// A local segment: its records, and the bytes of its small artifacts unless it was truncated.
 #[derive(Debug)]
-pub struct StoredSegment {
-    /// What its first frame says.
+pub(crate) struct StoredSegment {
+    /// Head of the segment.
     pub head: SegmentHead,
-    /// Its records, a line each.
+    /// Unpacked records.
     pub records: Vec<u8>,
-    file: Opened,
+    file: SegmentFile,
 }
 
-/// The bytes of a segment.
 #[derive(Debug)]
-struct Opened {
+struct SegmentFile {
     id: SegmentId,
-    held: Held,
+    held: SegmentBytes,
     length: u64,
 }
 
-/// A place of bytes.
 #[derive(Debug)]
-enum Held {
+enum SegmentBytes {
     File(File, PathBuf),
     Memory(Bytes),
 }
 
 impl Notes {
-    /// Returns the segments that are here, in their order.
-    pub fn segments(&self) -> Result<Vec<SegmentId>, RemoteError> {
-        self.named(segment_of)
+    pub(crate) fn segments(&self) -> Result<Vec<SegmentId>, RemoteError> {
+        let ids = ids_in(&self.log, segment_of);
+        ids.map_err(RemoteError::at("list", &self.path.join(LOG)))
     }
 
-    /// Returns the segments that were refused when they came, in their order.
-    pub fn refused(&self) -> Result<Vec<SegmentId>, RemoteError> {
-        self.named(|name| name.strip_suffix(REFUSED)?.parse().ok())
+    pub(crate) fn refused(&self) -> Result<Vec<SegmentId>, RemoteError> {
+        let ids = ids_in(&self.log, |name| name.strip_suffix(REFUSED)?.parse().ok());
+        ids.map_err(RemoteError::at("list", &self.path.join(LOG)))
     }
 
-    fn named(&self, id: impl Fn(&str) -> Option<SegmentId>) -> Result<Vec<SegmentId>, RemoteError> {
-        let entries = self.log.entries().map_err(RemoteError::at("list", &self.path_of(LOG)))?;
-        let ids = entries.iter().filter_map(|entry| id(entry.name.to_str()?));
-        let ids: BTreeSet<SegmentId> = ids.collect();
-        Ok(ids.into_iter().collect())
-    }
-
-    /// Opens a segment, and reads its records.
-    pub fn open_segment(&self, id: SegmentId) -> Result<StoredSegment, RemoteError> {
+    pub(crate) fn open_segment(&self, id: SegmentId) -> Result<StoredSegment, RemoteError> {
         StoredSegment::read(self.opened(id)?)
     }
 
-    /// Returns the head of a segment that is here.
-    pub fn head(&self, id: SegmentId) -> Result<SegmentHead, RemoteError> {
+    pub(crate) fn head(&self, id: SegmentId) -> Result<SegmentHead, RemoteError> {
         self.opened(id)?.head()
     }
 
-    /// Returns the digest of a segment that is here.
     pub(crate) fn digest(&self, id: SegmentId) -> Result<SegmentDigest, RemoteError> {
         let file = self.opened(id)?;
         let head = file.head()?;
@@ -90,10 +76,10 @@ impl Notes {
         digest.ok_or_else(|| file.damaged("it is cut off"))
     }
 
-    /// Returns all segments that those here cover. What cannot be read covers nothing.
+    /// Returns all segments that local ones cover. An unreadable segment covers nothing.
     ///
-    /// Each head is read once: this is asked before each segment that is sent.
-    pub fn covered(&self) -> Result<Covered, RemoteError> {
+    /// Heads are cached, since each push of a segment calls this.
+    pub(crate) fn covered(&self) -> Result<Covered, RemoteError> {
         let here = self.segments()?;
         let mut known = self.covers.lock();
         known.retain(|id, _| here.binary_search(id).is_ok());
@@ -105,7 +91,6 @@ impl Notes {
         Ok(known.values().collect())
     }
 
-    /// Returns what a segment here covers. What cannot be read covers nothing.
     pub(crate) fn covers_of(&self, id: SegmentId) -> Result<Covers, RemoteError> {
         match self.head(id) {
             Ok(head) => Ok(head.covers),
@@ -114,29 +99,29 @@ impl Notes {
         }
     }
 
-    /// Returns all bytes of a segment that are here.
-    pub fn segment_bytes(&self, id: SegmentId) -> Result<Vec<u8>, RemoteError> {
+    pub(crate) fn segment_bytes(&self, id: SegmentId) -> Result<Vec<u8>, RemoteError> {
         let file = self.opened(id)?;
         file.read(0..SEGMENT_BYTES)
     }
 
-    /// Keeps a segment, or what is to be kept of it: its head and records at least.
-    pub fn keep_segment(&self, id: SegmentId, bytes: &[u8]) -> Result<(), RemoteError> {
+    /// Saves a segment: at least its head and records.
+    pub(crate) fn keep_segment(&self, id: SegmentId, bytes: &[u8]) -> Result<(), RemoteError> {
         self.covers.lock().remove(&id);
-        self.write(&file_name(id), bytes)
+        let name = file_name(id);
+        let written = disk::write(&self.log, &name, bytes);
+        written.map_err(RemoteError::at("write", &self.path.join(LOG).join(name)))
     }
 
     /// Fails with [`RemoteError::NoRoom`] if segments exceed the limits of downloads.
     pub(crate) fn check_room(&self, segments: &[(SegmentId, Bytes)]) -> Result<(), RemoteError> {
         let Some((first, _)) = segments.first() else { return Ok(()) };
         let needed = segments.iter().map(|(_, bytes)| bytes.len() as u64).sum();
-        let disk = self.log.space().map_err(RemoteError::at("measure", &self.path_of(LOG)))?;
+        let disk = self.log.space().map_err(RemoteError::at("measure", &self.path.join(LOG)))?;
         self.limits.check_disk(&disk, needed).map_err(|shortage| RemoteError::NoRoom {
             why: format!("segment `{first}` and those with it have no room: {shortage}"),
         })
     }
 
-    /// Keeps several segments, as [`Self::keep_segment`] does.
     pub(crate) fn keep_segments(&self, segments: &[(SegmentId, Bytes)]) -> Result<(), RemoteError> {
         for some in segments.chunks(TOGETHER) {
             let mut covers = self.covers.lock();
@@ -145,108 +130,95 @@ impl Notes {
             }
             drop(covers);
             let files = some.iter().map(|(id, bytes)| (file_name(*id), &bytes[..]));
-            let written = whole_file::write_all(&self.log, &files.collect::<Vec<_>>());
-            written.map_err(RemoteError::at("write to", &self.path_of(LOG)))?;
+            let written = disk::write_all(&self.log, &files.collect::<Vec<_>>());
+            written.map_err(RemoteError::at("write to", &self.path.join(LOG)))?;
         }
         Ok(())
     }
 
-    /// Keeps in mind why a segment was refused.
-    pub fn refuse_segment(&self, id: SegmentId, why: &str) -> Result<(), RemoteError> {
-        self.write(&format!("{id}{REFUSED}"), why.as_bytes())
+    pub(crate) fn refuse_segment(&self, id: SegmentId, why: &str) -> Result<(), RemoteError> {
+        let name = format!("{id}{REFUSED}");
+        let written = disk::write(&self.log, &name, why.as_bytes());
+        written.map_err(RemoteError::at("write", &self.path.join(LOG).join(name)))
     }
 
-    /// Returns why a segment was refused.
-    pub fn refusal(&self, id: SegmentId) -> Result<String, RemoteError> {
+    pub(crate) fn refusal(&self, id: SegmentId) -> Result<String, RemoteError> {
         let name = format!("{id}{REFUSED}");
-        let text = whole_file::read(&self.log, &name, REASON);
-        let text = text.map_err(RemoteError::at("read", &self.segment_path(&name)))?;
+        let text = disk::read(&self.log, &name, REASON);
+        let text = text.map_err(RemoteError::at("read", &self.path.join(LOG).join(&name)))?;
         Ok(String::from_utf8_lossy(&text.unwrap_or_default()).into_owned())
     }
 
-    /// Forgets a segment, and that it was refused.
-    pub fn forget_segment(&self, id: SegmentId) -> Result<(), RemoteError> {
+    pub(crate) fn forget_segment(&self, id: SegmentId) -> Result<(), RemoteError> {
         for name in [file_name(id), format!("{id}{REFUSED}")] {
-            let removed = whole_file::remove(&self.log, &name);
-            removed.map_err(RemoteError::at("remove", &self.segment_path(&name)))?;
+            let removed = disk::remove(&self.log, &name);
+            removed.map_err(RemoteError::at("remove", &self.path.join(LOG).join(&name)))?;
         }
         Ok(())
     }
 
-    /// Forgets what was refused, so that the next look asks for it again.
-    pub fn forget_refusals(&self) -> Result<(), RemoteError> {
+    /// Forgets refusals, so that the next look fetches these segments again.
+    pub(crate) fn forget_refusals(&self) -> Result<(), RemoteError> {
         self.refused()?.into_iter().try_for_each(|id| self.forget_segment(id))
     }
 
-    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), RemoteError> {
-        let written = whole_file::write(&self.log, name, bytes);
-        written.map_err(RemoteError::at("write", &self.segment_path(name)))
-    }
-
-    fn opened(&self, id: SegmentId) -> Result<Opened, RemoteError> {
-        let path = self.segment_path(&file_name(id));
-        let opened = open(&self.log, id);
-        let (file, length) = opened.map_err(RemoteError::at("open", &path))?;
-        Ok(Opened { id, held: Held::File(file, path), length })
-    }
-
-    fn segment_path(&self, name: &str) -> PathBuf {
-        self.path_of(LOG).join(name)
+    fn opened(&self, id: SegmentId) -> Result<SegmentFile, RemoteError> {
+        let path = self.path.join(LOG).join(&file_name(id));
+        let file = self.log.open_file(file_name(id).as_ref(), OFlags::RDONLY);
+        let opened = file.and_then(|file| Ok((file.metadata()?.len().min(SEGMENT_BYTES), file)));
+        let (length, file) = opened.map_err(RemoteError::at("open", &path))?;
+        Ok(SegmentFile { id, held: SegmentBytes::File(file, path), length })
     }
 }
 
 impl StoredSegment {
-    /// Reads the segment `id` of its bytes, which are not kept yet.
     pub(crate) fn of(id: SegmentId, bytes: Bytes) -> Result<Self, RemoteError> {
         let length = bytes.len() as u64;
-        Self::read(Opened { id, held: Held::Memory(bytes), length })
+        Self::read(SegmentFile { id, held: SegmentBytes::Memory(bytes), length })
     }
 
-    fn read(file: Opened) -> Result<Self, RemoteError> {
+    fn read(file: SegmentFile) -> Result<Self, RemoteError> {
         let head = file.head()?;
         let frame = file.read(head.records_start..head.records_end)?;
         let records = head.records(&frame).map_err(RemoteError::of(file.id))?;
         Ok(Self { head, records, file })
     }
 
-    /// Returns its name.
-    pub fn id(&self) -> SegmentId {
+    pub(crate) fn id(&self) -> SegmentId {
         self.file.id
     }
 
-    /// Returns its lines. Nothing follows an error.
-    pub fn lines(&self) -> Lines<'_> {
+    pub(crate) fn lines(&self) -> Lines<'_> {
         lines(&self.head, &self.records)
     }
 
-    /// Returns the line at a range of its records.
-    pub fn line(&self, range: &Range<u32>) -> Result<Line, RemoteError> {
+    pub(crate) fn line(&self, range: &Range<u32>) -> Result<Line, RemoteError> {
         let line = self.records.get(range.start as usize..range.end as usize);
         let what = || FormatError::Damaged { what: "there is no such line".to_owned() };
         line.ok_or_else(what).and_then(Line::parse).map_err(RemoteError::of(self.id()))
     }
 
-    /// Returns the packed bytes of a small artifact. `None` if they are not here.
-    pub fn frame(&self, place: &Place) -> Result<Option<Vec<u8>>, RemoteError> {
+    /// Returns the frame of a small artifact; `None` if it is not stored locally.
+    pub(crate) fn frame(&self, place: &Place) -> Result<Option<Vec<u8>>, RemoteError> {
         let range = self.head.range_of(place).map_err(RemoteError::of(self.id()))?;
         let here = range.filter(|range| range.end <= self.file.length);
         here.map(|range| self.file.read(range)).transpose()
     }
 
-    /// Returns some bytes of a larger artifact, packed. `None` if they are not here.
-    pub fn parts_frame(&self, parts: &Parts) -> Result<Option<Vec<u8>>, RemoteError> {
+    /// Returns the frame of the parts of a larger artifact; `None` if it is not stored locally.
+    pub(crate) fn parts_frame(&self, parts: &Parts) -> Result<Option<Vec<u8>>, RemoteError> {
         let range = self.head.range_of_parts(parts).map_err(RemoteError::of(self.id()))?;
         (range.end <= self.file.length).then(|| self.file.read(range)).transpose()
     }
 
-    /// Returns the bytes of a small artifact. `None` if they are not here.
-    pub fn bytes(&self, place: &Place) -> Result<Option<Vec<u8>>, RemoteError> {
+    /// Returns the bytes of a small artifact; `None` if they are not stored locally.
+    pub(crate) fn bytes(&self, place: &Place) -> Result<Option<Vec<u8>>, RemoteError> {
         let Some(frame) = self.frame(place)? else { return Ok(None) };
         unpack_member(&frame, place.size()).map(Some).map_err(RemoteError::of(self.id()))
     }
 
-    /// Returns the bytes of a small artifact. `fetch` gets the range of the segment that has them,
-    /// if they are not here.
+    /// Returns the bytes of a small artifact. If they are not stored locally, `fetch` reads their
+    /// range of the segment.
     pub(crate) fn bytes_or(
         &self,
         place: &Place,
@@ -260,7 +232,7 @@ impl StoredSegment {
     }
 }
 
-impl Opened {
+impl SegmentFile {
     fn head(&self) -> Result<SegmentHead, RemoteError> {
         let mut wanted = FIRST;
         loop {
@@ -279,13 +251,12 @@ impl Opened {
         if head.id == self.id { Ok(head) } else { Err(self.damaged("it says another name")) }
     }
 
-    /// Reads a range, as far as it is here.
     fn read(&self, range: Range<u64>) -> Result<Vec<u8>, RemoteError> {
         let end = range.end.min(self.length);
         let length = end.saturating_sub(range.start) as usize;
         match &self.held {
-            Held::Memory(bytes) => Ok(bytes[end as usize - length..end as usize].to_vec()),
-            Held::File(file, path) => {
+            SegmentBytes::Memory(bytes) => Ok(bytes[end as usize - length..end as usize].to_vec()),
+            SegmentBytes::File(file, path) => {
                 let mut bytes = vec![0; length];
                 let read = file.read_exact_at(&mut bytes, range.start);
                 read.map_err(RemoteError::at("read", path))?;
@@ -299,10 +270,10 @@ impl Opened {
     }
 }
 
-fn open(log: &Dir, id: SegmentId) -> io::Result<(File, u64)> {
-    let file = log.open_file(file_name(id).as_ref(), OFlags::RDONLY)?;
-    let length = file.metadata()?.len().min(SEGMENT_BYTES);
-    Ok((file, length))
+fn ids_in(log: &Dir, id: impl Fn(&str) -> Option<SegmentId>) -> io::Result<Vec<SegmentId>> {
+    let entries = log.entries()?;
+    let ids: BTreeSet<_> = entries.iter().filter_map(|entry| id(entry.name.to_str()?)).collect();
+    Ok(ids.into_iter().collect())
 }
 
 fn file_name(id: SegmentId) -> String {

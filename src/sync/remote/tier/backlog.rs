@@ -1,94 +1,78 @@
-//! The conversations in which something was done that the bucket may not know yet.
+//! Conversations with changes that the bucket may not have.
 //!
-//! What is to be sent is found on the disk, so this holds no more than their names, and never grows
-//! beyond the conversations of the store.
+//! The files to send are found on disk, so the backlog holds names only, and is bounded by the
+//! conversations of the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use ctxfs_core::model::Component;
 
-/// The longest pause before a conversation is looked at again of which something could not be sent.
+/// Maximum pause before a conversation is retried after a failure.
 const LONGEST_PAUSE: Duration = Duration::from_mins(10);
 
-/// At the end a conversation is tried again while its pause is at most so many times the first one.
+/// At shutdown a conversation is retried while its pause is at most this multiple of the first one.
 const FEW: u32 = 32;
 
-/// The conversations that wait.
 #[derive(Debug, Default)]
-pub(super) struct Backlog {
-    waiting: BTreeMap<Component, Waiting>,
-    /// The same, in the order of their turns.
+pub(super) struct PushBacklog {
+    waiting: BTreeMap<Component, WaitingPush>,
     turns: BTreeSet<(Instant, Component)>,
-    /// The one that is being sent: it waits until it is.
-    sending: Option<(Component, Waiting)>,
-    /// A number that every change of this moves on.
+    sending: Option<(Component, WaitingPush)>,
     pub(super) changes: u64,
-    /// Until when the rest is sent, once no more is to come.
     pub(super) end: Option<Instant>,
-    /// How long what was sent last had waited.
     pub(super) lag: Option<Duration>,
 }
 
-/// A conversation that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Waiting {
-    /// When the first of it was done.
+pub(super) struct WaitingPush {
     pub(super) since: Instant,
-    /// When it is its turn.
     due: Instant,
-    /// The pause before that, which doubles while something of it cannot be sent.
     pause: Duration,
-    /// The outputs that were completed, and their bytes.
     pub(super) outputs: u64,
     pub(super) bytes: u64,
 }
 
-/// All that waits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Totals {
+pub(super) struct BacklogTotals {
     pub(super) conversations: u64,
     pub(super) outputs: u64,
     pub(super) bytes: u64,
     pub(super) oldest: Option<Instant>,
 }
 
-impl Waiting {
+impl WaitingPush {
     pub(super) fn new(now: Instant, pause: Duration) -> Self {
         Self { since: now, due: now + pause, pause, outputs: 0, bytes: 0 }
     }
 
-    /// Returns it with outputs that wait since `since`.
     pub(super) fn with(self, outputs: u64, bytes: u64, since: Instant) -> Self {
         Self { outputs, bytes, since: self.since.min(since), ..self }
     }
 
-    /// Returns what waits once all was sent that could be.
     pub(super) fn sent(self, now: Instant) -> Self {
         Self { since: now, outputs: 0, bytes: 0, ..self }
     }
 
-    /// Returns the same with its turn after a pause, which is longer each time.
+    /// Returns the state with a later due time: exponential backoff.
     pub(super) fn later(self, now: Instant, least: Duration) -> Self {
         let pause = (self.pause * 2).max(least).min(LONGEST_PAUSE);
         Self { due: now + pause, pause, ..self }
     }
 
-    /// Returns true if it was not tried often yet.
-    pub(super) fn is_worth_it(self, every: Duration) -> bool {
+    pub(super) fn may_retry(self, every: Duration) -> bool {
         self.pause <= every * FEW
     }
 
-    /// Returns the same with its turn at a moment.
     pub(super) fn at(self, due: Instant) -> Self {
         Self { due, ..self }
     }
 }
 
-impl Backlog {
-    /// Notes that something was done in a conversation, perhaps that an output of so many bytes was
-    /// completed. Its turn comes `every` after the first of it. Returns true if a turn comes sooner
-    /// than the thread that sends may know.
+impl PushBacklog {
+    /// Records a change in a conversation, and with `sealed` the bytes of a completed output. The
+    /// push is due `every` after the first change. Returns true if the pusher thread must recompute
+    /// its wait.
     pub(super) fn note(
         &mut self,
         id: &Component,
@@ -97,7 +81,7 @@ impl Backlog {
         every: Duration,
     ) -> bool {
         let known = self.waiting.get(id).copied();
-        let mut waiting = known.unwrap_or(Waiting::new(now, every));
+        let mut waiting = known.unwrap_or(WaitingPush::new(now, every));
         waiting.outputs += u64::from(sealed.is_some());
         waiting.bytes += sealed.unwrap_or_default();
         (waiting.due, waiting.pause) = (waiting.due.min(now + every), every);
@@ -105,11 +89,10 @@ impl Backlog {
         known.is_none_or(|known| known.due != waiting.due)
     }
 
-    /// Adds a conversation that waits, beside what is known of it already.
-    pub(super) fn give_back(&mut self, id: &Component, waiting: Waiting) {
+    pub(super) fn give_back(&mut self, id: &Component, waiting: WaitingPush) {
         self.sending = None;
         let merged = match self.waiting.get(id) {
-            Some(known) => Waiting {
+            Some(known) => WaitingPush {
                 since: known.since.min(waiting.since),
                 due: known.due,
                 pause: known.pause,
@@ -121,15 +104,14 @@ impl Backlog {
         self.put(id, merged);
     }
 
-    /// Notes what was found on the disk to be waiting in a conversation.
-    pub(super) fn found(&mut self, id: &Component, waiting: Waiting) {
+    pub(super) fn found(&mut self, id: &Component, waiting: WaitingPush) {
         let known = self.waiting.get(id).copied().unwrap_or(waiting);
-        let Waiting { outputs, bytes, .. } = waiting;
+        let WaitingPush { outputs, bytes, .. } = waiting;
         let since = known.since.min(waiting.since);
-        self.put(id, Waiting { since, outputs, bytes, ..known });
+        self.put(id, WaitingPush { since, outputs, bytes, ..known });
     }
 
-    fn put(&mut self, id: &Component, waiting: Waiting) {
+    fn put(&mut self, id: &Component, waiting: WaitingPush) {
         if let Some(before) = self.waiting.insert(id.clone(), waiting) {
             self.turns.remove(&(before.due, id.clone()));
         }
@@ -137,9 +119,9 @@ impl Backlog {
         self.changes += 1;
     }
 
-    /// Takes the conversation whose turn came first, if it has come. Once no more is to come, it is
-    /// everybody's turn. It counts as waiting until it is given back, or [`Self::sent`].
-    pub(super) fn take(&mut self, now: Instant) -> Option<(Component, Waiting)> {
+    /// Takes the conversation that is due first. At shutdown all are due. The conversation counts
+    /// as waiting until it is given back or [`Self::sent`].
+    pub(super) fn take(&mut self, now: Instant) -> Option<(Component, WaitingPush)> {
         let is_turn = |(due, _): &&(Instant, Component)| *due <= now || self.end.is_some();
         let turn = self.turns.first().filter(is_turn)?.clone();
         self.turns.remove(&turn);
@@ -148,12 +130,10 @@ impl Backlog {
         Some((turn.1, waiting))
     }
 
-    /// Notes that what was taken waits no more.
     pub(super) fn sent(&mut self) {
         self.sending = None;
     }
 
-    /// Returns when the next turn comes.
     pub(super) fn next_turn(&self) -> Option<Instant> {
         self.turns.first().map(|(due, _)| *due)
     }
@@ -162,16 +142,15 @@ impl Backlog {
         self.waiting.is_empty()
     }
 
-    /// Returns true if something waits or is being sent.
     pub(super) fn has_left(&self) -> bool {
         !self.waiting.is_empty() || self.sending.is_some()
     }
 
-    pub(super) fn totals(&self) -> Totals {
+    pub(super) fn totals(&self) -> BacklogTotals {
         let sending = self.sending.as_ref();
         let all = || self.waiting.values().chain(sending.map(|(_, waiting)| waiting));
         let is_apart = sending.is_some_and(|(id, _)| !self.waiting.contains_key(id));
-        Totals {
+        BacklogTotals {
             conversations: self.waiting.len() as u64 + u64::from(is_apart),
             outputs: all().map(|waiting| waiting.outputs).sum(),
             bytes: all().map(|waiting| waiting.bytes).sum(),
@@ -192,7 +171,7 @@ mod tests {
 
     #[test]
     fn what_is_done_within_a_time_goes_together() {
-        let (mut backlog, start) = (Backlog::default(), Instant::now());
+        let (mut backlog, start) = (PushBacklog::default(), Instant::now());
         let after = |millis| start + Duration::from_millis(millis);
         assert!(backlog.note(&id("a"), Some(10), start, EVERY));
         assert!(!backlog.note(&id("a"), Some(20), after(1900), EVERY));
@@ -206,7 +185,7 @@ mod tests {
 
     #[test]
     fn turns_come_in_the_order_in_which_they_were_asked_for() {
-        let (mut backlog, start) = (Backlog::default(), Instant::now());
+        let (mut backlog, start) = (PushBacklog::default(), Instant::now());
         for (name, millis) in [("b", 0), ("a", 5), ("b", 6), ("c", 7)] {
             backlog.note(&id(name), None, start + Duration::from_millis(millis), EVERY);
         }
@@ -220,7 +199,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_sent_waits_longer_each_time_until_something_is_done() {
-        let (mut backlog, start) = (Backlog::default(), Instant::now());
+        let (mut backlog, start) = (PushBacklog::default(), Instant::now());
         backlog.note(&id("a"), Some(1), start, EVERY);
         let mut now = start + EVERY;
         for seconds in [4, 8, 16] {
@@ -239,7 +218,7 @@ mod tests {
 
     #[test]
     fn at_the_end_it_is_everybodys_turn() {
-        let (mut backlog, start) = (Backlog::default(), Instant::now());
+        let (mut backlog, start) = (PushBacklog::default(), Instant::now());
         backlog.note(&id("a"), None, start, EVERY);
         backlog.end = Some(start + EVERY);
         assert!(backlog.take(start).is_some());
