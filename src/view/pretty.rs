@@ -110,7 +110,7 @@ fn notice(
     let faults = &values.faults;
     let lines = |before: u64| -> Vec<String> {
         let capped = values.indenter.is_capped().then(|| {
-            format!("nested deeper than {} levels: no line is indented further", MAX_INDENT_LEVELS)
+            format!("nested deeper than {MAX_INDENT_LEVELS} levels: no line is indented further")
         });
         let lines = [
             late.map(str::to_owned),

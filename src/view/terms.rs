@@ -208,19 +208,20 @@ impl WordCounts {
     }
 }
 
-// Of a longer content only samples are read.
+// Only samples of a longer content are read.
 fn is_sampled(length: u64) -> bool {
     length > MAX_BYTES
 }
 
-// After the last byte near the end that is part of no word, or the end if there is none.
+// The offset after the last byte near the end that is part of no word, or the end if there is none.
 fn last_gap(bytes: &[u8]) -> usize {
     let from = bytes.len().saturating_sub(GAP_MARGIN);
     let gap = bytes[from..].iter().rposition(|byte| words::is_gap(*byte));
     gap.map_or(bytes.len(), |at| from + at + 1)
 }
 
-// After the first byte near the start that is part of no word, or the start if there is none.
+// The offset after the first byte near the start that is part of no word, or the start if there is
+// none.
 fn first_gap(bytes: &[u8]) -> usize {
     bytes.iter().take(GAP_MARGIN).position(|byte| words::is_gap(*byte)).map_or(0, |at| at + 1)
 }

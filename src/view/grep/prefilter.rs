@@ -288,7 +288,7 @@ impl Chunk {
         match self.regions.last_mut() {
             _ if length == 0 => {}
             Some(Region { length: before, verdict: RegionContent::Kept(_), .. }) => {
-                *before += length
+                *before += length;
             }
             _ => self.regions.push(Region { start, length, verdict: RegionContent::Kept(at) }),
         }
@@ -305,7 +305,7 @@ impl Chunk {
                 *more += lines;
             }
             _ => {
-                self.regions.push(Region { start, length, verdict: RegionContent::LeftOut(lines) })
+                self.regions.push(Region { start, length, verdict: RegionContent::LeftOut(lines) });
             }
         }
     }
