@@ -222,9 +222,9 @@ pub(crate) struct AskBucketArgs {
 /// Show conversations and outputs in a browser.
 ///
 /// Prints the address of the page, with a token that lets a browser in, and serves it until it is
-/// interrupted. The page is read-only: nothing can be changed through it. It listens on this machine
-/// alone unless --listen says otherwise, and gives up every file but the store, which it can only
-/// read.
+/// interrupted. The page is read-only: nothing can be changed through it. It listens on this
+/// machine alone unless --listen says otherwise, and gives up every file but the store, which it
+/// can only read.
 ///
 /// Examples: `ctxfs web --open`; `ctxfs web --listen 8080 --only c7`;
 /// `ctxfs web --export c7-for-ann c7`

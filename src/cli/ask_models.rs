@@ -1,5 +1,5 @@
-//! `ctxfs ask-models`: the process that asks language models for a server. It has the network and the
-//! keys, and no file of the store.
+//! `ctxfs ask-models`: the process that asks language models for a server. It has the network and
+//! the keys, and no file of the store.
 //!
 //! ```text
 //! the server                       ask-models

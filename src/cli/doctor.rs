@@ -306,7 +306,7 @@ fn server_checks(path: &Path, settings: &Arc<Settings>) -> Vec<DoctorCheck> {
     let mut checks: Vec<DoctorCheck> = flaws.iter().map(flaw_check).collect();
     match mcp::survey(servers, settings) {
         Ok(survey) => {
-            checks.extend(survey.servers.iter().flat_map(|server| survey_checks(server, path)))
+            checks.extend(survey.servers.iter().flat_map(|server| survey_checks(server, path)));
         }
         Err(error) => {
             let mend = "ctxfs doctor without --servers checks the machine alone";

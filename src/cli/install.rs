@@ -161,7 +161,8 @@ impl HostEdit<'_> {
 
 fn mount_by_hand(paths: &NamedPaths) -> Option<String> {
     let is_mounted = places::is_mounted(&paths.mountpoint);
-    let store = paths.store_to_name().map(|store| shlex::try_quote(store).unwrap_or(store.into()));
+    let store =
+        paths.named_store.as_deref().map(|store| shlex::try_quote(store).unwrap_or(store.into()));
     let store = store.map(|store| format!("--store {store} ")).unwrap_or_default();
     let shown = paths.mountpoint.display();
     (!is_mounted)

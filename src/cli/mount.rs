@@ -1,7 +1,7 @@
 //! `ctxfs mount` and `ctxfs umount`.
 //!
-//! A mount is served in this process, or in the background: then the command starts itself again as the
-//! server, waits until the mount answers, and ends.
+//! A mount is served in this process, or in the background: then the command starts itself again as
+//! the server, waits until the mount answers, and ends.
 //!
 //! ```text
 //! ctxfs mount DIR                 waits at most 30 s for one line of status; prints, ends
@@ -9,7 +9,8 @@
 //!     ctxfs watch-mount DIR       the watchdog
 //! ```
 //!
-//! The server is a new program rather than a fork, so it inherits only the environment of the caller.
+//! The server is a new program rather than a fork, so it inherits only the environment of the
+//! caller.
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -1,4 +1,5 @@
-//! The bucket that hosts share: `ctxfs push`, `pull` and `remote`, and sharing by mounts and gateways.
+//! The bucket that hosts share: `ctxfs push`, `pull` and `remote`, and sharing by mounts and
+//! gateways.
 //!
 //! | module | content |
 //! |---|---|

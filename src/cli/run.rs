@@ -84,7 +84,8 @@ fn replace(
 ) -> Replace {
     match (host, &closed.stored) {
         _ if args.always => Replace::Always,
-        // If the log cannot be read, making the stand-in fails as well, and the held output is printed.
+        // If the log cannot be read, making the stand-in fails as well, and the held output is
+        // printed.
         (Some(host), Ok(Some(output))) => {
             host.replace(output.content(), limits, code).unwrap_or(Replace::OverLimits)
         }

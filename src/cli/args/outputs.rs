@@ -227,13 +227,13 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with = "always")]
     pub(crate) discard_short: bool,
 
-    /// Print what the model of this host is to get: `claude-code`, `codex`, `opencode`, `gemini-cli`,
-    /// `copilot` or `pi`.
+    /// Print what the model of this host is to get: `claude-code`, `codex`, `opencode`,
+    /// `gemini-cli`, `copilot` or `pi`.
     ///
     /// An output that the host shows whole is printed unchanged, and its log is removed at the end.
     /// What counts is the host's own limit for a command that ended as this one did. With
-    /// `[hooks] replace = "long"`, an output over the limits is replaced as well, if its stand-in has
-    /// at most a third of its tokens.
+    /// `[hooks] replace = "long"`, an output over the limits is replaced as well, if its stand-in
+    /// has at most a third of its tokens.
     #[arg(long, value_name = "HOST", value_parser = parse_host, conflicts_with = "always")]
     pub(crate) host: Option<Host>,
 
@@ -349,8 +349,8 @@ pub(crate) enum LogAction {
 /// Each message is appended as soon as its line ends. A message is a JSON object on one line, with
 /// a `role`. A tool output longer than `message_threshold` is stored as the artifact of its
 /// `tool_call_id`; the log then has its first characters, and its path in `fullOutputPath`. The
-/// same is done with a `response` in a `<function_call>` in the text of an assistant. A line that is
-/// not a message ends the command: the lines before it are in the log, the line itself and those
+/// same is done with a `response` in a `<function_call>` in the text of an assistant. A line that
+/// is not a message ends the command: the lines before it are in the log, the line itself and those
 /// after it are not.
 ///
 /// `echo '{"role":"user","content":"hello"}' | ctxfs log append c7`

@@ -74,12 +74,14 @@ impl InstallContext {
         let mountpoint = places::expected_mountpoint(given, &store, environment);
         let shown = mountpoint.display().to_string();
         let mount = settings.text(SettingKey::Advertise).map_or(shown, str::to_owned);
+        let is_named = store != self.found;
+        let store = store_text(store)?;
         Ok(NamedPaths {
             program: self.program.clone(),
             mountpoint,
             mount,
-            is_store_named: store != self.found,
-            store: store_text(store)?,
+            named_store: is_named.then(|| store.clone()),
+            store,
             former_store: None,
         })
     }
@@ -243,7 +245,7 @@ fn hooks(
     dialect: &'static HookDialect,
     paths: &NamedPaths,
 ) -> Vec<JsonEntry> {
-    let command = entry::hook_line(&paths.program, host, paths.store_to_name());
+    let command = entry::hook_line(&paths.program, host, paths.named_store.as_deref());
     let hook = |&(event, matcher): &(_, _)| {
         JsonEntry::Hook(HookEntry { host, event, matcher, command: command.clone(), dialect })
     };
@@ -269,7 +271,7 @@ fn plugin(text: &str, host: Host, paths: &NamedPaths) -> String {
         format!("{ARGUMENTS}[{}]", words.collect::<Vec<_>>().join(", "))
     };
     let text = text.replacen(PROGRAM, &program, 1);
-    text.replacen(&arguments(None), &arguments(paths.store_to_name()), 1)
+    text.replacen(&arguments(None), &arguments(paths.named_store.as_deref()), 1)
 }
 
 #[derive(Debug, Serialize)]
@@ -362,7 +364,7 @@ fn is_foreign(unit: &EditedFile) -> bool {
 fn unit_text(paths: &NamedPaths) -> String {
     let mountpoint = quoted_word(&paths.mountpoint.display().to_string());
     let store =
-        paths.store_to_name().map(|store| format!(" {STORE_OPTION} {}", quoted_word(store)));
+        paths.named_store.as_deref().map(|store| format!(" {STORE_OPTION} {}", quoted_word(store)));
     let mount = format!("{MOUNT}{}", store.unwrap_or_default());
     let lines = UNIT.lines().skip_while(|line| line.starts_with('#') || line.is_empty());
     let lines: Vec<String> = lines
@@ -395,7 +397,7 @@ mod tests {
             mount: "/ctx".to_owned(),
             store: "/my data".to_owned(),
             former_store: None,
-            is_store_named: false,
+            named_store: None,
         };
         let text = unit_text(&paths);
         assert!(text.lines().next().unwrap().contains(OWNED));
@@ -403,7 +405,7 @@ mod tests {
         assert!(text.contains(start), "{text}");
         assert!(text.contains("fusermount3 -u -z /run/user/7/ctxfs\n"), "{text}");
         assert!(!text.contains("%h"), "{text}");
-        paths.is_store_named = true;
+        paths.named_store = Some(paths.store.clone());
         let named = start.replace("--foreground", "--foreground --store \"/my data\"");
         assert_eq!(unit_text(&paths), text.replace(start, &named));
     }

@@ -97,8 +97,8 @@ fn project_dir(host: Host) -> &'static str {
 }
 
 /// The paths that settings contain. `mount` is the mountpoint as readers see it. `former_store` is
-/// the store of the installed hook if it is another one. If `is_store_named`, hooks and units would
-/// not find the store by themselves.
+/// the store of the installed hook if it is another one. `named_store` is the store if hooks and
+/// units would not find it by themselves.
 #[derive(Debug, Clone)]
 pub(crate) struct NamedPaths {
     pub(crate) program: String,
@@ -106,11 +106,5 @@ pub(crate) struct NamedPaths {
     pub(crate) mount: String,
     pub(crate) store: String,
     pub(crate) former_store: Option<String>,
-    pub(crate) is_store_named: bool,
-}
-
-impl NamedPaths {
-    pub(crate) fn store_to_name(&self) -> Option<&str> {
-        self.is_store_named.then_some(&self.store)
-    }
+    pub(crate) named_store: Option<String>,
 }

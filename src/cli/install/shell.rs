@@ -105,7 +105,8 @@ impl ShellProgram {
     fn text(&self, paths: &NamedPaths) -> String {
         let text = if self.host == Host::Codex { CODEX } else { CLAUDE_CODE };
         let store = paths
-            .store_to_name()
+            .named_store
+            .as_deref()
             .map(|store| format!(" run {STORE_OPTION}={} --host=", quoted(store)));
         let text = text.replacen(PROGRAM, &quoted(&paths.program), 1);
         let text = text.replacen(RUN, store.as_deref().unwrap_or(RUN), 1);

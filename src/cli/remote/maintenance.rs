@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::args::{RemoteCheckArgs, RemoteGcArgs, RemotePurgeArgs};
 use crate::remote::opened::{BucketNames, OpenBucket, Purpose};
-use crate::remote::report::{Problems, Reports};
+use crate::remote::report::{CommandReport, Problems};
 use crate::{Cli, Context, Failure, FailureKind, SettingKey, output, places, progress};
 use ctxfs_core::model::{Component, RelPath, visible};
 use ctxfs_sync::bucket::{Bucket, BucketError, CONVERSATIONS, log_prefix, objects_prefix};
@@ -25,7 +25,7 @@ pub(crate) fn check(
     let bar = progress::bar("checking", None, args.quiet || cli.json || !args.read);
     let BucketNames { ids, odd } = opened.selected_or_lost(args.conversation.as_slice())?;
     let is_quiet = args.quiet || cli.json || args.read;
-    let mut done = Reports::of_each(&ids, ("checking", is_quiet), &opened.bucket, |id| {
+    let mut done = CommandReport::of_each(&ids, ("checking", is_quiet), &opened.bucket, |id| {
         let notes = opened.home.conversation(id)?;
         let (bucket, reads) = (&opened.bucket, args.read);
         let (deadline, progress) = (|| opened.deadline(), |bytes| bar.inc(bytes));
@@ -118,7 +118,7 @@ pub(crate) fn gc(args: &RemoteGcArgs, cli: &Cli, context: &mut Context) -> anyho
     }
     let ids = opened.selected(args.conversation.as_slice())?;
     let mut reported = std::collections::HashSet::new();
-    let done = Reports::of_each(&ids, ("tidying", cli.json), &opened.bucket, |id| {
+    let done = CommandReport::of_each(&ids, ("tidying", cli.json), &opened.bucket, |id| {
         let mut tidied = opened.sync(|sync| sync.tidy(id, tidying))?;
         // Garbage beside the bucket's identity is found with each conversation: report it once.
         tidied.deletions.retain(|each| reported.insert(each.key.clone()));

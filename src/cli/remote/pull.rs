@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::args::PullArgs;
 use crate::remote::opened::{OpenBucket, Purpose};
-use crate::remote::report::{Problems, Reports};
+use crate::remote::report::{CommandReport, Problems};
 use crate::{Cli, Context, Failure, FailureKind};
 use ctxfs_core::model::{Component, visible};
 use ctxfs_store::Conversation;
@@ -28,13 +28,14 @@ pub(crate) fn run(args: &PullArgs, cli: &Cli, context: &mut Context) -> anyhow::
     let ids = opened.selected_or_lost(&args.conversations)?.ids;
     let are_named = !args.conversations.is_empty();
     let mut absent = Vec::new();
-    let done = Reports::of_each(&ids, ("getting", args.quiet || cli.json), &opened.bucket, |id| {
-        let report = pull(&opened, id)?;
-        if are_named && report.is_none() {
-            absent.push(id.to_text());
-        }
-        Ok(report)
-    });
+    let done =
+        CommandReport::of_each(&ids, ("getting", args.quiet || cli.json), &opened.bucket, |id| {
+            let report = pull(&opened, id)?;
+            if are_named && report.is_none() {
+                absent.push(id.to_text());
+            }
+            Ok(report)
+        });
     if !are_named && done.is_nothing() {
         context.printer.message(&"the bucket has no conversations");
     }

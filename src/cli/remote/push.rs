@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::args::PushArgs;
 use crate::remote::opened::{OpenBucket, Purpose};
-use crate::remote::report::{Problems, Reports};
+use crate::remote::report::{CommandReport, Problems};
 use crate::{Cli, Context, Failure, FailureKind, SettingKey, Settings, output, places};
 use ctxfs_core::model::{Component, visible};
 use ctxfs_engine::StoredOutput;
@@ -38,9 +38,10 @@ pub(crate) fn run(args: &PushArgs, cli: &Cli, context: &mut Context) -> anyhow::
     let ids = selected(&opened, &args.conversations)?;
     let (are_named, sweeps) =
         (!args.conversations.is_empty(), settings.is_on(SettingKey::RemoteSweep));
-    let done = Reports::of_each(&ids, ("sending", args.quiet || cli.json), &opened.bucket, |id| {
-        push_some(&opened, id, are_named, sweeps)
-    });
+    let done =
+        CommandReport::of_each(&ids, ("sending", args.quiet || cli.json), &opened.bucket, |id| {
+            push_some(&opened, id, are_named, sweeps)
+        });
     if done.is_nothing() {
         context.printer.message(&"the bucket has everything already");
     }

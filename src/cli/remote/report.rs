@@ -17,14 +17,14 @@ const PROBLEMS_HINT: &str = "all else is done; mend what is named, and try again
 
 /// The reports of a command on several conversations. A failure of one conversation is a problem
 /// among others; a failure of the bucket ends the command.
-pub(crate) struct Reports<T> {
+pub(crate) struct CommandReport<T> {
     pub(crate) reports: Vec<T>,
     pub(crate) others: Problems,
     problems: Problems,
     failure: Option<RemoteError>,
 }
 
-impl<T> Reports<T> {
+impl<T> CommandReport<T> {
     /// Calls `act` for each conversation. Unless `is_quiet`, shows the progress, and why the bucket
     /// is waited for.
     pub(crate) fn of_each(

@@ -1,5 +1,5 @@
-//! The running command: the sources of its output, the terminal of the user, signals, and the loop that
-//! handles them.
+//! The running command: the sources of its output, the terminal of the user, signals, and the loop
+//! that handles them.
 
 use std::ffi::OsString;
 use std::io::{self, PipeReader, Stdin};

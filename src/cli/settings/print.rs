@@ -77,7 +77,7 @@ pub(crate) fn template() -> String {
          # FILE. In the store, settings that send data, name keys or grant a right do not count.\n",
     );
     let mut table = None;
-    for row in ROWS.iter() {
+    for row in ROWS {
         if row.group.table() != table {
             table = row.group.table();
             let _ = write!(page, "\n# [{}]\n", table.unwrap_or_default());

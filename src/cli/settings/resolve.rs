@@ -199,7 +199,7 @@ fn overrides(
     environment: &Environment,
 ) -> Result<Vec<(SettingKey, Setting)>, Failure> {
     let mut overrides = Vec::new();
-    for row in ROWS.iter() {
+    for row in ROWS {
         if let Some(text) = environment.settings.get(row.variable) {
             let origin = SettingOrigin::Environment { variable: row.variable };
             let value = read_variable(row.variable, text, row.kind)?;
