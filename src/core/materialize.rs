@@ -156,7 +156,7 @@ impl Analyzer {
         let is_text = encoding != Encoding::Binary;
         Analysis {
             bytes: self.seen,
-            chars: facts.text.chars(),
+            chars: facts.text.chars.count(),
             lines,
             longest_line: facts.lines.longest(),
             encoding,

@@ -1,8 +1,9 @@
 //! The gate: hosts, origins, the token and its cookie, and the headers of every answer.
 //!
-//! A page in a browser can send requests to this machine, under a name of its own that it lets point
-//! here. So only addresses and known names are hosts, a request that a page of another origin makes
-//! is refused, and nothing is shown without the token, or the cookie that a browser gets for it.
+//! A page in a browser can send requests to this machine, under a name of its own that it lets
+//! point here. So only addresses and known names are hosts, a request that a page of another origin
+//! makes is refused, and nothing is shown without the token, or the cookie that a browser gets for
+//! it.
 
 use std::net::IpAddr;
 

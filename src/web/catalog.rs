@@ -116,10 +116,6 @@ impl PageCatalog {
         ids.into_iter().map(ConversationRow::elsewhere).collect()
     }
 
-    pub(super) fn trouble(&self) -> Option<String> {
-        self.engine.others().trouble_with_others()
-    }
-
     // Changes with the list of conversations. Asking keeps the list fresh.
     pub(super) fn version(&self) -> u64 {
         let mut state = self.state.lock();

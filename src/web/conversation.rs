@@ -1,5 +1,5 @@
-//! The page of a conversation: its messages and calls, its outputs beside them, and the search of all
-//! of it.
+//! The page of a conversation: its messages and calls, its outputs beside them, and the search of
+//! all of it.
 
 mod timeline;
 

@@ -72,7 +72,7 @@ impl FrontLists {
     fn of(site: &Arc<Site>) -> Self {
         let elsewhere = site.catalog.elsewhere();
         let listed = site.catalog.conversations(PATIENCE);
-        Self { listed, elsewhere, trouble: site.catalog.trouble() }
+        Self { listed, elsewhere, trouble: site.engine.others().trouble_with_others() }
     }
 }
 

@@ -168,8 +168,8 @@ fn examined(line: &[u8]) -> (&[u8], &[u8]) {
     (bare(line), line)
 }
 
-/// An error line among a few lines: its index from 0, its rank, and the offset in the line of the fragment
-/// that marks it as an error. Lower ranks are more telling.
+/// An error line among a few lines: its index from 0, its rank, and the offset in the line of the
+/// fragment that marks it as an error. Lower ranks are more telling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct ErrorMatch {

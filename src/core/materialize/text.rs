@@ -8,7 +8,7 @@ const LONGEST_SEQUENCE: usize = 4;
 /// Counts characters as `String::from_utf8_lossy` does: each maximal sequence that is not UTF-8 is
 /// one character. `pending` is the beginning of a sequence that the next bytes may complete.
 #[derive(Debug, Clone, Default)]
-struct CharCounter {
+pub(super) struct CharCounter {
     count: u64,
     seen: u64,
     first_invalid: Option<u64>,
@@ -104,7 +104,7 @@ fn count_valid(valid: &[u8]) -> u64 {
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct EncodingDetector {
-    chars: CharCounter,
+    pub(super) chars: CharCounter,
     has_nul: bool,
     has_high: bool,
 }
@@ -114,10 +114,6 @@ impl EncodingDetector {
         self.has_nul = self.has_nul || memchr::memchr(0, bytes).is_some();
         self.has_high = self.has_high || !bytes.is_ascii();
         self.chars.push(bytes);
-    }
-
-    pub(super) fn chars(&self) -> u64 {
-        self.chars.count()
     }
 
     pub(super) fn has_nul(&self) -> bool {
@@ -219,7 +215,7 @@ mod tests {
             for step in 1..=bytes.len().max(1) {
                 let mut text = EncodingDetector::default();
                 bytes.chunks(step).for_each(|part| text.push(part));
-                assert_eq!(text.chars(), expected, "{bytes:?} by {step}");
+                assert_eq!(text.chars.count(), expected, "{bytes:?} by {step}");
                 assert_eq!(text.is_broken(), std::str::from_utf8(bytes).is_err(), "{bytes:?}");
             }
         }

@@ -54,16 +54,17 @@ pub struct Record {
     pub far: Option<Far>,
 }
 
-/// The location of bytes that are not on this disk: in the bucket that hosts share.
+/// The location of bytes that are not on this disk: `origin` is the artifact in the bucket that
+/// hosts share, `<segment>:<place>`, and `mode` has the permission bits of its file.
+///
+/// With `here`, the bytes were fetched since: the file on this disk has them, and is removed with
+/// its name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Far {
-    /// The artifact in the bucket, `<segment>:<place>`.
     pub origin: String,
-    /// The permission bits of its file.
     #[serde(default = "far_mode")]
     pub mode: u32,
-    /// True if the bytes were fetched since: the file on this disk has them, and is removed with
-    /// its name.
     #[serde(default, skip_serializing_if = "is_false")]
     pub here: bool,
 }
@@ -112,12 +113,12 @@ impl Removal {
     }
 }
 
-/// A process, identified by its id and its start time, so that no later process is mistaken for it.
+/// A process, identified by its id and by its start time in clock ticks since boot
+/// (`proc_pid_stat(5)`, field 22), so that no later process is mistaken for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Owner {
-    /// The process id.
     pub pid: u32,
-    /// The start time, in clock ticks since boot (`proc_pid_stat(5)`, field 22).
     pub started: u64,
 }
 
@@ -341,15 +342,14 @@ pub struct LocalFile {
     pub copied: Option<i64>,
 }
 
-/// The sizes of the views that directories list beside an artifact, so that listing them computes
-/// nothing.
+/// The sizes in bytes of the views that directories list beside an artifact, so that listing them
+/// computes nothing. They are valid only for one `basis`, which identifies everything that views
+/// depend on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct ViewSizes {
-    /// Identifies everything that the views depend on. The sizes are valid only for the same basis.
     pub basis: String,
-    /// Bytes of `.summary`.
     pub summary: u64,
-    /// Bytes of `.tail`.
     pub tail: u64,
 }
 

@@ -12,8 +12,8 @@ use std::ops::Range;
 use crate::materialize::json::{LONGEST_ESCAPE, escaped_char};
 use crate::materialize::{escape_length, text_ranges};
 
-/// Number of times that the escapes of JSON are decoded. A message holds the output of a tool, which holds a
-/// response, which holds a document.
+/// Number of times that the escapes of JSON are decoded. A message holds the output of a tool,
+/// which holds a response, which holds a document.
 const LEVELS: usize = 5;
 const ESCAPE: u8 = 0x1b;
 // Bytes that are checked together for a control character.

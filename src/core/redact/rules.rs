@@ -22,8 +22,8 @@ const NAME_BYTES: usize = 32;
 // The longest last line of a private key.
 const KEY_END_BYTES: usize = 71;
 
-/// A user's own rule. Its name appears in its masks. Where its regular expression matches, the group
-/// `secret` is masked, else the first group, else the whole match.
+/// A user's own rule. Its name appears in its masks. Where its regular expression matches, the
+/// group `secret` is masked, else the first group, else the whole match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Rule {

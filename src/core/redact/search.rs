@@ -28,8 +28,8 @@ impl SecretRules {
         self.secrets_in_time(bytes, range, &|| false).unwrap_or_default()
     }
 
-    /// Does the same as [`secrets`](Self::secrets), but returns none if `is_over`, which is checked before each
-    /// rendition, returns true.
+    /// Does the same as [`secrets`](Self::secrets), but returns none if `is_over`, which is checked
+    /// before each rendition, returns true.
     pub(super) fn secrets_in_time<'a>(
         &'a self,
         bytes: &'a [u8],

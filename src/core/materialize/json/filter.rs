@@ -235,8 +235,8 @@ pub(super) fn best_field(fields: &[RecordField], wanted: FieldRole) -> Option<&R
 }
 
 impl Projection {
-    /// Selects the fields that identify a record of trouble, the field `selected` if it is given, and
-    /// the message.
+    /// Selects the fields that identify a record of trouble, the field `selected` if it is given,
+    /// and the message.
     pub(super) fn of_trouble(fields: &[RecordField], selected: Option<&str>) -> Self {
         let roles = [FieldRole::Place, FieldRole::Line, FieldRole::Kind];
         let known = roles.iter().filter_map(|role| best_field(fields, *role));

@@ -1,4 +1,5 @@
-//! Counts of the values of one field by which records tell of trouble, and the list of these values.
+//! Counts of the values of one field by which records tell of trouble, and the list of these
+//! values.
 //!
 //! The list is closed: of all other values, nothing is kept.
 
@@ -250,8 +251,8 @@ impl TroubleWord {
     }
 }
 
-/// The listed words with their ranks, after [`VALUES`]. `letters` has the first letters of the words
-/// of each length, a bit each.
+/// The listed words with their ranks, after [`VALUES`]. `letters` has the first letters of the
+/// words of each length, a bit each.
 struct WordList {
     words: Vec<(&'static str, u8)>,
     letters: [u32; WORD_BYTES + 1],
