@@ -114,7 +114,7 @@ async fn deliver_call(relay: &Arc<Relay>, answered: results::Answered) {
         match treated {
             Ok((message, _)) => relay.client.send(message).await,
             Err(_) => {
-                relay.client.error(&client_id, INTERNAL_ERROR, "a fault of the gateway").await
+                relay.client.error(&client_id, INTERNAL_ERROR, "a fault of the gateway").await;
             }
         }
     });

@@ -118,7 +118,7 @@ impl SessionInbox {
         let (Some(id), Some(range)) = (envelope.id(&message), envelope.id.clone()) else { return };
         let relay = &self.0;
         if held_calls::must_carry(relay, from) {
-            return held_calls::take_request(relay, from, envelope, message).await;
+            return held_calls::take_request(relay, from, envelope, message);
         }
         let question = ServerQuestion { from: Arc::clone(from), id: id.to_owned() };
         let number = relay.client.ask(QuestionSource::Server(question));

@@ -289,7 +289,7 @@ impl Outgoing {
     fn add(&mut self, piece: OutgoingPiece) {
         match (self.pieces.last_mut(), piece) {
             (Some(OutgoingPiece::Bytes(last)), OutgoingPiece::Bytes(more)) => {
-                last.extend_from_slice(&more)
+                last.extend_from_slice(&more);
             }
             (_, piece) => self.pieces.push(piece),
         }

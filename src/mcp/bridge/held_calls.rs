@@ -53,7 +53,7 @@ pub(crate) fn must_carry(relay: &Relay, from: &Upstream) -> bool {
 
 /// Takes a request of a server for a client that takes none: a batch, a held call or a later call
 /// carries it, or it is refused.
-pub(crate) async fn take_request(
+pub(crate) fn take_request(
     relay: &Arc<Relay>,
     from: &Arc<Upstream>,
     head: &Envelope,

@@ -28,7 +28,7 @@ impl SharedServer {
         let Ok(parsed) = Parsed::of(message.outline()) else { return };
         match &parsed.envelope.kind {
             MessageKind::Request { method } => {
-                self.request(session, method, &parsed, message).await
+                self.request(session, method, &parsed, message).await;
             }
             // The server gets this once, at its introduction.
             MessageKind::Notification { method } if method == "notifications/initialized" => {}

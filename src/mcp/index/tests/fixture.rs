@@ -1,5 +1,3 @@
-//! index::fixture
-
 use serde_json::{Value, json};
 
 use crate::index::{Index, Tool};
