@@ -43,11 +43,13 @@ impl Engine {
         }
         receive.recv().unwrap_or_else(|error| Err(io::Error::other(error).into()))
     }
+}
 
-    /// Drops the cached text of `of`, so that it has to be computed again.
-    #[cfg(any(test, feature = "testing"))]
-    pub fn drop_text(&self, of: &Computed) {
-        self.texts.remove(&of.number());
+#[cfg(any(test, feature = "testing"))]
+impl Computed {
+    /// Drops the cached text, so that it has to be computed again.
+    pub fn drop_text(&self, engine: &Engine) {
+        engine.texts.remove(&self.number());
     }
 }
 

@@ -180,7 +180,10 @@ impl Space {
         if self.options.quota.is_none() || growth == 0 {
             return Ok(Reservation::default());
         }
-        let (id, conversation) = (conversation.id(), Some(conversation));
+        // A conversation that was removed meanwhile has unnamed files at most.
+        let id = conversation.id();
+        let found = self.store.conversation(id)?;
+        let conversation = found.as_deref();
         self.reserve(&RoomRequest { id, conversation, growth, partly: false })
     }
 

@@ -153,7 +153,7 @@ impl Fixture {
     pub(super) fn drop_text(&self, ino: Ino) {
         let node = self.fs.0.nodes.get(ino).unwrap();
         let NodeKind::Computed(of) = &node.kind else { panic!("not a computed file") };
-        self.fs.engine().drop_text(&of.computed);
+        of.computed.drop_text(self.fs.engine());
     }
 
     /// Returns all bytes of a file or view in `c1/artifacts/tool`. As the kernel does, looks the
