@@ -20,34 +20,31 @@
 mod access;
 mod directory;
 mod error;
-mod format_error;
 mod frame;
 mod identity;
 mod line;
 mod name;
 mod object;
-mod requests;
 mod segment;
 #[cfg(test)]
 mod test_server;
 mod url;
 
-pub use access::{Bucket, Created, Deadline, Listed};
-pub use error::BucketError;
-pub use format_error::FormatError;
+pub use access::{Bucket, Created, Deadline, Listed, RequestCounts, Tally};
+pub use error::{BucketError, FormatError};
 pub use identity::{BucketId, Identity};
 pub use line::{
-    LINE_BYTES, Line, MessageLine, MoveLine, ObjectPlace, PARTS_BYTES, Parts, Place, PutLine,
-    RemoveLine, SMALL_BYTES,
+    Line, MessageLine, MoveLine, ObjectPlace, PARTS_BYTES, Parts, Place, PutLine, RemoveLine,
+    SMALL_BYTES,
 };
-pub use name::{
-    CONVERSATIONS, ObjectName, ObjectPart, blocks_key, conversation_of, log_prefix, object_key,
-    object_of, objects_prefix, segment_key, segment_of,
-};
+pub use name::{CONVERSATIONS, ObjectName, conversation_of, log_prefix, objects_prefix};
 pub use object::{BLOCK_BYTES, BlockPacker, Blocks, PackedObject, unpack_block};
-pub use requests::{RequestCounts, Tally};
 pub use segment::{
     Lines, PutBytes, PutParts, RECORDS_BYTES, SEGMENT_BYTES, SegmentHead, SegmentWriter, lines,
-    packed_parts, unpack_member, unpack_parts,
+    unpack_member, unpack_parts,
 };
 pub use url::BucketUrl;
+
+pub(crate) use line::LINE_BYTES;
+pub(crate) use name::{ObjectPart, blocks_key, object_key, object_of, segment_key, segment_of};
+pub(crate) use segment::packed_parts;

@@ -14,27 +14,20 @@
 //! | `plan` | the steps that make local files show a state |
 
 mod base;
-mod changes;
-mod covered;
-mod merge;
 mod names;
 mod origin;
 mod plan;
-mod publication;
-mod segment;
-mod stamp;
 mod state;
 #[cfg(test)]
 mod tests;
 
-pub use base::{Base, Entry, FileKey, FileVersion, Found};
-pub use changes::{Changes, Put as LocalPut};
-pub use covered::{Covered, Covers};
-pub use merge::merge;
-pub use names::{Name, Names};
-pub use origin::{Origin, ParseIdError, SegmentDigest, SegmentId, WriterId};
-pub use plan::{Plan, Step, seen};
-pub use publication::{Accepted, Publication};
-pub use segment::{Claim, Move, Removed, Segment};
-pub use stamp::{Clock, Stamp};
-pub use state::State;
+pub use base::{Changes, FileKey, FileVersion, LocalPut};
+pub use names::{AssignedPaths, Name};
+pub use origin::{Origin, ParseIdError, SegmentDigest, SegmentId, Stamp, WriterId};
+pub use plan::seen;
+pub use state::{Claim, Covers, Move, Removed, Segment, State};
+
+pub(crate) use base::{Accepted, Base, Entry, FoundFile, Publication};
+pub(crate) use origin::Clock;
+pub(crate) use plan::{Plan, Step};
+pub(crate) use state::{Covered, merge};

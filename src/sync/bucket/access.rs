@@ -3,65 +3,58 @@
 //! Each request has a deadline, is retried until then on failures of the network or the store, and
 //! is counted. Keys are relative to the prefix of the bucket. No request replaces an object.
 
-mod counted;
-mod deadline;
+mod client;
 mod fault;
 mod listing;
-mod removal;
-mod retry;
-mod staged;
 mod upload;
-mod upload_parts;
-mod workers;
 
-use std::fmt;
 use std::ops::Range;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use std::{fmt, io};
 
 use bytes::Bytes;
-use futures_util::{StreamExt as _, stream};
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use object_store::path::Path;
 use object_store::{ObjectMeta, PutMode};
-use tokio::runtime::Handle;
+use parking_lot::Mutex;
+use tokio::runtime::{Builder, Handle, Runtime};
 
-pub use deadline::Deadline;
-pub use listing::Listed;
-
-use counted::Counted;
-use fault::Fault;
-use retry::{QUIET, patience};
-use workers::Workers;
-
+use crate::bucket::access::client::{Pauses, QUIET, StoreClient, patience, within};
+use crate::bucket::access::fault::Fault;
 use crate::bucket::error::BucketError;
-use crate::bucket::requests::RequestCounts;
 use crate::bucket::url::BucketUrl;
+
+pub use client::{Deadline, RequestCounts, Tally};
+pub use listing::Listed;
 
 const LARGEST_BODY: u64 = 128 << 20;
 const AT_ONCE: usize = 16;
 
-///+ Outcome of [`Bucket::create`].
+/// Outcome of [`Bucket::create`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Created {
-    ///+ The object is new.
+    /// The object is new.
     New,
-    ///+ The key has an object. An earlier attempt whose response was lost may have written it:
-    ///+ compare the bytes.
+    /// The key has an object. An earlier attempt whose response was lost may have written it:
+    /// compare the bytes.
     Exists,
 }
 
-///+ A bucket: objects under keys. Clones share connections, threads and counters.
-///+
-///+ All methods block, so none may be called on a thread of an async runtime. Each error names the
-///+ key and says what to do next; [`BucketError::may_pass`] tells if a retry can help.
+/// A bucket: objects under keys. Clones share connections, threads and counters.
+///
+/// All methods block, so none may be called on a thread of an async runtime. Each error names the
+/// key and says what to do next; [`BucketError::may_pass`] tells if a retry can help.
 #[derive(Clone)]
-pub struct Bucket(Arc<Inner>);
+pub struct Bucket(Arc<BucketInner>);
 
-struct Inner {
+struct BucketInner {
     url: BucketUrl,
-    store: Arc<Counted>,
-    workers: Workers,
-    creates_in_two: AtomicBool,
+    store: Arc<StoreClient>,
+    runtime: RequestRuntime,
+    lacks_conditional_create: AtomicBool,
 }
 
 impl fmt::Debug for Bucket {
@@ -71,24 +64,29 @@ impl fmt::Debug for Bucket {
 }
 
 impl Bucket {
-    ///+ Opens a bucket with the credentials and settings in `environment`. Makes no request.
+    /// Opens a bucket with the credentials and settings in `environment`. Makes no request.
     pub fn open(
         url: &BucketUrl,
         environment: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, BucketError> {
-        let store = Arc::new(Counted::new(url.open(environment)?));
-        let workers = Workers::default();
-        let creates_in_two = AtomicBool::new(false);
-        Ok(Self(Arc::new(Inner { url: url.clone(), store, workers, creates_in_two })))
+        let store = Arc::new(StoreClient::new(url.open(environment)?));
+        let runtime = RequestRuntime::default();
+        let lacks_conditional_create = AtomicBool::new(false);
+        Ok(Self(Arc::new(BucketInner {
+            url: url.clone(),
+            store,
+            runtime,
+            lacks_conditional_create,
+        })))
     }
 
-    ///+ Returns the URL of the bucket.
+    /// Returns the URL of the bucket.
     pub fn url(&self) -> &BucketUrl {
         &self.0.url
     }
 
-    ///+ Creates the directory of a `file://` bucket with mode 0700 if it is missing and its parent
-    ///+ exists. Only a writer that is about to mark the bucket calls this: readers create nothing.
+    /// Creates the directory of a `file://` bucket with mode 0700 if it is missing and its parent
+    /// exists. Only a writer that is about to mark the bucket calls this: readers create nothing.
     pub fn make_directory(&self) -> Result<(), BucketError> {
         let Some(directory) = self.0.store.directory() else { return Ok(()) };
         directory.make().map_err(|error| BucketError::Url {
@@ -97,35 +95,34 @@ impl Bucket {
         })
     }
 
-    ///+ Returns the requests since the bucket was opened, by kind.
+    /// Returns the requests since the bucket was opened, by kind.
     pub fn requests(&self) -> RequestCounts {
         self.0.store.requests.snapshot()
     }
 
-    ///+ Returns why a request is being retried, if one is.
+    /// Returns why a request is being retried, if one is.
     pub fn last_failure(&self) -> Option<String> {
         self.0.store.last_failure.get()
     }
 
-    ///+ Reads an object or a range of it, at most 128 MiB. A range may extend past the end of the
-    ///+ object; a range that starts there is an error.
+    /// Reads an object or a range of it, at most 128 MiB. A range may extend past the end of the
+    /// object; a range that starts there is an error.
     pub fn get(
         &self,
         key: &str,
         range: Option<Range<u64>>,
         deadline: Deadline,
     ) -> Result<Bytes, BucketError> {
-        self.run("read", key, self.getting(key, range, LARGEST_BODY, deadline))
+        self.run("read", key, self.read(key, range, LARGEST_BODY, deadline))
     }
 
-    /// Reads an object of at most `most` bytes; it may have none.
     pub(super) fn get_small(
         &self,
         key: &str,
         most: u64,
         deadline: Deadline,
     ) -> Result<Bytes, BucketError> {
-        self.run("read", key, self.getting(key, None, most, deadline))
+        self.run("read", key, self.read(key, None, most, deadline))
     }
 
     /// Reads objects, 16 at once. Returns an outcome for each, in their order.
@@ -142,17 +139,17 @@ impl Bucket {
             }
         };
         let gets = wanted.iter().map(|(key, range)| async move {
-            let bytes = self.getting(key, range.clone(), LARGEST_BODY, deadline).await;
+            let bytes = self.read(key, range.clone(), LARGEST_BODY, deadline).await;
             bytes.map_err(|fault| fault.into_error("read", key))
         });
         handle.block_on(stream::iter(gets).buffered(AT_ONCE).collect())
     }
 
-    ///+ Creates an object under a free key. Returns [`Created::Exists`] if the key is taken, also if
-    ///+ an earlier attempt of the same call created it and the response was lost.
-    ///+
-    ///+ Where the store has no conditional create, the key is checked first and written then;
-    ///+ [`Identity::conditional`](crate::bucket::Identity::conditional) tells.
+    /// Creates an object under a free key. Returns [`Created::Exists`] if the key is taken, also if
+    /// an earlier attempt of the same call created it and the response was lost.
+    ///
+    /// Where the store has no conditional create, the key is checked first and written then;
+    /// [`Identity::conditional`](crate::bucket::Identity::conditional) tells.
     pub fn create(
         &self,
         key: &str,
@@ -161,29 +158,31 @@ impl Bucket {
     ) -> Result<Created, BucketError> {
         self.run("write", key, async {
             let path = self.path(key)?;
-            match self.putting(&path, bytes, PutMode::Create, deadline).await {
+            match self.write(&path, bytes, PutMode::Create, deadline).await {
                 Ok(()) => Ok(Created::New),
                 Err(Fault::Exists) => Ok(Created::Exists),
-                Err(Fault::Unsupported(_)) => self.creating_in_two(&path, bytes, deadline).await,
+                Err(Fault::Unsupported(_)) => {
+                    self.create_in_two_steps(&path, bytes, deadline).await
+                }
                 Err(fault) => Err(fault),
             }
         })
     }
 
-    ///+ Returns when the store wrote an object, in milliseconds since the epoch by the store's
-    ///+ clock.
+    /// Returns when the store wrote an object, in milliseconds since the epoch by the store's
+    /// clock.
     pub fn modified(&self, key: &str, deadline: Deadline) -> Result<u64, BucketError> {
         self.run("look at", key, async {
             let path = self.path(key)?;
-            Ok(milliseconds(&self.looking(&path, deadline).await?))
+            Ok(milliseconds(&self.stat(&path, deadline).await?))
         })
     }
 
-    pub(super) fn creates_in_two(&self) -> bool {
-        self.0.creates_in_two.load(Ordering::Relaxed)
+    pub(super) fn lacks_conditional_create(&self) -> bool {
+        self.0.lacks_conditional_create.load(Ordering::Relaxed)
     }
 
-    async fn getting(
+    async fn read(
         &self,
         key: &str,
         range: Option<Range<u64>>,
@@ -195,11 +194,11 @@ impl Bucket {
         self.0.store.persist(deadline, patience(most), get).await
     }
 
-    async fn looking(&self, path: &Path, deadline: Deadline) -> Result<ObjectMeta, Fault> {
+    async fn stat(&self, path: &Path, deadline: Deadline) -> Result<ObjectMeta, Fault> {
         self.0.store.persist(deadline, QUIET, || self.0.store.head(path)).await
     }
 
-    async fn putting(
+    async fn write(
         &self,
         path: &Path,
         bytes: &Bytes,
@@ -210,17 +209,17 @@ impl Bucket {
         self.0.store.persist(deadline, patience(bytes.len() as u64), put).await
     }
 
-    async fn creating_in_two(
+    async fn create_in_two_steps(
         &self,
         path: &Path,
         bytes: &Bytes,
         deadline: Deadline,
     ) -> Result<Created, Fault> {
-        self.0.creates_in_two.store(true, Ordering::Relaxed);
-        match self.looking(path, deadline).await {
+        self.0.lacks_conditional_create.store(true, Ordering::Relaxed);
+        match self.stat(path, deadline).await {
             Ok(_) => Ok(Created::Exists),
             Err(Fault::Absent) => {
-                self.putting(path, bytes, PutMode::Overwrite, deadline).await?;
+                self.write(path, bytes, PutMode::Overwrite, deadline).await?;
                 Ok(Created::New)
             }
             Err(fault) => Err(fault),
@@ -239,10 +238,10 @@ impl Bucket {
 
     fn handle(&self) -> Result<Handle, Fault> {
         let fault = |error| Fault::Never(format!("this host has no room for threads: {error}"));
-        self.0.workers.handle().map_err(fault)
+        self.0.runtime.handle().map_err(fault)
     }
 
-    ///+ A key is taken literally: `Path::from` would encode its `%` once more.
+    /// A key is taken literally: `Path::from` would encode its `%` once more.
     fn path(&self, key: &str) -> Result<Path, Fault> {
         let full = match (self.0.url.prefix(), key) {
             ("", key) => key.to_owned(),
@@ -255,6 +254,123 @@ impl Bucket {
 
 fn milliseconds(object: &ObjectMeta) -> u64 {
     u64::try_from(object.last_modified.timestamp_millis()).unwrap_or_default()
+}
+
+/// Threads that transfer bytes; requests wait more than they compute.
+const WORKERS: usize = 2;
+/// Threads that wait for a disk, if the bucket is a directory.
+const DISK_WORKERS: usize = 8;
+
+/// A runtime that starts with the first request, so that a process that only opens a bucket can
+/// still fork or confine itself: it has no threads yet.
+#[derive(Default)]
+struct RequestRuntime(Mutex<Option<Runtime>>);
+
+impl RequestRuntime {
+    fn handle(&self) -> io::Result<Handle> {
+        let mut held = self.0.lock();
+        if let Some(runtime) = held.as_ref() {
+            return Ok(runtime.handle().clone());
+        }
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(WORKERS)
+            .max_blocking_threads(DISK_WORKERS)
+            .thread_name("bucket")
+            .enable_all()
+            .build()?;
+        Ok(held.insert(runtime).handle().clone())
+    }
+}
+
+impl Drop for RequestRuntime {
+    /// Does not wait: the requests in flight have lost their callers.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.get_mut().take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Time limit of one request, which may delete 1000 objects.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Bucket {
+    /// Deletes objects, batching keys where the store can: 1000 per request for S3. Returns each
+    /// key with its outcome, in order. A missing object counts as deleted.
+    pub fn delete(
+        &self,
+        keys: Vec<String>,
+        deadline: Deadline,
+    ) -> Vec<(String, Result<(), BucketError>)> {
+        let mut outcomes = Vec::with_capacity(keys.len());
+        for turn in keys.chunks(self.0.store.deletes()) {
+            let deleted = match self.handle() {
+                Ok(handle) => handle.block_on(self.deleting(turn, deadline)),
+                Err(fault) => vec![Err(fault); turn.len()],
+            };
+            outcomes.extend(deleted);
+        }
+        let told = |(key, outcome): (String, Result<(), Fault>)| {
+            let outcome = outcome.map_err(|fault| fault.into_error("delete", &key));
+            (key, outcome)
+        };
+        keys.into_iter().zip(outcomes).map(told).collect()
+    }
+
+    /// Deletes one batch. Retries the keys that failed with a retryable fault.
+    async fn deleting(&self, keys: &[String], deadline: Deadline) -> Vec<Result<(), Fault>> {
+        let mut outcomes = Vec::with_capacity(keys.len());
+        for key in keys {
+            outcomes.push(within(PATIENCE.min(deadline.left()), self.begin(key)).await);
+        }
+        let mut pauses = Pauses::new();
+        loop {
+            let places = to_try(&outcomes);
+            for (&place, outcome) in places.iter().zip(self.turn(keys, &places, deadline).await) {
+                outcomes[place] = if outcome == Err(Fault::Absent) { Ok(()) } else { outcome };
+            }
+            let is_done = to_try(&outcomes).is_empty();
+            if is_done || !pauses.wait(deadline, "some keys were not deleted").await {
+                return outcomes;
+            }
+        }
+    }
+
+    /// Returns the outcome of a key that needs no request, or `Again` as the initial state of the
+    /// others.
+    async fn begin(&self, key: &str) -> Result<(), Fault> {
+        if let Some(outcome) = self.remove_staged(key) {
+            return outcome;
+        }
+        self.0.store.store_of(&self.path(key)?).await?;
+        Err(Fault::Again("there was no time".to_owned()))
+    }
+
+    async fn turn(
+        &self,
+        keys: &[String],
+        places: &[usize],
+        deadline: Deadline,
+    ) -> Vec<Result<(), Fault>> {
+        let paths: Vec<Path> =
+            places.iter().filter_map(|&place| self.path(&keys[place]).ok()).collect();
+        if paths.is_empty() {
+            return Vec::new();
+        }
+        let all = |fault: Fault| vec![Err(fault); places.len()];
+        // The client panics if the response names a key that it did not send.
+        let delete = AssertUnwindSafe(self.0.store.delete(paths)).catch_unwind();
+        match tokio::time::timeout(PATIENCE.min(deadline.left()), delete).await {
+            Ok(Ok(outcomes)) => outcomes,
+            Ok(Err(_)) => all(Fault::Never("the answer names other keys".to_owned())),
+            Err(_) => all(Fault::Again("no answer in time".to_owned())),
+        }
+    }
+}
+
+fn to_try(outcomes: &[Result<(), Fault>]) -> Vec<usize> {
+    let is_open = |outcome: &Result<(), Fault>| matches!(outcome, Err(Fault::Again(_)));
+    (0..outcomes.len()).filter(|&place| is_open(&outcomes[place])).collect()
 }
 
 #[cfg(test)]

@@ -19,12 +19,12 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-///+ Mode of directories that ctxfs creates.
+/// Mode of directories that ctxfs creates.
 const PRIVATE: u32 = 0o700;
-///+ Maximum depth of a list; keys of ctxfs have three levels.
+/// Maximum depth of a list; keys of ctxfs have three levels.
 const DEEPEST: usize = 8;
 
-///+ A directory that hosts share. It may be missing.
+/// A directory that hosts share. It may be missing.
 #[derive(Debug)]
 pub(crate) struct Directory {
     root: PathBuf,
@@ -33,14 +33,14 @@ pub(crate) struct Directory {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PlainFile {
-    ///+ Path below the listed directory.
+    /// Path below the listed directory.
     pub(super) name: String,
     pub(super) size: u64,
-    ///+ Time of the last write in milliseconds since the epoch, by the clock of the disk.
+    /// Time of the last write in milliseconds since the epoch, by the clock of the disk.
     pub(super) modified_ms: u64,
 }
 
-///+ Returns true for the error of a path with a link or a special file.
+/// Returns true for the error of a path with a link or a special file.
 pub(super) fn is_odd(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
@@ -57,7 +57,7 @@ impl Directory {
         }
     }
 
-    ///+ Returns the client of an existing directory. Use it for keys only, not for lists.
+    /// Returns the client of an existing directory. Use it for keys only, not for lists.
     pub(super) fn client(&self) -> object_store::Result<&LocalFileSystem> {
         if let Some(client) = self.client.get() {
             return Ok(client);
@@ -70,8 +70,8 @@ impl Directory {
         self.root.join(key)
     }
 
-    ///+ Fails with an error that [`is_odd`] recognizes if `key` has something other than a plain
-    ///+ file, or its path contains a link.
+    /// Fails with an error that [`is_odd`] recognizes if `key` has something other than a plain
+    /// file, or its path contains a link.
     pub(super) fn check(&self, key: &str) -> io::Result<()> {
         let (directory, name) = key.rsplit_once('/').unwrap_or(("", key));
         let Some(directory) = self.walk(directory, OFlags::PATH)? else { return Ok(()) };
@@ -85,8 +85,8 @@ impl Directory {
         self.walk(directory, OFlags::RDONLY)
     }
 
-    ///+ Lists the plain files below a directory, and stops at more than `most`. Skips names that are
-    ///+ not UTF-8.
+    /// Lists the plain files below a directory, and stops at more than `most`. Skips names that are
+    /// not UTF-8.
     pub(super) fn files(&self, directory: &str, most: usize) -> io::Result<Vec<PlainFile>> {
         let mut files = Vec::new();
         if let Some(opened) = self.open(directory)? {
@@ -101,8 +101,8 @@ impl Directory {
         Ok(directories.filter_map(|(name, _)| name.into_string().ok()).collect())
     }
 
-    ///+ Lists the entries that [`Self::files`] and [`Self::directories`] leave out: links, special
-    ///+ files, and names that are not UTF-8.
+    /// Lists the entries that [`Self::files`] and [`Self::directories`] leave out: links, special
+    /// files, and names that are not UTF-8.
     pub(super) fn odd(&self, directory: &str) -> io::Result<Vec<String>> {
         let is_plain = |kind| matches!(kind, FileType::Directory | FileType::RegularFile);
         let all = self.entries(directory)?.into_iter();
@@ -114,8 +114,8 @@ impl Directory {
         self.open(directory)?.map_or_else(|| Ok(Vec::new()), |opened| entries_of(&opened))
     }
 
-    ///+ Opens a directory below this one, its last component with `flags`. Returns `None` if it is
-    ///+ missing.
+    /// Opens a directory below this one, its last component with `flags`. Returns `None` if it is
+    /// missing.
     fn walk(&self, directory: &str, flags: OFlags) -> io::Result<Option<OwnedFd>> {
         let mut parts = directory.split('/').filter(|part| !part.is_empty()).peekable();
         let flags = |is_last: bool| {

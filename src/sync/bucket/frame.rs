@@ -12,25 +12,25 @@ use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode;
 
 use crate::bucket::FormatError;
 
-///+ zstd's default, which is about as fast as a disk.
+/// zstd's default, which is about as fast as a disk.
 const LEVEL: i32 = 3;
-///+ Error of zstd for a truncated frame.
+/// Error of zstd for a truncated frame.
 const CUT: usize = ZSTD_ErrorCode::ZSTD_error_srcSize_wrong as usize;
 
 thread_local! {
-    ///+ One per thread: creating a decompressor takes longer than unpacking a small frame.
+    /// One per thread: creating a decompressor takes longer than unpacking a small frame.
     static UNPACKER: RefCell<Decompressor<'static>> =
         RefCell::new(Decompressor::new().expect("there is memory to unpack with"));
 }
 
-///+ Compressor of single frames. The same bytes give the same frame.
+/// Compressor of single frames. The same bytes give the same frame.
 pub(super) struct Packer {
     compressor: Compressor<'static>,
     frame: Vec<u8>,
 }
 
 impl Packer {
-    ///+ Creates a packer of frames with or without zstd's checksum of the content.
+    /// Creates a packer of frames with or without zstd's checksum of the content.
     pub(super) fn new(checksum: bool) -> Self {
         let mut compressor = Compressor::new(LEVEL).expect("zstd has this level");
         compressor.include_checksum(checksum).expect("zstd has checksums");
@@ -56,7 +56,7 @@ pub(super) fn most_packed(size: usize) -> usize {
     zstd_safe::compress_bound(size)
 }
 
-///+ Returns the length of the frame at the start of `bytes`, or `None` if it is incomplete.
+/// Returns the length of the frame at the start of `bytes`, or `None` if it is incomplete.
 pub(super) fn length(bytes: &[u8]) -> Result<Option<usize>, FormatError> {
     match zstd_safe::find_frame_compressed_size(bytes) {
         Ok(length) => Ok(Some(length)),
@@ -65,7 +65,7 @@ pub(super) fn length(bytes: &[u8]) -> Result<Option<usize>, FormatError> {
     }
 }
 
-///+ Unpacks `frame`, which must be exactly one frame with `size` bytes of content.
+/// Unpacks `frame`, which must be exactly one frame with `size` bytes of content.
 pub(super) fn unpack(
     frame: &[u8],
     size: usize,
@@ -78,7 +78,7 @@ pub(super) fn unpack(
     Ok(content)
 }
 
-///+ Unpacks `frame`, which must be exactly one frame with at most `most` bytes of content.
+/// Unpacks `frame`, which must be exactly one frame with at most `most` bytes of content.
 pub(super) fn unpack_at_most(
     frame: &[u8],
     most: usize,

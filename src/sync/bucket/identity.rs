@@ -12,13 +12,13 @@ use crate::bucket::access::{Bucket, Created, Deadline};
 use crate::bucket::error::BucketError;
 use crate::bucket::name::MARK;
 
-///+ Format of the bucket that this version writes, and the newest that it reads.
+/// Format of the bucket that this version writes, and the newest that it reads.
 const FORMAT: u64 = 1;
-///+ Pause before reading a mark again that another host is writing.
+/// Pause before reading a mark again that another host is writing.
 const AGAIN: Duration = Duration::from_millis(100);
 const MOST: u64 = 64 << 10;
 
-///+ Random id of a bucket. A different id means a different bucket, whatever the URL.
+/// Random id of a bucket. A different id means a different bucket, whatever the URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BucketId(u128);
 
@@ -39,37 +39,37 @@ impl FromStr for BucketId {
     }
 }
 
-///+ Properties that the first host fixed, and what the store supports.
+/// Properties that the first host fixed, and what the store supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    ///+ Format of the bucket.
+    /// Format of the bucket.
     pub format: u64,
-    ///+ Id of the bucket.
+    /// Id of the bucket.
     pub id: BucketId,
-    ///+ True if no host may replace or remove anything.
+    /// True if no host may replace or remove anything.
     pub write_once: bool,
-    ///+ True if the store was seen to refuse a second object under one key. [`Bucket::found`] finds
-    ///+ that out; it is not stored.
+    /// True if the store was seen to refuse a second object under one key. [`Bucket::found`] finds
+    /// that out; it is not stored.
     pub conditional: bool,
 }
 
-///+ Content of `ctxfs.json`. Unknown keys are ignored.
+/// Content of `ctxfs.json`. Unknown keys are ignored.
 #[derive(Serialize, Deserialize)]
-struct Mark {
+struct MarkFile {
     format: u64,
     id: String,
     write_once: bool,
 }
 
-///+ The part of `ctxfs.json` that is the same in every format.
+/// The part of `ctxfs.json` that is the same in every format.
 #[derive(Deserialize)]
-struct AnyMark {
+struct MarkFormat {
     format: u64,
 }
 
 impl Identity {
-    ///+ Checks that a host with this setting may use the bucket: either all hosts are write-once or
-    ///+ none.
+    /// Checks that a host with this setting may use the bucket: either all hosts are write-once or
+    /// none.
     pub fn agreeing(self, write_once: bool) -> Result<Self, BucketError> {
         match (self.write_once, write_once) {
             (true, false) => Err(BucketError::WriteOnce),
@@ -80,19 +80,19 @@ impl Identity {
 }
 
 impl Bucket {
-    ///+ Reads the identity of the bucket, with `conditional` false; `None` if the bucket is not
-    ///+ initialized.
+    /// Reads the identity of the bucket, with `conditional` false; `None` if the bucket is not
+    /// initialized.
     pub fn identity(&self, deadline: Deadline) -> Result<Option<Identity>, BucketError> {
         Ok(self.mark(deadline)?.map(|(identity, _)| identity))
     }
 
-    ///+ Reads the identity of the bucket, and initializes the bucket first if needed. Fails if
-    ///+ `write_once` differs from the setting of the first host.
-    ///+
-    ///+ If two hosts do this at once, one writes the mark and both get the same identity. Tests
-    ///+ whether the store refuses a second object under one key, by creating the mark again with the
-    ///+ same bytes: a store without that check loses nothing. With read-only credentials the store
-    ///+ counts as one without it.
+    /// Reads the identity of the bucket, and initializes the bucket first if needed. Fails if
+    /// `write_once` differs from the setting of the first host.
+    ///
+    /// If two hosts do this at once, one writes the mark and both get the same identity. Tests
+    /// whether the store refuses a second object under one key, by creating the mark again with the
+    /// same bytes: a store without that check loses nothing. With read-only credentials the store
+    /// counts as one without it.
     pub fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError> {
         if let Some(identity) = self.met(write_once, deadline)? {
             return Ok(identity);
@@ -113,7 +113,7 @@ impl Bucket {
         }
     }
 
-    ///+ Does what [`Self::found`] does, but never initializes the bucket: returns `None` instead.
+    /// Does what [`Self::found`] does, but never initializes the bucket: returns `None` instead.
     pub fn met(
         &self,
         write_once: bool,
@@ -135,7 +135,7 @@ impl Bucket {
 
     fn is_conditional(&self, bytes: &Bytes, deadline: Deadline) -> Result<bool, BucketError> {
         match self.create(MARK, bytes, deadline) {
-            Ok(created) => Ok(created == Created::Exists && !self.creates_in_two()),
+            Ok(created) => Ok(created == Created::Exists && !self.lacks_conditional_create()),
             Err(BucketError::Refused { .. }) => Ok(false),
             Err(error) => Err(error),
         }
@@ -151,16 +151,16 @@ impl Bucket {
     }
 }
 
-///+ Reads the format first, since a newer mark may have other fields.
+/// Reads the format first, since a newer mark may have other fields.
 fn read_mark(bytes: &[u8]) -> Result<Identity, BucketError> {
-    let any: AnyMark = serde_json::from_slice(bytes).map_err(|error| odd(error.to_string()))?;
+    let any: MarkFormat = serde_json::from_slice(bytes).map_err(|error| odd(error.to_string()))?;
     if any.format > FORMAT {
         return Err(BucketError::Newer { format: any.format });
     }
     if any.format == 0 {
         return Err(odd("its format is 0".to_owned()));
     }
-    let mark: Mark = serde_json::from_slice(bytes).map_err(|error| odd(error.to_string()))?;
+    let mark: MarkFile = serde_json::from_slice(bytes).map_err(|error| odd(error.to_string()))?;
     let id = mark.id.parse()?;
     Ok(Identity { format: mark.format, id, write_once: mark.write_once, conditional: false })
 }
@@ -171,7 +171,7 @@ fn odd(why: String) -> BucketError {
 
 fn new_mark(write_once: bool) -> Bytes {
     let id = BucketId(Uuid::new_v4().as_u128()).to_string();
-    let mark = Mark { format: FORMAT, id, write_once };
+    let mark = MarkFile { format: FORMAT, id, write_once };
     let mut text = serde_json::to_vec(&mark).expect("a mark has plain fields");
     text.push(b'\n');
     text.into()

@@ -3,86 +3,83 @@
 //! The kind of a record follows from the one key that only that kind has: `put`, `move`, `remove`
 //! or `message`. Unknown keys are ignored.
 
-mod parts;
-mod put;
-mod raw;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
-use std::collections::BTreeSet;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 
-use crate::bucket::FormatError;
-use crate::bucket::line::raw::RawLine;
+use crate::bucket::name::ObjectName;
+use crate::bucket::object::Blocks;
+use crate::bucket::{FormatError, frame};
 use crate::replica::{Origin, SegmentId, Stamp};
-use ctxfs_core::model::{MAX_DEPTH, RelPath};
+use ctxfs_core::model::{ArtifactState, MAX_DEPTH, NAME_MAX, Record, RelPath};
 
-pub use parts::{PARTS_BYTES, Parts};
-pub use put::{ObjectPlace, Place, PutLine, SMALL_BYTES};
+/// Maximum bytes of a line, without its newline.
+pub(crate) const LINE_BYTES: usize = 16 << 20;
 
-///+ Maximum bytes of a line, without its newline.
-pub const LINE_BYTES: usize = 16 << 20;
-
-///+ A record of a segment.
+/// A record of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
-    ///+ Publishes an artifact.
+    /// Publishes an artifact.
     Put(Box<PutLine>),
-    ///+ Renames an artifact.
+    /// Renames an artifact.
     Move(MoveLine),
-    ///+ Removes artifacts and messages.
+    /// Removes artifacts and messages.
     Remove(RemoveLine),
-    ///+ Publishes a message.
+    /// Publishes a message.
     Message(MessageLine),
 }
 
-///+ Renames an artifact.
+/// Renames an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MoveLine {
-    ///+ The renamed artifact.
+    /// The renamed artifact.
     pub artifact: Origin,
-    ///+ New path, as `RelPath::to_text` writes it.
+    /// New path, as `RelPath::to_text` writes it.
     pub to: String,
-    ///+ Time of the rename.
+    /// Time of the rename.
     pub stamp: Stamp,
 }
 
-///+ Removes artifacts and messages.
+/// Removes artifacts and messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RemoveLine {
-    ///+ Single artifacts and messages.
+    /// Single artifacts and messages.
     pub origins: BTreeSet<Origin>,
-    ///+ Segments of which all artifacts and messages are removed.
+    /// Segments of which all artifacts and messages are removed.
     pub segments: BTreeSet<SegmentId>,
-    ///+ True if the writer removed the conversation.
+    /// True if the writer removed the conversation.
     pub ends: bool,
 }
 
-///+ Publishes a message.
+/// Publishes a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageLine {
-    ///+ Line of the message log, without its newline.
+    /// Line of the message log, without its newline.
     pub text: String,
-    ///+ Time of the append.
+    /// Time of the append.
     pub stamp: Stamp,
-    ///+ Where the message was first published, if not in this segment.
+    /// Where the message was first published, if not in this segment.
     pub origin: Option<Origin>,
 }
 
 impl Line {
-    ///+ Parses a line without its newline.
+    /// Parses a line without its newline.
     pub fn parse(line: &[u8]) -> Result<Self, FormatError> {
         check_length(line.len())?;
         // Serde accepts arrays for structs too.
         if line.first() != Some(&b'{') {
             return Err(FormatError::damaged("it is no JSON object"));
         }
-        let raw: RawLine =
-            serde_json::from_slice(line).map_err(|error| raw::refusal(line, &error))?;
+        let raw: RawLine = serde_json::from_slice(line).map_err(|error| refusal(line, &error))?;
         let line = raw.into_line()?;
         line.check()?;
         Ok(line)
     }
 
-    ///+ Appends the line and a newline to `out`. Fails and appends nothing if [`Self::parse`] would
-    ///+ refuse the result.
+    /// Appends the line and a newline to `out`. Fails and appends nothing if [`Self::parse`] would
+    /// refuse the result.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), FormatError> {
         self.check()?;
         let start = out.len();
@@ -95,8 +92,8 @@ impl Line {
         checked
     }
 
-    ///+ Returns the origin that the line states.
-    pub fn stated_origin(&self) -> Option<Origin> {
+    /// Returns the origin that the line states.
+    pub(crate) fn stated_origin(&self) -> Option<Origin> {
         match self {
             Self::Put(line) => line.origin,
             Self::Message(line) => line.origin,
@@ -122,8 +119,8 @@ fn check_length(length: usize) -> Result<(), FormatError> {
     if length > LINE_BYTES { Err(too_large) } else { Ok(()) }
 }
 
-///+ Checks that `path` stays in the conversation, is not too deep, and is spelled as ctxfs spells
-///+ it.
+/// Checks that `path` stays in the conversation, is not too deep, and is spelled as ctxfs spells
+/// it.
 fn check_path(path: &str) -> Result<(), FormatError> {
     let refused = |why: &str| FormatError::damaged(format!("a path is refused: {why}"));
     let parsed = RelPath::from_text(path).map_err(|error| refused(&error.to_string()))?;
@@ -134,6 +131,390 @@ fn check_path(path: &str) -> Result<(), FormatError> {
         return Err(refused("it is too deep"));
     }
     Ok(())
+}
+
+/// Maximum bytes of an artifact that is stored in a segment.
+pub const SMALL_BYTES: u64 = 256 << 10;
+/// Generations stay below the largest exact integer of JavaScript.
+const MOST_GENERATIONS: u64 = 1 << 53;
+/// Range of dates in JavaScript, in milliseconds around the epoch.
+const MOST_MILLIS: u64 = 8_640_000_000_000_000;
+/// Prefix of attributes that users may set.
+const ATTRIBUTE: &str = "user.";
+/// Permission bits that are kept: no set-user-ID and no set-group-ID.
+const MODE: u32 = 0o777;
+
+/// Publishes an artifact. Records that it replaces are removed by a `remove` line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PutLine {
+    /// Record with its path. Fields that hold for one host only are neither written nor read:
+    /// `file`, `owner`, `view_sizes` and `far`.
+    pub record: Record,
+    /// Permission bits of the file.
+    pub mode: u32,
+    /// Extended attributes `user.*`. Values are escaped where they are not UTF-8, like file names.
+    pub attributes: BTreeMap<String, String>,
+    /// Time at which the artifact got its path.
+    pub stamp: Stamp,
+    /// Where the bytes are.
+    pub place: Place,
+    /// Ranges of a larger artifact that are in the segment as well.
+    pub parts: Option<Parts>,
+    /// Where the artifact was first published, if not in this segment.
+    pub origin: Option<Origin>,
+}
+
+/// Location of the bytes of an artifact.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Place {
+    /// The artifact is empty.
+    #[default]
+    Empty,
+    /// The bytes are in the segment.
+    Inside {
+        /// Start of the frame, relative to the end of the records' frame.
+        at: u64,
+        /// Bytes of the frame.
+        packed: u64,
+        /// Bytes of the artifact.
+        size: u64,
+    },
+    /// The bytes are in an object.
+    Object(ObjectPlace),
+}
+
+/// An object with all bytes of an artifact.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObjectPlace {
+    /// Name of the object.
+    pub name: ObjectName,
+    /// Bytes of the object.
+    pub packed: u64,
+    /// Bytes of the artifact.
+    pub size: u64,
+    /// BLAKE3 of the table of blocks, in lower-case hexadecimal.
+    pub blocks: String,
+}
+
+impl ObjectPlace {
+    /// Parses the table of blocks, and checks its digest.
+    pub(crate) fn read_table(&self, table: &[u8]) -> Result<Blocks, FormatError> {
+        let blocks = Blocks::parse(table, self.size, self.packed)?;
+        if blocks.digest_text() != self.blocks {
+            let what = "the table of the blocks of an object has another digest";
+            return Err(FormatError::damaged(what));
+        }
+        Ok(blocks)
+    }
+}
+
+impl Place {
+    /// Returns the bytes of the artifact.
+    pub fn size(&self) -> u64 {
+        match self {
+            Self::Empty => 0,
+            Self::Inside { size, .. } | Self::Object(ObjectPlace { size, .. }) => *size,
+        }
+    }
+
+    fn is_possible(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Inside { packed, size, .. } => {
+                let most = frame::most_packed(SMALL_BYTES as usize + AROUND) as u64;
+                (1..=SMALL_BYTES).contains(size) && (1..=most).contains(packed)
+            }
+            Self::Object(ObjectPlace { packed, size, blocks, .. }) => {
+                *size > 0 && *packed > 0 && is_digest(blocks)
+            }
+        }
+    }
+}
+
+impl PutLine {
+    /// Returns BLAKE3 of the artifact's bytes, if the record has it.
+    pub fn digest(&self) -> Option<&str> {
+        self.record.analysis.as_ref().map(|analysis| analysis.digest.as_str())
+    }
+
+    fn check(&self) -> Result<(), FormatError> {
+        check_path(&self.record.path)?;
+        let refused = |what: &str| Err(FormatError::damaged(what));
+        if !is_possible(&self.record) {
+            return refused("a record says what cannot be");
+        }
+        if !self.attributes.keys().all(|name| is_attribute(name)) {
+            return refused("an attribute has a name that users cannot set");
+        }
+        if !self.place.is_possible() {
+            return refused("the place of an artifact's bytes cannot be");
+        }
+        let is_large = matches!(self.place, Place::Object(_));
+        let are_possible = |parts: &Parts| is_large && parts.are_possible(self.place.size());
+        if !self.parts.as_ref().is_none_or(are_possible) {
+            return refused("the parts of an artifact cannot be");
+        }
+        // The record of removed content keeps its original size.
+        if self.record.removed.is_none() && self.record.size != self.place.size() {
+            return refused("a record has another size than the artifact's bytes");
+        }
+        Ok(())
+    }
+}
+
+fn is_possible(record: &Record) -> bool {
+    let analysed = record.analysis.as_ref();
+    (1..MOST_GENERATIONS).contains(&record.generation)
+        && record.created.unsigned_abs() <= MOST_MILLIS
+        && record.state != ArtifactState::Gone
+        && analysed.is_none_or(|analysis| is_digest(&analysis.digest))
+}
+
+fn is_attribute(name: &str) -> bool {
+    let rest = name.strip_prefix(ATTRIBUTE).unwrap_or_default();
+    !rest.is_empty() && name.len() <= NAME_MAX && !name.contains('\0')
+}
+
+/// Overhead of an archive member: header and padding.
+const AROUND: usize = 1024;
+/// Maximum bytes of an artifact with an object that are also sent with its record.
+pub const PARTS_BYTES: u64 = 8 << 20;
+const MOST: usize = 256;
+
+/// Ranges of a larger artifact whose bytes are in the segment as well, concatenated, so that short
+/// views need no request for the object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parts {
+    /// Start of their frame, relative to the end of the records' frame.
+    pub at: u64,
+    /// Bytes of the frame.
+    pub packed: u64,
+    /// BLAKE3 of the concatenated bytes, in lower-case hexadecimal.
+    pub digest: String,
+    /// Start and end of each range in the artifact; sorted and disjoint.
+    pub ranges: Vec<(u64, u64)>,
+}
+
+impl Parts {
+    /// Returns the number of bytes in all ranges.
+    pub fn size(&self) -> u64 {
+        self.ranges.iter().map(|(start, end)| end - start).sum()
+    }
+
+    /// Returns the range that contains `offset`, and the offset of its first byte in the
+    /// concatenated bytes.
+    pub fn around(&self, offset: u64) -> Option<(Range<u64>, u64)> {
+        let mut before = 0;
+        for (start, end) in &self.ranges {
+            if (*start..*end).contains(&offset) {
+                return Some((*start..*end, before));
+            }
+            before += end - start;
+        }
+        None
+    }
+
+    fn are_possible(&self, length: u64) -> bool {
+        let most = frame::most_packed(PARTS_BYTES as usize + AROUND) as u64;
+        let (mut after, mut size) = (0, 0);
+        let mut ranges = self.ranges.iter();
+        let are_apart = ranges.all(|(start, end)| {
+            let is_next = after <= *start && start < end && *end <= length;
+            if is_next {
+                size += end - start;
+                after = *end;
+            }
+            is_next
+        });
+        are_apart
+            && (1..=MOST).contains(&self.ranges.len())
+            && size <= PARTS_BYTES
+            && (1..=most).contains(&self.packed)
+            && is_digest(&self.digest)
+    }
+}
+
+fn is_digest(text: &str) -> bool {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    text.len() == 2 * blake3::OUT_LEN && text.bytes().all(is_digit)
+}
+
+/// Format in which all kinds of lines are known.
+const FORMAT: u32 = 1;
+
+/// A line as JSON has it: the keys of all kinds, each optional.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct RawLine {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    put: Option<Box<Record>>,
+    #[serde(rename = "move", skip_serializing_if = "Option::is_none")]
+    moved: Option<Origin>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remove: Option<BTreeSet<Origin>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<String>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    segments: BTreeSet<SegmentId>,
+    #[serde(skip_serializing_if = "is_false")]
+    ends: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<u32>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    attributes: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stamp: Option<Stamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<RawBytes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    object: Option<ObjectPlace>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parts: Option<Parts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<Origin>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RawBytes {
+    at: u64,
+    packed: u64,
+    size: u64,
+}
+
+/// The keys that tell the kind of a line, whatever their values.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Kinds {
+    put: Option<IgnoredAny>,
+    #[serde(rename = "move")]
+    moved: Option<IgnoredAny>,
+    remove: Option<IgnoredAny>,
+    message: Option<IgnoredAny>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+fn refusal(line: &[u8], error: &serde_json::Error) -> FormatError {
+    match serde_json::from_slice(line) {
+        Ok(Kinds { put: None, moved: None, remove: None, message: None }) => unknown(),
+        // The message of serde would quote the line.
+        _ => FormatError::damaged(format!("it is no record (column {})", error.column())),
+    }
+}
+
+fn unknown() -> FormatError {
+    FormatError::Newer { format: FORMAT + 1 }
+}
+
+fn missing(key: &str) -> FormatError {
+    FormatError::damaged(format!("it has no `{key}`"))
+}
+
+impl RawLine {
+    fn of(line: &Line) -> Self {
+        match line {
+            Line::Put(line) => Self::of_put(line),
+            Line::Move(line) => Self {
+                moved: Some(line.artifact),
+                to: Some(line.to.clone()),
+                stamp: Some(line.stamp),
+                ..Self::default()
+            },
+            Line::Remove(line) => Self {
+                remove: Some(line.origins.clone()),
+                segments: line.segments.clone(),
+                ends: line.ends,
+                ..Self::default()
+            },
+            Line::Message(line) => Self {
+                message: Some(line.text.clone()),
+                stamp: Some(line.stamp),
+                origin: line.origin,
+                ..Self::default()
+            },
+        }
+    }
+
+    fn of_put(line: &PutLine) -> Self {
+        let (bytes, object) = raw_place(&line.place);
+        Self {
+            put: Some(Box::new(of_all_hosts(line.record.clone()))),
+            mode: Some(line.mode & MODE),
+            attributes: line.attributes.clone(),
+            stamp: Some(line.stamp),
+            bytes,
+            object,
+            parts: line.parts.clone(),
+            origin: line.origin,
+            ..Self::default()
+        }
+    }
+
+    fn into_line(mut self) -> Result<Line, FormatError> {
+        let kinds = (self.put.take(), self.moved, self.remove.take(), self.message.take());
+        match kinds {
+            (Some(record), None, None, None) => self.into_put(*record),
+            (None, Some(artifact), None, None) => self.into_move(artifact),
+            (None, None, Some(origins), None) => {
+                Ok(Line::Remove(RemoveLine { origins, segments: self.segments, ends: self.ends }))
+            }
+            (None, None, None, Some(text)) => {
+                let (stamp, origin) = (self.stamp()?, self.origin);
+                Ok(Line::Message(MessageLine { text, stamp, origin }))
+            }
+            (None, None, None, None) => Err(unknown()),
+            _ => Err(FormatError::damaged("it is of two kinds")),
+        }
+    }
+
+    fn into_put(self, record: Record) -> Result<Line, FormatError> {
+        let stamp = self.stamp()?;
+        let mode = self.mode.ok_or_else(|| missing("mode"))? & MODE;
+        let place = place(self.bytes, self.object)?;
+        let (record, attributes) = (of_all_hosts(record), self.attributes);
+        let (parts, origin) = (self.parts, self.origin);
+        let line = PutLine { record, mode, attributes, stamp, place, parts, origin };
+        Ok(Line::Put(Box::new(line)))
+    }
+
+    fn into_move(self, artifact: Origin) -> Result<Line, FormatError> {
+        let stamp = self.stamp()?;
+        let to = self.to.ok_or_else(|| missing("to"))?;
+        Ok(Line::Move(MoveLine { artifact, to, stamp }))
+    }
+
+    fn stamp(&self) -> Result<Stamp, FormatError> {
+        self.stamp.ok_or_else(|| missing("stamp"))
+    }
+}
+
+/// Returns the record without the fields that hold for one host only.
+fn of_all_hosts(record: Record) -> Record {
+    Record { file: None, owner: None, view_sizes: None, far: None, ..record }
+}
+
+fn raw_place(place: &Place) -> (Option<RawBytes>, Option<ObjectPlace>) {
+    match place {
+        Place::Empty => (None, None),
+        Place::Inside { at, packed, size } => {
+            (Some(RawBytes { at: *at, packed: *packed, size: *size }), None)
+        }
+        Place::Object(object) => (None, Some(object.clone())),
+    }
+}
+
+fn place(bytes: Option<RawBytes>, object: Option<ObjectPlace>) -> Result<Place, FormatError> {
+    match (bytes, object) {
+        (None, None) => Ok(Place::Empty),
+        (Some(RawBytes { at, packed, size }), None) => Ok(Place::Inside { at, packed, size }),
+        (None, Some(object)) => Ok(Place::Object(object)),
+        (Some(_), Some(_)) => Err(FormatError::damaged("its bytes are in two places")),
+    }
 }
 
 #[cfg(test)]

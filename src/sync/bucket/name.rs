@@ -11,36 +11,36 @@ use crate::bucket::FormatError;
 use crate::replica::SegmentId;
 use ctxfs_core::model::Component;
 
-///+ Key of the mark of a bucket.
+/// Key of the mark of a bucket.
 pub(super) const MARK: &str = "ctxfs.json";
-///+ Prefix of all keys of conversations.
+/// Prefix of all keys of conversations.
 pub const CONVERSATIONS: &str = "conversations/";
 const SEGMENT: &str = ".tar.zst";
 const OBJECT: &str = ".zst";
 const BLOCKS: &str = ".blocks";
 const DIGITS: usize = 32;
-///+ Characters of a conversation's name that are percent-encoded: all that are special in a key, a
-///+ shell or a URL.
+/// Characters of a conversation's name that are percent-encoded: all that are special in a key, a
+/// shell or a URL.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
 
-///+ Name of an object: a random 128-bit number, so it is unique and cannot be guessed. Its text is
-///+ 32 hexadecimal digits.
+/// Name of an object: a random 128-bit number, so it is unique and cannot be guessed. Its text is
+/// 32 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct ObjectName(u128);
 
-///+ Part of an object that a key denotes.
+/// Part of an object that a key denotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ObjectPart {
-    ///+ The packed bytes.
+pub(crate) enum ObjectPart {
+    /// The packed bytes.
     Bytes,
-    ///+ The table of blocks.
+    /// The table of blocks.
     Blocks,
 }
 
 impl ObjectName {
-    ///+ Returns a new random name.
-    pub fn random() -> Self {
+    /// Returns a new random name.
+    pub(crate) fn random() -> Self {
         Self(Uuid::new_v4().as_u128())
     }
 }
@@ -76,45 +76,45 @@ impl TryFrom<String> for ObjectName {
     }
 }
 
-///+ Returns the prefix of the keys of a conversation's segments.
+/// Returns the prefix of the keys of a conversation's segments.
 pub fn log_prefix(conversation: &Component) -> String {
     format!("{CONVERSATIONS}{}/log/", encoded(conversation))
 }
 
-///+ Returns the key of a segment.
-pub fn segment_key(conversation: &Component, segment: SegmentId) -> String {
+/// Returns the key of a segment.
+pub(crate) fn segment_key(conversation: &Component, segment: SegmentId) -> String {
     format!("{}{segment}{SEGMENT}", log_prefix(conversation))
 }
 
-///+ Returns the prefix of the keys of a conversation's objects and their tables of blocks.
+/// Returns the prefix of the keys of a conversation's objects and their tables of blocks.
 pub fn objects_prefix(conversation: &Component) -> String {
     format!("{CONVERSATIONS}{}/objects/", encoded(conversation))
 }
 
-///+ Returns the key of an object.
-pub fn object_key(conversation: &Component, object: ObjectName) -> String {
+/// Returns the key of an object.
+pub(crate) fn object_key(conversation: &Component, object: ObjectName) -> String {
     format!("{}{object}{OBJECT}", objects_prefix(conversation))
 }
 
-///+ Returns the key of an object's table of blocks.
-pub fn blocks_key(conversation: &Component, object: ObjectName) -> String {
+/// Returns the key of an object's table of blocks.
+pub(crate) fn blocks_key(conversation: &Component, object: ObjectName) -> String {
     format!("{}{object}{BLOCKS}", objects_prefix(conversation))
 }
 
-///+ Returns the conversation with this encoded name, unless ctxfs would encode it differently.
+/// Returns the conversation with this encoded name, unless ctxfs would encode it differently.
 pub fn conversation_of(encoded_name: &str) -> Option<Component> {
     let text = percent_decode_str(encoded_name).decode_utf8().ok()?;
     let conversation = Component::from_text(&text).ok()?;
     (encoded(&conversation) == encoded_name).then_some(conversation)
 }
 
-///+ Returns the segment whose key ends in `file_name`.
-pub fn segment_of(file_name: &str) -> Option<SegmentId> {
+/// Returns the segment whose key ends in `file_name`.
+pub(crate) fn segment_of(file_name: &str) -> Option<SegmentId> {
     file_name.strip_suffix(SEGMENT)?.parse().ok()
 }
 
-///+ Returns the object, and the part of it, whose key ends in `file_name`.
-pub fn object_of(file_name: &str) -> Option<(ObjectName, ObjectPart)> {
+/// Returns the object, and the part of it, whose key ends in `file_name`.
+pub(crate) fn object_of(file_name: &str) -> Option<(ObjectName, ObjectPart)> {
     let parts = [(OBJECT, ObjectPart::Bytes), (BLOCKS, ObjectPart::Blocks)];
     parts.into_iter().find_map(|(end, part)| {
         let name = file_name.strip_suffix(end)?;
@@ -122,8 +122,8 @@ pub fn object_of(file_name: &str) -> Option<(ObjectName, ObjectPart)> {
     })
 }
 
-///+ Returns the key of a temporary file `<key>#<digits>` of the directory client, if the key is one
-///+ of ctxfs.
+/// Returns the key of a temporary file `<key>#<digits>` of the directory client, if the key is one
+/// of ctxfs.
 pub(super) fn staged_for(name: &str) -> Option<&str> {
     let (key, number) = name.split_once('#')?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());

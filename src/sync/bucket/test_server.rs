@@ -21,34 +21,23 @@ use crate::bucket::access::Bucket;
 use crate::bucket::url::BucketUrl;
 use s3::{Answer, Failure};
 
-/// The key id and the secret that the server knows.
 pub(crate) const KEY_ID: &str = "AKTESTTESTTEST";
 pub(crate) const SECRET: &str = "SKTESTTESTTEST";
 
-/// What happens to a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Weather {
-    /// It is served.
     Fair,
-    /// It gets this status and no service.
     Status(u16),
-    /// It is served later.
     Late(Duration),
-    /// It is served, and the connection is cut in the middle of the answer's body.
     Cut,
-    /// It is served, and the answer is lost.
     Lost,
 }
 
-/// A request that came.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
-    /// How many came before.
     pub(crate) count: usize,
     pub(crate) method: String,
-    /// Path and query.
     pub(crate) path: String,
-    /// True if it has a condition.
     pub(crate) is_conditional: bool,
 }
 
@@ -60,9 +49,7 @@ struct Shared {
     hook: Mutex<Hook>,
 }
 
-/// A server with the bucket `bkt`. It ends when it is dropped.
 pub(crate) struct TestServer {
-    /// Before the directory, which it writes.
     _runtime: Runtime,
     directory: TempDir,
     address: SocketAddr,
@@ -87,17 +74,14 @@ impl TestServer {
         Self { _runtime: runtime, directory, address, shared }
     }
 
-    /// Sets the weather from now on.
     pub(crate) fn set(&self, hook: impl Fn(&Seen) -> Weather + Send + Sync + 'static) {
         *self.shared.hook.lock() = Arc::new(hook);
     }
 
-    /// Returns the requests that came since the last call.
     pub(crate) fn log(&self) -> Vec<Seen> {
         std::mem::take(&mut *self.shared.log.lock())
     }
 
-    /// Returns where a key of `bucket` is on the disk of the server.
     pub(crate) fn file(&self, key: &str) -> PathBuf {
         self.directory.path().join("bkt/pre/fix").join(key)
     }
@@ -169,7 +153,6 @@ fn refusal(status: u16) -> Answer {
     s3::xml(status, text)
 }
 
-/// Announces the whole body and sends half of it.
 async fn cut(answer: Answer) -> Result<Answer, Failure> {
     let (mut parts, body) = answer.into_parts();
     let bytes = body.collect().await?.to_bytes();

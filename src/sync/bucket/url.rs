@@ -1,8 +1,6 @@
 //! URLs of buckets: `[remote] url`.
 
-mod environment;
-mod lists;
-mod open;
+mod client;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,36 +9,42 @@ use percent_encoding::percent_decode_str;
 
 use crate::bucket::error::BucketError;
 
-pub(super) use open::{Cloud, Opened};
+pub(super) use client::{CloudStore, OpenStore};
 
-///+ Maximum length of the name of a bucket or container; the stores have shorter limits.
+/// Maximum length of the name of a bucket or container; the stores have shorter limits.
 const LONGEST_NAME: usize = 255;
-///+ Maximum length of a prefix, so that keys stay below the 1024 bytes of S3.
+/// Maximum length of a prefix, so that keys stay below the 1024 bytes of S3.
 const LONGEST_PREFIX: usize = 512;
 const FORMS: &str = "write `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or \
                      `file:///directory`";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Service {
-    ///+ S3 and compatible stores.
-    S3 { bucket: String },
-    Google { bucket: String },
-    Azure { container: String },
-    ///+ A directory on a local or shared disk.
+    /// S3 and compatible stores.
+    S3 {
+        bucket: String,
+    },
+    Google {
+        bucket: String,
+    },
+    Azure {
+        container: String,
+    },
+    /// A directory on a local or shared disk.
     Directory(PathBuf),
     Memory,
 }
 
-///+ Checked URL of a bucket. It contains no secret and may be printed.
+/// Checked URL of a bucket. It contains no secret and may be printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BucketUrl {
     service: Service,
-    ///+ Without slashes at its start and end; may be empty.
+    /// Without slashes at its start and end; may be empty.
     prefix: String,
 }
 
 impl BucketUrl {
-    ///+ Parses a URL. Refuses users, passwords and queries: credentials belong in the environment.
+    /// Parses a URL. Refuses users, passwords and queries: credentials belong in the environment.
     pub fn parse(text: &str) -> Result<Self, BucketError> {
         if text == "memory:" {
             return Ok(Self { service: Service::Memory, prefix: String::new() });
@@ -67,7 +71,7 @@ impl BucketUrl {
         Ok(Self { service, prefix: prefix.to_owned() })
     }
 
-    ///+ Returns the directory of a `file://` bucket.
+    /// Returns the directory of a `file://` bucket.
     pub fn local_directory(&self) -> Option<&Path> {
         match &self.service {
             Service::Directory(path) => Some(path),
@@ -130,7 +134,7 @@ fn is_prefix(prefix: &str) -> bool {
         && !prefix.contains(is_odd)
 }
 
-///+ Shows only the scheme of `text`: the rest may contain a secret.
+/// Shows only the scheme of `text`: the rest may contain a secret.
 fn refusal(text: &str, why: &str) -> BucketError {
     let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
     let is_scheme = scheme.len() <= 16 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());

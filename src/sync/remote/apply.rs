@@ -1,56 +1,58 @@
 //! Applies changes of other hosts to local files.
 
-mod addition;
-mod renames;
-
-use std::collections::BTreeSet;
-use std::{mem, thread};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io::{Read, Write as _};
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::thread::{Scope, ScopedJoinHandle};
+use std::{io, mem, thread};
 
 use crate::remote::Limits;
-use crate::remote::apply::addition::Additions;
-use crate::remote::apply::renames::Renames;
 use crate::remote::error::RemoteError;
-use crate::remote::mark::{mark_of, shared_path};
-use crate::replica::{Entry, FileKey, Found, Step};
-use ctxfs_core::model::RelPath;
-use ctxfs_store::{Conversation, RemovalOutcome, StoreError, Usage, whole_blocks};
+use crate::remote::files::{key_of, mark_of, shared_path, version_of};
+use crate::replica::{Entry, FileKey, FileVersion, FoundFile, Origin, Step};
+use ctxfs_core::model::{Record, RelPath, text, with_digits};
+use ctxfs_store::{
+    Arrival, Arrived, Conversation, Expected, FileMark, Relocation, RemovalOutcome, Rename, Stat,
+    StoreError, Usage, whole_blocks,
+};
 
-pub use crate::remote::apply::addition::{Fetch, Known, Parcel};
-
-///+ Reason for skipping the path of a step.
+/// Reason for skipping the path of a step.
 const REFUSED: &str = "its path is refused: no file that hosts share can have it";
 
-///+ Outcome of [`apply`].
+/// Outcome of [`apply`].
 #[derive(Debug, Default)]
-pub struct Applied {
-    ///+ Applied steps, synced to disk. An added file has its key and version here.
+pub(crate) struct Applied {
+    /// Applied steps, synced to disk. An added file has its key and version here.
     pub done: Vec<Step>,
-    ///+ Skipped steps, which the next pull tries again. A full disk is reported once.
-    pub left: Vec<Left>,
-    ///+ Error of the first step that was skipped for lack of space.
+    /// Skipped steps, which the next pull tries again. A full disk is reported once.
+    pub left: Vec<SkippedFile>,
+    /// Error of the first step that was skipped for lack of space.
     pub no_room: Option<String>,
-    ///+ Error that stopped the run, since later steps would have failed too. The steps in `done` are
-    ///+ applied nevertheless.
+    /// Error that stopped the run, since later steps would have failed too. The steps in `done` are
+    /// applied nevertheless.
     pub error: Option<RemoteError>,
 }
 
-///+ A step that was skipped.
+/// A step that was skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Left {
-    ///+ Path of the file.
+pub struct SkippedFile {
+    /// Path of the file.
     pub path: String,
-    ///+ Reason.
+    /// Reason.
     pub why: String,
 }
 
-///+ Applies steps one by one, as far as possible, and skips the others. `now` is the time in
-///+ milliseconds since the epoch, for the records of content that must not change. The caller holds
-///+ the push lock. New files stay within `limits`; the first one over them is reported.
-///+
-///+ A file is only touched if it is a shared file, is in the state that the step expects, and is not
-///+ open for writing. A rename never replaces a file. When this is interrupted, each file is whole,
-///+ under its old name, its new name, or a temporary name made from the new one.
-pub fn apply<'a>(
+/// Applies steps one by one, as far as possible, and skips the others. `now` is the time in
+/// milliseconds since the epoch, for the records of content that must not change. The caller holds
+/// the push lock. New files stay within `limits`; the first one over them is reported.
+///
+/// A file is only touched if it is a shared file, is in the state that the step expects, and is not
+/// open for writing. A rename never replaces a file. When this is interrupted, each file is whole,
+/// under its old name, its new name, or a temporary name made from the new one.
+pub(crate) fn apply<'a>(
     conversation: &'a Conversation,
     steps: Vec<Step>,
     fetch: &'a dyn Fetch,
@@ -67,7 +69,6 @@ pub(super) struct Applying<'a> {
     conversation: &'a Conversation,
     now: i64,
     limits: Limits,
-    /// The bytes of the conversation, once they were measured.
     used: Option<u64>,
     applied: Applied,
     touched: BTreeSet<Option<RelPath>>,
@@ -90,16 +91,16 @@ impl<'a> Applying<'a> {
         Ok(())
     }
 
-    fn remove(&mut self, text: &str, found: &Found) -> Result<bool, RemoteError> {
+    fn remove(&mut self, text: &str, found: &FoundFile) -> Result<bool, RemoteError> {
         let Some(path) = self.shared_path(text) else { return Ok(false) };
         let removed = match (found.key, mark_of(found.key, found.version)) {
-            (FileKey::Elsewhere(origin), _) => {
+            (FileKey::Remote(origin), _) => {
                 self.conversation.depart_far(&path, &origin.to_string(), self.now)
             }
-            (FileKey::Here { .. }, Some(mark)) => self.conversation.depart(&path, &mark, self.now),
-            (FileKey::Here { .. }, None) => return Ok(false),
+            (FileKey::Local { .. }, Some(mark)) => self.conversation.depart(&path, &mark, self.now),
+            (FileKey::Local { .. }, None) => return Ok(false),
         };
-        match self.settled(text, removed)? {
+        match self.unless_failed_at(text, removed)? {
             Some(RemovalOutcome::Removed) => {
                 self.touch(&path);
                 Ok(true)
@@ -146,9 +147,9 @@ impl<'a> Applying<'a> {
         tried
     }
 
-    ///+ Returns the value of an attempt at `path`, or `None` if the error is about this path only:
-    ///+ then the path is skipped.
-    fn settled<T>(
+    /// Returns the value of an attempt at `path`, or `None` if the error is about this path only:
+    /// then the path is skipped.
+    fn unless_failed_at<T>(
         &mut self,
         path: &str,
         tried: Result<T, StoreError>,
@@ -167,8 +168,8 @@ impl<'a> Applying<'a> {
         }
     }
 
-    ///+ Reserves `size` bytes within the limits. Returns false, and skips `path`, if they do not
-    ///+ fit.
+    /// Reserves `size` bytes within the limits. Returns false, and skips `path`, if they do not
+    /// fit.
     fn has_room(&mut self, path: &RelPath, size: u64) -> Result<bool, RemoteError> {
         let measured = match (self.used, self.limits.quota) {
             (None, Some(_)) => Some(Usage::of(self.conversation)?.bytes),
@@ -192,7 +193,7 @@ impl<'a> Applying<'a> {
     }
 
     fn leave(&mut self, path: &str, why: impl std::fmt::Display) {
-        self.applied.left.push(Left { path: path.to_owned(), why: why.to_string() });
+        self.applied.left.push(SkippedFile { path: path.to_owned(), why: why.to_string() });
     }
 
     fn leave_for_room(&mut self, path: &str, why: impl std::fmt::Display) {
@@ -210,8 +211,8 @@ impl<'a> Applying<'a> {
         path
     }
 
-    ///+ Syncs all changes to disk. If that fails, none counts as done: the next comparison finds
-    ///+ them.
+    /// Syncs all changes to disk. If that fails, none counts as done: the next comparison finds
+    /// them.
     fn finish(mut self, tried: Result<(), RemoteError>) -> Applied {
         self.applied.error = tried.err();
         if let Err(error) = self.conversation.sync_parents(mem::take(&mut self.touched)) {
@@ -225,6 +226,566 @@ impl<'a> Applying<'a> {
 
 fn is_full(error: &StoreError) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
+}
+
+/// Entries that are prefetched together.
+const BATCH: usize = 64;
+/// Bytes of records that are written together.
+const RECORDS: usize = 256 << 10;
+const BLOCK: usize = 128 << 10;
+const TAKEN: &str = "something else has its name, or is in the way";
+
+/// Source of the bytes of remote files.
+pub(crate) trait Fetch {
+    /// Sorts entries into the best order for fetching.
+    fn order(&self, _entries: &mut [Entry]) {}
+
+    /// Prefetches small files together. Errors are reported when each file is fetched.
+    fn prepare(&self, _entries: &[Entry]) {}
+
+    /// Returns the size of the first artifact of `entry`, if that is known without a request.
+    fn size(&self, _entry: &Entry) -> Option<u64> {
+        None
+    }
+
+    /// Starts to fetch the first artifact of `entry`. Returns `None` if it is unavailable.
+    fn fetch(&self, entry: &Entry) -> Result<Option<FetchedFile<'_>>, RemoteError>;
+
+    /// Returns the metadata of the first artifact of `entry` if its bytes are to stay in the bucket
+    /// until they are read.
+    fn known(&self, _entry: &Entry) -> Result<Option<RemoteArtifact>, RemoteError> {
+        Ok(None)
+    }
+}
+
+/// Metadata of an artifact whose bytes stay in the bucket.
+#[derive(Debug)]
+pub(crate) struct RemoteArtifact {
+    pub origin: Origin,
+    pub arrived: Arrived,
+    /// Bytes of the line in the bucket, about as many as of the local record.
+    pub bytes: usize,
+}
+
+/// A file that is being fetched. Its record has the size and, in the analysis, the digest of the
+/// content.
+pub(crate) struct FetchedFile<'a> {
+    pub record: Record,
+    pub mode: u32,
+    pub attributes: BTreeMap<String, String>,
+    pub content: Box<dyn Read + 'a>,
+}
+
+impl std::fmt::Debug for FetchedFile<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FetchedFile").field("record", &self.record).finish_non_exhaustive()
+    }
+}
+
+enum ReceiveError {
+    Disk(StoreError),
+    Content(String),
+}
+
+struct PendingRecord {
+    at: usize,
+    path: RelPath,
+    known: RemoteArtifact,
+}
+
+/// Attributes of the recorded artifacts; `None` where the name is taken.
+type RecordedStats = Result<Vec<Result<Option<Stat>, StoreError>>, StoreError>;
+
+/// A batch of records that a thread is writing.
+struct Recording<'scope> {
+    awaited: Arc<Vec<PendingRecord>>,
+    outcome: ScopedJoinHandle<'scope, RecordedStats>,
+}
+
+/// Adds files: records artifacts whose bytes stay in the bucket, in batches, and fetches the
+/// others. The next entries are read while a thread writes a batch of records.
+struct Additions<'scope, 'env> {
+    scope: &'scope Scope<'scope, 'env>,
+    fetch: &'env dyn Fetch,
+    entries: Vec<Entry>,
+    is_done: Vec<bool>,
+    awaited: Vec<PendingRecord>,
+    bytes: usize,
+    recording: Option<Recording<'scope>>,
+}
+
+impl<'scope, 'env> Additions<'scope, 'env> {
+    fn new(
+        scope: &'scope Scope<'scope, 'env>,
+        fetch: &'env dyn Fetch,
+        mut entries: Vec<Entry>,
+    ) -> Self {
+        fetch.order(&mut entries);
+        let (is_done, awaited) = (vec![false; entries.len()], Vec::new());
+        Self { scope, fetch, entries, is_done, awaited, bytes: 0, recording: None }
+    }
+
+    fn add_all(&mut self, applying: &mut Applying<'env>) -> Result<(), RemoteError> {
+        for start in (0..self.entries.len()).step_by(BATCH) {
+            let end = self.entries.len().min(start + BATCH);
+            self.fetch.prepare(&self.entries[start..end]);
+            (start..end).try_for_each(|at| self.add(applying, at))?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, applying: &mut Applying<'env>, at: usize) -> Result<(), RemoteError> {
+        let entry = &self.entries[at];
+        let Some(path) = applying.shared_path(&entry.path) else { return Ok(()) };
+        match unless_skipped(applying, entry, known(&path, entry, self.fetch))? {
+            Some(Some(known)) => {
+                self.bytes += known.bytes;
+                self.awaited.push(PendingRecord { at, path, known });
+                if self.bytes < RECORDS { Ok(()) } else { self.record(applying) }
+            }
+            Some(None) => {
+                if let Some(mark) = add(applying, entry, &path, self.fetch)? {
+                    self.note(at, key_of(&mark), version_of(&mark));
+                }
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn note(&mut self, at: usize, key: FileKey, version: FileVersion) {
+        let entry = &mut self.entries[at];
+        (entry.key, entry.version, self.is_done[at]) = (key, version, true);
+    }
+
+    fn record(&mut self, applying: &mut Applying<'env>) -> Result<(), RemoteError> {
+        self.settle(applying)?;
+        let awaited = Arc::new(mem::take(&mut self.awaited));
+        if !self.has_room(applying, &awaited)? {
+            return Ok(());
+        }
+        let (conversation, all) = (applying.conversation, Arc::clone(&awaited));
+        let thread = thread::Builder::new().name("ctxfs-record".to_owned());
+        match thread.spawn_scoped(self.scope, move || record_pending(conversation, &all)) {
+            Ok(outcome) => self.recording = Some(Recording { awaited, outcome }),
+            Err(_) => self.note_all(applying, &awaited, record_pending(conversation, &awaited))?,
+        }
+        Ok(())
+    }
+
+    fn has_room(
+        &mut self,
+        applying: &mut Applying<'env>,
+        awaited: &[PendingRecord],
+    ) -> Result<bool, RemoteError> {
+        let bytes = mem::take(&mut self.bytes) as u64;
+        let first = awaited.first();
+        first.map_or(Ok(true), |first| applying.has_room(&first.path, bytes))
+    }
+
+    fn settle(&mut self, applying: &mut Applying<'env>) -> Result<(), RemoteError> {
+        let Some(Recording { awaited, outcome }) = self.recording.take() else { return Ok(()) };
+        let outcome = outcome.join().unwrap_or_else(|panic| resume_unwind(panic));
+        self.note_all(applying, &awaited, outcome)
+    }
+
+    fn end(&mut self, applying: &mut Applying<'env>) -> Result<(), RemoteError> {
+        let settled = self.settle(applying);
+        let awaited = mem::take(&mut self.awaited);
+        if !self.has_room(applying, &awaited)? {
+            return settled;
+        }
+        let outcome = record_pending(applying.conversation, &awaited);
+        settled.and(self.note_all(applying, &awaited, outcome))
+    }
+
+    fn note_all(
+        &mut self,
+        applying: &mut Applying<'env>,
+        awaited: &[PendingRecord],
+        outcome: RecordedStats,
+    ) -> Result<(), RemoteError> {
+        let Some(first) = awaited.first() else { return Ok(()) };
+        let outcome = applying.unless_failed_at(&self.entries[first.at].path, outcome)?;
+        for (PendingRecord { at, path, known }, stat) in
+            awaited.iter().zip(outcome.into_iter().flatten())
+        {
+            match applying.unless_failed_at(&self.entries[*at].path, stat)? {
+                Some(Some(stat)) => {
+                    applying.touch(path);
+                    let key = FileKey::Remote(known.origin);
+                    self.note(*at, key, version_of(&FileMark::of(&stat)));
+                }
+                Some(None) => applying.leave(&self.entries[*at].path, TAKEN),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn done(self) -> Vec<Entry> {
+        let (mut entries, mut is_done) = (self.entries, self.is_done.into_iter());
+        entries.retain(|_| is_done.next().unwrap_or_default());
+        entries
+    }
+}
+
+fn record_pending(conversation: &Conversation, awaited: &[PendingRecord]) -> RecordedStats {
+    if awaited.is_empty() {
+        return Ok(Vec::new());
+    }
+    let all: Vec<Expected<'_>> = awaited.iter().map(PendingRecord::expected).collect();
+    conversation.expect(&all)
+}
+
+fn known(
+    path: &RelPath,
+    entry: &Entry,
+    fetch: &dyn Fetch,
+) -> Result<Option<RemoteArtifact>, RemoteError> {
+    if path.is_artifact() { fetch.known(entry) } else { Ok(None) }
+}
+
+/// Fetches the file of an entry. Returns the mark of the new file, or `None` if the file is
+/// skipped.
+fn add(
+    applying: &mut Applying<'_>,
+    entry: &Entry,
+    path: &RelPath,
+    fetch: &dyn Fetch,
+) -> Result<Option<FileMark>, RemoteError> {
+    if applying.conversation.dir().stat_at(path).is_ok() {
+        applying.leave(&entry.path, "something else has its name");
+        return Ok(None);
+    }
+    let size = fetch.size(entry);
+    if let Some(size) = size
+        && !applying.has_room(path, size)?
+    {
+        return Ok(None);
+    }
+    let Some(parcel) = fetched(applying, entry, fetch)? else { return Ok(None) };
+    // The line of the artifact may state another size.
+    if size != Some(parcel.record.size) && !applying.has_room(path, parcel.record.size)? {
+        return Ok(None);
+    }
+    match receive(applying, path, parcel) {
+        Ok((arrival, arrived)) => complete(applying, entry, path, (arrival, &arrived)),
+        Err(ReceiveError::Disk(error)) => applying.unless_failed_at(&entry.path, Err(error)),
+        Err(ReceiveError::Content(why)) => {
+            applying.leave(&entry.path, why);
+            Ok(None)
+        }
+    }
+}
+
+fn fetched<'f>(
+    applying: &mut Applying<'_>,
+    entry: &Entry,
+    fetch: &'f dyn Fetch,
+) -> Result<Option<FetchedFile<'f>>, RemoteError> {
+    match unless_skipped(applying, entry, fetch.fetch(entry))? {
+        Some(Some(parcel)) => Ok(Some(parcel)),
+        Some(None) => {
+            applying.leave(&entry.path, "its bytes cannot be had now");
+            Ok(None)
+        }
+        None => Ok(None),
+    }
+}
+
+/// Returns the answer, or `None` if the entry is skipped. Fails if other entries would fail too.
+fn unless_skipped<T>(
+    applying: &mut Applying<'_>,
+    entry: &Entry,
+    answer: Result<T, RemoteError>,
+) -> Result<Option<T>, RemoteError> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if error.may_pass() => Err(error),
+        Err(RemoteError::Store(error)) => applying.unless_failed_at(&entry.path, Err(error)),
+        Err(error) => {
+            applying.leave(&entry.path, error);
+            Ok(None)
+        }
+    }
+}
+
+impl PendingRecord {
+    fn expected(&self) -> Expected<'_> {
+        let RemoteArtifact { origin, arrived, .. } = &self.known;
+        Expected { path: &self.path, arrived, origin: origin.to_string() }
+    }
+}
+
+fn receive<'a>(
+    applying: &Applying<'a>,
+    path: &RelPath,
+    parcel: FetchedFile<'_>,
+) -> Result<(Arrival<'a>, Arrived), ReceiveError> {
+    let FetchedFile { record, mode, attributes, mut content } = parcel;
+    let digest = record.analysis.as_ref().map(|analysis| analysis.digest.as_str());
+    let digest =
+        digest.ok_or_else(|| ReceiveError::Content("its record has no digest".to_owned()))?;
+    let mut arrival = applying.conversation.receive(path).map_err(ReceiveError::Disk)?;
+    let mut block = vec![0; BLOCK];
+    while let Some(count) = read(&mut content, &mut block)? {
+        let written = arrival.write_all(&block[..count]);
+        let failed = |error| applying.conversation.error_at("write", path, error);
+        written.map_err(|error| ReceiveError::Disk(failed(error)))?;
+        if arrival.written() > record.size {
+            break;
+        }
+    }
+    if arrival.written() != record.size || arrival.digest() != digest {
+        let why = "its bytes are not those of its digest; `ctxfs remote check` tells more";
+        return Err(ReceiveError::Content(why.to_owned()));
+    }
+    let attributes = attributes.into_iter();
+    let attributes = attributes.map(|(name, value)| (OsString::from(name), text::decode(&value)));
+    let attributes = attributes.collect();
+    Ok((arrival, Arrived { record, mode, attributes }))
+}
+
+fn read(content: &mut dyn Read, block: &mut [u8]) -> Result<Option<usize>, ReceiveError> {
+    loop {
+        match content.read(block) {
+            Ok(count) => return Ok(Some(count).filter(|count| *count > 0)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(ReceiveError::Content(error.to_string())),
+        }
+    }
+}
+
+fn complete(
+    applying: &mut Applying<'_>,
+    entry: &Entry,
+    path: &RelPath,
+    (arrival, arrived): (Arrival<'_>, &Arrived),
+) -> Result<Option<FileMark>, RemoteError> {
+    match applying.unless_failed_at(&entry.path, arrival.complete(arrived))? {
+        Some(Some(stat)) => {
+            applying.touch(path);
+            Ok(Some(FileMark::of(&stat)))
+        }
+        Some(None) => {
+            applying.leave(&entry.path, TAKEN);
+            Ok(None)
+        }
+        None => Ok(None),
+    }
+}
+
+/// Temporary names to try for a file in a cycle of renames.
+const TRIES: usize = 8;
+const DIGITS: usize = 8;
+
+/// Renames, ordered so that each new name is free.
+#[derive(Default)]
+struct Renames<'s> {
+    pending: Vec<PendingRename<'s>>,
+}
+
+struct PendingRename<'s> {
+    step: &'s Step,
+    found: &'s FoundFile,
+    /// Original, current and target path.
+    from: RelPath,
+    at: RelPath,
+    to: RelPath,
+    state: RenameState,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RenameState {
+    Waiting,
+    Done,
+    /// The rename is impossible now, and was reported.
+    Left,
+}
+
+#[derive(Clone, Copy)]
+enum RenameAction {
+    /// Renames to the final name.
+    Move(usize),
+    /// Renames to a temporary name: the file is part of a cycle.
+    Aside(usize),
+}
+
+impl<'s> Renames<'s> {
+    fn push(&mut self, step: &'s Step, found: &'s FoundFile, path: (RelPath, RelPath)) {
+        let (from, to) = path;
+        let (at, state) = (from.clone(), RenameState::Waiting);
+        self.pending.push(PendingRename { step, found, from, at, to, state });
+    }
+
+    /// Repeats as long as renames free names for others.
+    fn run(mut self, applying: &mut Applying<'_>) -> Result<(), RemoteError> {
+        let waiting = |renames: &Self| {
+            renames.pending.iter().filter(|each| each.state == RenameState::Waiting).count()
+        };
+        let tried = loop {
+            let before = waiting(&self);
+            let tried = self.round(applying);
+            if tried.is_err() || waiting(&self) == before || waiting(&self) == 0 {
+                break tried;
+            }
+        };
+        self.take_back(applying);
+        for each in self.pending.iter().filter(|each| each.state == RenameState::Waiting) {
+            applying.leave(&each.to.to_text(), "something else has its name, or is in the way");
+        }
+        tried
+    }
+
+    fn round(&mut self, applying: &mut Applying<'_>) -> Result<(), RemoteError> {
+        for action in self.order() {
+            match action {
+                RenameAction::Move(which) => self.rename(which, applying)?,
+                RenameAction::Aside(which) => self.step_aside(which, applying)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn rename(&mut self, which: usize, applying: &mut Applying<'_>) -> Result<(), RemoteError> {
+        let to = self.pending[which].to.clone();
+        if self.relocate(which, &to, applying)? {
+            self.pending[which].state = RenameState::Done;
+            applying.applied.done.push(self.pending[which].step.clone());
+        }
+        Ok(())
+    }
+
+    fn step_aside(&mut self, which: usize, applying: &mut Applying<'_>) -> Result<(), RemoteError> {
+        for number in 0..TRIES {
+            // If one path is below the other, only one of them has a free temporary name next to
+            // it.
+            let PendingRename { at, to, .. } = &self.pending[which];
+            let beside = if number % 2 == 0 { to } else { at };
+            let Some(aside) = aside(beside) else { continue };
+            let is_moved = self.relocate(which, &aside, applying)?;
+            if is_moved || self.pending[which].state != RenameState::Waiting {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns false if the name is taken or the file is skipped.
+    fn relocate(
+        &mut self,
+        which: usize,
+        to: &RelPath,
+        applying: &mut Applying<'_>,
+    ) -> Result<bool, RemoteError> {
+        let pending = &mut self.pending[which];
+        if pending.state != RenameState::Waiting {
+            return Ok(false);
+        }
+        let done = relocated(pending, to, applying);
+        match applying.unless_failed_at(&pending.at.to_text(), done)? {
+            Some(Relocation::Done) => {
+                let before = std::mem::replace(&mut pending.at, to.clone());
+                applying.touch(&before);
+                applying.touch(to);
+                return Ok(true);
+            }
+            Some(Relocation::Taken) => {}
+            Some(Relocation::Kept(why)) => {
+                applying.leave(&pending.at.to_text(), why);
+                pending.state = RenameState::Left;
+            }
+            None => pending.state = RenameState::Left,
+        }
+        Ok(false)
+    }
+
+    /// Restores the names of files that were renamed to a temporary name in vain, where these are
+    /// free.
+    fn take_back(&mut self, applying: &mut Applying<'_>) {
+        let in_vain =
+            |each: &&mut PendingRename<'_>| each.state != RenameState::Done && each.at != each.from;
+        for each in self.pending.iter_mut().filter(in_vain) {
+            let from = each.from.clone();
+            // The next comparison finds the file under any name.
+            let _back = relocated(each, &from, applying);
+            applying.touch(&from);
+        }
+    }
+
+    /// Sorts the renames topologically, so that a file follows those that block its new name.
+    /// Breaks each cycle with a temporary name.
+    fn order(&self) -> Vec<RenameAction> {
+        let places = PathIndex::of(&self.pending);
+        let mut order = Vec::new();
+        let mut mark = vec![VisitMark::New; self.pending.len()];
+        for first in 0..self.pending.len() {
+            let (mut way, mut next) = (Vec::new(), Some(first));
+            while let Some(at) = next.filter(|at| mark[*at] == VisitMark::New) {
+                mark[at] = VisitMark::OnTheWay;
+                way.push(at);
+                next = places.in_the_way_of(&self.pending[at]);
+            }
+            let circle = next.filter(|at| mark[*at] == VisitMark::OnTheWay);
+            order.extend(circle.map(RenameAction::Aside));
+            for at in way.into_iter().rev() {
+                mark[at] = VisitMark::Ordered;
+                order.push(RenameAction::Move(at));
+            }
+        }
+        order
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum VisitMark {
+    New,
+    OnTheWay,
+    Ordered,
+}
+
+struct PathIndex(BTreeMap<String, usize>);
+
+impl PathIndex {
+    fn of(pending: &[PendingRename<'_>]) -> Self {
+        let waiting =
+            pending.iter().enumerate().filter(|(_, each)| each.state == RenameState::Waiting);
+        Self(waiting.map(|(which, each)| (each.at.to_text(), which)).collect())
+    }
+
+    /// Returns a waiting file at the new name, at a directory above it, or below it.
+    fn in_the_way_of(&self, pending: &PendingRename<'_>) -> Option<usize> {
+        let to = pending.to.to_text();
+        let above = to.match_indices('/').filter_map(|(end, _)| self.0.get(&to[..end]));
+        let within = format!("{to}/");
+        let below = self.0.range(within.clone()..).next();
+        let below = below.filter(|(path, _)| path.starts_with(&within)).map(|(_, which)| which);
+        self.0.get(&to).into_iter().chain(above).chain(below).next().copied()
+    }
+}
+
+fn relocated(
+    pending: &PendingRename<'_>,
+    to: &RelPath,
+    applying: &Applying<'_>,
+) -> Result<Relocation, StoreError> {
+    let rename = Rename { from: &pending.at, to, at: applying.now };
+    let FoundFile { key, version, .. } = *pending.found;
+    match (key, mark_of(key, version)) {
+        (_, Some(mark)) => applying.conversation.relocate(rename, &mark),
+        (FileKey::Remote(origin), None) => {
+            applying.conversation.relocate_far(rename, &origin.to_string())
+        }
+        (FileKey::Local { .. }, None) => Ok(Relocation::Kept("it is no file")),
+    }
+}
+
+/// Returns a visible temporary name next to `path`: `x~<digits>` with the extension.
+fn aside(path: &RelPath) -> Option<RelPath> {
+    let text = path.to_text();
+    let digits = format!("{:016x}", RandomState::new().hash_one(&text));
+    shared_path(&with_digits(&text, &digits[..DIGITS]))
 }
 
 #[cfg(test)]

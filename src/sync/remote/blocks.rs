@@ -10,8 +10,6 @@
 //! A cached block counts only if its digest is right. So nothing is synced, and all of it may be
 //! deleted at any time.
 
-mod content;
-mod flights;
 mod source;
 
 use std::collections::BTreeSet;
@@ -28,42 +26,42 @@ use parking_lot::Mutex;
 use rustix::fs::{OFlags, RenameFlags};
 
 use crate::bucket::ObjectName;
-use crate::remote::{Limits, whole_file};
+use crate::remote::{Limits, disk};
 use ctxfs_store::{Dir, FileType, Time};
 
-pub(super) use content::ObjectContent;
-pub(super) use source::{Location, Source};
+pub(super) use source::ObjectContent;
+pub(super) use source::{BlockSource, ObjectLocation};
 
-///+ Directory of the blocks in the home of a bucket.
+/// Directory of the blocks in the home of a bucket.
 pub(super) const BLOCKS: &str = "blocks";
-///+ Prefix of incomplete files.
+/// Prefix of incomplete files.
 const NEW: &str = ".new-";
-///+ Percentage of the limit that is kept when the cache is over it.
+/// Percentage of the limit that is kept when the cache is over it.
 const STAYS: u64 = 90;
 
-///+ Cache of blocks with a maximum size. The least recently used ones are evicted first.
+/// Cache of blocks with a maximum size. The least recently used ones are evicted first.
 #[derive(Debug)]
 pub(super) struct BlockCache {
     dir: Dir,
     most: u64,
     limits: Limits,
-    ///+ Bytes in the cache as this process knows: other processes write to the directory too.
+    /// Bytes in the cache as this process knows: other processes write to the directory too.
     kept: AtomicU64,
     names: RandomState,
     next: AtomicU64,
-    ///+ Held by the thread that evicts.
+    /// Held by the thread that evicts.
     sweeping: Mutex<()>,
 }
 
-struct KeptFile {
+struct CachedFile {
     used: Time,
     bytes: u64,
     name: OsString,
 }
 
 impl BlockCache {
-    ///+ Opens the cache in `dir`, which holds at most `most` bytes and less if the disk limits
-    ///+ require it.
+    /// Opens the cache in `dir`, which holds at most `most` bytes and less if the disk limits
+    /// require it.
     pub(super) fn new(dir: Dir, (most, limits): (u64, Limits)) -> io::Result<Self> {
         let (kept, names, next) = (AtomicU64::new(0), RandomState::new(), AtomicU64::new(0));
         let cache = Self { dir, most, limits, kept, names, next, sweeping: Mutex::new(()) };
@@ -72,7 +70,7 @@ impl BlockCache {
         Ok(cache)
     }
 
-    ///+ Returns the bytes under a name, and marks them as used.
+    /// Returns the bytes under a name, and marks them as used.
     pub(super) fn get(&self, name: &str) -> Option<Vec<u8>> {
         let mut file = self.dir.open_file(name.as_ref(), OFlags::RDONLY).ok()?;
         let mut bytes = Vec::new();
@@ -82,7 +80,7 @@ impl BlockCache {
         Some(bytes)
     }
 
-    ///+ Caches bytes under a name. Returns false if that is impossible; then they are fetched again.
+    /// Caches bytes under a name. Returns false if that is impossible; then they are fetched again.
     pub(super) fn put(&self, name: &str, bytes: &[u8]) -> bool {
         let needed = bytes.len() as u64;
         if !self.has_room(needed) {
@@ -105,7 +103,7 @@ impl BlockCache {
         true
     }
 
-    ///+ Drops bytes that failed their check.
+    /// Drops bytes that failed their check.
     pub(super) fn forget(&self, name: &str) {
         // A missing entry is fine.
         let _removed = self.dir.unlink(name.as_ref());
@@ -115,7 +113,7 @@ impl BlockCache {
         let number = self.names.hash_one(self.next.fetch_add(1, Relaxed));
         let new = format!("{NEW}{number:016x}");
         let flags = OFlags::WRONLY | OFlags::EXCL;
-        let mut file = self.dir.create_file(new.as_ref(), flags, whole_file::FILE_MODE)?;
+        let mut file = self.dir.create_file(new.as_ref(), flags, disk::FILE_MODE)?;
         let written = file.write_all(bytes).and_then(|()| {
             self.dir.rename(new.as_ref(), &self.dir, name.as_ref(), RenameFlags::empty())
         });
@@ -129,7 +127,7 @@ impl BlockCache {
         self.dir.space().is_ok_and(|disk| self.limits.check_disk(&disk, needed).is_ok())
     }
 
-    ///+ Evicts the least recently used entries until at most `most` bytes remain.
+    /// Evicts the least recently used entries until at most `most` bytes remain.
     fn make_room(&self, most: u64) {
         let Some(_sweeping) = self.sweeping.try_lock() else { return };
         let Ok(mut files) = self.files() else { return };
@@ -146,14 +144,14 @@ impl BlockCache {
         self.kept.store(kept, Relaxed);
     }
 
-    fn files(&self) -> io::Result<Vec<KeptFile>> {
+    fn files(&self) -> io::Result<Vec<CachedFile>> {
         let mut files = Vec::new();
         self.dir.each_entry(|name: &OsStr, kind, _| {
             if kind == FileType::File
                 && let Ok(stat) = self.dir.stat(name)
             {
                 let (used, bytes, name) = (stat.mtime, stat.size, name.to_owned());
-                files.push(KeptFile { used, bytes, name });
+                files.push(CachedFile { used, bytes, name });
             }
             Ok(())
         })?;
@@ -161,7 +159,7 @@ impl BlockCache {
     }
 }
 
-///+ Removes the cached blocks of objects that no artifact uses.
+/// Removes the cached blocks of objects that no artifact uses.
 pub(super) fn forget_objects(dir: &Dir, objects: &BTreeSet<ObjectName>) -> io::Result<()> {
     let objects: Vec<String> = objects.iter().map(ToString::to_string).collect();
     for entry in dir.entries()? {

@@ -1,52 +1,57 @@
 //! Consistency check: the records of a conversation against the objects in the bucket.
 
-mod content;
-
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::io::Read;
+
+use bytes::Bytes;
 
 use crate::bucket::{
-    Blocks, Deadline, Line, Listed, ObjectName, ObjectPart, ObjectPlace, Place, object_of,
-    objects_prefix,
+    Blocks, BucketError, Deadline, Line, Listed, ObjectName, ObjectPart, ObjectPlace, Place,
+    PutLine, object_of, objects_prefix, segment_key, unpack_member, unpack_parts,
 };
 use crate::remote::error::Unknown;
 use crate::remote::look::look;
-use crate::remote::{Looked, Notes, Objects, RemoteError, Stored, Told};
-use crate::replica::{Claim, Origin, SegmentId, State};
+use crate::remote::{
+    Fetch as _, Fetcher, LookReport, Notes, Objects, RemoteError, Stored, StoredMessage,
+    StoredSegment,
+};
+use crate::replica::{Claim, Entry, FileKey, FileVersion, Origin, SegmentId, State};
 
-///+ Result of a check.
+/// Result of a check.
 #[derive(Debug, Default)]
 pub struct Checked {
-    ///+ Number of living artifacts.
+    /// Number of living artifacts.
     pub artifacts: usize,
-    ///+ Number of segments in the bucket.
+    /// Number of segments in the bucket.
     pub segments: usize,
-    ///+ Problems found.
+    /// Problems found.
     pub flaws: Vec<Flaw>,
-    ///+ Objects that no living artifact uses. Some may belong to a running push; the others are
-    ///+ collected when they are a week old.
+    /// Objects that no living artifact uses. Some may belong to a running push; the others are
+    /// collected when they are a week old.
     pub unnamed: Vec<Listed>,
 }
 
-///+ A problem in the bucket.
+/// A problem in the bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {
-    ///+ Path of an artifact, or a segment.
+    /// Path of an artifact, or a segment.
     pub what: String,
-    ///+ Description of the problem.
+    /// Description of the problem.
     pub why: String,
 }
 
-///+ Check of one conversation.
+/// Check of one conversation.
 pub struct Check<'a> {
-    ///+ Bucket to check.
+    /// Bucket to check.
     pub bucket: &'a dyn Objects,
-    ///+ Local state about the conversation.
+    /// Local state about the conversation.
     pub notes: &'a Notes,
-    ///+ True to read all bytes and compare their digests.
+    /// True to read all bytes and compare their digests.
     pub reads: bool,
-    ///+ Returns the deadline of a request that starts now.
+    /// Returns the deadline of a request that starts now.
     pub deadline: &'a dyn Fn() -> Deadline,
-    ///+ Called with the number of artifact bytes checked since the last call.
+    /// Called with the number of artifact bytes checked since the last call.
     pub progress: &'a dyn Fn(u64),
 }
 
@@ -61,10 +66,10 @@ type Present = BTreeMap<(ObjectName, ObjectPart), Listed>;
 type Claims<'a> = Vec<(&'a Origin, &'a Claim<Stored>)>;
 
 impl Check<'_> {
-    ///+ Runs the check. Costs a look and a list; with `reads`, the bytes of all living artifacts.
-    ///+ Segments that were refused before are fetched again.
-    ///+
-    ///+ Fails if the bucket does not answer. Wrong answers are in the result.
+    /// Runs the check. Costs a look and a list; with `reads`, the bytes of all living artifacts.
+    /// Segments that were refused before are fetched again.
+    ///
+    /// Fails if the bucket does not answer. Wrong answers are in the result.
     pub fn run(&self) -> Result<Checked, RemoteError> {
         self.notes.forget_refusals()?;
         let mut looked = look(self.bucket, self.notes, (self.deadline)())?;
@@ -99,7 +104,7 @@ impl Check<'_> {
         id: SegmentId,
         claims: &Claims<'_>,
         present: &Present,
-        state: &State<Stored, Told>,
+        state: &State<Stored, StoredMessage>,
         flaws: &mut Vec<Flaw>,
     ) -> Result<(), RemoteError> {
         let segment = self.notes.open_segment(id)?;
@@ -109,13 +114,10 @@ impl Check<'_> {
             let mut why = missing(&put.place, present);
             if why.is_none() && self.reads {
                 why = match (&put.place, &bytes) {
-                    (Place::Inside { .. }, Some(bytes)) => {
-                        content::wrong_inside(&segment, &put, bytes)
-                    }
+                    (Place::Inside { .. }, Some(bytes)) => wrong_inside(&segment, &put, bytes),
                     (Place::Object(_), bytes) => {
-                        let parts = bytes
-                            .as_ref()
-                            .and_then(|bytes| content::wrong_parts(&segment, &put, bytes));
+                        let parts =
+                            bytes.as_ref().and_then(|bytes| wrong_parts(&segment, &put, bytes));
                         match self.wrong_object(**origin, claim, state)? {
                             None => parts,
                             why => why,
@@ -131,7 +133,7 @@ impl Check<'_> {
     }
 }
 
-fn by_segment(state: &State<Stored, Told>) -> BTreeMap<SegmentId, Claims<'_>> {
+fn by_segment(state: &State<Stored, StoredMessage>) -> BTreeMap<SegmentId, Claims<'_>> {
     let mut by_segment: BTreeMap<SegmentId, Claims<'_>> = BTreeMap::new();
     for (origin, claim) in &state.artifacts {
         by_segment.entry(claim.artifact.segment).or_default().push((origin, claim));
@@ -139,7 +141,7 @@ fn by_segment(state: &State<Stored, Told>) -> BTreeMap<SegmentId, Claims<'_>> {
     by_segment
 }
 
-fn flaws_of_segments(looked: &Looked, refused: &[(SegmentId, RemoteError)]) -> Vec<Flaw> {
+fn flaws_of_segments(looked: &LookReport, refused: &[(SegmentId, RemoteError)]) -> Vec<Flaw> {
     let flaw = |id: &SegmentId, why: String| Flaw { what: format!("segment {id}"), why };
     let refused = refused.iter().chain(&looked.refused);
     // A segment that the look refused is refused again when the segments are read.
@@ -166,6 +168,98 @@ fn missing(place: &Place, present: &Present) -> Option<String> {
         }
         Some(_) => None,
     })
+}
+
+const WRONG: &str = "its bytes in the bucket are not those of its digest";
+
+impl Check<'_> {
+    /// Returns the bytes of a segment in the bucket. Returns `None`, and reports a flaw, if they
+    /// differ from the local copy.
+    fn segment_bytes(
+        &self,
+        id: SegmentId,
+        flaws: &mut Vec<Flaw>,
+    ) -> Result<Option<Bytes>, RemoteError> {
+        let key = segment_key(self.notes.conversation(), id);
+        let there = match self.bucket.get(&key, None, (self.deadline)()) {
+            // The look found it missing and reported that.
+            Err(error) if error.is_absent() => return Ok(None),
+            there => there?,
+        };
+        if there.starts_with(&self.notes.segment_bytes(id)?) {
+            return Ok(Some(there));
+        }
+        let why = "its bytes in the bucket are others than those that came before".to_owned();
+        flaws.push(Flaw { what: format!("segment {id}"), why });
+        Ok(None)
+    }
+
+    fn wrong_object(
+        &self,
+        origin: Origin,
+        claim: &Claim<Stored>,
+        state: &State<Stored, StoredMessage>,
+    ) -> Result<Option<String>, RemoteError> {
+        let (bucket, notes, deadline) = (self.bucket, self.notes, self.deadline);
+        let fetcher = Fetcher::new(bucket, (notes, state), false, deadline);
+        let (key, version) = (FileKey::Remote(origin), FileVersion::default());
+        let (path, origins, digest) = (claim.path.clone(), vec![origin], claim.digest.clone());
+        let entry = Entry { path, asked: None, origins, key, version, digest };
+        match fetcher.fetch(&entry) {
+            Ok(Some(parcel)) => wrong_content(parcel.content, &claim.digest),
+            Ok(None) => Ok(Some("its record is no record".to_owned())),
+            Err(error) if error.may_pass() => Err(error),
+            Err(error) => Ok(Some(error.to_string())),
+        }
+    }
+}
+
+/// Returns the problem with content that should have this digest. Fails if the content is
+/// unavailable.
+fn wrong_content(mut content: impl Read, digest: &str) -> Result<Option<String>, RemoteError> {
+    let mut hasher = blake3::Hasher::new();
+    match hasher.update_reader(&mut content) {
+        Ok(hasher) => Ok((hasher.finalize().to_hex().as_str() != digest).then(|| WRONG.to_owned())),
+        Err(error) => {
+            let why = error.to_string();
+            match passing(error) {
+                Some(error) => Err(error.into()),
+                None => Ok(Some(why)),
+            }
+        }
+    }
+}
+
+/// Returns the error of a request that may succeed later, if that is the cause.
+fn passing(error: io::Error) -> Option<BucketError> {
+    let error = error.into_inner()?.downcast::<BucketError>().ok()?;
+    Some(*error).filter(BucketError::may_pass)
+}
+
+fn wrong_parts(segment: &StoredSegment, put: &PutLine, bytes: &[u8]) -> Option<String> {
+    let parts = put.parts.as_ref()?;
+    let unpacked = segment.head.range_of_parts(parts).and_then(|range| {
+        let frame = bytes.get(range.start as usize..range.end as usize);
+        unpack_parts(frame.unwrap_or_default(), parts)
+    });
+    unpacked.err().map(|error| error.to_string())
+}
+
+fn wrong_inside(segment: &StoredSegment, put: &PutLine, bytes: &[u8]) -> Option<String> {
+    let range = match segment.head.range_of(&put.place) {
+        Ok(range) => range?,
+        Err(error) => return Some(error.to_string()),
+    };
+    let Some(frame) = bytes.get(range.start as usize..range.end as usize) else {
+        return Some("its segment in the bucket ends before its bytes".to_owned());
+    };
+    match unpack_member(frame, put.place.size()) {
+        Ok(content) => {
+            let digest = blake3::hash(&content).to_hex();
+            (put.digest() != Some(digest.as_str())).then(|| WRONG.to_owned())
+        }
+        Err(error) => Some(error.to_string()),
+    }
 }
 
 #[cfg(test)]

@@ -1,55 +1,57 @@
 //! Artifacts whose bytes are in the bucket: reads, downloads, and eviction of local copies.
 
-mod parts;
-mod segments;
-
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::OsString;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{fmt, io};
 
-use crate::bucket::{FormatError, Parts, Place, PutLine, segment_key, unpack_parts};
-use crate::remote::blocks::{Location, ObjectContent, Source};
-use crate::remote::far::parts::PartsContent;
-use crate::remote::far::segments::KnownSegments;
+use parking_lot::Mutex;
+
+use crate::bucket::{
+    Blocks, FormatError, Line, Parts, Place, PutLine, object_key, segment_key, unpack_block,
+    unpack_parts,
+};
+use crate::remote::blocks::{BlockSource, ObjectContent, ObjectLocation};
+use crate::remote::files::mark_of;
 use crate::remote::{Home, Notes, Objects, RemoteError, StoredSegment};
-use crate::replica::{Origin, SegmentId};
-use ctxfs_core::model::{Component, Content, FarFile, FarStore, Record, text};
-use ctxfs_store::{Conversation, FarArtifact};
+use crate::replica::{Entry, Origin, SegmentId};
+use ctxfs_core::model::{
+    Component, Content, FarFile, FarStore, LinesBefore, Record, RelPath, read_pieces, text,
+};
+use ctxfs_store::{Conversation, FarArtifact, FarBytes, FileClock, FileMark, RemovalOutcome};
 
-pub(super) use segments::Published;
-
-///+ Default time limit for reading remote bytes.
+/// Default time limit for reading remote bytes.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-///+ Remote artifacts of a bucket. Fetches only what is read, and caches it for the next reader.
-///+ Clones share the cache.
-///+
-///+ Errors of a read are I/O errors: ESTALE if another host removed the bytes.
+/// Remote artifacts of a bucket. Fetches only what is read, and caches it for the next reader.
+/// Clones share the cache.
+///
+/// Errors of a read are I/O errors: ESTALE if another host removed the bytes.
 #[derive(Clone)]
-pub struct FarArtifacts(Arc<Inner>);
+pub struct FarArtifacts(Arc<FarInner>);
 
-struct Inner {
+struct FarInner {
     home: Home,
-    source: Arc<Source>,
-    segments: KnownSegments,
+    source: Arc<BlockSource>,
+    segments: SegmentCache,
 }
 
 impl FarArtifacts {
-    ///+ Opens the remote artifacts of `bucket`, whose local state is in `home`, with a cache of at
-    ///+ most `cache_bytes`. A read waits for at most `patience`.
+    /// Opens the remote artifacts of `bucket`, whose local state is in `home`, with a cache of at
+    /// most `cache_bytes`. A read waits for at most `patience`.
     pub fn new(
         bucket: Arc<dyn Objects + Send>,
         home: Home,
         cache_bytes: u64,
         patience: Duration,
     ) -> Result<Self, RemoteError> {
-        let source = Source::new((bucket, home.bucket()), home.blocks(cache_bytes)?, patience);
-        Ok(Self(Arc::new(Inner { home, source, segments: KnownSegments::default() })))
+        let source = BlockSource::new((bucket, home.bucket()), home.blocks(cache_bytes)?, patience);
+        Ok(Self(Arc::new(FarInner { home, source, segments: SegmentCache::default() })))
     }
 
-    ///+ Opens the artifact `origin` of a conversation. Its digest must be the one in `record`.
+    /// Opens the artifact `origin` of a conversation. Its digest must be the one in `record`.
     pub(super) fn artifact(
         &self,
         conversation: &Component,
@@ -67,12 +69,12 @@ impl FarArtifacts {
         }
     }
 
-    ///+ Drops the cached segments of a conversation after some have left the bucket.
+    /// Drops the cached segments of a conversation after some have left the bucket.
     pub(super) fn forget(&self, conversation: &Component) {
         self.0.segments.forget(conversation);
     }
 
-    pub(super) fn source(&self) -> &Source {
+    pub(super) fn source(&self) -> &BlockSource {
         &self.0.source
     }
 
@@ -84,13 +86,13 @@ impl FarArtifacts {
         &self,
         notes: &Notes,
         origin: Origin,
-    ) -> Result<Published, RemoteError> {
+    ) -> Result<PublishedArtifact, RemoteError> {
         self.0.segments.published(notes, origin)
     }
 
-    ///+ Downloads an artifact to its local file. Returns false if the artifact is not wanted here
-    ///+ any longer, for example after a removal.
-    pub fn bring_here(
+    /// Downloads an artifact to its local file. Returns false if the artifact is not wanted here
+    /// any longer, for example after a removal.
+    pub(crate) fn bring_here(
         &self,
         conversation: &Conversation,
         artifact: &FarArtifact,
@@ -106,7 +108,7 @@ impl FarArtifacts {
         origin: Origin,
         record: &Record,
     ) -> Result<FarFile, RemoteError> {
-        let Published { segment, put } = self.published(notes, origin)?;
+        let PublishedArtifact { segment, put } = self.published(notes, origin)?;
         let digest = record.analysis.as_ref().map(|analysis| analysis.digest.as_str());
         if put.digest() != digest || digest.is_none() || put.place.size() != record.size {
             let what = format!("`{origin}` is not what the manifest says of `{}`", record.path);
@@ -117,7 +119,7 @@ impl FarArtifacts {
             Place::Inside { .. } => Arc::new(self.small(notes, &segment, &put)?),
             Place::Object(object) => {
                 let (conversation, object) = (notes.conversation().clone(), object.clone());
-                let location = Location { conversation, object };
+                let location = ObjectLocation { conversation, object };
                 let object = ObjectContent::new(Arc::clone(&self.0.source), location);
                 self.with_parts(notes, segment.id(), &put, object)
             }
@@ -125,7 +127,7 @@ impl FarArtifacts {
         Ok(FarFile { content, attributes: attributes_of(&put.attributes) })
     }
 
-    ///+ Returns the content of an object, some of whose bytes may have come with its record.
+    /// Returns the content of an object, some of whose bytes may have come with its record.
     fn with_parts(
         &self,
         notes: &Notes,
@@ -148,7 +150,7 @@ impl FarArtifacts {
         })
     }
 
-    ///+ Returns the bytes of the parts, from the local segment or else from the bucket.
+    /// Returns the bytes of the parts, from the local segment or else from the bucket.
     fn parts(
         &self,
         conversation: &Component,
@@ -178,8 +180,8 @@ impl FarArtifacts {
         Ok(source.bucket().get(&key, Some(range), source.deadline())?.to_vec())
     }
 
-    ///+ Returns the bytes of a small artifact. They came with its record, unless its segment is
-    ///+ large.
+    /// Returns the bytes of a small artifact. They came with its record, unless its segment is
+    /// large.
     fn small(
         &self,
         notes: &Notes,
@@ -226,6 +228,305 @@ pub(super) fn origin_of(record: &Record) -> Option<Origin> {
 
 pub(super) fn attributes_of(said: &BTreeMap<String, String>) -> Vec<(OsString, Vec<u8>)> {
     said.iter().map(|(name, value)| (OsString::from(name), text::decode(value))).collect()
+}
+
+/// An object, some of whose bytes came with its record and are read without a request for the
+/// object. They are loaded on the first read; if that fails, the object is read instead. If the
+/// bucket is unreachable, only cached blocks of the object are: a reader must not wait for two time
+/// limits in a row.
+struct PartsContent {
+    far: FarArtifacts,
+    conversation: Component,
+    segment: SegmentId,
+    parts: Parts,
+    lines: Option<u64>,
+    last_line: Option<u64>,
+    kept: OnceLock<Option<Vec<u8>>>,
+    object: ObjectContent,
+}
+
+impl PartsContent {
+    /// Returns the bytes from `offset` on that came with the record.
+    fn part(&self, offset: u64) -> io::Result<Option<&[u8]>> {
+        let Some((range, before)) = self.parts.around(offset) else { return Ok(None) };
+        let mut away = None;
+        let get = || {
+            let got = self.far.parts(&self.conversation, self.segment, &self.parts);
+            got.map_err(|error| away = error.may_pass().then_some(error)).ok()
+        };
+        let kept = self.kept.get_or_init(get).as_ref();
+        if let Some(error) = away
+            && !self.object.is_here(offset)
+        {
+            return Err(io::Error::other(error));
+        }
+        let start = before + offset - range.start;
+        let end = before + range.end - range.start;
+        Ok(kept.and_then(|kept| kept.get(start as usize..end as usize)))
+    }
+}
+
+impl Content for PartsContent {
+    fn len(&self) -> u64 {
+        self.object.len()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        read_pieces(self.len(), offset, buffer, |at, buffer| match self.part(at)? {
+            Some(part) => part.read_at(0, buffer),
+            None => self.object.read_at(at, buffer),
+        })
+    }
+
+    /// Knows the total number of lines from the record.
+    fn lines_before(&self, offset: u64) -> io::Result<LinesBefore> {
+        let length = self.len();
+        match self.lines {
+            Some(lines) if offset >= length && length > 0 => {
+                let is_open = self.bytes(length - 1, 1)? != b"\n";
+                let newlines = lines.saturating_sub(u64::from(is_open));
+                Ok(LinesBefore { offset: length, newlines })
+            }
+            _ => self.object.lines_before(offset),
+        }
+    }
+
+    fn last_line(&self) -> io::Result<Option<u64>> {
+        Ok(self.last_line)
+    }
+}
+
+const MOST: usize = 16;
+const MOST_BYTES: usize = 16 << 20;
+/// Approximate bytes of an index entry.
+const PLACE_BYTES: usize = 64;
+
+/// An artifact as it was published.
+#[derive(Debug)]
+pub(crate) struct PublishedArtifact {
+    pub(crate) segment: Arc<StoredSegment>,
+    pub(crate) put: PutLine,
+}
+
+/// Cache of the segments read last: finding a line takes reading the whole segment.
+#[derive(Debug, Default)]
+struct SegmentCache(Mutex<VecDeque<Arc<IndexedSegment>>>);
+
+#[derive(Debug)]
+struct IndexedSegment {
+    conversation: Component,
+    segment: Arc<StoredSegment>,
+    artifacts: HashMap<Origin, Range<u32>>,
+}
+
+impl SegmentCache {
+    fn published(&self, notes: &Notes, origin: Origin) -> Result<PublishedArtifact, RemoteError> {
+        if let Some(known) = self.known(notes.conversation(), origin) {
+            return known.published(origin);
+        }
+        let found = find(notes, origin)?.ok_or_else(|| RemoteError::Unknown {
+            conversation: notes.conversation().to_text(),
+            origin,
+        })?;
+        let found = Arc::new(found);
+        self.keep(Arc::clone(&found));
+        found.published(origin)
+    }
+
+    fn segment(&self, notes: &Notes, id: SegmentId) -> Result<Arc<StoredSegment>, RemoteError> {
+        let is_it = |known: &&Arc<IndexedSegment>| {
+            known.conversation == *notes.conversation() && known.segment.id() == id
+        };
+        let kept = self.0.lock().iter().find(is_it).map(|known| Arc::clone(&known.segment));
+        kept.map_or_else(|| notes.open_segment(id).map(Arc::new), Ok)
+    }
+
+    fn forget(&self, conversation: &Component) {
+        self.0.lock().retain(|known| known.conversation != *conversation);
+    }
+
+    fn known(&self, conversation: &Component, origin: Origin) -> Option<Arc<IndexedSegment>> {
+        let mut all = self.0.lock();
+        let has = |known: &Arc<IndexedSegment>| {
+            known.conversation == *conversation && known.artifacts.contains_key(&origin)
+        };
+        let at = all.iter().position(has)?;
+        let known = all.remove(at)?;
+        all.push_back(Arc::clone(&known));
+        Some(known)
+    }
+
+    fn keep(&self, found: Arc<IndexedSegment>) {
+        let mut all = self.0.lock();
+        let id = found.segment.id();
+        all.retain(|known| known.conversation != found.conversation || known.segment.id() != id);
+        all.push_back(found);
+        let mut bytes: usize = all.iter().map(|known| known.bytes()).sum();
+        while (all.len() > MOST || bytes > MOST_BYTES)
+            && let Some(oldest) = all.pop_front()
+        {
+            bytes -= oldest.bytes();
+        }
+    }
+}
+
+impl IndexedSegment {
+    fn new(conversation: &Component, segment: StoredSegment) -> Result<Self, RemoteError> {
+        let mut artifacts = HashMap::new();
+        for line in segment.lines() {
+            let (origin, line, range) = line.map_err(RemoteError::of(segment.id()))?;
+            if matches!(line, Line::Put(_)) {
+                // The records have less than 4 GiB.
+                artifacts.insert(origin, range.start as u32..range.end as u32);
+            }
+        }
+        Ok(Self { conversation: conversation.clone(), segment: Arc::new(segment), artifacts })
+    }
+
+    fn published(&self, origin: Origin) -> Result<PublishedArtifact, RemoteError> {
+        let segment = Arc::clone(&self.segment);
+        match self.artifacts.get(&origin).map(|range| segment.line(range)).transpose()? {
+            Some(Line::Put(put)) => Ok(PublishedArtifact { segment, put: *put }),
+            _ => Err(RemoteError::Unknown { conversation: self.conversation.to_text(), origin }),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.segment.records.len() + PLACE_BYTES * self.artifacts.len()
+    }
+}
+
+/// Finds the segment with the line of `origin`: the one that first published it, or a merge that
+/// covers that.
+fn find(notes: &Notes, origin: Origin) -> Result<Option<IndexedSegment>, RemoteError> {
+    let here = notes.segments()?;
+    let first = here.iter().filter(|id| **id == origin.segment);
+    let others = here.iter().filter(|id| **id != origin.segment);
+    for id in first.chain(others) {
+        if *id == origin.segment || notes.covers_of(*id)?.contains_key(&origin.segment) {
+            let found = IndexedSegment::new(notes.conversation(), notes.open_segment(*id)?)?;
+            if found.artifacts.contains_key(&origin) {
+                return Ok(Some(found));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Blocks that are read back with one request.
+const AT_ONCE: usize = 8;
+
+impl FarArtifacts {
+    /// Removes the local file of the artifact at `path`, if the bucket has its bytes: it reads them
+    /// back first, all of them. `entry` is the one of the agreement, `clock` that of the store's
+    /// disk. Name, record and small views stay. The caller holds the push lock.
+    ///
+    /// The first and the last block stay in the cache, so that `.summary`, `.head` and `.tail` need
+    /// no request.
+    pub(crate) fn evict(
+        &self,
+        conversation: &Conversation,
+        path: &RelPath,
+        entry: Option<&Entry>,
+        clock: FileClock,
+    ) -> Result<RemovalOutcome, RemoteError> {
+        if !path.is_artifact() {
+            return Ok(RemovalOutcome::Kept("only artifacts go"));
+        }
+        let published = entry.and_then(|entry| Some((entry, *entry.origins.first()?)));
+        let Some((entry, origin)) = published else {
+            return Ok(RemovalOutcome::Kept("it was not published yet"));
+        };
+        let Some(mark) = local_mark(conversation, entry, path)? else {
+            return Ok(RemovalOutcome::Kept("it is not as it was published"));
+        };
+        let put = self.published(&self.notes(conversation.id())?, origin)?.put;
+        let known = &put.record;
+        if let Err(why) = conversation.recognise(path, (&mark, known), clock)? {
+            return Ok(RemovalOutcome::Kept(why));
+        }
+        if !self.has_all(conversation.id(), origin, &put)? {
+            return Ok(RemovalOutcome::Kept("the bucket has other bytes"));
+        }
+        let shortcuts = known.analysis.as_ref().and_then(|analysis| analysis.shortcuts.as_deref());
+        let bytes = FarBytes { origin: &origin.to_string(), shortcuts };
+        Ok(conversation.let_go(path, &mark, bytes)?)
+    }
+
+    /// Reads the bytes of an artifact back. Returns false if their digest is not the one in its
+    /// line.
+    fn has_all(
+        &self,
+        conversation: &Component,
+        origin: Origin,
+        line: &PutLine,
+    ) -> Result<bool, RemoteError> {
+        let Some(digest) = line.digest() else { return Ok(false) };
+        let Place::Object(object) = &line.place else {
+            // Opening a small artifact checks its bytes.
+            return Ok(self.artifact(conversation, (origin, &line.record)).is_ok());
+        };
+        let (conversation, object) = (conversation.clone(), object.clone());
+        let location = ObjectLocation { conversation, object };
+        Ok(self.digest_of(&location)? == digest)
+    }
+
+    /// Returns the digest of an object's content, and caches its first and last block.
+    fn digest_of(&self, location: &ObjectLocation) -> Result<String, RemoteError> {
+        let source = self.source();
+        let table = source.table(location).map_err(read_back(location))?;
+        let (mut hasher, mut next) = (blake3::Hasher::new(), 0);
+        while next < table.len() {
+            let end = table.len().min(next + AT_ONCE);
+            self.read_back((location, &table), next..end, &mut hasher)?;
+            next = end;
+        }
+        Ok(hasher.finalize().to_hex().to_string())
+    }
+
+    fn read_back(
+        &self,
+        (location, table): (&ObjectLocation, &Blocks),
+        blocks: Range<usize>,
+        hasher: &mut blake3::Hasher,
+    ) -> Result<(), RemoteError> {
+        let (source, first) = (self.source(), blocks.start);
+        let range = table.frames_range(blocks.clone());
+        let key = object_key(&location.conversation, location.object.name);
+        let frames = source.bucket().get(&key, Some(range), source.deadline())?;
+        let wrong = |error: FormatError| read_back(location)(io::Error::other(error));
+        for block in blocks {
+            let frame = table.frame_in(&frames, first, block).map_err(wrong)?;
+            hasher.update(&unpack_block(frame, block, table).map_err(wrong)?);
+            if block == 0 || block + 1 == table.len() {
+                source.keep((location, block), frame);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the mark of the local file, if it still has the agreed bytes.
+fn local_mark(
+    conversation: &Conversation,
+    entry: &Entry,
+    path: &RelPath,
+) -> Result<Option<FileMark>, RemoteError> {
+    // The file may have been evicted and fetched again.
+    for origin in &entry.origins {
+        if let Some(mark) = conversation.brought_here(path, &origin.to_string())? {
+            return Ok(Some(mark));
+        }
+    }
+    Ok(mark_of(entry.key, entry.version))
+}
+
+fn read_back(location: &ObjectLocation) -> impl Fn(io::Error) -> RemoteError {
+    let name = location.object.name;
+    move |error| {
+        let what = format!("the object `{name}` cannot be read back: {error}");
+        RemoteError::Bucket(FormatError::Damaged { what }.into())
+    }
 }
 
 #[cfg(test)]

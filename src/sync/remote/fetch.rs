@@ -1,40 +1,42 @@
 //! Downloads of whole artifacts.
 
-mod together;
-
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io;
 use std::io::{Cursor, Read};
+use std::ops::Range;
 use std::rc::Rc;
 
+use bytes::Bytes;
+
 use crate::bucket::{
-    Blocks, Deadline, Line, ObjectPlace, Place, PutLine, blocks_key, object_key, segment_key,
-    unpack_block,
+    Blocks, BucketError, Deadline, Line, ObjectPlace, Place, PutLine, blocks_key, object_key,
+    segment_key, unpack_block,
 };
 use crate::remote::far::attributes_of;
-use crate::remote::fetch::together::Together;
-use crate::remote::mark::shared_path;
+use crate::remote::files::shared_path;
 use crate::remote::{
-    Fetch, Known, Notes, Objects, Parcel, RemoteError, Stored, StoredSegment, Told,
+    Fetch, FetchedFile, Notes, Objects, RemoteArtifact, RemoteError, Stored, StoredMessage,
+    StoredSegment,
 };
 use crate::replica::{Entry, Origin, SegmentId, State};
 use ctxfs_store::Arrived;
 
-///+ Blocks per request, each of at most 1 MiB.
+/// Blocks per request, each of at most 1 MiB.
 const BLOCKS_AT_ONCE: usize = 8;
 
-///+ Fetches the artifacts of one conversation: the implementation of [`Fetch`] for a bucket.
-pub struct Fetcher<'a> {
+/// Fetches the artifacts of one conversation: the implementation of [`Fetch`] for a bucket.
+pub(crate) struct Fetcher<'a> {
     bucket: &'a dyn Objects,
     notes: &'a Notes,
-    state: &'a State<Stored, Told>,
+    state: &'a State<Stored, StoredMessage>,
     leaves: bool,
     deadline: &'a dyn Fn() -> Deadline,
     last: RefCell<Option<Rc<StoredSegment>>>,
-    together: RefCell<Together>,
+    ranges: RefCell<SegmentRanges>,
 }
 
-struct FoundLine {
+struct ArtifactLine {
     origin: Origin,
     bytes: usize,
     segment: Rc<StoredSegment>,
@@ -48,7 +50,7 @@ impl std::fmt::Debug for Fetcher<'_> {
 }
 
 impl Fetch for Fetcher<'_> {
-    ///+ Sorts the entries by their position in segments, so that each segment is read once.
+    /// Sorts the entries by their position in segments, so that each segment is read once.
     fn order(&self, entries: &mut [Entry]) {
         entries.sort_by_cached_key(|entry| {
             let found = self.claim(entry);
@@ -56,18 +58,18 @@ impl Fetch for Fetcher<'_> {
         });
     }
 
-    ///+ Fetches small artifacts that are close together in the bucket with one request.
+    /// Fetches small artifacts that are close ranges in the bucket with one request.
     fn prepare(&self, entries: &[Entry]) {
         let comes = |entry: &&Entry| !self.leaves || !is_artifact(entry);
         let lines = entries.iter().filter(comes);
         let lines = lines.filter_map(|entry| self.line(entry).ok().flatten());
-        let wanted = lines.filter_map(|FoundLine { segment, put, .. }| {
+        let wanted = lines.filter_map(|ArtifactLine { segment, put, .. }| {
             let is_here = segment.frame(&put.place).ok()?.is_some();
             let range = segment.head.range_of(&put.place).ok()?.filter(|_| !is_here)?;
             Some((segment.id(), range))
         });
-        let together = Together::of(wanted);
-        *self.together.borrow_mut() = together.fetched(|wanted| {
+        let ranges = SegmentRanges::of(wanted);
+        *self.ranges.borrow_mut() = ranges.fetched(|wanted| {
             let key = |id| segment_key(self.notes.conversation(), id);
             let wanted = wanted.into_iter().map(|(id, range)| (key(id), Some(range)));
             self.bucket.get_many(&wanted.collect::<Vec<_>>(), (self.deadline)())
@@ -78,36 +80,38 @@ impl Fetch for Fetcher<'_> {
         self.claim(entry).map(|(_, stored)| stored.size)
     }
 
-    fn fetch(&self, entry: &Entry) -> Result<Option<Parcel<'_>>, RemoteError> {
-        let Some(FoundLine { segment, put, .. }) = self.line(entry)? else { return Ok(None) };
+    fn fetch(&self, entry: &Entry) -> Result<Option<FetchedFile<'_>>, RemoteError> {
+        let Some(ArtifactLine { segment, put, .. }) = self.line(entry)? else { return Ok(None) };
         let content = self.content(&segment, &put)?;
         let PutLine { record, mode, attributes, .. } = put;
-        Ok(Some(Parcel { record, mode, attributes, content }))
+        Ok(Some(FetchedFile { record, mode, attributes, content }))
     }
 
-    fn known(&self, entry: &Entry) -> Result<Option<Known>, RemoteError> {
+    fn known(&self, entry: &Entry) -> Result<Option<RemoteArtifact>, RemoteError> {
         if !self.leaves {
             return Ok(None);
         }
-        let Some(FoundLine { origin, bytes, put, .. }) = self.line(entry)? else { return Ok(None) };
+        let Some(ArtifactLine { origin, bytes, put, .. }) = self.line(entry)? else {
+            return Ok(None);
+        };
         let attributes = attributes_of(&put.attributes);
         let arrived = Arrived { record: put.record, mode: put.mode, attributes };
-        Ok(Some(Known { origin, arrived, bytes }))
+        Ok(Some(RemoteArtifact { origin, arrived, bytes }))
     }
 }
 
 impl<'a> Fetcher<'a> {
-    ///+ Creates a fetcher from `bucket`. `notes` has the segments, and `state` is their merged
-    ///+ state. If `leaves` is true, the bytes of artifacts stay in the bucket until they are read.
-    ///+ Each file has a new deadline.
-    pub fn new(
+    /// Creates a fetcher from `bucket`. `notes` has the segments, and `state` is their merged
+    /// state. If `leaves` is true, the bytes of artifacts stay in the bucket until they are read.
+    /// Each file has a new deadline.
+    pub(crate) fn new(
         bucket: &'a dyn Objects,
-        (notes, state): (&'a Notes, &'a State<Stored, Told>),
+        (notes, state): (&'a Notes, &'a State<Stored, StoredMessage>),
         leaves: bool,
         deadline: &'a dyn Fn() -> Deadline,
     ) -> Self {
-        let (last, together) = (RefCell::default(), RefCell::default());
-        Self { bucket, notes, state, leaves, deadline, last, together }
+        let (last, ranges) = (RefCell::default(), RefCell::default());
+        Self { bucket, notes, state, leaves, deadline, last, ranges }
     }
 }
 
@@ -117,11 +121,11 @@ impl Fetcher<'_> {
         entry.origins.iter().find_map(known)
     }
 
-    fn line(&self, entry: &Entry) -> Result<Option<FoundLine>, RemoteError> {
+    fn line(&self, entry: &Entry) -> Result<Option<ArtifactLine>, RemoteError> {
         let Some((origin, stored)) = self.claim(entry) else { return Ok(None) };
         let segment = self.segment(stored.segment)?;
         let Line::Put(put) = segment.line(&stored.line)? else { return Ok(None) };
-        Ok(Some(FoundLine { origin, bytes: stored.line.len(), segment, put: *put }))
+        Ok(Some(ArtifactLine { origin, bytes: stored.line.len(), segment, put: *put }))
     }
 
     fn segment(&self, id: SegmentId) -> Result<Rc<StoredSegment>, RemoteError> {
@@ -148,12 +152,12 @@ impl Fetcher<'_> {
         })
     }
 
-    ///+ Returns the bytes of a small artifact. They came with its record, unless its segment is
-    ///+ large.
+    /// Returns the bytes of a small artifact. They came with its record, unless its segment is
+    /// large.
     fn small(&self, segment: &StoredSegment, place: &Place) -> Result<Vec<u8>, RemoteError> {
         segment.bytes_or(place, |range| {
             let id = segment.id();
-            let fetched = range.as_ref().and_then(|range| self.together.borrow().get(id, range));
+            let fetched = range.as_ref().and_then(|range| self.ranges.borrow().get(id, range));
             if let Some(bytes) = fetched {
                 return Ok(bytes);
             }
@@ -182,7 +186,7 @@ fn is_artifact(entry: &Entry) -> bool {
     shared_path(&entry.path).is_some_and(|path| path.is_artifact())
 }
 
-///+ Reads an object sequentially. Checks each block before it returns it.
+/// Reads an object sequentially. Checks each block before it returns it.
 struct ObjectReader<'a> {
     bucket: &'a dyn Objects,
     deadline: &'a dyn Fn() -> Deadline,
@@ -218,5 +222,108 @@ impl Read for ObjectReader<'_> {
             self.fetch()?;
         }
         self.ready.read(bytes)
+    }
+}
+
+/// Maximum gap between two artifacts that are fetched with one request.
+const GAP: u64 = 64 << 10;
+/// Maximum bytes of a request for several artifacts.
+const MOST: u64 = 4 << 20;
+
+/// Ranges of segments by segment and start, each with its end or, once fetched, its bytes.
+#[derive(Debug, Default)]
+struct SegmentRanges<T = Bytes>(BTreeMap<(SegmentId, u64), T>);
+
+impl SegmentRanges<u64> {
+    /// Coalesces the wanted ranges.
+    fn of(wanted: impl Iterator<Item = (SegmentId, Range<u64>)>) -> Self {
+        let mut wanted: Vec<_> = wanted.map(|(id, range)| (id, range.start, range.end)).collect();
+        wanted.sort_unstable();
+        let mut pieces: Vec<(SegmentId, u64, u64)> = Vec::new();
+        for (id, start, end) in wanted {
+            match pieces.last_mut() {
+                Some((last, begin, stop))
+                    if *last == id && start <= stop.saturating_add(GAP) && end - *begin <= MOST =>
+                {
+                    *stop = end.max(*stop);
+                }
+                _ => pieces.push((id, start, end)),
+            }
+        }
+        Self(pieces.into_iter().map(|(id, start, end)| ((id, start), end)).collect())
+    }
+
+    /// Fetches the ranges, and drops those that failed.
+    fn fetched(
+        self,
+        fetch: impl FnOnce(Vec<(SegmentId, Range<u64>)>) -> Vec<Result<Bytes, BucketError>>,
+    ) -> SegmentRanges {
+        if self.0.is_empty() {
+            return SegmentRanges::default();
+        }
+        let wanted = self.0.iter().map(|((id, start), end)| (*id, *start..*end)).collect();
+        let fetched = self.0.keys().copied().zip(fetch(wanted));
+        // A range that failed is requested alone later, which reports the error.
+        SegmentRanges(fetched.filter_map(|(at, bytes)| Some((at, bytes.ok()?))).collect())
+    }
+}
+
+impl SegmentRanges {
+    fn get(&self, id: SegmentId, range: &Range<u64>) -> Option<Bytes> {
+        let ((_, start), bytes) = self.0.range((id, 0)..=(id, range.start)).next_back()?;
+        let within = range.start - start..range.end - start;
+        (within.end <= bytes.len() as u64)
+            .then(|| bytes.slice(within.start as usize..within.end as usize))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u64) -> SegmentId {
+        format!("00000000000000ab-{number:012}").parse().unwrap()
+    }
+
+    #[test]
+    fn what_is_near_comes_with_one_request() {
+        let wanted = [
+            (id(2), 0..10),
+            (id(1), 200..300),
+            (id(1), 100..150),
+            (id(1), 300 + GAP + 1..300 + GAP + 9),
+            (id(2), 10..MOST),
+            (id(2), MOST..MOST + 1),
+        ];
+        let ranges = SegmentRanges::of(wanted.iter().cloned());
+        let fetched = ranges.fetched(|asked| {
+            let far = 300 + GAP + 1;
+            let expected = [
+                (id(1), 100..300),
+                (id(1), far..far + 8),
+                (id(2), 0..MOST),
+                (id(2), MOST..MOST + 1),
+            ];
+            assert_eq!(asked, expected);
+            let bytes =
+                |range: &Range<u64>| Bytes::from(vec![7; (range.end - range.start) as usize]);
+            asked.iter().map(|(_, range)| Ok(bytes(range))).collect()
+        });
+        for (id, range) in wanted {
+            let length = (range.end - range.start) as usize;
+            assert_eq!(fetched.get(id, &range).unwrap().len(), length);
+        }
+        assert_eq!(fetched.get(id(1), &(90..110)), None);
+        assert_eq!(fetched.get(id(1), &(290..310)), None);
+        assert_eq!(fetched.get(id(3), &(0..1)), None);
+    }
+
+    #[test]
+    fn what_does_not_come_is_not_there() {
+        let ranges = SegmentRanges::of([(id(1), 0..9)].into_iter());
+        let away = BucketError::Away { what: "get".to_owned(), why: "test".to_owned() };
+        assert_eq!(ranges.fetched(|_| vec![Err(away)]).get(id(1), &(0..9)), None);
+        let nothing = SegmentRanges::of(std::iter::empty()).fetched(|_| unreachable!("no request"));
+        assert_eq!(nothing.get(id(1), &(0..9)), None);
     }
 }

@@ -1,56 +1,56 @@
 //! Local files of a conversation, compared with the agreement of host and bucket.
 
-mod digests;
-mod scan;
-mod swept;
-
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fs::File;
+use std::io;
 use std::sync::Arc;
 
-use crate::remote::files::digests::Digests;
-use crate::remote::files::scan::Scan;
-use crate::remote::files::swept::Swept;
-use crate::remote::mark::{key_of, version_of};
-use crate::replica::{Base, Entry, FileKey, Found, Origin};
-use ctxfs_core::model::RelPath;
-use ctxfs_store::{Conversation, FileClock, FileMark, Stat, StoreError, UnreadPlaces};
+use rustix::fs::OFlags;
 
-///+ Shared files of a conversation on this host, and its artifacts without local bytes.
+use crate::remote::{Agreement, Notes, RemoteError};
+use crate::replica::{Base, Entry, FileKey, FileVersion, FoundFile, Origin, SegmentId};
+use ctxfs_core::model::{ArtifactState, Record, RelPath, Removal};
+use ctxfs_store::{
+    Conversation, FileClock, FileMark, Lease, SharedPlace, Stat, StoreError, UnreadPlaces,
+    is_shared, lease_of, stat_file,
+};
+
+/// Shared files of a conversation on this host, and its artifacts without local bytes.
 #[derive(Debug, Default)]
-pub struct Files {
-    ///+ Files by path. A file that the base has in this state has an empty digest, since nobody
-    ///+ publishes it.
-    pub found: BTreeMap<String, Found>,
-    ///+ Directories that must stay even when empty: they were not created for files of other hosts.
+pub(crate) struct LocalFiles {
+    /// LocalFiles by path. A file that the base has in this state has an empty digest, since nobody
+    /// publishes it.
+    pub found: BTreeMap<String, FoundFile>,
+    /// Directories that must stay even when empty: they were not created for files of other hosts.
     pub directories: BTreeSet<String>,
-    ///+ Paths in the base of files that retention removed from this disk. Retention is local: these
-    ///+ files are neither present nor removed.
+    /// Paths in the base of files that retention removed from this disk. Retention is local: these
+    /// files are neither present nor removed.
     pub swept: BTreeSet<String>,
-    ///+ Unreadable places. `found` has their files as the base has them, so that they count neither
-    ///+ as changed nor as removed.
+    /// Unreadable places. `found` has their files as the base has them, so that they count neither
+    /// as changed nor as removed.
     pub unread: UnreadPlaces,
-    ///+ True if the unreadable places are unknown.
+    /// True if the unreadable places are unknown.
     is_blind: bool,
 }
 
-///+ Scans the files of a conversation. `known` is the agreed base: files in the state that it has
-///+ are not read again. `clock` is that of the store's disk.
-///+
-///+ A file has a digest once it is complete: its record says so, no process has it open for writing,
-///+ and its next change will show in its times.
-///+
-///+ `is_of_bucket` tells the artifacts of this bucket from those of another bucket that the store
-///+ was shared through: local copies of the latter are plain local files.
-pub fn files(
+/// Scans the files of a conversation. `known` is the agreed base: files in the state that it has
+/// are not read again. `clock` is that of the store's disk.
+///
+/// A file has a digest once it is complete: its record says so, no process has it open for writing,
+/// and its next change will show in its times.
+///
+/// `is_of_bucket` tells the artifacts of this bucket from those of another bucket that the store
+/// was shared through: local copies of the latter are plain local files.
+pub(crate) fn files(
     conversation: &Conversation,
     known: &Base,
     clock: FileClock,
     is_of_bucket: &dyn Fn(Origin) -> bool,
-) -> Result<Files, StoreError> {
-    let Scan { files, far, directories, unread, is_blind } = Scan::of(conversation, known)?;
+) -> Result<LocalFiles, StoreError> {
+    let DiskScan { files, far, directories, unread, is_blind } = DiskScan::of(conversation, known)?;
     let (found, swept) = (BTreeMap::new(), BTreeSet::new());
-    let mut all = Files { found, directories, swept, unread, is_blind };
-    let digests = Digests::new(conversation, known, clock);
+    let mut all = LocalFiles { found, directories, swept, unread, is_blind };
+    let digests = FileDigests::new(conversation, known, clock);
     for (path, stat) in files {
         let digest = digests.of(&path, &stat, &mut all.unread)?;
         let mark = FileMark::of(&stat);
@@ -58,14 +58,14 @@ pub fn files(
         let may_be_copy = stat.may_be_copy() || digest.as_deref() != Some("");
         let origin = if may_be_copy { origin_at(conversation, &path, &stat) } else { None };
         let origin = origin.filter(|origin| is_of_bucket(*origin));
-        let key = origin.map_or(key_of(&mark), FileKey::Elsewhere);
+        let key = origin.map_or(key_of(&mark), FileKey::Remote);
         let digest = digest.map(Arc::from);
-        let found = Found { key, version: version_of(&mark), digest };
+        let found = FoundFile { key, version: version_of(&mark), digest };
         all.found.insert(path.to_text(), found);
     }
-    let is_other = |found: &Found| match found.key {
-        FileKey::Elsewhere(origin) => !is_of_bucket(origin),
-        FileKey::Here { .. } => false,
+    let is_other = |found: &FoundFile| match found.key {
+        FileKey::Remote(origin) => !is_of_bucket(origin),
+        FileKey::Local { .. } => false,
     };
     let (other, far): (Vec<_>, Vec<_>) = far.into_iter().partition(|(_, found)| is_other(found));
     for (path, found) in far {
@@ -80,16 +80,16 @@ pub fn files(
     Ok(all)
 }
 
-///+ Returns the artifact that was downloaded to this file, if the file still has its bytes.
+/// Returns the artifact that was downloaded to this file, if the file still has its bytes.
 fn origin_at(conversation: &Conversation, path: &RelPath, stat: &Stat) -> Option<Origin> {
     let record = conversation.record(path).ok()??;
     stat.far_origin(&record)?.parse().ok()
 }
 
-impl Files {
-    ///+ Returns true if the state of `path` is unknown, because the file or a directory above it
-    ///+ could not be read.
-    pub fn is_unread(&self, path: &str) -> bool {
+impl LocalFiles {
+    /// Returns true if the state of `path` is unknown, because the file or a directory above it
+    /// could not be read.
+    pub(crate) fn is_unread(&self, path: &str) -> bool {
         let holds = |place: &str| {
             let rest = path.strip_prefix(place);
             place == "." || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -98,11 +98,11 @@ impl Files {
         self.is_blind || !are_named || self.unread.named().iter().any(|place| holds(&place.path))
     }
 
-    ///+ Assumes the remote artifacts of the base to be present. A lost manifest lists none of them,
-    ///+ which is no removal.
-    pub fn assume_elsewhere(&mut self, known: &Base) {
+    /// Assumes the remote artifacts of the base to be present. A lost manifest lists none of them,
+    /// which is no removal.
+    pub(crate) fn assume_elsewhere(&mut self, known: &Base) {
         for entry in &known.entries {
-            if let FileKey::Elsewhere(_) = entry.key {
+            if let FileKey::Remote(_) = entry.key {
                 self.assume_entry(entry);
             }
         }
@@ -110,12 +110,12 @@ impl Files {
 
     fn assume_entry(&mut self, entry: &Entry) {
         let (key, version) = (entry.key, entry.version);
-        let found = Found { key, version, digest: Some(Arc::default()) };
+        let found = FoundFile { key, version, digest: Some(Arc::default()) };
         self.found.entry(entry.path.clone()).or_insert(found);
     }
 
-    ///+ Assumes the files of the base in unreadable places to be present, and notes the files that
-    ///+ retention removed.
+    /// Assumes the files of the base in unreadable places to be present, and notes the files that
+    /// retention removed.
     fn assume(&mut self, conversation: &Conversation, known: &Base) -> Result<(), StoreError> {
         let seen: HashSet<FileKey> = self.found.values().map(|found| found.key).collect();
         let is_missing = |entry: &&Entry| !keys_of(entry).any(|key| seen.contains(&key));
@@ -123,7 +123,7 @@ impl Files {
         if missing.is_empty() {
             return Ok(());
         }
-        let kept = Swept::of(conversation, &mut self.unread)?;
+        let kept = SweptArtifacts::of(conversation, &mut self.unread)?;
         for entry in missing {
             if kept.has(entry) {
                 self.swept.insert(entry.path.clone());
@@ -135,10 +135,290 @@ impl Files {
     }
 }
 
-///+ Returns all keys that the file of an entry may have: it may have been evicted since.
+/// Returns all keys that the file of an entry may have: it may have been evicted since.
 fn keys_of(entry: &Entry) -> impl Iterator<Item = FileKey> {
-    let elsewhere = entry.origins.iter().map(|origin| FileKey::Elsewhere(*origin));
+    let elsewhere = entry.origins.iter().map(|origin| FileKey::Remote(*origin));
     std::iter::once(entry.key).chain(elsewhere)
+}
+
+/// Returns the agreement and the current files. The agreement lacks files that retention removed
+/// here, so that the next look finds them as remote ones, and follows files that were restored from
+/// a copy of the store or got new times.
+pub(super) fn compare(
+    conversation: &Conversation,
+    notes: &Notes,
+    clock: FileClock,
+) -> Result<(Agreement, LocalFiles), RemoteError> {
+    compared(conversation, notes, clock).map(|(agreement, files, _)| (agreement, files))
+}
+
+/// Does what [`compare`] does, and saves the changed agreement.
+pub(super) fn compare_and_save(
+    conversation: &Conversation,
+    notes: &Notes,
+    clock: FileClock,
+) -> Result<(Agreement, LocalFiles), RemoteError> {
+    let (agreement, files, is_changed) = compared(conversation, notes, clock)?;
+    if is_changed || !files.swept.is_empty() {
+        notes.save(&notes.agreement()?, &agreement)?;
+    }
+    Ok((agreement, files))
+}
+
+/// The flag is true if files with unchanged bytes were restored or have new times.
+fn compared(
+    conversation: &Conversation,
+    notes: &Notes,
+    clock: FileClock,
+) -> Result<(Agreement, LocalFiles, bool), RemoteError> {
+    let mut agreement = notes.agreement()?;
+    let segments = segments_of(notes, &agreement)?;
+    let is_of_bucket = |origin: Origin| segments.contains(&origin.segment);
+    let mut files = files(conversation, &agreement.base, clock, &is_of_bucket)?;
+    if !conversation.has_manifest()? {
+        files.assume_elsewhere(&agreement.base);
+    }
+    agreement.base.entries.retain(|entry| !files.swept.contains(&entry.path));
+    agreement.base.add_unrecorded(&files.found);
+    let has_same = agreement.base.follow_unchanged(&files.found);
+    Ok((agreement, files, has_same))
+}
+
+/// Returns all segments of this bucket with anything on this host. The store may have been shared
+/// through another bucket before.
+fn segments_of(notes: &Notes, agreement: &Agreement) -> Result<BTreeSet<SegmentId>, RemoteError> {
+    let mut segments: BTreeSet<_> = notes.segments()?.into_iter().collect();
+    segments.extend(notes.covered()?.ids());
+    let origins = agreement.base.entries.iter().flat_map(|entry| &entry.origins);
+    segments.extend(origins.map(|origin| origin.segment));
+    Ok(segments)
+}
+
+struct FileDigests<'a> {
+    conversation: &'a Conversation,
+    known: HashMap<FileKey, FileVersion>,
+    places: HashSet<(FileKey, &'a str)>,
+    clock: FileClock,
+}
+
+impl<'a> FileDigests<'a> {
+    fn new(conversation: &'a Conversation, known: &'a Base, clock: FileClock) -> Self {
+        let entries = known.entries.iter();
+        let places = entries.clone().map(|entry| (entry.key, entry.path.as_str())).collect();
+        let known = entries.map(|entry| (entry.key, entry.version)).collect();
+        Self { conversation, known, places, clock }
+    }
+
+    /// Returns the digest of the file at `path`: an empty text if the base has it in this state,
+    /// `None` while it is incomplete. Adds unreadable places to `unread`.
+    fn of(
+        &self,
+        path: &RelPath,
+        stat: &Stat,
+        unread: &mut UnreadPlaces,
+    ) -> Result<Option<String>, StoreError> {
+        if self.is_known(path, stat) {
+            return Ok(Some(String::new()));
+        }
+        self.find(path, stat).or_else(|error| {
+            self.conversation.pass_over(error, unread)?;
+            Ok(None)
+        })
+    }
+
+    /// Returns true if the base has the file in this state. A further hard link is a new file.
+    fn is_known(&self, path: &RelPath, stat: &Stat) -> bool {
+        let mark = FileMark::of(stat);
+        let key = key_of(&mark);
+        let is_same = self.known.get(&key) == Some(&version_of(&mark));
+        is_same && (stat.nlink < 2 || self.places.contains(&(key, path.to_text().as_str())))
+    }
+
+    fn find(&self, path: &RelPath, stat: &Stat) -> Result<Option<String>, StoreError> {
+        let mut record = self.conversation.record(path)?;
+        if record.as_ref().is_some_and(|record| record.state == ArtifactState::Live) {
+            record = self.conversation.recover(path)?;
+            if record.is_none() {
+                return Ok(None);
+            }
+        }
+        self.find_in_complete(path, stat, record)
+    }
+
+    fn find_in_complete(
+        &self,
+        path: &RelPath,
+        stat: &Stat,
+        record: Option<Record>,
+    ) -> Result<Option<String>, StoreError> {
+        let opened = self.conversation.dir().open_file_at(path, OFlags::RDONLY | OFlags::NOATIME);
+        let file = match opened {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(|error| self.conversation.error_at("read", path, error))?,
+        };
+        if lease_of(&file) == Lease::Held {
+            return Ok(None);
+        }
+        let recorded = record.filter(|record| stat.is_recorded(record));
+        if let Some(analysis) = recorded.and_then(|record| record.analysis) {
+            return Ok(Some(analysis.digest));
+        }
+        if self.clock.is_recent(stat) {
+            return Ok(None);
+        }
+        let digest = digest_of(&file, stat);
+        digest.map_err(|error| self.conversation.error_at("read", path, error))
+    }
+}
+
+/// Returns the digest of a file, or `None` if the file does not match `stat` before and after
+/// reading.
+fn digest_of(file: &File, stat: &Stat) -> io::Result<Option<String>> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(file)?;
+    let is_unchanged = stat_file(file)?.is_unchanged(stat);
+    Ok(is_unchanged.then(|| hasher.finalize().to_hex().to_string()))
+}
+
+/// Maximum walks that may disagree.
+const WALKS: usize = 4;
+
+#[derive(Default)]
+struct DiskScan {
+    files: Vec<(RelPath, Stat)>,
+    far: Vec<(String, FoundFile)>,
+    directories: BTreeSet<String>,
+    unread: UnreadPlaces,
+    is_blind: bool,
+}
+
+impl DiskScan {
+    /// Walks until two walks miss the same entries of the base: a walk can miss a file that is
+    /// renamed meanwhile, and such a file must not count as removed.
+    fn of(conversation: &Conversation, known: &Base) -> Result<Self, StoreError> {
+        let mut before = None;
+        for _ in 0..WALKS {
+            let scan = Self::walk(conversation)?;
+            let missing = scan.missing(known);
+            if missing.is_empty() || before.as_ref() == Some(&missing) {
+                return Ok(scan);
+            }
+            before = Some(missing);
+        }
+        Ok(Self { is_blind: true, ..Self::walk(conversation)? })
+    }
+
+    fn walk(conversation: &Conversation) -> Result<Self, StoreError> {
+        let (mut files, mut directories) = (Vec::new(), BTreeSet::new());
+        let mut unread = conversation.each_shared(|place| match place {
+            SharedPlace::File(path, stat) => files.push((path, stat)),
+            SharedPlace::Directory { path, is_made } => {
+                if !is_made {
+                    directories.insert(path.to_text());
+                }
+            }
+        })?;
+        let (far, is_blind) = match far_files(conversation) {
+            Ok(far) => (far, false),
+            Err(error) => {
+                conversation.pass_over(error, &mut unread)?;
+                (Vec::new(), true)
+            }
+        };
+        Ok(Self { files, far, directories, unread, is_blind })
+    }
+
+    fn missing(&self, known: &Base) -> Vec<usize> {
+        let here = self.files.iter().map(|(_, stat)| key_of(&FileMark::of(stat)));
+        let seen: HashSet<FileKey> =
+            here.chain(self.far.iter().map(|(_, found)| found.key)).collect();
+        let entries = known.entries.iter().enumerate();
+        let missing = entries.filter(|(_, entry)| {
+            let elsewhere = |origin| seen.contains(&FileKey::Remote(origin));
+            !seen.contains(&entry.key) && !entry.origins.iter().copied().any(elsewhere)
+        });
+        missing.map(|(at, _)| at).collect()
+    }
+}
+
+fn far_files(conversation: &Conversation) -> Result<Vec<(String, FoundFile)>, StoreError> {
+    let mut found = Vec::new();
+    for record in conversation.far_records()? {
+        found.extend(far_file(record?));
+    }
+    Ok(found)
+}
+
+/// Returns the remote artifact of a record, unless the record is invalid.
+fn far_file(record: Record) -> Option<(String, FoundFile)> {
+    let origin = record.far.filter(|far| !far.here)?.origin.parse().ok()?;
+    shared_path(&record.path)?;
+    let version = FileVersion { size: record.size, modified: record.modified };
+    let digest = record.analysis.map(|analysis| analysis.digest.into());
+    Some((record.path, FoundFile { key: FileKey::Remote(origin), version, digest }))
+}
+
+/// Artifacts of a conversation that retention removed.
+struct SweptArtifacts {
+    /// Keys of removed files, whatever their path was at the agreement.
+    files: HashSet<FileKey>,
+    paths: HashSet<String>,
+}
+
+impl SweptArtifacts {
+    /// Reads the manifest. Adds unreadable places to `unread`.
+    fn of(conversation: &Conversation, unread: &mut UnreadPlaces) -> Result<Self, StoreError> {
+        let mut swept = Self { files: HashSet::new(), paths: HashSet::new() };
+        if let Err(error) = swept.read(conversation) {
+            conversation.pass_over(error, unread)?;
+        }
+        Ok(swept)
+    }
+
+    fn has(&self, entry: &Entry) -> bool {
+        self.files.contains(&entry.key) || self.paths.contains(&entry.path)
+    }
+
+    fn read(&mut self, conversation: &Conversation) -> Result<(), StoreError> {
+        for record in conversation.records()? {
+            self.add(record?);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, record: Record) {
+        let is_swept =
+            |removal: &Removal| removal.rule != Removal::UNLINK && removal.rule != Removal::RENAME;
+        if !record.removed.as_ref().is_some_and(is_swept) || shared_path(&record.path).is_none() {
+            return;
+        }
+        if let Some((inode, born)) = record.file.and_then(|file| Some((file.ino, file.born?))) {
+            self.files.insert(FileKey::Local { inode, born });
+        }
+        self.paths.insert(record.path);
+    }
+}
+
+pub(super) fn key_of(mark: &FileMark) -> FileKey {
+    FileKey::Local { inode: mark.ino, born: mark.born }
+}
+
+pub(super) fn version_of(mark: &FileMark) -> FileVersion {
+    FileVersion { size: mark.size, modified: mark.modified }
+}
+
+pub(super) fn mark_of(key: FileKey, version: FileVersion) -> Option<FileMark> {
+    let FileVersion { size, modified } = version;
+    match key {
+        FileKey::Local { inode, born } => Some(FileMark { ino: inode, born, size, modified }),
+        FileKey::Remote(_) => None,
+    }
+}
+
+/// Parses the path of a shared file. Returns `None` unless the text is spelled as ctxfs spells it.
+pub(super) fn shared_path(text: &str) -> Option<RelPath> {
+    let path = RelPath::from_text(text).ok()?;
+    (is_shared(&path) && path.to_text() == text).then_some(path)
 }
 
 #[cfg(test)]

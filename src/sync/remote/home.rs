@@ -13,8 +13,6 @@
 //!
 //! Nothing is shared between two buckets.
 
-mod known;
-
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,19 +24,17 @@ use uuid::Uuid;
 
 use crate::bucket::BucketId;
 use crate::remote::blocks::{BLOCKS, BlockCache};
-use crate::remote::{Limits, Notes, RemoteError, whole_file};
+use crate::remote::{Limits, Notes, RemoteError, disk};
 use crate::replica::WriterId;
 use ctxfs_core::model::Component;
 use ctxfs_store::{Dir, REMOTE, REMOTE_MESSAGES, Store, file_lock};
-
-pub use known::{KnownBucket, known_bucket, known_buckets};
 
 const LOCK: &str = "lock";
 const WRITER: &str = "writer.json";
 const CONVERSATIONS: &str = "conversations";
 const MOST: u64 = 4 << 10;
 
-///+ Local state about one bucket.
+/// Local state about one bucket.
 #[derive(Debug)]
 pub struct Home {
     remote: Dir,
@@ -49,7 +45,7 @@ pub struct Home {
     limits: Limits,
 }
 
-///+ Lock of the store's remote state: its holder may push and look. Released on drop.
+/// Lock of the store's remote state: its holder may push and look. Released on drop.
 #[derive(Debug)]
 pub struct PushLock(File);
 
@@ -60,27 +56,27 @@ impl Drop for PushLock {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Writer {
+struct WriterFile {
     writer: WriterId,
 }
 
 impl Home {
-    ///+ Opens the state about a bucket, and creates it if it is missing.
+    /// Opens the state about a bucket, and creates it if it is missing.
     pub fn open(store: &Store, bucket: BucketId) -> Result<Self, RemoteError> {
         let path = store.root().join(REMOTE);
         let remote = Dir::open(store.root())
-            .and_then(|root| whole_file::directory(&root, REMOTE.as_ref()))
+            .and_then(|root| disk::directory(&root, REMOTE.as_ref()))
             .map_err(RemoteError::at("open", &path))?;
         Self::open_in(remote, &path, bucket)
     }
 
-    ///+ Does what [`Self::open`] does, for a process that has only `<store>/remote`. `path` is for
-    ///+ error messages.
+    /// Does what [`Self::open`] does, for a process that has only `<store>/remote`. `path` is for
+    /// error messages.
     pub fn open_in(remote: Dir, path: &Path, bucket: BucketId) -> Result<Self, RemoteError> {
         let name = bucket.to_string();
         let path = path.join(&name);
-        let made = whole_file::directory(&remote, name.as_ref()).and_then(|dir| {
-            let conversations = whole_file::directory(&dir, CONVERSATIONS.as_ref())?;
+        let made = disk::directory(&remote, name.as_ref()).and_then(|dir| {
+            let conversations = disk::directory(&dir, CONVERSATIONS.as_ref())?;
             Ok((dir, conversations))
         });
         let (dir, conversations) = made.map_err(RemoteError::at("open", &path))?;
@@ -88,7 +84,7 @@ impl Home {
         Ok(Self { remote, dir: Arc::new(dir), conversations, path, bucket, limits })
     }
 
-    ///+ Applies the limits of local writers to downloads.
+    /// Applies the limits of local writers to downloads.
     #[must_use]
     pub fn within(self, limits: Limits) -> Self {
         Self { limits, ..self }
@@ -102,61 +98,61 @@ impl Home {
         self.bucket
     }
 
-    ///+ Takes the push lock of this store. Returns `None` if another process has it.
+    /// Takes the push lock of this store. Returns `None` if another process has it.
     pub fn lock(&self) -> Result<Option<PushLock>, RemoteError> {
         let path = self.path.with_file_name(LOCK);
-        let file = self.remote.create_file(LOCK.as_ref(), OFlags::RDWR, whole_file::FILE_MODE);
+        let file = self.remote.create_file(LOCK.as_ref(), OFlags::RDWR, disk::FILE_MODE);
         let locked = file.and_then(|file| Ok(file_lock::try_lock(&file)?.then_some(file)));
         Ok(locked.map_err(RemoteError::at("lock", &path))?.map(PushLock))
     }
 
-    ///+ Returns the writer id of this store. The first call chooses it.
-    pub fn writer(&self) -> Result<WriterId, RemoteError> {
+    /// Returns the writer id of this store. The first call chooses it.
+    pub(crate) fn writer(&self) -> Result<WriterId, RemoteError> {
         let path = self.path.join(WRITER);
-        let text = whole_file::read(&self.dir, WRITER, MOST);
+        let text = disk::read(&self.dir, WRITER, MOST);
         let Some(text) = text.map_err(RemoteError::at("read", &path))? else {
             return self.new_writer();
         };
         match serde_json::from_slice(&text) {
-            Ok(Writer { writer }) => Ok(writer),
+            Ok(WriterFile { writer }) => Ok(writer),
             // A new id is always safe, as no other store has it.
             Err(_) => self.new_writer(),
         }
     }
 
-    ///+ Gives this store a new writer id, because a copy of the store uses the old one.
-    pub fn new_writer(&self) -> Result<WriterId, RemoteError> {
+    /// Gives this store a new writer id, because a copy of the store uses the old one.
+    pub(crate) fn new_writer(&self) -> Result<WriterId, RemoteError> {
         // Both halves of a UUID have bits that are not random, in different places.
         let (first, second) = Uuid::new_v4().as_u64_pair();
         let writer = WriterId(first ^ second);
-        let text = serde_json::to_vec(&Writer { writer }).expect("a writer can be JSON");
-        let written = whole_file::write(&self.dir, WRITER, &text);
+        let text = serde_json::to_vec(&WriterFile { writer }).expect("a writer can be JSON");
+        let written = disk::write(&self.dir, WRITER, &text);
         written.map_err(RemoteError::at("write", &self.path.join(WRITER)))?;
         Ok(writer)
     }
 
-    ///+ Returns the directory with the merged messages of a conversation, from any bucket.
+    /// Returns the directory with the merged messages of a conversation, from any bucket.
     pub(super) fn messages(&self, conversation: &Component) -> Result<Dir, RemoteError> {
         let path = self.path.with_file_name(REMOTE_MESSAGES);
-        let dir = whole_file::directory(&self.remote, REMOTE_MESSAGES.as_ref())
-            .and_then(|messages| whole_file::directory(&messages, conversation.as_os_str()));
+        let dir = disk::directory(&self.remote, REMOTE_MESSAGES.as_ref())
+            .and_then(|messages| disk::directory(&messages, conversation.as_os_str()));
         dir.map_err(RemoteError::at("open", &path.join(conversation.as_os_str())))
     }
 
     pub(super) fn blocks(&self, most: u64) -> Result<BlockCache, RemoteError> {
-        let opened = whole_file::directory(&self.dir, BLOCKS.as_ref())
+        let opened = disk::directory(&self.dir, BLOCKS.as_ref())
             .and_then(|dir| BlockCache::new(dir, (most, self.limits)));
         opened.map_err(RemoteError::at("open", &self.path.join(BLOCKS)))
     }
 
-    ///+ Returns true if host and bucket agreed upon content of a conversation that is no longer in
-    ///+ the store. Creates nothing.
+    /// Returns true if host and bucket agreed upon content of a conversation that is no longer in
+    /// the store. Creates nothing.
     pub fn is_removed(&self, store: &Store, id: &Component) -> Result<bool, RemoteError> {
         let Some(notes) = self.known_conversation(id)? else { return Ok(false) };
         Ok(!notes.agreement()?.is_new() && store.conversation(id)?.is_none())
     }
 
-    ///+ Returns the state about a conversation if there is any. Creates nothing.
+    /// Returns the state about a conversation if there is any. Creates nothing.
     pub(super) fn known_conversation(&self, id: &Component) -> Result<Option<Notes>, RemoteError> {
         let path = self.path.join(CONVERSATIONS).join(id.as_os_str());
         match self.conversations.stat(id.as_os_str()) {
@@ -166,12 +162,107 @@ impl Home {
         self.conversation(id).map(Some)
     }
 
-    ///+ Returns the state about a conversation, and creates it if it is missing.
+    /// Returns the state about a conversation, and creates it if it is missing.
     pub fn conversation(&self, conversation: &Component) -> Result<Notes, RemoteError> {
         let path = self.path.join(CONVERSATIONS).join(conversation.as_os_str());
-        let dir = whole_file::directory(&self.conversations, conversation.as_os_str());
+        let dir = disk::directory(&self.conversations, conversation.as_os_str());
         let dir = dir.map_err(RemoteError::at("open", &path))?;
         Notes::open(conversation.clone(), (Arc::clone(&self.dir), self.limits), (dir, path))
+    }
+}
+
+const BUCKET: &str = "bucket.json";
+
+/// A bucket that the store was shared through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownBucket {
+    /// Id of the bucket.
+    pub id: BucketId,
+    /// Last known URL; empty if unknown.
+    pub url: String,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct BucketFile {
+    url: String,
+    #[serde(default)]
+    write_once: bool,
+}
+
+/// Returns the buckets that the store knows. Makes no request.
+pub fn known_buckets(store: &Store) -> Result<Vec<KnownBucket>, RemoteError> {
+    let path = store.root().join(REMOTE);
+    let opened = Dir::open(store.root()).and_then(|root| root.open_dir(REMOTE.as_ref()));
+    let known = match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        opened => opened.and_then(|remote| known_in(&remote)),
+    };
+    known.map_err(RemoteError::at("read", &path))
+}
+
+/// Returns the bucket that was at `url` when the store last used that URL. Makes no request.
+pub fn known_bucket(store: &Store, url: &str) -> Result<Option<BucketId>, RemoteError> {
+    let known = known_buckets(store)?.into_iter().find(|bucket| bucket.url == url);
+    Ok(known.map(|bucket| bucket.id))
+}
+
+fn known_in(remote: &Dir) -> io::Result<Vec<KnownBucket>> {
+    let mut known = Vec::new();
+    for entry in remote.entries()? {
+        let Some(id) = entry.name.to_str().and_then(|name| name.parse().ok()) else { continue };
+        let dir = remote.open_dir(&entry.name)?;
+        let text = disk::read(&dir, BUCKET, MOST)?.unwrap_or_default();
+        let BucketFile { url, .. } = serde_json::from_slice(&text).unwrap_or_default();
+        known.push(KnownBucket { id, url });
+    }
+    Ok(known)
+}
+
+impl Home {
+    /// Saves the URL of the bucket, and whether it is write-once, for use while the bucket is
+    /// unreachable. Pushes rely on it: save it after each identity check.
+    pub fn keep_bucket(&self, url: &str, write_once: bool) -> Result<(), RemoteError> {
+        let text = serde_json::to_vec(&BucketFile { url: url.to_owned(), write_once });
+        let text = text.expect("a URL can be JSON");
+        let path = self.path.join(BUCKET);
+        let known = disk::read(&self.dir, BUCKET, MOST);
+        if known.map_err(RemoteError::at("read", &path))?.as_ref() == Some(&text) {
+            return Ok(());
+        }
+        self.leave_url(url)
+            .and_then(|()| disk::write(&self.dir, BUCKET, &text))
+            .map_err(RemoteError::at("write", &path))
+    }
+
+    /// Clears the URL of other buckets that were at `url`.
+    fn leave_url(&self, url: &str) -> io::Result<()> {
+        for KnownBucket { id, .. } in known_in(&self.remote)?.iter().filter(|each| each.url == url)
+        {
+            let dir = self.remote.open_dir(id.to_string().as_ref())?;
+            let text = disk::read(&dir, BUCKET, MOST)?.unwrap_or_default();
+            let known: BucketFile = serde_json::from_slice(&text).unwrap_or_default();
+            let text = serde_json::to_vec(&BucketFile { url: String::new(), ..known });
+            disk::write(&dir, BUCKET, &text.expect("a bucket can be JSON"))?;
+        }
+        Ok(())
+    }
+
+    /// Returns true if the bucket was last known to be write-once.
+    pub(crate) fn is_write_once(&self) -> Result<bool, RemoteError> {
+        let text = disk::read(&self.dir, BUCKET, MOST);
+        let text = text.map_err(RemoteError::at("read", &self.path.join(BUCKET)))?;
+        let known = text.and_then(|text| serde_json::from_slice::<BucketFile>(&text).ok());
+        Ok(known.is_some_and(|known| known.write_once))
+    }
+
+    /// Returns the conversations with local state, sorted.
+    pub fn known_conversations(&self) -> Result<Vec<Component>, RemoteError> {
+        let entries = self.conversations.entries();
+        let entries = entries.map_err(RemoteError::at("list", &self.path.join(CONVERSATIONS)))?;
+        let names = entries.into_iter().map(|entry| entry.name);
+        let mut known: Vec<_> = names.filter_map(|name| Component::new(name).ok()).collect();
+        known.sort_unstable();
+        Ok(known)
     }
 }
 

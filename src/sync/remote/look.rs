@@ -1,11 +1,9 @@
 //! Looks: compare the segments in the bucket with the local ones, and fetch new ones.
 
-mod blindness;
-
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
-use std::mem;
 use std::ops::Range;
+use std::{fmt, mem};
 
 use bytes::{Bytes, BytesMut};
 
@@ -13,78 +11,80 @@ use crate::bucket::{
     BucketError, Deadline, FormatError, Listed, ObjectName, PutLine, SEGMENT_BYTES, SegmentHead,
     log_prefix, segment_key, segment_of,
 };
-use crate::remote::notes::Progress;
+use crate::remote::error::Unknown;
+use crate::remote::notes::WriterProgress;
 use crate::remote::pieces::{ReadPieces, piece, piece_with, pieces_with};
 use crate::remote::{Notes, Objects, Piece, Pieces, RemoteError, StoredSegment, pieces};
 use crate::replica::{Removed, SegmentId, Stamp, State};
 use ctxfs_core::materialize::side_by_side;
 use ctxfs_core::materialize::side_by_side::Part;
+use ctxfs_core::model::Component;
 
-///+ Largest segment that is fetched as a whole.
+/// Largest segment that is fetched as a whole.
 const WHOLE: u64 = 1 << 20;
-///+ Bytes of the first request for a larger segment.
+/// Bytes of the first request for a larger segment.
 const FIRST: u64 = 256 << 10;
-///+ Bytes that are fetched concurrently, unless one segment alone has more.
+/// Bytes that are fetched concurrently, unless one segment alone has more.
 const AT_ONCE: u64 = 16 << 20;
-///+ Maximum lists per look. A segment that was merged between a list and its request is covered by
-///+ the next list.
+/// Maximum lists per look. A segment that was merged between a list and its request is covered by
+/// the next list.
 const LISTS: usize = 3;
 
-///+ Result of a look.
+/// Result of a look.
 #[derive(Debug, Default)]
-pub struct Looked {
-    ///+ Segments that arrived.
+pub struct LookReport {
+    /// Segments that arrived.
     pub new: Vec<SegmentId>,
-    ///+ Segments that were dropped here: they left the bucket and are covered or empty.
+    /// Segments that were dropped here: they left the bucket and are covered or empty.
     pub gone: Vec<SegmentId>,
-    ///+ Segments that arrived and are damaged. Only a pull or a check fetches them again, except
-    ///+ those of a newer ctxfs.
+    /// Segments that arrived and are damaged. Only a pull or a check fetches them again, except
+    /// those of a newer ctxfs.
     pub refused: Vec<(SegmentId, RemoteError)>,
-    ///+ Segments of this host that left the bucket uncovered.
+    /// Segments of this host that left the bucket uncovered.
     pub lost: Vec<SegmentId>,
-    ///+ Segments of other hosts that left the bucket uncovered. The local copies stay.
+    /// Segments of other hosts that left the bucket uncovered. The local copies stay.
     pub missing: Vec<SegmentId>,
-    ///+ Segments in the list that a read does not find.
+    /// Segments in the list that a read does not find.
     pub absent: Vec<SegmentId>,
-    ///+ First segment of each gap in the numbers of a writer: it was published, and is now neither
-    ///+ present nor covered.
+    /// First segment of each gap in the numbers of a writer: it was published, and is now neither
+    /// present nor covered.
     pub gaps: Vec<SegmentId>,
-    ///+ True if a copy of this host publishes too: the bucket has segments of its writer id that it
-    ///+ did not write.
+    /// True if a copy of this host publishes too: the bucket has segments of its writer id that it
+    /// did not write.
     pub is_copied: bool,
-    ///+ All segments in the bucket.
+    /// All segments in the bucket.
     pub segments: Vec<Listed>,
     read: ReadPieces,
 }
 
-impl Looked {
-    ///+ Reads all local segments as [`pieces`](super::pieces()) does, but reuses those that arrived
-    ///+ in this look.
+impl LookReport {
+    /// Reads all local segments as [`pieces`](super::pieces()) does, but reuses those that arrived
+    /// in this look.
     pub fn pieces(&mut self, notes: &Notes) -> Result<Pieces, RemoteError> {
         pieces_with(notes, mem::take(&mut self.read))
     }
 }
 
-///+ Looks into the bucket. Costs one list, and one request per new segment, or two for a large one.
-///+ Segments that arrived before a failure are kept.
-///+
-///+ The caller holds the push lock and does not push meanwhile.
+/// Looks into the bucket. Costs one list, and one request per new segment, or two for a large one.
+/// Segments that arrived before a failure are kept.
+///
+/// The caller holds the push lock and does not push meanwhile.
 pub fn look(
     bucket: &dyn Objects,
     notes: &Notes,
     deadline: Deadline,
-) -> Result<Looked, RemoteError> {
+) -> Result<LookReport, RemoteError> {
     look_with(bucket, notes, deadline, (None, false))
 }
 
-///+ Looks on behalf of readers: fails with [`RemoteError::NoRoom`] if new segments exceed the limits
-///+ of downloads, which a push ignores. The caller may have `listed` the segments already.
+/// Looks on behalf of readers: fails with [`RemoteError::NoRoom`] if new segments exceed the limits
+/// of downloads, which a push ignores. The caller may have `listed` the segments already.
 pub(super) fn look_for_readers(
     bucket: &dyn Objects,
     notes: &Notes,
     deadline: Deadline,
     listed: Option<Vec<Listed>>,
-) -> Result<Looked, RemoteError> {
+) -> Result<LookReport, RemoteError> {
     look_with(bucket, notes, deadline, (listed, true))
 }
 
@@ -93,9 +93,9 @@ fn look_with(
     notes: &Notes,
     deadline: Deadline,
     (listed, is_limited): (Option<Vec<Listed>>, bool),
-) -> Result<Looked, RemoteError> {
+) -> Result<LookReport, RemoteError> {
     let progress = notes.progress()?;
-    let mut looking = Looking {
+    let mut looking = LookRun {
         bucket,
         notes,
         deadline,
@@ -107,7 +107,7 @@ fn look_with(
         doubted: BTreeSet::new(),
         again: Vec::new(),
         removed: Removed::default(),
-        looked: Looked::default(),
+        looked: LookReport::default(),
     };
     let came = looking.fetch_all();
     if looking.latest > progress.stamp {
@@ -119,29 +119,29 @@ fn look_with(
     Ok(looking.looked)
 }
 
-struct Looking<'a> {
+struct LookRun<'a> {
     bucket: &'a dyn Objects,
     notes: &'a Notes,
     deadline: Deadline,
-    progress: Progress,
+    progress: WriterProgress,
     latest: Stamp,
     here: BTreeSet<SegmentId>,
     listed: Option<Vec<Listed>>,
     is_limited: bool,
-    ///+ Segments that arrived damaged once: a response may be truncated or changed in transit.
+    /// Segments that arrived damaged once: a response may be truncated or changed in transit.
     doubted: BTreeSet<SegmentId>,
-    again: Vec<Wanted>,
+    again: Vec<WantedSegment>,
     removed: Removed,
-    looked: Looked,
+    looked: LookReport,
 }
 
 #[derive(Clone, Copy)]
-struct Wanted {
+struct WantedSegment {
     id: SegmentId,
     size: u64,
 }
 
-impl Looking<'_> {
+impl LookRun<'_> {
     fn fetch_all(&mut self) -> Result<(), RemoteError> {
         for _ in 0..LISTS {
             let wanted = self.list()?;
@@ -159,8 +159,8 @@ impl Looking<'_> {
         Ok(())
     }
 
-    ///+ Lists the segments. Returns those to fetch.
-    fn list(&mut self) -> Result<Vec<Wanted>, RemoteError> {
+    /// Lists the segments. Returns those to fetch.
+    fn list(&mut self) -> Result<Vec<WantedSegment>, RemoteError> {
         self.here = self.notes.segments()?.into_iter().collect();
         let prefix = log_prefix(self.notes.conversation());
         self.looked.segments = match self.listed.take() {
@@ -178,46 +178,46 @@ impl Looking<'_> {
             let too_large = FormatError::TooLarge { what: "a segment", most: SEGMENT_BYTES };
             self.refuse(id, RemoteError::of(id)(too_large))?;
         }
-        Ok(wanted.into_iter().map(|(id, size)| Wanted { id, size }).collect())
+        Ok(wanted.into_iter().map(|(id, size)| WantedSegment { id, size }).collect())
     }
 
-    ///+ Fetches a batch. Returns false if a segment is gone because it was merged.
-    fn fetch(&mut self, batch: &[Wanted]) -> Result<bool, RemoteError> {
-        let first = |each: &Wanted| (each.size > WHOLE).then_some(0..FIRST);
+    /// Fetches a batch. Returns false if a segment is gone because it was merged.
+    fn fetch(&mut self, batch: &[WantedSegment]) -> Result<bool, RemoteError> {
+        let first = |each: &WantedSegment| (each.size > WHOLE).then_some(0..FIRST);
         let wanted = batch.iter().map(|each| (self.key(each.id), first(each)));
         let got = self.bucket.get_many(&wanted.collect::<Vec<_>>(), self.deadline);
-        let mut coming = Coming { all_came: true, failure: None, rest: Vec::new() };
+        let mut batch_outcome = BatchOutcome { all_came: true, failure: None, rest: Vec::new() };
         let mut whole = Vec::new();
         for (each, bytes) in batch.iter().zip(got) {
-            let Some(bytes) = coming.came(bytes) else { continue };
+            let Some(bytes) = batch_outcome.came(bytes) else { continue };
             match rest_of(each, &bytes) {
-                Some(range) => coming.rest.push((each.id, bytes, range)),
+                Some(range) => batch_outcome.rest.push((each.id, bytes, range)),
                 None => whole.push((*each, bytes)),
             }
         }
         self.keep(whole)?;
-        let mut parts = mem::take(&mut coming.rest).into_iter().peekable();
+        let mut parts = mem::take(&mut batch_outcome.rest).into_iter().peekable();
         while parts.peek().is_some() {
             let some = taken_at_once(&mut parts);
-            self.fetch_rest(some, &mut coming)?;
+            self.fetch_rest(some, &mut batch_outcome)?;
         }
-        coming.failure.map_or(Ok(coming.all_came), |error| Err(error.into()))
+        batch_outcome.failure.map_or(Ok(batch_outcome.all_came), |error| Err(error.into()))
     }
 
     fn fetch_rest(
         &mut self,
-        parts: Vec<Beginning>,
-        coming: &mut Coming,
+        parts: Vec<SegmentStart>,
+        batch_outcome: &mut BatchOutcome,
     ) -> Result<(), RemoteError> {
         let wanted = parts.iter().map(|(id, _, range)| (self.key(*id), Some(range.clone())));
         let got = self.bucket.get_many(&wanted.collect::<Vec<_>>(), self.deadline);
         let mut came = Vec::with_capacity(parts.len());
         for ((id, first, range), rest) in parts.into_iter().zip(got) {
-            let Some(rest) = coming.came(rest) else { continue };
+            let Some(rest) = batch_outcome.came(rest) else { continue };
             let mut whole = BytesMut::from(&first[..]);
             whole.extend_from_slice(&rest);
             drop((first, rest));
-            came.push((Wanted { id, size: range.end.max(WHOLE + 1) }, whole.freeze()));
+            came.push((WantedSegment { id, size: range.end.max(WHOLE + 1) }, whole.freeze()));
         }
         self.keep(came)
     }
@@ -226,8 +226,8 @@ impl Looking<'_> {
         segment_key(self.notes.conversation(), id)
     }
 
-    ///+ Saves the readable segments. A damaged one is fetched once more before it is refused.
-    fn keep(&mut self, came: Vec<(Wanted, Bytes)>) -> Result<(), RemoteError> {
+    /// Saves the readable segments. A damaged one is fetched once more before it is refused.
+    fn keep(&mut self, came: Vec<(WantedSegment, Bytes)>) -> Result<(), RemoteError> {
         let came: Vec<_> =
             came.into_iter().map(|(wanted, bytes)| (wanted, kept_of(&wanted, bytes))).collect();
         let (mut kept, mut pieces) = (Vec::new(), Vec::new());
@@ -292,8 +292,8 @@ impl Looking<'_> {
         Ok(())
     }
 
-    ///+ Drops cached blocks of objects that became unused in this look. Runs before the segments
-    ///+ `gone` are dropped.
+    /// Drops cached blocks of objects that became unused in this look. Runs before the segments
+    /// `gone` are dropped.
     fn forget_objects(&self, gone: &[SegmentId]) -> Result<(), RemoteError> {
         let mut objects = BTreeSet::new();
         for id in gone {
@@ -323,10 +323,10 @@ impl Looking<'_> {
         self.looked.refused.iter().any(|(refused, _)| *refused == id)
     }
 
-    ///+ Returns true if the bucket has segments of this host's writer id that this host did not
-    ///+ write.
+    /// Returns true if the bucket has segments of this host's writer id that this host did not
+    /// write.
     fn is_copied(&self, there: impl Iterator<Item = SegmentId>) -> Result<bool, RemoteError> {
-        let Progress { writer, next, .. } = self.progress;
+        let WriterProgress { writer, next, .. } = self.progress;
         let mut unknown = there.filter(|id| Some(id.writer) == writer && id.number >= next);
         let sending = self.notes.intent()?.map(|(intent, _)| intent.segment);
         Ok(unknown.any(|id| Some(id) != sending))
@@ -337,8 +337,8 @@ fn objects_of(piece: &Piece) -> impl Iterator<Item = ObjectName> {
     piece.artifacts.values().filter_map(|claim| claim.artifact.object)
 }
 
-///+ Returns the part of a segment to keep: a large one loses the bytes of artifacts.
-fn kept_of(wanted: &Wanted, bytes: Bytes) -> Bytes {
+/// Returns the part of a segment to keep: a large one loses the bytes of artifacts.
+fn kept_of(wanted: &WantedSegment, bytes: Bytes) -> Bytes {
     match SegmentHead::read(&bytes) {
         Ok(Some(head)) if wanted.size > WHOLE => {
             bytes.slice(..bytes.len().min(head.records_end as usize))
@@ -347,8 +347,8 @@ fn kept_of(wanted: &Wanted, bytes: Bytes) -> Bytes {
     }
 }
 
-///+ Parses segments, in parallel unless one needs much memory. Parsing dominates a long look.
-fn read_all(came: &[(Wanted, Bytes)]) -> Vec<Result<(Piece, bool), RemoteError>> {
+/// Parses segments, in parallel unless one needs much memory. Parsing dominates a long look.
+fn read_all(came: &[(WantedSegment, Bytes)]) -> Vec<Result<(Piece, bool), RemoteError>> {
     let mut all: Vec<_> = came.iter().map(|_| None).collect();
     let parts = came.iter().zip(&mut all).map(|((wanted, bytes), place)| -> Part<'_> {
         Box::new(move || {
@@ -370,14 +370,14 @@ fn unpacked(segment: &[u8]) -> u64 {
     SegmentHead::read(segment).ok().flatten().map_or(0, |head| head.merged_bytes())
 }
 
-///+ Parses a segment. The flag is false if the bytes of a small artifact do not match its digest.
+/// Parses a segment. The flag is false if the bytes of a small artifact do not match its digest.
 fn read(segment: &StoredSegment) -> Result<(Piece, bool), RemoteError> {
     let mut has_bytes = true;
     let piece = piece_with(segment, |put| has_bytes = has_bytes && has_its_bytes(segment, put))?;
     Ok((piece, has_bytes))
 }
 
-///+ Returns true if the bytes of a small artifact match its digest, or are not here.
+/// Returns true if the bytes of a small artifact match its digest, or are not here.
 fn has_its_bytes(segment: &StoredSegment, put: &PutLine) -> bool {
     match segment.bytes(&put.place) {
         Ok(None) => true,
@@ -386,16 +386,16 @@ fn has_its_bytes(segment: &StoredSegment, put: &PutLine) -> bool {
     }
 }
 
-///+ First bytes of a segment, and the range that is still missing.
-type Beginning = (SegmentId, Bytes, Range<u64>);
+/// First bytes of a segment, and the range that is still missing.
+type SegmentStart = (SegmentId, Bytes, Range<u64>);
 
-struct Coming {
+struct BatchOutcome {
     all_came: bool,
     failure: Option<BucketError>,
-    rest: Vec<Beginning>,
+    rest: Vec<SegmentStart>,
 }
 
-impl Coming {
+impl BatchOutcome {
     fn came(&mut self, bytes: Result<Bytes, BucketError>) -> Option<Bytes> {
         match bytes {
             Ok(bytes) => return Some(bytes),
@@ -406,8 +406,8 @@ impl Coming {
     }
 }
 
-///+ Returns the missing range of a segment, up to the end of its records.
-fn rest_of(wanted: &Wanted, bytes: &[u8]) -> Option<Range<u64>> {
+/// Returns the missing range of a segment, up to the end of its records.
+fn rest_of(wanted: &WantedSegment, bytes: &[u8]) -> Option<Range<u64>> {
     let here = bytes.len() as u64;
     let end = match SegmentHead::read(bytes) {
         Ok(Some(head)) => head.records_end,
@@ -417,10 +417,10 @@ fn rest_of(wanted: &Wanted, bytes: &[u8]) -> Option<Range<u64>> {
     (wanted.size > here && end > here).then_some(here..end.min(wanted.size))
 }
 
-///+ Takes parts of at most `AT_ONCE` bytes, but at least one.
-fn taken_at_once(parts: &mut Peekable<impl Iterator<Item = Beginning>>) -> Vec<Beginning> {
+/// Takes parts of at most `AT_ONCE` bytes, but at least one.
+fn taken_at_once(parts: &mut Peekable<impl Iterator<Item = SegmentStart>>) -> Vec<SegmentStart> {
     let (mut taken, mut bytes) = (Vec::new(), 0);
-    let length = |(_, _, range): &Beginning| range.end - range.start;
+    let length = |(_, _, range): &SegmentStart| range.end - range.start;
     while let Some(part) = parts.next_if(|part| bytes == 0 || bytes + length(part) <= AT_ONCE) {
         bytes += length(&part);
         taken.push(part);
@@ -428,7 +428,7 @@ fn taken_at_once(parts: &mut Peekable<impl Iterator<Item = Beginning>>) -> Vec<B
     taken
 }
 
-fn batches(wanted: &[Wanted]) -> Vec<&[Wanted]> {
+fn batches(wanted: &[WantedSegment]) -> Vec<&[WantedSegment]> {
     let mut batches = Vec::new();
     let (mut start, mut bytes) = (0, 0);
     for (at, each) in wanted.iter().enumerate() {
@@ -442,6 +442,59 @@ fn batches(wanted: &[Wanted]) -> Vec<&[Wanted]> {
         batches.push(&wanted[start..]);
     }
     batches
+}
+
+impl LookReport {
+    /// Returns the error for an incomplete log: segments are missing, absent or unreadable.
+    /// Deleting could then lose objects that only these segments name. `unreadable` are local
+    /// segments that were refused.
+    pub(crate) fn incomplete_log(
+        &self,
+        notes: &Notes,
+        unreadable: &[(SegmentId, RemoteError)],
+    ) -> Result<Option<RemoteError>, RemoteError> {
+        let refused = self.refused.iter().chain(unreadable).map(|(id, _)| *id);
+        let refused = refused.chain(notes.refused()?).map(|id| (id, Unknown::Unreadable));
+        let absent = self.absent.iter().map(|id| (*id, Unknown::Absent));
+        let gaps = self.gaps.iter().map(|id| (*id, Unknown::Missing));
+        let gone = self.lost.iter().chain(&self.missing).map(|id| (*id, Unknown::Missing));
+        let unknown: BTreeMap<_, _> = gone.chain(gaps).chain(absent).chain(refused).collect();
+        let (others, first) = (unknown.len().saturating_sub(1), unknown.into_iter().next());
+        let conversation = notes.conversation().to_text();
+        Ok(first.map(|(segment, why)| RemoteError::Blind { conversation, segment, why, others }))
+    }
+
+    /// Returns the segments that the bucket has lost.
+    pub(crate) fn missing_in_bucket(&self) -> Vec<SegmentId> {
+        let all = [&self.lost, &self.missing, &self.absent, &self.gaps];
+        let all: BTreeSet<SegmentId> = all.into_iter().flatten().copied().collect();
+        all.into_iter().collect()
+    }
+}
+
+/// Maximum conversations in a list of the bucket.
+pub(super) const MOST_CONVERSATIONS: usize = 10_000;
+
+/// Runs looks and applies their changes: a [`Tier`](crate::remote::Tier) in this process, or a
+/// client of another process.
+pub trait Looker: fmt::Debug + Send + std::marker::Sync {
+    /// Looks at a conversation, or with `None` lists the conversations of the bucket. Returns
+    /// within a bounded time.
+    fn look_now(&self, at: Option<&Component>) -> Result<LookOutcome, RemoteError>;
+
+    /// Returns why looks are impossible, for people; `None` if they work.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
+}
+
+/// Outcome of a look.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct LookOutcome {
+    /// True if the bucket answered.
+    pub is_answered: bool,
+    /// Conversations in the bucket, if they were listed.
+    pub conversations: Option<Vec<Component>>,
 }
 
 #[cfg(test)]

@@ -7,41 +7,41 @@ use crate::bucket::{
     BucketError, FormatError, Line, Listed, MessageLine, MoveLine, Place, PutBytes, PutLine,
     PutParts, RemoveLine, SegmentHead, SegmentWriter, segment_key, segment_of,
 };
-use crate::remote::collect::WEEK;
 use crate::remote::pieces::pieces;
 use crate::remote::push::MOST_REMOVED;
+use crate::remote::tidy::WEEK;
 use crate::remote::{
-    Intent, Looked, Piece, Push, Pushed, RemoteError, Session, Stored, StoredSegment,
+    Intent, LookReport, Piece, Push, Pushed, RemoteError, Session, Stored, StoredSegment,
 };
 use crate::replica::{Accepted, Claim, Covers, Origin, Removed, SegmentId, Stamp, merge};
 
-///+ Number of segments from which on they are merged.
+/// Number of segments from which on they are merged.
 const MANY: usize = 64;
-///+ Segments of this size and more are not merged for their number.
+/// Segments of this size and more are not merged for their number.
 const LARGE: u64 = 16 << 20;
-///+ Maximum bytes of the segments in one merge.
+/// Maximum bytes of the segments in one merge.
 const MOST_BYTES: u64 = 32 << 20;
-///+ Record bytes from which on a segment counts as large, and the maximum in a merge. Readers accept
-///+ twice as much, so a path that grows by a rename still fits.
+/// Record bytes from which on a segment counts as large, and the maximum in a merge. Readers accept
+/// twice as much, so a path that grows by a rename still fits.
 const LARGE_RECORDS: u64 = MOST_RECORDS / 2;
 const MOST_RECORDS: u64 = 16 << 20;
-///+ Milliseconds.
+/// Milliseconds.
 const DAY: u64 = 24 * 60 * 60 * 1000;
 
-///+ A deleted segment, and the outcome of its deletion.
-pub type Swept = (SegmentId, Result<(), BucketError>);
+/// A deleted segment, and the outcome of its deletion.
+pub(crate) type SweptSegment = (SegmentId, Result<(), BucketError>);
 
-type Log = BTreeMap<SegmentId, Listed>;
+type SegmentList = BTreeMap<SegmentId, Listed>;
 
-type Sizes = BTreeMap<SegmentId, Size>;
+type Sizes = BTreeMap<SegmentId, SegmentSize>;
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Size {
+struct SegmentSize {
     bytes: u64,
     records: u64,
 }
 
-impl Size {
+impl SegmentSize {
     fn is_small(self) -> bool {
         self.bytes < LARGE && self.records < LARGE_RECORDS
     }
@@ -56,10 +56,14 @@ impl Size {
 }
 
 impl Push<'_> {
-    ///+ Merges segments if there are many, or if some contain bytes that were removed a week ago: as
-    ///+ many as fit into one. Follows a look. Does nothing while a segment is being sent or is
-    ///+ unreadable.
-    pub fn merge(&self, looked: &Looked, session: &mut Session) -> Result<Pushed, RemoteError> {
+    /// Merges segments if there are many, or if some contain bytes that were removed a week ago: as
+    /// many as fit into one. Follows a look. Does nothing while a segment is being sent or is
+    /// unreadable.
+    pub(crate) fn merge(
+        &self,
+        looked: &LookReport,
+        session: &mut Session,
+    ) -> Result<Pushed, RemoteError> {
         let mut pushed = Pushed { again: self.notes.intent()?.is_some(), ..Pushed::default() };
         let found = pieces(self.notes)?;
         if pushed.again || !found.refused.is_empty() || !looked.refused.is_empty() {
@@ -77,33 +81,41 @@ impl Push<'_> {
         Ok(pushed)
     }
 
-    ///+ Returns the segments that [`Self::merge`] would merge.
-    pub fn to_merge(&self, looked: &Looked) -> Result<BTreeSet<SegmentId>, RemoteError> {
+    /// Returns the segments that [`Self::merge`] would merge.
+    pub(crate) fn to_merge(&self, looked: &LookReport) -> Result<BTreeSet<SegmentId>, RemoteError> {
         self.part(&pieces(self.notes)?.pieces, &log(looked))
     }
 
-    fn part(&self, pieces: &[Piece], log: &Log) -> Result<BTreeSet<SegmentId>, RemoteError> {
+    fn part(
+        &self,
+        pieces: &[Piece],
+        log: &SegmentList,
+    ) -> Result<BTreeSet<SegmentId>, RemoteError> {
         let stale = stale(pieces, log);
         if stale.is_empty() && pieces.len() < MANY {
             return Ok(stale);
         }
         let there = pieces.iter().filter_map(|piece| Some((piece.id, log.get(&piece.id)?.size)));
         let sizes = there.map(|(id, bytes)| {
-            let size = |head: SegmentHead| Size { bytes, records: head.merged_bytes() };
+            let size = |head: SegmentHead| SegmentSize { bytes, records: head.merged_bytes() };
             self.notes.head(id).map(|head| (id, size(head)))
         });
         let sizes = sizes.collect::<Result<Sizes, RemoteError>>()?;
         Ok(fitting(stale, &sizes))
     }
 
-    ///+ Returns the listed segments that [`Self::sweep`] would delete.
-    pub fn to_sweep(&self, looked: &Looked, now: u64) -> Result<Vec<Listed>, RemoteError> {
+    /// Returns the listed segments that [`Self::sweep`] would delete.
+    pub(crate) fn to_sweep(
+        &self,
+        looked: &LookReport,
+        now: u64,
+    ) -> Result<Vec<Listed>, RemoteError> {
         let log = log(looked);
         let useless = useless(&log, &pieces(self.notes)?.pieces, now);
         Ok(useless.into_iter().filter_map(|id| log.get(&id).cloned()).collect())
     }
 
-    ///+ Merges segments. Returns false if the caller must start over.
+    /// Merges segments. Returns false if the caller must start over.
     pub(crate) fn merge_part(
         &self,
         all: &[Piece],
@@ -113,7 +125,7 @@ impl Push<'_> {
     ) -> Result<bool, RemoteError> {
         let agreement = self.notes.agreement()?;
         let Some(segment) = self.next_id(&agreement)? else {
-            self.become_another(session, pushed)?;
+            self.renew_writer(session, pushed)?;
             return Ok(false);
         };
         let digest = |id: &SegmentId| self.notes.digest(*id).map(|digest| (*id, digest));
@@ -127,7 +139,7 @@ impl Push<'_> {
         self.finish(&intent, &bytes, session, pushed)
     }
 
-    ///+ Writes the segment of a merge from the lines and frames of the segments that it covers.
+    /// Writes the segment of a merge from the lines and frames of the segments that it covers.
     fn write(&self, merged: &Piece) -> Result<Vec<u8>, RemoteError> {
         let refused = RemoteError::of(merged.id);
         let mut writer = SegmentWriter::new(merged.id, merged.covers.clone());
@@ -149,11 +161,11 @@ impl Push<'_> {
         writer.finish().map_err(&refused)
     }
 
-    ///+ Copies a line. Returns its segment, which has all bytes if they were needed.
+    /// Copies a line. Returns its segment, which has all bytes if they were needed.
     fn copy(
         &self,
         mut segment: StoredSegment,
-        copied: &Copied<'_>,
+        copied: &CopiedLine<'_>,
         writer: &mut SegmentWriter,
     ) -> Result<StoredSegment, RemoteError> {
         let line = segment.line(&copied.line)?;
@@ -176,7 +188,7 @@ impl Push<'_> {
         Ok(segment)
     }
 
-    ///+ Downloads all bytes of a segment that was truncated after its records.
+    /// Downloads all bytes of a segment that was truncated after its records.
     fn whole(&self, id: SegmentId) -> Result<StoredSegment, RemoteError> {
         let key = segment_key(self.notes.conversation(), id);
         let bytes = self.bucket.get(&key, None, (self.deadline)())?;
@@ -184,13 +196,17 @@ impl Push<'_> {
         self.notes.open_segment(id)
     }
 
-    ///+ Deletes segments that were covered a day ago, and a last empty segment after a week. `now`
-    ///+ is the time of the store in milliseconds: see `store_now`. Returns each segment with its
-    ///+ outcome.
-    ///+
-    ///+ The delay is for lists in pages, which must not miss both a merge and the segments that it
-    ///+ covers.
-    pub fn sweep(&self, looked: &Looked, now: u64) -> Result<Vec<Swept>, RemoteError> {
+    /// Deletes segments that were covered a day ago, and a last empty segment after a week. `now`
+    /// is the time of the store in milliseconds: see `store_now`. Returns each segment with its
+    /// outcome.
+    ///
+    /// The delay is for lists in pages, which must not miss both a merge and the segments that it
+    /// covers.
+    pub(crate) fn sweep(
+        &self,
+        looked: &LookReport,
+        now: u64,
+    ) -> Result<Vec<SweptSegment>, RemoteError> {
         let (log, found) = (log(looked), pieces(self.notes)?);
         let useless = useless(&log, &found.pieces, now);
         let conversation = self.notes.conversation();
@@ -200,18 +216,18 @@ impl Push<'_> {
     }
 }
 
-fn log(looked: &Looked) -> Log {
+fn log(looked: &LookReport) -> SegmentList {
     let named = |listed: &Listed| Some((segment_of(&listed.name)?, listed.clone()));
     looked.segments.iter().filter_map(named).collect()
 }
 
-///+ Returns the stale segments, and the small ones if there are many, up to the limits of one merge.
-///+ Two small segments always fit, so each merge reduces their number.
+/// Returns the stale segments, and the small ones if there are many, up to the limits of one merge.
+/// Two small segments always fit, so each merge reduces their number.
 fn fitting(stale: BTreeSet<SegmentId>, sizes: &Sizes) -> BTreeSet<SegmentId> {
     let small = sizes.iter().filter(|(_, size)| size.is_small());
     let small: Vec<SegmentId> = small.map(|(id, _)| *id).collect();
     let many = if small.len() >= MANY { small } else { Vec::new() };
-    let (mut part, mut sum) = (BTreeSet::new(), Size::default());
+    let (mut part, mut sum) = (BTreeSet::new(), SegmentSize::default());
     for id in stale.into_iter().chain(many) {
         let after = sum.and(sizes.get(&id).copied().unwrap_or_default());
         if (part.is_empty() || after.fits()) && part.insert(id) {
@@ -221,7 +237,7 @@ fn fitting(stale: BTreeSet<SegmentId>, sizes: &Sizes) -> BTreeSet<SegmentId> {
     part
 }
 
-///+ Returns `remove` lines within the limit of a line.
+/// Returns `remove` lines within the limit of a line.
 fn remove_lines(removed: &Removed) -> Vec<RemoveLine> {
     let origins: Vec<_> = removed.origins.iter().copied().collect();
     let segments: Vec<_> = removed.segments.iter().copied().collect();
@@ -236,9 +252,9 @@ fn remove_lines(removed: &Removed) -> Vec<RemoveLine> {
     origins.chain(segments).collect()
 }
 
-///+ Returns the segments with bytes that were removed a week ago. The present is the time of the
-///+ latest segment: an early estimate only delays the merge.
-fn stale(pieces: &[Piece], log: &Log) -> BTreeSet<SegmentId> {
+/// Returns the segments with bytes that were removed a week ago. The present is the time of the
+/// latest segment: an early estimate only delays the merge.
+fn stale(pieces: &[Piece], log: &SegmentList) -> BTreeSet<SegmentId> {
     let now = log.values().map(|listed| listed.modified_ms).max().unwrap_or_default();
     let is_old =
         |id: &SegmentId| log.get(id).is_some_and(|listed| now - listed.modified_ms >= WEEK);
@@ -250,7 +266,7 @@ fn stale(pieces: &[Piece], log: &Log) -> BTreeSet<SegmentId> {
     stale.map(|piece| piece.id).filter(|id| log.contains_key(id)).collect()
 }
 
-fn useless(log: &Log, pieces: &[Piece], now: u64) -> BTreeSet<SegmentId> {
+fn useless(log: &SegmentList, pieces: &[Piece], now: u64) -> BTreeSet<SegmentId> {
     let rests = |id: &SegmentId, time| {
         log.get(id).is_some_and(|listed| now.saturating_sub(listed.modified_ms) >= time)
     };
@@ -267,37 +283,37 @@ fn useless(log: &Log, pieces: &[Piece], now: u64) -> BTreeSet<SegmentId> {
     useless
 }
 
-///+ A line that a merge copies.
-struct Copied<'a> {
+/// A line that a merge copies.
+struct CopiedLine<'a> {
     from: SegmentId,
     line: Range<u32>,
     origin: Origin,
     stamp: Stamp,
-    ///+ Current name of an artifact; none for a message.
+    /// Current name of an artifact; none for a message.
     claim: Option<&'a Claim<Stored>>,
 }
 
-///+ Returns the lines that a merge copies, in the order in which they are stored.
-fn copied(merged: &Piece) -> Vec<Copied<'_>> {
+/// Returns the lines that a merge copies, in the order in which they are stored.
+fn copied(merged: &Piece) -> Vec<CopiedLine<'_>> {
     let artifacts = merged.artifacts.iter().map(|(origin, claim)| {
         let Stored { segment, line, .. } = &claim.artifact;
         let (from, line, stamp) = (*segment, line.clone(), claim.stamp);
-        Copied { from, line, origin: *origin, stamp, claim: Some(claim) }
+        CopiedLine { from, line, origin: *origin, stamp, claim: Some(claim) }
     });
     let messages = merged.messages.iter().map(|(origin, (stamp, told))| {
         let (from, line) = (told.segment, told.line.clone());
-        Copied { from, line, origin: *origin, stamp: *stamp, claim: None }
+        CopiedLine { from, line, origin: *origin, stamp: *stamp, claim: None }
     });
     let mut copied: Vec<_> = artifacts.chain(messages).collect();
     copied.sort_by_key(|each| (each.from, each.line.start));
     copied
 }
 
-///+ Frames of an artifact in its segment: of its bytes and of its parts. Empty if it has none.
-type Frames = (Vec<u8>, Vec<u8>);
+/// ArtifactFrames of an artifact in its segment: of its bytes and of its parts. Empty if it has none.
+type ArtifactFrames = (Vec<u8>, Vec<u8>);
 
-///+ Returns the frames of an artifact; `None` if they are not stored locally.
-fn frames(segment: &StoredSegment, line: &PutLine) -> Result<Option<Frames>, RemoteError> {
+/// Returns the frames of an artifact; `None` if they are not stored locally.
+fn frames(segment: &StoredSegment, line: &PutLine) -> Result<Option<ArtifactFrames>, RemoteError> {
     let bytes = match &line.place {
         Place::Inside { .. } => segment.frame(&line.place)?,
         Place::Empty | Place::Object(_) => Some(Vec::new()),
@@ -313,7 +329,7 @@ fn put(
     writer: &mut SegmentWriter,
     mut line: PutLine,
     (origin, claim): (Origin, &Claim<Stored>),
-    (bytes_frame, parts_frame): Frames,
+    (bytes_frame, parts_frame): ArtifactFrames,
 ) -> Result<(), FormatError> {
     line.record.path.clone_from(&claim.path);
     (line.stamp, line.origin) = (claim.stamp, Some(origin));

@@ -10,52 +10,52 @@
 //! part. A file for another local log is ignored. The file is rewritten after a pull; until then it
 //! stays valid, since later messages of this host follow it.
 
-mod own_part;
-mod texts;
-
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io;
-use std::io::{BufWriter, Write as _};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::SystemTime;
+use std::{io, mem};
 
 use rustix::fs::{OFlags, RenameFlags};
+use serde::{Deserialize, Serialize};
 
-use crate::remote::notes::Shown;
-use crate::remote::published::{HEAD, Head, published_in};
-use crate::remote::{Home, MessagesAt, Notes, RemoteError, Stored, Told, whole_file};
+use crate::bucket::{FormatError, LINE_BYTES, Line};
+use crate::remote::notes::ShownMessages;
+use crate::remote::push::message_text;
+use crate::remote::{
+    Home, LogPosition, Notes, RemoteError, Stored, StoredMessage, StoredSegment, disk,
+};
 use crate::replica::{SegmentId, State};
-use ctxfs_core::model::Content;
-use ctxfs_store::message::{LockedLog, Log, Published};
-use ctxfs_store::{Artifact, Conversation, Dir, FileMark, PUBLISHED, message, stat_file};
-
-use own_part::OwnPart;
-use texts::Texts;
+use ctxfs_core::model::{Component, Content};
+use ctxfs_store::message::{LockedLog, Log, LogLine, LogLines, OtherMessages, Published};
+use ctxfs_store::{
+    Artifact, Conversation, Dir, FileMark, PUBLISHED, Stat, Store, message, read_full_at, stat_file,
+};
 
 const NEW: &str = "published.jsonl.new";
 const BLOCK: usize = 256 << 10;
 
-///+ Writer of the merged log of a conversation.
-pub(super) struct Messages<'a> {
+/// Writer of the merged log of a conversation.
+pub(super) struct MergedLog<'a> {
     pub(super) home: &'a Home,
     pub(super) notes: &'a Notes,
     pub(super) conversation: &'a Conversation,
-    pub(super) state: &'a State<Stored, Told>,
+    pub(super) state: &'a State<Stored, StoredMessage>,
     pub(super) segments: BTreeSet<SegmentId>,
-    pub(super) at: MessagesAt,
+    pub(super) at: LogPosition,
     pub(super) now: u64,
 }
 
-impl Messages<'_> {
-    ///+ Writes the merged log, unless it equals the local one.
+impl MergedLog<'_> {
+    /// Writes the merged log, unless it equals the local one.
     pub(super) fn keep(&self) -> Result<(), RemoteError> {
         let Some(own) = self.own_log()? else { return Ok(()) };
         let dir = self.home.messages(self.conversation.id())?;
         let part = self.own_part(&own).map_err(self.failed("read"))?;
         let (inode, born, segments) = (part.at.inode, part.at.born, self.segments.clone());
-        self.notes.keep_shown(&Shown { inode, born, segments })?;
+        self.notes.keep_shown(&ShownMessages { inode, born, segments })?;
         if self.digest()? == part.digest {
             return forget(&dir, &own).map_err(self.failed("show"));
         }
@@ -64,7 +64,7 @@ impl Messages<'_> {
         self.replace(&dir, &own, (new, at)).map_err(self.failed("show"))
     }
 
-    ///+ Returns the local log. Creates it if only other hosts have messages.
+    /// Returns the local log. Creates it if only other hosts have messages.
     fn own_log(&self) -> Result<Option<Arc<File>>, RemoteError> {
         if self.state.messages.is_empty() && self.conversation.log_file()?.is_none() {
             return Ok(None);
@@ -72,11 +72,11 @@ impl Messages<'_> {
         Ok(Some(Arc::new(self.conversation.ensured_log_file()?)))
     }
 
-    fn own_part(&self, own: &Arc<File>) -> io::Result<OwnPart> {
+    fn own_part(&self, own: &Arc<File>) -> io::Result<LocalPart> {
         let mark = FileMark::of(&stat_file(own)?);
         let offset = self.at.bytes_in(&mark);
-        let at = MessagesAt { inode: mark.ino, born: mark.born, offset, ..self.at };
-        OwnPart::read(&Artifact::new(Arc::clone(own), offset), at)
+        let at = LogPosition { inode: mark.ino, born: mark.born, offset, ..self.at };
+        LocalPart::read(&Artifact::new(Arc::clone(own), offset), at)
     }
 
     fn failed(&self, action: &'static str) -> impl Fn(io::Error) -> RemoteError {
@@ -87,24 +87,24 @@ impl Messages<'_> {
         &self,
         mut take: impl FnMut(&str) -> Result<(), RemoteError>,
     ) -> Result<(), RemoteError> {
-        let mut texts = Texts::of(self.notes);
+        let mut texts = MessageReader::of(self.notes);
         self.state.messages.values().try_for_each(|told| take(&texts.text(told)?))
     }
 
     fn digest(&self) -> Result<blake3::Hash, RemoteError> {
         let mut digest = blake3::Hasher::new();
         self.each(|text| {
-            own_part::add(&mut digest, text);
+            add_message(&mut digest, text);
             Ok(())
         })?;
         Ok(digest.finalize())
     }
 
-    ///+ Writes all messages to a new file after a blank first line. Local lines that cannot be
-    ///+ shared follow the message that they followed in the local log.
-    fn write(&self, dir: &Dir, mut part: OwnPart) -> Result<File, RemoteError> {
+    /// Writes all messages to a new file after a blank first line. Local lines that cannot be
+    /// shared follow the message that they followed in the local log.
+    fn write(&self, dir: &Dir, mut part: LocalPart) -> Result<File, RemoteError> {
         let flags = OFlags::RDWR | OFlags::TRUNC;
-        let file = dir.create_file(NEW.as_ref(), flags, whole_file::FILE_MODE);
+        let file = dir.create_file(NEW.as_ref(), flags, disk::FILE_MODE);
         let file = file.map_err(self.failed("show"))?;
         let mut out = BufWriter::new(&file);
         let begun = out.write_all(&[b' '; HEAD]).and_then(|()| part.write_first(&mut out));
@@ -119,14 +119,19 @@ impl Messages<'_> {
         Ok(file)
     }
 
-    ///+ Publishes the new file to readers while the local log is locked.
-    fn replace(&self, dir: &Dir, own: &Arc<File>, (new, at): (File, MessagesAt)) -> io::Result<()> {
+    /// Publishes the new file to readers while the local log is locked.
+    fn replace(
+        &self,
+        dir: &Dir,
+        own: &Arc<File>,
+        (new, at): (File, LogPosition),
+    ) -> io::Result<()> {
         let _locked = LockedLog::wait(own)?;
         let new = Arc::new(new);
         let Some(edition) = self.edition(dir, own, (&new, at))? else {
-            return whole_file::remove(dir, NEW);
+            return disk::remove(dir, NEW);
         };
-        new.write_all_at(&Head { edition, own: at }.line(), 0)?;
+        new.write_all_at(&PublishedHead { edition, own: at }.line(), 0)?;
         new.sync_data()?;
         dir.rename(NEW.as_ref(), dir, PUBLISHED.as_ref(), RenameFlags::empty())?;
         dir.sync()?;
@@ -134,13 +139,13 @@ impl Messages<'_> {
         Ok(())
     }
 
-    ///+ Returns the edition of the merged log with the file `new`: unchanged if the old log is a
-    ///+ prefix of it, `None` if both are equal.
+    /// Returns the edition of the merged log with the file `new`: unchanged if the old log is a
+    /// prefix of it, `None` if both are equal.
     fn edition(
         &self,
         dir: &Dir,
         own: &Arc<File>,
-        (new, at): (&Arc<File>, MessagesAt),
+        (new, at): (&Arc<File>, LogPosition),
     ) -> io::Result<Option<u64>> {
         let stat = stat_file(own)?;
         let whole = Artifact::new(Arc::clone(own), message::whole(own, stat.size)?);
@@ -160,19 +165,19 @@ impl Messages<'_> {
     }
 }
 
-///+ Removes the merged log, so that readers get the local one only.
+/// Removes the merged log, so that readers get the local one only.
 fn forget(dir: &Dir, own: &Arc<File>) -> io::Result<()> {
     match dir.stat(PUBLISHED.as_ref()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         stat => stat?,
     };
     let _locked = LockedLog::wait(own)?;
-    whole_file::remove(dir, PUBLISHED)?;
+    disk::remove(dir, PUBLISHED)?;
     touch(own);
     Ok(())
 }
 
-///+ Signals a changed log to programs that poll the time of the local file. A failure is harmless.
+/// Signals a changed log to programs that poll the time of the local file. A failure is harmless.
 fn touch(own: &File) {
     if let Err(error) = own.set_modified(SystemTime::now()) {
         tracing::debug!(%error, "the time of a log stays as it was");
@@ -189,6 +194,193 @@ fn begins_with(whole: &dyn Content, start: &dyn Content) -> io::Result<bool> {
         offset += block.len() as u64;
     }
     Ok(true)
+}
+
+/// The published part of the local log.
+#[derive(Debug)]
+struct LocalPart {
+    at: LogPosition,
+    /// Digest of its messages; see [`add_message`].
+    digest: blake3::Hash,
+    /// Lines that cannot be shared, each with the digest of the message before it. There are hardly
+    /// any.
+    unshared: Vec<(Option<blake3::Hash>, LogLine)>,
+}
+
+/// Adds a message to a digest of messages.
+fn add_message(digest: &mut blake3::Hasher, text: &str) {
+    digest.update(text.as_bytes());
+    digest.update(b"\n");
+}
+
+impl LocalPart {
+    /// Reads the part of the log, which ends `at` a position.
+    fn read(part: &Artifact, at: LogPosition) -> io::Result<Self> {
+        let (mut digest, mut unshared, mut before) = (blake3::Hasher::new(), Vec::new(), None);
+        for line in LogLines::of(part.clone()) {
+            let line = line?;
+            match shared(&line)? {
+                Some(text) => {
+                    add_message(&mut digest, &text);
+                    before = Some(blake3::hash(text.as_bytes()));
+                }
+                None => unshared.push((before, line)),
+            }
+        }
+        Ok(Self { at, digest: digest.finalize(), unshared })
+    }
+
+    fn write_first(&mut self, out: &mut impl Write) -> io::Result<()> {
+        self.write_those_after(None, out)
+    }
+
+    fn write_after(&mut self, text: &str, out: &mut impl Write) -> io::Result<()> {
+        if self.unshared.is_empty() {
+            return Ok(());
+        }
+        self.write_those_after(Some(blake3::hash(text.as_bytes())), out)
+    }
+
+    /// Writes the lines whose message was removed.
+    fn write_rest(&mut self, out: &mut impl Write) -> io::Result<()> {
+        mem::take(&mut self.unshared).iter().try_for_each(|(_, line)| write_line(line, out))
+    }
+
+    fn write_those_after(
+        &mut self,
+        message_text: Option<blake3::Hash>,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let all = mem::take(&mut self.unshared).into_iter();
+        let (these, others): (Vec<_>, Vec<_>) =
+            all.partition(|(before, _)| *before == message_text);
+        self.unshared = others;
+        these.iter().try_for_each(|(_, line)| write_line(line, out))
+    }
+}
+
+fn shared(line: &LogLine) -> io::Result<Option<String>> {
+    if line.len() >= LINE_BYTES as u64 {
+        return Ok(None);
+    }
+    Ok(message_text(line.bytes(0, line.len() as usize)?).ok())
+}
+
+fn write_line(line: &LogLine, out: &mut impl Write) -> io::Result<()> {
+    line.read(|block| out.write_all(block))?;
+    out.write_all(b"\n")
+}
+
+/// Maximum bytes of cached records: at least two segments.
+const MOST: usize = 64 << 20;
+
+/// Reads messages from their segments. MergedLog of several hosts alternate, so it caches some
+/// segments.
+struct MessageReader<'a> {
+    notes: &'a Notes,
+    held: BTreeMap<SegmentId, StoredSegment>,
+    bytes: usize,
+}
+
+impl<'a> MessageReader<'a> {
+    fn of(notes: &'a Notes) -> Self {
+        Self { notes, held: BTreeMap::new(), bytes: 0 }
+    }
+
+    fn text(&mut self, told: &StoredMessage) -> Result<String, RemoteError> {
+        let id = told.segment;
+        if !self.held.contains_key(&id) {
+            self.hold(id)?;
+        }
+        if let Line::Message(line) = self.held[&id].line(&told.line)? {
+            return Ok(line.text);
+        }
+        let what = "a message is none any more".to_owned();
+        Err(RemoteError::of(id)(FormatError::Damaged { what }))
+    }
+
+    fn hold(&mut self, id: SegmentId) -> Result<(), RemoteError> {
+        let segment = self.notes.open_segment(id)?;
+        let bytes = segment.records.len();
+        if self.bytes + bytes > MOST {
+            self.held.clear();
+            self.bytes = 0;
+        }
+        self.bytes += bytes;
+        self.held.insert(id, segment);
+        Ok(())
+    }
+}
+
+/// Bytes of the first line, with its newline.
+pub(super) const HEAD: usize = 256;
+
+/// Merged message logs of a store, as of the last pull of each conversation.
+#[derive(Debug)]
+pub struct PublishedMessages(Store);
+
+/// First line of the merged log: JSON, padded with blanks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct PublishedHead {
+    /// Version of the order: unchanged as long as the log only grows.
+    pub(super) edition: u64,
+    /// End of the published part of the local log.
+    pub(super) own: LogPosition,
+}
+
+impl PublishedHead {
+    pub(super) fn line(&self) -> Vec<u8> {
+        let mut line = serde_json::to_vec(self).expect("a head can be JSON");
+        line.resize(HEAD - 1, b' ');
+        line.push(b'\n');
+        line
+    }
+
+    fn read(file: &File) -> io::Result<Option<Self>> {
+        let mut line = [0; HEAD];
+        let count = read_full_at(file, 0, &mut line)?;
+        Ok(serde_json::from_slice(&line[..count]).ok())
+    }
+}
+
+impl PublishedMessages {
+    /// Returns the merged logs of `store`. Opens nothing.
+    pub fn of(store: &Store) -> Self {
+        Self(store.clone())
+    }
+}
+
+impl OtherMessages for PublishedMessages {
+    fn published(
+        &self,
+        conversation: &Component,
+        own: &Stat,
+    ) -> io::Result<Option<Arc<Published>>> {
+        let Some(file) = self.0.published_messages(conversation)? else { return Ok(None) };
+        Ok(published(file, own)?.map(Arc::new))
+    }
+}
+
+/// Returns the merged log in `dir`, if it belongs to the local log with this `own` stat.
+pub(super) fn published_in(dir: &Dir, own: &Stat) -> io::Result<Option<Published>> {
+    match dir.open_file(PUBLISHED.as_ref(), OFlags::RDONLY) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        file => published(file?, own),
+    }
+}
+
+fn published(file: File, own: &Stat) -> io::Result<Option<Published>> {
+    let Some(head) = PublishedHead::read(&file)? else {
+        tracing::warn!(
+            "what other hosts said cannot be read: it is damaged; `ctxfs pull` makes it anew"
+        );
+        return Ok(None);
+    };
+    if !head.own.is_in(&FileMark::of(own)) {
+        return Ok(None);
+    }
+    let end = file.metadata()?.len().max(HEAD as u64);
+    Ok(Some(Published::new(Arc::new(file), HEAD as u64..end, head.edition, head.own.offset)))
 }
 
 #[cfg(test)]

@@ -6,23 +6,23 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-///+ Id of the current boot.
+/// Id of the current boot.
 static BOOT: LazyLock<String> =
     LazyLock::new(|| fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default());
 
-///+ A point in time, by the adjustable wall clock and by the monotonic time since the boot.
+/// A point in time, by the adjustable wall clock and by the monotonic time since the boot.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
-    ///+ Milliseconds since the epoch.
+    /// Milliseconds since the epoch.
     pub wall: u64,
-    ///+ Id of the boot.
+    /// Id of the boot.
     pub boot: String,
-    ///+ Milliseconds since the boot, including suspend.
+    /// Milliseconds since the boot, including suspend.
     pub uptime: u64,
 }
 
 impl Moment {
-    ///+ Returns the present.
+    /// Returns the present.
     pub fn now() -> Self {
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let uptime = uptime().unwrap_or_default();
@@ -30,14 +30,14 @@ impl Moment {
         Self { wall, boot, uptime: uptime.as_millis() as u64 }
     }
 
-    ///+ Returns the wall clock in microseconds since the epoch.
-    pub fn micros(&self) -> u64 {
+    /// Returns the wall clock in microseconds since the epoch.
+    pub(crate) fn micros(&self) -> u64 {
         self.wall.saturating_mul(1000)
     }
 
-    ///+ Returns the time since `earlier`: the larger of what both clocks say. After a reboot, the
-    ///+ uptime is a lower bound.
-    pub fn since(&self, earlier: &Self) -> Duration {
+    /// Returns the time since `earlier`: the larger of what both clocks say. After a reboot, the
+    /// uptime is a lower bound.
+    pub(crate) fn since(&self, earlier: &Self) -> Duration {
         let wall = self.wall.saturating_sub(earlier.wall);
         let is_same = self.boot == earlier.boot;
         let up = if is_same { self.uptime.saturating_sub(earlier.uptime) } else { self.uptime };
@@ -45,7 +45,7 @@ impl Moment {
     }
 }
 
-///+ Parses the first number of `/proc/uptime`.
+/// Parses the first number of `/proc/uptime`.
 fn uptime() -> Option<Duration> {
     let text = fs::read_to_string("/proc/uptime").ok()?;
     let seconds = text.split_ascii_whitespace().next()?.parse().ok()?;

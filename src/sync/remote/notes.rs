@@ -16,9 +16,7 @@
 //! Only the holder of the push lock writes here.
 
 mod agreement;
-mod intent;
 mod log;
-mod purging;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -30,18 +28,16 @@ use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
-use crate::bucket::ObjectName;
+use crate::bucket::{ObjectName, SEGMENT_BYTES};
 use crate::remote::blocks::BLOCKS;
-use crate::remote::{Limits, RemoteError, blocks, whole_file};
-use crate::replica::{Covers, SegmentId};
+use crate::remote::{Limits, Moment, RemoteError, blocks, disk};
+use crate::replica::{Accepted, Covers, Origin, SegmentId, Stamp};
 use ctxfs_core::model::Component;
 use ctxfs_store::{Dir, FileMark, Time};
 
-pub use agreement::Agreement;
-pub(crate) use agreement::{Derived, Progress};
-pub use intent::Intent;
-pub use log::StoredSegment;
-pub use purging::Purging;
+pub(crate) use agreement::Agreement;
+pub(crate) use agreement::{AgreementCache, WriterProgress};
+pub(crate) use log::StoredSegment;
 
 const LOG: &str = "log";
 const LOOKED: &str = "looked";
@@ -51,7 +47,7 @@ const OVER: &str = "over";
 const SHOWN: &str = "shown.json";
 const MOST_SHOWN: u64 = 64 << 20;
 
-///+ Local state about one conversation of a bucket.
+/// Local state about one conversation of a bucket.
 pub struct Notes {
     conversation: Component,
     path: PathBuf,
@@ -62,32 +58,32 @@ pub struct Notes {
     covers: Mutex<BTreeMap<SegmentId, Covers>>,
 }
 
-///+ A position in the local message log.
+/// A position in the local message log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MessagesAt {
+pub(crate) struct LogPosition {
     pub inode: u64,
     pub born: i64,
     pub offset: u64,
-    ///+ Hash chain over the lines before the position, which identifies it in a copy of the log.
+    /// Hash chain over the lines before the position, which identifies it in a copy of the log.
     #[serde(default)]
     pub chain: u64,
 }
 
-///+ The messages that readers saw last.
+/// The messages that readers saw last.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Shown {
+pub(super) struct ShownMessages {
     pub(super) inode: u64,
     pub(super) born: i64,
     pub(super) segments: BTreeSet<SegmentId>,
 }
 
-impl MessagesAt {
-    ///+ Returns true if the position is in the file with this mark.
+impl LogPosition {
+    /// Returns true if the position is in the file with this mark.
     pub(super) fn is_in(&self, mark: &FileMark) -> bool {
         (self.inode, self.born) == (mark.ino, mark.born) && self.offset <= mark.size
     }
 
-    ///+ Returns the offset in the file with this mark; 0 if the position is in another file.
+    /// Returns the offset in the file with this mark; 0 if the position is in another file.
     pub(super) fn bytes_in(&self, mark: &FileMark) -> u64 {
         if self.is_in(mark) { self.offset } else { 0 }
     }
@@ -105,18 +101,18 @@ impl Notes {
         (home, limits): (Arc<Dir>, Limits),
         (dir, path): (Dir, PathBuf),
     ) -> Result<Self, RemoteError> {
-        let log = whole_file::directory(&dir, LOG.as_ref());
+        let log = disk::directory(&dir, LOG.as_ref());
         let log = log.map_err(RemoteError::at("open", &path.join(LOG)))?;
         Ok(Self { conversation, path, home, dir, log, limits, covers: Mutex::default() })
     }
 
-    ///+ Returns the conversation.
-    pub fn conversation(&self) -> &Component {
+    /// Returns the conversation.
+    pub(crate) fn conversation(&self) -> &Component {
         &self.conversation
     }
 
-    ///+ Returns the time of the last look, by the clock of the disk; `None` if there was none.
-    pub fn looked(&self) -> Result<Option<Time>, RemoteError> {
+    /// Returns the time of the last look, by the clock of the disk; `None` if there was none.
+    pub(crate) fn looked(&self) -> Result<Option<Time>, RemoteError> {
         match self.dir.stat(LOOKED.as_ref()) {
             Ok(stat) => Ok(Some(stat.mtime)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -124,48 +120,47 @@ impl Notes {
         }
     }
 
-    /// Notes that a look was made now.
     pub(super) fn keep_look(&self) -> Result<(), RemoteError> {
         let flags = OFlags::WRONLY | OFlags::TRUNC;
-        let file = self.dir.create_file(LOOKED.as_ref(), flags, whole_file::FILE_MODE);
+        let file = self.dir.create_file(LOOKED.as_ref(), flags, disk::FILE_MODE);
         let written = file.and_then(|file| file.set_modified(SystemTime::now()));
         written.map_err(RemoteError::at("write", &self.path_of(LOOKED)))
     }
 
-    ///+ Returns true if bucket and conversation have this fingerprint, for which the last look had
-    ///+ nothing to do.
+    /// Returns true if bucket and conversation have this fingerprint, for which the last look had
+    /// nothing to do.
     pub(super) fn is_settled(&self, state: &str) -> Result<bool, RemoteError> {
-        let text = whole_file::read(&self.dir, SETTLED, MOST_SETTLED);
+        let text = disk::read(&self.dir, SETTLED, MOST_SETTLED);
         let text = text.map_err(RemoteError::at("read", &self.path_of(SETTLED)))?;
         Ok(text.as_deref() == Some(state.as_bytes()))
     }
 
     pub(super) fn keep_settled(&self, state: &str) -> Result<(), RemoteError> {
-        let written = whole_file::write(&self.dir, SETTLED, state.as_bytes());
+        let written = disk::write(&self.dir, SETTLED, state.as_bytes());
         written.map_err(RemoteError::at("write", &self.path_of(SETTLED)))
     }
 
-    pub(super) fn shown(&self) -> Result<Option<Shown>, RemoteError> {
-        let text = whole_file::read(&self.dir, SHOWN, MOST_SHOWN);
+    pub(super) fn shown(&self) -> Result<Option<ShownMessages>, RemoteError> {
+        let text = disk::read(&self.dir, SHOWN, MOST_SHOWN);
         let text = text.map_err(RemoteError::at("read", &self.path_of(SHOWN)))?;
         Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
     }
 
-    pub(super) fn keep_shown(&self, shown: &Shown) -> Result<(), RemoteError> {
+    pub(super) fn keep_shown(&self, shown: &ShownMessages) -> Result<(), RemoteError> {
         if self.shown()?.as_ref() == Some(shown) {
             return Ok(());
         }
         let text = serde_json::to_vec(shown).expect("names can be JSON");
-        let written = whole_file::write(&self.dir, SHOWN, &text);
+        let written = disk::write(&self.dir, SHOWN, &text);
         written.map_err(RemoteError::at("write", &self.path_of(SHOWN)))
     }
 
     pub(super) fn forget_shown(&self) -> Result<(), RemoteError> {
-        let removed = whole_file::remove(&self.dir, SHOWN);
+        let removed = disk::remove(&self.dir, SHOWN);
         removed.map_err(RemoteError::at("remove", &self.path_of(SHOWN)))
     }
 
-    ///+ Returns true if the conversation was empty at the last look.
+    /// Returns true if the conversation was empty at the last look.
     pub(super) fn is_over(&self) -> Result<bool, RemoteError> {
         match self.dir.stat(OVER.as_ref()) {
             Ok(_) => Ok(true),
@@ -174,15 +169,12 @@ impl Notes {
         }
     }
 
-    pub fn keep_over(&self, is_over: bool) -> Result<(), RemoteError> {
+    pub(crate) fn keep_over(&self, is_over: bool) -> Result<(), RemoteError> {
         if self.is_over()? == is_over {
             return Ok(());
         }
-        let kept = if is_over {
-            whole_file::write(&self.dir, OVER, b"")
-        } else {
-            whole_file::remove(&self.dir, OVER)
-        };
+        let kept =
+            if is_over { disk::write(&self.dir, OVER, b"") } else { disk::remove(&self.dir, OVER) };
         kept.map_err(RemoteError::at("write", &self.path_of(OVER)))
     }
 
@@ -199,6 +191,102 @@ impl Notes {
 
     fn path_of(&self, name: &str) -> PathBuf {
         self.path.join(name)
+    }
+}
+
+const INTENT: &str = "intent.json";
+const BYTES: &str = "intent.tar.zst";
+const MOST_INTENT: u64 = 512 << 20;
+
+/// A segment that is being sent, and its effects on the agreement. On disk before the first
+/// request, so that an interrupted push continues.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Intent {
+    pub segment: SegmentId,
+    pub accepted: Accepted,
+    /// End of the published messages afterwards; `None` if the segment has no messages.
+    pub messages: Option<LogPosition>,
+    pub stamp: Stamp,
+    /// When the segment or the first of its objects was made.
+    pub since: Moment,
+    /// BLAKE3 of the segment, in lower-case hexadecimal.
+    pub digest: String,
+}
+
+impl Notes {
+    /// Returns the intent and its segment. Ignores an incomplete intent of a crash, which was never
+    /// sent.
+    pub(crate) fn intent(&self) -> Result<Option<(Intent, Vec<u8>)>, RemoteError> {
+        let read = |name, most| {
+            let bytes = disk::read(&self.dir, name, most);
+            bytes.map_err(RemoteError::at("read", &self.path_of(name)))
+        };
+        let Some(text) = read(INTENT, MOST_INTENT)? else { return Ok(None) };
+        let Ok(intent) = serde_json::from_slice::<Intent>(&text) else { return Ok(None) };
+        let bytes = read(BYTES, SEGMENT_BYTES)?.unwrap_or_default();
+        let is_its = blake3::hash(&bytes).to_hex().as_str() == intent.digest;
+        Ok(is_its.then_some((intent, bytes)))
+    }
+
+    /// Saves an intent: the segment is on disk before the intent that refers to it.
+    pub(crate) fn keep_intent(&self, intent: &Intent, bytes: &[u8]) -> Result<(), RemoteError> {
+        let write = |name, bytes: &[u8]| {
+            let written = disk::write(&self.dir, name, bytes);
+            written.map_err(RemoteError::at("write", &self.path_of(name)))
+        };
+        let text = serde_json::to_vec(intent).expect("an intent can be JSON");
+        write(BYTES, bytes)?;
+        write(INTENT, &text)
+    }
+
+    pub(crate) fn drop_intent(&self) -> Result<(), RemoteError> {
+        for name in [INTENT, BYTES] {
+            let removed = disk::remove(&self.dir, name);
+            removed.map_err(RemoteError::at("remove", &self.path_of(name)))?;
+        }
+        Ok(())
+    }
+}
+
+const PURGING: &str = "purging.json";
+const MOST_PURGING: u64 = 64 << 20;
+
+/// Artifacts and messages that an unfinished purge removes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Purging {
+    pub origins: BTreeSet<Origin>,
+    #[serde(default)]
+    pub messages: BTreeSet<Origin>,
+    /// Objects of these artifacts, and objects of other removed artifacts that become unnamed when
+    /// the segments are deleted.
+    pub objects: BTreeSet<ObjectName>,
+}
+
+impl Notes {
+    /// Returns the unfinished purge; an empty one if there is none.
+    pub(crate) fn purging(&self) -> Result<Purging, RemoteError> {
+        let path = self.path_of(PURGING);
+        let text = disk::read(&self.dir, PURGING, MOST_PURGING);
+        let Some(text) = text.map_err(RemoteError::at("read", &path))? else {
+            return Ok(Purging::default());
+        };
+        let damaged = |error: serde_json::Error| RemoteError::Damaged {
+            path: path.clone(),
+            why: error.to_string(),
+        };
+        serde_json::from_slice(&text).map_err(damaged)
+    }
+
+    /// Saves a purge before it deletes anything.
+    pub(crate) fn keep_purging(&self, purging: &Purging) -> Result<(), RemoteError> {
+        let text = serde_json::to_vec(purging).expect("a purge can be JSON");
+        let written = disk::write(&self.dir, PURGING, &text);
+        written.map_err(RemoteError::at("write", &self.path_of(PURGING)))
+    }
+
+    pub(crate) fn drop_purging(&self) -> Result<(), RemoteError> {
+        let removed = disk::remove(&self.dir, PURGING);
+        removed.map_err(RemoteError::at("remove", &self.path_of(PURGING)))
     }
 }
 

@@ -8,49 +8,49 @@ use crate::bucket::{Line, ObjectName, Place, PutLine};
 use crate::remote::{Notes, RemoteError, StoredSegment};
 use crate::replica::{Claim, Move, Origin, Segment, SegmentId};
 
-///+ Maximum artifacts of a conversation.
+/// Maximum artifacts of a conversation.
 const MOST_ARTIFACTS: usize = 100_000;
-///+ Maximum other statements of a conversation: messages, moves and removals.
+/// Maximum other statements of a conversation: messages, moves and removals.
 const MOST_STATEMENTS: usize = 1_000_000;
 
-///+ A segment as the rules see it.
-pub type Piece = Segment<Stored, Told>;
+/// A segment as the rules see it.
+pub type Piece = Segment<Stored, StoredMessage>;
 
-///+ Index entry of an artifact: where to find its line, which is parsed on demand.
+/// Index entry of an artifact: where to find its line, which is parsed on demand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
-    ///+ Segment with the line.
+    /// Segment with the line.
     pub segment: SegmentId,
-    ///+ Range of the line in the segment's records.
+    /// Range of the line in the segment's records.
     pub line: Range<u32>,
-    ///+ Bytes of the artifact.
+    /// Bytes of the artifact.
     pub size: u64,
-    ///+ True if the segment has bytes of the artifact.
+    /// True if the segment has bytes of the artifact.
     pub small: bool,
-    ///+ Object of the artifact; `None` if it is small or empty.
+    /// Object of the artifact; `None` if it is small or empty.
     pub object: Option<ObjectName>,
 }
 
-///+ Index entry of a message.
+/// Index entry of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
-    ///+ Segment with the line.
+pub struct StoredMessage {
+    /// Segment with the line.
     pub segment: SegmentId,
-    ///+ Range of the line in the segment's records.
+    /// Range of the line in the segment's records.
     pub line: Range<u32>,
 }
 
-///+ Parsed segments of a conversation.
+/// Parsed segments of a conversation.
 #[derive(Debug, Default)]
 pub struct Pieces {
-    ///+ Segments that no local segment covers.
+    /// Segments that no local segment covers.
     pub pieces: Vec<Piece>,
-    ///+ Segments that are ignored, and why. With any of these, apparently removed content may be in
-    ///+ them.
+    /// Segments that are ignored, and why. With any of these, apparently removed content may be in
+    /// them.
     pub refused: Vec<(SegmentId, RemoteError)>,
 }
 
-///+ Segments parsed during a look, up to the limits of a conversation.
+/// Segments parsed during a look, up to the limits of a conversation.
 #[derive(Debug, Default)]
 pub(super) struct ReadPieces {
     pieces: BTreeMap<SegmentId, Piece>,
@@ -69,17 +69,17 @@ impl ReadPieces {
     }
 }
 
-///+ Parses all local segments of a conversation.
-///+
-///+ Segments that are damaged or over the limits are refused, and the others count. All hosts with
-///+ the same segments refuse the same ones.
+/// Parses all local segments of a conversation.
+///
+/// Segments that are damaged or over the limits are refused, and the others count. All hosts with
+/// the same segments refuse the same ones.
 pub fn pieces(notes: &Notes) -> Result<Pieces, RemoteError> {
     pieces_with(notes, ReadPieces::default())
 }
 
-///+ Does what [`pieces`] does, reusing the segments in `read`.
+/// Does what [`pieces`] does, reusing the segments in `read`.
 pub(super) fn pieces_with(notes: &Notes, read: ReadPieces) -> Result<Pieces, RemoteError> {
-    let mut reading = Reading { read, ..Reading::default() };
+    let mut reading = PieceReader { read, ..PieceReader::default() };
     for segment in notes.refused()? {
         let why = notes.refusal(segment)?;
         reading.found.refused.push((segment, RemoteError::Refused { segment, why }));
@@ -92,7 +92,7 @@ pub(super) fn pieces_with(notes: &Notes, read: ReadPieces) -> Result<Pieces, Rem
 }
 
 #[derive(Default)]
-struct Reading {
+struct PieceReader {
     read: ReadPieces,
     found: Pieces,
     covered: BTreeSet<SegmentId>,
@@ -100,9 +100,9 @@ struct Reading {
     statements: usize,
 }
 
-impl Reading {
-    ///+ Returns the segments, those that cover the most first, so that covered ones need not be
-    ///+ parsed.
+impl PieceReader {
+    /// Returns the segments, those that cover the most first, so that covered ones need not be
+    /// parsed.
     fn order(&mut self, notes: &Notes) -> Result<Vec<SegmentId>, RemoteError> {
         let mut order = Vec::new();
         for id in notes.segments()? {
@@ -132,7 +132,7 @@ impl Reading {
         Ok(())
     }
 
-    ///+ Returns the segment if it is within the limits of a conversation.
+    /// Returns the segment if it is within the limits of a conversation.
     fn fitting(&self, piece: Piece) -> Result<Piece, RemoteError> {
         let new = piece.artifacts.keys().filter(|origin| !self.artifacts.contains(origin)).count();
         let too_many = |what, most| RemoteError::TooMany { segment: piece.id, what, most };
@@ -170,7 +170,7 @@ pub(super) fn piece(segment: &StoredSegment) -> Result<Piece, RemoteError> {
     piece_with(segment, |_| ())
 }
 
-///+ Parses a segment, and passes each `put` line to `see`. Stops at the limits of a conversation.
+/// Parses a segment, and passes each `put` line to `see`. Stops at the limits of a conversation.
 pub(super) fn piece_with(
     segment: &StoredSegment,
     mut see: impl FnMut(&PutLine),
@@ -226,7 +226,7 @@ fn add(
             piece.removed.ends |= line.ends;
         }
         Line::Message(line) => {
-            let told = Told { segment: piece.id, line: range };
+            let told = StoredMessage { segment: piece.id, line: range };
             piece.messages.insert(origin, (line.stamp, told));
         }
     }

@@ -23,16 +23,13 @@
 //! | `server` | the process with network |
 //! | `looks` | looks of another process |
 
-mod answering;
-mod asking;
-mod channel;
-mod fault;
-mod haste;
+mod client;
 mod looks;
-mod message;
+mod protocol;
+mod server;
 #[cfg(test)]
 mod tests;
 
-pub use answering::{answer_read_request, answer_request};
-pub use asking::{Line, ProcessObjects};
+pub use client::{Line, ProcessObjects};
 pub use looks::{ProcessLooks, answer_look};
+pub use server::{answer_read_request, answer_request};

@@ -4,58 +4,58 @@
 //! those of a message that was deleted from the log. A purge does not wait. It first saves what it
 //! is to delete, so that the next purge of the conversation continues an interrupted one.
 
-mod here;
-mod known;
-
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::bucket::{
-    BucketError, ObjectName, blocks_key, object_key, object_of, objects_prefix, segment_key,
+    BucketError, ObjectName, SEGMENT_BYTES, blocks_key, object_key, object_of, objects_prefix,
+    segment_key, segment_of,
 };
-use crate::remote::collect::{UNNAMED, collect_older, collect_staged};
+use crate::remote::files::{compare_and_save, key_of, mark_of, version_of};
 use crate::remote::notes::Purging;
-use crate::remote::pieces::pieces;
-use crate::remote::purge::known::{KnownPieces, holders};
+use crate::remote::pieces::{piece, pieces};
+use crate::remote::source::{is_log_rewritten, locate_log, log_start, seen_messages};
+use crate::remote::tidy::{UNNAMED, collect_older, collect_staged};
 use crate::remote::{
-    Collected, Looked, NoSource, Notes, Push, Pushed, RemoteError, Session, Sync, look,
+    Collected, LookReport, NoSource, Notes, Piece, Push, Pushed, RemoteError, Session, Stored,
+    StoredMessage, StoredSegment, Sync, look,
 };
-use crate::replica::{Changes, Origin, SegmentId, State};
+use crate::replica::{Base, Changes, FileKey, FileVersion, Origin, SegmentId, State};
 use ctxfs_core::model::RelPath;
-use ctxfs_store::Conversation;
+use ctxfs_store::{Conversation, FileMark, HISTORY, MESSAGES, RemovalOutcome};
 
-///+ Maximum rounds of looking for segments with the bytes: other hosts may merge them meanwhile.
+/// Maximum rounds of looking for segments with the bytes: other hosts may merge them meanwhile.
 const ROUNDS: usize = 4;
 
-///+ Result of a purge or a dry run.
+/// Result of a purge or a dry run.
 #[derive(Debug, Default)]
 pub struct Purged {
-    ///+ Number of artifacts to purge: those that ever had the path, as far as records tell.
+    /// Number of artifacts to purge: those that ever had the path, as far as records tell.
     pub artifacts: usize,
-    ///+ Number of removed messages to purge.
+    /// Number of removed messages to purge.
     pub messages: usize,
-    ///+ True if a local file was removed, or would be.
+    /// True if a local file was removed, or would be.
     pub is_removed_here: bool,
-    ///+ Reason for keeping a local file; then the purge stopped there.
+    /// Reason for keeping a local file; then the purge stopped there.
     pub kept: Option<&'static str>,
-    ///+ Objects and segments that were deleted, or would be.
+    /// Objects and segments that were deleted, or would be.
     pub deletions: Vec<Collected>,
-    ///+ Number of remaining objects of unknown content, which no record names: of interrupted
-    ///+ pushes, or of artifacts that were removed before a merge. They are younger than a day, or
-    ///+ part of the log is unreadable.
+    /// Number of remaining objects of unknown content, which no record names: of interrupted
+    /// pushes, or of artifacts that were removed before a merge. They are younger than a day, or
+    /// part of the log is unreadable.
     pub unnamed: usize,
-    ///+ Segments that are missing in the bucket. They may contain the bytes and be sent again.
+    /// Segments that are missing in the bucket. They may contain the bytes and be sent again.
     pub missing: Vec<SegmentId>,
-    ///+ True if segments still contain the bytes, since another host is publishing them.
+    /// True if segments still contain the bytes, since another host is publishing them.
     pub is_left: bool,
 }
 
 impl Purged {
-    ///+ Returns true if nothing was found.
+    /// Returns true if nothing was found.
     pub fn is_empty(&self) -> bool {
         self.artifacts + self.messages + self.deletions.len() == 0
     }
 
-    ///+ Returns true if the bytes may still be in the bucket.
+    /// Returns true if the bytes may still be in the bucket.
     pub fn is_incomplete(&self) -> bool {
         let failed = |each: &Collected| matches!(each.outcome, Some(Err(_)));
         let is_unknown = self.artifacts + self.messages == 0 && self.unnamed > 0;
@@ -67,21 +67,21 @@ impl Purged {
     }
 }
 
-struct Doing<'a> {
+struct PurgeRun<'a> {
     push: Push<'a>,
     session: Session,
     wanted: Purging,
-    ///+ Segments that have, or had, content to purge.
+    /// Segments that have, or had, content to purge.
     holders: BTreeSet<SegmentId>,
     purged: Purged,
 }
 
 impl Sync<'_> {
-    ///+ Removes the artifacts that are or were at `path` from all hosts, and their bytes from the
-    ///+ bucket. For the message log, only removed messages are purged. With `dry_run`, only reports
-    ///+ what would be deleted.
-    ///+
-    ///+ `conversation` is `None` if it is not in this store.
+    /// Removes the artifacts that are or were at `path` from all hosts, and their bytes from the
+    /// bucket. For the message log, only removed messages are purged. With `dry_run`, only reports
+    /// what would be deleted.
+    ///
+    /// `conversation` is `None` if it is not in this store.
     pub fn purge(
         &self,
         notes: &Notes,
@@ -96,7 +96,7 @@ impl Sync<'_> {
         if !dry_run {
             // An intent may contain the bytes.
             push.settle(&mut session)?;
-            if let Some(conversation) = conversation.filter(|_| known::is_log(path)) {
+            if let Some(conversation) = conversation.filter(|_| is_log(path)) {
                 self.push_removed_messages(&push, conversation, &mut session)?;
             }
         }
@@ -119,25 +119,25 @@ impl Sync<'_> {
             purged.unnamed = self.unnamed(notes)?;
             return Ok(purged);
         }
-        let mut doing = Doing { push, session, wanted, holders, purged };
-        if doing.purged.artifacts + doing.purged.messages + doing.holders.len() > 0 {
-            self.purge_known(notes, conversation, path, &mut doing)?;
+        let mut run = PurgeRun { push, session, wanted, holders, purged };
+        if run.purged.artifacts + run.purged.messages + run.holders.len() > 0 {
+            self.purge_known(notes, conversation, path, &mut run)?;
         }
-        if doing.purged.kept.is_none() {
-            self.delete_unnamed(notes, &mut doing.purged)?;
+        if run.purged.kept.is_none() {
+            self.delete_unnamed(notes, &mut run.purged)?;
         }
-        let purged = doing.purged;
+        let purged = run.purged;
         if !purged.is_incomplete() {
             notes.drop_purging()?;
         }
         Ok(purged)
     }
 
-    ///+ Looks. Fails if a segment is unreadable, since it may contain the bytes.
-    fn look_at_readable(&self, notes: &Notes) -> Result<Looked, RemoteError> {
+    /// Looks. Fails if a segment is unreadable, since it may contain the bytes.
+    fn look_at_readable(&self, notes: &Notes) -> Result<LookReport, RemoteError> {
         let looked = look(self.bucket, notes, (self.deadline)())?;
         let is_readable = looked.refused.is_empty() && notes.refused()?.is_empty();
-        let blind = if is_readable { None } else { looked.blindness(notes, &[])? };
+        let blind = if is_readable { None } else { looked.incomplete_log(notes, &[])? };
         blind.map_or(Ok(looked), Err)
     }
 
@@ -146,73 +146,72 @@ impl Sync<'_> {
         notes: &Notes,
         conversation: Option<&Conversation>,
         path: &RelPath,
-        doing: &mut Doing<'_>,
+        run: &mut PurgeRun<'_>,
     ) -> Result<(), RemoteError> {
-        notes.keep_purging(&doing.wanted)?;
-        let place = (path, &doing.wanted);
-        (doing.purged.is_removed_here, doing.purged.kept) =
+        notes.keep_purging(&run.wanted)?;
+        let place = (path, &run.wanted);
+        (run.purged.is_removed_here, run.purged.kept) =
             self.remove_here(notes, conversation, place)?;
-        if doing.purged.kept.is_some() {
+        if run.purged.kept.is_some() {
             return Ok(());
         }
-        publish_removal(&doing.push, &doing.wanted, &mut doing.session)?;
-        notes.forget_objects(&doing.wanted.objects)?;
-        let keys = object_keys(notes, &doing.wanted.objects).collect();
-        doing.purged.deletions.extend(self.delete(keys));
-        self.rewrite_segments(doing)?;
-        match conversation.filter(|_| !doing.wanted.messages.is_empty()) {
+        publish_removal(&run.push, &run.wanted, &mut run.session)?;
+        notes.forget_objects(&run.wanted.objects)?;
+        let keys = object_keys(notes, &run.wanted.objects).collect();
+        run.purged.deletions.extend(self.delete(keys));
+        self.rewrite_segments(run)?;
+        match conversation.filter(|_| !run.wanted.messages.is_empty()) {
             // The merged log still contains the messages.
             Some(conversation) => self.hear(conversation).map(drop),
             None => Ok(()),
         }
     }
 
-    ///+ Rewrites the segments with records or bytes to purge, and deletes the old ones. A concurrent
-    ///+ list of another host may miss both; its next look finds the merge.
-    fn rewrite_segments(&self, doing: &mut Doing<'_>) -> Result<(), RemoteError> {
+    /// Rewrites the segments with records or bytes to purge, and deletes the old ones. A concurrent
+    /// list of another host may miss both; its next look finds the merge.
+    fn rewrite_segments(&self, run: &mut PurgeRun<'_>) -> Result<(), RemoteError> {
         for _ in 0..ROUNDS {
-            let notes = doing.push.notes;
+            let notes = run.push.notes;
             let found = pieces(notes)?.pieces;
-            let living = holders(&found, &doing.wanted);
-            doing.holders.extend(&living);
+            let living = holders(&found, &run.wanted);
+            run.holders.extend(&living);
             for id in living {
-                let (part, session) = (BTreeSet::from([id]), &mut doing.session);
-                match doing.push.merge_part(&found, &part, session, &mut Pushed::default()) {
+                let (part, session) = (BTreeSet::from([id]), &mut run.session);
+                match run.push.merge_part(&found, &part, session, &mut Pushed::default()) {
                     Ok(true) => {}
-                    Ok(false) => doing.push.settle(session)?,
+                    Ok(false) => run.push.settle(session)?,
                     // Another host merged it meanwhile.
                     Err(error) if error.is_absent() => break,
                     Err(error) => return Err(error),
                 }
             }
-            self.delete_holders(doing)?;
-            doing.purged.is_left = !holders(&pieces(notes)?.pieces, &doing.wanted).is_empty();
-            if !doing.purged.is_left {
+            self.delete_holders(run)?;
+            run.purged.is_left = !holders(&pieces(notes)?.pieces, &run.wanted).is_empty();
+            if !run.purged.is_left {
                 break;
             }
         }
         Ok(())
     }
 
-    ///+ Deletes covered segments with content to purge.
-    fn delete_holders(&self, doing: &mut Doing<'_>) -> Result<(), RemoteError> {
-        let notes = doing.push.notes;
+    /// Deletes covered segments with content to purge.
+    fn delete_holders(&self, run: &mut PurgeRun<'_>) -> Result<(), RemoteError> {
+        let notes = run.push.notes;
         self.look_at_readable(notes)?;
         let covered = notes.covered()?;
-        let gone: Vec<_> =
-            doing.holders.iter().copied().filter(|id| covered.contains(id)).collect();
+        let gone: Vec<_> = run.holders.iter().copied().filter(|id| covered.contains(id)).collect();
         let keys = gone.iter().map(|id| segment_key(notes.conversation(), *id)).collect();
         let deleted = self.delete(keys);
         for (id, _) in gone.iter().zip(&deleted).filter(|(_, each)| is_done(each)) {
             notes.forget_segment(*id)?;
-            doing.holders.remove(id);
+            run.holders.remove(id);
         }
-        doing.purged.deletions.extend(deleted);
+        run.purged.deletions.extend(deleted);
         Ok(())
     }
 
-    ///+ Deletes objects that no record names, once no push can still publish them: the record of a
-    ///+ purged artifact may be gone. Counts the younger ones.
+    /// Deletes objects that no record names, once no push can still publish them: the record of a
+    /// purged artifact may be gone. Counts the younger ones.
     fn delete_unnamed(&self, notes: &Notes, purged: &mut Purged) -> Result<(), RemoteError> {
         let (id, deadline) = (notes.conversation(), (self.deadline)());
         purged.deletions.extend(collect_staged(self.bucket, id, (None, UNNAMED), deadline)?);
@@ -276,6 +275,225 @@ fn object_keys<'a>(
     let keys =
         move |name: &ObjectName| [object_key(conversation, *name), blocks_key(conversation, *name)];
     objects.iter().flat_map(keys)
+}
+
+/// Covered segments that are fetched together.
+const AT_ONCE: usize = 16;
+
+/// The segments of a conversation, including covered ones.
+struct KnownPieces {
+    /// Uncovered segments, then covered ones that are still in the bucket.
+    pieces: Vec<Piece>,
+    state: State<Stored, StoredMessage>,
+    unreadable: BTreeSet<SegmentId>,
+}
+
+impl KnownPieces {
+    /// Parses all segments. Looks skip covered ones: those that are not stored locally are fetched
+    /// here.
+    fn read(sync: &Sync<'_>, notes: &Notes, looked: &LookReport) -> Result<Self, RemoteError> {
+        let found = pieces(notes)?.pieces;
+        let state = State::of(&found);
+        let mut known = Self { pieces: found, state, unreadable: BTreeSet::new() };
+        let covered = notes.covered()?;
+        let here: BTreeSet<_> = notes.segments()?.into_iter().collect();
+        let listed = looked.segments.iter().filter(|listed| listed.size <= SEGMENT_BYTES);
+        let listed = listed.filter_map(|listed| segment_of(&listed.name));
+        let covered = listed.filter(|id| covered.contains(id));
+        let (here, elsewhere): (Vec<_>, Vec<_>) = covered.partition(|id| here.contains(id));
+        for id in here {
+            known.add(id, notes.open_segment(id))?;
+        }
+        for some in elsewhere.chunks(AT_ONCE) {
+            let key = |id: &SegmentId| (segment_key(notes.conversation(), *id), None);
+            let keys: Vec<_> = some.iter().map(key).collect();
+            let got = sync.bucket.get_many(&keys, (sync.deadline)());
+            for (id, bytes) in some.iter().zip(got) {
+                match bytes {
+                    Ok(bytes) => known.add(*id, StoredSegment::of(*id, bytes))?,
+                    Err(error) if error.is_absent() => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(known)
+    }
+
+    fn add(
+        &mut self,
+        id: SegmentId,
+        segment: Result<StoredSegment, RemoteError>,
+    ) -> Result<(), RemoteError> {
+        match segment.and_then(|segment| piece(&segment)) {
+            Ok(piece) => self.pieces.push(piece),
+            Err(RemoteError::Segment { .. } | RemoteError::TooMany { .. }) => {
+                self.unreadable.insert(id);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Returns the artifacts that ever had this path, here or in the bucket, with those of an
+    /// interrupted purge; for the message log, its removed messages.
+    fn wanted(&self, base: &Base, path: &RelPath, before: Purging) -> Purging {
+        let mut wanted = before;
+        if is_log(path) {
+            let messages = self.pieces.iter().flat_map(|piece| piece.messages.iter());
+            let living: BTreeSet<_> =
+                self.state.messages.keys().map(|(_, origin)| origin).collect();
+            let removed = messages.map(|(origin, _)| origin).filter(|each| !living.contains(each));
+            wanted.messages.extend(removed);
+        } else {
+            wanted.origins.extend(self.named(base, &path.to_text()));
+        }
+        let holders = self.holders(&wanted);
+        for piece in &self.pieces {
+            let is_holder = holders.contains(&piece.id);
+            let goes = |origin: &Origin| {
+                wanted.origins.contains(origin)
+                    || is_holder && !self.state.artifacts.contains_key(origin)
+            };
+            let gone = piece.artifacts.iter().filter(|(origin, _)| goes(origin));
+            let objects: Vec<ObjectName> =
+                gone.filter_map(|(_, claim)| claim.artifact.object).collect();
+            wanted.objects.extend(objects);
+        }
+        wanted
+    }
+
+    fn named(&self, base: &Base, path: &str) -> BTreeSet<Origin> {
+        let seen = base.entries.iter().filter(|entry| entry.path == path);
+        let mut named: BTreeSet<_> = seen.flat_map(|entry| entry.origins.iter().copied()).collect();
+        for piece in &self.pieces {
+            let put = piece.artifacts.iter().filter(|(_, claim)| claim.path == path);
+            named.extend(put.map(|(origin, _)| *origin));
+            let moved = piece.moves.iter().filter(|(_, to)| to.to == path);
+            named.extend(moved.map(|(origin, _)| *origin));
+        }
+        named
+    }
+
+    /// Returns the segments with content to purge, and unreadable ones.
+    fn holders(&self, wanted: &Purging) -> BTreeSet<SegmentId> {
+        let mut holders = holders(&self.pieces, wanted);
+        holders.extend(&self.unreadable);
+        holders
+    }
+}
+
+/// Returns the segments with records, moves or messages to purge.
+fn holders(found: &[Piece], wanted: &Purging) -> BTreeSet<SegmentId> {
+    let has = |piece: &&Piece| {
+        piece.artifacts.keys().any(|each| wanted.origins.contains(each))
+            || piece.moves.keys().any(|each| wanted.origins.contains(each))
+            || piece.messages.keys().any(|each| wanted.messages.contains(each))
+    };
+    found.iter().filter(has).map(|piece| piece.id).collect()
+}
+
+fn is_log(path: &RelPath) -> bool {
+    path.to_text() == format!("{HISTORY}/{MESSAGES}")
+}
+
+type PurgedFiles = BTreeMap<RelPath, (FileKey, FileVersion)>;
+
+impl Sync<'_> {
+    /// Publishes the removal of messages that were deleted from the local log.
+    fn push_removed_messages(
+        &self,
+        push: &Push<'_>,
+        conversation: &Conversation,
+        session: &mut Session,
+    ) -> Result<(), RemoteError> {
+        let (notes, before) = (push.notes, push.notes.agreement()?);
+        if is_log_rewritten(conversation, before.messages)? {
+            let removed = seen_messages(notes, None, before.writer)?;
+            if !removed.is_empty() {
+                push.run(&Changes { removed, ..Changes::default() }, session)?;
+            }
+            let (before, messages) = (notes.agreement()?, log_start(conversation)?);
+            notes.save(&before, &before.without_log(messages))?;
+        } else if locate_log(conversation, before.messages)?.is_some() {
+            return Ok(());
+        }
+        self.push(conversation).map(drop)
+    }
+
+    /// Removes local files of purged artifacts, including renamed ones. Returns true if there were
+    /// any, and the reason if one was kept.
+    fn remove_here(
+        &self,
+        notes: &Notes,
+        conversation: Option<&Conversation>,
+        place: (&RelPath, &Purging),
+    ) -> Result<(bool, Option<&'static str>), RemoteError> {
+        let mut touched = BTreeSet::new();
+        if let Some(conversation) = conversation {
+            let now = (self.now)().wall as i64;
+            for (path, (key, version)) in self.files_of(notes, conversation, place)? {
+                let outcome = match (key, mark_of(key, version)) {
+                    (FileKey::Remote(origin), _) => {
+                        conversation.depart_far(&path, &origin.to_string(), now)?
+                    }
+                    (_, Some(mark)) => conversation.depart(&path, &mark, now)?,
+                    (_, None) => continue,
+                };
+                match outcome {
+                    RemovalOutcome::Removed => _ = touched.insert(path.parent()),
+                    RemovalOutcome::Kept(why) => return Ok((!touched.is_empty(), Some(why))),
+                }
+            }
+        }
+        let is_removed = !touched.is_empty();
+        if let Some(conversation) = conversation {
+            conversation.sync_parents(touched)?;
+            // Records of removed files contain their arguments, and perhaps their names.
+            conversation.manifest().compact()?;
+        }
+        // Cached views may contain the bytes, also of remote artifacts.
+        self.store.clear_cache()?;
+        Ok((is_removed, None))
+    }
+
+    fn is_here(
+        &self,
+        notes: &Notes,
+        conversation: Option<&Conversation>,
+        place: (&RelPath, &Purging),
+    ) -> Result<bool, RemoteError> {
+        let files = conversation.map(|conversation| self.files_of(notes, conversation, place));
+        Ok(files.transpose()?.is_some_and(|files| !files.is_empty()))
+    }
+
+    fn files_of(
+        &self,
+        notes: &Notes,
+        conversation: &Conversation,
+        (path, wanted): (&RelPath, &Purging),
+    ) -> Result<PurgedFiles, RemoteError> {
+        if is_log(path) || wanted.origins.is_empty() {
+            return Ok(PurgedFiles::new());
+        }
+        let (agreement, here) = compare_and_save(conversation, notes, self.store.clock())?;
+        let goes = |origin| wanted.origins.contains(&origin);
+        let entries = agreement.base.entries.iter();
+        let entries = entries.filter(|entry| entry.origins.iter().copied().any(goes));
+        let keys: HashSet<_> = entries.map(|entry| entry.key).collect();
+        let found = here.found.iter().filter(|(_, found)| match found.key {
+            FileKey::Remote(origin) => goes(origin),
+            key @ FileKey::Local { .. } => keys.contains(&key),
+        });
+        let found = found.filter_map(|(path, found)| {
+            Some((RelPath::from_text(path).ok()?, (found.key, found.version)))
+        });
+        let mut files: PurgedFiles = found.collect();
+        if let Ok(stat) = conversation.dir().stat_at(path) {
+            let mark = FileMark::of(&stat);
+            files.entry(path.clone()).or_insert((key_of(&mark), version_of(&mark)));
+        }
+        Ok(files)
+    }
 }
 
 #[cfg(test)]

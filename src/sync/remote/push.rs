@@ -5,62 +5,65 @@
 //! bytes that a copy of this host publishes too.
 
 mod batch;
-mod packed_file;
-mod parts;
-mod ready;
-mod sending;
-mod source;
-mod stand_in;
-mod uploads;
-mod write_once;
+mod packed;
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Read;
+use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, mem};
 
-use crate::bucket::Deadline;
+use bytes::Bytes;
+
+use crate::bucket::{
+    BucketError, Created, Deadline, ObjectName, ObjectPlace, PackedObject, Place, PutLine,
+    SMALL_BYTES, SegmentHead, blocks_key, object_key, segment_key,
+};
 use crate::remote::look::look;
-use crate::remote::{Home, Moment, Notes, Objects, RemoteError};
-use crate::replica::{Changes, LocalPut, SegmentId};
+use crate::remote::push::batch::{
+    Batch, DAY, NewMessages, ReadyBytes, ReadyFile, Upload, check_move, checked, recorded, small,
+    too_long, unread,
+};
+use crate::remote::push::packed::{PartsPlan, planned};
+use crate::remote::{Agreement, Home, Intent, Moment, Notes, Objects, RemoteError};
+use crate::replica::{Base, Changes, LocalPut, Origin, SegmentId, Stamp};
+use ctxfs_store::Artifact;
 
-use batch::{Batch, Messages};
-use write_once::MESSAGES;
+pub use batch::LeftOut;
+pub(super) use batch::message_text;
+pub(crate) use batch::{NoSource, OpenedFile, OwnLine, PushSource, Session};
+pub(super) use packed::PackedFile;
 
-pub(super) use packed_file::PackedFile;
-pub(super) use ready::message;
-pub use source::{NoSource, Opened, OwnLine, Source};
-pub use uploads::Session;
-
-///+ Age after which a segment is not sent: its objects may be collected some days later.
-const DAY: Duration = Duration::from_hours(24);
-///+ Maximum artifacts and messages in one `remove` line, and in one segment, not counting the
-///+ artifacts that its files replace.
+/// Maximum artifacts and messages in one `remove` line, and in one segment, not counting the
+/// artifacts that its files replace.
 pub(super) const MOST_REMOVED: usize = 100_000;
-///+ Bytes of removals and moves from which on a segment takes no further moves.
+/// Bytes of removals and moves from which on a segment takes no further moves.
 const MOST_MOVED: usize = 4 << 20;
-///+ Maximum bytes of a removal, of a move without its path, and of an escaped byte of that path.
+/// Maximum bytes of a removal, of a move without its path, and of an escaped byte of that path.
 const REMOVED_BYTES: usize = 48;
 const MOVE_BYTES: usize = 128;
 const ESCAPED: usize = 2;
-///+ Minimum transfer rate of an upload in bytes per second.
+/// Minimum transfer rate of an upload in bytes per second.
 const SLOWEST: u64 = 1 << 20;
 
-///+ A push of one conversation.
-pub struct Push<'a> {
-    ///+ Target of the push.
+/// A push of one conversation.
+pub(crate) struct Push<'a> {
+    /// Target of the push.
     pub bucket: &'a dyn Objects,
-    ///+ Local state about the bucket.
+    /// Local state about the bucket.
     pub home: &'a Home,
-    ///+ Local state about the conversation.
+    /// Local state about the conversation.
     pub notes: &'a Notes,
-    ///+ Files and messages of the conversation.
-    pub source: &'a dyn Source,
-    ///+ Returns the present.
+    /// Files and messages of the conversation.
+    pub source: &'a dyn PushSource,
+    /// Returns the present.
     pub now: &'a dyn Fn() -> Moment,
-    ///+ True if the conversation was removed on this host: its removals say so.
+    /// True if the conversation was removed on this host: its removals say so.
     pub ends: bool,
-    ///+ Returns the deadline of a request that starts now. Each request has its own, however long
-    ///+ earlier ones took. An upload gets an additional second per MiB.
+    /// Returns the deadline of a request that starts now. Each request has its own, however long
+    /// earlier ones took. An upload gets an additional second per MiB.
     pub deadline: &'a dyn Fn() -> Deadline,
 }
 
@@ -70,61 +73,29 @@ impl fmt::Debug for Push<'_> {
     }
 }
 
-///+ Result of a push.
+/// Result of a push.
 #[derive(Debug, Default)]
-pub struct Pushed {
-    ///+ Segments that were sent.
+pub(crate) struct Pushed {
+    /// Segments that were sent.
     pub segments: Vec<SegmentId>,
-    ///+ Files that were not published, and why.
+    /// Files that were not published, and why.
     pub left: Vec<(String, LeftOut)>,
-    ///+ True if the caller must compare and push once more.
+    /// True if the caller must compare and push once more.
     pub again: bool,
-    ///+ True if a copy of this host was detected, and this one has a new writer id.
+    /// True if a copy of this host was detected, and this one has a new writer id.
     pub is_new_writer: bool,
 }
 
-///+ Reason for not publishing a file or a message.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LeftOut {
-    ///+ The file changed, or is open for writing: the next push publishes its new state.
-    #[error("it has changed since")]
-    Changed,
-    ///+ The file cannot be read.
-    #[error("it cannot be read: {0}")]
-    Unread(String),
-    ///+ A record cannot describe the file.
-    #[error("it cannot be shared: {0}")]
-    Refused(String),
-    ///+ The message cannot be shared; the others are published without it. Reported once.
-    #[error("a message of {bytes} bytes cannot be shared, and stays on this host: {why}")]
-    Message {
-        ///+ Bytes of the message.
-        bytes: u64,
-        ///+ Reason.
-        why: String,
-    },
-    ///+ The bucket is write-once, and the change would replace or remove something.
-    #[error(
-        "the bucket is write-once: what it has under this name stays. Use another name for what is \
-         new"
-    )]
-    WriteOnce,
-}
-
-impl LeftOut {
-    ///+ Returns true if no later push reports it again.
-    #[must_use]
-    pub fn is_told_once(&self) -> bool {
-        matches!(self, Self::Message { .. })
-    }
-}
-
 impl Push<'_> {
-    ///+ Publishes changes relative to the saved agreement, and new messages.
-    ///+
-    ///+ If an intent is pending, finishes that only: see [`Pushed::again`]. Segments sent before a
-    ///+ failure stay published and agreed upon.
-    pub fn run(&self, changes: &Changes, session: &mut Session) -> Result<Pushed, RemoteError> {
+    /// Publishes changes relative to the saved agreement, and new messages.
+    ///
+    /// If an intent is pending, finishes that only: see [`Pushed::again`]. Segments sent before a
+    /// failure stay published and agreed upon.
+    pub(crate) fn run(
+        &self,
+        changes: &Changes,
+        session: &mut Session,
+    ) -> Result<Pushed, RemoteError> {
         let mut pushed = Pushed::default();
         self.look_first(session, &mut pushed)?;
         if let Some((intent, bytes)) = self.notes.intent()? {
@@ -139,22 +110,22 @@ impl Push<'_> {
         Ok(pushed)
     }
 
-    ///+ Looks if the last look is a day old: a restored backup, even one of the memory, does not
-    ///+ know what it had sent. Segments stay in the bucket for at least a day after a look, merged
-    ///+ or not, so until then none of the same name can be stored.
+    /// Looks if the last look is a day old: a restored backup, even one of the memory, does not
+    /// know what it had sent. Segments stay in the bucket for at least a day after a look, merged
+    /// or not, so until then none of the same name can be stored.
     fn look_first(&self, session: &mut Session, pushed: &mut Pushed) -> Result<(), RemoteError> {
         let now = (self.now)();
         if session.looked.as_ref().is_some_and(|looked| now.since(looked) < DAY) {
             return Ok(());
         }
         if look(self.bucket, self.notes, (self.deadline)())?.is_copied {
-            self.become_another(session, pushed)?;
+            self.renew_writer(session, pushed)?;
         }
         session.looked = Some(now);
         Ok(())
     }
 
-    pub(super) fn become_another(
+    pub(super) fn renew_writer(
         &self,
         session: &mut Session,
         pushed: &mut Pushed,
@@ -165,8 +136,8 @@ impl Push<'_> {
         Ok(())
     }
 
-    ///+ Publishes all complete changes, in as many segments as needed: removals and moves first, and
-    ///+ messages last, since they refer to files.
+    /// Publishes all complete changes, in as many segments as needed: removals and moves first, and
+    /// messages last, since they refer to files.
     fn publish(
         &self,
         changes: &Changes,
@@ -202,8 +173,8 @@ impl Push<'_> {
         }
     }
 
-    ///+ Returns the next unpublished messages. Saves those that cannot be shared, and skips them.
-    fn messages(&self, pushed: &mut Pushed) -> Result<Option<Messages>, RemoteError> {
+    /// Returns the next unpublished messages. Saves those that cannot be shared, and skips them.
+    fn messages(&self, pushed: &mut Pushed) -> Result<Option<NewMessages>, RemoteError> {
         loop {
             let before = self.notes.agreement()?;
             let (lines, at) = self.source.message_lines(&before.messages)?;
@@ -214,7 +185,7 @@ impl Push<'_> {
             let texts = texts_of(lines, &mut after.unshared, pushed);
             if !texts.is_empty() || at == before.messages {
                 self.notes.save(&before, &after)?;
-                return Ok((!texts.is_empty()).then_some(Messages { texts, at }));
+                return Ok((!texts.is_empty()).then_some(NewMessages { texts, at }));
             }
             after.messages = at;
             self.notes.save(&before, &after)?;
@@ -222,7 +193,7 @@ impl Push<'_> {
     }
 }
 
-///+ Returns the texts of lines that can be shared. The others go to `unshared` and are reported.
+/// Returns the texts of lines that can be shared. The others go to `unshared` and are reported.
 fn texts_of(
     lines: Vec<OwnLine>,
     unshared: &mut BTreeMap<u64, u64>,
@@ -230,7 +201,7 @@ fn texts_of(
 ) -> Vec<String> {
     let mut texts = Vec::with_capacity(lines.len());
     for OwnLine { offset, length: bytes, text } in lines {
-        match text.map_or_else(|| Err(ready::too_long()), ready::message) {
+        match text.map_or_else(|| Err(too_long()), message_text) {
             Ok(text) => texts.push(text),
             Err(why) => {
                 unshared.insert(offset, bytes);
@@ -242,7 +213,7 @@ fn texts_of(
     texts
 }
 
-///+ Splits off the moves and removals for one segment. Returns them with their maximum bytes.
+/// Splits off the moves and removals for one segment. Returns them with their maximum bytes.
 fn first_of(others: &mut Changes) -> (Changes, usize) {
     let next = others.removed.iter().nth(MOST_REMOVED).copied();
     let rest = next.map(|next| others.removed.split_off(&next)).unwrap_or_default();
@@ -257,15 +228,331 @@ fn first_of(others: &mut Changes) -> (Changes, usize) {
     (Changes { puts: BTreeMap::new(), moves, removed }, weight)
 }
 
-///+ Drops moves that cannot be shared, and reports them.
+/// Drops moves that cannot be shared, and reports them.
 fn leave_bad_moves(changes: &mut Changes, pushed: &mut Pushed) {
-    changes.moves.retain(|origin, to| match ready::check_move(*origin, to) {
+    changes.moves.retain(|origin, to| match check_move(*origin, to) {
         Ok(()) => true,
         Err(why) => {
             pushed.left.push((to.clone(), why));
             false
         }
     });
+}
+
+enum SendOutcome {
+    /// The bucket has the segment, or had it until it was merged.
+    Sent,
+    /// The bucket has a different segment of this name.
+    Copied,
+    /// The segment is too old to be sent.
+    Old,
+}
+
+impl Push<'_> {
+    /// Builds a segment from a batch, saves it, and sends it. Returns false if the caller must
+    /// start over.
+    fn send(
+        &self,
+        batch: &Batch,
+        session: &mut Session,
+        pushed: &mut Pushed,
+    ) -> Result<bool, RemoteError> {
+        let agreement = self.notes.agreement()?;
+        let Some(id) = self.next_id(&agreement)? else {
+            self.renew_writer(session, pushed)?;
+            return Ok(false);
+        };
+        let mut clock = agreement.clock;
+        let now = (self.now)();
+        let made = batch.make(id, &mut clock, now.micros()).map_err(RemoteError::of(id))?;
+        let intent = Intent {
+            segment: id,
+            stamp: made.publication.segment.latest(),
+            accepted: made.publication.accepted,
+            messages: batch.messages.as_ref().map(|messages| messages.at),
+            since: batch.since(&now),
+            digest: blake3::hash(&made.bytes).to_hex().to_string(),
+        };
+        self.notes.keep_intent(&intent, &made.bytes)?;
+        session.uploads.remove(batch.paths());
+        self.finish(&intent, &made.bytes, session, pushed)
+    }
+
+    /// Returns the name of the next segment, or `None` if this host needs a new writer id. That is
+    /// so if a segment of this name or a later one is known, since this is a restored backup; or if
+    /// the segment before it is unknown, since the log ended and was deleted, and other hosts would
+    /// wait for the gap.
+    pub(crate) fn next_id(&self, agreement: &Agreement) -> Result<Option<SegmentId>, RemoteError> {
+        let writer = self.home.writer()?;
+        let number = if agreement.writer == Some(writer) { agreement.next } else { 1 };
+        let is_later = |id: &SegmentId| id.writer == writer && id.number >= number;
+        let (here, covered) = (self.notes.segments()?, self.notes.covered()?);
+        let is_known = here.iter().any(is_later) || covered.ids().any(|id| is_later(&id));
+        let before = SegmentId { writer, number: number.saturating_sub(1) };
+        let follows = number <= 1 || here.contains(&before) || covered.contains(&before);
+        Ok((follows && !is_known).then_some(SegmentId { writer, number }))
+    }
+
+    /// Sends an intent. Returns false if the caller must start over.
+    pub(crate) fn finish(
+        &self,
+        intent: &Intent,
+        bytes: &[u8],
+        session: &mut Session,
+        pushed: &mut Pushed,
+    ) -> Result<bool, RemoteError> {
+        let outcome = if self.is_accepted(intent)? {
+            SendOutcome::Sent
+        } else {
+            self.outcome(intent, bytes)?
+        };
+        match outcome {
+            SendOutcome::Sent => {
+                self.accept(intent, bytes)?;
+                pushed.segments.push(intent.segment);
+                Ok(true)
+            }
+            SendOutcome::Copied => {
+                if self.home.writer()? == intent.segment.writer {
+                    self.renew_writer(session, pushed)?;
+                }
+                session.uploads.clear();
+                self.notes.drop_intent()?;
+                Ok(false)
+            }
+            SendOutcome::Old => {
+                session.uploads.clear();
+                self.notes.drop_intent()?;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Returns true if a crash came between the agreement and the removal of the intent.
+    fn is_accepted(&self, intent: &Intent) -> Result<bool, RemoteError> {
+        let Agreement { writer, next, .. } = self.notes.agreement()?;
+        Ok(writer == Some(intent.segment.writer) && intent.segment.number < next)
+    }
+
+    fn outcome(&self, intent: &Intent, bytes: &[u8]) -> Result<SendOutcome, RemoteError> {
+        if let Some(outcome) = self.outcome_by_merges(intent, bytes)? {
+            return Ok(outcome);
+        }
+        let key = self.key(intent.segment);
+        if (self.now)().since(&intent.since) > DAY {
+            return self.outcome_of_old(intent, bytes);
+        }
+        let whole = Bytes::copy_from_slice(bytes);
+        match self.bucket.create(&key, &whole, (self.deadline)())? {
+            Created::New => Ok(SendOutcome::Sent),
+            Created::Exists => self.compare(&key, bytes),
+        }
+    }
+
+    /// An old segment is not sent, but may have been.
+    fn outcome_of_old(&self, intent: &Intent, bytes: &[u8]) -> Result<SendOutcome, RemoteError> {
+        let key = self.key(intent.segment);
+        match self.compare(&key, bytes) {
+            Err(RemoteError::Bucket(error)) if error.is_absent() => {}
+            outcome => return outcome,
+        }
+        look(self.bucket, self.notes, (self.deadline)())?;
+        Ok(self.outcome_by_merges(intent, bytes)?.unwrap_or(SendOutcome::Old))
+    }
+
+    /// Returns what merges say about a segment, if one covers its name: it was sent if its digest
+    /// is theirs. A segment of the same name with other bytes may be gone, so there may be nothing
+    /// to compare with.
+    fn outcome_by_merges(
+        &self,
+        intent: &Intent,
+        bytes: &[u8],
+    ) -> Result<Option<SendOutcome>, RemoteError> {
+        let (id, covered) = (intent.segment, self.notes.covered()?);
+        if !covered.contains(&id) {
+            return Ok(None);
+        }
+        let head = SegmentHead::read(bytes).map_err(RemoteError::of(id))?;
+        let digest = head.and_then(|head| head.digest(bytes));
+        let was_sent = digest.is_some_and(|digest| covered.has(id, digest) == Some(true));
+        Ok(Some(if was_sent { SendOutcome::Sent } else { SendOutcome::Copied }))
+    }
+
+    fn compare(&self, key: &str, bytes: &[u8]) -> Result<SendOutcome, RemoteError> {
+        let there = self.bucket.get(key, None, (self.deadline)())?;
+        Ok(if there == bytes { SendOutcome::Sent } else { SendOutcome::Copied })
+    }
+
+    fn key(&self, id: SegmentId) -> String {
+        segment_key(self.notes.conversation(), id)
+    }
+
+    /// Saves the agreement after a segment was sent. Each step can be repeated.
+    fn accept(&self, intent: &Intent, bytes: &[u8]) -> Result<(), RemoteError> {
+        if !self.is_accepted(intent)? {
+            self.notes.keep_segment(intent.segment, bytes)?;
+            let before = self.notes.agreement()?;
+            self.notes.save(&before, &agreed(&before, intent))?;
+        }
+        self.notes.drop_intent()
+    }
+}
+
+fn agreed(before: &Agreement, intent: &Intent) -> Agreement {
+    let mut base = before.base.clone();
+    base.accept(&intent.accepted);
+    let mut clock = before.clock;
+    clock.see(intent.stamp);
+    let (writer, next) = (Some(intent.segment.writer), intent.segment.number + 1);
+    let messages = intent.messages.unwrap_or(before.messages);
+    Agreement { base, writer, next, clock, messages, unshared: before.unshared.clone() }
+}
+
+impl Push<'_> {
+    /// Reads a complete file, and uploads its bytes if it is large.
+    fn ready(
+        &self,
+        path: &str,
+        put: &LocalPut,
+        session: &mut Session,
+    ) -> Result<Result<ReadyFile, LeftOut>, RemoteError> {
+        let OpenedFile { file, record, mode, attributes } = match self.open(path, put) {
+            Ok(opened) => opened,
+            Err(why) => return Ok(Err(why)),
+        };
+        let digest = put.digest.as_deref().unwrap_or_default();
+        let mut record = match recorded(record, path, put, digest) {
+            Ok(record) => record,
+            Err(why) => return Ok(Err(why)),
+        };
+        let bytes = if put.version.size <= SMALL_BYTES {
+            small(file, put, digest).map(ReadyBytes::Small)
+        } else {
+            let file = Arc::new(file);
+            let content = Artifact::new(Arc::clone(&file), put.version.size);
+            let plan = planned(&mut record, &content)
+                .inspect_err(|error| tracing::debug!(%error, "only all of it is sent"))
+                .unwrap_or_default();
+            self.upload(path, put, (file, plan), session)?.map(ReadyBytes::Object)
+        };
+        let (stamp, place) = (Stamp::default(), Place::Empty);
+        let (parts, origin) = (None, None);
+        let line = PutLine { record, mode, attributes, stamp, place, parts, origin };
+        Ok(bytes.and_then(|bytes| checked(line, bytes)))
+    }
+
+    fn open(&self, path: &str, put: &LocalPut) -> Result<OpenedFile, LeftOut> {
+        match self.source.open(path, put.key, put.version) {
+            Ok(opened) => opened.ok_or(LeftOut::Changed),
+            Err(error) => Err(LeftOut::Unread(error.to_string())),
+        }
+    }
+
+    /// Uploads the bytes of a file, unless an earlier push did.
+    fn upload(
+        &self,
+        path: &str,
+        put: &LocalPut,
+        (file, plan): (Arc<File>, Option<PartsPlan>),
+        session: &mut Session,
+    ) -> Result<Result<Upload, LeftOut>, RemoteError> {
+        let since = (self.now)();
+        if let Some(known) = session.uploads.fitting(path, put, &since) {
+            return Ok(Ok(known));
+        }
+        let (conversation, name) = (self.notes.conversation(), ObjectName::random());
+        let (stored, parts) = match plan {
+            Some(plan) => {
+                let (file, kept) = plan.watch(file);
+                let stored = self.stored(name, put, file)?;
+                (stored, Some(Arc::new(plan.picked(&kept.lock()))))
+            }
+            None => (self.stored(name, put, file)?, None),
+        };
+        let done = match stored {
+            Ok(done) => done,
+            Err(why) => return Ok(Err(why)),
+        };
+        let deadline = self.deadline_for(put.version.size);
+        self.bucket.create(&blocks_key(conversation, name), &done.blocks.into(), deadline)?;
+        let (packed, size, blocks) = (done.packed, done.size, done.blocks_digest);
+        let object = ObjectPlace { name, packed, size, blocks };
+        let (key, version, digest) = (put.key, put.version, done.digest);
+        let upload = Upload { key, version, digest, since, object, parts };
+        session.uploads.insert(path, upload.clone());
+        Ok(Ok(upload))
+    }
+
+    fn stored(
+        &self,
+        name: ObjectName,
+        put: &LocalPut,
+        file: impl Read + Send,
+    ) -> Result<Result<PackedObject, LeftOut>, RemoteError> {
+        let mut content = PackedFile::new(file);
+        let deadline = self.deadline_for(put.version.size);
+        let key = object_key(self.notes.conversation(), name);
+        match self.bucket.upload(&key, &mut content, put.version.size, deadline) {
+            Ok(_) => {}
+            Err(BucketError::Source { source, .. }) => return Ok(Err(unread(&source))),
+            Err(error) => return Err(error.into()),
+        }
+        // The object of a file that changed meanwhile stays unnamed.
+        let done = content.done().filter(|done| put.digest.as_deref() == Some(&*done.digest));
+        Ok(done.ok_or(LeftOut::Changed))
+    }
+
+    fn deadline_for(&self, bytes: u64) -> Deadline {
+        Deadline::after((self.deadline)().left() + Duration::from_secs(bytes / SLOWEST))
+    }
+}
+
+/// Name of the message log in reports.
+const MESSAGES: &str = "messages";
+
+impl Push<'_> {
+    /// Returns the changes that the bucket accepts. For a write-once bucket, drops and reports
+    /// changes that replace or remove something.
+    fn taken<'c>(
+        &self,
+        changes: &'c Changes,
+        pushed: &mut Pushed,
+    ) -> Result<Cow<'c, Changes>, RemoteError> {
+        let adds_only =
+            changes.removed.is_empty() && changes.puts.values().all(|put| put.replaces.is_empty());
+        if adds_only || !self.home.is_write_once()? {
+            return Ok(Cow::Borrowed(changes));
+        }
+        let mut taken = changes.clone();
+        let mut left = removed_from(&self.notes.agreement()?.base, &changes.removed);
+        taken.removed.clear();
+        taken.puts.retain(|path, put| {
+            // A file that is being written is not sent anyway.
+            let is_left = !put.replaces.is_empty() && put.digest.is_some();
+            if is_left {
+                left.insert(path.clone());
+            }
+            !is_left
+        });
+        pushed.left.extend(left.into_iter().map(|path| (path, LeftOut::WriteOnce)));
+        Ok(Cow::Owned(taken))
+    }
+}
+
+/// Returns the paths of removed artifacts. All messages have one path.
+fn removed_from(base: &Base, removed: &BTreeSet<Origin>) -> BTreeSet<String> {
+    let mut messages = removed.clone();
+    let mut paths = BTreeSet::new();
+    for entry in &base.entries {
+        for origin in entry.origins.iter().filter(|origin| removed.contains(*origin)) {
+            messages.remove(origin);
+            paths.insert(entry.path.clone());
+        }
+    }
+    if !messages.is_empty() {
+        paths.insert(MESSAGES.to_owned());
+    }
+    paths
 }
 
 #[cfg(test)]

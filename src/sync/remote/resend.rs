@@ -15,30 +15,30 @@ use crate::bucket::{
     objects_prefix, segment_key,
 };
 use crate::remote::push::PackedFile;
-use crate::remote::{LocalSource, Looked, Notes, RemoteError, Source as _, Sync, look};
+use crate::remote::{LocalSource, LookReport, Notes, PushSource as _, RemoteError, Sync, look};
 use crate::replica::{Base, Entry, Origin, SegmentId};
 use ctxfs_store::Conversation;
 
-///+ Result of a repair.
+/// Result of a repair.
 #[derive(Debug, Default)]
 pub struct Resent {
-    ///+ Segments that were sent again.
+    /// Segments that were sent again.
     pub segments: Vec<SegmentId>,
-    ///+ Number of objects that were sent again.
+    /// Number of objects that were sent again.
     pub objects: usize,
-    ///+ Paths of artifacts whose bytes this host no longer has.
+    /// Paths of artifacts whose bytes this host no longer has.
     pub lost: Vec<String>,
-    ///+ Keys under which the bucket has other bytes, which stay.
+    /// Keys under which the bucket has other bytes, which stay.
     pub taken: Vec<String>,
 }
 
 impl Sync<'_> {
-    ///+ Sends lost segments and objects of this host again, as far as it still has the bytes. Makes
-    ///+ no request if `looked` found no loss.
+    /// Sends lost segments and objects of this host again, as far as it still has the bytes. Makes
+    /// no request if `looked` found no loss.
     pub fn resend(
         &self,
         conversation: &Conversation,
-        looked: &Looked,
+        looked: &LookReport,
     ) -> Result<Resent, RemoteError> {
         let mut resent = Resent::default();
         if looked.lost.is_empty() {
@@ -51,7 +51,7 @@ impl Sync<'_> {
         let listed = self.bucket.list(&prefix, (self.deadline)())?;
         let there = listed.into_iter().map(|listed| format!("{prefix}{}", listed.name)).collect();
         let base = notes.agreement()?.base;
-        let files = LocalFiles { conversation, base: &base, there };
+        let files = ResendFiles { conversation, base: &base, there };
         for id in lost {
             self.resend_segment(&notes, id, &files, &mut resent)?;
         }
@@ -62,7 +62,7 @@ impl Sync<'_> {
         &self,
         notes: &Notes,
         id: SegmentId,
-        files: &LocalFiles<'_>,
+        files: &ResendFiles<'_>,
         resent: &mut Resent,
     ) -> Result<(), RemoteError> {
         let segment = notes.open_segment(id)?;
@@ -81,7 +81,7 @@ impl Sync<'_> {
         Ok(())
     }
 
-    ///+ Creates an object again. Returns false, and reports the key, if it exists with other bytes.
+    /// Creates an object again. Returns false, and reports the key, if it exists with other bytes.
     fn create_again(
         &self,
         key: String,
@@ -97,13 +97,13 @@ impl Sync<'_> {
         Ok(is_there)
     }
 
-    ///+ Returns false if the bytes are missing in the bucket and on this host.
+    /// Returns false if the bytes are missing in the bucket and on this host.
     fn resend_object(
         &self,
         notes: &Notes,
         origin: Origin,
         put: &PutLine,
-        files: &LocalFiles<'_>,
+        files: &ResendFiles<'_>,
         resent: &mut Resent,
     ) -> Result<bool, RemoteError> {
         let Place::Object(object) = &put.place else { return Ok(true) };
@@ -127,13 +127,13 @@ impl Sync<'_> {
     }
 }
 
-struct LocalFiles<'a> {
+struct ResendFiles<'a> {
     conversation: &'a Conversation,
     base: &'a Base,
     there: BTreeSet<String>,
 }
 
-impl LocalFiles<'_> {
+impl ResendFiles<'_> {
     fn open(&self, origin: Origin) -> Result<Option<File>, RemoteError> {
         let has = |entry: &&Entry| entry.origins.contains(&origin);
         let Some(entry) = self.base.entries.iter().find(has) else { return Ok(None) };
@@ -142,7 +142,7 @@ impl LocalFiles<'_> {
         Ok(opened.map(|opened| opened.file))
     }
 
-    ///+ Returns the table of blocks, if packing the file gives the same object again.
+    /// Returns the table of blocks, if packing the file gives the same object again.
     fn table_of(&self, origin: Origin, object: &ObjectPlace) -> Result<Option<Bytes>, RemoteError> {
         let Some(file) = self.open(origin)? else { return Ok(None) };
         let mut content = PackedFile::new(file);

@@ -1,6 +1,6 @@
 //! Files and messages of a local conversation, opened for a push.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::io::{Read as _, Seek as _};
@@ -11,12 +11,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use rustix::fs::OFlags;
 
 use crate::bucket::LINE_BYTES;
-use crate::remote::error::RemoteError;
-use crate::remote::mark::{mark_of, shared_path};
-use crate::remote::notes::MessagesAt;
-use crate::remote::own_log::chained;
-use crate::remote::push::{Opened, OwnLine, Source};
-use crate::replica::{FileKey, FileVersion};
+use crate::remote::files::{mark_of, shared_path};
+use crate::remote::notes::ShownMessages;
+use crate::remote::push::{OpenedFile, OwnLine, PushSource};
+use crate::remote::{LogPosition, Notes, RemoteError, pieces};
+use crate::replica::{FileKey, FileVersion, Origin, State, WriterId};
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Analysis, ArtifactState, Content as _, Record, RelPath, text};
 use ctxfs_store::message::{LogLine, LogLines};
@@ -25,23 +24,23 @@ use ctxfs_store::{
     user_attributes,
 };
 
-///+ Permission bits that are sent: no set-user-ID and no set-group-ID.
+/// Permission bits that are sent: no set-user-ID and no set-group-ID.
 const MODE: u32 = 0o777;
 const BLOCK: usize = 128 << 10;
-///+ Maximum bytes of messages in one call, unless one message alone has more.
+/// Maximum bytes of messages in one call, unless one message alone has more.
 const MESSAGES_BYTES: usize = 4 << 20;
-///+ Overhead of a message in a segment.
+/// Overhead of a message in a segment.
 const AROUND: usize = 128;
 
-///+ Local files and messages of a conversation. Create a new one for each push.
+/// Local files and messages of a conversation. Create a new one for each push.
 #[derive(Debug)]
-pub struct LocalSource<'a> {
+pub(crate) struct LocalSource<'a> {
     conversation: &'a Conversation,
     is_synced: AtomicBool,
 }
 
 impl<'a> LocalSource<'a> {
-    pub fn new(conversation: &'a Conversation) -> Self {
+    pub(crate) fn new(conversation: &'a Conversation) -> Self {
         Self { conversation, is_synced: AtomicBool::new(false) }
     }
 
@@ -53,13 +52,13 @@ impl<'a> LocalSource<'a> {
         Ok(())
     }
 
-    ///+ Returns the file with its metadata, if it is complete and matches `stat`.
+    /// Returns the file with its metadata, if it is complete and matches `stat`.
     fn complete(
         &self,
         path: &RelPath,
         file: File,
         stat: &Stat,
-    ) -> Result<Option<Opened>, RemoteError> {
+    ) -> Result<Option<OpenedFile>, RemoteError> {
         let record = match self.conversation.record_for(path, stat)? {
             record if record.state == ArtifactState::Live => self.conversation.recover(path)?,
             record => Some(record),
@@ -77,15 +76,15 @@ impl<'a> LocalSource<'a> {
     }
 }
 
-impl Source for LocalSource<'_> {
-    ///+ The first call syncs the disk. Otherwise a crash of the machine could leave less than was
-    ///+ sent, which would count as a change.
+impl PushSource for LocalSource<'_> {
+    /// The first call syncs the disk. Otherwise a crash of the machine could leave less than was
+    /// sent, which would count as a change.
     fn open(
         &self,
         path: &str,
         key: FileKey,
         version: FileVersion,
-    ) -> Result<Option<Opened>, RemoteError> {
+    ) -> Result<Option<OpenedFile>, RemoteError> {
         let (Some(path), Some(mark)) = (shared_path(path), mark_of(key, version)) else {
             return Ok(None);
         };
@@ -102,12 +101,15 @@ impl Source for LocalSource<'_> {
         self.complete(&path, file, &stat)
     }
 
-    fn message_lines(&self, from: &MessagesAt) -> Result<(Vec<OwnLine>, MessagesAt), RemoteError> {
+    fn message_lines(
+        &self,
+        from: &LogPosition,
+    ) -> Result<(Vec<OwnLine>, LogPosition), RemoteError> {
         let Some(file) = self.conversation.log_file()? else { return Ok((Vec::new(), *from)) };
         let read = || {
             let mark = FileMark::of(&stat_file(&file)?);
             let log = Artifact::new(Arc::clone(&file), message::whole(&file, mark.size)?);
-            let start = MessagesAt { inode: mark.ino, born: mark.born, ..MessagesAt::default() };
+            let start = LogPosition { inode: mark.ino, born: mark.born, ..LogPosition::default() };
             let start = if from.is_in(&mark) { *from } else { start };
             let (lines, at) = messages_of(log, start)?;
             if !lines.is_empty() {
@@ -125,7 +127,7 @@ fn opened(
     path: &RelPath,
     record: Record,
     (mut file, stat): (File, &Stat),
-) -> io::Result<Option<Opened>> {
+) -> io::Result<Option<OpenedFile>> {
     let known = record.analysis.clone().filter(|_| stat.is_recorded(&record));
     let analysis = match known {
         Some(analysis) => analysis,
@@ -136,10 +138,10 @@ fn opened(
     }
     let record = sent(path, record, stat, analysis);
     let (mode, attributes) = (stat.mode & MODE, attributes_of(&file)?);
-    Ok(Some(Opened { file, record, mode, attributes }))
+    Ok(Some(OpenedFile { file, record, mode, attributes }))
 }
 
-///+ Returns the record for other hosts.
+/// Returns the record for other hosts.
 fn sent(path: &RelPath, record: Record, stat: &Stat, analysis: Analysis) -> Record {
     Record {
         path: path.to_text(),
@@ -155,7 +157,7 @@ fn sent(path: &RelPath, record: Record, stat: &Stat, analysis: Analysis) -> Reco
     }
 }
 
-///+ Analyses a file, and rewinds it.
+/// Analyses a file, and rewinds it.
 fn analyse(path: &RelPath, file: &mut File) -> io::Result<Analysis> {
     let mut analyzer = if path.is_terminal() { Analyzer::of_log() } else { Analyzer::new() };
     let mut block = vec![0; BLOCK];
@@ -171,20 +173,20 @@ fn analyse(path: &RelPath, file: &mut File) -> io::Result<Analysis> {
     Ok(analyzer.finish())
 }
 
-///+ Returns attributes `user.*`, and skips names that are not UTF-8.
+/// Returns attributes `user.*`, and skips names that are not UTF-8.
 fn attributes_of(file: &File) -> io::Result<BTreeMap<String, String>> {
     let all = user_attributes(file)?.into_iter();
     let named = all.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
     Ok(named.map(|(name, value)| (name, text::encode(&value))).collect())
 }
 
-///+ Returns messages of `log` from `at` on, and the position after them.
-fn messages_of(log: Artifact, mut at: MessagesAt) -> io::Result<(Vec<OwnLine>, MessagesAt)> {
+/// Returns messages of `log` from `at` on, and the position after them.
+fn messages_of(log: Artifact, mut at: LogPosition) -> io::Result<(Vec<OwnLine>, LogPosition)> {
     let (mut taken, mut bytes) = (Vec::new(), 0);
     let mut lines = LogLines::from(log, at.offset);
     while let Some(line) = lines.next() {
         let line = line?;
-        let chain = chained(at.chain, &line)?;
+        let chain = extend_chain(at.chain, &line)?;
         let line = own_line(line, lines.reached())?;
         let length = line.text.as_ref().map_or(0, |text| text.len() + AROUND);
         if bytes > 0 && bytes + length > MESSAGES_BYTES {
@@ -192,13 +194,13 @@ fn messages_of(log: Artifact, mut at: MessagesAt) -> io::Result<(Vec<OwnLine>, M
         }
         taken.push(line);
         bytes += length;
-        at = MessagesAt { offset: lines.reached(), chain, ..at };
+        at = LogPosition { offset: lines.reached(), chain, ..at };
     }
-    Ok((taken, MessagesAt { offset: lines.reached(), ..at }))
+    Ok((taken, LogPosition { offset: lines.reached(), ..at }))
 }
 
-///+ Returns the line whose newline ends at `end`. Does not read a line that is too long for a
-///+ segment.
+/// Returns the line whose newline ends at `end`. Does not read a line that is too long for a
+/// segment.
 fn own_line(line: LogLine, end: u64) -> io::Result<OwnLine> {
     let length = line.len();
     let offset = end.saturating_sub(length + 1);
@@ -208,6 +210,129 @@ fn own_line(line: LogLine, end: u64) -> io::Result<OwnLine> {
         LogLine::Part(log, start, length) => Some(log.bytes(start, length as usize)?),
     };
     Ok(OwnLine { offset, length, text })
+}
+
+/// Extends the hash chain `before` by a line.
+pub(super) fn extend_chain(before: u64, line: &LogLine) -> io::Result<u64> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&before.to_le_bytes());
+    line.read(|block| {
+        hasher.update(block);
+        Ok::<_, io::Error>(())
+    })?;
+    let hash = hasher.finalize();
+    let first = hash.as_bytes().first_chunk().copied().unwrap_or_default();
+    Ok(u64::from_le_bytes(first))
+}
+
+/// Returns the position in the current log file. After a copy of the store it is found by its hash
+/// chain. `None` if the log was replaced or removed.
+pub(super) fn locate_log(
+    conversation: &Conversation,
+    at: LogPosition,
+) -> Result<Option<LogPosition>, RemoteError> {
+    if at.inode == 0 {
+        return Ok(Some(at));
+    }
+    let Some(file) = conversation.log_file()? else { return Ok(None) };
+    let found = place_in(&file, at);
+    Ok(found.map_err(|error| conversation.log_error("read", error))?)
+}
+
+fn place_in(file: &Arc<File>, at: LogPosition) -> io::Result<Option<LogPosition>> {
+    let mark = FileMark::of(&stat_file(file)?);
+    let start = LogPosition { inode: mark.ino, born: mark.born, ..LogPosition::default() };
+    // A truncated file is published again up to its end.
+    if (at.inode, at.born) == (mark.ino, mark.born) {
+        return Ok(Some(at));
+    }
+    if at.offset == 0 {
+        return Ok(Some(start));
+    }
+    let log = Artifact::new(Arc::clone(file), message::whole(file, mark.size)?);
+    let (mut chain, mut lines) = (0, LogLines::of(log));
+    while let Some(line) = lines.next() {
+        chain = extend_chain(chain, &line?)?;
+        if chain == at.chain {
+            return Ok(Some(LogPosition { offset: lines.reached(), chain, ..start }));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the start of the current log.
+pub(super) fn log_start(conversation: &Conversation) -> Result<LogPosition, RemoteError> {
+    let Some(file) = conversation.log_file()? else { return Ok(LogPosition::default()) };
+    let stat = stat_file(&file).map_err(|error| conversation.log_error("look at", error))?;
+    let mark = FileMark::of(&stat);
+    Ok(LogPosition { inode: mark.ino, born: mark.born, ..LogPosition::default() })
+}
+
+/// Returns true if the directory of the conversation is at least as old as the log of the position,
+/// as far as the disk tells.
+pub(super) fn is_original_directory(
+    conversation: &Conversation,
+    at: LogPosition,
+) -> Result<bool, RemoteError> {
+    let stat = conversation.dir().stat_self();
+    let dir = FileMark::of(&stat.map_err(|error| conversation.log_error("look beside", error))?);
+    Ok((1..=at.born).contains(&dir.born))
+}
+
+/// Returns the messages that readers saw together with the log of the position: its replacement
+/// removes them. They are those of `writer` and those shown last.
+pub(super) fn replaced_messages(
+    notes: &Notes,
+    at: &LogPosition,
+    writer: Option<WriterId>,
+) -> Result<BTreeSet<Origin>, RemoteError> {
+    let shown = notes.shown()?.filter(|shown| (shown.inode, shown.born) == (at.inode, at.born));
+    seen_messages(notes, shown, writer)
+}
+
+/// Returns the messages that readers saw in a conversation that was removed.
+pub(super) fn removed_messages(
+    notes: &Notes,
+    writer: Option<WriterId>,
+) -> Result<BTreeSet<Origin>, RemoteError> {
+    seen_messages(notes, notes.shown()?, writer)
+}
+
+/// Returns true if the published lines were overwritten in place.
+pub(super) fn is_log_rewritten(
+    conversation: &Conversation,
+    at: LogPosition,
+) -> Result<bool, RemoteError> {
+    let Some(file) = conversation.log_file()? else { return Ok(false) };
+    let read = || -> io::Result<bool> {
+        let mark = FileMark::of(&stat_file(&file)?);
+        if (at.inode, at.born) != (mark.ino, mark.born) || at.offset == 0 || at.chain == 0 {
+            return Ok(false);
+        }
+        let log = Artifact::new(Arc::clone(&file), message::whole(&file, mark.size)?);
+        let (mut chain, mut lines) = (0, LogLines::of(log));
+        while lines.reached() < at.offset
+            && let Some(line) = lines.next()
+        {
+            chain = extend_chain(chain, &line?)?;
+        }
+        Ok((lines.reached(), chain) != (at.offset, at.chain))
+    };
+    Ok(read().map_err(|error| conversation.log_error("read", error))?)
+}
+
+/// Returns the messages of `writer` and those that were shown.
+pub(super) fn seen_messages(
+    notes: &Notes,
+    shown: Option<ShownMessages>,
+    writer: Option<WriterId>,
+) -> Result<BTreeSet<Origin>, RemoteError> {
+    let segments = shown.map(|shown| shown.segments).unwrap_or_default();
+    let state = State::of_all(pieces(notes)?.pieces);
+    let was_seen = |origin: &Origin| {
+        Some(origin.segment.writer) == writer || segments.contains(&origin.segment)
+    };
+    Ok(state.messages.into_keys().map(|(_, origin)| origin).filter(was_seen).collect())
 }
 
 #[cfg(test)]

@@ -2,42 +2,42 @@
 
 use std::collections::BTreeMap;
 
-use crate::remote::here::here;
+use crate::remote::files::compare;
 use crate::remote::pieces::pieces;
 use crate::remote::{Agreement, Notes, RemoteError};
 use crate::replica::{Changes, SegmentId};
 use ctxfs_store::{Conversation, FileClock, FileMark, Time, stat_file};
 
-///+ Synchronization status of a conversation.
+/// Synchronization status of a conversation.
 #[derive(Debug, Default)]
 pub struct Standing {
-    ///+ Number of complete files to send.
+    /// Number of complete files to send.
     pub files: usize,
-    ///+ Bytes of these files.
+    /// Bytes of these files.
     pub bytes: u64,
-    ///+ Oldest modification time of these files.
+    /// Oldest modification time of these files.
     pub oldest: Option<Time>,
-    ///+ Number of files that are being written; they are sent when they are complete.
+    /// Number of files that are being written; they are sent when they are complete.
     pub live: usize,
-    ///+ Number of renames and removals to send.
+    /// Number of renames and removals to send.
     pub others: usize,
-    ///+ Bytes of messages to send.
+    /// Bytes of messages to send.
     pub messages: u64,
-    ///+ Messages that cannot be shared: offset in the local log, and length.
+    /// Messages that cannot be shared: offset in the local log, and length.
     pub unshared: BTreeMap<u64, u64>,
-    ///+ True if part of the conversation could not be read.
+    /// True if part of the conversation could not be read.
     pub is_partial: bool,
-    ///+ True if a segment is waiting to be sent.
+    /// True if a segment is waiting to be sent.
     pub is_sending: bool,
-    ///+ Number of local segments.
+    /// Number of local segments.
     pub segments: usize,
-    ///+ Time of the last look, by the clock of the local disk.
+    /// Time of the last look, by the clock of the local disk.
     pub looked: Option<Time>,
-    ///+ Segments that are ignored, and why.
+    /// Segments that are ignored, and why.
     pub refused: Vec<(SegmentId, RemoteError)>,
 }
 
-///+ Returns the status of a conversation. Pass `None` if it is not in the store.
+/// Returns the status of a conversation. Pass `None` if it is not in the store.
 pub fn standing(
     conversation: Option<&Conversation>,
     notes: &Notes,
@@ -45,7 +45,7 @@ pub fn standing(
 ) -> Result<Standing, RemoteError> {
     let (changes, is_partial) = match conversation {
         Some(conversation) => {
-            let (agreement, files) = here(conversation, notes, clock)?;
+            let (agreement, files) = compare(conversation, notes, clock)?;
             (Changes::since(&agreement.base, &files.found), !files.unread.is_empty())
         }
         None => (Changes::since(&notes.agreement()?.base, &BTreeMap::new()), false),
@@ -77,7 +77,7 @@ impl Standing {
         }
     }
 
-    ///+ Returns true if the bucket has everything that is complete here.
+    /// Returns true if the bucket has everything that is complete here.
     pub fn is_sent(&self) -> bool {
         let is_told = self.files == 0 && self.others == 0 && self.messages == 0;
         is_told && !self.is_sending && !self.is_partial

@@ -1,52 +1,56 @@
 //! Push and pull of one conversation.
 
-mod fetching;
-
 use std::collections::{BTreeMap, BTreeSet};
-use std::mem;
+use std::fs::File;
 use std::sync::Arc;
+use std::{io, mem};
 
 use crate::bucket::{Deadline, log_prefix};
-use crate::remote::here::here_now;
+use crate::remote::files::compare_and_save;
 use crate::remote::look::look_for_readers;
-use crate::remote::messages::Messages;
-use crate::remote::notes::Shown;
-use crate::remote::said::Said;
+use crate::remote::messages::MergedLog;
+use crate::remote::notes::ShownMessages;
+use crate::remote::source::{
+    is_original_directory, locate_log, log_start, removed_messages, replaced_messages,
+};
 use crate::remote::{
-    Agreement, Applied, Fetcher, Files, Home, Left, LeftOut, LocalSource, Looked, MessagesAt,
-    Moment, NoSource, Notes, Objects, Pieces, Push, PushLock, Pushed, RemoteError, Session, Source,
-    Stored, Told, apply, own_log, pieces,
+    Agreement, Applied, FarArtifacts, Fetcher, Home, LeftOut, LocalFiles, LocalSource, LogPosition,
+    LookReport, Moment, NoSource, Notes, Objects, Pieces, Push, PushLock, PushSource, Pushed,
+    RemoteError, Session, SkippedFile, Stored, StoredMessage, apply, disk, pieces,
 };
 use crate::replica::{Base, Changes, FileVersion, Plan, SegmentId, State, Step};
 use ctxfs_core::model::Component;
-use ctxfs_store::{Conversation, Store};
+use ctxfs_store::message::LockedLog;
+use ctxfs_store::{
+    Conversation, FileMark, Lease, PUBLISHED, Store, Usage, lease_of, stat_file, whole_blocks,
+};
 
-///+ Maximum restarts of a push: after a pending intent, and after a copy of this host was detected.
+/// Maximum restarts of a push: after a pending intent, and after a copy of this host was detected.
 const ROUNDS: usize = 8;
 const SECOND: u64 = 1_000_000_000;
 
-///+ When to send a published file whose bytes have changed.
+/// When to send a published file whose bytes have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hurry {
-    Now,
-    ///+ When the file has been quiet for a while: a log that is reopened often would be sent each
-    ///+ time.
-    OnceRested,
+pub(super) enum Pacing {
+    Immediate,
+    /// When the file has been quiet for a while: a log that is reopened often would be sent each
+    /// time.
+    WhenQuiet,
 }
 
-///+ A store and its bucket: pushes and pulls conversations, one operation at a time.
+/// A store and its bucket: pushes and pulls conversations, one operation at a time.
 pub struct Sync<'a> {
-    ///+ Store to synchronize.
+    /// Store to synchronize.
     pub store: &'a Store,
-    ///+ Bucket of the store.
+    /// Bucket of the store.
     pub bucket: &'a dyn Objects,
-    ///+ Local state about the bucket.
+    /// Local state about the bucket.
     pub home: &'a Home,
-    ///+ Push lock.
+    /// Push lock.
     pub lock: &'a PushLock,
-    ///+ Returns the present.
+    /// Returns the present.
     pub now: &'a dyn Fn() -> Moment,
-    ///+ Returns the deadline of a request that starts now.
+    /// Returns the deadline of a request that starts now.
     pub deadline: &'a dyn Fn() -> Deadline,
 }
 
@@ -56,22 +60,22 @@ impl std::fmt::Debug for Sync<'_> {
     }
 }
 
-///+ Result of a push.
+/// Result of a push.
 #[derive(Debug, Default)]
 pub struct Sent {
-    ///+ Segments that were sent.
+    /// Segments that were sent.
     pub segments: Vec<SegmentId>,
-    ///+ Files and messages that were not published, by path, and why.
+    /// LocalFiles and messages that were not published, by path, and why.
     pub left: BTreeMap<String, LeftOut>,
-    ///+ Files that are being written; they are sent when they are complete.
+    /// LocalFiles that are being written; they are sent when they are complete.
     pub live: Vec<String>,
-    ///+ True if part of the conversation could not be read. Its files were neither sent nor treated
-    ///+ as removed.
+    /// True if part of the conversation could not be read. Its files were neither sent nor treated
+    /// as removed.
     pub is_partial: bool,
 }
 
 impl Sent {
-    ///+ Prepends the result of an earlier push: its segments, and reports that are made once.
+    /// Prepends the result of an earlier push: its segments, and reports that are made once.
     pub fn follow(&mut self, before: Self) {
         self.segments.splice(0..0, before.segments);
         let told = before.left.into_iter().filter(|(_, why)| why.is_told_once());
@@ -84,31 +88,35 @@ impl Sent {
     }
 }
 
-///+ Result of a pull.
+/// Result of a pull.
 #[derive(Debug, Default)]
 pub struct Came {
-    ///+ Result of the look.
-    pub looked: Looked,
-    ///+ Segments that are ignored, and why.
+    /// Result of the look.
+    pub looked: LookReport,
+    /// Segments that are ignored, and why.
     pub refused: Vec<(SegmentId, RemoteError)>,
-    ///+ Number of files that were added, renamed or removed.
+    /// Number of files that were added, renamed or removed.
     pub steps: usize,
-    ///+ Number of added files.
+    /// Number of added files.
     pub added: usize,
-    ///+ Number of renamed files.
+    /// Number of renamed files.
     pub renamed: usize,
-    ///+ Number of removed files.
+    /// Number of removed files.
     pub removed: usize,
-    ///+ Files that were skipped, and why.
-    pub left: Vec<Left>,
-    ///+ Error of the first file that was skipped for lack of space.
+    /// LocalFiles that were skipped, and why.
+    pub left: Vec<SkippedFile>,
+    /// Error of the first file that was skipped for lack of space.
     pub no_room: Option<String>,
-    ///+ Error that stopped the pull.
+    /// Error that stopped the pull.
     pub error: Option<RemoteError>,
 }
 
 impl Came {
-    fn new(looked: Looked, refused: Vec<(SegmentId, RemoteError)>, applied: &mut Applied) -> Self {
+    fn new(
+        looked: LookReport,
+        refused: Vec<(SegmentId, RemoteError)>,
+        applied: &mut Applied,
+    ) -> Self {
         let count = |is_it: fn(&Step) -> bool| applied.done.iter().filter(|s| is_it(s)).count();
         Self {
             looked,
@@ -125,7 +133,7 @@ impl Came {
 }
 
 impl Came {
-    ///+ Returns true if this pull did nothing, and a repetition would do nothing either.
+    /// Returns true if this pull did nothing, and a repetition would do nothing either.
     fn found_nothing(&self) -> bool {
         let is_whole = self.refused.is_empty() && self.looked.refused.is_empty();
         is_whole && self.steps == 0 && self.left.is_empty() && self.error.is_none()
@@ -133,30 +141,31 @@ impl Came {
 }
 
 impl Sync<'_> {
-    ///+ Publishes all changes of a conversation since the last push.
+    /// Publishes all changes of a conversation since the last push.
     pub fn push(&self, conversation: &Conversation) -> Result<Sent, RemoteError> {
-        self.push_in(conversation, &mut Session::default(), Hurry::Now)
+        self.push_in(conversation, &mut Session::default(), Pacing::Immediate)
     }
 
-    ///+ Does what [`Self::push`] does in the session of earlier pushes of the conversation.
+    /// Does what [`Self::push`] does in the session of earlier pushes of the conversation.
     pub(super) fn push_in(
         &self,
         conversation: &Conversation,
         session: &mut Session,
-        hurry: Hurry,
+        pacing: Pacing,
     ) -> Result<Sent, RemoteError> {
         let notes = self.home.conversation(conversation.id())?;
         let mut sent = Sent::default();
         for _ in 0..ROUNDS {
             let is_replaced = log_is_replaced(conversation, &notes)?;
-            let (agreement, mut files) = here_now(conversation, &notes, self.store.clock())?;
+            let (agreement, mut files) =
+                compare_and_save(conversation, &notes, self.store.clock())?;
             let mut changes = Changes::since(&agreement.base, &files.found);
-            if hurry == Hurry::OnceRested && self.hold_back(&changes, &mut files) {
+            if pacing == Pacing::WhenQuiet && self.hold_back(&changes, &mut files) {
                 changes = Changes::since(&agreement.base, &files.found);
             }
             if is_replaced {
                 let Agreement { messages, writer, .. } = &agreement;
-                changes.removed.extend(own_log::replaced(&notes, messages, *writer)?);
+                changes.removed.extend(replaced_messages(&notes, messages, *writer)?);
             }
             let pushed = self.run(conversation, &notes, &changes, session)?;
             sent.segments.extend(pushed.segments);
@@ -172,9 +181,9 @@ impl Sync<'_> {
         Ok(sent)
     }
 
-    ///+ Treats recently reopened files that were published before as live, until they have been
-    ///+ quiet for a second per MiB. Returns true if there are any.
-    fn hold_back(&self, changes: &Changes, files: &mut Files) -> bool {
+    /// Treats recently reopened files that were published before as live, until they have been
+    /// quiet for a second per MiB. Returns true if there are any.
+    fn hold_back(&self, changes: &Changes, files: &mut LocalFiles) -> bool {
         let now = (self.now)().micros().saturating_mul(1000) as i64;
         let mut holds = false;
         for (path, put) in &changes.puts {
@@ -199,15 +208,15 @@ impl Sync<'_> {
         self.pushing(notes, &LocalSource::new(conversation)).run(changes, session)
     }
 
-    ///+ Publishes that a conversation was removed from this store: removes everything agreed upon,
-    ///+ and the messages that readers saw here. Content that other hosts added since stays.
+    /// Publishes that a conversation was removed from this store: removes everything agreed upon,
+    /// and the messages that readers saw here. Content that other hosts added since stays.
     pub fn push_removal(&self, id: &Component) -> Result<Sent, RemoteError> {
         let notes = self.home.conversation(id)?;
         let (mut session, mut sent) = (Session::default(), Sent::default());
         for _ in 0..ROUNDS {
             let before = notes.agreement()?;
             let mut changes = Changes::since(&before.base, &BTreeMap::new());
-            changes.removed.extend(own_log::gone(&notes, before.writer)?);
+            changes.removed.extend(removed_messages(&notes, before.writer)?);
             let push = Push { ends: true, ..self.pushing(&notes, &NoSource) };
             let pushed = push.run(&changes, &mut session)?;
             sent.segments.extend(pushed.segments);
@@ -222,42 +231,42 @@ impl Sync<'_> {
         Ok(sent)
     }
 
-    pub(super) fn pushing<'s>(&'s self, notes: &'s Notes, source: &'s dyn Source) -> Push<'s> {
+    pub(super) fn pushing<'s>(&'s self, notes: &'s Notes, source: &'s dyn PushSource) -> Push<'s> {
         let (bucket, home, now) = (self.bucket, self.home, self.now);
         Push { bucket, home, notes, source, now, ends: false, deadline: self.deadline }
     }
 
-    ///+ Fetches and applies changes of other hosts. Downloads new files; known artifacts without
-    ///+ local bytes stay in the bucket. Fetches refused segments again, since they may have been
-    ///+ repaired.
+    /// Fetches and applies changes of other hosts. Downloads new files; known artifacts without
+    /// local bytes stay in the bucket. Fetches refused segments again, since they may have been
+    /// repaired.
     pub fn pull(&self, conversation: &Conversation) -> Result<Came, RemoteError> {
-        self.come(conversation, false)
+        self.pull_into(conversation, false)
     }
 
-    ///+ Does what [`Self::pull`] does, but leaves the bytes of artifacts in the bucket until they
-    ///+ are read.
+    /// Does what [`Self::pull`] does, but leaves the bytes of artifacts in the bucket until they
+    /// are read.
     pub fn hear(&self, conversation: &Conversation) -> Result<Came, RemoteError> {
-        self.come(conversation, true)
+        self.pull_into(conversation, true)
     }
 
-    ///+ Does what [`Self::pull`] does for a conversation that is not in the store. Returns `None`,
-    ///+ and keeps nothing, if the conversation is empty or unknown in the bucket.
+    /// Does what [`Self::pull`] does for a conversation that is not in the store. Returns `None`,
+    /// and keeps nothing, if the conversation is empty or unknown in the bucket.
     pub fn pull_new(
         &self,
         id: &Component,
     ) -> Result<Option<(Arc<Conversation>, Came)>, RemoteError> {
-        self.come_anew(id, false)
+        self.pull_missing(id, false)
     }
 
-    ///+ Does what [`Self::hear`] does for a conversation that is not in the store.
+    /// Does what [`Self::hear`] does for a conversation that is not in the store.
     pub fn hear_new(
         &self,
         id: &Component,
     ) -> Result<Option<(Arc<Conversation>, Came)>, RemoteError> {
-        self.come_anew(id, true)
+        self.pull_missing(id, true)
     }
 
-    fn come_anew(
+    fn pull_missing(
         &self,
         id: &Component,
         leaves: bool,
@@ -273,34 +282,34 @@ impl Sync<'_> {
             notes.forget_refusals()?;
         }
         let mut looked = look_for_readers(self.bucket, &notes, (self.deadline)(), Some(listed))?;
-        let said = Said::of(&mut looked, &notes)?;
+        let merged = MergedState::of(&mut looked, &notes)?;
         // Unreadable segments may have living content.
-        let is_refused = !said.refused.is_empty() || !looked.refused.is_empty();
-        let is_over = said.state.is_over() && !is_refused;
+        let is_refused = !merged.refused.is_empty() || !looked.refused.is_empty();
+        let is_over = merged.state.is_over() && !is_refused;
         notes.keep_over(is_over)?;
         if is_over {
             return Ok(None);
         }
         let conversation = self.store.create_conversation(id)?;
-        let came = self.come_to(&conversation, &notes, (looked, Some(said)), leaves)?;
+        let came = self.apply_look(&conversation, &notes, (looked, Some(merged)), leaves)?;
         Ok(Some((conversation, came)))
     }
 
-    fn come(&self, conversation: &Conversation, leaves: bool) -> Result<Came, RemoteError> {
+    fn pull_into(&self, conversation: &Conversation, leaves: bool) -> Result<Came, RemoteError> {
         let notes = self.home.conversation(conversation.id())?;
         if !leaves {
             notes.forget_refusals()?;
         }
         let looked = look_for_readers(self.bucket, &notes, (self.deadline)(), None)?;
-        self.come_to(conversation, &notes, (looked, None), leaves)
+        self.apply_look(conversation, &notes, (looked, None), leaves)
     }
 
-    ///+ Applies the result of a look. The caller may have merged the segments already.
-    fn come_to(
+    /// Applies the result of a look. The caller may have merged the segments already.
+    fn apply_look(
         &self,
         conversation: &Conversation,
         notes: &Notes,
-        (mut looked, said): (Looked, Option<Said>),
+        (mut looked, merged): (LookReport, Option<MergedState>),
         leaves: bool,
     ) -> Result<Came, RemoteError> {
         let settled = settled(conversation, &looked);
@@ -309,13 +318,13 @@ impl Sync<'_> {
         {
             return Ok(Came { looked, ..Came::default() });
         }
-        let has_sent = self.recognize(conversation, notes, &looked)?;
-        let Said { mut state, ids, refused } = match said.filter(|_| !has_sent) {
-            Some(said) => said,
-            None => Said::of(&mut looked, notes)?,
+        let has_sent = self.finish_lost_intent(conversation, notes, &looked)?;
+        let MergedState { mut state, ids, refused } = match merged.filter(|_| !has_sent) {
+            Some(merged) => merged,
+            None => MergedState::of(&mut looked, notes)?,
         };
         let is_replaced = log_is_replaced(conversation, notes)?;
-        let (agreement, files) = here_now(conversation, notes, self.store.clock())?;
+        let (agreement, files) = compare_and_save(conversation, notes, self.store.clock())?;
         let is_whole = refused.is_empty() && looked.refused.is_empty();
         let plan = plan(&agreement.base, &files, &state, is_whole);
         drop(files);
@@ -333,7 +342,7 @@ impl Sync<'_> {
             is_over && state.removed.ends && (!agreement.is_new() || notes.shown()?.is_some());
         if ends && notes.shown()?.is_none() {
             // Records the removal for after a crash.
-            notes.keep_shown(&Shown::default())?;
+            notes.keep_shown(&ShownMessages::default())?;
         }
         notes.save(&agreement, &after)?;
         notes.keep_over(is_over)?;
@@ -361,21 +370,21 @@ impl Sync<'_> {
         &self,
         conversation: &Conversation,
         notes: &Notes,
-        (segments, state): (BTreeSet<SegmentId>, &State<Stored, Told>),
-        at: MessagesAt,
+        (segments, state): (BTreeSet<SegmentId>, &State<Stored, StoredMessage>),
+        at: LogPosition,
     ) -> Result<(), RemoteError> {
         let (home, now) = (self.home, (self.now)().micros());
-        Messages { home, notes, conversation, state, segments, at, now }.keep()
+        MergedLog { home, notes, conversation, state, segments, at, now }.keep()
     }
 
-    ///+ Finishes an intent whose segment is in the bucket, since its response was lost. Its changes
-    ///+ must be agreed upon before its segment is applied, or they would count as changes of another
-    ///+ host. Returns true if there was one.
-    fn recognize(
+    /// Finishes an intent whose segment is in the bucket, since its response was lost. Its changes
+    /// must be agreed upon before its segment is applied, or they would count as changes of another
+    /// host. Returns true if there was one.
+    fn finish_lost_intent(
         &self,
         conversation: &Conversation,
         notes: &Notes,
-        looked: &Looked,
+        looked: &LookReport,
     ) -> Result<bool, RemoteError> {
         let Some((intent, _)) = notes.intent()? else { return Ok(false) };
         let id = intent.segment;
@@ -389,18 +398,23 @@ impl Sync<'_> {
     }
 }
 
-///+ Plans the steps of a pull. If segments are unreadable, nothing is removed: the missing files may
-///+ be in them.
-fn plan(base: &Base, files: &Files, state: &State<Stored, Told>, is_whole: bool) -> Plan {
+/// Plans the steps of a pull. If segments are unreadable, nothing is removed: the missing files may
+/// be in them.
+fn plan(
+    base: &Base,
+    files: &LocalFiles,
+    state: &State<Stored, StoredMessage>,
+    is_whole: bool,
+) -> Plan {
     let changes = Changes::since(base, &files.found);
     let mut plan = Plan::new(base, &files.found, state, &changes, &files.directories);
     plan.steps.retain(|step| is_whole || !matches!(step, Step::Remove { .. }));
     plan
 }
 
-///+ Returns a fingerprint of bucket and conversation, which changes whenever a pull may have
-///+ something to do. `None` if it cannot be computed.
-fn settled(conversation: &Conversation, looked: &Looked) -> Option<String> {
+/// Returns a fingerprint of bucket and conversation, which changes whenever a pull may have
+/// something to do. `None` if it cannot be computed.
+fn settled(conversation: &Conversation, looked: &LookReport) -> Option<String> {
     let number = conversation.state_number().ok()?;
     let mut names: Vec<&str> = looked.segments.iter().map(|listed| listed.name.as_str()).collect();
     names.sort_unstable();
@@ -411,34 +425,143 @@ fn settled(conversation: &Conversation, looked: &Looked) -> Option<String> {
     Some(format!("{} {number:016x}", hasher.finalize().to_hex()))
 }
 
-///+ Returns true if the local message log was replaced or removed, and that is not published yet. If
-///+ the whole conversation is gone, it was lost instead.
-///+
-///+ A conversation with messages only has no manifest: it is gone if its directory is younger than
-///+ the log.
+/// Returns true if the local message log was replaced or removed, and that is not published yet. If
+/// the whole conversation is gone, it was lost instead.
+///
+/// A conversation with messages only has no manifest: it is gone if its directory is younger than
+/// the log.
 fn log_is_replaced(conversation: &Conversation, notes: &Notes) -> Result<bool, RemoteError> {
     let before = notes.agreement()?;
-    let after = match own_log::found_again(conversation, before.messages)? {
+    let after = match locate_log(conversation, before.messages)? {
         Some(messages) => Agreement { messages, ..before.clone() },
         None if conversation.has_manifest()? => return Ok(true),
         None if before.base.entries.is_empty()
-            && own_log::is_in_its_place(conversation, before.messages)? =>
+            && is_original_directory(conversation, before.messages)? =>
         {
             return Ok(true);
         }
-        None => before.without_log(MessagesAt::default()),
+        None => before.without_log(LogPosition::default()),
     };
     notes.save(&before, &after)?;
     Ok(false)
 }
 
-///+ Saves that the current log has no published messages, after a replacement.
+/// Saves that the current log has no published messages, after a replacement.
 fn forget_replaced_log(conversation: &Conversation, notes: &Notes) -> Result<(), RemoteError> {
     if !log_is_replaced(conversation, notes)? {
         return Ok(());
     }
-    let (before, messages) = (notes.agreement()?, own_log::beginning(conversation)?);
+    let (before, messages) = (notes.agreement()?, log_start(conversation)?);
     notes.save(&before, &before.without_log(messages))
+}
+
+impl Sync<'_> {
+    /// Downloads all artifacts of a conversation without local bytes, within the limits. Returns
+    /// the number of downloads, and the skipped artifacts; of those without room only the first.
+    pub fn fetch_all(
+        &self,
+        conversation: &Conversation,
+        far: &FarArtifacts,
+    ) -> Result<(usize, Vec<SkippedFile>), RemoteError> {
+        let (mut came, mut left) = (0, Vec::new());
+        let (limits, mut is_full) = (self.home.limits(), false);
+        let mut used =
+            limits.quota.map_or(Ok(0), |_| Usage::of(conversation).map(|all| all.bytes))?;
+        for artifact in conversation.far_artifacts(None)? {
+            let (size, disk) = (artifact.record.size, self.store.space()?);
+            let fits = limits.check_disk(&disk, size).and_then(|()| limits.check_quota(used, size));
+            if let Err(shortage) = fits {
+                if !mem::replace(&mut is_full, true) {
+                    left.push(SkippedFile {
+                        path: artifact.record.path,
+                        why: shortage.to_string(),
+                    });
+                }
+                continue;
+            }
+            used = used.saturating_add(whole_blocks(size));
+            match far.bring_here(conversation, &artifact) {
+                Ok(true) => came += 1,
+                Ok(false) => {}
+                Err(error) if error.may_pass() => return Err(error),
+                Err(error) => {
+                    let (path, why) = (artifact.record.path, error.to_string());
+                    left.push(SkippedFile { path, why });
+                }
+            }
+        }
+        Ok((came, left))
+    }
+}
+
+impl Home {
+    /// Returns true if a conversation is not in the store because it was removed here, or was empty
+    /// at the last look. Another host may have created it again since. Creates nothing.
+    pub fn is_gone(&self, store: &Store, id: &Component) -> Result<bool, RemoteError> {
+        if store.context().stat(id.as_os_str()).is_ok() {
+            return Ok(false);
+        }
+        let Some(notes) = self.known_conversation(id)? else { return Ok(false) };
+        Ok(notes.is_over()? || self.is_removed(store, id)?)
+    }
+}
+
+impl Sync<'_> {
+    /// Removes a conversation that another host removed and that is empty, unless it has local
+    /// content.
+    pub(super) fn end_here(
+        &self,
+        conversation: &Conversation,
+        notes: &Notes,
+    ) -> Result<(), RemoteError> {
+        let before = notes.agreement()?;
+        let log = match conversation.log_file()? {
+            // A program has the log open for writing.
+            Some(log) if lease_of(&log) == Lease::Held => return Ok(()),
+            Some(_) => Some(Arc::new(conversation.writable_log_file()?)),
+            None => None,
+        };
+        let failed = |error: io::Error| conversation.log_error("lock", error);
+        let _locked = log.as_ref().map(LockedLog::wait).transpose().map_err(failed)?;
+        let has_own = |log: Arc<File>| {
+            let mark = FileMark::of(&stat_file(&log)?);
+            Ok(mark.size != before.messages.bytes_in(&mark) || !before.unshared.is_empty())
+        };
+        if log.clone().map(has_own).transpose().map_err(failed)?.unwrap_or_default() {
+            return Ok(());
+        }
+        if self.store.remove_ended(conversation)? {
+            self.forget_log(notes, &before)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets the messages of a removed conversation: a new one of the same name has a log of its
+    /// own.
+    pub(super) fn forget_log(&self, notes: &Notes, before: &Agreement) -> Result<(), RemoteError> {
+        notes.save(before, &before.without_log(LogPosition::default()))?;
+        notes.forget_shown()?;
+        let id = notes.conversation();
+        let removed = disk::remove(&self.home.messages(id)?, PUBLISHED);
+        removed.map_err(RemoteError::at("forget the messages of", id.as_os_str().as_ref()))
+    }
+}
+
+/// Merged state of all local segments of a conversation.
+pub(super) struct MergedState {
+    pub(super) state: State<Stored, StoredMessage>,
+    pub(super) ids: BTreeSet<SegmentId>,
+    pub(super) refused: Vec<(SegmentId, RemoteError)>,
+}
+
+impl MergedState {
+    pub(super) fn of(looked: &mut LookReport, notes: &Notes) -> Result<Self, RemoteError> {
+        let Pieces { pieces, refused } = looked.pieces(notes)?;
+        let mut ids: BTreeSet<_> = pieces.iter().map(|piece| piece.id).collect();
+        let state = State::of_all(pieces);
+        ids.extend(&state.covered);
+        Ok(Self { state, ids, refused })
+    }
 }
 
 #[cfg(test)]

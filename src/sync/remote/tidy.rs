@@ -1,52 +1,54 @@
+use std::collections::HashSet;
 
-use crate::bucket::log_prefix;
-use crate::remote::collect::{WEEK, collect_staged};
-use crate::remote::{
-    Collected, Looked, NoSource, Notes, Push, RemoteError, Session, Sync, collect, look, store_now,
+use bytes::Bytes;
+
+use crate::bucket::{
+    BucketError, Deadline, Listed, ObjectName, log_prefix, object_key, object_of, objects_prefix,
 };
-use crate::replica::{Changes, SegmentId};
+use crate::remote::{LookReport, NoSource, Notes, Objects, Push, RemoteError, Session, Sync, look};
+use crate::replica::{Changes, SegmentId, State};
 use ctxfs_core::model::Component;
 
-///+ Maximum restarts: after a pending intent, and after a copy of this host was detected.
+/// Maximum restarts: after a pending intent, and after a copy of this host was detected.
 const ROUNDS: usize = 8;
 
-///+ Number of segments from which on merging is considered.
+/// Number of segments from which on merging is considered.
 const MANY: usize = 64;
 
-///+ Extent of garbage collection.
+/// Extent of garbage collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tidying {
-    ///+ Dry run: report only.
+    /// Dry run: report only.
     Look,
-    ///+ Merge segments, and delete nothing.
+    /// Merge segments, and delete nothing.
     Merge,
-    ///+ Merge segments, and delete unused ones and unused objects.
+    /// Merge segments, and delete unused ones and unused objects.
     Delete,
 }
 
-///+ Result of a garbage collection or a dry run.
+/// Result of a garbage collection or a dry run.
 #[derive(Debug, Default)]
 pub struct Tidied {
-    ///+ Merged segments that were written.
+    /// Merged segments that were written.
     pub merges: Vec<SegmentId>,
-    ///+ Number of segments that would be merged; 0 unless this is a dry run.
+    /// Number of segments that would be merged; 0 unless this is a dry run.
     pub to_merge: usize,
-    ///+ Deletions that were made, or would be.
+    /// Deletions that were made, or would be.
     pub deletions: Vec<Collected>,
-    ///+ Reason for deleting nothing after a push: part of the log is unreadable.
+    /// Reason for deleting nothing after a push: part of the log is unreadable.
     pub blind: Option<RemoteError>,
 }
 
 impl Tidied {
-    ///+ Returns true if a deletion failed.
+    /// Returns true if a deletion failed.
     pub fn is_hindered(&self) -> bool {
         self.deletions.iter().any(|each| matches!(each.outcome, Some(Err(_))))
     }
 }
 
 impl Sync<'_> {
-    ///+ Does what [`Self::tidy`] does after a push, if there are many uncovered segments; else
-    ///+ returns `None`.
+    /// Does what [`Self::tidy`] does after a push, if there are many uncovered segments; else
+    /// returns `None`.
     pub fn tidy_many(
         &self,
         id: &Component,
@@ -66,9 +68,9 @@ impl Sync<'_> {
         }
     }
 
-    ///+ Merges the segments of a conversation where worthwhile, and deletes segments that were
-    ///+ covered a day ago, objects that were unnamed for a week, and temporary files of writes that
-    ///+ were interrupted a week ago.
+    /// Merges the segments of a conversation where worthwhile, and deletes segments that were
+    /// covered a day ago, objects that were unnamed for a week, and temporary files of writes that
+    /// were interrupted a week ago.
     pub fn tidy(&self, id: &Component, tidying: Tidying) -> Result<Tidied, RemoteError> {
         let notes = self.home.conversation(id)?;
         let push = self.pushing(&notes, &NoSource);
@@ -126,15 +128,15 @@ impl Sync<'_> {
         Ok(Tidied { to_merge, deletions, ..Tidied::default() })
     }
 
-    ///+ Looks. Fails if part of the log is unreadable, since it may name what seems unused.
-    pub(super) fn look(&self, notes: &Notes) -> Result<Looked, RemoteError> {
+    /// Looks. Fails if part of the log is unreadable, since it may name what seems unused.
+    pub(super) fn look(&self, notes: &Notes) -> Result<LookReport, RemoteError> {
         let looked = look(self.bucket, notes, (self.deadline)())?;
-        looked.blindness(notes, &[])?.map_or(Ok(looked), Err)
+        looked.incomplete_log(notes, &[])?.map_or(Ok(looked), Err)
     }
 }
 
 impl Push<'_> {
-    ///+ Finishes a pending intent.
+    /// Finishes a pending intent.
     pub(super) fn settle(&self, session: &mut Session) -> Result<(), RemoteError> {
         for _ in 0..ROUNDS {
             if !self.run(&Changes::default(), session)?.again {
@@ -144,7 +146,7 @@ impl Push<'_> {
         Ok(())
     }
 
-    ///+ Merges as long as that is worthwhile.
+    /// Merges as long as that is worthwhile.
     fn merge_all(&self) -> Result<Vec<SegmentId>, RemoteError> {
         let (mut session, mut merges) = (Session::default(), Vec::new());
         self.settle(&mut session)?;
@@ -162,6 +164,136 @@ impl Push<'_> {
         }
         Ok(merges)
     }
+}
+
+/// Age in milliseconds after which unused objects and removed bytes are deleted. A record follows
+/// its object within a day, so a week is safe.
+pub(super) const WEEK: u64 = 7 * 24 * HOUR;
+/// Age in milliseconds after which no push still publishes an object: a day, and an hour for a
+/// request in flight.
+pub(super) const UNNAMED: u64 = 25 * HOUR;
+const HOUR: u64 = 60 * 60 * 1000;
+
+/// An object or segment that was deleted, or would be.
+#[derive(Debug)]
+pub struct Collected {
+    /// Key in the bucket.
+    pub key: String,
+    /// Bytes.
+    pub size: u64,
+    /// Outcome of the deletion; `None` for a dry run.
+    pub outcome: Option<Result<(), BucketError>>,
+}
+
+/// Deletes the objects of a conversation that no living record names and that are older than a week
+/// by the clock of the store. With `dry_run`, only lists them.
+///
+/// Lists the objects before it reads the log: a record that arrives in between names a younger
+/// object. Fails and deletes nothing if part of the log cannot be read.
+pub(crate) fn collect(
+    bucket: &dyn Objects,
+    notes: &Notes,
+    dry_run: bool,
+    deadline: Deadline,
+) -> Result<Vec<Collected>, RemoteError> {
+    collect_older(bucket, notes, (WEEK, dry_run), deadline)
+}
+
+/// Deletes unnamed objects of at least `age` milliseconds. See [`collect`].
+pub(super) fn collect_older(
+    bucket: &dyn Objects,
+    notes: &Notes,
+    (age, dry_run): (u64, bool),
+    deadline: Deadline,
+) -> Result<Vec<Collected>, RemoteError> {
+    let prefix = objects_prefix(notes.conversation());
+    let listed = bucket.list(&prefix, deadline)?;
+    let Some(latest) = listed.iter().map(|object| object.modified_ms).max() else {
+        return Ok(Vec::new());
+    };
+    // A dry run writes nothing to learn the store's time; the present is not before `latest`.
+    let now = if dry_run { latest } else { store_now(bucket, notes.conversation(), deadline)? };
+    let used = used(bucket, notes, deadline)?;
+    let old = listed.into_iter().filter(|object| now.saturating_sub(object.modified_ms) >= age);
+    let unused: Vec<Listed> = old.filter(|object| is_unused(object, &used)).collect();
+    Ok(deleted(bucket, (&prefix, &unused), dry_run, deadline))
+}
+
+/// Deletes temporary files of interrupted writes next to the segments, the objects and the mark of
+/// the bucket, once they have this `age` by the clock of the store. With `latest`, a time of that
+/// clock, only lists them. Only a bucket that is a directory has such files; others get no request.
+pub(super) fn collect_staged(
+    bucket: &dyn Objects,
+    conversation: &Component,
+    (latest, age): (Option<u64>, u64),
+    deadline: Deadline,
+) -> Result<Vec<Collected>, RemoteError> {
+    let directories = [String::new(), log_prefix(conversation), objects_prefix(conversation)];
+    let mut staged = bucket.list_staged(&directories, deadline)?;
+    let Some(newest) = staged.iter().map(|each| each.modified_ms).max() else {
+        return Ok(Vec::new());
+    };
+    let now = match latest {
+        Some(latest) => latest.max(newest),
+        None => store_now(bucket, conversation, deadline)?,
+    };
+    staged.retain(|each| now.saturating_sub(each.modified_ms) >= age);
+    Ok(deleted(bucket, ("", &staged), latest.is_some(), deadline))
+}
+
+fn deleted(
+    bucket: &dyn Objects,
+    (prefix, objects): (&str, &[Listed]),
+    dry_run: bool,
+    deadline: Deadline,
+) -> Vec<Collected> {
+    if dry_run {
+        return objects.iter().map(|object| told(prefix, object, None)).collect();
+    }
+    let keys = objects.iter().map(|object| format!("{prefix}{}", object.name)).collect();
+    let outcomes = bucket.delete(keys, deadline).into_iter().map(|(_, outcome)| Some(outcome));
+    let each = objects.iter().zip(outcomes);
+    each.map(|(object, outcome)| told(prefix, object, outcome)).collect()
+}
+
+/// Returns the time of the store in milliseconds since the epoch, by creating and deleting an empty
+/// object. Without the right to delete, that object stays until it is collected.
+pub fn store_now(
+    bucket: &dyn Objects,
+    conversation: &Component,
+    deadline: Deadline,
+) -> Result<u64, RemoteError> {
+    let key = object_key(conversation, ObjectName::random());
+    bucket.create(&key, &Bytes::new(), deadline)?;
+    let now = bucket.modified(&key, deadline)?;
+    bucket.delete(vec![key], deadline);
+    Ok(now)
+}
+
+fn used(
+    bucket: &dyn Objects,
+    notes: &Notes,
+    deadline: Deadline,
+) -> Result<HashSet<ObjectName>, RemoteError> {
+    let mut looked = look(bucket, notes, deadline)?;
+    let found = looked.pieces(notes)?;
+    if let Some(blind) = looked.incomplete_log(notes, &found.refused)? {
+        return Err(blind);
+    }
+    if looked.segments.is_empty() {
+        return Err(RemoteError::NoLog { conversation: notes.conversation().to_text() });
+    }
+    let living = State::of_all(found.pieces).artifacts;
+    Ok(living.into_values().filter_map(|claim| claim.artifact.object).collect())
+}
+
+/// Returns true for an unused object and for the table of one.
+fn is_unused(object: &Listed, used: &HashSet<ObjectName>) -> bool {
+    object_of(&object.name).is_some_and(|(name, _)| !used.contains(&name))
+}
+
+fn told(prefix: &str, object: &Listed, outcome: Option<Result<(), BucketError>>) -> Collected {
+    Collected { key: format!("{prefix}{}", object.name), size: object.size, outcome }
 }
 
 #[cfg(test)]

@@ -13,16 +13,11 @@
 
 mod access;
 mod backlog;
-mod hearing;
+mod looking;
 mod looks;
-mod options;
-mod report;
-mod room;
-mod same_name;
-mod sending;
-mod weather;
+mod pushing;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -30,81 +25,85 @@ use std::{fmt, io, thread};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::remote::{Heard, Looker, Objects, RemoteError, Session};
+use crate::bucket::{RequestCounts, Tally};
+use crate::remote::notes::AgreementCache;
+use crate::remote::tier::access::{BucketAccess, CircuitBreaker};
+use crate::remote::tier::backlog::PushBacklog;
+use crate::remote::tier::looks::LookQueue;
+use crate::remote::{Agreement, LookOutcome, Looker, Notes, Objects, RemoteError, Session};
+use crate::replica::Entry;
 use ctxfs_core::model::{
-    Component, FarFile, FarStore, HostsReport, LettingGo, OtherHosts, Record, RelPath,
+    Component, FarFile, FarStore, HostsReport, LetGo, LettingGo, OtherHosts, Record, RelPath,
+    RequestReport,
 };
-use ctxfs_store::{Conversation, Store};
+use ctxfs_store::{Conversation, RemovalOutcome, Store};
 
-use access::Access;
-use backlog::Backlog;
-use looks::Looks;
-use room::Room;
-use same_name::SameNames;
-use weather::Weather;
+pub use access::TierOptions;
 
-pub use options::TierOptions;
-
-///+ Maximum wait in [`Tier::finish`] for an idle pusher thread.
+/// Maximum wait in [`Tier::finish`] for an idle pusher thread.
 const IDLE: Duration = Duration::from_millis(50);
 type Now = Box<dyn Fn() -> Instant + Send + std::marker::Sync>;
 
-///+ Synchronization of a store with other hosts through a bucket. Clones share the state.
-///+
-///+ It tracks local changes and pushes them in a thread, looks into the bucket when readers ask,
-///+ opens remote artifacts, and evicts local copies. While the bucket is unreachable, a circuit
-///+ breaker keeps readers from waiting.
+/// Synchronization of a store with other hosts through a bucket. Clones share the state.
+///
+/// It tracks local changes and pushes them in a thread, looks into the bucket when readers ask,
+/// opens remote artifacts, and evicts local copies. While the bucket is unreachable, a circuit
+/// breaker keeps readers from waiting.
 #[derive(Clone)]
-pub struct Tier(Arc<Inner>);
+pub struct Tier(Arc<TierInner>);
 
-struct Inner {
-    access: Access,
-    weather: Weather,
+struct TierInner {
+    access: BucketAccess,
+    breaker: CircuitBreaker,
     now: Now,
-    backlog: Mutex<Backlog>,
+    backlog: Mutex<PushBacklog>,
     changed: Condvar,
-    mind: Mutex<Mind>,
-    looks: Looks,
+    pusher: Mutex<PusherState>,
+    looks: LookQueue,
     looker: Option<Arc<dyn Looker>>,
     others: Mutex<Arc<[Component]>>,
-    ///+ Conversation of the last look, kept open so that the reader who waited for it need not load
-    ///+ its records again.
+    /// Conversation of the last look, kept open so that the reader who waited for it need not load
+    /// its records again.
     last: Mutex<Option<Arc<Conversation>>>,
     same_names: SameNames,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Default)]
-struct Mind {
+struct PusherState {
     sessions: HashMap<Component, Session>,
-    ///+ Conversations that may have unsent changes. `None` until the conversations are listed.
-    unsure: Option<VecDeque<Component>>,
-    ///+ Time of the last scan for changes of other processes.
+    /// Conversations that may have unsent changes. `None` until the conversations are listed.
+    unchecked: Option<VecDeque<Component>>,
+    /// Time of the last scan for changes of other processes.
     looked: Option<(Instant, SystemTime)>,
-    ///+ Duration of that scan.
+    /// Duration of that scan.
     took: Duration,
 }
 
 impl Tier {
-    ///+ Opens the synchronization of `store` through `bucket`. Makes no request and starts no
-    ///+ thread.
+    /// Opens the synchronization of `store` through `bucket`. Makes no request and starts no
+    /// thread.
     pub fn new(store: Store, bucket: Arc<dyn Objects + Send>, options: TierOptions) -> Self {
-        Self(Arc::new(Inner::new(Access::new(store, bucket, options), Box::new(Instant::now))))
+        Self(Arc::new(TierInner::new(
+            BucketAccess::new(store, bucket, options),
+            Box::new(Instant::now),
+        )))
     }
 
-    ///+ Does what [`Self::new`] does, for a process that only reads the store: `looker` runs its
-    ///+ looks.
+    /// Does what [`Self::new`] does, for a process that only reads the store: `looker` runs its
+    /// looks.
     pub fn looking_by(
         store: Store,
         bucket: Arc<dyn Objects + Send>,
         options: TierOptions,
         looker: Arc<dyn Looker>,
     ) -> Self {
-        let inner = Inner::new(Access::new(store, bucket, options), Box::new(Instant::now));
-        Self(Arc::new(Inner { looker: Some(looker), ..inner }))
+        let inner =
+            TierInner::new(BucketAccess::new(store, bucket, options), Box::new(Instant::now));
+        Self(Arc::new(TierInner { looker: Some(looker), ..inner }))
     }
 
-    ///+ Starts the pusher thread, unless only commands push.
+    /// Starts the pusher thread, unless only commands push.
     pub fn start(&self) -> io::Result<()> {
         if self.0.access.options.pushes {
             let inner = Arc::clone(&self.0);
@@ -115,8 +114,8 @@ impl Tier {
         Ok(())
     }
 
-    ///+ Pushes the backlog for at most `most`, and stops the threads. The next start pushes the
-    ///+ rest. Waits for no request if the backlog is empty.
+    /// Pushes the backlog for at most `most`, and stops the threads. The next start pushes the
+    /// rest. Waits for no request if the backlog is empty.
     pub fn finish(&self, most: Duration) {
         let inner = &self.0;
         let mut backlog = inner.backlog.lock();
@@ -162,7 +161,7 @@ impl OtherHosts for Tier {
 
     fn is_look_due(&self, at: Option<&Component>) -> bool {
         let now = (self.0.now)();
-        !self.0.weather.is_away(now) && self.0.looks.is_due(at, now, self.0.age_of(at))
+        !self.0.breaker.is_open(now) && self.0.looks.is_due(at, now, self.0.max_age(at))
     }
 
     fn look(&self, at: Option<&Component>, patience: Duration) -> bool {
@@ -174,7 +173,7 @@ impl OtherHosts for Tier {
     }
 
     fn letting_go(&self, conversation: &Component) -> LettingGo<'_> {
-        let mut room = Room::new(&self.0, conversation);
+        let mut room = Eviction::new(&self.0, conversation);
         Box::new(move |path: &RelPath| room.let_go(path))
     }
 
@@ -192,8 +191,8 @@ impl OtherHosts for Tier {
 }
 
 impl Looker for Tier {
-    fn look_now(&self, at: Option<&Component>) -> Result<Heard, RemoteError> {
-        self.0.heard(&at.cloned())
+    fn look_now(&self, at: Option<&Component>) -> Result<LookOutcome, RemoteError> {
+        self.0.look_here(&at.cloned())
     }
 }
 
@@ -201,7 +200,7 @@ impl FarStore for Tier {
     fn open(&self, conversation: &Component, record: &Record) -> io::Result<FarFile> {
         let known = match self.0.access.known().map_err(io::Error::other)? {
             Some(known) => Some(known),
-            None => self.0.access.greeted().map_err(io::Error::other)?,
+            None => self.0.access.identified().map_err(io::Error::other)?,
         };
         let absent = || io::Error::other("the bucket that has its bytes is not known here");
         known.ok_or_else(absent)?.far.open(conversation, record)
@@ -214,16 +213,16 @@ impl fmt::Debug for Tier {
     }
 }
 
-impl Inner {
-    fn new(access: Access, now: Now) -> Self {
+impl TierInner {
+    fn new(access: BucketAccess, now: Now) -> Self {
         Self {
             access,
-            weather: Weather::default(),
+            breaker: CircuitBreaker::default(),
             now,
             backlog: Mutex::default(),
             changed: Condvar::new(),
-            mind: Mutex::default(),
-            looks: Looks::default(),
+            pusher: Mutex::default(),
+            looks: LookQueue::default(),
             looker: None,
             others: Mutex::default(),
             last: Mutex::default(),
@@ -232,11 +231,11 @@ impl Inner {
         }
     }
 
-    ///+ Records the outcome of requests.
-    fn noted<T>(&self, outcome: Result<T, RemoteError>) -> Result<T, RemoteError> {
+    /// Records the outcome of requests.
+    fn record<T>(&self, outcome: Result<T, RemoteError>) -> Result<T, RemoteError> {
         match &outcome {
             Err(error) if error.may_pass() => self.failed(error),
-            Err(error) => self.weather.refused(error),
+            Err(error) => self.breaker.refused(error),
             Ok(_) => {}
         }
         outcome
@@ -244,7 +243,177 @@ impl Inner {
 
     fn failed(&self, error: &RemoteError) {
         self.access.doubt();
-        self.weather.failed(error, (self.now)());
+        self.breaker.failed(error, (self.now)());
+    }
+}
+
+impl TierInner {
+    fn report(&self) -> HostsReport {
+        let (totals, lag) = {
+            let backlog = self.backlog.lock();
+            (backlog.totals(), backlog.lag)
+        };
+        let known = self.access.known().ok().flatten();
+        let age = totals.oldest.map(|oldest| (self.now)().saturating_duration_since(oldest));
+        HostsReport {
+            url: self.access.options.url.clone(),
+            bucket: known.as_ref().map(|known| known.id.to_string()),
+            writer: known
+                .and_then(|known| known.home.writer().ok())
+                .map(|writer| writer.to_string()),
+            waiting: totals.outputs,
+            waiting_bytes: totals.bytes,
+            oldest_seconds: age.as_ref().map(Duration::as_secs),
+            lag_millis: lag.map(|lag| lag.as_millis() as u64),
+            error: self.trouble(),
+            requests: requests(&self.access.bucket.requests()),
+        }
+    }
+
+    fn trouble(&self) -> Option<String> {
+        let of_looks = || self.looker.as_ref()?.trouble();
+        self.access.bucket.trouble().or_else(of_looks).or_else(|| self.breaker.error())
+    }
+}
+
+fn requests(counts: &RequestCounts) -> Vec<RequestReport> {
+    let RequestCounts { get, put, list, delete, head } = *counts;
+    let kinds = [("get", get), ("put", put), ("list", list), ("delete", delete), ("head", head)];
+    kinds.map(|(kind, Tally { requests, bytes })| RequestReport { kind, requests, bytes }).into()
+}
+
+/// Time limit for waiting for the push lock, and for the conversation.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// A round of evicting local copies of a conversation. Reads the agreement once.
+struct Eviction<'a> {
+    inner: &'a TierInner,
+    id: Component,
+    agreed: Option<AgreementCache<PublishedEntries>>,
+}
+
+/// Published entries by path.
+type PublishedEntries = HashMap<String, Entry>;
+
+fn entries(agreed: Agreement) -> PublishedEntries {
+    let published = agreed.base.entries.into_iter().filter(|entry| !entry.origins.is_empty());
+    published.map(|entry| (entry.path.clone(), entry)).collect()
+}
+
+impl<'a> Eviction<'a> {
+    fn new(inner: &'a TierInner, id: &Component) -> Self {
+        Self { inner, id: id.clone(), agreed: None }
+    }
+
+    fn let_go(&mut self, path: &RelPath) -> LetGo {
+        let tried = self.try_let_go(path);
+        let gone = self.inner.record(tried);
+        gone.unwrap_or(LetGo::Kept("the bucket does not have it as it should"))
+    }
+
+    fn try_let_go(&mut self, path: &RelPath) -> Result<LetGo, RemoteError> {
+        let (inner, id) = (self.inner, self.id.clone());
+        let access = &inner.access;
+        let Some(known) = access.known()? else { return Ok(LetGo::NotShared) };
+        let Some(conversation) = access.store.conversation(&id)? else {
+            return Ok(LetGo::NotShared);
+        };
+        let notes = known.home.conversation(&id)?;
+        let text = path.to_text();
+        if !self.entries(&notes)?.contains_key(&text) {
+            return Ok(LetGo::NotShared);
+        }
+        if inner.breaker.has_failed() {
+            return Ok(LetGo::Kept("the bucket does not answer"));
+        }
+        if access.is_directory() && access.identified()?.is_none() {
+            return Ok(LetGo::Kept("the bucket is not there"));
+        }
+        let Some(_lock) = access.lock(&known, WAIT)? else {
+            return Ok(LetGo::Kept("another process uses the bucket"));
+        };
+        let Some(_turn) = access.try_lock_conversation(&id, WAIT) else {
+            return Ok(LetGo::Kept("its conversation is being sent"));
+        };
+        let clock = access.store.clock();
+        let entry = self.entries(&notes)?.get(&text);
+        let gone = known.far.evict(&conversation, path, entry, clock)?;
+        Ok(match gone {
+            RemovalOutcome::Removed => LetGo::Gone,
+            RemovalOutcome::Kept(why) => LetGo::Kept(why),
+        })
+    }
+
+    fn entries(&mut self, notes: &Notes) -> Result<&PublishedEntries, RemoteError> {
+        let agreed = AgreementCache::current(self.agreed.take(), notes, entries)?;
+        Ok(&self.agreed.insert(agreed).value)
+    }
+}
+
+/// Maximum cached conversations, and maximum names of all but the last one.
+const CONVERSATIONS: usize = 64;
+const NAMES: usize = 100_000;
+
+/// Cache of outputs that requested the same name, per conversation.
+#[derive(Default)]
+struct SameNames(Mutex<VecDeque<(Component, AgreementCache<NamePairs>)>>);
+
+/// Pairs of the path of an output and the path that it requested, in both directions.
+struct NamePairs(BTreeSet<(String, String)>);
+
+impl TierInner {
+    /// Returns the outputs that requested the path of this one, and the path that this one
+    /// requested, from the agreement. Makes no request. Unreadable state gives an empty list.
+    fn same_name(&self, id: &Component, path: &RelPath) -> Vec<String> {
+        let found = self.try_same_name(id, path);
+        found.unwrap_or_else(|error| {
+            tracing::debug!(%error, "outputs of one name are not told");
+            Vec::new()
+        })
+    }
+
+    fn try_same_name(&self, id: &Component, path: &RelPath) -> Result<Vec<String>, RemoteError> {
+        let Some(known) = self.access.known()? else { return Ok(Vec::new()) };
+        let Some(notes) = known.home.known_conversation(id)? else { return Ok(Vec::new()) };
+        self.same_names.of(&notes, path)
+    }
+}
+
+impl SameNames {
+    fn of(&self, notes: &Notes, path: &RelPath) -> Result<Vec<String>, RemoteError> {
+        let (mut kept, id) = (self.0.lock(), notes.conversation());
+        let at = kept.iter().position(|(known, _)| known == id);
+        let before = at.and_then(|at| kept.remove(at)).map(|(_, names)| names);
+        let names = AgreementCache::current(before, notes, NamePairs::new)?;
+        let others = names.value.of(path);
+        kept.push_back((id.clone(), names));
+        bound(&mut kept);
+        Ok(others)
+    }
+}
+
+/// Drops the least recently used conversations over the limits.
+fn bound(kept: &mut VecDeque<(Component, AgreementCache<NamePairs>)>) {
+    let count = |(_, names): &(Component, AgreementCache<NamePairs>)| names.value.0.len();
+    let mut names: usize = kept.iter().map(count).sum();
+    while kept.len() > 1 && (kept.len() > CONVERSATIONS || names > NAMES) {
+        names -= kept.pop_front().as_ref().map_or(0, count);
+    }
+}
+
+impl NamePairs {
+    fn new(agreed: Agreement) -> Self {
+        let entries = agreed.base.entries.into_iter();
+        let living = entries.filter(|entry| !entry.origins.is_empty());
+        let asked = living.filter_map(|entry| Some((entry.path, entry.asked?)));
+        let both = |(at, asked): (String, String)| [(at.clone(), asked.clone()), (asked, at)];
+        Self(asked.flat_map(both).collect())
+    }
+
+    fn of(&self, path: &RelPath) -> Vec<String> {
+        let path = path.to_text();
+        let from = self.0.range((path.clone(), String::new())..);
+        from.take_while(|(at, _)| *at == path).map(|(_, other)| other.clone()).collect()
     }
 }
 

@@ -7,88 +7,89 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::replica::Origin;
+use crate::replica::{Claim, Clock, Move, Origin, Segment, SegmentId};
 
 const SECOND: i64 = 1_000_000_000;
 
-///+ Identity of a file, independent of its path.
+/// Identity of a file, independent of its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
 pub enum FileKey {
-    ///+ A local file.
-    Here {
-        ///+ Inode number.
+    /// A local file.
+    #[serde(rename = "here")]
+    Local {
+        /// Inode number.
         inode: u64,
-        ///+ Birth time in nanoseconds since the epoch: inodes are reused.
+        /// Birth time in nanoseconds since the epoch: inodes are reused.
         born: i64,
     },
-    ///+ A remote artifact without local bytes.
-    Elsewhere(Origin),
+    /// A remote artifact without local bytes.
+    #[serde(rename = "elsewhere")]
+    Remote(Origin),
 }
 
 impl FileKey {
-    ///+ Returns true if the file is younger than its bytes: it is a copy that kept the modification
-    ///+ time.
+    /// Returns true if the file is younger than its bytes: it is a copy that kept the modification
+    /// time.
     pub(super) fn is_copy_of(self, version: FileVersion) -> bool {
-        matches!(self, Self::Here { born, .. } if born > version.modified)
+        matches!(self, Self::Local { born, .. } if born > version.modified)
     }
 }
 
-///+ State of a file's bytes: they are unchanged as long as it is.
+/// State of a file's bytes: they are unchanged as long as it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileVersion {
-    ///+ Bytes.
+    /// Bytes.
     pub size: u64,
-    ///+ Modification time in nanoseconds since the epoch.
+    /// Modification time in nanoseconds since the epoch.
     pub modified: i64,
 }
 
-///+ Current state of a file.
+/// Current state of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    ///+ Identity of the file.
+pub(crate) struct FoundFile {
+    /// Identity of the file.
     pub key: FileKey,
-    ///+ State of its bytes.
+    /// State of its bytes.
     pub version: FileVersion,
-    ///+ Digest of its bytes; `None` while it is being written.
+    /// Digest of its bytes; `None` while it is being written.
     pub digest: Option<Arc<str>>,
 }
 
-///+ A file whose bytes are those of artifacts in the bucket.
+/// A file whose bytes are those of artifacts in the bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
-    ///+ Path at the time of the agreement.
+pub(crate) struct Entry {
+    /// Path at the time of the agreement.
     pub path: String,
-    ///+ Requested path, if another file had it.
+    /// Requested path, if another file had it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
-    ///+ Artifacts with these bytes.
+    /// Artifacts with these bytes.
     pub origins: Vec<Origin>,
-    ///+ Identity of the file.
+    /// Identity of the file.
     pub key: FileKey,
-    ///+ State of the bytes that are published.
+    /// State of the bytes that are published.
     pub version: FileVersion,
-    ///+ Digest of the artifacts; empty if unknown.
+    /// Digest of the artifacts; empty if unknown.
     #[serde(default, skip_serializing_if = "is_unknown")]
     pub digest: Arc<str>,
 }
 
-///+ Last agreement of this host and the bucket: which files have the bytes of which artifacts, and
-///+ at which paths. Differences from it are local changes.
+/// Last agreement of this host and the bucket: which files have the bytes of which artifacts, and
+/// at which paths. Differences from it are local changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Base {
-    ///+ Entries in no order. No artifact is in two of them.
+pub(crate) struct Base {
+    /// Entries in no order. No artifact is in two of them.
     pub entries: Vec<Entry>,
 }
 
 impl Base {
-    ///+ Adds remote artifacts that exist locally but are missing in the base, because a crash came
-    ///+ between the two. A removal or replacement before the crash did not see them, so they stay.
-    pub fn heal(&mut self, files: &BTreeMap<String, Found>) {
+    /// Adds remote artifacts that exist locally but are missing in the base, because a crash came
+    /// between the two. A removal or replacement before the crash did not see them, so they stay.
+    pub(crate) fn add_unrecorded(&mut self, files: &BTreeMap<String, FoundFile>) {
         let known = self.entries.iter().flat_map(|entry| &entry.origins);
         let known: BTreeSet<_> = known.copied().collect();
         for (path, found) in files {
-            if let FileKey::Elsewhere(origin) = found.key
+            if let FileKey::Remote(origin) = found.key
                 && !known.contains(&origin)
             {
                 self.entries.push(Entry::new(path, &[origin], found));
@@ -98,16 +99,16 @@ impl Base {
 }
 
 impl Base {
-    ///+ Updates entries of files that were touched or restored and still have the published bytes,
-    ///+ so that these are not sent again. Returns true if there are any.
-    pub fn keep_same(&mut self, files: &BTreeMap<String, Found>) -> bool {
-        let places = Places::of(files);
-        let is_touched = self.keep_touched(&places);
-        let is_restored = self.recognize(&places);
+    /// Updates entries of files that were touched or restored and still have the published bytes,
+    /// so that these are not sent again. Returns true if there are any.
+    pub(crate) fn follow_unchanged(&mut self, files: &BTreeMap<String, FoundFile>) -> bool {
+        let places = FileIndex::of(files);
+        let is_touched = self.follow_touched(&places);
+        let is_restored = self.follow_restored(&places);
         is_touched || is_restored
     }
 
-    fn keep_touched(&mut self, places: &Places<'_>) -> bool {
+    fn follow_touched(&mut self, places: &FileIndex<'_>) -> bool {
         let mut is_any = false;
         for entry in &mut self.entries {
             let found = places.of_entry(entry).map(|(_, found)| found);
@@ -119,10 +120,10 @@ impl Base {
         is_any
     }
 
-    ///+ Follows files that were restored from a copy of the store: each is a different file than its
-    ///+ entry, with the same path, bytes and time. A file that was written since, even with the same
-    ///+ bytes, has a new time and counts as changed.
-    fn recognize(&mut self, places: &Places<'_>) -> bool {
+    /// Follows files that were restored from a copy of the store: each is a different file than its
+    /// entry, with the same path, bytes and time. A file that was written since, even with the same
+    /// bytes, has a new time and counts as changed.
+    fn follow_restored(&mut self, places: &FileIndex<'_>) -> bool {
         let files = places.files;
         let is_known = |entry: &Entry| {
             let found = files.get(&entry.path);
@@ -134,7 +135,7 @@ impl Base {
         self.entries = known;
         let is_any = !copied.is_empty();
         for entry in copied {
-            let Found { key, version, .. } = files[&entry.path];
+            let FoundFile { key, version, .. } = files[&entry.path];
             self.entries.push(Entry { key, version, ..entry });
         }
         if is_any {
@@ -143,8 +144,8 @@ impl Base {
         is_any
     }
 
-    ///+ Merges the entries of one file under one path: other hosts may have published the same
-    ///+ bytes.
+    /// Merges the entries of one file under one path: other hosts may have published the same
+    /// bytes.
     fn join_entries(&mut self) {
         let mut places: HashMap<(FileKey, String), usize> = HashMap::new();
         let mut joined: Vec<Entry> = Vec::with_capacity(self.entries.len());
@@ -161,21 +162,21 @@ impl Base {
     }
 }
 
-///+ Index of current files by path and by key.
-pub(super) struct Places<'a> {
-    files: &'a BTreeMap<String, Found>,
+/// Index of current files by path and by key.
+pub(super) struct FileIndex<'a> {
+    files: &'a BTreeMap<String, FoundFile>,
     by_key: HashMap<FileKey, &'a str>,
 }
 
-impl<'a> Places<'a> {
-    pub(super) fn of(files: &'a BTreeMap<String, Found>) -> Self {
+impl<'a> FileIndex<'a> {
+    pub(super) fn of(files: &'a BTreeMap<String, FoundFile>) -> Self {
         let by_key = files.iter().map(|(path, found)| (found.key, path.as_str())).collect();
         Self { files, by_key }
     }
 
-    ///+ Returns the current place of an entry's file, also after an eviction or a download.
-    pub(super) fn of_entry(&self, entry: &Entry) -> Option<(&'a str, &'a Found)> {
-        let elsewhere = entry.origins.iter().map(|origin| FileKey::Elsewhere(*origin));
+    /// Returns the current place of an entry's file, also after an eviction or a download.
+    pub(super) fn of_entry(&self, entry: &Entry) -> Option<(&'a str, &'a FoundFile)> {
+        let elsewhere = entry.origins.iter().map(|origin| FileKey::Remote(*origin));
         let mut keys = std::iter::once(entry.key).chain(elsewhere);
         // Hard links share a key: prefer the path of the entry.
         if let Some((path, found)) = self.files.get_key_value(&entry.path)
@@ -193,16 +194,16 @@ fn is_unknown(digest: &str) -> bool {
 }
 
 impl Entry {
-    ///+ Creates the entry of a file with the bytes of these artifacts.
-    pub fn new(path: &str, origins: &[Origin], found: &Found) -> Self {
-        let Found { key, version, digest } = found.clone();
+    /// Creates the entry of a file with the bytes of these artifacts.
+    pub(crate) fn new(path: &str, origins: &[Origin], found: &FoundFile) -> Self {
+        let FoundFile { key, version, digest } = found.clone();
         let (path, origins) = (path.to_owned(), origins.to_vec());
         Self { path, asked: None, origins, key, version, digest: digest.unwrap_or_default() }
     }
 
-    ///+ Returns true if the file at the entry's path is a copy of the entry's file. Archives may
-    ///+ round times to seconds.
-    fn is_copied_to(&self, found: &Found) -> bool {
+    /// Returns true if the file at the entry's path is a copy of the entry's file. Archives may
+    /// round times to seconds.
+    fn is_copied_to(&self, found: &FoundFile) -> bool {
         let Self { version: FileVersion { size, modified }, digest, .. } = self;
         let second = modified.div_euclid(SECOND) * SECOND;
         found.key.is_copy_of(found.version)
@@ -212,19 +213,206 @@ impl Entry {
             && found.digest.as_ref() == Some(digest)
     }
 
-    ///+ Returns true if the file is the entry's, with a new time and the same bytes.
-    fn is_touched_in(&self, found: &Found) -> bool {
+    /// Returns true if the file is the entry's, with a new time and the same bytes.
+    fn is_touched_in(&self, found: &FoundFile) -> bool {
         found.key == self.key
             && found.version != self.version
             && !self.digest.is_empty()
             && found.digest.as_ref() == Some(&self.digest)
     }
 
-    ///+ Returns true if the file still has the artifacts' bytes.
-    pub(super) fn holds_in(&self, found: &Found) -> bool {
+    /// Returns true if the file still has the artifacts' bytes.
+    pub(super) fn holds_in(&self, found: &FoundFile) -> bool {
         match found.key {
-            FileKey::Elsewhere(origin) => found.key == self.key || self.origins.contains(&origin),
-            FileKey::Here { .. } => found.key == self.key && found.version == self.version,
+            FileKey::Remote(origin) => found.key == self.key || self.origins.contains(&origin),
+            FileKey::Local { .. } => found.key == self.key && found.version == self.version,
         }
+    }
+}
+
+/// Local changes that the bucket does not have. Computed by comparison: there is no queue that a
+/// crash could lose.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Files with new bytes, by path.
+    pub puts: BTreeMap<String, LocalPut>,
+    /// Artifacts with a new path.
+    pub moves: BTreeMap<Origin, String>,
+    /// Artifacts that were removed, or replaced by a complete file.
+    pub removed: BTreeSet<Origin>,
+}
+
+/// A file with new bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalPut {
+    /// Identity of the file.
+    pub key: FileKey,
+    /// State of its bytes.
+    pub version: FileVersion,
+    /// Digest of the bytes; `None` while they are being written and cannot be published.
+    pub digest: Option<Arc<str>>,
+    /// Artifacts that the file replaces: those seen at its path, and those whose file it was.
+    pub replaces: Vec<Origin>,
+}
+
+impl LocalPut {
+    /// Returns true if the file is a copy that kept its modification time.
+    pub(super) fn is_copy(&self) -> bool {
+        self.key.is_copy_of(self.version)
+    }
+}
+
+impl Changes {
+    /// Computes the changes since `base`. `files` are the current files.
+    ///
+    /// If the first of several artifacts that request one path goes away, the others are moved to
+    /// the paths at which they are seen. Otherwise one of them would take its place.
+    pub(crate) fn since(base: &Base, files: &BTreeMap<String, FoundFile>) -> Self {
+        let places = FileIndex::of(files);
+        let mut changes = Self::default();
+        let mut settled = BTreeSet::new();
+        let mut left: BTreeMap<&str, Vec<Origin>> = BTreeMap::new();
+        for entry in &base.entries {
+            let Some((now, found)) = places.of_entry(entry) else {
+                left.entry(&entry.path).or_default().extend(&entry.origins);
+                continue;
+            };
+            settled.insert(now);
+            if !entry.holds_in(found) {
+                changes.put(now, found, &entry.origins);
+            } else if now != entry.path {
+                changes.rename(&entry.origins, now);
+            }
+        }
+        let new = files.iter().filter(|(path, found)| {
+            !settled.contains(path.as_str()) && matches!(found.key, FileKey::Local { .. })
+        });
+        for (path, found) in new {
+            let seen = left.remove(path.as_str()).unwrap_or_default();
+            changes.put(path, found, &seen);
+        }
+        changes.removed.extend(left.values().flatten());
+        changes.settle_names(base, files);
+        changes
+    }
+
+    /// Returns true if nothing changed.
+    pub fn is_empty(&self) -> bool {
+        self.puts.is_empty() && self.moves.is_empty() && self.removed.is_empty()
+    }
+
+    /// Returns true if all changes are files that are still being written.
+    pub(crate) fn must_wait(&self) -> bool {
+        let waits = |put: &LocalPut| put.digest.is_none();
+        self.moves.is_empty() && self.removed.is_empty() && self.puts.values().all(waits)
+    }
+
+    fn rename(&mut self, origins: &[Origin], to: &str) {
+        self.moves.extend(origins.iter().map(|origin| (*origin, to.to_owned())));
+    }
+
+    fn put(&mut self, path: &str, found: &FoundFile, replaces: &[Origin]) {
+        let FoundFile { key, version, digest } = found.clone();
+        let put = LocalPut { key, version, digest, replaces: Vec::new() };
+        let put = self.puts.entry(path.to_owned()).or_insert(put);
+        put.replaces.extend(replaces);
+    }
+
+    /// Moves artifacts whose requested path became free to the path at which they are seen.
+    fn settle_names(&mut self, base: &Base, files: &BTreeMap<String, FoundFile>) {
+        let is_free = |name: &String| {
+            let below = format!("{name}/");
+            let first_below = files.range(below.clone()..).next();
+            let is_directory = first_below.is_some_and(|(path, _)| path.starts_with(&below));
+            !is_directory && !files.contains_key(name)
+        };
+        let mut gone: BTreeSet<_> = self.replaced().collect();
+        gone.extend(&self.removed);
+        for entry in base.entries.iter().filter(|entry| entry.asked.as_ref().is_some_and(is_free)) {
+            for origin in entry.origins.iter().filter(|origin| !gone.contains(origin)) {
+                self.moves.entry(*origin).or_insert_with(|| entry.path.clone());
+            }
+        }
+    }
+
+    pub(super) fn replaced(&self) -> impl Iterator<Item = Origin> {
+        self.puts.values().flat_map(|put| put.replaces.iter().copied())
+    }
+}
+
+/// A segment to store, and its effects on the base.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Publication<A, M> {
+    /// Segment. The places of its artifacts count from 0 in the order of their paths; those of its
+    /// messages follow.
+    pub segment: Segment<A, M>,
+    pub accepted: Accepted,
+}
+
+/// Changes of the base when a segment is stored. Saved on disk until then.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Accepted {
+    /// Entries of published files.
+    pub puts: Vec<Entry>,
+    /// New paths of moved artifacts.
+    pub moves: BTreeMap<Origin, String>,
+    /// Removed and replaced artifacts.
+    pub removed: BTreeSet<Origin>,
+}
+
+impl<A, M> Publication<A, M> {
+    /// Builds the segment `id` from all complete changes and from messages. `now` is the clock of
+    /// this host in microseconds since the epoch; `artifact` returns the additional data of a file
+    /// by path.
+    pub(crate) fn new(
+        id: SegmentId,
+        changes: &Changes,
+        messages: impl IntoIterator<Item = M>,
+        clock: &mut Clock,
+        now: u64,
+        mut artifact: impl FnMut(&str) -> A,
+    ) -> Self {
+        let mut made = Self { segment: Segment::new(id), accepted: Accepted::default() };
+        let mut places = (0..).map(|place| Origin { segment: id, place });
+        made.accepted.removed.extend(&changes.removed);
+        for (path, put) in &changes.puts {
+            let Some(digest) = &put.digest else { continue };
+            let origin = places.next().expect("places do not end");
+            let (stamp, path, digest) = (clock.stamp(now), path.clone(), digest.clone());
+            let artifact = artifact(&path);
+            made.accept(origin, &path, put, &digest);
+            made.segment.artifacts.insert(origin, Claim { stamp, path, digest, artifact });
+        }
+        for (message, origin) in messages.into_iter().zip(places) {
+            made.segment.messages.insert(origin, (clock.stamp(now), message));
+        }
+        for (origin, to) in &changes.moves {
+            let (stamp, to) = (clock.stamp(now), to.clone());
+            made.segment.moves.insert(*origin, Move { stamp, to });
+        }
+        made.accepted.moves.clone_from(&changes.moves);
+        made.segment.removed.origins.clone_from(&made.accepted.removed);
+        made
+    }
+
+    fn accept(&mut self, origin: Origin, path: &str, put: &LocalPut, digest: &Arc<str>) {
+        self.accepted.removed.extend(&put.replaces);
+        let (path, origins, asked) = (path.to_owned(), vec![origin], None);
+        let (key, version, digest) = (put.key, put.version, Arc::clone(digest));
+        self.accepted.puts.push(Entry { path, asked, origins, key, version, digest });
+    }
+}
+
+impl Base {
+    pub(crate) fn accept(&mut self, accepted: &Accepted) {
+        for entry in &mut self.entries {
+            entry.origins.retain(|origin| !accepted.removed.contains(origin));
+            if let Some(to) = entry.origins.first().and_then(|first| accepted.moves.get(first)) {
+                entry.path.clone_from(to);
+                entry.asked = None;
+            }
+        }
+        self.entries.retain(|entry| !entry.origins.is_empty());
+        self.entries.extend_from_slice(&accepted.puts);
     }
 }

@@ -7,64 +7,67 @@ use std::sync::Arc;
 use crate::replica::{Origin, Stamp};
 use ctxfs_core::model::{LEAST_DIGITS, with_digits};
 
-///+ An artifact that requests a path.
+/// An artifact that requests a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Asking<'a> {
+pub(super) struct PathRequest<'a> {
     pub(super) origin: Option<Origin>,
     pub(super) stamp: Stamp,
     pub(super) path: &'a str,
     pub(super) digest: Option<&'a Arc<str>>,
 }
 
-///+ The artifacts at one path.
+/// The artifacts at one path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Name {
-    ///+ Artifacts with these bytes, the latest first.
+    /// Artifacts with these bytes, the latest first.
     pub origins: Vec<Origin>,
-    ///+ True if an unpublished local file is at the path.
+    /// True if an unpublished local file is at the path.
     pub is_local: bool,
-    ///+ Requested path, if another artifact has it.
+    /// Requested path, if another artifact has it.
     pub asked: Option<String>,
-    ///+ Digest of the bytes; empty if unknown.
+    /// Digest of the bytes; empty if unknown.
     pub digest: Arc<str>,
 }
 
-///+ Paths and their artifacts. Each living artifact has exactly one path.
-pub type Names = BTreeMap<String, Name>;
+/// Paths and their artifacts. Each living artifact has exactly one path.
+pub type AssignedPaths = BTreeMap<String, Name>;
 
-///+ Assigns a path to each artifact. Of several with the same requested path, the latest gets it;
-///+ the others get digits of their origin before the extension: `x~3f09ab.txt`. Artifacts with the
-///+ same bytes share a path. The path of a directory, one of `directories` or implied by a file
-///+ below it, is not assigned. The result depends on the artifacts and directories only.
-pub(super) fn names(mut asking: Vec<Asking<'_>>, directories: &BTreeSet<String>) -> Names {
+/// Assigns a path to each artifact. Of several with the same requested path, the latest gets it;
+/// the others get digits of their origin before the extension: `x~3f09ab.txt`. Artifacts with the
+/// same bytes share a path. The path of a directory, one of `directories` or implied by a file
+/// below it, is not assigned. The result depends on the artifacts and directories only.
+pub(super) fn assign_paths(
+    mut asking: Vec<PathRequest<'_>>,
+    directories: &BTreeSet<String>,
+) -> AssignedPaths {
     // Local files come first: they were written after everything that was seen.
     asking.sort_unstable_by_key(|each| {
         (each.path, each.origin.is_some(), Reverse((each.stamp, each.origin)))
     });
     let parents = asking.iter().flat_map(|each| parents(each.path));
     let taken: BTreeSet<&str> = parents.chain(directories.iter().map(String::as_str)).collect();
-    let (first, others) = (Vec::with_capacity(asking.len()), Names::new());
-    let mut naming = Naming { directories: &taken, asked: &asking, first, others };
+    let (first, others) = (Vec::with_capacity(asking.len()), AssignedPaths::new());
+    let mut naming = PathAssigner { directories: &taken, asked: &asking, first, others };
     for claims in asking.chunk_by(|one, next| one.path == next.path) {
         naming.add(claims);
     }
-    let Naming { first: mut all, others, .. } = naming;
+    let PathAssigner { first: mut all, others, .. } = naming;
     all.extend(others);
     all.into_iter().collect()
 }
 
-struct Naming<'a> {
+struct PathAssigner<'a> {
     directories: &'a BTreeSet<&'a str>,
-    asked: &'a [Asking<'a>],
-    ///+ Artifacts at their requested path, sorted. Collected in a vector: a B-tree filled in order
-    ///+ has half-empty nodes.
+    asked: &'a [PathRequest<'a>],
+    /// Artifacts at their requested path, sorted. Collected in a vector: a B-tree filled in order
+    /// has half-empty nodes.
     first: Vec<(String, Name)>,
-    others: Names,
+    others: AssignedPaths,
 }
 
-impl Naming<'_> {
-    ///+ Assigns paths to artifacts that request the same one, in order of precedence.
-    fn add(&mut self, claims: &[Asking<'_>]) {
+impl PathAssigner<'_> {
+    /// Assigns paths to artifacts that request the same one, in order of precedence.
+    fn add(&mut self, claims: &[PathRequest<'_>]) {
         let mut given: HashMap<&str, String> = HashMap::new();
         let mut is_free = claims.first().is_some_and(|each| !self.directories.contains(each.path));
         for each in claims {
@@ -81,7 +84,7 @@ impl Naming<'_> {
         }
     }
 
-    fn give(&mut self, name: String, each: &Asking<'_>) {
+    fn give(&mut self, name: String, each: &PathRequest<'_>) {
         let asked = (name != each.path).then(|| each.path.to_owned());
         let seen =
             if asked.is_some() { self.others.entry(name).or_default() } else { self.first(name) };
@@ -137,9 +140,9 @@ mod tests {
         let digests: Vec<Arc<str>> = asking.iter().map(|(_, _, digest)| (*digest).into()).collect();
         let asking = asking.iter().zip(&digests).map(|((number, path, _), digest)| {
             let (origin, stamp) = (Some(origin(*number)), Stamp(*number));
-            Asking { origin, stamp, path, digest: Some(digest) }
+            PathRequest { origin, stamp, path, digest: Some(digest) }
         });
-        let names = names(asking.collect(), &BTreeSet::new()).into_iter();
+        let names = assign_paths(asking.collect(), &BTreeSet::new()).into_iter();
         let numbers = |name: Name| name.origins.iter().map(|each| each.segment.number).collect();
         names.map(|(path, name)| (path, numbers(name))).collect()
     }

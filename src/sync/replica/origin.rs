@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 const WRITER_DIGITS: usize = 16;
 const NUMBER_DIGITS: usize = 12;
 const DIGEST_DIGITS: usize = 32;
-///+ Maximum segment number: twelve digits.
+/// Maximum segment number: twelve digits.
 const MAX_NUMBER: u64 = 999_999_999_999;
 
-///+ The text is not an id of this kind.
+/// The text is not an id of this kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no {kind}")]
 pub struct ParseIdError {
@@ -26,49 +26,49 @@ impl ParseIdError {
     }
 }
 
-///+ Publisher of consecutive segments: a store, until it detects a copy of itself. A random number;
-///+ its text is 16 hexadecimal digits.
+/// Publisher of consecutive segments: a store, until it detects a copy of itself. A random number;
+/// its text is 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct WriterId(pub u64);
 
-///+ Name of a segment: writer and number. Its text is `<writer>-<12 digits>`.
+/// Name of a segment: writer and number. Its text is `<writer>-<12 digits>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct SegmentId {
-    ///+ Writer of the segment.
+    /// Writer of the segment.
     pub writer: WriterId,
-    ///+ Number among the writer's segments, from 1.
+    /// Number among the writer's segments, from 1.
     pub number: u64,
 }
 
-///+ Digest that distinguishes two segments of one name. Its text is 32 hexadecimal digits.
+/// Digest that distinguishes two segments of one name. Its text is 32 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct SegmentDigest(u128);
 
-///+ Permanent identity of an artifact or message: the place where it was first published. Its text
-///+ is `<segment>:<place>`.
+/// Permanent identity of an artifact or message: the place where it was first published. Its text
+/// is `<segment>:<place>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Origin {
-    ///+ Segment of the publication.
+    /// Segment of the publication.
     pub segment: SegmentId,
-    ///+ Line in the segment's records, from 0.
+    /// Line in the segment's records, from 0.
     pub place: u32,
 }
 
 impl SegmentId {
-    ///+ Returns the id of the writer's next segment.
+    /// Returns the id of the writer's next segment.
     #[must_use]
-    pub fn next(self) -> Self {
+    pub(crate) fn next(self) -> Self {
         Self { number: self.number + 1, ..self }
     }
 }
 
 impl SegmentDigest {
-    ///+ Returns the digest of bytes: the first half of their BLAKE3.
-    pub fn of(bytes: &[u8]) -> Self {
+    /// Returns the digest of bytes: the first half of their BLAKE3.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
         let hash = blake3::hash(bytes);
         Self(u128::from_be_bytes(hash.as_bytes().first_chunk().copied().unwrap_or_default()))
     }
@@ -144,19 +144,19 @@ impl FromStr for Origin {
     }
 }
 
-///+ Parses exactly `digits` lower-case digits.
+/// Parses exactly `digits` lower-case digits.
 fn hexadecimal(text: &str, digits: usize) -> Option<u128> {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let fits = text.len() == digits && text.bytes().all(is_digit);
     fits.then(|| u128::from_str_radix(text, 16).ok()).flatten()
 }
 
-///+ `parse` would accept a sign.
+/// `parse` would accept a sign.
 fn decimal(digits: &str) -> Result<u64, ParseIntError> {
     if digits.starts_with('+') { "".parse() } else { digits.parse() }
 }
 
-///+ Text forms for serde.
+/// Text forms for serde.
 macro_rules! text_form {
     ($($id:ty),+) => {$(
         impl From<$id> for String {
@@ -176,6 +176,43 @@ macro_rules! text_form {
 }
 
 text_form!(WriterId, SegmentId, SegmentDigest, Origin);
+
+/// Time of a hybrid logical clock: microseconds since the epoch by the clock of a host, or more if
+/// that host has seen a later stamp. It only orders concurrent changes, so a wrong clock does no
+/// harm beyond that order.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Stamp(pub u64);
+
+/// Hybrid clock of a host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Clock {
+    last: Stamp,
+}
+
+/// Latest stamp that is believed, about 300,000 years from now. It leaves room for later stamps of
+/// this host if another one has a wrong clock.
+const LATEST: Stamp = Stamp(u64::MAX / 2);
+
+impl Clock {
+    /// Returns the latest stamp that was created or seen.
+    pub(crate) fn last(&self) -> Stamp {
+        self.last
+    }
+
+    /// Advances the clock past a stamp.
+    pub(crate) fn see(&mut self, stamp: Stamp) {
+        self.last = self.last.max(stamp.min(LATEST));
+    }
+
+    /// Returns a stamp later than all before, and not before `now` in microseconds since the epoch.
+    pub(crate) fn stamp(&mut self, now: u64) -> Stamp {
+        self.last = Stamp((self.last.0 + 1).max(now.min(LATEST.0)));
+        self.last
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -214,5 +251,16 @@ mod tests {
             let text = format!("{writer}-000000000007{rest}");
             assert!(text.parse::<Origin>().is_err(), "{rest}");
         }
+    }
+
+    #[test]
+    fn each_stamp_is_later_than_all_that_was_seen() {
+        let mut clock = Clock::default();
+        let first = clock.stamp(100);
+        clock.see(Stamp(500));
+        let second = clock.stamp(100);
+        assert!(first == Stamp(100) && second == Stamp(501) && clock.stamp(900) == Stamp(900));
+        clock.see(Stamp(u64::MAX));
+        assert!(clock.stamp(0) > LATEST, "a stamp from nowhere must not stop the clock");
     }
 }

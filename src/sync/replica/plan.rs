@@ -2,58 +2,59 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use crate::replica::base::Places;
-use crate::replica::names::{Asking, names, parents};
+use crate::replica::base::FileIndex;
+use crate::replica::names::{PathRequest, assign_paths, parents};
 use crate::replica::{
-    Base, Changes, Entry, FileKey, FileVersion, Found, Name, Names, Origin, Stamp, State,
+    AssignedPaths, Base, Changes, Entry, FileKey, FileVersion, FoundFile, Name, Origin, Stamp,
+    State,
 };
 
-///+ A change of a local file, with the entry of the base that results.
+/// A change of a local file, with the entry of the base that results.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
-    ///+ Removes a file: its artifacts were removed by another host, or have another path.
+pub(crate) enum Step {
+    /// Removes a file: its artifacts were removed by another host, or have another path.
     Remove {
-        ///+ Current path.
+        /// Current path.
         path: String,
-        ///+ Expected state of the file.
-        found: Found,
-        ///+ Key in the entry of the base.
+        /// Expected state of the file.
+        found: FoundFile,
+        /// Key in the entry of the base.
         was: FileKey,
     },
-    ///+ Renames a file to the path in `entry`, which is free after the removals and other renames:
-    ///+ files may swap paths.
+    /// Renames a file to the path in `entry`, which is free after the removals and other renames:
+    /// files may swap paths.
     Rename {
-        ///+ Current path.
+        /// Current path.
         from: String,
-        ///+ Expected state of the file.
-        found: Found,
-        ///+ Key in the entry of the base.
+        /// Expected state of the file.
+        found: FoundFile,
+        /// Key in the entry of the base.
         was: FileKey,
-        ///+ Entry of the base afterwards.
+        /// Entry of the base afterwards.
         entry: Box<Entry>,
     },
-    ///+ Adds a remote artifact.
+    /// Adds a remote artifact.
     Add {
-        ///+ Entry of the base afterwards, with the artifact first.
+        /// Entry of the base afterwards, with the artifact first.
         entry: Entry,
     },
 }
 
-///+ Steps, and the base without them.
+/// Steps, and the base without them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Plan {
-    ///+ Removals, then renames, then additions.
+pub(crate) struct Plan {
+    /// Removals, then renames, then additions.
     pub steps: Vec<Step>,
-    ///+ Base if no step is done.
+    /// Base if no step is done.
     pub base: Base,
 }
 
 impl Plan {
-    ///+ Plans the steps after which `files` show `state`, on a host with local `changes` since
-    ///+ `base`. Files with unpublished changes stay. `directories` must not be replaced by files.
-    pub fn new<A, M>(
+    /// Plans the steps after which `files` show `state`, on a host with local `changes` since
+    /// `base`. Files with unpublished changes stay. `directories` must not be replaced by files.
+    pub(crate) fn new<A, M>(
         base: &Base,
-        files: &BTreeMap<String, Found>,
+        files: &BTreeMap<String, FoundFile>,
         state: &State<A, M>,
         changes: &Changes,
         directories: &BTreeSet<String>,
@@ -82,9 +83,13 @@ impl Plan {
     }
 }
 
-///+ Returns the paths as a host with these local changes sees them. The changes count as later than
-///+ all artifacts in the state.
-pub fn seen<A, M>(state: &State<A, M>, changes: &Changes, directories: &BTreeSet<String>) -> Names {
+/// Returns the paths as a host with these local changes sees them. The changes count as later than
+/// all artifacts in the state.
+pub fn seen<A, M>(
+    state: &State<A, M>,
+    changes: &Changes,
+    directories: &BTreeSet<String>,
+) -> AssignedPaths {
     let replaced: BTreeSet<_> = changes.replaced().collect();
     let gone = |origin: &Origin| changes.removed.contains(origin) || replaced.contains(origin);
     let living = state.artifacts.iter().filter(|(origin, _)| !gone(origin));
@@ -92,33 +97,31 @@ pub fn seen<A, M>(state: &State<A, M>, changes: &Changes, directories: &BTreeSet
         let moved = changes.moves.get(origin);
         let stamp = if moved.is_some() { Stamp(u64::MAX) } else { claim.stamp };
         let path = moved.unwrap_or(&claim.path);
-        Asking { origin: Some(*origin), stamp, path, digest: Some(&claim.digest) }
+        PathRequest { origin: Some(*origin), stamp, path, digest: Some(&claim.digest) }
     });
     let local = changes.puts.iter().map(|(path, put)| {
         let digest = put.digest.as_ref();
-        Asking { origin: None, stamp: Stamp(u64::MAX), path, digest }
+        PathRequest { origin: None, stamp: Stamp(u64::MAX), path, digest }
     });
-    names(published.chain(local).collect(), directories)
+    assign_paths(published.chain(local).collect(), directories)
 }
 
-///+ A file that still has the bytes of its artifacts.
+/// A file that still has the bytes of its artifacts.
 #[derive(Clone, Copy)]
-struct Held<'a> {
-    /// Its place in the base.
+struct HeldFile<'a> {
     at: usize,
-    /// Where it is.
     now: &'a str,
     entry: &'a Entry,
-    found: &'a Found,
+    found: &'a FoundFile,
 }
 
 struct Planning<'a> {
-    ///+ Paths with unpublished local changes.
+    /// Paths with unpublished local changes.
     changed: BTreeSet<&'a str>,
-    held: Vec<Held<'a>>,
+    held: Vec<HeldFile<'a>>,
     by_origin: HashMap<Origin, usize>,
     used: Vec<bool>,
-    ///+ Artifacts that could not be brought to their path.
+    /// Artifacts that could not be brought to their path.
     waiting: BTreeSet<Origin>,
     steps: Vec<Step>,
     renames: Vec<Step>,
@@ -127,14 +130,14 @@ struct Planning<'a> {
 }
 
 impl<'a> Planning<'a> {
-    fn new(base: &'a Base, files: &'a BTreeMap<String, Found>, changes: &'a Changes) -> Self {
-        let places = Places::of(files);
+    fn new(base: &'a Base, files: &'a BTreeMap<String, FoundFile>, changes: &'a Changes) -> Self {
+        let places = FileIndex::of(files);
         let held = base.entries.iter().enumerate().filter_map(|(at, entry)| {
             let (now, found) = places.of_entry(entry)?;
-            entry.holds_in(found).then_some(Held { at, now, entry, found })
+            entry.holds_in(found).then_some(HeldFile { at, now, entry, found })
         });
         let held: Vec<_> = held.collect();
-        let origins = |(at, held): (usize, &Held<'a>)| {
+        let origins = |(at, held): (usize, &HeldFile<'a>)| {
             held.entry.origins.iter().map(move |origin| (*origin, at)).collect::<Vec<_>>()
         };
         let by_origin = held.iter().enumerate().flat_map(origins).collect();
@@ -146,11 +149,11 @@ impl<'a> Planning<'a> {
         Self { changed, held, by_origin, used, waiting, steps, renames, additions, base }
     }
 
-    ///+ Keeps a file that is at its path. Returns false if there is none.
+    /// Keeps a file that is at its path. Returns false if there is none.
     fn keep_in_place(&mut self, name: &str, seen: &Name) -> bool {
         let in_place = self.files_of(seen).find(|file| self.held[*file].now == name);
         let Some(file) = in_place else { return false };
-        let Held { at, now, entry, found } = self.held[file];
+        let HeldFile { at, now, entry, found } = self.held[file];
         self.used[file] = true;
         // A local rename is agreed upon once it is published.
         if entry.path == now {
@@ -160,7 +163,7 @@ impl<'a> Planning<'a> {
         true
     }
 
-    ///+ Renames a file to its path, or adds the artifact there.
+    /// Renames a file to its path, or adds the artifact there.
     fn bring(&mut self, name: String, seen: Name) {
         if self.is_in_the_way(&name) {
             self.waiting.extend(&seen.origins);
@@ -173,18 +176,18 @@ impl<'a> Planning<'a> {
         }
     }
 
-    ///+ Returns the files with these bytes. A remote artifact stands for one origin only, so it is
-    ///+ useless after that origin was removed, even if others have the same bytes.
+    /// Returns the files with these bytes. A remote artifact stands for one origin only, so it is
+    /// useless after that origin was removed, even if others have the same bytes.
     fn files_of(&self, seen: &Name) -> impl Iterator<Item = usize> {
         let files = seen.origins.iter().filter_map(|origin| self.by_origin.get(origin).copied());
         files.filter(|file| match self.held[*file].found.key {
-            FileKey::Here { .. } => true,
-            FileKey::Elsewhere(origin) => seen.origins.contains(&origin),
+            FileKey::Local { .. } => true,
+            FileKey::Remote(origin) => seen.origins.contains(&origin),
         })
     }
 
     fn rename(&mut self, file: usize, name: String, seen: Name) {
-        let Held { now, entry, found, .. } = self.held[file];
+        let HeldFile { now, entry, found, .. } = self.held[file];
         self.used[file] = true;
         if entry.path != now {
             // The local rename is published first.
@@ -196,34 +199,34 @@ impl<'a> Planning<'a> {
     }
 
     fn add(&mut self, name: String, seen: Name) {
-        let key = FileKey::Elsewhere(seen.origins[0]);
+        let key = FileKey::Remote(seen.origins[0]);
         let entry = agreed(name, seen, key, FileVersion::default());
         self.additions.push(Step::Add { entry });
     }
 
-    ///+ Adopts a downloaded file with the path and bytes of an artifact, whose entry a crash has
-    ///+ lost. A file that was written here stays local, even if another host wrote the same bytes: a
-    ///+ removal by that host has not seen this file.
+    /// Adopts a downloaded file with the path and bytes of an artifact, whose entry a crash has
+    /// lost. A file that was written here stays local, even if another host wrote the same bytes: a
+    /// removal by that host has not seen this file.
     fn adopt(&mut self, name: String, seen: Name, changes: &Changes) {
         let is_held = seen.origins.iter().any(|origin| self.by_origin.contains_key(origin));
-        let put = changes.puts.get(&name).filter(|put| put.replaces.is_empty() && put.came());
+        let put = changes.puts.get(&name).filter(|put| put.replaces.is_empty() && put.is_copy());
         if let Some(put) = put.filter(|_| !is_held) {
             self.base.entries.push(agreed(name, seen, put.key, put.version));
         }
     }
 
-    ///+ Returns true if an unpublished file is in place of a directory.
+    /// Returns true if an unpublished file is in place of a directory.
     fn is_in_the_way(&self, name: &str) -> bool {
         parents(name).any(|parent| self.changed.contains(parent))
     }
 
-    ///+ Removes files without a path, unless their artifacts are waiting for one.
+    /// Removes files without a path, unless their artifacts are waiting for one.
     fn remove_the_rest(&mut self) {
         let used = self.held.iter().zip(&self.used).filter(|(_, used)| **used);
         // A hard link within the store has several entries.
         let kept: BTreeSet<&str> = used.map(|(held, _)| held.now).collect();
         for file in (0..self.held.len()).filter(|file| !self.used[*file]) {
-            let Held { now, entry, found, .. } = self.held[file];
+            let HeldFile { now, entry, found, .. } = self.held[file];
             let waits = entry.origins.iter().any(|origin| self.waiting.contains(origin));
             if !waits && !kept.contains(now) {
                 let (path, found, was) = (now.to_owned(), found.clone(), entry.key);
@@ -246,8 +249,8 @@ fn agreed(path: String, seen: Name, key: FileKey, version: FileVersion) -> Entry
 }
 
 impl Base {
-    ///+ Updates the base after steps were done.
-    pub fn follow(&mut self, done: Vec<Step>) {
+    /// Updates the base after steps were done.
+    pub(crate) fn follow(&mut self, done: Vec<Step>) {
         let before = |step: &Step| match step {
             Step::Remove { was, .. } | Step::Rename { was, .. } => Some(*was),
             Step::Add { .. } => None,

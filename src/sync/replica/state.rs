@@ -1,25 +1,188 @@
+//! Segments, merges of segments, and the state that they add up to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
+use std::sync::Arc;
 
-use crate::replica::{Claim, Covers, Move, Origin, Removed, Segment, SegmentId, Stamp};
+use crate::replica::{Origin, SegmentDigest, SegmentId, Stamp};
 
-///+ Merged state of a set of segments, independent of their order.
+/// Content of a segment. `A` and `M` are additional data about each artifact and message, which the
+/// rules ignore.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment<A, M> {
+    /// Name of the segment.
+    pub id: SegmentId,
+    /// Covered segments, if this is a merge.
+    pub covers: Covers,
+    /// Published artifacts. In a merge, their origins are in covered segments.
+    pub artifacts: BTreeMap<Origin, Claim<A>>,
+    /// Renames.
+    pub moves: BTreeMap<Origin, Move>,
+    /// Removals.
+    pub removed: Removed,
+    /// Published messages.
+    pub messages: BTreeMap<Origin, (Stamp, M)>,
+}
+
+/// An artifact and its requested path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim<A> {
+    /// Time at which it got the path.
+    pub stamp: Stamp,
+    /// Path in the conversation, as `RelPath::to_text` writes it.
+    pub path: String,
+    /// Digest of the bytes.
+    pub digest: Arc<str>,
+    /// Additional data.
+    pub artifact: A,
+}
+
+/// New path of an artifact. The latest one counts.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Move {
+    /// Time of the rename.
+    pub stamp: Stamp,
+    /// New path.
+    pub to: String,
+}
+
+/// Removed origins: single ones and whole segments. A removal is permanent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Single artifacts and messages.
+    pub origins: BTreeSet<Origin>,
+    /// Segments of which all artifacts and messages are removed.
+    pub segments: BTreeSet<SegmentId>,
+    /// True if a host removed the whole conversation. A merge does not repeat this.
+    pub ends: bool,
+}
+
+impl<A, M> Segment<A, M> {
+    /// Returns an empty segment.
+    pub(crate) fn new(id: SegmentId) -> Self {
+        Self {
+            id,
+            covers: Covers::new(),
+            artifacts: BTreeMap::new(),
+            moves: BTreeMap::new(),
+            removed: Removed::default(),
+            messages: BTreeMap::new(),
+        }
+    }
+
+    /// Returns true if the segment is empty.
+    pub(crate) fn says_nothing(&self) -> bool {
+        self.artifacts.is_empty()
+            && self.moves.is_empty()
+            && self.removed.is_empty()
+            && self.messages.is_empty()
+    }
+
+    /// Returns the latest stamp.
+    pub(crate) fn latest(&self) -> Stamp {
+        let artifacts = self.artifacts.values().map(|claim| claim.stamp);
+        let moves = self.moves.values().map(|to| to.stamp);
+        let messages = self.messages.values().map(|(stamp, _)| *stamp);
+        artifacts.chain(moves).chain(messages).max().unwrap_or_default()
+    }
+}
+
+impl Removed {
+    /// Returns true if the origin is removed.
+    pub(crate) fn contains(&self, origin: &Origin) -> bool {
+        self.segments.contains(&origin.segment) || self.origins.contains(origin)
+    }
+
+    /// Returns true if nothing is removed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.origins.is_empty() && self.segments.is_empty()
+    }
+
+    /// Adds the removals of `other`.
+    pub(crate) fn extend(&mut self, other: &Self) {
+        self.origins.extend(&other.origins);
+        self.segments.extend(&other.segments);
+        self.ends |= other.ends;
+    }
+}
+
+/// First segment number of a writer.
+const FIRST: u64 = 1;
+
+/// Segments that a merge covers, with their digests.
+pub type Covers = BTreeMap<SegmentId, SegmentDigest>;
+
+/// Segments that are covered by some merge.
+///
+/// Readers ignore a covered segment by its name alone. A writer compares the digest as well: a copy
+/// of its host may have sent another segment of that name, which was merged and deleted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Covered(BTreeMap<SegmentId, BTreeSet<SegmentDigest>>);
+
+impl Covered {
+    /// Returns true if a segment of this name is covered.
+    pub(crate) fn contains(&self, id: &SegmentId) -> bool {
+        self.0.contains_key(id)
+    }
+
+    /// Returns the names of all covered segments.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = SegmentId> {
+        self.0.keys().copied()
+    }
+
+    /// Returns the first segment of each gap in the numbers of a writer, given the segments `there`
+    /// in the bucket. Writers skip no number, so a gap means that a segment was lost. A loss of a
+    /// writer's last segments leaves no gap.
+    pub(crate) fn gaps(&self, there: impl IntoIterator<Item = SegmentId>) -> Vec<SegmentId> {
+        let known: BTreeSet<SegmentId> = there.into_iter().chain(self.ids()).collect();
+        let (mut gaps, mut last): (_, Option<SegmentId>) = (Vec::new(), None);
+        for id in known {
+            let before = last.filter(|last| last.writer == id.writer);
+            let next = before.map_or(SegmentId { number: FIRST, ..id }, SegmentId::next);
+            if next != id {
+                gaps.push(next);
+            }
+            last = Some(id);
+        }
+        gaps
+    }
+
+    /// Returns true if the segment with this name and digest is covered, so that the bucket had it.
+    /// Returns `None` if no segment of this name is covered.
+    ///
+    /// Merges may have different digests for one name, after they met different copies of a host. A
+    /// digest in none of them was not sent.
+    pub(crate) fn has(&self, id: SegmentId, digest: SegmentDigest) -> Option<bool> {
+        self.0.get(&id).map(|digests| digests.contains(&digest))
+    }
+}
+
+impl<'a> FromIterator<&'a Covers> for Covered {
+    fn from_iter<I: IntoIterator<Item = &'a Covers>>(merges: I) -> Self {
+        let mut covered = Self::default();
+        for (id, digest) in merges.into_iter().flatten() {
+            covered.0.entry(*id).or_default().insert(*digest);
+        }
+        covered
+    }
+}
+
+/// Merged state of a set of segments, independent of their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State<A, M> {
-    ///+ Living artifacts, each with its latest path.
+    /// Living artifacts, each with its latest path.
     pub artifacts: BTreeMap<Origin, Claim<A>>,
-    ///+ Living messages, in order.
+    /// Living messages, in order.
     pub messages: BTreeMap<(Stamp, Origin), M>,
-    ///+ Removals in uncovered segments.
+    /// Removals in uncovered segments.
     pub removed: Removed,
-    ///+ Moves in uncovered segments.
+    /// Moves in uncovered segments.
     pub moves: BTreeMap<Origin, Move>,
-    ///+ Covered segments, present or not.
+    /// Covered segments, present or not.
     pub covered: BTreeSet<SegmentId>,
 }
 
-///+ Origins in a merge.
+/// Origins in a merge.
 struct Merge {
     covers: Covers,
     artifacts: BTreeSet<Origin>,
@@ -37,10 +200,10 @@ impl Merge {
 }
 
 impl<A: Clone, M: Clone> State<A, M> {
-    ///+ Merges the segments into a state.
-    ///+
-    ///+ A covered segment is ignored even if it arrives later. Origins that a merge covers but does
-    ///+ not contain are removed.
+    /// Merges the segments into a state.
+    ///
+    /// A covered segment is ignored even if it arrives later. Origins that a merge covers but does
+    /// not contain are removed.
     pub fn of<'a>(segments: impl IntoIterator<Item = &'a Segment<A, M>> + Clone) -> Self
     where
         A: 'a,
@@ -54,14 +217,14 @@ impl<A: Clone, M: Clone> State<A, M> {
 }
 
 impl<A, M> State<A, M> {
-    ///+ Does what [`Self::of`] does, and consumes the segments.
+    /// Does what [`Self::of`] does, and consumes the segments.
     pub fn of_all(mut segments: Vec<Segment<A, M>>) -> Self {
         let covered = covered(&segments);
         segments.retain(|segment| !covered.contains(&segment.id));
         Self::after(covered, segments)
     }
 
-    ///+ Returns true if nothing is alive.
+    /// Returns true if nothing is alive.
     pub fn is_over(&self) -> bool {
         self.artifacts.is_empty() && self.messages.is_empty()
     }
@@ -139,10 +302,10 @@ pub(super) fn take_later_name<A>(claim: &mut Claim<A>, to: &Move) {
     }
 }
 
-///+ Returns the artifacts, each with its latest path: two merges may have the same artifact with
-///+ different paths.
-///+
-///+ Collected at once: a B-tree filled in order has half-empty nodes.
+/// Returns the artifacts, each with its latest path: two merges may have the same artifact with
+/// different paths.
+///
+/// Collected at once: a B-tree filled in order has half-empty nodes.
 fn latest<A>(mut claims: Vec<(Origin, Claim<A>)>) -> BTreeMap<Origin, Claim<A>> {
     claims.sort_by(|(origin, claim), (other, than)| {
         (origin, claim.stamp, &claim.path).cmp(&(other, than.stamp, &than.path))
@@ -150,10 +313,71 @@ fn latest<A>(mut claims: Vec<(Origin, Claim<A>)>) -> BTreeMap<Origin, Claim<A>> 
     claims.into_iter().collect()
 }
 
-///+ Keeps the latest move of an artifact.
+/// Keeps the latest move of an artifact.
 pub(super) fn add_move(all: &mut BTreeMap<Origin, Move>, origin: Origin, to: Move) {
     let known = all.entry(origin).or_insert_with(|| to.clone());
     if to > *known {
         *known = to;
+    }
+}
+
+/// Merges the segments `part` of `all` into segment `id`: their living content, and moves and
+/// removals of origins that are not covered. Moves of removed origins are dropped.
+///
+/// Two hosts may merge the same segments at once. If these have different digests for one name,
+/// either is valid: the writer whose segment is not the covered one sends its content again.
+pub(crate) fn merge<A: Clone, M: Clone>(
+    id: SegmentId,
+    all: &[&Segment<A, M>],
+    part: &Covers,
+) -> Segment<A, M> {
+    let parts: Vec<_> = all.iter().copied().filter(|each| part.contains_key(&each.id)).collect();
+    let (whole, said) = (State::of(all.iter().copied()), State::of(parts.iter().copied()));
+    let mut merged = Segment::new(id);
+    merged.covers = parts.iter().flat_map(|each| each.covers.clone()).collect();
+    merged.covers.extend(parts.iter().map(|each| (each.id, part[&each.id])));
+    let is_part = |origin: &Origin| parts.iter().any(|each| each.artifacts.contains_key(origin));
+    let living: BTreeSet<Origin> = whole.artifacts.keys().copied().collect();
+    let here = whole.artifacts.into_iter().filter(|(origin, _)| is_part(origin));
+    merged.artifacts = here.collect();
+    let told = |origin: &Origin| parts.iter().any(|each| each.messages.contains_key(origin));
+    let messages = whole.messages.into_iter().filter(|((_, origin), _)| told(origin));
+    merged.messages =
+        messages.map(|((stamp, origin), message)| (origin, (stamp, message))).collect();
+    let elsewhere = |segment: &SegmentId| !merged.covers.contains_key(segment);
+    let is_dead = |origin: &Origin| {
+        whole.removed.contains(origin)
+            || whole.covered.contains(&origin.segment) && !living.contains(origin)
+    };
+    let moves = said.moves.into_iter().filter(|(origin, _)| elsewhere(&origin.segment));
+    merged.moves = moves.filter(|(origin, _)| !is_dead(origin)).collect();
+    let Removed { origins, segments, .. } = said.removed;
+    merged.removed = Removed {
+        origins: origins.into_iter().filter(|origin| elsewhere(&origin.segment)).collect(),
+        segments: segments.into_iter().filter(elsewhere).collect(),
+        ends: false,
+    };
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replica::WriterId;
+
+    fn id(writer: u64, number: u64) -> SegmentId {
+        SegmentId { writer: WriterId(writer), number }
+    }
+
+    #[test]
+    fn a_gap_is_a_number_that_is_neither_there_nor_covered() {
+        let digest = SegmentDigest::of(b"");
+        let covers: Covers = [id(1, 1), id(1, 2), id(2, 1)].map(|id| (id, digest)).into();
+        let covered: Covered = [&covers].into_iter().collect();
+        assert_eq!(covered.gaps([id(1, 3), id(2, 2), id(3, 1)]), []);
+        assert_eq!(covered.gaps([id(1, 4), id(1, 7), id(3, 2)]), [id(1, 3), id(1, 5), id(3, 1)]);
+        assert_eq!(Covered::default().gaps([]), []);
+        let last = 999_999_999_999;
+        assert_eq!(Covered::default().gaps([id(1, last)]), [id(1, 1)]);
     }
 }

@@ -8,57 +8,62 @@ use object_store::client::HttpError;
 use crate::bucket::directory;
 use crate::bucket::directory::Directory;
 use crate::bucket::error::BucketError;
-use crate::bucket::format_error::FormatError;
+use crate::bucket::error::FormatError;
 
-///+ Prefix of the client's text for a response with an error status.
+/// Prefix of the client's text for a response with an error status.
 const STATUS: &str = "Server returned non-2xx status code: ";
-///+ Prefix of the client's text for a 200 response whose body is an error.
+/// Prefix of the client's text for a 200 response whose body is an error.
 const ERROR_BODY: &str = "Server returned error response: ";
-///+ Prefix of the client's text for a key that a bulk delete kept.
+/// Prefix of the client's text for a key that a bulk delete kept.
 const KEPT: &str = "DeleteObjects request failed for key ";
-///+ Prefix of the client's text for a truncated page of names.
+/// Prefix of the client's text for a truncated page of names.
 const CUT_LIST: &str = "Got invalid list response: ";
-///+ Name of the local file system in errors of the client.
+/// Name of the local file system in errors of the client.
 const DIRECTORY: &str = "LocalFileSystem";
 const LOOK_AT_KEYS: &str = "Look at the keys in the environment and at what they may do";
 const LOOK_AT_RIGHTS: &str = "Look at the owner and mode of that path, at how its disk is mounted, and at the user who \
      runs ctxfs";
-///+ Metadata services of the clouds, which the client asks when the environment has no credentials.
+/// Metadata services of the clouds, which the client asks when the environment has no credentials.
 const METADATA: [&str; 2] = ["169.254.169.254", "metadata.google"];
-///+ Maximum characters of a store's response in an error text.
+/// Maximum characters of a store's response in an error text.
 const SHOWN: usize = 300;
-///+ Error codes with status 400 that a retry or another connection may cure.
+/// Error codes with status 400 that a retry or another connection may cure.
 const PASSING: [&str; 5] =
     ["RequestTimeout", "BadDigest", "IncompleteBody", "XAmzContentSHA256Mismatch", "InternalError"];
-///+ Error codes with status 400 about credentials.
+/// Error codes with status 400 about credentials.
 const OF_KEYS: [&str; 5] =
     ["ExpiredToken", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId", "AccessDenied"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
-    ///+ The key has no object.
+    /// The key has no object.
     Absent,
     Exists,
-    ///+ The credentials are wrong or lack the right.
+    /// The credentials are wrong or lack the right.
     Refused(String),
-    ///+ The user may not access the directory.
+    /// The user may not access the directory.
     Denied(String),
-    ///+ The disk of the directory failed.
+    /// The disk of the directory failed.
     Disk(String),
-    ///+ A retry may succeed.
+    /// A retry may succeed.
     Again(String),
-    ///+ The store does not support this request.
+    /// The store does not support this request.
     Unsupported(String),
-    ///+ A retry fails again.
+    /// A retry fails again.
     Never(String),
-    ///+ The key has something that ctxfs does not create: a link, a device, a directory.
+    /// The key has something that ctxfs does not create: a link, a device, a directory.
     Odd,
-    ///+ A key in a list is no valid path; the client then lists nothing at all.
+    /// A key in a list is no valid path; the client then lists nothing at all.
     OddKey(String),
-    ///+ The object is larger than the limit of its reader.
-    TooLarge { size: u64, limit: u64 },
-    ///+ The list is longer than its limit.
-    TooMany { limit: usize },
+    /// The object is larger than the limit of its reader.
+    TooLarge {
+        size: u64,
+        limit: u64,
+    },
+    /// The list is longer than its limit.
+    TooMany {
+        limit: usize,
+    },
 }
 
 impl Fault {
@@ -111,7 +116,7 @@ impl Fault {
         }
     }
 
-    ///+ The client reports a missing bucket and a missing object alike.
+    /// The client reports a missing bucket and a missing object alike.
     pub(super) fn no_bucket() -> Self {
         Self::Never("there is no such bucket: make it, or correct the URL".to_owned())
     }
@@ -155,7 +160,7 @@ impl Fault {
         Self::of_disk(error, format!("`{}`: {error}", directory.path_of(key).display()))
     }
 
-    ///+ The outermost text repeats the URL; the first cause has the path.
+    /// The outermost text repeats the URL; the first cause has the path.
     fn of_directory(error: &object_store::Error) -> Self {
         let why = causes(error).nth(1).map(ToString::to_string).unwrap_or_default();
         match causes(error).find_map(|cause| cause.downcast_ref::<io::Error>()) {
@@ -178,7 +183,7 @@ impl Fault {
         }
     }
 
-    ///+ Classifies an error of a file that a cloud client needs, such as one with credentials.
+    /// Classifies an error of a file that a cloud client needs, such as one with credentials.
     fn of_file(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::PermissionDenied => Self::Refused(error.to_string()),
@@ -187,7 +192,7 @@ impl Fault {
         }
     }
 
-    ///+ Parses the code at the end of `... (code: X)`.
+    /// Parses the code at the end of `... (code: X)`.
     fn of_kept(text: &str) -> Self {
         let code = text.rsplit_once("(code: ").map_or("", |(_, code)| code.trim_end_matches(')'));
         match code {
@@ -199,7 +204,7 @@ impl Fault {
     }
 }
 
-///+ Response of the store with an error.
+/// Response of the store with an error.
 struct Answer<'a> {
     status: u16,
     body: &'a str,
@@ -230,8 +235,8 @@ impl<'a> Answer<'a> {
         self.element("Code")
     }
 
-    ///+ Returns the text of an element of the XML body. Other elements stay unread, since some
-    ///+ stores repeat the access key and the signed request in them.
+    /// Returns the text of an element of the XML body. Other elements stay unread, since some
+    /// stores repeat the access key and the signed request in them.
     fn element(&self, name: &str) -> &'a str {
         let inner = self.body.split_once(&format!("<{name}>")).map_or("", |(_, rest)| rest);
         inner.split_once(&format!("</{name}>")).map_or("", |(inner, _)| inner)
@@ -281,7 +286,7 @@ fn shown_answer(error: &object_store::Error) -> String {
     answer(error).map_or_else(|| deepest(error), |answer| answer.borrowed().shown())
 }
 
-///+ Returns the text of the innermost cause. The outer ones repeat URLs.
+/// Returns the text of the innermost cause. The outer ones repeat URLs.
 fn deepest(error: &object_store::Error) -> String {
     let text = causes(error).last().map(ToString::to_string);
     plain(&text.unwrap_or_default())
@@ -298,7 +303,7 @@ fn transport(error: &object_store::Error) -> String {
     deepest(error)
 }
 
-///+ Returns a text of a store as one short line without control characters.
+/// Returns a text of a store as one short line without control characters.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SHOWN).collect()
 }

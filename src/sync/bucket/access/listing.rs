@@ -1,42 +1,44 @@
-
 use std::collections::BTreeSet;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::ObjectMeta;
 use object_store::list::{PaginatedListOptions, PaginatedListResult};
 use object_store::path::Path;
+use rustix::fs::AtFlags;
 
-use super::fault::Fault;
-use super::retry::QUIET;
-use super::{Bucket, Deadline, milliseconds};
+use crate::bucket::access::fault::Fault;
+use crate::bucket::access::{Bucket, Deadline, QUIET, milliseconds};
+use crate::bucket::directory;
 use crate::bucket::directory::{Directory, PlainFile};
 use crate::bucket::error::BucketError;
-use crate::bucket::url::Cloud;
+use crate::bucket::name::staged_for;
+use crate::bucket::url::CloudStore;
 
-///+ Maximum objects in a list; their names take about 100 MB.
+/// Maximum objects in a list; their names take about 100 MB.
 const MOST: usize = 1_000_000;
-///+ Names in a page: the maximum of the stores.
+/// Names in a page: the maximum of the stores.
 const PAGE: usize = 1000;
-///+ Time limit for listing a directory, which may be on a slow network disk.
+/// Time limit for listing a directory, which may be on a slow network disk.
 const SLOW_LIST: Duration = Duration::from_mins(2);
 
-///+ An object in a list.
+/// An object in a list.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Listed {
-    ///+ Key without the prefix of the list.
+    /// Key without the prefix of the list.
     pub name: String,
-    ///+ Bytes of the object.
+    /// Bytes of the object.
     pub size: u64,
-    ///+ Time of the write in milliseconds since the epoch, by the store's clock.
+    /// Time of the write in milliseconds since the epoch, by the store's clock.
     pub modified_ms: u64,
 }
 
 impl Bucket {
-    ///+ Lists all objects below a directory, sorted by name; at most 1,000,000.
-    ///+
-    ///+ With `after`, lists only names that sort after it, bytewise.
+    /// Lists all objects below a directory, sorted by name; at most 1,000,000.
+    ///
+    /// With `after`, lists only names that sort after it, bytewise.
     pub fn list(
         &self,
         prefix: &str,
@@ -60,8 +62,8 @@ impl Bucket {
         })
     }
 
-    ///+ Lists the first `limit` subdirectories of a directory, sorted by name. Costs one request per
-    ///+ 1000 of them.
+    /// Lists the first `limit` subdirectories of a directory, sorted by name. Costs one request per
+    /// 1000 of them.
     pub fn list_dirs(
         &self,
         prefix: &str,
@@ -82,16 +84,16 @@ impl Bucket {
         })
     }
 
-    ///+ Lists the entries of a directory that other lists leave out because ctxfs does not create
-    ///+ them: links, special files, and names that are not UTF-8. Only a bucket that is a directory
-    ///+ has such entries; for others this makes no request and returns nothing.
+    /// Lists the entries of a directory that other lists leave out because ctxfs does not create
+    /// them: links, special files, and names that are not UTF-8. Only a bucket that is a directory
+    /// has such entries; for others this makes no request and returns nothing.
     pub fn list_odd(&self, prefix: &str) -> Result<Vec<String>, BucketError> {
         let Some(bucket) = self.0.store.directory() else { return Ok(Vec::new()) };
         let fault = |error: io::Error| Fault::at(bucket, prefix, &error).into_error("list", prefix);
         bucket.odd(prefix).map_err(fault)
     }
 
-    ///+ Returns the full prefix: empty, or with a slash at its end.
+    /// Returns the full prefix: empty, or with a slash at its end.
     fn directory(&self, prefix: &str) -> Result<String, Fault> {
         let path = self.path(prefix.trim_end_matches('/'))?;
         let path: &str = path.as_ref();
@@ -100,7 +102,7 @@ impl Bucket {
 
     async fn pages(
         &self,
-        store: &Arc<dyn Cloud>,
+        store: &Arc<dyn CloudStore>,
         directory: &str,
         after: Option<&str>,
         deadline: Deadline,
@@ -125,7 +127,7 @@ impl Bucket {
 
     async fn page_directories(
         &self,
-        store: &Arc<dyn Cloud>,
+        store: &Arc<dyn CloudStore>,
         directory: &str,
         limit: usize,
         deadline: Deadline,
@@ -146,10 +148,10 @@ impl Bucket {
         }
     }
 
-    ///+ Retries a page without starting the list over.
+    /// Retries a page without starting the list over.
     async fn page(
         &self,
-        store: &Arc<dyn Cloud>,
+        store: &Arc<dyn CloudStore>,
         directory: &str,
         options: &PaginatedListOptions,
         deadline: Deadline,
@@ -198,7 +200,7 @@ impl Bucket {
     }
 }
 
-///+ Returns a prefix taken literally, or the prefix of all keys.
+/// Returns a prefix taken literally, or the prefix of all keys.
 fn exact(prefix: &str) -> Path {
     Path::parse(prefix).unwrap_or_default()
 }
@@ -207,14 +209,14 @@ fn last_names(paths: &[Path]) -> Vec<String> {
     paths.iter().filter_map(Path::filename).map(str::to_owned).collect()
 }
 
-///+ Returns true for the name of a temporary file of the directory client: `<key>#<number>`.
+/// Returns true for the name of a temporary file of the directory client: `<key>#<number>`.
 fn is_staged(name: &str) -> bool {
     let name = name.rsplit_once('/').map_or(name, |(_, name)| name);
     let is_number = |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
     name.split_once('#').is_some_and(|(_, end)| is_number(end))
 }
 
-///+ A prefix cannot be missing, so the bucket is.
+/// A prefix cannot be missing, so the bucket is.
 fn no_bucket(fault: Fault) -> Fault {
     if fault == Fault::Absent { Fault::no_bucket() } else { fault }
 }
@@ -225,4 +227,138 @@ fn listed(objects: &[ObjectMeta], directory: &str) -> Vec<Listed> {
         Some(Listed { name, size: object.size, modified_ms: milliseconds(object) })
     };
     objects.iter().filter_map(listed).collect()
+}
+
+impl Bucket {
+    /// Lists the temporary files of writes to keys of ctxfs in these directories, of interrupted
+    /// writes and of running ones. Each `name` is a whole key that [`Self::delete`] takes; the
+    /// times are by the clock of the disk. Buckets other than directories show no such files: this
+    /// makes no request there.
+    pub fn list_staged(&self, directories: &[String]) -> Result<Vec<Listed>, BucketError> {
+        let Some(bucket) = self.0.store.directory() else { return Ok(Vec::new()) };
+        let mut staged = Vec::new();
+        for directory in directories {
+            let found = staged_in(bucket, directory);
+            let fault = |error: io::Error| {
+                Fault::at(bucket, directory, &error).into_error("list", directory)
+            };
+            staged.extend(found.map_err(fault)?);
+        }
+        staged.sort_unstable();
+        Ok(staged)
+    }
+
+    pub(super) fn remove_staged(&self, key: &str) -> Option<Result<(), Fault>> {
+        let bucket = self.0.store.directory()?;
+        staged_for(key)?;
+        Some(remove(bucket, key).map_err(|error| Fault::at(bucket, key, &error)))
+    }
+}
+
+fn staged_in(bucket: &Directory, prefix: &str) -> io::Result<Vec<Listed>> {
+    let Some(opened) = open(bucket, prefix)? else { return Ok(Vec::new()) };
+    let mut staged = Vec::new();
+    for name in directory::names_of(&opened)? {
+        let key = format!("{prefix}{name}");
+        if staged_for(&key).is_some()
+            && let Some(file) = directory::file_at(&opened, &name)?
+        {
+            staged.push(Listed { name: key, size: file.size, modified_ms: file.modified_ms });
+        }
+    }
+    Ok(staged)
+}
+
+fn remove(bucket: &Directory, key: &str) -> io::Result<()> {
+    let start = key.rfind('/').map_or(0, |slash| slash + 1);
+    let (prefix, name) = key.split_at(start);
+    let Some(opened) = open(bucket, prefix)? else { return Ok(()) };
+    directory::unless_gone(rustix::fs::unlinkat(&opened, name, AtFlags::empty()))?;
+    Ok(())
+}
+
+/// Returns `None` also for a path over a link.
+fn open(bucket: &Directory, prefix: &str) -> io::Result<Option<OwnedFd>> {
+    match bucket.open(prefix) {
+        Err(error) if directory::is_odd(&error) => Ok(None),
+        opened => opened,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::bucket::url::BucketUrl;
+
+    const LOG: &str = "conversations/c7/log/";
+    const OBJECTS: &str = "conversations/c7/objects/";
+
+    fn ours() -> [String; 4] {
+        let object = "000102030405060708090a0b0c0d0e0f";
+        [
+            "ctxfs.json#1".to_owned(),
+            format!("{LOG}0000000000000007-000000000001.tar.zst#12"),
+            format!("{OBJECTS}{object}.zst#1"),
+            format!("{OBJECTS}{object}.blocks#2"),
+        ]
+    }
+
+    #[test]
+    fn what_is_staged_is_listed_and_deleted_and_nothing_else() {
+        let temporary = tempfile::tempdir().unwrap();
+        let at = |key: &str| temporary.path().join(key);
+        for directory in [LOG, OBJECTS] {
+            fs::create_dir_all(at(directory)).unwrap();
+        }
+        let ours = ours();
+        for key in &ours {
+            fs::write(at(key), "half").unwrap();
+            fs::write(at(key.split_once('#').unwrap().0), "whole").unwrap();
+        }
+        let others = [
+            "notes#1".to_owned(),
+            format!("{LOG}mine.tar.zst#1"),
+            format!("{}x", ours[1]),
+            format!("{LOG}0000000000000007-000000000002.tar.zst#"),
+            format!("{OBJECTS}000102030405060708090a0b0c0d0e0f.zst#1#1"),
+        ];
+        for key in &others {
+            fs::write(at(key), "another's").unwrap();
+        }
+        let url = format!("file://{}", temporary.path().display());
+        let bucket = Bucket::open(&BucketUrl::parse(&url).unwrap(), []).unwrap();
+        let directories = ["", LOG, OBJECTS, "conversations/none/log/"].map(str::to_owned);
+        let listed = bucket.list_staged(&directories).unwrap();
+        let keys: BTreeSet<_> = listed.iter().map(|each| each.name.clone()).collect();
+        assert_eq!(keys, BTreeSet::from(ours.clone()));
+        assert!(listed.iter().all(|each| each.size == 4 && each.modified_ms > 1_600_000_000_000));
+        let mixed = [ours[1].clone(), others[1].clone(), ours[2].clone()].to_vec();
+        let deadline = Deadline::after(Duration::from_mins(1));
+        let outcomes = bucket.delete(mixed.clone(), deadline);
+        let kept: Vec<_> = outcomes.iter().map(|(_, outcome)| outcome.is_err()).collect();
+        assert_eq!(kept, [false, true, false], "{outcomes:?}");
+        assert_eq!(outcomes.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), mixed);
+        assert!(!at(&ours[1]).exists() && !at(&ours[2]).exists() && at(&ours[3]).exists());
+        assert!(others.iter().all(|key| at(key).exists()));
+        assert!(ours.iter().all(|key| at(key.split_once('#').unwrap().0).exists()));
+    }
+
+    #[test]
+    fn nothing_outside_is_reached() {
+        let (temporary, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let name = "000102030405060708090a0b0c0d0e0f.zst#1";
+        fs::write(outside.path().join(name), "another's").unwrap();
+        fs::create_dir_all(temporary.path().join("conversations/c7")).unwrap();
+        let link = temporary.path().join("conversations/c7/objects");
+        symlink(outside.path(), link).unwrap();
+        let url = format!("file://{}", temporary.path().display());
+        let bucket = Bucket::open(&BucketUrl::parse(&url).unwrap(), []).unwrap();
+        assert_eq!(bucket.list_staged(&[OBJECTS.to_owned()]).unwrap(), []);
+        let deadline = Deadline::after(Duration::from_mins(1));
+        bucket.delete(vec![format!("{OBJECTS}{name}")], deadline);
+        assert!(outside.path().join(name).exists());
+    }
 }

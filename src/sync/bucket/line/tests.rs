@@ -1,11 +1,8 @@
-use std::collections::BTreeMap;
-
 use proptest::prelude::*;
 
 use super::*;
-use crate::bucket::name::ObjectName;
 use crate::replica::WriterId;
-use ctxfs_core::model::{ArtifactState, LocalFile, Owner, Provenance, Record, ViewSizes};
+use ctxfs_core::model::{LocalFile, Owner, Provenance, ViewSizes};
 
 const SEGMENT: &str = "00000000000000ab-000000000007";
 const NAME: &str = "0000000000000000000000000000003f";

@@ -1,10 +1,8 @@
-use std::io;
-use std::io::{Read as _, Write};
+use std::io::Read as _;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::bucket::object::blocks::Row;
 
 const BLOCK: usize = BLOCK_BYTES as usize;
 
@@ -135,7 +133,7 @@ fn tables_that_cannot_be_are_refused() {
 
 #[test]
 fn a_frame_larger_than_a_block_can_have_is_refused() {
-    let row = Row { end: 2 * BLOCK_BYTES, digest: [0; 32], lines: 0 };
+    let row = BlockRow { end: 2 * BLOCK_BYTES, digest: [0; 32], lines: 0 };
     assert!(Blocks::parse(&row.to_bytes(), 1, 2 * BLOCK_BYTES).is_err());
 }
 

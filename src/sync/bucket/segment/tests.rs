@@ -8,14 +8,10 @@ use proptest::prelude::*;
 use hostile::segment_of;
 
 use super::*;
-use crate::bucket::frame;
 use crate::bucket::frame::Packer;
-use crate::bucket::line::{
-    LINE_BYTES, Line, MessageLine, MoveLine, ObjectPlace, Parts, Place, PutLine, RemoveLine,
-    SMALL_BYTES,
-};
+use crate::bucket::line::{LINE_BYTES, Line, MessageLine, SMALL_BYTES};
 use crate::bucket::name::ObjectName;
-use crate::replica::{SegmentDigest, Stamp};
+use crate::replica::Stamp;
 use ctxfs_core::model::{ArtifactState, Record};
 
 fn id(number: u64) -> SegmentId {

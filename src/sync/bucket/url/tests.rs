@@ -172,6 +172,6 @@ fn a_service_account_that_a_client_would_panic_at_is_refused() {
 fn the_environment_does_not_choose_the_bucket() {
     let pairs = settings(&[("AWS_BUCKET", "other"), ("AWS_REGION", "r")]);
     let opened = BucketUrl::parse("s3://mine").unwrap().open(pairs).unwrap();
-    let super::Opened::Cloud { store, .. } = opened else { panic!("S3 is a cloud") };
+    let super::OpenStore::Cloud { store, .. } = opened else { panic!("S3 is a cloud") };
     assert!(store.to_string().contains("mine"), "{store}");
 }

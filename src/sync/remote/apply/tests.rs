@@ -19,7 +19,7 @@ const NOW: i64 = 1_763_755_200_000;
 struct Nowhere;
 
 impl Fetch for Nowhere {
-    fn fetch(&self, _: &Entry) -> Result<Option<Parcel<'_>>, RemoteError> {
+    fn fetch(&self, _: &Entry) -> Result<Option<FetchedFile<'_>>, RemoteError> {
         Ok(None)
     }
 }
@@ -206,7 +206,7 @@ fn artifacts_whose_bytes_are_elsewhere_are_renamed_and_removed_by_their_records(
     let steps = [renaming(&scene, A, B), renaming(&scene, B, A)];
     run_all(&scene, &steps);
     let keys = [A, B].map(|path| scene.found(path).key);
-    assert_eq!(keys, [2, 1].map(|place| FileKey::Elsewhere(origin(place))));
+    assert_eq!(keys, [2, 1].map(|place| FileKey::Remote(origin(place))));
     run_all(&scene, &[removal(&scene, A)]);
     assert_eq!(scene.names(), [B]);
     let stale = removal(&scene, B);
@@ -243,7 +243,7 @@ fn paths_that_no_shared_file_has_are_refused() {
     ];
     for path in hostile {
         let found =
-            Found { key: scene.found(A).key, version: FileVersion::default(), digest: None };
+            FoundFile { key: scene.found(A).key, version: FileVersion::default(), digest: None };
         let remove = Step::Remove { path: path.to_owned(), was: found.key, found: found.clone() };
         let add = Step::Add { entry: Entry::new(path, &[origin(0)], &found) };
         let applied = run(&scene, &[remove, renaming(&scene, A, path), add]);

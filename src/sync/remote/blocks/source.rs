@@ -1,65 +1,67 @@
 //! Blocks from memory, the local cache, or the bucket.
 
-use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use std::{fmt, io, thread};
 
 use bytes::Bytes;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use crate::bucket::{
-    Blocks, BucketId, Deadline, ObjectName, ObjectPlace, blocks_key, object_key, unpack_block,
+    BLOCK_BYTES, Blocks, BucketId, Deadline, ObjectName, ObjectPlace, blocks_key, object_key,
+    unpack_block,
 };
 use crate::remote::Objects;
 use crate::remote::blocks::BlockCache;
-use crate::remote::blocks::flights::{Duty, Flight, Flights};
-use ctxfs_core::model::Component;
+use ctxfs_core::model::{Component, Content, LinesBefore, read_pieces};
 
-///+ Unpacked blocks in memory, for all readers together.
+/// Unpacked blocks in memory, for all readers together.
 const IN_MEMORY: usize = 8;
-///+ Maximum concurrent prefetches. Each holds the bytes of a window.
+/// Maximum concurrent prefetches. Each holds the bytes of a window.
 const MOST_AHEAD: usize = 2;
 const THREAD: &str = "read-ahead";
 const NOT_THERE: &str = "the bucket that has the bytes is not there: is its disk mounted?";
 
-///+ An object of a bucket, as a record names it.
+/// An object of a bucket, as a record names it.
 #[derive(Debug, Clone)]
-pub(crate) struct Location {
+pub(crate) struct ObjectLocation {
     pub(crate) conversation: Component,
     pub(crate) object: ObjectPlace,
 }
 
-///+ An object with its table of blocks.
+/// An object with its table of blocks.
 #[derive(Debug)]
-pub(super) struct Object {
-    pub(super) location: Location,
+pub(super) struct RemoteObject {
+    pub(super) location: ObjectLocation,
     pub(super) table: Blocks,
 }
 
-///+ Source of blocks: memory, the local cache, or the bucket. Concurrent reads of a block share one
-///+ fetch.
-pub(crate) struct Source {
+/// BlockSource of blocks: memory, the local cache, or the bucket. Concurrent reads of a block share one
+/// fetch.
+pub(crate) struct BlockSource {
     bucket: Arc<dyn Objects + Send>,
     id: BucketId,
     pub(crate) cache: BlockCache,
-    ///+ Maximum time that a read waits.
+    /// Maximum time that a read waits.
     patience: Duration,
-    tables: Flights<ObjectName>,
-    blocks: Flights<BlockId>,
+    tables: SingleFlight<ObjectName>,
+    blocks: SingleFlight<BlockId>,
     recent: Mutex<VecDeque<(BlockId, Arc<Vec<u8>>)>>,
-    ///+ False while blocks cannot be cached: then prefetching is useless.
+    /// False while blocks cannot be cached: then prefetching is useless.
     keeps: AtomicBool,
-    ///+ Each prefetching thread holds a clone, so the count of references limits them.
+    /// Each prefetching thread holds a clone, so the count of references limits them.
     ahead: Arc<()>,
 }
 
 type BlockId = (ObjectName, usize);
 
-impl Source {
+impl BlockSource {
     pub(crate) fn new(
         (bucket, id): (Arc<dyn Objects + Send>, BucketId),
         cache: BlockCache,
@@ -70,8 +72,8 @@ impl Source {
             id,
             cache,
             patience,
-            tables: Flights::default(),
-            blocks: Flights::default(),
+            tables: SingleFlight::default(),
+            blocks: SingleFlight::default(),
             recent: Mutex::default(),
             keeps: AtomicBool::new(true),
             ahead: Arc::default(),
@@ -86,9 +88,9 @@ impl Source {
         Deadline::after(self.patience)
     }
 
-    ///+ Returns the error for bytes that the bucket lacks: ESTALE if this is still the same bucket,
-    ///+ since another host has removed them. While a disk is not mounted, an empty directory is in
-    ///+ its place: that is another error.
+    /// Returns the error for bytes that the bucket lacks: ESTALE if this is still the same bucket,
+    /// since another host has removed them. While a disk is not mounted, an empty directory is in
+    /// its place: that is another error.
     pub(crate) fn gone(&self) -> io::Error {
         match self.bucket.identity(self.deadline()) {
             Ok(Some(found)) if found.id == self.id => io::Error::from_raw_os_error(libc::ESTALE),
@@ -103,7 +105,7 @@ impl Source {
             .map_err(|error| if error.is_absent() { self.gone() } else { io::Error::other(error) })
     }
 
-    pub(crate) fn table(&self, location: &Location) -> io::Result<Blocks> {
+    pub(crate) fn table(&self, location: &ObjectLocation) -> io::Result<Blocks> {
         let until = Instant::now() + self.patience;
         let mut waited = false;
         loop {
@@ -120,13 +122,13 @@ impl Source {
         }
     }
 
-    pub(super) fn kept_table(&self, location: &Location) -> Option<Blocks> {
+    pub(super) fn kept_table(&self, location: &ObjectLocation) -> Option<Blocks> {
         let name = table_name(location);
         let table = self.cache.get(&name)?;
         location.object.read_table(&table).inspect_err(|_| self.cache.forget(&name)).ok()
     }
 
-    fn fetch_table(&self, location: &Location) -> io::Result<Blocks> {
+    fn fetch_table(&self, location: &ObjectLocation) -> io::Result<Blocks> {
         let key = blocks_key(&location.conversation, location.object.name);
         let bytes = self.get(&key, 0..Blocks::table_bytes(location.object.size))?;
         let table = location.object.read_table(&bytes).map_err(io::Error::other)?;
@@ -144,16 +146,16 @@ impl Source {
         Some(block)
     }
 
-    pub(super) fn known(&self, object: &Object, number: usize) -> Option<Arc<Vec<u8>>> {
+    pub(super) fn known(&self, object: &RemoteObject, number: usize) -> Option<Arc<Vec<u8>>> {
         let name = object.location.object.name;
         self.recent(name, number).or_else(|| self.kept(object, number))
     }
 
-    ///+ Returns the content of block `number`. If it must be fetched, `window` returns the blocks to
-    ///+ fetch with it.
+    /// Returns the content of block `number`. If it must be fetched, `window` returns the blocks to
+    /// fetch with it.
     pub(super) fn block(
         &self,
-        object: &Object,
+        object: &RemoteObject,
         number: usize,
         window: impl FnOnce() -> Range<usize>,
     ) -> io::Result<Arc<Vec<u8>>> {
@@ -178,11 +180,11 @@ impl Source {
         }
     }
 
-    ///+ Prefetches blocks in a thread. Returns false if it does not: enough threads do so already,
-    ///+ or blocks cannot be cached.
+    /// Prefetches blocks in a thread. Returns false if it does not: enough threads do so already,
+    /// or blocks cannot be cached.
     pub(super) fn fetch_ahead(
         self: &Arc<Self>,
-        object: &Arc<Object>,
+        object: &Arc<RemoteObject>,
         blocks: Range<usize>,
     ) -> bool {
         let ahead = Arc::clone(&self.ahead);
@@ -201,14 +203,18 @@ impl Source {
         thread::Builder::new().name(THREAD.to_owned()).spawn(work).is_ok()
     }
 
-    fn begin(&self, object: &Object, blocks: Range<usize>) -> Result<Duty<BlockId>, Arc<Flight>> {
+    fn begin(
+        &self,
+        object: &RemoteObject,
+        blocks: Range<usize>,
+    ) -> Result<FlightGuard<BlockId>, Arc<Flight>> {
         let name = object.location.object.name;
         let count = if self.keeps.load(Relaxed) { blocks.len() } else { 1 };
         self.blocks.begin(blocks.take(count).map(|block| (name, block)))
     }
 
-    ///+ Fetches blocks. Returns the content of the first.
-    fn fetch(&self, object: &Object, blocks: Range<usize>) -> io::Result<Arc<Vec<u8>>> {
+    /// Fetches blocks. Returns the content of the first.
+    fn fetch(&self, object: &RemoteObject, blocks: Range<usize>) -> io::Result<Arc<Vec<u8>>> {
         let (location, table) = (&object.location, &object.table);
         let key = object_key(&location.conversation, location.object.name);
         let frames = self.get(&key, table.frames_range(blocks.clone()))?;
@@ -222,7 +228,7 @@ impl Source {
         Ok(self.remember((location.object.name, first), content))
     }
 
-    fn kept(&self, object: &Object, number: usize) -> Option<Arc<Vec<u8>>> {
+    fn kept(&self, object: &RemoteObject, number: usize) -> Option<Arc<Vec<u8>>> {
         let id = (object.location.object.name, number);
         let name = block_name(id);
         let frame = self.cache.get(&name)?;
@@ -233,8 +239,8 @@ impl Source {
         Some(self.remember(id, content))
     }
 
-    ///+ Caches the frame of a block. The caller need not have checked it: every read does.
-    pub(crate) fn keep(&self, (location, block): (&Location, usize), frame: &[u8]) {
+    /// Caches the frame of a block. The caller need not have checked it: every read does.
+    pub(crate) fn keep(&self, (location, block): (&ObjectLocation, usize), frame: &[u8]) {
         let is_kept = self.cache.put(&block_name((location.object.name, block)), frame);
         self.keeps.store(is_kept, Relaxed);
     }
@@ -250,9 +256,9 @@ impl Source {
     }
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for BlockSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Source").field("cache", &self.cache).finish_non_exhaustive()
+        f.debug_struct("BlockSource").field("cache", &self.cache).finish_non_exhaustive()
     }
 }
 
@@ -260,6 +266,246 @@ fn block_name((object, block): BlockId) -> String {
     format!("{object}-{block:08}")
 }
 
-fn table_name(location: &Location) -> String {
+fn table_name(location: &ObjectLocation) -> String {
     format!("{}.blocks", location.object.name)
 }
+
+type FetchOutcome = Result<(), Arc<io::Error>>;
+
+/// Fetches in flight, by key. Many readers of one key share one fetch. Clones share the state.
+#[derive(Debug)]
+pub(super) struct SingleFlight<K>(Arc<Mutex<HashMap<K, Arc<Flight>>>>);
+
+#[derive(Debug, Default)]
+pub(super) struct Flight {
+    outcome: Mutex<Option<FetchOutcome>>,
+    landed: Condvar,
+}
+
+/// Obligation to run a fetch. Ends the fetch also when it is dropped by a panic.
+pub(super) struct FlightGuard<K: Hash + Eq + Copy> {
+    flights: SingleFlight<K>,
+    keys: Vec<K>,
+    flight: Arc<Flight>,
+}
+
+impl<K> Clone for SingleFlight<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K> Default for SingleFlight<K> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<K: Hash + Eq + Copy> SingleFlight<K> {
+    /// Starts a fetch of `keys`, up to the first one that another thread is fetching. If that is
+    /// the first key, returns the other fetch to wait for.
+    pub(super) fn begin(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<FlightGuard<K>, Arc<Flight>> {
+        let mut flights = self.0.lock();
+        let (mut mine, flight) = (Vec::new(), Arc::<Flight>::default());
+        for key in keys {
+            match flights.entry(key) {
+                Entry::Occupied(other) if mine.is_empty() => return Err(Arc::clone(other.get())),
+                Entry::Occupied(_) => break,
+                Entry::Vacant(free) => drop(free.insert(Arc::clone(&flight))),
+            }
+            mine.push(key);
+        }
+        Ok(FlightGuard { flights: self.clone(), keys: mine, flight })
+    }
+
+    pub(super) fn under_way(&self, key: K) -> Option<Arc<Flight>> {
+        self.0.lock().get(&key).cloned()
+    }
+}
+
+impl Flight {
+    /// Waits for the end of the fetch, at most until `deadline`.
+    pub(super) fn wait(&self, deadline: Instant) -> io::Result<()> {
+        let mut outcome = self.outcome.lock();
+        while outcome.is_none() {
+            if self.landed.wait_until(&mut outcome, deadline).timed_out() && outcome.is_none() {
+                let why = "the bucket did not answer in time; try again";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
+        }
+        match outcome.as_ref() {
+            Some(Err(error)) => Err(copy(error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<K: Hash + Eq + Copy> FlightGuard<K> {
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Ends the fetch with an outcome for all who wait.
+    pub(super) fn end<T>(self, outcome: io::Result<T>) -> io::Result<T> {
+        let (told, outcome) = match outcome {
+            Ok(value) => (Ok(()), Ok(value)),
+            Err(error) => {
+                let error = Arc::new(error);
+                (Err(Arc::clone(&error)), Err(error))
+            }
+        };
+        *self.flight.outcome.lock() = Some(told);
+        outcome.map_err(|error| copy(&error))
+    }
+}
+
+impl<K: Hash + Eq + Copy> Drop for FlightGuard<K> {
+    fn drop(&mut self) {
+        let mut flights = self.flights.0.lock();
+        for key in &self.keys {
+            flights.remove(key);
+        }
+        drop(flights);
+        let mut outcome = self.flight.outcome.lock();
+        let stopped = || Err(Arc::new(io::Error::other("a fetch was cut off")));
+        outcome.get_or_insert_with(stopped);
+        self.flight.landed.notify_all();
+    }
+}
+
+/// `io::Error` is not `Clone`. The errno survives: ESTALE stays ESTALE.
+fn copy(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(number) => io::Error::from_raw_os_error(number),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
+}
+
+/// Maximum blocks in a window: the blocks of one fetch.
+const MOST_BLOCKS: usize = 32;
+/// Maximum bytes in a window of several blocks. At 100 MB/s they take twice the 20 ms of a round
+/// trip, and the next window is fetched meanwhile.
+const WINDOW_BYTES: u64 = 4 << 20;
+
+/// Content of an object. Fetches blocks when they are read, and prefetches for sequential readers.
+pub(crate) struct ObjectContent {
+    source: Arc<BlockSource>,
+    location: ObjectLocation,
+    object: OnceLock<Arc<RemoteObject>>,
+    reader: Mutex<ReadAhead>,
+}
+
+/// Read-ahead state. Threads that read consecutive parts together count as one reader.
+#[derive(Debug, Default)]
+struct ReadAhead {
+    /// Blocks of the last fetch.
+    window: Range<usize>,
+    /// Blocks to fetch next: doubles as long as each window follows the one before.
+    count: usize,
+}
+
+impl ObjectContent {
+    pub(crate) fn new(source: Arc<BlockSource>, location: ObjectLocation) -> Self {
+        Self { source, location, object: OnceLock::new(), reader: Mutex::default() }
+    }
+
+    /// Returns true if the byte at `offset` can be read without a request.
+    pub(crate) fn is_here(&self, offset: u64) -> bool {
+        let known = || self.source.kept_table(&self.location).map(|table| self.with_table(table));
+        let object = self.object.get().or_else(known);
+        let number = (offset / BLOCK_BYTES) as usize;
+        object.is_some_and(|object| self.source.known(object, number).is_some())
+    }
+
+    fn object(&self) -> io::Result<&Arc<RemoteObject>> {
+        if let Some(object) = self.object.get() {
+            return Ok(object);
+        }
+        Ok(self.with_table(self.source.table(&self.location)?))
+    }
+
+    fn with_table(&self, table: Blocks) -> &Arc<RemoteObject> {
+        let object = Arc::new(RemoteObject { location: self.location.clone(), table });
+        self.object.get_or_init(|| object)
+    }
+
+    fn block(&self, number: usize) -> io::Result<Arc<Vec<u8>>> {
+        if let Some(block) = self.source.recent(self.location.object.name, number) {
+            return Ok(block);
+        }
+        let object = self.object()?;
+        self.read_ahead(number, object);
+        let window = || self.reader.lock().window(number, &object.table);
+        self.source.block(object, number, window)
+    }
+
+    /// Prefetches the next window once a sequential reader is in the last one.
+    fn read_ahead(&self, number: usize, object: &Arc<RemoteObject>) {
+        let mut reader = self.reader.lock();
+        if reader.count > 1 && reader.window.contains(&number) {
+            let next = reader.next(&object.table);
+            if !next.window.is_empty() && self.source.fetch_ahead(object, next.window.clone()) {
+                *reader = next;
+            }
+        }
+    }
+}
+
+impl Content for ObjectContent {
+    fn len(&self) -> u64 {
+        self.location.object.size
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        read_pieces(self.len(), offset, buffer, |at, buffer| {
+            let block = self.block((at / BLOCK_BYTES) as usize)?;
+            block.as_slice().read_at(at % BLOCK_BYTES, buffer)
+        })
+    }
+
+    fn lines_before(&self, offset: u64) -> io::Result<LinesBefore> {
+        let table = &self.object()?.table;
+        let block = (offset / BLOCK_BYTES) as usize;
+        let Some(last) = table.len().checked_sub(1) else { return Ok(LinesBefore::default()) };
+        let block = block.min(last);
+        let (offset, newlines) = (table.content_range(block).start, table.lines_before(block));
+        Ok(LinesBefore { offset, newlines })
+    }
+}
+
+impl ReadAhead {
+    /// Returns the blocks to fetch for `number`, which is not cached.
+    fn window(&mut self, number: usize, table: &Blocks) -> Range<usize> {
+        if self.window.contains(&number) {
+            return number..self.window.end;
+        }
+        let follows = self.count > 0 && number == self.window.end;
+        *self = if follows { self.next(table) } else { Self::at(number, 1, table) };
+        self.window.clone()
+    }
+
+    /// Returns the state with the following window, which is empty at the end.
+    fn next(&self, table: &Blocks) -> Self {
+        Self::at(self.window.end, (2 * self.count).min(MOST_BLOCKS), table)
+    }
+
+    fn at(start: usize, count: usize, table: &Blocks) -> Self {
+        Self { window: start..window_end(start, count, table), count }
+    }
+}
+
+fn window_end(start: usize, count: usize, table: &Blocks) -> usize {
+    let most = table.len().min(start + count);
+    if most <= start {
+        return start;
+    }
+    let begin = table.frame_range(start).start;
+    let fits = |end: &usize| table.frame_range(end - 1).end - begin <= WINDOW_BYTES;
+    (start + 2..=most).take_while(fits).last().unwrap_or(start + 1)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,5 @@
-use bytes::Bytes;
-
 use super::*;
-use crate::bucket::{object_key, segment_key};
+use crate::bucket::object_key;
 use crate::remote::pieces;
 use crate::remote::sync::tests::{Host, deadline, two_hosts};
 

@@ -1,16 +1,16 @@
 //! Artifacts whose bytes stay in the bucket, read through a store.
 
+mod evict;
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 
 use super::*;
 use crate::remote::files::tests::scene::{Scene, TOOL, soon};
 use crate::remote::tests::bucket::{TestBucket, soon as in_time};
 use crate::remote::tests::host::BUCKET;
 use crate::remote::{Moment, PushLock, Sync};
-use ctxfs_core::model::{RelPath, place_before_line};
+use ctxfs_core::model::place_before_line;
 
 pub(crate) struct Host {
     pub(crate) scene: Scene,

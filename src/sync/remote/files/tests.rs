@@ -165,8 +165,8 @@ fn artifacts_whose_bytes_are_elsewhere_are_there() {
     scene.write("artifacts/tool/c.txt", "here");
     assert_eq!(scene.names(), ["artifacts/tool/a.txt", "artifacts/tool/c.txt"]);
     let found = scene.found("artifacts/tool/a.txt");
-    assert_eq!((found.key, found.version.size), (FileKey::Elsewhere(origin(3)), 5));
-    assert!(matches!(scene.found("artifacts/tool/c.txt").key, FileKey::Here { .. }));
+    assert_eq!((found.key, found.version.size), (FileKey::Remote(origin(3)), 5));
+    assert!(matches!(scene.found("artifacts/tool/c.txt").key, FileKey::Local { .. }));
 }
 
 #[test]

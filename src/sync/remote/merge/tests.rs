@@ -194,7 +194,7 @@ fn id(number: u64) -> SegmentId {
 #[test]
 fn records_fill_a_merge_as_bytes_do() {
     let of = |count: u64, records: u64| -> Sizes {
-        (1..=count).map(|number| (id(number), Size { bytes: 1000, records })).collect()
+        (1..=count).map(|number| (id(number), SegmentSize { bytes: 1000, records })).collect()
     };
     let merged = |sizes: &Sizes| fitting(BTreeSet::new(), sizes).len();
     assert_eq!(merged(&of(63, 1000)), 0, "they are few");
@@ -212,7 +212,7 @@ fn merges_of_the_largest_conversations_come_to_an_end() {
     // 1,000,000 messages of 300 bytes, as they are sent; 100,000 outputs with records of 1,000.
     for (segments, lines, line) in [(103, 9_800, 345), (100, 1_000, 1_000)] {
         let records = lines * (line + 64);
-        let size = Size { bytes: records / 8, records };
+        let size = SegmentSize { bytes: records / 8, records };
         let mut sizes: Sizes = (1..=segments).map(|number| (id(number), size)).collect();
         let all: u64 = sizes.values().map(|size| size.records).sum();
         for number in 1000.. {
@@ -222,7 +222,7 @@ fn merges_of_the_largest_conversations_come_to_an_end() {
             }
             assert!(part.len() > 1 && number < 1100);
             let parts = part.iter().filter_map(|each| sizes.remove(each));
-            let merged = parts.fold(Size::default(), Size::and);
+            let merged = parts.fold(SegmentSize::default(), SegmentSize::and);
             assert!(merged.fits(), "{merged:?}");
             sizes.insert(id(number), merged);
         }

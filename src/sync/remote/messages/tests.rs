@@ -1,6 +1,6 @@
-//! Messages of random segments, and of hosts that really share a bucket.
+//! MergedLog of random segments, and of hosts that really share a bucket.
 
-use std::collections::BTreeMap;
+mod published;
 use std::fs;
 use std::io::Write as _;
 
@@ -9,9 +9,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::bucket::{MessageLine, RemoveLine, SegmentWriter};
 use crate::remote::files::tests::scene::Scene;
-use crate::remote::{PublishedMessages, pieces};
+use crate::remote::pieces;
 use crate::replica::{Covers, Origin, Stamp, WriterId};
-use ctxfs_store::message::{OtherMessages as _, log_of};
+use ctxfs_store::message::log_of;
 
 const LOG: &str = "history/messages.jsonl";
 /// The writer that is this host.
@@ -61,7 +61,7 @@ impl Stage {
         let conversation = &self.scene.conversation;
         let mark =
             conversation.log_file().unwrap().map(|log| FileMark::of(&stat_file(&log).unwrap()));
-        let at = mark.map_or_else(MessagesAt::default, |mark| MessagesAt {
+        let at = mark.map_or_else(LogPosition::default, |mark| LogPosition {
             inode: mark.ino,
             born: mark.born,
             offset,
@@ -69,7 +69,7 @@ impl Stage {
         });
         let (home, notes, state) = (&self.home, &self.notes, &state);
         let segments = found.pieces.iter().map(|piece| piece.id).collect();
-        Messages { home, notes, conversation, state, segments, at, now }.keep().unwrap();
+        MergedLog { home, notes, conversation, state, segments, at, now }.keep().unwrap();
     }
 
     fn append(&self, text: &str) {

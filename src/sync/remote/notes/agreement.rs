@@ -14,33 +14,33 @@ use std::os::unix::fs::FileExt as _;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
-use super::{MessagesAt, Notes};
-use crate::remote::{RemoteError, whole_file};
+use super::{LogPosition, Notes};
+use crate::remote::{RemoteError, disk};
 use crate::replica::{Base, Clock, Entry, Origin, Stamp, WriterId};
 use ctxfs_store::FileMark;
 
 const AGREEMENT: &str = "agreement.jsonl";
-///+ Compact the file once less than 1/5 of it is live.
+/// Compact the file once less than 1/5 of it is live.
 const MOST_BALLAST: u64 = 5;
-///+ Estimated bytes of an entry and of an empty file, to skip the exact computation.
+/// Estimated bytes of an entry and of an empty file, to skip the exact computation.
 const ENTRY: u64 = 300;
 const EMPTY: u64 = 64 << 10;
-///+ Bytes at the end of the file in which the last line is looked for.
+/// Bytes at the end of the file in which the last line is looked for.
 const END: u64 = 64 << 10;
-///+ After a line with more entries, a second one without entries follows, so that the last line is
-///+ short.
+/// After a line with more entries, a second one without entries follows, so that the last line is
+/// short.
 const LONG: usize = 64;
 const BLOCK: usize = 64 << 10;
 
-///+ A value computed from the agreement, recomputed only when the agreement changes.
+/// A value computed from the agreement, recomputed only when the agreement changes.
 #[derive(Debug)]
-pub(crate) struct Derived<T> {
+pub(crate) struct AgreementCache<T> {
     pub(crate) mark: Option<FileMark>,
     pub(crate) value: T,
 }
 
-impl<T> Derived<T> {
-    ///+ Returns `before` if the agreement is unchanged, or a new value.
+impl<T> AgreementCache<T> {
+    /// Returns `before` if the agreement is unchanged, or a new value.
     pub(crate) fn current(
         before: Option<Self>,
         notes: &Notes,
@@ -55,34 +55,34 @@ impl<T> Derived<T> {
     }
 }
 
-///+ Agreement of host and bucket, and the progress of this host.
+/// Agreement of host and bucket, and the progress of this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Agreement {
+pub(crate) struct Agreement {
     pub base: Base,
     pub writer: Option<WriterId>,
     pub next: u64,
     pub clock: Clock,
-    pub messages: MessagesAt,
-    ///+ Messages that cannot be shared: offset in the local log, and length.
+    pub messages: LogPosition,
+    /// Messages that cannot be shared: offset in the local log, and length.
     pub unshared: BTreeMap<u64, u64>,
 }
 
 impl Default for Agreement {
     fn default() -> Self {
-        let (base, clock, messages) = (Base::default(), Clock::default(), MessagesAt::default());
+        let (base, clock, messages) = (Base::default(), Clock::default(), LogPosition::default());
         Self { base, writer: None, next: 1, clock, messages, unshared: BTreeMap::new() }
     }
 }
 
 impl Agreement {
-    ///+ Returns true if the agreement has no files and no messages.
+    /// Returns true if the agreement has no files and no messages.
     pub(crate) fn is_new(&self) -> bool {
         self.base.entries.is_empty() && self.messages.offset == 0
     }
 
-    ///+ Returns the agreement with a new log position and no other knowledge of the log.
+    /// Returns the agreement with a new log position and no other knowledge of the log.
     #[must_use]
-    pub(crate) fn without_log(&self, messages: MessagesAt) -> Self {
+    pub(crate) fn without_log(&self, messages: LogPosition) -> Self {
         Self { messages, unshared: BTreeMap::new(), ..self.clone() }
     }
 
@@ -92,18 +92,15 @@ impl Agreement {
     }
 }
 
-///+ The part of the agreement that looks need.
+/// The part of the agreement that looks need.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Progress {
-    /// Who published the last segment, if there is one.
+pub(crate) struct WriterProgress {
     pub(crate) writer: Option<WriterId>,
-    /// The number of that writer's next segment.
     pub(crate) next: u64,
-    /// The latest stamp that was given or seen.
     pub(crate) stamp: Stamp,
 }
 
-impl Progress {
+impl WriterProgress {
     fn of(agreement: &Agreement) -> Self {
         let Agreement { writer, next, clock, .. } = agreement;
         Self { writer: *writer, next: *next, stamp: clock.last() }
@@ -111,49 +108,49 @@ impl Progress {
 }
 
 #[derive(Deserialize)]
-struct Change {
+struct JournalLine {
     #[serde(default)]
     drop: Vec<Origin>,
     #[serde(default)]
     entries: Vec<Entry>,
-    ///+ Absent if a later line has it.
-    at: Option<At>,
+    /// Absent if a later line has it.
+    at: Option<JournalProgress>,
 }
 
-///+ A line without its changes.
+/// A line without its changes.
 #[derive(Deserialize)]
-struct Ending {
-    at: At,
+struct JournalTail {
+    at: JournalProgress,
 }
 
 #[derive(Serialize)]
-struct NewChange<'a> {
+struct NewJournalLine<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     drop: Vec<Origin>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     entries: Vec<&'a Entry>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    at: Option<&'a At>,
+    at: Option<&'a JournalProgress>,
 }
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-struct At {
+struct JournalProgress {
     writer: Option<WriterId>,
     next: u64,
     stamp: Stamp,
-    messages: MessagesAt,
+    messages: LogPosition,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     unshared: BTreeMap<u64, u64>,
 }
 
-impl Default for At {
+impl Default for JournalProgress {
     fn default() -> Self {
         Self::of(&Agreement::default())
     }
 }
 
-impl At {
+impl JournalProgress {
     fn of(agreement: &Agreement) -> Self {
         let Agreement { writer, next, messages, .. } = *agreement;
         let (stamp, unshared) = (agreement.clock.last(), agreement.unshared.clone());
@@ -162,14 +159,14 @@ impl At {
 }
 
 impl Notes {
-    ///+ Returns the agreement; an empty one before the first push or look.
-    pub fn agreement(&self) -> Result<Agreement, RemoteError> {
+    /// Returns the agreement; an empty one before the first push or look.
+    pub(crate) fn agreement(&self) -> Result<Agreement, RemoteError> {
         let path = self.path_of(AGREEMENT);
-        let file = whole_file::open(&self.dir, AGREEMENT, OFlags::RDONLY);
+        let file = disk::open(&self.dir, AGREEMENT, OFlags::RDONLY);
         let Some(file) = file.map_err(RemoteError::at("open", &path))? else {
             return Ok(Agreement::default());
         };
-        let mut reading = Reading::default();
+        let mut reading = JournalReader::default();
         let mut lines = BufReader::new(file);
         let mut line = Vec::new();
         for number in 1.. {
@@ -185,22 +182,22 @@ impl Notes {
         Ok(reading.agreement())
     }
 
-    ///+ Returns the progress of this host. Reads only the end of the file if possible.
-    pub(crate) fn progress(&self) -> Result<Progress, RemoteError> {
+    /// Returns the progress of this host. Reads only the end of the file if possible.
+    pub(crate) fn progress(&self) -> Result<WriterProgress, RemoteError> {
         let path = self.path_of(AGREEMENT);
-        let end = whole_file::open(&self.dir, AGREEMENT, OFlags::RDONLY)
+        let end = disk::open(&self.dir, AGREEMENT, OFlags::RDONLY)
             .and_then(|file| file.map(|file| end_of(&file)).transpose())
             .map_err(RemoteError::at("read", &path))?;
-        let Some(end) = end else { return Ok(Progress::of(&Agreement::default())) };
+        let Some(end) = end else { return Ok(WriterProgress::of(&Agreement::default())) };
         match last_line(&end).and_then(|line| serde_json::from_slice(line).ok()) {
-            Some(Ending { at: At { writer, next, stamp, .. } }) => {
-                Ok(Progress { writer, next, stamp })
+            Some(JournalTail { at: JournalProgress { writer, next, stamp, .. } }) => {
+                Ok(WriterProgress { writer, next, stamp })
             }
-            None => Ok(Progress::of(&self.agreement()?)),
+            None => Ok(WriterProgress::of(&self.agreement()?)),
         }
     }
 
-    ///+ Advances the clock, so that later stamps sort after this one.
+    /// Advances the clock, so that later stamps sort after this one.
     pub(crate) fn see(&self, stamp: Stamp) -> Result<(), RemoteError> {
         let before = self.agreement()?;
         let mut after = before.clone();
@@ -208,7 +205,7 @@ impl Notes {
         self.save(&before, &after)
     }
 
-    ///+ Returns the mark of the agreement file, which changes with each [`Self::save`].
+    /// Returns the mark of the agreement file, which changes with each [`Self::save`].
     fn agreement_mark(&self) -> Result<Option<FileMark>, RemoteError> {
         match self.dir.stat(AGREEMENT.as_ref()) {
             Ok(stat) => Ok(Some(FileMark::of(&stat))),
@@ -217,30 +214,30 @@ impl Notes {
         }
     }
 
-    ///+ Saves `after`. `before` is the agreement on disk. After a crash, one of the two is there.
-    pub fn save(&self, before: &Agreement, after: &Agreement) -> Result<(), RemoteError> {
+    /// Saves `after`. `before` is the agreement on disk. After a crash, one of the two is there.
+    pub(crate) fn save(&self, before: &Agreement, after: &Agreement) -> Result<(), RemoteError> {
         if before == after {
             return Ok(());
         }
         let path = self.path_of(AGREEMENT);
-        let file = whole_file::open(&self.dir, AGREEMENT, OFlags::RDWR | OFlags::APPEND);
+        let file = disk::open(&self.dir, AGREEMENT, OFlags::RDWR | OFlags::APPEND);
         let saved = file.and_then(|file| match file {
             Some(file) if can_grow(&file, after)? => append(&file, before, after),
-            _ => whole_file::write_with(&self.dir, AGREEMENT, |file| print(after, file)),
+            _ => disk::write_with(&self.dir, AGREEMENT, |file| print(after, file)),
         });
         saved.map_err(RemoteError::at("write", &path))
     }
 }
 
 #[derive(Default)]
-struct Reading {
+struct JournalReader {
     entries: BTreeMap<Origin, Entry>,
-    at: At,
+    at: JournalProgress,
 }
 
-impl Reading {
+impl JournalReader {
     fn take(&mut self, line: &[u8]) -> serde_json::Result<()> {
-        let change: Change = serde_json::from_slice(line)?;
+        let change: JournalLine = serde_json::from_slice(line)?;
         for origin in &change.drop {
             self.entries.remove(origin);
         }
@@ -256,7 +253,7 @@ impl Reading {
     }
 
     fn agreement(self) -> Agreement {
-        let At { writer, next, stamp, messages, unshared } = self.at;
+        let JournalProgress { writer, next, stamp, messages, unshared } = self.at;
         let mut clock = Clock::default();
         clock.see(stamp);
         let base = Base { entries: self.entries.into_values().collect() };
@@ -264,7 +261,7 @@ impl Reading {
     }
 }
 
-impl NewChange<'_> {
+impl NewJournalLine<'_> {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         serde_json::to_writer(&mut *out, self)?;
         out.write_all(b"\n")
@@ -276,13 +273,13 @@ fn by_origin(base: &Base) -> BTreeMap<Origin, &Entry> {
     base.entries.iter().filter_map(|entry| Some((first(entry)?, entry))).collect()
 }
 
-///+ Writes a compact file, with one line per entry.
+/// Writes a compact file, with one line per entry.
 fn print(agreement: &Agreement, out: &mut dyn Write) -> io::Result<()> {
-    let at = &At::of(agreement);
+    let at = &JournalProgress::of(agreement);
     for entry in by_origin(&agreement.base).into_values() {
-        NewChange { drop: Vec::new(), entries: vec![entry], at: None }.write(out)?;
+        NewJournalLine { drop: Vec::new(), entries: vec![entry], at: None }.write(out)?;
     }
-    NewChange { drop: Vec::new(), entries: Vec::new(), at: Some(at) }.write(out)
+    NewJournalLine { drop: Vec::new(), entries: Vec::new(), at: Some(at) }.write(out)
 }
 
 fn end_of(file: &File) -> io::Result<Vec<u8>> {
@@ -298,7 +295,7 @@ fn last_line(end: &[u8]) -> Option<&[u8]> {
     Some(&before[memchr::memrchr(b'\n', before)? + 1..])
 }
 
-///+ Returns true if a line may be appended: the file ends with a newline and is mostly live.
+/// Returns true if a line may be appended: the file ends with a newline and is mostly live.
 fn can_grow(file: &File, after: &Agreement) -> io::Result<bool> {
     let length = file.metadata()?.len();
     let Some(last) = length.checked_sub(1) else { return Ok(false) };
@@ -311,14 +308,14 @@ fn can_grow(file: &File, after: &Agreement) -> io::Result<bool> {
     if length <= expected * MOST_BALLAST {
         return Ok(true);
     }
-    let mut counted = Counted(0);
+    let mut counted = ByteCounter(0);
     print(after, &mut counted)?;
     Ok(length <= counted.0 * MOST_BALLAST)
 }
 
-struct Counted(u64);
+struct ByteCounter(u64);
 
-impl Write for Counted {
+impl Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 += bytes.len() as u64;
         Ok(bytes.len())
@@ -329,18 +326,18 @@ impl Write for Counted {
     }
 }
 
-///+ Appends the line that turns `before` into `after`.
+/// Appends the line that turns `before` into `after`.
 fn append(file: &File, before: &Agreement, after: &Agreement) -> io::Result<()> {
     let (old, new) = (by_origin(&before.base), by_origin(&after.base));
     let gone = old.keys().filter(|origin| !new.contains_key(origin));
     let changed = new.iter().filter(|(origin, entry)| old.get(origin) != Some(entry));
-    let (drop, at) = (gone.copied().collect(), Some(&At::of(after)));
+    let (drop, at) = (gone.copied().collect(), Some(&JournalProgress::of(after)));
     let entries: Vec<_> = changed.map(|(_, entry)| *entry).collect();
     let is_long = entries.len() > LONG;
     let mut out = BufWriter::with_capacity(BLOCK, file);
-    NewChange { drop, entries, at }.write(&mut out)?;
+    NewJournalLine { drop, entries, at }.write(&mut out)?;
     if is_long {
-        NewChange { drop: Vec::new(), entries: Vec::new(), at }.write(&mut out)?;
+        NewJournalLine { drop: Vec::new(), entries: Vec::new(), at }.write(&mut out)?;
     }
     out.flush()?;
     file.sync_data()

@@ -16,49 +16,49 @@ use crate::bucket::{
     BucketError, FormatError, Line, Lines, Parts, Place, SEGMENT_BYTES, SegmentHead, lines,
     segment_of, unpack_member,
 };
-use crate::remote::{RemoteError, whole_file};
+use crate::remote::{RemoteError, disk};
 use crate::replica::{Covered, Covers, SegmentDigest, SegmentId};
 use ctxfs_store::Dir;
 
 const REFUSED: &str = ".refused";
 const REASON: u64 = 4 << 10;
-///+ Bytes that are read for the head of a segment, and the factor for further attempts.
+/// Bytes that are read for the head of a segment, and the factor for further attempts.
 const FIRST: u64 = 4 << 10;
 const MORE: u64 = 16;
-///+ Files that are synced together.
+/// Files that are synced together.
 const TOGETHER: usize = 64;
 
-///+ A local segment: its records, and the bytes of its small artifacts unless it was truncated.
+/// A local segment: its records, and the bytes of its small artifacts unless it was truncated.
 #[derive(Debug)]
-pub struct StoredSegment {
-    ///+ Head of the segment.
+pub(crate) struct StoredSegment {
+    /// Head of the segment.
     pub head: SegmentHead,
-    ///+ Unpacked records.
+    /// Unpacked records.
     pub records: Vec<u8>,
-    file: Opened,
+    file: SegmentFile,
 }
 
 #[derive(Debug)]
-struct Opened {
+struct SegmentFile {
     id: SegmentId,
-    held: Held,
+    held: SegmentBytes,
     length: u64,
 }
 
 #[derive(Debug)]
-enum Held {
+enum SegmentBytes {
     File(File, PathBuf),
     Memory(Bytes),
 }
 
 impl Notes {
-    ///+ Returns the local segments, sorted.
-    pub fn segments(&self) -> Result<Vec<SegmentId>, RemoteError> {
+    /// Returns the local segments, sorted.
+    pub(crate) fn segments(&self) -> Result<Vec<SegmentId>, RemoteError> {
         self.named(segment_of)
     }
 
-    ///+ Returns the refused segments, sorted.
-    pub fn refused(&self) -> Result<Vec<SegmentId>, RemoteError> {
+    /// Returns the refused segments, sorted.
+    pub(crate) fn refused(&self) -> Result<Vec<SegmentId>, RemoteError> {
         self.named(|name| name.strip_suffix(REFUSED)?.parse().ok())
     }
 
@@ -69,13 +69,13 @@ impl Notes {
         Ok(ids.into_iter().collect())
     }
 
-    ///+ Opens a segment and unpacks its records.
-    pub fn open_segment(&self, id: SegmentId) -> Result<StoredSegment, RemoteError> {
+    /// Opens a segment and unpacks its records.
+    pub(crate) fn open_segment(&self, id: SegmentId) -> Result<StoredSegment, RemoteError> {
         StoredSegment::read(self.opened(id)?)
     }
 
-    ///+ Returns the head of a local segment.
-    pub fn head(&self, id: SegmentId) -> Result<SegmentHead, RemoteError> {
+    /// Returns the head of a local segment.
+    pub(crate) fn head(&self, id: SegmentId) -> Result<SegmentHead, RemoteError> {
         self.opened(id)?.head()
     }
 
@@ -86,10 +86,10 @@ impl Notes {
         digest.ok_or_else(|| file.damaged("it is cut off"))
     }
 
-    ///+ Returns all segments that local ones cover. An unreadable segment covers nothing.
-    ///+
-    ///+ Heads are cached, since each push of a segment calls this.
-    pub fn covered(&self) -> Result<Covered, RemoteError> {
+    /// Returns all segments that local ones cover. An unreadable segment covers nothing.
+    ///
+    /// Heads are cached, since each push of a segment calls this.
+    pub(crate) fn covered(&self) -> Result<Covered, RemoteError> {
         let here = self.segments()?;
         let mut known = self.covers.lock();
         known.retain(|id, _| here.binary_search(id).is_ok());
@@ -109,19 +109,19 @@ impl Notes {
         }
     }
 
-    ///+ Returns the local bytes of a segment.
-    pub fn segment_bytes(&self, id: SegmentId) -> Result<Vec<u8>, RemoteError> {
+    /// Returns the local bytes of a segment.
+    pub(crate) fn segment_bytes(&self, id: SegmentId) -> Result<Vec<u8>, RemoteError> {
         let file = self.opened(id)?;
         file.read(0..SEGMENT_BYTES)
     }
 
-    ///+ Saves a segment: at least its head and records.
-    pub fn keep_segment(&self, id: SegmentId, bytes: &[u8]) -> Result<(), RemoteError> {
+    /// Saves a segment: at least its head and records.
+    pub(crate) fn keep_segment(&self, id: SegmentId, bytes: &[u8]) -> Result<(), RemoteError> {
         self.covers.lock().remove(&id);
         self.write(&file_name(id), bytes)
     }
 
-    ///+ Fails with [`RemoteError::NoRoom`] if segments exceed the limits of downloads.
+    /// Fails with [`RemoteError::NoRoom`] if segments exceed the limits of downloads.
     pub(crate) fn check_room(&self, segments: &[(SegmentId, Bytes)]) -> Result<(), RemoteError> {
         let Some((first, _)) = segments.first() else { return Ok(()) };
         let needed = segments.iter().map(|(_, bytes)| bytes.len() as u64).sum();
@@ -139,47 +139,47 @@ impl Notes {
             }
             drop(covers);
             let files = some.iter().map(|(id, bytes)| (file_name(*id), &bytes[..]));
-            let written = whole_file::write_all(&self.log, &files.collect::<Vec<_>>());
+            let written = disk::write_all(&self.log, &files.collect::<Vec<_>>());
             written.map_err(RemoteError::at("write to", &self.path_of(LOG)))?;
         }
         Ok(())
     }
 
-    pub fn refuse_segment(&self, id: SegmentId, why: &str) -> Result<(), RemoteError> {
+    pub(crate) fn refuse_segment(&self, id: SegmentId, why: &str) -> Result<(), RemoteError> {
         self.write(&format!("{id}{REFUSED}"), why.as_bytes())
     }
 
-    pub fn refusal(&self, id: SegmentId) -> Result<String, RemoteError> {
+    pub(crate) fn refusal(&self, id: SegmentId) -> Result<String, RemoteError> {
         let name = format!("{id}{REFUSED}");
-        let text = whole_file::read(&self.log, &name, REASON);
+        let text = disk::read(&self.log, &name, REASON);
         let text = text.map_err(RemoteError::at("read", &self.segment_path(&name)))?;
         Ok(String::from_utf8_lossy(&text.unwrap_or_default()).into_owned())
     }
 
-    ///+ Deletes a segment, or the note that it was refused.
-    pub fn forget_segment(&self, id: SegmentId) -> Result<(), RemoteError> {
+    /// Deletes a segment, or the note that it was refused.
+    pub(crate) fn forget_segment(&self, id: SegmentId) -> Result<(), RemoteError> {
         for name in [file_name(id), format!("{id}{REFUSED}")] {
-            let removed = whole_file::remove(&self.log, &name);
+            let removed = disk::remove(&self.log, &name);
             removed.map_err(RemoteError::at("remove", &self.segment_path(&name)))?;
         }
         Ok(())
     }
 
-    ///+ Forgets refusals, so that the next look fetches these segments again.
-    pub fn forget_refusals(&self) -> Result<(), RemoteError> {
+    /// Forgets refusals, so that the next look fetches these segments again.
+    pub(crate) fn forget_refusals(&self) -> Result<(), RemoteError> {
         self.refused()?.into_iter().try_for_each(|id| self.forget_segment(id))
     }
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), RemoteError> {
-        let written = whole_file::write(&self.log, name, bytes);
+        let written = disk::write(&self.log, name, bytes);
         written.map_err(RemoteError::at("write", &self.segment_path(name)))
     }
 
-    fn opened(&self, id: SegmentId) -> Result<Opened, RemoteError> {
+    fn opened(&self, id: SegmentId) -> Result<SegmentFile, RemoteError> {
         let path = self.segment_path(&file_name(id));
         let opened = open(&self.log, id);
         let (file, length) = opened.map_err(RemoteError::at("open", &path))?;
-        Ok(Opened { id, held: Held::File(file, path), length })
+        Ok(SegmentFile { id, held: SegmentBytes::File(file, path), length })
     }
 
     fn segment_path(&self, name: &str) -> PathBuf {
@@ -188,55 +188,55 @@ impl Notes {
 }
 
 impl StoredSegment {
-    ///+ Parses the segment `id` from bytes that are not saved yet.
+    /// Parses the segment `id` from bytes that are not saved yet.
     pub(crate) fn of(id: SegmentId, bytes: Bytes) -> Result<Self, RemoteError> {
         let length = bytes.len() as u64;
-        Self::read(Opened { id, held: Held::Memory(bytes), length })
+        Self::read(SegmentFile { id, held: SegmentBytes::Memory(bytes), length })
     }
 
-    fn read(file: Opened) -> Result<Self, RemoteError> {
+    fn read(file: SegmentFile) -> Result<Self, RemoteError> {
         let head = file.head()?;
         let frame = file.read(head.records_start..head.records_end)?;
         let records = head.records(&frame).map_err(RemoteError::of(file.id))?;
         Ok(Self { head, records, file })
     }
 
-    pub fn id(&self) -> SegmentId {
+    pub(crate) fn id(&self) -> SegmentId {
         self.file.id
     }
 
-    pub fn lines(&self) -> Lines<'_> {
+    pub(crate) fn lines(&self) -> Lines<'_> {
         lines(&self.head, &self.records)
     }
 
-    ///+ Parses the line at a range of the records.
-    pub fn line(&self, range: &Range<u32>) -> Result<Line, RemoteError> {
+    /// Parses the line at a range of the records.
+    pub(crate) fn line(&self, range: &Range<u32>) -> Result<Line, RemoteError> {
         let line = self.records.get(range.start as usize..range.end as usize);
         let what = || FormatError::Damaged { what: "there is no such line".to_owned() };
         line.ok_or_else(what).and_then(Line::parse).map_err(RemoteError::of(self.id()))
     }
 
-    ///+ Returns the frame of a small artifact; `None` if it is not stored locally.
-    pub fn frame(&self, place: &Place) -> Result<Option<Vec<u8>>, RemoteError> {
+    /// Returns the frame of a small artifact; `None` if it is not stored locally.
+    pub(crate) fn frame(&self, place: &Place) -> Result<Option<Vec<u8>>, RemoteError> {
         let range = self.head.range_of(place).map_err(RemoteError::of(self.id()))?;
         let here = range.filter(|range| range.end <= self.file.length);
         here.map(|range| self.file.read(range)).transpose()
     }
 
-    ///+ Returns the frame of the parts of a larger artifact; `None` if it is not stored locally.
-    pub fn parts_frame(&self, parts: &Parts) -> Result<Option<Vec<u8>>, RemoteError> {
+    /// Returns the frame of the parts of a larger artifact; `None` if it is not stored locally.
+    pub(crate) fn parts_frame(&self, parts: &Parts) -> Result<Option<Vec<u8>>, RemoteError> {
         let range = self.head.range_of_parts(parts).map_err(RemoteError::of(self.id()))?;
         (range.end <= self.file.length).then(|| self.file.read(range)).transpose()
     }
 
-    ///+ Returns the bytes of a small artifact; `None` if they are not stored locally.
-    pub fn bytes(&self, place: &Place) -> Result<Option<Vec<u8>>, RemoteError> {
+    /// Returns the bytes of a small artifact; `None` if they are not stored locally.
+    pub(crate) fn bytes(&self, place: &Place) -> Result<Option<Vec<u8>>, RemoteError> {
         let Some(frame) = self.frame(place)? else { return Ok(None) };
         unpack_member(&frame, place.size()).map(Some).map_err(RemoteError::of(self.id()))
     }
 
-    ///+ Returns the bytes of a small artifact. If they are not stored locally, `fetch` reads their
-    ///+ range of the segment.
+    /// Returns the bytes of a small artifact. If they are not stored locally, `fetch` reads their
+    /// range of the segment.
     pub(crate) fn bytes_or(
         &self,
         place: &Place,
@@ -250,7 +250,7 @@ impl StoredSegment {
     }
 }
 
-impl Opened {
+impl SegmentFile {
     fn head(&self) -> Result<SegmentHead, RemoteError> {
         let mut wanted = FIRST;
         loop {
@@ -269,13 +269,13 @@ impl Opened {
         if head.id == self.id { Ok(head) } else { Err(self.damaged("it says another name")) }
     }
 
-    ///+ Reads the local part of a range.
+    /// Reads the local part of a range.
     fn read(&self, range: Range<u64>) -> Result<Vec<u8>, RemoteError> {
         let end = range.end.min(self.length);
         let length = end.saturating_sub(range.start) as usize;
         match &self.held {
-            Held::Memory(bytes) => Ok(bytes[end as usize - length..end as usize].to_vec()),
-            Held::File(file, path) => {
+            SegmentBytes::Memory(bytes) => Ok(bytes[end as usize - length..end as usize].to_vec()),
+            SegmentBytes::File(file, path) => {
                 let mut bytes = vec![0; length];
                 let read = file.read_exact_at(&mut bytes, range.start);
                 read.map_err(RemoteError::at("read", path))?;

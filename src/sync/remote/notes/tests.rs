@@ -3,9 +3,8 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 
 use super::*;
-use crate::remote::Moment;
 use crate::remote::tests::host::TestHost;
-use crate::replica::{Accepted, Entry, FileKey, FileVersion, Origin, Stamp, WriterId};
+use crate::replica::{Entry, FileKey, FileVersion, WriterId};
 
 const AGREEMENT: &str = "agreement.jsonl";
 
@@ -16,7 +15,7 @@ fn segment(number: u64) -> SegmentId {
 fn entry(number: u64) -> Entry {
     let origins = vec![Origin { segment: segment(number), place: 0 }];
     // All are hard links of one file.
-    let key = FileKey::Here { inode: 1, born: 2 };
+    let key = FileKey::Local { inode: 1, born: 2 };
     let version = FileVersion { size: 3, modified: 4 };
     let digest = "d".repeat(64).into();
     Entry { path: format!("x{number}"), asked: None, origins, key, version, digest }
@@ -113,7 +112,7 @@ fn an_intent_counts_with_its_bytes_alone() {
     let intent = Intent {
         segment: segment(1),
         accepted: Accepted::default(),
-        messages: Some(MessagesAt { inode: 1, born: -2, offset: 3, chain: 4 }),
+        messages: Some(LogPosition { inode: 1, born: -2, offset: 3, chain: 4 }),
         stamp: Stamp(5),
         since: Moment { wall: 1, boot: "b".to_owned(), uptime: 2 },
         digest: blake3::hash(b"bytes").to_hex().to_string(),

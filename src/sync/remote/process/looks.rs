@@ -14,44 +14,47 @@ use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
 
-use super::channel::Channel;
-use super::fault::Fault;
-use super::message::NAMES;
 use crate::bucket::BucketError;
-use crate::remote::looker::MOST_CONVERSATIONS;
-use crate::remote::{Heard, Line, Looker, RemoteError};
+use crate::remote::look::MOST_CONVERSATIONS;
+use crate::remote::process::protocol::Channel;
+use crate::remote::process::protocol::NAMES;
+use crate::remote::process::protocol::WireError;
+use crate::remote::{Line, LookOutcome, Looker, RemoteError};
 use ctxfs_core::model::Component;
 
-///+ Time limit of a look: for the identity of the bucket, the lock, and some requests.
+/// Time limit of a look: for the identity of the bucket, the lock, and some requests.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-///+ Conversation to look at; `None` lists the conversations.
+/// Conversation to look at; `None` lists the conversations.
 #[derive(Serialize, Deserialize)]
-struct AskedLook {
+struct LookRequest {
     at: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
-enum ToldLook {
-    ///+ Followed by this many names.
-    Heard { is_answered: bool, conversations: Option<usize> },
-    Bucket(Fault),
+enum LookReply {
+    /// Followed by this many names.
+    Heard {
+        is_answered: bool,
+        conversations: Option<usize>,
+    },
+    Bucket(WireError),
     Failed(String),
 }
 
-///+ Looks made by the process behind a line. No look takes more than half a minute.
+/// Looks made by the process behind a line. No look takes more than half a minute.
 pub struct ProcessLooks(Arc<dyn Line>);
 
 impl ProcessLooks {
-    ///+ Creates a client of the process behind `line`.
+    /// Creates a client of the process behind `line`.
     pub fn new(line: Arc<dyn Line>) -> Self {
         Self(line)
     }
 
-    fn told(&self, socket: &UnixStream, at: Option<&Component>) -> io::Result<Told> {
+    fn told(&self, socket: &UnixStream, at: Option<&Component>) -> io::Result<LookResult> {
         let since = Instant::now();
         let mut channel = Channel::new(socket, since + PATIENCE);
-        channel.write_document(&AskedLook { at: at.map(Component::to_text) })?;
+        channel.write_document(&LookRequest { at: at.map(Component::to_text) })?;
         let told = channel.read_document().inspect_err(|error: &io::Error| {
             if error.kind() == io::ErrorKind::TimedOut {
                 self.0.missed(since);
@@ -68,10 +71,10 @@ impl fmt::Debug for ProcessLooks {
     }
 }
 
-type Told = Result<Heard, RemoteError>;
+type LookResult = Result<LookOutcome, RemoteError>;
 
 impl Looker for ProcessLooks {
-    fn look_now(&self, at: Option<&Component>) -> Told {
+    fn look_now(&self, at: Option<&Component>) -> LookResult {
         let away = |why: String| BucketError::Away { what: "look at other hosts".to_owned(), why };
         let socket = self.0.connect().map_err(away)?;
         let told = self.told(&socket, at);
@@ -83,18 +86,18 @@ impl Looker for ProcessLooks {
     }
 }
 
-fn heard(told: ToldLook, channel: &mut Channel<'_>) -> io::Result<Told> {
+fn heard(told: LookReply, channel: &mut Channel<'_>) -> io::Result<LookResult> {
     match told {
-        ToldLook::Heard { is_answered, conversations } => {
+        LookReply::Heard { is_answered, conversations } => {
             let conversations = conversations.map(|count| names(channel, count)).transpose()?;
-            Ok(Ok(Heard { is_answered, conversations }))
+            Ok(Ok(LookOutcome { is_answered, conversations }))
         }
-        ToldLook::Bucket(fault) => Ok(Err(BucketError::from(fault).into())),
-        ToldLook::Failed(why) => Ok(Err(RemoteError::Looker { why })),
+        LookReply::Bucket(fault) => Ok(Err(BucketError::from(fault).into())),
+        LookReply::Failed(why) => Ok(Err(RemoteError::Looker { why })),
     }
 }
 
-///+ Reads `count` names of conversations, and skips invalid ones.
+/// Reads `count` names of conversations, and skips invalid ones.
 fn names(channel: &mut Channel<'_>, count: usize) -> io::Result<Vec<Component>> {
     if count > MOST_CONVERSATIONS {
         return Err(io::ErrorKind::InvalidData.into());
@@ -111,10 +114,10 @@ fn names(channel: &mut Channel<'_>, count: usize) -> io::Result<Vec<Component>> 
     Ok(all)
 }
 
-///+ Serves the look that is requested over `socket`.
+/// Serves the look that is requested over `socket`.
 pub fn answer_look(looker: &dyn Looker, socket: &UnixStream) -> io::Result<()> {
     let mut channel = Channel::new(socket, Instant::now() + PATIENCE);
-    let AskedLook { at } = channel.read_document()?;
+    let LookRequest { at } = channel.read_document()?;
     let at = at.map(|text| Component::from_text(&text)).transpose();
     let at = at.map_err(|_| io::ErrorKind::InvalidData)?;
     let (told, names) = outcome(looker.look_now(at.as_ref()));
@@ -127,15 +130,15 @@ pub fn answer_look(looker: &dyn Looker, socket: &UnixStream) -> io::Result<()> {
     Ok(())
 }
 
-fn outcome(looked: Told) -> (ToldLook, Vec<Component>) {
+fn outcome(looked: LookResult) -> (LookReply, Vec<Component>) {
     match looked {
-        Ok(Heard { is_answered, conversations }) => {
+        Ok(LookOutcome { is_answered, conversations }) => {
             let count = conversations.as_ref().map(Vec::len);
-            let told = ToldLook::Heard { is_answered, conversations: count };
+            let told = LookReply::Heard { is_answered, conversations: count };
             (told, conversations.unwrap_or_default())
         }
-        Err(RemoteError::Bucket(error)) => (ToldLook::Bucket(Fault::from(&error)), Vec::new()),
-        Err(error) => (ToldLook::Failed(error.to_string()), Vec::new()),
+        Err(RemoteError::Bucket(error)) => (LookReply::Bucket(WireError::from(&error)), Vec::new()),
+        Err(error) => (LookReply::Failed(error.to_string()), Vec::new()),
     }
 }
 
@@ -174,13 +177,13 @@ mod tests {
     }
 
     impl Looker for TestLooker {
-        fn look_now(&self, at: Option<&Component>) -> Told {
+        fn look_now(&self, at: Option<&Component>) -> LookResult {
             match at.map(Component::to_text).as_deref() {
                 None => {
                     let all = (0..2500).map(|number| id(&format!("c{number}"))).collect();
-                    Ok(Heard { is_answered: true, conversations: Some(all) })
+                    Ok(LookOutcome { is_answered: true, conversations: Some(all) })
                 }
-                Some("c7") => Ok(Heard { is_answered: false, conversations: None }),
+                Some("c7") => Ok(LookOutcome { is_answered: false, conversations: None }),
                 Some("away") => {
                     let (what, why) = ("read `x`".to_owned(), "no network".to_owned());
                     Err(BucketError::Away { what, why }.into())
@@ -201,7 +204,7 @@ mod tests {
         let (here, there) = (TestLooker.look_now(None), looks.look_now(None));
         assert_eq!(here.unwrap(), there.unwrap());
         let heard = looks.look_now(Some(&id("c7"))).unwrap();
-        assert_eq!(heard, Heard { is_answered: false, conversations: None });
+        assert_eq!(heard, LookOutcome { is_answered: false, conversations: None });
         let error = looks.look_now(Some(&id("away"))).unwrap_err();
         assert!(error.may_pass() && error.to_string().contains("no network"), "{error}");
         let error = looks.look_now(Some(&id("refused"))).unwrap_err();

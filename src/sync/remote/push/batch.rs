@@ -1,53 +1,194 @@
+//! Contents of one segment: files, messages, moves and removals, with their limits.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::io::Read as _;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::ready::Ready;
-use super::uploads::Upload;
-use crate::bucket::{FormatError, MessageLine, MoveLine, PutLine, RemoveLine, SegmentWriter};
-use crate::remote::{MessagesAt, Moment};
-use crate::replica::{Changes, Clock, Covers, LocalPut, Publication, Segment, SegmentId};
+use crate::bucket::{
+    FormatError, LINE_BYTES, Line, MessageLine, MoveLine, ObjectPlace, Place, PutBytes, PutLine,
+    PutParts, RemoveLine, SEGMENT_BYTES, SMALL_BYTES, SegmentWriter,
+};
+use crate::remote::push::packed::PartBytes;
+use crate::remote::{LogPosition, Moment, RemoteError};
+use crate::replica::{
+    Changes, Clock, Covers, FileKey, FileVersion, LocalPut, Origin, Publication, Segment,
+    SegmentId, Stamp, WriterId,
+};
+use ctxfs_core::model::Record;
 
-///+ Bytes of small artifacts, and of records, from which on a segment is full. With the longest line
-///+ on top it stays a quarter below the limits of readers.
-const MOST_BYTES: u64 = 4 << 20;
-const MOST_RECORDS: usize = 8 << 20;
-///+ Artifacts from which on a segment is full.
-const MOST_LINES: usize = 20_000;
+/// Age after which a segment is not sent: its objects may be collected some days later.
+pub(super) const DAY: Duration = Duration::from_hours(24);
+/// Longest stamp and origin. A line that fits with them fits with the real ones, also after a
+/// merge.
+const LONGEST_STAMP: Stamp = Stamp(u64::MAX);
+const LONGEST_ORIGIN: Origin = Origin {
+    segment: SegmentId { writer: WriterId(u64::MAX), number: 999_999_999_999 },
+    place: u32::MAX,
+};
 
-///+ Unpublished messages.
+/// A file that is ready to be published.
 #[derive(Debug)]
-pub(super) struct Messages {
-    pub(super) texts: Vec<String>,
-    /// The place after them.
-    pub(super) at: MessagesAt,
+pub(super) struct ReadyFile {
+    pub(super) line: PutLine,
+    /// Maximum bytes of its line, in this segment and in merges.
+    pub(super) weight: usize,
+    pub(super) bytes: ReadyBytes,
 }
 
-///+ Content of one segment.
+#[derive(Debug)]
+pub(super) enum ReadyBytes {
+    Small(Vec<u8>),
+    Object(Upload),
+}
+
+impl ReadyFile {
+    pub(super) fn bytes(&self) -> PutBytes<'_> {
+        match &self.bytes {
+            ReadyBytes::Small(bytes) => PutBytes::Bytes(bytes),
+            ReadyBytes::Object(upload) => PutBytes::Object(upload.object.clone()),
+        }
+    }
+
+    pub(super) fn parts(&self) -> Option<PutParts<'_>> {
+        self.upload()?.parts.as_ref()?.put()
+    }
+
+    /// Returns the bytes in the segment, with parts at their reduced weight.
+    pub(super) fn small_bytes(&self) -> u64 {
+        match &self.bytes {
+            ReadyBytes::Small(bytes) => bytes.len() as u64,
+            ReadyBytes::Object(upload) => upload.parts.as_ref().map_or(0, |parts| parts.weight()),
+        }
+    }
+
+    pub(super) fn upload(&self) -> Option<&Upload> {
+        match &self.bytes {
+            ReadyBytes::Small(_) => None,
+            ReadyBytes::Object(upload) => Some(upload),
+        }
+    }
+}
+
+/// Returns the message in a line of the log, or why it cannot be shared.
+pub(crate) fn message_text(line: Vec<u8>) -> Result<String, String> {
+    let text = String::from_utf8(line).map_err(|error| error.to_string())?;
+    let line = MessageLine { text, stamp: LONGEST_STAMP, origin: Some(LONGEST_ORIGIN) };
+    match written(Line::Message(line)).map_err(|error| error.to_string())? {
+        (Line::Message(line), _) => Ok(line.text),
+        _ => unreachable!("a line stays what it is"),
+    }
+}
+
+pub(super) fn too_long() -> String {
+    FormatError::TooLarge { what: "a line of the records", most: LINE_BYTES as u64 }.to_string()
+}
+
+pub(super) fn check_move(artifact: Origin, to: &str) -> Result<(), LeftOut> {
+    let line = MoveLine { artifact, to: to.to_owned(), stamp: Stamp::default() };
+    check(Line::Move(line)).map(drop)
+}
+
+/// Returns the shared form of a record, if it has the digest of the file.
+pub(super) fn recorded(
+    record: Record,
+    path: &str,
+    put: &LocalPut,
+    digest: &str,
+) -> Result<Record, LeftOut> {
+    let is_it = record.analysis.as_ref().is_some_and(|analysis| analysis.digest == digest);
+    if !is_it {
+        return Err(LeftOut::Changed);
+    }
+    let (path, size, modified) = (path.to_owned(), put.version.size, put.version.modified);
+    Ok(Record { path, size, modified, ..record })
+}
+
+pub(super) fn small(file: File, put: &LocalPut, digest: &str) -> Result<Vec<u8>, LeftOut> {
+    let mut bytes = Vec::with_capacity(put.version.size as usize);
+    let read = file.take(SMALL_BYTES + 1).read_to_end(&mut bytes);
+    read.map_err(|error| unread(&error))?;
+    let is_it =
+        bytes.len() as u64 == put.version.size && blake3::hash(&bytes).to_hex().as_str() == digest;
+    if is_it { Ok(bytes) } else { Err(LeftOut::Changed) }
+}
+
+pub(super) fn unread(error: &io::Error) -> LeftOut {
+    LeftOut::Unread(error.to_string())
+}
+
+pub(super) fn checked(mut line: PutLine, bytes: ReadyBytes) -> Result<ReadyFile, LeftOut> {
+    line.place = match &bytes {
+        ReadyBytes::Small(bytes) if bytes.is_empty() => Place::Empty,
+        // The offset is unknown yet; use the longest.
+        ReadyBytes::Small(bytes) => {
+            Place::Inside { at: SEGMENT_BYTES, packed: SMALL_BYTES, size: bytes.len() as u64 }
+        }
+        ReadyBytes::Object(upload) => Place::Object(upload.object.clone()),
+    };
+    (line.stamp, line.origin) = (LONGEST_STAMP, Some(LONGEST_ORIGIN));
+    match check(Line::Put(Box::new(line)))? {
+        (Line::Put(mut line), weight) => {
+            (line.stamp, line.origin) = (Stamp::default(), None);
+            Ok(ReadyFile { line: *line, weight, bytes })
+        }
+        _ => unreachable!("a line stays what it is"),
+    }
+}
+
+/// Returns the line and its length.
+fn check(line: Line) -> Result<(Line, usize), LeftOut> {
+    written(line).map_err(|error| LeftOut::Refused(error.to_string()))
+}
+
+fn written(line: Line) -> Result<(Line, usize), FormatError> {
+    let mut written = Vec::new();
+    line.write(&mut written)?;
+    Ok((line, written.len()))
+}
+
+/// Bytes of small artifacts, and of records, from which on a segment is full. With the longest line
+/// on top it stays a quarter below the limits of readers.
+const MOST_BYTES: u64 = 4 << 20;
+const MOST_RECORDS: usize = 8 << 20;
+/// Artifacts from which on a segment is full.
+const MOST_LINES: usize = 20_000;
+
+/// Unpublished messages.
+#[derive(Debug)]
+pub(super) struct NewMessages {
+    pub(super) texts: Vec<String>,
+    pub(super) at: LogPosition,
+}
+
+/// Content of one segment.
 #[derive(Debug)]
 pub(super) struct Batch {
     changes: Changes,
-    ready: BTreeMap<String, Ready>,
-    pub(super) messages: Option<Messages>,
+    ready: BTreeMap<String, ReadyFile>,
+    pub(super) messages: Option<NewMessages>,
     ends: bool,
     bytes: u64,
     weight: usize,
 }
 
-///+ A finished segment.
+/// A finished segment.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(super) struct FinishedSegment {
     pub(super) publication: Publication<(), String>,
     pub(super) bytes: Vec<u8>,
 }
 
 impl Batch {
-    ///+ Starts a segment with moves and removals of `weight` bytes. With `ends`, they remove the
-    ///+ conversation.
+    /// Starts a segment with moves and removals of `weight` bytes. With `ends`, they remove the
+    /// conversation.
     pub(super) fn new(changes: Changes, weight: usize, ends: bool) -> Self {
         Self { changes, ready: BTreeMap::new(), messages: None, ends, bytes: 0, weight }
     }
 
-    pub(super) fn add(&mut self, path: &str, put: &LocalPut, ready: Ready) {
+    pub(super) fn add(&mut self, path: &str, put: &LocalPut, ready: ReadyFile) {
         self.bytes += ready.small_bytes();
         self.weight += ready.weight;
         self.changes.puts.insert(path.to_owned(), put.clone());
@@ -67,28 +208,28 @@ impl Batch {
         self.ready.keys()
     }
 
-    ///+ Returns the time from which the age of the segment counts: that of its oldest object, or
-    ///+ `now`.
+    /// Returns the time from which the age of the segment counts: that of its oldest object, or
+    /// `now`.
     pub(super) fn since(&self, now: &Moment) -> Moment {
-        let objects = self.ready.values().filter_map(Ready::upload);
+        let objects = self.ready.values().filter_map(ReadyFile::upload);
         let oldest = objects.max_by_key(|upload: &&Upload| now.since(&upload.since));
         oldest.map_or_else(|| now.clone(), |upload| upload.since.clone())
     }
 
-    ///+ Builds the segment `id`. `now` is in microseconds since the epoch.
+    /// Builds the segment `id`. `now` is in microseconds since the epoch.
     pub(super) fn make(
         &self,
         id: SegmentId,
         clock: &mut Clock,
         now: u64,
-    ) -> Result<Made, FormatError> {
+    ) -> Result<FinishedSegment, FormatError> {
         let texts = self.messages.iter().flat_map(|messages| messages.texts.iter().cloned());
         let publication = Publication::new(id, &self.changes, texts, clock, now, |_| ());
         let bytes = self.write(&publication.segment)?;
-        Ok(Made { publication, bytes })
+        Ok(FinishedSegment { publication, bytes })
     }
 
-    ///+ Writes the lines in the order of their places.
+    /// Writes the lines in the order of their places.
     fn write(&self, segment: &Segment<(), String>) -> Result<Vec<u8>, FormatError> {
         let mut writer = SegmentWriter::new(segment.id, Covers::new());
         for (origin, claim) in &segment.artifacts {
@@ -112,5 +253,148 @@ impl Batch {
             writer.remove(RemoveLine { origins, segments, ends: self.ends })?;
         }
         writer.finish()
+    }
+}
+
+/// Memory of a process about one conversation between pushes. A new process starts with an empty
+/// one.
+#[derive(Debug, Default)]
+pub(crate) struct Session {
+    pub(super) looked: Option<Moment>,
+    pub(super) uploads: Uploads,
+}
+
+/// Objects that were uploaded but are not named by a segment yet, by path. Forgotten ones are
+/// collected later.
+#[derive(Debug, Default)]
+pub(super) struct Uploads(BTreeMap<String, Upload>);
+
+#[derive(Debug, Clone)]
+pub(super) struct Upload {
+    pub(super) key: FileKey,
+    pub(super) version: FileVersion,
+    pub(super) digest: String,
+    pub(super) since: Moment,
+    pub(super) object: ObjectPlace,
+    pub(super) parts: Option<Arc<PartBytes>>,
+}
+
+impl Uploads {
+    /// Returns the uploaded object of this file, if it may still be named.
+    pub(super) fn fitting(&self, path: &str, put: &LocalPut, now: &Moment) -> Option<Upload> {
+        let known = self.0.get(path)?;
+        let is_it = known.key == put.key && known.version == put.version;
+        let has_digest = put.digest.as_deref() == Some(&*known.digest);
+        let is_young = now.since(&known.since) <= DAY;
+        (is_it && has_digest && is_young).then(|| known.clone())
+    }
+
+    pub(super) fn insert(&mut self, path: &str, upload: Upload) {
+        self.0.insert(path.to_owned(), upload);
+    }
+
+    /// An object belongs to one record: drops those that a segment names.
+    pub(super) fn remove<'a>(&mut self, paths: impl Iterator<Item = &'a String>) {
+        for path in paths {
+            self.0.remove(path);
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// A file to publish.
+#[derive(Debug)]
+pub(crate) struct OpenedFile {
+    /// Open for reading, at its start.
+    pub file: File,
+    /// Record with an analysis. The caller sets path, size and time.
+    pub record: Record,
+    pub mode: u32,
+    pub attributes: BTreeMap<String, String>,
+}
+
+/// A line of the local message log, without its newline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OwnLine {
+    pub offset: u64,
+    pub length: u64,
+    /// `None` if the line is too long for any segment.
+    pub text: Option<Vec<u8>>,
+}
+
+/// Files and messages of a conversation on this host.
+pub(crate) trait PushSource {
+    /// Opens the file at `path`, if it has this key and version and no process writes to it.
+    fn open(
+        &self,
+        path: &str,
+        key: FileKey,
+        version: FileVersion,
+    ) -> Result<Option<OpenedFile>, RemoteError>;
+
+    /// Returns messages after a position of the log, about 4 MiB at most, and the position after
+    /// them. Starts from the beginning if the log is another file.
+    fn message_lines(&self, from: &LogPosition)
+    -> Result<(Vec<OwnLine>, LogPosition), RemoteError>;
+}
+
+/// PushSource without files, for pushes of merges and removals.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NoSource;
+
+impl PushSource for NoSource {
+    fn open(
+        &self,
+        _path: &str,
+        _key: FileKey,
+        _version: FileVersion,
+    ) -> Result<Option<OpenedFile>, RemoteError> {
+        Ok(None)
+    }
+
+    fn message_lines(
+        &self,
+        from: &LogPosition,
+    ) -> Result<(Vec<OwnLine>, LogPosition), RemoteError> {
+        Ok((Vec::new(), *from))
+    }
+}
+
+/// Reason for not publishing a file or a message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LeftOut {
+    /// The file changed, or is open for writing: the next push publishes its new state.
+    #[error("it has changed since")]
+    Changed,
+    /// The file cannot be read.
+    #[error("it cannot be read: {0}")]
+    Unread(String),
+    /// A record cannot describe the file.
+    #[error("it cannot be shared: {0}")]
+    Refused(String),
+    /// The message cannot be shared; the others are published without it. Reported once.
+    #[error("a message of {bytes} bytes cannot be shared, and stays on this host: {why}")]
+    Message {
+        /// Bytes of the message.
+        bytes: u64,
+        /// Reason.
+        why: String,
+    },
+    /// The bucket is write-once, and the change would replace or remove something.
+    #[error(
+        "the bucket is write-once: what it has under this name stays. Use another name for what is \
+         new"
+    )]
+    WriteOnce,
+}
+
+impl LeftOut {
+    /// Returns true if no later push reports it again.
+    #[must_use]
+    pub fn is_told_once(&self) -> bool {
+        matches!(self, Self::Message { .. })
     }
 }

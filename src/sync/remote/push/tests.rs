@@ -1,11 +1,10 @@
 use std::cell::Cell;
-use std::collections::BTreeSet;
 
 use super::*;
-use crate::bucket::{SegmentHead, log_prefix, objects_prefix, segment_key};
+use crate::bucket::{log_prefix, objects_prefix};
 use crate::remote::tests::bucket::{TestBucket, soon};
 use crate::remote::tests::host::{TestHost, path};
-use crate::replica::{Clock, Origin, WriterId};
+use crate::replica::{Clock, WriterId};
 
 const HOUR: Duration = Duration::from_hours(1);
 

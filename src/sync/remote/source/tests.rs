@@ -9,7 +9,7 @@ use crate::remote::files::tests::scene::{Scene, digest, soon};
 
 const A: &str = "artifacts/tool/a.txt";
 
-fn try_open(scene: &Scene, path: &str) -> Option<Opened> {
+fn try_open(scene: &Scene, path: &str) -> Option<OpenedFile> {
     let found = scene.found(path);
     LocalSource::new(&scene.conversation).open(path, found.key, found.version).unwrap()
 }
@@ -64,7 +64,7 @@ fn own(offset: u64, text: &str) -> OwnLine {
 fn messages_follow_each_other_until_the_log_is_another() {
     let scene = Scene::new();
     let source = LocalSource::new(&scene.conversation);
-    let start = MessagesAt::default();
+    let start = LogPosition::default();
     assert_eq!(source.message_lines(&start).unwrap(), (Vec::new(), start));
     scene.write("history/messages.jsonl", "{\"a\":1}\n  \n{\"b\":2}\n{\"torn");
     let (lines, at) = source.message_lines(&start).unwrap();
@@ -89,7 +89,7 @@ fn many_messages_come_in_parts() {
     let all = [line(1), too_long, line(2), line(3)].concat();
     scene.write("history/messages.jsonl", &all);
     let source = LocalSource::new(&scene.conversation);
-    let (mut at, mut seen, mut too_long) = (MessagesAt::default(), Vec::new(), Vec::new());
+    let (mut at, mut seen, mut too_long) = (LogPosition::default(), Vec::new(), Vec::new());
     loop {
         let (lines, next) = source.message_lines(&at).unwrap();
         if lines.is_empty() {

@@ -9,10 +9,10 @@ use tempfile::TempDir;
 use super::bucket::{TestBucket, soon};
 use crate::bucket::Line;
 use crate::remote::{
-    Home, Looked, MessagesAt, Moment, Notes, Opened, OwnLine, Piece, Push, Pushed, RemoteError,
-    Session, Source, Told, look, pieces,
+    Home, LogPosition, LookReport, Moment, Notes, OpenedFile, OwnLine, Piece, Push, PushSource,
+    Pushed, RemoteError, Session, StoredMessage, look, pieces,
 };
-use crate::replica::{Changes, FileKey, FileVersion, Found, State};
+use crate::replica::{Changes, FileKey, FileVersion, FoundFile, State};
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{ArtifactState, Component, Record};
 use ctxfs_store::Store;
@@ -31,7 +31,7 @@ pub(crate) struct TestHost {
 /// The files and messages of a host.
 #[derive(Default)]
 pub(crate) struct TestSource {
-    files: BTreeMap<String, (Found, Vec<u8>)>,
+    files: BTreeMap<String, (FoundFile, Vec<u8>)>,
     pub(crate) messages: Vec<String>,
     last: u64,
 }
@@ -76,10 +76,10 @@ impl TestHost {
         let bytes = bytes.into();
         let source = &mut self.source;
         source.last += 1;
-        let key = FileKey::Here { inode: source.last, born: 0 };
+        let key = FileKey::Local { inode: source.last, born: 0 };
         let version = FileVersion { size: bytes.len() as u64, modified: source.last as i64 };
         let digest = Some(blake3::hash(&bytes).to_hex().as_str().into());
-        source.files.insert(path(name), (Found { key, version, digest }, bytes));
+        source.files.insert(path(name), (FoundFile { key, version, digest }, bytes));
     }
 
     pub(crate) fn remove(&mut self, name: &str) {
@@ -138,7 +138,7 @@ impl TestHost {
         panic!("it does not end");
     }
 
-    pub(crate) fn look(&self, bucket: &TestBucket) -> Looked {
+    pub(crate) fn look(&self, bucket: &TestBucket) -> LookReport {
         look(bucket, &self.notes, soon()).unwrap()
     }
 
@@ -161,13 +161,13 @@ impl TestHost {
     /// Returns what this host has.
     pub(crate) fn own(&self) -> Vec<(String, String)> {
         let files = self.source.files.iter();
-        let digest = |found: &Found| found.digest.as_ref().unwrap().to_string();
+        let digest = |found: &FoundFile| found.digest.as_ref().unwrap().to_string();
         files.map(|(path, (found, _))| (path.clone(), digest(found))).collect()
     }
 
     /// Returns the messages in the bucket, as far as they were seen.
     pub(crate) fn told(&self) -> Vec<String> {
-        let text = |piece: Told| {
+        let text = |piece: StoredMessage| {
             let segment = self.notes.open_segment(piece.segment).unwrap();
             match segment.line(&piece.line).unwrap() {
                 Line::Message(line) => line.text,
@@ -190,13 +190,13 @@ pub(crate) fn path(name: &str) -> String {
     format!("artifacts/tool/{name}")
 }
 
-impl Source for TestSource {
+impl PushSource for TestSource {
     fn open(
         &self,
         path: &str,
         key: FileKey,
         version: FileVersion,
-    ) -> Result<Option<Opened>, RemoteError> {
+    ) -> Result<Option<OpenedFile>, RemoteError> {
         let known = self.files.get(path);
         let known = known.filter(|(found, _)| found.key == key && found.version == version);
         let Some((_, bytes)) = known else { return Ok(None) };
@@ -208,17 +208,20 @@ impl Source for TestSource {
         let analysis = Some(analyzer.finish());
         let (state, size) = (ArtifactState::Sealed, bytes.len() as u64);
         let record = Record { generation: 1, state, size, analysis, ..Record::default() };
-        Ok(Some(Opened { file, record, mode: 0o644, attributes: BTreeMap::new() }))
+        Ok(Some(OpenedFile { file, record, mode: 0o644, attributes: BTreeMap::new() }))
     }
 
     /// Two messages at a time.
-    fn message_lines(&self, from: &MessagesAt) -> Result<(Vec<OwnLine>, MessagesAt), RemoteError> {
+    fn message_lines(
+        &self,
+        from: &LogPosition,
+    ) -> Result<(Vec<OwnLine>, LogPosition), RemoteError> {
         let start = from.offset as usize;
         let end = self.messages.len().min(start + 2);
         let lines = (start..end).map(|at| {
             let (offset, text) = (at as u64, self.messages[at].clone().into_bytes());
             OwnLine { offset, length: text.len() as u64, text: Some(text) }
         });
-        Ok((lines.collect(), MessagesAt { inode: 1, born: 0, offset: end as u64, chain: 0 }))
+        Ok((lines.collect(), LogPosition { inode: 1, born: 0, offset: end as u64, chain: 0 }))
     }
 }

@@ -1,3 +1,4 @@
+mod collect;
 use super::*;
 use crate::remote::sync::tests::two_hosts;
 

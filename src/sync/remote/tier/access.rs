@@ -1,4 +1,4 @@
-//! Access of a tier to its bucket: identity checks, the push lock, and a circuit breaker.
+//! BucketAccess of a tier to its bucket: identity checks, the push lock, and a circuit breaker.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -8,74 +8,75 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use uuid::Uuid;
 
 use crate::bucket::{BucketId, Deadline, Identity};
-use crate::remote::tier::options::TierOptions;
 use crate::remote::{
-    FarArtifacts, Home, Moment, Objects, PATIENCE, PushLock, RemoteError, Sync, known_bucket,
+    FarArtifacts, Home, Limits, Moment, Objects, PATIENCE, PushLock, RemoteError, Sync,
+    known_bucket,
 };
 use ctxfs_core::model::Component;
 use ctxfs_store::Store;
 
-///+ Time limit for reading the identity of the bucket.
-const GREETING: Duration = Duration::from_secs(10);
-///+ Poll interval for a push lock that another process holds.
+/// Time limit for reading the identity of the bucket.
+const IDENTITY_TIME: Duration = Duration::from_secs(10);
+/// Poll interval for a push lock that another process holds.
 const AGAIN: Duration = Duration::from_millis(20);
 
-///+ A store and its bucket, shared by several threads.
-pub(super) struct Access {
+/// A store and its bucket, shared by several threads.
+pub(super) struct BucketAccess {
     pub(super) store: Store,
     pub(super) bucket: Arc<dyn Objects + Send>,
     pub(super) options: TierOptions,
-    met: Mutex<Met>,
-    ///+ Serializes identity checks.
-    greeting: Mutex<()>,
-    ///+ True if this process needs a new writer id.
+    met: Mutex<IdentityState>,
+    /// Serializes identity checks.
+    identifying: Mutex<()>,
+    /// True if this process needs a new writer id.
     needs_writer: AtomicBool,
-    ///+ Push lock, shared by the threads that use the bucket.
+    /// Push lock, shared by the threads that use the bucket.
     lock: Mutex<Weak<PushLock>>,
-    ///+ Conversations that threads work on.
+    /// Conversations that threads work on.
     busy: Mutex<BTreeSet<Component>>,
     freed: Condvar,
 }
 
 #[derive(Default)]
-struct Met {
-    known: Option<Arc<Known>>,
-    ///+ True once the bucket's identity was read.
-    is_greeted: bool,
-    ///+ Process that read the identity; `None` after a failure.
-    told_by: Option<u32>,
+struct IdentityState {
+    known: Option<Arc<OpenBucket>>,
+    /// True once the bucket's identity was read.
+    is_identified: bool,
+    /// Process that read the identity; `None` after a failure.
+    identified_by: Option<u32>,
 }
 
-///+ An identified bucket with its local state.
-pub(super) struct Known {
+/// An identified bucket with its local state.
+pub(super) struct OpenBucket {
     pub(super) id: BucketId,
     pub(super) home: Home,
     pub(super) far: FarArtifacts,
 }
 
-///+ Exclusive use of a conversation by one thread. Released on drop.
-pub(super) struct Turn<'a> {
-    access: &'a Access,
+/// Exclusive use of a conversation by one thread. Released on drop.
+pub(super) struct ConversationGuard<'a> {
+    access: &'a BucketAccess,
     id: Component,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for ConversationGuard<'_> {
     fn drop(&mut self) {
         self.access.busy.lock().remove(&self.id);
         self.access.freed.notify_all();
     }
 }
 
-impl Access {
+impl BucketAccess {
     pub(super) fn new(store: Store, bucket: Arc<dyn Objects + Send>, options: TierOptions) -> Self {
         Self {
             store,
             bucket,
             options,
             met: Mutex::default(),
-            greeting: Mutex::default(),
+            identifying: Mutex::default(),
             needs_writer: AtomicBool::new(false),
             lock: Mutex::default(),
             busy: Mutex::default(),
@@ -83,8 +84,8 @@ impl Access {
         }
     }
 
-    ///+ Returns the bucket, if its id is known without a request.
-    pub(super) fn known(&self) -> Result<Option<Arc<Known>>, RemoteError> {
+    /// Returns the bucket, if its id is known without a request.
+    pub(super) fn known(&self) -> Result<Option<Arc<OpenBucket>>, RemoteError> {
         let mut met = self.met.lock();
         if met.known.is_none() {
             let here = known_bucket(&self.store, &self.options.url)?;
@@ -93,54 +94,57 @@ impl Access {
         Ok(met.known.clone())
     }
 
-    ///+ Returns true for a directory, whose identity is cheap to check.
+    /// Returns true for a directory, whose identity is cheap to check.
     pub(super) fn is_directory(&self) -> bool {
         self.options.url.starts_with("file://")
     }
 
-    ///+ Makes the next use check the identity again, after a failure.
+    /// Makes the next use check the identity again, after a failure.
     pub(super) fn doubt(&self) {
-        self.met.lock().told_by = None;
+        self.met.lock().identified_by = None;
     }
 
-    ///+ Returns the bucket after an identity check. Returns `None` if the bucket is not initialized
-    ///+ and this host does not push.
-    ///+
-    ///+ The check is repeated after a failure, and after a restart of the process that makes the
-    ///+ requests. A directory is checked each time: while its disk is not mounted, an empty one is
-    ///+ in its place. Fails if the bucket is gone or was replaced.
-    pub(super) fn greeted(&self) -> Result<Option<Arc<Known>>, RemoteError> {
-        let _one = self.greeting.lock();
-        let (known, is_greeted) = (self.known()?, self.met.lock().is_greeted);
-        if is_greeted && self.is_sure() {
+    /// Returns the bucket after an identity check. Returns `None` if the bucket is not initialized
+    /// and this host does not push.
+    ///
+    /// The check is repeated after a failure, and after a restart of the process that makes the
+    /// requests. A directory is checked each time: while its disk is not mounted, an empty one is
+    /// in its place. Fails if the bucket is gone or was replaced.
+    pub(super) fn identified(&self) -> Result<Option<Arc<OpenBucket>>, RemoteError> {
+        let _one = self.identifying.lock();
+        let (known, is_identified) = (self.known()?, self.met.lock().is_identified);
+        if is_identified && self.is_sure() {
             return Ok(known);
         }
-        let Some(identity) = self.identity(known.as_deref(), is_greeted)? else { return Ok(None) };
+        let Some(identity) = self.identity(known.as_deref(), is_identified)? else {
+            return Ok(None);
+        };
         let earlier = known.filter(|known| known.id == identity.id);
         let known = earlier.map_or_else(|| self.open(identity.id), Ok)?;
-        if !is_greeted {
+        if !is_identified {
             // Without conditional create, a copy of this store could use the same segment numbers
             // unnoticed.
             self.needs_writer.store(self.options.pushes && !identity.conditional, Relaxed);
             known.home.keep_bucket(&self.options.url, identity.write_once)?;
         }
-        let told_by = Some(self.bucket.answerer());
-        *self.met.lock() = Met { known: Some(Arc::clone(&known)), is_greeted: true, told_by };
+        let identified_by = Some(self.bucket.answerer());
+        *self.met.lock() =
+            IdentityState { known: Some(Arc::clone(&known)), is_identified: true, identified_by };
         Ok(Some(known))
     }
 
     fn is_sure(&self) -> bool {
-        !self.is_directory() && self.met.lock().told_by == Some(self.bucket.answerer())
+        !self.is_directory() && self.met.lock().identified_by == Some(self.bucket.answerer())
     }
 
-    ///+ Reads the identity of the bucket. Does not initialize a bucket that this store used before.
+    /// Reads the identity of the bucket. Does not initialize a bucket that this store used before.
     fn identity(
         &self,
-        known: Option<&Known>,
-        is_greeted: bool,
+        known: Option<&OpenBucket>,
+        is_identified: bool,
     ) -> Result<Option<Identity>, RemoteError> {
-        let (deadline, write_once) = (Deadline::after(GREETING), self.options.write_once);
-        let identity = match (known, self.options.pushes && !is_greeted) {
+        let (deadline, write_once) = (Deadline::after(IDENTITY_TIME), self.options.write_once);
+        let identity = match (known, self.options.pushes && !is_identified) {
             (None, true) => Some(self.bucket.found(write_once, deadline)?),
             (Some(_), true) => self.bucket.met(write_once, deadline)?,
             (_, false) => {
@@ -151,14 +155,14 @@ impl Access {
         let url = || self.options.url.clone();
         match (known.map(|known| known.id), identity) {
             (Some(id), None) => Err(RemoteError::Lost { url: url(), id }),
-            (Some(id), Some(Identity { id: now, .. })) if is_greeted && id != now => {
+            (Some(id), Some(Identity { id: now, .. })) if is_identified && id != now => {
                 Err(RemoteError::Replaced { url: url(), id, now })
             }
             (_, identity) => Ok(identity),
         }
     }
 
-    fn open(&self, id: BucketId) -> Result<Arc<Known>, RemoteError> {
+    fn open(&self, id: BucketId) -> Result<Arc<OpenBucket>, RemoteError> {
         let open = || Home::open(&self.store, id).map(|home| home.within(self.options.limits));
         let home = open()?;
         let far = FarArtifacts::new(
@@ -167,14 +171,14 @@ impl Access {
             self.options.cache_bytes,
             PATIENCE,
         )?;
-        Ok(Arc::new(Known { id, home, far }))
+        Ok(Arc::new(OpenBucket { id, home, far }))
     }
 
-    ///+ Takes the push lock, which the threads of this process share. Returns `None` if another
-    ///+ process holds it for all of `patience`.
+    /// Takes the push lock, which the threads of this process share. Returns `None` if another
+    /// process holds it for all of `patience`.
     pub(super) fn lock(
         &self,
-        known: &Known,
+        known: &OpenBucket,
         patience: Duration,
     ) -> Result<Option<Arc<PushLock>>, RemoteError> {
         let end = Instant::now() + patience;
@@ -189,7 +193,7 @@ impl Access {
         }
     }
 
-    fn try_lock(&self, known: &Known) -> Result<Option<Arc<PushLock>>, RemoteError> {
+    fn try_lock(&self, known: &OpenBucket) -> Result<Option<Arc<PushLock>>, RemoteError> {
         let mut held = self.lock.lock();
         if let Some(lock) = held.upgrade() {
             return Ok(Some(lock));
@@ -202,28 +206,32 @@ impl Access {
         Ok(Some(lock))
     }
 
-    ///+ Waits for exclusive use of a conversation.
-    pub(super) fn turn(&self, id: &Component) -> Turn<'_> {
+    /// Waits for exclusive use of a conversation.
+    pub(super) fn lock_conversation(&self, id: &Component) -> ConversationGuard<'_> {
         let mut busy = self.busy.lock();
         self.freed.wait_while(&mut busy, |busy| busy.contains(id));
         busy.insert(id.clone());
         drop(busy);
-        Turn { access: self, id: id.clone() }
+        ConversationGuard { access: self, id: id.clone() }
     }
 
-    ///+ Waits for exclusive use of a conversation for at most `patience`.
-    pub(super) fn turn_within(&self, id: &Component, patience: Duration) -> Option<Turn<'_>> {
+    /// Waits for exclusive use of a conversation for at most `patience`.
+    pub(super) fn try_lock_conversation(
+        &self,
+        id: &Component,
+        patience: Duration,
+    ) -> Option<ConversationGuard<'_>> {
         let mut busy = self.busy.lock();
         self.freed.wait_while_for(&mut busy, |busy| busy.contains(id), patience);
         let is_free = busy.insert(id.clone());
         drop(busy);
-        is_free.then(|| Turn { access: self, id: id.clone() })
+        is_free.then(|| ConversationGuard { access: self, id: id.clone() })
     }
 
-    ///+ Calls `with` for one conversation. Each request is retried for `patience`.
+    /// Calls `with` for one conversation. Each request is retried for `patience`.
     pub(super) fn sync<T>(
         &self,
-        (known, lock): (&Known, &PushLock),
+        (known, lock): (&OpenBucket, &PushLock),
         patience: Duration,
         with: impl FnOnce(&Sync<'_>) -> T,
     ) -> T {
@@ -235,5 +243,135 @@ impl Access {
             now: &Moment::now,
             deadline: &|| Deadline::after(patience),
         })
+    }
+}
+
+/// Settings of background synchronization.
+#[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
+pub struct TierOptions {
+    /// URL of the bucket as configured.
+    pub url: String,
+    /// True to push sealed outputs.
+    pub pushes: bool,
+    /// True if the bucket must be write-once, as for all its hosts.
+    pub write_once: bool,
+    /// Delay in which changes are batched into one push.
+    pub every: Duration,
+    /// Maximum age of a look.
+    pub poll: Duration,
+    /// Maximum bytes of cached blocks.
+    pub cache_bytes: u64,
+    /// Limits of downloads.
+    pub limits: Limits,
+    /// True to evict local copies of pushed outputs when the disk is nearly full.
+    pub evicts: bool,
+    /// True to delete unused segments and objects.
+    pub sweeps: bool,
+}
+
+/// Time after a failure during which readers cause no request.
+const AWAY: Duration = Duration::from_secs(5);
+/// First and longest pause of the pusher.
+const FIRST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_mins(1);
+
+/// Circuit breaker for the bucket: after failures, readers do not wait for requests, and pushes
+/// pause with exponential backoff.
+#[derive(Debug, Default)]
+pub(super) struct CircuitBreaker(Mutex<BreakerState>);
+
+#[derive(Debug, Default)]
+struct BreakerState {
+    failures: u32,
+    failed: Option<Instant>,
+    retry_at: Option<Instant>,
+    error: Option<String>,
+}
+
+impl CircuitBreaker {
+    /// Records a failure of the bucket, and logs the first one.
+    pub(super) fn failed(&self, error: &RemoteError, now: Instant) {
+        let mut state = self.0.lock();
+        if state.failures == 0 {
+            tracing::warn!(%error, "the bucket does not answer; what is to be sent waits");
+        }
+        let pause = FIRST * 2_u32.saturating_pow(state.failures.min(10));
+        state.failures = state.failures.saturating_add(1);
+        state.failed = Some(now);
+        state.retry_at = Some(now + jittered(pause.min(LONGEST)));
+        state.error = Some(error.to_string());
+    }
+
+    /// Records an error of one conversation, which does not affect others. Logs each error once.
+    pub(super) fn refused(&self, error: &RemoteError) {
+        let text = error.to_string();
+        let mut state = self.0.lock();
+        if state.error.as_ref() != Some(&text) {
+            tracing::warn!(%error, "a conversation is not shared as it should be");
+            state.error = Some(text);
+        }
+    }
+
+    /// Records a success, and closes the breaker.
+    pub(super) fn succeeded(&self) {
+        let mut state = self.0.lock();
+        if state.failures > 0 {
+            tracing::info!("the bucket answers again");
+        }
+        *state = BreakerState::default();
+    }
+
+    /// Returns true shortly after a failure: readers must not cause a request.
+    pub(super) fn is_open(&self, now: Instant) -> bool {
+        self.0.lock().failed.is_some_and(|failed| now < failed + AWAY)
+    }
+
+    /// Returns true if the last request failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.0.lock().failures > 0
+    }
+
+    /// Returns when the next push is allowed; `None` if it is allowed now.
+    pub(super) fn retry_at(&self, now: Instant) -> Option<Instant> {
+        self.0.lock().retry_at.filter(|from| now < *from)
+    }
+
+    /// Returns the last error since the last success.
+    pub(super) fn error(&self) -> Option<String> {
+        self.0.lock().error.clone()
+    }
+}
+
+/// Returns between half and all of a pause, so that hosts that failed together do not retry
+/// together.
+fn jittered(pause: Duration) -> Duration {
+    let random = Uuid::new_v4().as_u128() as u32;
+    pause.mul_f64(0.5 + f64::from(random) / f64::from(u32::MAX) / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bucket::BucketError;
+
+    #[test]
+    fn pauses_grow_up_to_a_minute_and_end_with_the_first_success() {
+        let (breaker, now) = (CircuitBreaker::default(), Instant::now());
+        let away = || BucketError::Away { what: "x".to_owned(), why: "y".to_owned() };
+        let mut longest = Duration::ZERO;
+        for failures in 0..20_u32 {
+            breaker.failed(&away().into(), now);
+            let pause = breaker.retry_at(now).unwrap() - now;
+            let most = FIRST.saturating_mul(2_u32.pow(failures.min(6))).min(LONGEST);
+            assert!(pause <= most && pause >= most / 2, "{failures}: {pause:?}");
+            longest = longest.max(pause);
+        }
+        assert!(longest > Duration::from_secs(20));
+        assert!(breaker.is_open(now) && !breaker.is_open(now + AWAY) && breaker.has_failed());
+        breaker.succeeded();
+        assert!(
+            !breaker.has_failed() && breaker.retry_at(now).is_none() && breaker.error().is_none()
+        );
     }
 }

@@ -8,49 +8,47 @@ use std::time::{Duration, Instant};
 
 use ctxfs_core::model::Component;
 
-///+ Maximum pause before a conversation is retried after a failure.
+/// Maximum pause before a conversation is retried after a failure.
 const LONGEST_PAUSE: Duration = Duration::from_mins(10);
 
-///+ At shutdown a conversation is retried while its pause is at most this multiple of the first one.
+/// At shutdown a conversation is retried while its pause is at most this multiple of the first one.
 const FEW: u32 = 32;
 
-///+ Conversations waiting for a push, in the order of their due times.
+/// Conversations waiting for a push, in the order of their due times.
 #[derive(Debug, Default)]
-pub(super) struct Backlog {
-    waiting: BTreeMap<Component, Waiting>,
+pub(super) struct PushBacklog {
+    waiting: BTreeMap<Component, WaitingPush>,
     turns: BTreeSet<(Instant, Component)>,
-    ///+ Conversation that is being pushed; still counted.
-    sending: Option<(Component, Waiting)>,
-    ///+ Incremented by each change.
+    /// Conversation that is being pushed; still counted.
+    sending: Option<(Component, WaitingPush)>,
+    /// Incremented by each change.
     pub(super) changes: u64,
-    ///+ Deadline of the final push, once the server shuts down.
+    /// Deadline of the final push, once the server shuts down.
     pub(super) end: Option<Instant>,
-    ///+ How long the last pushed conversation had waited.
+    /// How long the last pushed conversation had waited.
     pub(super) lag: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Waiting {
-    ///+ Time of the first unsent change.
+pub(super) struct WaitingPush {
+    /// Time of the first unsent change.
     pub(super) since: Instant,
-    /// When it is its turn.
     due: Instant,
-    ///+ Pause before the due time; doubles with each failure.
+    /// Pause before the due time; doubles with each failure.
     pause: Duration,
-    /// The outputs that were completed, and their bytes.
     pub(super) outputs: u64,
     pub(super) bytes: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Totals {
+pub(super) struct BacklogTotals {
     pub(super) conversations: u64,
     pub(super) outputs: u64,
     pub(super) bytes: u64,
     pub(super) oldest: Option<Instant>,
 }
 
-impl Waiting {
+impl WaitingPush {
     pub(super) fn new(now: Instant, pause: Duration) -> Self {
         Self { since: now, due: now + pause, pause, outputs: 0, bytes: 0 }
     }
@@ -59,19 +57,19 @@ impl Waiting {
         Self { outputs, bytes, since: self.since.min(since), ..self }
     }
 
-    ///+ Returns the state after all complete files were pushed.
+    /// Returns the state after all complete files were pushed.
     pub(super) fn sent(self, now: Instant) -> Self {
         Self { since: now, outputs: 0, bytes: 0, ..self }
     }
 
-    ///+ Returns the state with a later due time: exponential backoff.
+    /// Returns the state with a later due time: exponential backoff.
     pub(super) fn later(self, now: Instant, least: Duration) -> Self {
         let pause = (self.pause * 2).max(least).min(LONGEST_PAUSE);
         Self { due: now + pause, pause, ..self }
     }
 
-    ///+ Returns true if there were few failures.
-    pub(super) fn is_worth_it(self, every: Duration) -> bool {
+    /// Returns true if there were few failures.
+    pub(super) fn may_retry(self, every: Duration) -> bool {
         self.pause <= every * FEW
     }
 
@@ -80,10 +78,10 @@ impl Waiting {
     }
 }
 
-impl Backlog {
-    ///+ Records a change in a conversation, and with `sealed` the bytes of a completed output. The
-    ///+ push is due `every` after the first change. Returns true if the pusher thread must recompute
-    ///+ its wait.
+impl PushBacklog {
+    /// Records a change in a conversation, and with `sealed` the bytes of a completed output. The
+    /// push is due `every` after the first change. Returns true if the pusher thread must recompute
+    /// its wait.
     pub(super) fn note(
         &mut self,
         id: &Component,
@@ -92,7 +90,7 @@ impl Backlog {
         every: Duration,
     ) -> bool {
         let known = self.waiting.get(id).copied();
-        let mut waiting = known.unwrap_or(Waiting::new(now, every));
+        let mut waiting = known.unwrap_or(WaitingPush::new(now, every));
         waiting.outputs += u64::from(sealed.is_some());
         waiting.bytes += sealed.unwrap_or_default();
         (waiting.due, waiting.pause) = (waiting.due.min(now + every), every);
@@ -100,11 +98,11 @@ impl Backlog {
         known.is_none_or(|known| known.due != waiting.due)
     }
 
-    ///+ Returns a conversation to the backlog, merged with changes that were recorded meanwhile.
-    pub(super) fn give_back(&mut self, id: &Component, waiting: Waiting) {
+    /// Returns a conversation to the backlog, merged with changes that were recorded meanwhile.
+    pub(super) fn give_back(&mut self, id: &Component, waiting: WaitingPush) {
         self.sending = None;
         let merged = match self.waiting.get(id) {
-            Some(known) => Waiting {
+            Some(known) => WaitingPush {
                 since: known.since.min(waiting.since),
                 due: known.due,
                 pause: known.pause,
@@ -116,15 +114,15 @@ impl Backlog {
         self.put(id, merged);
     }
 
-    ///+ Records unsent changes found on disk.
-    pub(super) fn found(&mut self, id: &Component, waiting: Waiting) {
+    /// Records unsent changes found on disk.
+    pub(super) fn found(&mut self, id: &Component, waiting: WaitingPush) {
         let known = self.waiting.get(id).copied().unwrap_or(waiting);
-        let Waiting { outputs, bytes, .. } = waiting;
+        let WaitingPush { outputs, bytes, .. } = waiting;
         let since = known.since.min(waiting.since);
-        self.put(id, Waiting { since, outputs, bytes, ..known });
+        self.put(id, WaitingPush { since, outputs, bytes, ..known });
     }
 
-    fn put(&mut self, id: &Component, waiting: Waiting) {
+    fn put(&mut self, id: &Component, waiting: WaitingPush) {
         if let Some(before) = self.waiting.insert(id.clone(), waiting) {
             self.turns.remove(&(before.due, id.clone()));
         }
@@ -132,9 +130,9 @@ impl Backlog {
         self.changes += 1;
     }
 
-    ///+ Takes the conversation that is due first. At shutdown all are due. The conversation counts
-    ///+ as waiting until it is given back or [`Self::sent`].
-    pub(super) fn take(&mut self, now: Instant) -> Option<(Component, Waiting)> {
+    /// Takes the conversation that is due first. At shutdown all are due. The conversation counts
+    /// as waiting until it is given back or [`Self::sent`].
+    pub(super) fn take(&mut self, now: Instant) -> Option<(Component, WaitingPush)> {
         let is_turn = |(due, _): &&(Instant, Component)| *due <= now || self.end.is_some();
         let turn = self.turns.first().filter(is_turn)?.clone();
         self.turns.remove(&turn);
@@ -155,16 +153,16 @@ impl Backlog {
         self.waiting.is_empty()
     }
 
-    ///+ Returns true if a conversation is waiting or being pushed.
+    /// Returns true if a conversation is waiting or being pushed.
     pub(super) fn has_left(&self) -> bool {
         !self.waiting.is_empty() || self.sending.is_some()
     }
 
-    pub(super) fn totals(&self) -> Totals {
+    pub(super) fn totals(&self) -> BacklogTotals {
         let sending = self.sending.as_ref();
         let all = || self.waiting.values().chain(sending.map(|(_, waiting)| waiting));
         let is_apart = sending.is_some_and(|(id, _)| !self.waiting.contains_key(id));
-        Totals {
+        BacklogTotals {
             conversations: self.waiting.len() as u64 + u64::from(is_apart),
             outputs: all().map(|waiting| waiting.outputs).sum(),
             bytes: all().map(|waiting| waiting.bytes).sum(),
@@ -185,7 +183,7 @@ mod tests {
 
     #[test]
     fn what_is_done_within_a_time_goes_together() {
-        let (mut backlog, start) = (Backlog::default(), Instant::now());
+        let (mut backlog, start) = (PushBacklog::default(), Instant::now());
         let after = |millis| start + Duration::from_millis(millis);
         assert!(backlog.note(&id("a"), Some(10), start, EVERY));
         assert!(!backlog.note(&id("a"), Some(20), after(1900), EVERY));
@@ -199,7 +197,7 @@ mod tests {
 
     #[test]
     fn turns_come_in_the_order_in_which_they_were_asked_for() {
-        let (mut backlog, start) = (Backlog::default(), Instant::now());
+        let (mut backlog, start) = (PushBacklog::default(), Instant::now());
         for (name, millis) in [("b", 0), ("a", 5), ("b", 6), ("c", 7)] {
             backlog.note(&id(name), None, start + Duration::from_millis(millis), EVERY);
         }
@@ -213,7 +211,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_sent_waits_longer_each_time_until_something_is_done() {
-        let (mut backlog, start) = (Backlog::default(), Instant::now());
+        let (mut backlog, start) = (PushBacklog::default(), Instant::now());
         backlog.note(&id("a"), Some(1), start, EVERY);
         let mut now = start + EVERY;
         for seconds in [4, 8, 16] {
@@ -232,7 +230,7 @@ mod tests {
 
     #[test]
     fn at_the_end_it_is_everybodys_turn() {
-        let (mut backlog, start) = (Backlog::default(), Instant::now());
+        let (mut backlog, start) = (PushBacklog::default(), Instant::now());
         backlog.note(&id("a"), None, start, EVERY);
         backlog.end = Some(start + EVERY);
         assert!(backlog.take(start).is_some());

@@ -8,50 +8,50 @@ use parking_lot::{Condvar, Mutex};
 use ctxfs_core::model::Component;
 
 const LOOKERS: usize = 4;
-///+ Maximum queued looks. Further readers get the local state.
+/// Maximum queued looks. Further readers get the local state.
 const MOST_WAITING: usize = 256;
-///+ Number of conversations from which on old entries are dropped.
+/// Number of conversations from which on old entries are dropped.
 const MOST_KNOWN: usize = 4096;
-///+ A look that ended this recently may have brought the file that its reader has just missed.
+/// A look that ended this recently may have brought the file that its reader has just missed.
 const JUST: Duration = Duration::from_millis(100);
 
-///+ Target of a look: a conversation, or `None` for the list of conversations.
-pub(super) type Place = Option<Component>;
+/// Target of a look: a conversation, or `None` for the list of conversations.
+pub(super) type LookTarget = Option<Component>;
 
 #[derive(Debug, Default)]
-pub(super) struct Looks {
-    state: Mutex<State>,
+pub(super) struct LookQueue {
+    state: Mutex<LookQueueState>,
     wanted: Condvar,
     ended: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    known: HashMap<Place, Look>,
-    waiting: VecDeque<Place>,
+struct LookQueueState {
+    known: HashMap<LookTarget, LookState>,
+    waiting: VecDeque<LookTarget>,
     threads: usize,
     idle: usize,
     is_closed: bool,
 }
 
 #[derive(Debug, Default)]
-struct Look {
+struct LookState {
     ended: Option<Instant>,
-    ///+ True if a look is queued or running.
+    /// True if a look is queued or running.
     is_wanted: bool,
 }
 
-///+ Answer to a request for a look.
+/// Answer to a request for a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
-    ///+ The last look is recent enough, or the queue is full. `is_new` if a look has just ended.
+pub(super) enum LookAnswer {
+    /// The last look is recent enough, or the queue is full. `is_new` if a look has just ended.
     Enough { is_new: bool },
-    ///+ A look is queued or running. With `needs_thread`, the caller must start another thread.
+    /// A look is queued or running. With `needs_thread`, the caller must start another thread.
     Wanted { needs_thread: bool },
 }
 
-impl Looks {
-    ///+ Returns true if the last look is older than `age`.
+impl LookQueue {
+    /// Returns true if the last look is older than `age`.
     pub(super) fn is_due(&self, at: Option<&Component>, now: Instant, age: Duration) -> bool {
         let state = self.state.lock();
         let fresh = |ended: Instant| now.saturating_duration_since(ended) < age;
@@ -59,20 +59,20 @@ impl Looks {
         look.is_none_or(|look| look.is_wanted || !look.ended.is_some_and(fresh))
     }
 
-    ///+ Requests a look, unless the last one is younger than `age`.
-    pub(super) fn ask(&self, at: &Place, now: Instant, age: Duration) -> Asked {
+    /// Requests a look, unless the last one is younger than `age`.
+    pub(super) fn ask(&self, at: &LookTarget, now: Instant, age: Duration) -> LookAnswer {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         if state.is_closed {
-            return Asked::Enough { is_new: false };
+            return LookAnswer::Enough { is_new: false };
         }
         let look = state.known.entry(at.clone()).or_default();
         if look.is_wanted {
-            return Asked::Wanted { needs_thread: false };
+            return LookAnswer::Wanted { needs_thread: false };
         }
         let past = look.ended.map(|ended| now.saturating_duration_since(ended));
         if past.is_some_and(|past| past < age) || state.waiting.len() >= MOST_WAITING {
-            return Asked::Enough { is_new: past.is_some_and(|past| past < JUST) };
+            return LookAnswer::Enough { is_new: past.is_some_and(|past| past < JUST) };
         }
         look.is_wanted = true;
         state.waiting.push_back(at.clone());
@@ -80,29 +80,29 @@ impl Looks {
         state.threads += usize::from(needs_thread);
         drop(guard);
         self.wanted.notify_one();
-        Asked::Wanted { needs_thread }
+        LookAnswer::Wanted { needs_thread }
     }
 
-    ///+ Waits until the look has ended, for at most `patience`.
-    pub(super) fn wait(&self, at: &Place, patience: Duration) {
+    /// Waits until the look has ended, for at most `patience`.
+    pub(super) fn wait(&self, at: &LookTarget, patience: Duration) {
         let mut state = self.state.lock();
-        let is_wanted = |state: &mut State| {
+        let is_wanted = |state: &mut LookQueueState| {
             !state.is_closed && state.known.get(at).is_some_and(|look| look.is_wanted)
         };
         self.ended.wait_while_for(&mut state, is_wanted, patience);
     }
 
-    ///+ Waits for the next queued look. Returns `None` after [`Self::close`].
-    pub(super) fn next(&self) -> Option<Place> {
+    /// Waits for the next queued look. Returns `None` after [`Self::close`].
+    pub(super) fn next(&self) -> Option<LookTarget> {
         let mut state = self.state.lock();
         state.idle += 1;
-        let is_idle = |state: &mut State| !state.is_closed && state.waiting.is_empty();
+        let is_idle = |state: &mut LookQueueState| !state.is_closed && state.waiting.is_empty();
         self.wanted.wait_while(&mut state, is_idle);
         state.idle -= 1;
         if state.is_closed { None } else { state.waiting.pop_front() }
     }
 
-    pub(super) fn end(&self, at: &Place, now: Instant, longest: Duration) {
+    pub(super) fn end(&self, at: &LookTarget, now: Instant, longest: Duration) {
         let mut state = self.state.lock();
         if let Some(look) = state.known.get_mut(at) {
             (look.ended, look.is_wanted) = (Some(now), false);
@@ -134,32 +134,32 @@ mod tests {
 
     #[test]
     fn one_look_serves_all_who_ask_until_it_is_old() {
-        let (looks, start) = (Looks::default(), Instant::now());
+        let (looks, start) = (LookQueue::default(), Instant::now());
         let at = Some(Component::new("c7").unwrap());
         assert!(looks.is_due(at.as_ref(), start, POLL));
-        assert_eq!(looks.ask(&at, start, POLL), Asked::Wanted { needs_thread: true });
+        assert_eq!(looks.ask(&at, start, POLL), LookAnswer::Wanted { needs_thread: true });
         for _ in 0..1000 {
-            assert_eq!(looks.ask(&at, start, POLL), Asked::Wanted { needs_thread: false });
+            assert_eq!(looks.ask(&at, start, POLL), LookAnswer::Wanted { needs_thread: false });
         }
         assert_eq!(looks.next(), Some(at.clone()));
         assert!(looks.is_due(at.as_ref(), start, POLL), "it is under way");
         looks.end(&at, start, POLL);
         assert!(!looks.is_due(at.as_ref(), start, POLL));
         let later = start + POLL / 2;
-        assert_eq!(looks.ask(&at, later, POLL), Asked::Enough { is_new: false });
-        assert_eq!(looks.ask(&at, start, POLL), Asked::Enough { is_new: true });
+        assert_eq!(looks.ask(&at, later, POLL), LookAnswer::Enough { is_new: false });
+        assert_eq!(looks.ask(&at, start, POLL), LookAnswer::Enough { is_new: true });
         assert!(looks.is_due(at.as_ref(), start + POLL, POLL));
     }
 
     #[test]
     fn what_is_remembered_and_what_waits_is_bounded() {
-        let (looks, start) = (Looks::default(), Instant::now());
+        let (looks, start) = (LookQueue::default(), Instant::now());
         let place = |number: usize| Some(Component::new(format!("c{number}")).unwrap());
         for number in 0..MOST_WAITING {
-            assert!(matches!(looks.ask(&place(number), start, POLL), Asked::Wanted { .. }));
+            assert!(matches!(looks.ask(&place(number), start, POLL), LookAnswer::Wanted { .. }));
         }
         let more = looks.ask(&place(MOST_WAITING), start, POLL);
-        assert_eq!(more, Asked::Enough { is_new: false });
+        assert_eq!(more, LookAnswer::Enough { is_new: false });
         for number in 0..2 * MOST_KNOWN {
             let at = place(number);
             let _asked = looks.ask(&at, start, POLL);
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_longer_than_his_patience_or_after_the_end() {
-        let (looks, start) = (Looks::default(), Instant::now());
+        let (looks, start) = (LookQueue::default(), Instant::now());
         looks.ask(&None, start, POLL);
         looks.wait(&None, Duration::from_millis(1));
         looks.close();

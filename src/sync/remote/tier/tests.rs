@@ -1,15 +1,17 @@
 //! Several tiers and one bucket, with a clock that the test moves.
 
 mod known;
+mod room;
+mod same_name;
 
 use std::fs;
 use std::path::PathBuf;
 
-use super::sending::Step;
 use super::*;
 use crate::remote::Limits;
 use crate::remote::files::tests::scene::{Scene, TOOL, soon};
 use crate::remote::tests::bucket::{TestBucket, soon as soon_there};
+use crate::remote::tier::pushing::PusherStep;
 use ctxfs_core::model::LetGo;
 
 const EVERY: Duration = Duration::from_secs(2);
@@ -57,8 +59,8 @@ fn options() -> TierOptions {
 
 fn tier(store: &Store, bucket: &Arc<TestBucket>, clock: &TestClock, options: TierOptions) -> Tier {
     let (bucket, clock) = (Arc::clone(bucket) as Arc<dyn Objects + Send>, clock.clone());
-    let access = Access::new(store.clone(), bucket, options);
-    Tier(Arc::new(Inner::new(access, Box::new(move || clock.now()))))
+    let access = BucketAccess::new(store.clone(), bucket, options);
+    Tier(Arc::new(TierInner::new(access, Box::new(move || clock.now()))))
 }
 
 impl Host {
@@ -74,7 +76,7 @@ impl Host {
 
     /// Returns the last error of the bucket.
     fn error(&self) -> String {
-        self.tier.0.weather.error().unwrap_or_default()
+        self.tier.0.breaker.error().unwrap_or_default()
     }
 
     /// Tries to send once, after a pause that is longer than any.
@@ -96,7 +98,7 @@ impl Host {
     /// Works until there is nothing to do now.
     fn work(&self) {
         for _ in 0..1000 {
-            if self.tier.0.step() != Step::Worked {
+            if self.tier.0.step() != PusherStep::Worked {
                 return;
             }
         }
@@ -122,7 +124,7 @@ impl Host {
         self.tier.look(Some(self.id()), PATIENCE)
     }
 
-    /// Looks once more.
+    /// LookQueue once more.
     pub(super) fn meet(&self) {
         self.clock.pass(POLL);
         self.look();
@@ -205,7 +207,7 @@ fn without_the_bucket_all_waits_and_nobody_who_reads_does() {
     one.clock.pass(EVERY);
     one.work();
     assert_eq!(one.waiting(), 1);
-    assert!(one.tier.0.weather.error().is_some());
+    assert!(one.tier.0.breaker.error().is_some());
     assert!(!one.tier.is_look_due(Some(one.id())), "it failed a moment ago");
     bucket.made();
     for _ in 0..100 {
@@ -219,7 +221,7 @@ fn without_the_bucket_all_waits_and_nobody_who_reads_does() {
         one.work();
         (one.waiting() == 0).then_some(())
     });
-    assert!(one.tier.0.weather.error().is_none());
+    assert!(one.tier.0.breaker.error().is_none());
 }
 
 #[test]
@@ -331,7 +333,7 @@ fn two_processes_of_a_store_take_turns() {
     let one = Host::new(&bucket);
     one.put("x", "some bytes\n");
     one.work();
-    let known = one.tier.0.greet().unwrap().unwrap();
+    let known = one.tier.0.identify().unwrap().unwrap();
     let held = known.home.lock().unwrap().unwrap();
     one.clock.pass(EVERY);
     one.work();
@@ -349,11 +351,11 @@ fn what_a_process_of_a_store_sent_another_one_does_not_send() {
     let work = || {
         soon(|| {
             one.clock.pass(EVERY);
-            while again.0.step() == Step::Worked {}
+            while again.0.step() == PusherStep::Worked {}
             again.0.backlog.lock().is_empty().then_some(())
         });
     };
-    let writer = again.0.greet().unwrap().unwrap().home.writer().unwrap();
+    let writer = again.0.identify().unwrap().unwrap().home.writer().unwrap();
     one.put("x", "some bytes\n");
     again.changed(one.id(), None);
     one.send();
@@ -368,7 +370,7 @@ fn what_a_process_of_a_store_sent_another_one_does_not_send() {
     one.send();
     assert!(reader.look());
     assert!(["x", "y", "z"].iter().all(|call| reader.knows(call)));
-    assert_eq!(one.tier.0.greet().unwrap().unwrap().home.writer().unwrap(), writer);
+    assert_eq!(one.tier.0.identify().unwrap().unwrap().home.writer().unwrap(), writer);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::replica::tests::host::Host;
-use crate::replica::{Entry, FileKey, Found, Origin};
+use crate::replica::{Entry, FileKey, FoundFile, Origin};
 
 /// Some bytes that a user wrote once.
 pub(super) type Token = u64;
@@ -38,20 +38,20 @@ pub(super) struct Checker {
 }
 
 impl Checker {
-    pub(super) fn wrote(&mut self, found: &Found, token: Token, over: Under) {
+    pub(super) fn wrote(&mut self, found: &FoundFile, token: Token, over: Under) {
         self.of_file.insert(file(found), token);
         self.digests.insert(token, found.digest.clone().unwrap_or_default());
         self.removed(&over);
         self.over.insert(token, over.noted);
     }
 
-    pub(super) fn completed(&mut self, found: &Found) {
+    pub(super) fn completed(&mut self, found: &FoundFile) {
         let token = self.of_file[&file(found)];
         self.digests.insert(token, found.digest.clone().unwrap_or_default());
     }
 
     /// Notes that a file is a copy of another one.
-    pub(super) fn copied(&mut self, before: &Found, after: &Found) {
+    pub(super) fn copied(&mut self, before: &FoundFile, after: &FoundFile) {
         self.of_file.insert(file(after), self.of_file[&file(before)]);
     }
 
@@ -68,7 +68,7 @@ impl Checker {
         let known = origins.filter_map(|origin| self.of_origin.get(origin)).copied();
         let noted = known.chain(self.of_file.get(&file(found)).copied()).collect();
         let mut under = Under { noted, shown: None };
-        if let FileKey::Elsewhere(origin) = found.key {
+        if let FileKey::Remote(origin) = found.key {
             let token = self.of_origin.get(&origin).copied();
             if entries.iter().any(|entry| entry.origins.contains(&origin)) {
                 under.noted.extend(token);
@@ -80,7 +80,7 @@ impl Checker {
     }
 
     pub(super) fn published(&mut self, origin: Origin, key: FileKey, modified: i64) {
-        if let FileKey::Here { inode, .. } = key {
+        if let FileKey::Local { inode, .. } = key {
             self.of_origin.insert(origin, self.of_file[&(inode, modified)]);
         }
     }
@@ -96,7 +96,7 @@ impl Checker {
 
     pub(super) fn may_come_back(&mut self, found: impl Iterator<Item = (FileKey, i64)>) {
         for (key, modified) in found {
-            if let FileKey::Here { inode, .. } = key {
+            if let FileKey::Local { inode, .. } = key {
                 self.loose.extend(self.of_file.get(&(inode, modified)));
             }
         }
@@ -116,9 +116,9 @@ impl Checker {
     }
 }
 
-fn file(found: &Found) -> (u64, i64) {
+fn file(found: &FoundFile) -> (u64, i64) {
     match found.key {
-        FileKey::Here { inode, .. } => (inode, found.version.modified),
-        FileKey::Elsewhere(_) => (0, 0),
+        FileKey::Local { inode, .. } => (inode, found.version.modified),
+        FileKey::Remote(_) => (0, 0),
     }
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::replica::{
-    Base, Changes, Clock, Covered, Entry, FileKey, FileVersion, Found, Names, Origin, Plan,
-    Publication, Segment, SegmentDigest, SegmentId, State, Step, WriterId, seen,
+    AssignedPaths, Base, Changes, Clock, Covered, Entry, FileKey, FileVersion, FoundFile, Origin,
+    Plan, Publication, Segment, SegmentDigest, SegmentId, State, Step, WriterId, seen,
 };
 
 /// Where the bytes of an artifact are: in its segment, or in an object.
@@ -26,7 +26,7 @@ pub(super) struct Disk {
     pub(super) next: u64,
     /// What is about to be published, since when, and how many messages are published with it.
     pub(super) intent: Option<(Publication<Place, Message>, u64, usize)>,
-    pub(super) files: BTreeMap<String, Found>,
+    pub(super) files: BTreeMap<String, FoundFile>,
     pub(super) base: Base,
     pub(super) messages: Vec<Message>,
     pub(super) published_messages: usize,
@@ -77,12 +77,12 @@ impl Host {
         Plan::new(base, files, &self.state(), &self.changes(), &BTreeSet::new())
     }
 
-    pub(super) fn names(&self) -> Names {
+    pub(super) fn names(&self) -> AssignedPaths {
         seen(&self.state(), &self.changes(), &BTreeSet::new())
     }
 
     /// Returns true if the bytes are of this host alone, or of an artifact that lives.
-    pub(super) fn lives(&self, found: &Found) -> bool {
+    pub(super) fn lives(&self, found: &FoundFile) -> bool {
         let holds = |entry: &&Entry| entry.key == found.key && entry.version == found.version;
         let entry = self.disk.base.entries.iter().find(holds);
         let living = self.state().artifacts;
@@ -90,7 +90,7 @@ impl Host {
     }
 
     /// Returns true if that is where host and bucket agreed that the file is.
-    pub(super) fn has_agreed(&self, path: &str, found: &Found) -> bool {
+    pub(super) fn has_agreed(&self, path: &str, found: &FoundFile) -> bool {
         let mut entries = self.disk.base.entries.iter();
         entries.any(|entry| entry.key == found.key && entry.path == path)
     }
@@ -104,12 +104,12 @@ impl Host {
 
     /// Compares its files with what it agreed upon, which may be other ones that were copied.
     pub(super) fn recognize_files(&mut self) {
-        self.disk.base.keep_same(&self.disk.files);
+        self.disk.base.follow_unchanged(&self.disk.files);
     }
 
     /// Shows what it has seen. Stops after `most` steps, and then forgets to note them: a crash.
     pub(super) fn show(&mut self, most: usize) {
-        self.disk.base.heal(&self.disk.files);
+        self.disk.base.add_unrecorded(&self.disk.files);
         self.recognize_files();
         let plan = self.plan();
         let is_whole = plan.steps.len() <= most;
@@ -144,7 +144,7 @@ impl Host {
                 }
                 Step::Add { entry } => {
                     let digest = digests.get(&entry.origins[0]).cloned();
-                    let found = Found { key: entry.key, version: entry.version, digest };
+                    let found = FoundFile { key: entry.key, version: entry.version, digest };
                     let before = files.insert(entry.path.clone(), found);
                     assert_eq!(before, None, "a file is in the way of {}", entry.path);
                 }

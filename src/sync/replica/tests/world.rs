@@ -14,8 +14,8 @@ use proptest::test_runner::{RngAlgorithm, TestRng};
 use crate::replica::tests::checker::Checker;
 use crate::replica::tests::host::{Host, Piece, Place, digest};
 use crate::replica::{
-    Changes, Covered, Entry, FileKey, FileVersion, Found, Origin, Publication, SegmentId, State,
-    WriterId,
+    Changes, Covered, Entry, FileKey, FileVersion, FoundFile, Origin, Publication, SegmentId,
+    State, WriterId,
 };
 
 use lost::Loss;
@@ -23,7 +23,7 @@ use lost::Loss;
 /// In hours.
 const DAY: u64 = 24;
 const HOSTS: u64 = 3;
-/// Names that hosts compete for. One is in the way of another.
+/// AssignedPaths that hosts compete for. One is in the way of another.
 const PATHS: [&str; 4] = ["X", "Y", "Z.txt", "Z.txt/below"];
 /// What happens, and how often on average.
 const STEPS: [(&str, u64); 18] = [
@@ -149,15 +149,15 @@ impl World {
         let digest = self.pick(&["same", ""]);
         let digest = if digest.is_empty() { format!("d{token}") } else { digest.to_owned() };
         let (inode, modified) = (self.fresh(), token as i64);
-        let key = FileKey::Here { inode, born: 0 };
+        let key = FileKey::Local { inode, born: 0 };
         let version = FileVersion { size: self.below(10), modified };
-        let found = Found { key, version, digest: self.once_in(3).then_some(digest.into()) };
+        let found = FoundFile { key, version, digest: self.once_in(3).then_some(digest.into()) };
         self.write(host, path, &found, token);
     }
 
     /// Writes into a file that is here.
     fn edit(&mut self, host: usize) {
-        let here = |found: &Found| matches!(found.key, FileKey::Here { .. });
+        let here = |found: &FoundFile| matches!(found.key, FileKey::Local { .. });
         let Some((path, mut found)) = self.one_of(host, here) else { return };
         let token = self.fresh();
         found.version.modified = token as i64;
@@ -165,7 +165,7 @@ impl World {
         self.write(host, &path, &found, token);
     }
 
-    fn write(&mut self, host: usize, path: &str, found: &Found, token: u64) {
+    fn write(&mut self, host: usize, path: &str, found: &FoundFile, token: u64) {
         if in_the_way(&self.hosts[host], path) {
             return;
         }
@@ -225,7 +225,7 @@ impl World {
     }
 
     /// What a user did is what he sees.
-    fn expect(&self, host: usize, path: &str, found: Option<&Found>) {
+    fn expect(&self, host: usize, path: &str, found: Option<&FoundFile>) {
         let host = &self.hosts[host];
         assert_eq!(host.disk.files.get(path), found);
         let names = host.names();
@@ -401,7 +401,11 @@ impl World {
         host.disk.next += 1;
     }
 
-    fn one_of(&mut self, host: usize, fits: impl Fn(&Found) -> bool) -> Option<(String, Found)> {
+    fn one_of(
+        &mut self,
+        host: usize,
+        fits: impl Fn(&FoundFile) -> bool,
+    ) -> Option<(String, FoundFile)> {
         let files = self.hosts[host].disk.files.iter().filter(|(_, found)| fits(found));
         let files: Vec<_> = files.map(|(path, found)| (path.clone(), found.clone())).collect();
         let at = self.below(files.len().max(1) as u64) as usize;

@@ -6,7 +6,7 @@ use super::*;
 fn packed(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut packer = Packer::new(true);
     let frames =
-        members.iter().map(|(name, content)| packer.pack(&member::bytes(name, content)).to_vec());
+        members.iter().map(|(name, content)| packer.pack(&member_bytes(name, content)).to_vec());
     frames.collect::<Vec<_>>().concat()
 }
 
@@ -82,8 +82,8 @@ fn what_is_no_segment_is_refused() {
         packer.pack(&[0; 1024]).to_vec(),
         packer.pack(b"text").to_vec(),
         packer.pack(&[b'x'; 512]).to_vec(),
-        packer.pack(&member::bytes(HEAD, b"{}")[..512]).to_vec(),
-        packer.pack(&[member::bytes(HEAD, b"{}"), vec![0; 512]].concat()).to_vec(),
+        packer.pack(&member_bytes(HEAD, b"{}")[..512]).to_vec(),
+        packer.pack(&[member_bytes(HEAD, b"{}"), vec![0; 512]].concat()).to_vec(),
         link,
     ] {
         assert!(SegmentHead::read(&bytes).is_err(), "{bytes:?}");

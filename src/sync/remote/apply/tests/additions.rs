@@ -1,9 +1,6 @@
 //! Files that come from other hosts.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
-use std::io;
-use std::io::Read;
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
@@ -48,7 +45,7 @@ impl Read for Broken {
 }
 
 impl Fetch for Bag {
-    fn fetch(&self, _: &Entry) -> Result<Option<Parcel<'_>>, RemoteError> {
+    fn fetch(&self, _: &Entry) -> Result<Option<FetchedFile<'_>>, RemoteError> {
         let value = r"\xff".to_owned();
         let attributes = [("user.other", value.clone()), ("trusted.x", value)];
         let attributes = attributes.map(|(name, value)| (name.to_owned(), value));
@@ -60,13 +57,13 @@ impl Fetch for Bag {
             }
         };
         let (record, attributes) = (self.record.clone(), BTreeMap::from(attributes));
-        Ok(Some(Parcel { record, mode: 0o4640, attributes, content }))
+        Ok(Some(FetchedFile { record, mode: 0o4640, attributes, content }))
     }
 }
 
 fn addition(path: &str) -> Step {
-    let (key, version) = (FileKey::Elsewhere(origin(0)), FileVersion::default());
-    let found = Found { key, version, digest: None };
+    let (key, version) = (FileKey::Remote(origin(0)), FileVersion::default());
+    let found = FoundFile { key, version, digest: None };
     Step::Add { entry: Entry::new(path, &[origin(0)], &found) }
 }
 
@@ -166,7 +163,7 @@ fn a_full_disk_is_told_once_and_what_fits_comes() {
     struct Large(Bag);
 
     impl Fetch for Large {
-        fn fetch(&self, entry: &Entry) -> Result<Option<Parcel<'_>>, RemoteError> {
+        fn fetch(&self, entry: &Entry) -> Result<Option<FetchedFile<'_>>, RemoteError> {
             let parcel = self.0.fetch(entry)?;
             Ok(parcel.map(|mut parcel| {
                 if entry.path != A {
@@ -208,7 +205,7 @@ fn a_fault_of_one_file_leaves_the_others() {
     struct Damaged(Bag);
 
     impl Fetch for Damaged {
-        fn fetch(&self, entry: &Entry) -> Result<Option<Parcel<'_>>, RemoteError> {
+        fn fetch(&self, entry: &Entry) -> Result<Option<FetchedFile<'_>>, RemoteError> {
             if entry.path == A {
                 return self.0.fetch(entry);
             }

@@ -7,8 +7,8 @@ use std::{fs, thread};
 
 use tempfile::TempDir;
 
-use crate::remote::files::{Files, files};
-use crate::replica::{Base, Entry, Found, Origin, SegmentId, WriterId};
+use crate::remote::files::{LocalFiles, files};
+use crate::replica::{Base, Entry, FoundFile, Origin, SegmentId, WriterId};
 use ctxfs_core::model::{Component, Folder, Provenance, Record, RelPath, Removal};
 use ctxfs_store::{
     ArtifactWriter, Conversation, FileClock, RemovalCandidate, RemovalOutcome, Store,
@@ -107,18 +107,18 @@ impl Scene {
         self.conversation.record(&path(at)).unwrap()
     }
 
-    pub(crate) fn files(&self) -> Files {
+    pub(crate) fn files(&self) -> LocalFiles {
         files(&self.conversation, &self.base, FileClock::FINE, &|_| true).unwrap()
     }
 
-    pub(crate) fn found(&self, path: &str) -> Found {
+    pub(crate) fn found(&self, path: &str) -> FoundFile {
         self.files().found[path].clone()
     }
 
     /// Takes everything as agreed upon.
     pub(crate) fn agree(&mut self) {
         let entries = self.files().found.into_iter().zip(0..);
-        let entry = |((path, found), place): ((String, Found), _)| {
+        let entry = |((path, found), place): ((String, FoundFile), _)| {
             Entry::new(&path, &[origin(place)], &found)
         };
         self.base.entries = entries.map(entry).collect();

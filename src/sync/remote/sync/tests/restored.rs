@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use super::{Host, two_hosts};
 use crate::remote;
 use crate::remote::files::tests::scene::TOOL;
-use crate::replica::Found;
+use crate::replica::FoundFile;
 
 fn at(call: &str) -> String {
     format!("{TOOL}/{call}.txt")
@@ -72,7 +72,7 @@ fn each_is_read_once() {
     assert_eq!(after.base.entries.len(), one.scene.names().len());
     let clock = one.scene.store.clock();
     let again = remote::files(&one.scene.conversation, &after.base, clock, &|_| true).unwrap();
-    let is_known = |found: &Found| found.digest.as_deref() == Some("");
+    let is_known = |found: &FoundFile| found.digest.as_deref() == Some("");
     assert!(again.found.values().all(is_known), "none is read again");
 }
 

@@ -1,7 +1,7 @@
 //! Hosts that are killed after they showed something and before they noted that, and hosts that wrote
 //! the same as others.
 
-use crate::replica::{FileKey, FileVersion, Found};
+use crate::replica::{FileKey, FileVersion, FoundFile};
 
 use super::World;
 
@@ -49,8 +49,8 @@ impl World {
     pub(super) fn put_as(&mut self, host: usize, path: &str, digest: &str, born: i64) {
         let (token, inode) = (self.fresh(), self.fresh());
         let version = FileVersion { size: 1, modified: token as i64 };
-        let key = FileKey::Here { inode, born };
-        let found = Found { key, version, digest: Some(digest.into()) };
+        let key = FileKey::Local { inode, born };
+        let found = FoundFile { key, version, digest: Some(digest.into()) };
         self.write(host, path, &found, token);
     }
 }

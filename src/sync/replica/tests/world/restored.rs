@@ -60,9 +60,9 @@ impl World {
             let inode = self.fresh();
             let files = &mut self.hosts[host].disk.files;
             let found = files.get_mut(&path).expect("its path is that of a file");
-            if let FileKey::Here { .. } = found.key {
+            if let FileKey::Local { .. } = found.key {
                 let before = found.clone();
-                found.key = FileKey::Here { inode, born: found.version.modified + 1 };
+                found.key = FileKey::Local { inode, born: found.version.modified + 1 };
                 self.checker.copied(&before, found);
             }
         }

@@ -1,0 +1,463 @@
+use std::hash::{BuildHasher as _, RandomState};
+use std::io;
+use std::ops::{Add, Range};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use object_store::list::{PaginatedListOptions, PaginatedListResult};
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, PutMode};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use crate::bucket::access::fault::Fault;
+use crate::bucket::directory::Directory;
+use crate::bucket::name::MARK;
+use crate::bucket::url::{CloudStore, OpenStore};
+
+/// Bytes to reserve for a body before any arrived: the announced size may be wrong.
+const SET_ASIDE: u64 = 8 << 20;
+/// Keys in one batch of deletions where each deletion is a request of its own.
+const TURN: usize = 100;
+
+/// Client of a store. Each call makes one request and counts it; [`StoreClient::persist`] retries.
+pub(super) struct StoreClient {
+    opened: OpenStore,
+    pub(super) requests: Requests,
+    pub(super) last_failure: LastFailure,
+}
+
+impl StoreClient {
+    pub(super) fn new(opened: OpenStore) -> Self {
+        Self { opened, requests: Requests::default(), last_failure: LastFailure::default() }
+    }
+
+    pub(super) fn cloud(&self) -> Option<&Arc<dyn CloudStore>> {
+        match &self.opened {
+            OpenStore::Cloud { store, .. } => Some(store),
+            OpenStore::Directory(_) | OpenStore::Memory(_) => None,
+        }
+    }
+
+    pub(super) fn directory(&self) -> Option<&Arc<Directory>> {
+        match &self.opened {
+            OpenStore::Directory(directory) => Some(directory),
+            OpenStore::Cloud { .. } | OpenStore::Memory(_) => None,
+        }
+    }
+
+    pub(super) async fn persist<T, F: Future<Output = Result<T, Fault>>>(
+        &self,
+        deadline: Deadline,
+        limit: Duration,
+        attempt: impl FnMut() -> F,
+    ) -> Result<T, Fault> {
+        persist(&self.last_failure, deadline, limit, attempt).await
+    }
+
+    fn store(&self) -> Result<&dyn ObjectStore, Fault> {
+        match &self.opened {
+            OpenStore::Cloud { store, .. } => Ok(&**store),
+            OpenStore::Memory(store) => Ok(&**store),
+            OpenStore::Directory(directory) => match directory.client() {
+                Ok(client) => Ok(client),
+                Err(error) => Err(Fault::of(&error)),
+            },
+        }
+    }
+
+    /// Returns the client for a request about `path`. For a directory, first checks that the path
+    /// has a plain file or nothing, and leads over no link.
+    pub(super) async fn store_of(&self, path: &Path) -> Result<&dyn ObjectStore, Fault> {
+        if let Some(directory) = self.directory() {
+            let (directory, key) = (Arc::clone(directory), path.to_string());
+            let is_mark = key == MARK;
+            on_disk(directory, key, Directory::check).await.map_err(|fault| match fault {
+                // The bucket is not initialized yet.
+                fault if is_mark && fault == Fault::no_directory() => Fault::Absent,
+                fault => fault,
+            })?;
+        }
+        self.store()
+    }
+
+    /// Reads an object, or a range of it up to its end. Fails with a retryable fault if the body is
+    /// shorter than announced, and reads nothing of a body over `limit` bytes.
+    pub(super) async fn get(
+        &self,
+        path: &Path,
+        range: Option<Range<u64>>,
+        limit: u64,
+    ) -> Result<Bytes, Fault> {
+        self.requests.count(RequestKind::Get);
+        let options = GetOptions { range: range.map(GetRange::Bounded), ..GetOptions::default() };
+        let store = self.store_of(path).await?;
+        let answer = call(QUIET, store.get_opts(path, options)).await?;
+        let size = answer.range.end.saturating_sub(answer.range.start);
+        if size > limit {
+            return Err(Fault::TooLarge { size, limit });
+        }
+        self.body(answer, size).await
+    }
+
+    async fn body(&self, answer: GetResult, size: u64) -> Result<Bytes, Fault> {
+        let mut bytes = BytesMut::with_capacity(size.min(SET_ASIDE) as usize);
+        let mut pieces = answer.into_stream();
+        while let Some(piece) = call(QUIET, pieces.try_next()).await? {
+            self.requests.add_bytes(RequestKind::Get, piece.len());
+            bytes.extend_from_slice(&piece);
+            if bytes.len() as u64 > size {
+                break;
+            }
+        }
+        if bytes.len() as u64 == size {
+            return Ok(bytes.freeze());
+        }
+        Err(Fault::Again(format!("{} bytes came, and {size} were announced", bytes.len())))
+    }
+
+    pub(super) async fn head(&self, path: &Path) -> Result<ObjectMeta, Fault> {
+        self.requests.count(RequestKind::Head);
+        let options = GetOptions { head: true, ..GetOptions::default() };
+        let store = self.store_of(path).await?;
+        Ok(call(QUIET, store.get_opts(path, options)).await?.meta)
+    }
+
+    pub(super) async fn put(&self, path: &Path, bytes: Bytes, mode: PutMode) -> Result<(), Fault> {
+        self.requests.count(RequestKind::Put);
+        self.requests.add_bytes(RequestKind::Put, bytes.len());
+        let put = self.store_of(path).await?.put_opts(path, bytes.into(), mode.into());
+        match put.await.map_err(|error| Fault::of(&error)) {
+            Ok(_) => Ok(()),
+            Err(Fault::Absent) => Err(Fault::no_bucket()),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    pub(super) async fn page(
+        &self,
+        store: &Arc<dyn CloudStore>,
+        prefix: &str,
+        options: PaginatedListOptions,
+    ) -> Result<PaginatedListResult, Fault> {
+        self.requests.count(RequestKind::List);
+        let prefix = (!prefix.is_empty()).then_some(prefix);
+        call(QUIET, store.list_paginated(prefix, options)).await
+    }
+
+    pub(super) async fn names(&self, prefix: &Path) -> Result<Vec<ObjectMeta>, Fault> {
+        self.requests.count(RequestKind::List);
+        call(QUIET, self.store()?.list(Some(prefix)).try_collect()).await
+    }
+
+    pub(super) async fn prefixes(&self, prefix: &Path) -> Result<Vec<Path>, Fault> {
+        self.requests.count(RequestKind::List);
+        Ok(call(QUIET, self.store()?.list_with_delimiter(Some(prefix))).await?.common_prefixes)
+    }
+
+    pub(super) async fn of_directory<T: Send + 'static>(
+        &self,
+        directory: &Arc<Directory>,
+        prefix: &str,
+        list: impl FnOnce(&Directory, &str) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, Fault> {
+        self.requests.count(RequestKind::List);
+        on_disk(Arc::clone(directory), prefix.to_owned(), list).await
+    }
+
+    pub(super) fn deletes(&self) -> usize {
+        match &self.opened {
+            OpenStore::Cloud { deletes, .. } if *deletes > 1 => *deletes,
+            _ => TURN,
+        }
+    }
+
+    /// Deletes at most `deletes()` keys. Returns an outcome for each, in the order of `paths`.
+    pub(super) async fn delete(&self, paths: Vec<Path>) -> Vec<Result<(), Fault>> {
+        let count = paths.len();
+        let is_bulk = matches!(&self.opened, OpenStore::Cloud { deletes, .. } if *deletes > 1);
+        for _ in 0..(if is_bulk { 1 } else { count }) {
+            self.requests.count(RequestKind::Delete);
+        }
+        let paths = stream::iter(paths.into_iter().map(Ok)).boxed();
+        let store = match self.store() {
+            Ok(store) => store,
+            Err(fault) => return vec![Err(fault); count],
+        };
+        let outcomes: Vec<Result<(), Fault>> = store
+            .delete_stream(paths)
+            .map(|outcome| outcome.map(drop).map_err(|error| Fault::of(&error)))
+            .collect()
+            .await;
+        match outcomes.as_slice() {
+            // The request as a whole failed.
+            [Err(fault)] if count != 1 => vec![Err(fault.clone()); count],
+            outcomes if outcomes.len() == count => outcomes.to_vec(),
+            _ => vec![Err(Fault::Again("the answer was cut".to_owned())); count],
+        }
+    }
+}
+
+pub(super) async fn call<T>(
+    limit: Duration,
+    request: impl Future<Output = object_store::Result<T>>,
+) -> Result<T, Fault> {
+    within(limit, async { request.await.map_err(|error| Fault::of(&error)) }).await
+}
+
+async fn on_disk<T: Send + 'static>(
+    directory: Arc<Directory>,
+    key: String,
+    work: impl FnOnce(&Directory, &str) -> io::Result<T> + Send + 'static,
+) -> Result<T, Fault> {
+    let done = move || work(&directory, &key).map_err(|error| Fault::at(&directory, &key, &error));
+    let done = tokio::task::spawn_blocking(done).await;
+    done.unwrap_or_else(|error| Err(Fault::Never(format!("a thread failed: {error}"))))
+}
+
+/// Kind of a request, as stores price them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RequestKind {
+    Get,
+    /// Writes an object or a part, or starts or completes an upload in parts.
+    Put,
+    List,
+    /// Deletes objects, or aborts an upload in parts.
+    Delete,
+    Head,
+}
+
+/// Requests of one kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Requests sent, including failed ones.
+    pub requests: u64,
+    /// Bytes of objects received or sent, including those of failed requests.
+    pub bytes: u64,
+}
+
+/// Requests of a bucket since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestCounts {
+    /// Reads of objects.
+    pub get: Tally,
+    /// Writes of objects and parts.
+    pub put: Tally,
+    /// Pages of lists; the bytes are unknown.
+    pub list: Tally,
+    /// Deletions; one request may have many keys.
+    pub delete: Tally,
+    /// Requests for sizes and times.
+    pub head: Tally,
+}
+
+impl RequestCounts {
+    /// Returns the number of all requests.
+    pub fn total(&self) -> u64 {
+        let all = [self.get, self.put, self.list, self.delete, self.head];
+        all.iter().map(|tally| tally.requests).sum()
+    }
+}
+
+impl Add for Tally {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            requests: self.requests.saturating_add(other.requests),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+}
+
+impl Add for RequestCounts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            get: self.get + other.get,
+            put: self.put + other.put,
+            list: self.list + other.list,
+            delete: self.delete + other.delete,
+            head: self.head + other.head,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct RequestCounter {
+    requests: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl RequestCounter {
+    fn tally(&self) -> Tally {
+        Tally {
+            requests: self.requests.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    get: RequestCounter,
+    put: RequestCounter,
+    list: RequestCounter,
+    delete: RequestCounter,
+    head: RequestCounter,
+}
+
+impl Requests {
+    pub(super) fn count(&self, kind: RequestKind) {
+        self.counter(kind).requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_bytes(&self, kind: RequestKind, bytes: usize) {
+        self.counter(kind).bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Returns the current counts, including requests in flight.
+    pub(super) fn snapshot(&self) -> RequestCounts {
+        RequestCounts {
+            get: self.get.tally(),
+            put: self.put.tally(),
+            list: self.list.tally(),
+            delete: self.delete.tally(),
+            head: self.head.tally(),
+        }
+    }
+
+    fn counter(&self, kind: RequestKind) -> &RequestCounter {
+        match kind {
+            RequestKind::Get => &self.get,
+            RequestKind::Put => &self.put,
+            RequestKind::List => &self.list,
+            RequestKind::Delete => &self.delete,
+            RequestKind::Head => &self.head,
+        }
+    }
+}
+
+/// The moment at which a request gives up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Deadline(Instant);
+
+impl Deadline {
+    /// Returns the deadline `time` from now.
+    pub fn after(time: Duration) -> Self {
+        Self(Instant::now() + time)
+    }
+
+    /// Returns the deadline at `moment`.
+    pub fn at(moment: Instant) -> Self {
+        Self(moment)
+    }
+
+    /// Returns the remaining time; zero after the deadline.
+    pub fn left(self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+
+    /// Returns true after the deadline.
+    pub(crate) fn is_past(self) -> bool {
+        self.left().is_zero()
+    }
+}
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// A connection counts as broken after this time without a byte.
+pub(super) const QUIET: Duration = Duration::from_secs(10);
+/// Slowest accepted transfer rate: 64 KiB/s.
+const SLOWEST: u64 = 64 << 10;
+
+pub(super) fn patience(bytes: u64) -> Duration {
+    QUIET + Duration::from_secs(bytes / SLOWEST)
+}
+
+pub(super) async fn within<T>(
+    limit: Duration,
+    future: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    let late = || Fault::Again(format!("no answer within {:.1} s", limit.as_secs_f32()));
+    tokio::time::timeout(limit, future).await.unwrap_or_else(|_| Err(late()))
+}
+
+/// Last failure of a request that is being retried.
+#[derive(Debug, Default)]
+pub(super) struct LastFailure(Mutex<Option<String>>);
+
+impl LastFailure {
+    pub(super) fn get(&self) -> Option<String> {
+        self.0.lock().clone()
+    }
+
+    fn note<T>(&self, outcome: &Result<T, Fault>) {
+        let why = if let Err(Fault::Again(why)) = outcome { Some(why.clone()) } else { None };
+        let mut last = self.0.lock();
+        if last.is_some() || why.is_some() {
+            *last = why;
+        }
+    }
+}
+
+/// Retries `attempt` with backoff until it succeeds, fails for good, or `deadline` passes.
+/// Meanwhile `last` has the reason of the last failure.
+///
+/// Each attempt takes at most `limit`. Pauses double and are jittered, so that hosts that failed
+/// together do not retry together. A pause that would end after the deadline is skipped.
+async fn persist<T, F>(
+    last: &LastFailure,
+    deadline: Deadline,
+    limit: Duration,
+    mut attempt: impl FnMut() -> F,
+) -> Result<T, Fault>
+where
+    F: Future<Output = Result<T, Fault>>,
+{
+    let mut pauses = Pauses::new();
+    loop {
+        let outcome = within(limit.min(deadline.left()), attempt()).await;
+        last.note(&outcome);
+        let why = match outcome {
+            Err(Fault::Again(why)) => why,
+            outcome => return outcome,
+        };
+        if !pauses.wait(deadline, &why).await {
+            return Err(Fault::Again(why));
+        }
+    }
+}
+
+/// Backoff: each pause is up to twice as long as the one before.
+pub(super) struct Pauses {
+    longest: Duration,
+}
+
+impl Pauses {
+    pub(super) fn new() -> Self {
+        Self { longest: FIRST_PAUSE }
+    }
+
+    /// Sleeps after a failure. Returns false at once if the pause would end after the deadline.
+    pub(super) async fn wait(&mut self, deadline: Deadline, why: &str) -> bool {
+        let pause = self.longest.mul_f64(0.5 + 0.5 * chance());
+        if pause >= deadline.left() {
+            return false;
+        }
+        tracing::debug!(why, ?pause, "asks the bucket again");
+        tokio::time::sleep(pause).await;
+        self.longest = LONGEST_PAUSE.min(self.longest * 2);
+        true
+    }
+}
+
+/// Returns a random number from 0 to 1.
+fn chance() -> f64 {
+    let random = RandomState::new().hash_one(0);
+    random as f64 / u64::MAX as f64
+}

@@ -1,0 +1,156 @@
+//! Small state files, and the limits of disk space for downloads.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::io::{BufWriter, IntoInnerError, Read as _, Write as _};
+
+use rustix::fs::{OFlags, RenameFlags, StatVfs};
+
+use ctxfs_store::Dir;
+
+pub(super) const FILE_MODE: u32 = 0o600;
+const DIRECTORY_MODE: u32 = 0o700;
+/// Flags of a file that replaces another one.
+const NEW: OFlags = OFlags::WRONLY.union(OFlags::TRUNC);
+
+/// Replaces the file `name` atomically: a reader, also after a crash, sees the old or the new
+/// content. One process at a time.
+pub(super) fn write(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
+    write_with(dir, name, |file| file.write_all(bytes))
+}
+
+/// Replaces several files as [`write`] does. Syncs them together, since a disk writes the changes
+/// of all with the first.
+pub(super) fn write_all(dir: &Dir, files: &[(String, &[u8])]) -> io::Result<()> {
+    let new = |(name, _): &(String, &[u8])| format!("{name}.new");
+    let write = |file: &(String, &[u8])| {
+        let mut made = dir.create_file(new(file).as_ref(), NEW, FILE_MODE)?;
+        made.write_all(file.1)?;
+        Ok(made)
+    };
+    let made: io::Result<Vec<File>> = files.iter().map(write).collect();
+    let synced = made.and_then(|made| made.iter().try_for_each(File::sync_all));
+    let written = synced.and_then(|()| {
+        let flags = RenameFlags::empty();
+        files
+            .iter()
+            .try_for_each(|file| dir.rename(new(file).as_ref(), dir, file.0.as_ref(), flags))
+    });
+    if written.is_err() {
+        for file in files {
+            dir.unlink(new(file).as_ref()).ok();
+        }
+    }
+    written.and_then(|()| dir.sync())
+}
+
+/// Replaces a file as [`write`] does, with the output of `print`.
+pub(super) fn write_with(
+    dir: &Dir,
+    name: &str,
+    print: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> io::Result<()> {
+    let new = format!("{name}.new");
+    let written = write_new(dir, &new, print)
+        .and_then(|()| dir.rename(new.as_ref(), dir, name.as_ref(), RenameFlags::empty()));
+    if written.is_err() {
+        // The first failure is the one to report.
+        dir.unlink(new.as_ref()).ok();
+    }
+    written.and_then(|()| dir.sync())
+}
+
+fn write_new(
+    dir: &Dir,
+    name: &str,
+    print: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut file = BufWriter::new(dir.create_file(name.as_ref(), NEW, FILE_MODE)?);
+    print(&mut file)?;
+    file.into_inner().map_err(IntoInnerError::into_error)?.sync_all()
+}
+
+/// Reads at most `most` bytes of the file `name`; `None` if it is missing.
+pub(super) fn read(dir: &Dir, name: &str, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let Some(file) = open(dir, name, OFlags::RDONLY)? else { return Ok(None) };
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+pub(super) fn open(dir: &Dir, name: &str, flags: OFlags) -> io::Result<Option<File>> {
+    found(dir.open_file(name.as_ref(), flags))
+}
+
+/// Removes the file `name` durably, if it exists.
+pub(super) fn remove(dir: &Dir, name: &str) -> io::Result<()> {
+    match found(dir.unlink(name.as_ref()))? {
+        Some(()) => dir.sync(),
+        None => Ok(()),
+    }
+}
+
+/// Opens the directory `name`, and creates it if it is missing.
+pub(super) fn directory(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
+    dir.ensure_synced_dir(name, DIRECTORY_MODE)?;
+    dir.open_dir(name)
+}
+
+fn found<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        outcome => outcome.map(Some),
+    }
+}
+
+/// Downloads keep `min_free` and this fraction of it free, so that local writers do not find the
+/// disk full right after a pull.
+const BESIDE: u64 = 4;
+
+/// Limits of downloads: those of local writers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes to keep free on the disk.
+    pub min_free: u64,
+    /// Maximum bytes of a conversation.
+    pub quota: Option<u64>,
+}
+
+/// Why a download does not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Shortage {
+    #[error(
+        "it needs {needed} bytes, and {free} are free on the store's disk, of which {kept} stay free \
+         for what is written here (`min_free`, and a quarter more): make room, or lower `min_free`"
+    )]
+    Disk { needed: u64, free: u64, kept: u64 },
+    #[error(
+        "it needs {needed} bytes, and its conversation has {used} of the {quota} of its quota: \
+         remove outputs, or raise `quota`"
+    )]
+    Quota { needed: u64, used: u64, quota: u64 },
+}
+
+impl Limits {
+    /// Checks that `needed` more bytes leave enough free space on a disk.
+    pub(super) fn check_disk(self, disk: &StatVfs, needed: u64) -> Result<(), Shortage> {
+        let kept = self.min_free.saturating_add(self.min_free / BESIDE);
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        if needed.saturating_add(kept) <= free {
+            Ok(())
+        } else {
+            Err(Shortage::Disk { needed, free, kept })
+        }
+    }
+
+    /// Checks that `needed` bytes on top of `used` stay within the quota.
+    pub(super) fn check_quota(self, used: u64, needed: u64) -> Result<(), Shortage> {
+        match self.quota {
+            Some(quota) if used.saturating_add(needed) > quota => {
+                Err(Shortage::Quota { needed, used, quota })
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! Protocol between two processes: documents and bodies on a socket with a deadline.
+
+use std::io;
+use std::io::{Read, Write};
+use std::ops::Range;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::bucket::{BucketError, FormatError, Identity, RequestCounts};
+
+/// Maximum bytes of a document. Long lists are split into several.
+const LONGEST: usize = 8 << 20;
+/// Bytes of the length of a document or a chunk.
+const LENGTH: usize = 4;
+/// Maximum bytes of a chunk of a body.
+const PIECE: usize = 256 << 10;
+
+/// A socket whose reads and writes fail with `TimedOut` after a deadline.
+#[derive(Debug)]
+pub(super) struct Channel<'a> {
+    socket: &'a UnixStream,
+    until: Instant,
+}
+
+impl<'a> Channel<'a> {
+    pub(super) fn new(socket: &'a UnixStream, until: Instant) -> Self {
+        Self { socket, until }
+    }
+
+    pub(super) fn extend(&mut self, until: Instant) {
+        self.until = until;
+    }
+
+    pub(super) fn write_document(&mut self, value: &impl Serialize) -> io::Result<()> {
+        let mut bytes = vec![0; LENGTH];
+        serde_json::to_writer(&mut bytes, value)?;
+        let length = bytes.len() - LENGTH;
+        if length > LONGEST {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        bytes[..LENGTH].copy_from_slice(&(length as u32).to_le_bytes());
+        self.write_all(&bytes)
+    }
+
+    pub(super) fn read_document<T: DeserializeOwned>(&mut self) -> io::Result<T> {
+        let length = self.read_length()?;
+        if length > LONGEST {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(serde_json::from_slice(&self.read_bytes(length as u64)?)?)
+    }
+
+    /// Reads `count` bytes. Allocates as they arrive.
+    pub(super) fn read_bytes(&mut self, count: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(count.min(PIECE as u64) as usize);
+        self.take(count).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 == count {
+            Ok(bytes)
+        } else {
+            Err(io::ErrorKind::UnexpectedEof.into())
+        }
+    }
+
+    /// Sends a body to its end.
+    pub(super) fn write_body(&mut self, source: &mut dyn Read) -> Result<(), BodyError> {
+        let mut piece = vec![0; LENGTH + PIECE];
+        loop {
+            let count = match source.read(&mut piece[LENGTH..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read.map_err(BodyError::Source)?,
+            };
+            piece[..LENGTH].copy_from_slice(&(count as u32).to_le_bytes());
+            self.write_all(&piece[..LENGTH + count]).map_err(BodyError::Socket)?;
+            if count == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns a reader of the body that `write_body` sends.
+    pub(super) fn body(&mut self) -> Body<'_, 'a> {
+        Body { channel: self, left: 0, has_ended: false }
+    }
+
+    fn read_length(&mut self) -> io::Result<usize> {
+        let mut length = [0; LENGTH];
+        self.read_exact(&mut length)?;
+        Ok(u32::from_le_bytes(length) as usize)
+    }
+
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+    }
+}
+
+impl Read for Channel<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.socket.set_read_timeout(Some(self.left()?))?;
+        self.socket.read(bytes).map_err(late)
+    }
+}
+
+impl Write for Channel<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.set_write_timeout(Some(self.left()?))?;
+        self.socket.write(bytes).map_err(late)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The kernel reports `WouldBlock` after a timeout.
+fn late(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::WouldBlock { io::ErrorKind::TimedOut.into() } else { error }
+}
+
+#[derive(Debug)]
+pub(super) enum BodyError {
+    Source(io::Error),
+    Socket(io::Error),
+}
+
+/// Reader of a body. An interrupted body ends with an error.
+#[derive(Debug)]
+pub(super) struct Body<'a, 'b> {
+    channel: &'a mut Channel<'b>,
+    left: usize,
+    has_ended: bool,
+}
+
+impl Body<'_, '_> {
+    fn begin(&mut self) -> io::Result<()> {
+        self.left = self.channel.read_length()?;
+        self.has_ended = self.left == 0;
+        if self.left > PIECE { Err(io::ErrorKind::InvalidData.into()) } else { Ok(()) }
+    }
+}
+
+impl Read for Body<'_, '_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 && !self.has_ended {
+            self.begin()?;
+        }
+        let most = bytes.len().min(self.left);
+        if most == 0 {
+            return Ok(0);
+        }
+        match self.channel.read(&mut bytes[..most])? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            count => {
+                self.left -= count;
+                Ok(count)
+            }
+        }
+    }
+}
+
+/// Maximum bytes of an object in one read or create, as for a bucket.
+pub(super) const LARGEST: u64 = 128 << 20;
+/// Objects per read request; each may be in memory twice.
+pub(super) const READS: usize = 64;
+/// Objects per delete request.
+pub(super) const DELETES: usize = 1000;
+/// Names per document.
+pub(super) const NAMES: usize = 1000;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RequestEnvelope {
+    /// Remaining time until the client gives up.
+    pub(super) left: Duration,
+    pub(super) request: Request,
+}
+
+/// A request of [`Objects`](crate::remote::Objects).
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Request {
+    /// The bytes follow the reply, object by object.
+    Get {
+        wanted: Vec<(String, Option<Range<u64>>)>,
+    },
+    /// The body follows.
+    Create {
+        key: String,
+    },
+    /// The body follows.
+    Upload {
+        key: String,
+        expected: u64,
+    },
+    /// The names follow the reply.
+    List {
+        prefix: String,
+    },
+    ListDirs {
+        prefix: String,
+        limit: usize,
+    },
+    ListStaged {
+        directories: Vec<String>,
+    },
+    Modified {
+        key: String,
+    },
+    Delete {
+        keys: Vec<String>,
+    },
+    Identity,
+    Found {
+        write_once: bool,
+    },
+    Met {
+        write_once: bool,
+    },
+}
+
+impl Request {
+    /// Returns a key that the request changes; `None` if it only reads.
+    pub(super) fn changed(&self) -> Option<&str> {
+        match self {
+            Self::Create { key } | Self::Upload { key, .. } => Some(key),
+            Self::Delete { keys } => Some(keys.first().map_or("", String::as_str)),
+            // `Met` tests whether the store refuses a second mark.
+            Self::Found { .. } | Self::Met { .. } => Some("ctxfs.json"),
+            Self::Get { .. }
+            | Self::List { .. }
+            | Self::ListDirs { .. }
+            | Self::ListStaged { .. }
+            | Self::Modified { .. }
+            | Self::Identity => None,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ReplyEnvelope {
+    pub(super) process: u32,
+    pub(super) requests: RequestCounts,
+    pub(super) outcome: Result<Reply, WireError>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Reply {
+    Got(Vec<Result<u64, WireError>>),
+    Created(bool),
+    Uploaded(u64),
+    Listed(usize),
+    Modified(u64),
+    Deleted(Vec<Option<WireError>>),
+    Bucket(Option<WireIdentity>),
+}
+
+/// An object in a list: name, bytes, time.
+pub(super) type ListedName = (String, u64, u64);
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct WireIdentity {
+    format: u64,
+    id: String,
+    write_once: bool,
+    conditional: bool,
+}
+
+impl From<Identity> for WireIdentity {
+    fn from(identity: Identity) -> Self {
+        let Identity { format, id, write_once, conditional } = identity;
+        Self { format, id: id.to_string(), write_once, conditional }
+    }
+}
+
+impl TryFrom<WireIdentity> for Identity {
+    type Error = BucketError;
+
+    fn try_from(mark: WireIdentity) -> Result<Self, BucketError> {
+        let WireIdentity { format, id, write_once, conditional } = mark;
+        Ok(Self { format, id: id.parse()?, write_once, conditional })
+    }
+}
+
+/// Serializable form of a [`BucketError`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) enum WireError {
+    Absent { key: String },
+    Exists { key: String },
+    Refused { key: String, why: String },
+    Away { what: String, why: String },
+    Disk { what: String, why: String },
+    Damaged { what: String },
+    NotCtxfs { key: String, why: String },
+    Newer { format: u64 },
+    WriteOnce,
+    NotWriteOnce,
+    TooLarge { key: String, size: u64, limit: u64 },
+    TooMany { prefix: String, limit: usize },
+    Url { url: String, why: String },
+    Source { key: String, why: String },
+}
+
+impl From<&BucketError> for WireError {
+    fn from(error: &BucketError) -> Self {
+        match error {
+            BucketError::Absent { key } => Self::Absent { key: key.clone() },
+            BucketError::Exists { key } => Self::Exists { key: key.clone() },
+            BucketError::Refused { key, why } => {
+                Self::Refused { key: key.clone(), why: why.clone() }
+            }
+            BucketError::Away { what, why } => Self::Away { what: what.clone(), why: why.clone() },
+            BucketError::Disk { what, why } => Self::Disk { what: what.clone(), why: why.clone() },
+            BucketError::Format(FormatError::Damaged { what }) => {
+                Self::Damaged { what: what.clone() }
+            }
+            // Requests parse no format except that of the mark, which has its own errors.
+            BucketError::Format(other) => Self::Damaged { what: other.to_string() },
+            BucketError::NotCtxfs { key, why } => {
+                Self::NotCtxfs { key: key.clone(), why: why.clone() }
+            }
+            BucketError::Newer { format } => Self::Newer { format: *format },
+            BucketError::WriteOnce => Self::WriteOnce,
+            BucketError::NotWriteOnce => Self::NotWriteOnce,
+            BucketError::TooLarge { key, size, limit } => {
+                Self::TooLarge { key: key.clone(), size: *size, limit: *limit }
+            }
+            BucketError::TooMany { prefix, limit } => {
+                Self::TooMany { prefix: prefix.clone(), limit: *limit }
+            }
+            BucketError::Url { url, why } => Self::Url { url: url.clone(), why: why.clone() },
+            BucketError::Source { key, source } => {
+                Self::Source { key: key.clone(), why: source.to_string() }
+            }
+        }
+    }
+}
+
+impl From<WireError> for BucketError {
+    fn from(fault: WireError) -> Self {
+        match fault {
+            WireError::Absent { key } => Self::Absent { key },
+            WireError::Exists { key } => Self::Exists { key },
+            WireError::Refused { key, why } => Self::Refused { key, why },
+            WireError::Away { what, why } => Self::Away { what, why },
+            WireError::Disk { what, why } => Self::Disk { what, why },
+            WireError::Damaged { what } => Self::Format(FormatError::Damaged { what }),
+            WireError::NotCtxfs { key, why } => Self::NotCtxfs { key, why },
+            WireError::Newer { format } => Self::Newer { format },
+            WireError::WriteOnce => Self::WriteOnce,
+            WireError::NotWriteOnce => Self::NotWriteOnce,
+            WireError::TooLarge { key, size, limit } => Self::TooLarge { key, size, limit },
+            WireError::TooMany { prefix, limit } => Self::TooMany { prefix, limit },
+            WireError::Url { url, why } => Self::Url { url, why },
+            WireError::Source { key, why } => Self::Source { key, source: io::Error::other(why) },
+        }
+    }
+}

@@ -1,0 +1,165 @@
+use std::io;
+use std::io::{Read as _, Write as _};
+use std::ops::Range;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use crate::bucket::{BucketError, Created, Deadline, Listed, RequestCounts};
+use crate::remote::Objects;
+use crate::remote::process::protocol::{
+    Channel, LARGEST, ListedName, NAMES, Reply, ReplyEnvelope, Request, RequestEnvelope, WireError,
+};
+
+/// Time limit for receiving a request, and for sending its response after the deadline.
+const GRACE: Duration = Duration::from_secs(30);
+/// Maximum time of a request.
+const LONGEST: Duration = Duration::from_hours(24);
+/// Requests end this much before their deadline, but at most a tenth, so that their error arrives
+/// in time.
+const EARLY: Duration = Duration::from_millis(200);
+
+/// Serves the request on `socket` with `objects`, or with the reason why there are none.
+///
+/// Returns when the response was sent. Fails if the client is gone or violates the protocol; then
+/// nothing is written but complete bodies.
+pub fn answer_request(
+    objects: Result<&dyn Objects, &BucketError>,
+    socket: &UnixStream,
+) -> io::Result<()> {
+    answer(objects, socket, |_| None)
+}
+
+/// Does what [`answer_request`] does, and refuses requests that change the bucket.
+pub fn answer_read_request(
+    objects: Result<&dyn Objects, &BucketError>,
+    socket: &UnixStream,
+) -> io::Result<()> {
+    answer(objects, socket, |request| {
+        let key = request.changed()?.to_owned();
+        Some(WireError::Refused { key, why: "this process only reads the bucket".to_owned() })
+    })
+}
+
+fn answer(
+    objects: Result<&dyn Objects, &BucketError>,
+    socket: &UnixStream,
+    refusal: impl FnOnce(&Request) -> Option<WireError>,
+) -> io::Result<()> {
+    let mut channel = Channel::new(socket, Instant::now() + GRACE);
+    let RequestEnvelope { left, request } = channel.read_document()?;
+    let left = left.min(LONGEST);
+    channel.extend(Instant::now() + left + GRACE);
+    let deadline = Deadline::after(left.saturating_sub(EARLY.min(left / 10)));
+    let fault = match (refusal(&request), objects) {
+        (Some(refused), _) => refused,
+        (None, Err(error)) => WireError::from(error),
+        (None, Ok(objects)) => return Answering { objects, deadline, channel }.answer(request),
+    };
+    let (process, requests) = (std::process::id(), RequestCounts::default());
+    channel.write_document(&ReplyEnvelope { process, requests, outcome: Err(fault) })
+}
+
+struct Answering<'a> {
+    objects: &'a dyn Objects,
+    deadline: Deadline,
+    channel: Channel<'a>,
+}
+
+impl Answering<'_> {
+    fn answer(mut self, request: Request) -> io::Result<()> {
+        let deadline = self.deadline;
+        match request {
+            Request::Get { wanted } => self.get(&wanted),
+            Request::Create { key } => self.create(&key),
+            Request::Upload { key, expected } => {
+                let mut body = self.channel.body();
+                let size = self.objects.upload(&key, &mut body, expected, deadline);
+                self.reply(size.map(Reply::Uploaded))
+            }
+            Request::List { prefix } => {
+                let listed = self.objects.list(&prefix, deadline);
+                self.names(listed.map(named))
+            }
+            Request::ListStaged { directories } => {
+                let listed = self.objects.list_staged(&directories, deadline);
+                self.names(listed.map(named))
+            }
+            Request::ListDirs { prefix, limit } => {
+                let listed = self.objects.list_dirs(&prefix, limit, deadline);
+                self.names(listed.map(|all| all.into_iter().map(|name| (name, 0, 0)).collect()))
+            }
+            Request::Modified { key } => {
+                let modified = self.objects.modified(&key, deadline);
+                self.reply(modified.map(Reply::Modified))
+            }
+            Request::Delete { keys } => {
+                let outcomes = self.objects.delete(keys, deadline).into_iter();
+                let faults =
+                    outcomes.map(|(_, outcome)| outcome.err().as_ref().map(WireError::from));
+                let deleted = Reply::Deleted(faults.collect());
+                self.reply(Ok(deleted))
+            }
+            Request::Identity => {
+                let identity = self.objects.identity(deadline);
+                self.reply(identity.map(|identity| Reply::Bucket(identity.map(Into::into))))
+            }
+            Request::Met { write_once } => {
+                let identity = self.objects.met(write_once, deadline);
+                self.reply(identity.map(|identity| Reply::Bucket(identity.map(Into::into))))
+            }
+            Request::Found { write_once } => {
+                let identity = self.objects.found(write_once, deadline);
+                self.reply(identity.map(|identity| Reply::Bucket(Some(identity.into()))))
+            }
+        }
+    }
+
+    fn reply(&mut self, outcome: Result<Reply, BucketError>) -> io::Result<()> {
+        let outcome = outcome.map_err(|error| WireError::from(&error));
+        let (process, requests) = (std::process::id(), self.objects.requests());
+        self.channel.write_document(&ReplyEnvelope { process, requests, outcome })
+    }
+
+    fn get(&mut self, wanted: &[(String, Option<Range<u64>>)]) -> io::Result<()> {
+        let got = match wanted {
+            [(key, range)] => vec![self.objects.get(key, range.clone(), self.deadline)],
+            _ => self.objects.get_many(wanted, self.deadline),
+        };
+        let lengths = got.iter().map(|bytes| match bytes {
+            Ok(bytes) => Ok(bytes.len() as u64),
+            Err(error) => Err(WireError::from(error)),
+        });
+        let lengths = Reply::Got(lengths.collect());
+        self.reply(Ok(lengths))?;
+        for bytes in got.into_iter().flatten() {
+            self.channel.write_all(&bytes)?;
+        }
+        Ok(())
+    }
+
+    fn create(&mut self, key: &str) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        self.channel.body().take(LARGEST + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > LARGEST {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let created = self.objects.create(key, &bytes.into(), self.deadline);
+        self.reply(created.map(|created| Reply::Created(created == Created::New)))
+    }
+
+    fn names(&mut self, listed: Result<Vec<ListedName>, BucketError>) -> io::Result<()> {
+        let names = match listed {
+            Ok(names) => names,
+            Err(error) => return self.reply(Err(error)),
+        };
+        self.reply(Ok(Reply::Listed(names.len())))?;
+        for page in names.chunks(NAMES) {
+            self.channel.write_document(&page)?;
+        }
+        Ok(())
+    }
+}
+
+fn named(listed: Vec<Listed>) -> Vec<ListedName> {
+    listed.into_iter().map(|each| (each.name, each.size, each.modified_ms)).collect()
+}

@@ -1,0 +1,190 @@
+//! LookQueue into the bucket on behalf of readers.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crate::bucket::{BucketError, CONVERSATIONS, Deadline, conversation_of};
+use crate::remote::look::MOST_CONVERSATIONS;
+use crate::remote::tier::TierInner;
+use crate::remote::tier::access::OpenBucket;
+use crate::remote::tier::looks::{LookAnswer, LookTarget};
+use crate::remote::{Came, LookOutcome, RemoteError, Sync};
+use ctxfs_core::model::Component;
+use ctxfs_store::Conversation;
+
+/// Time limits of a look: for retries of its requests, and for the push lock.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LOCK: Duration = Duration::from_secs(2);
+/// Maximum age of a list of the bucket's conversations.
+const CONVERSATIONS_AGE: Duration = Duration::from_mins(1);
+
+/// Marks a look as ended on drop.
+struct LookEnd<'a>(&'a TierInner, &'a LookTarget);
+
+impl Drop for LookEnd<'_> {
+    fn drop(&mut self) {
+        let longest = CONVERSATIONS_AGE.max(self.0.access.options.poll);
+        self.0.looks.end(self.1, (self.0.now)(), longest);
+    }
+}
+
+impl TierInner {
+    /// Returns the maximum age of a look.
+    pub(super) fn max_age(&self, at: Option<&Component>) -> Duration {
+        let poll = self.access.options.poll;
+        if at.is_some() { poll } else { poll.max(CONVERSATIONS_AGE) }
+    }
+
+    /// Waits for a look, for at most `patience`. Does not wait while the bucket is unreachable.
+    pub(super) fn look(self: &Arc<Self>, at: Option<&Component>, patience: Duration) -> bool {
+        let now = (self.now)();
+        if self.breaker.is_open(now) {
+            return false;
+        }
+        let place = at.cloned();
+        match self.looks.ask(&place, now, self.max_age(at)) {
+            LookAnswer::Enough { is_new } => return is_new,
+            LookAnswer::Wanted { needs_thread: true } => self.start_looker(),
+            LookAnswer::Wanted { needs_thread: false } => {}
+        }
+        if self.breaker.has_failed() {
+            return false;
+        }
+        self.looks.wait(&place, patience);
+        true
+    }
+
+    fn start_looker(self: &Arc<Self>) {
+        let inner = Arc::clone(self);
+        let work = move || {
+            while let Some(place) = inner.looks.next() {
+                inner.run_look(&place);
+            }
+        };
+        if let Err(error) = thread::Builder::new().name("ctxfs-look".to_owned()).spawn(work) {
+            tracing::warn!(%error, "no thread can look what other hosts did");
+            self.looks.lacks_thread();
+        }
+    }
+
+    /// Runs a look, or delegates it, and applies its changes.
+    pub(super) fn run_look(&self, place: &LookTarget) {
+        let _ending = LookEnd(self, place);
+        let heard = match &self.looker {
+            Some(looker) => self.record(looker.look_now(place.as_ref())),
+            None => self.look_here(place),
+        };
+        let Ok(heard) = heard else { return };
+        if let Some(conversations) = heard.conversations {
+            *self.others.lock() = conversations.into();
+        }
+        if heard.is_answered {
+            self.breaker.succeeded();
+            if let Some(id) = place {
+                self.drop_gone(id);
+            }
+        }
+    }
+
+    /// Runs a look in this process.
+    pub(super) fn look_here(&self, place: &LookTarget) -> Result<LookOutcome, RemoteError> {
+        let Some(known) = self.identify()? else { return Ok(LookOutcome::default()) };
+        let heard = match place {
+            Some(id) => {
+                let answered = self.look_at(&known, id);
+                answered.map(|is_answered| LookOutcome { is_answered, conversations: None })
+            }
+            None => self.list(&known),
+        };
+        self.record(heard)
+    }
+
+    /// Returns true if the bucket answered.
+    fn look_at(&self, known: &OpenBucket, id: &Component) -> Result<bool, RemoteError> {
+        let Some(lock) = self.access.lock(known, LOCK)? else { return Ok(false) };
+        let _turn = self.access.lock_conversation(id);
+        self.access.sync((known, &*lock), PATIENCE, |sync| {
+            let came = match sync.store.conversation(id)? {
+                Some(conversation) => {
+                    let came = sync.hear(&conversation)?;
+                    Some((conversation, came))
+                }
+                // The removal must be published first.
+                None if known.home.is_removed(sync.store, id)? => return Ok(false),
+                None => sync.hear_new(id)?,
+            };
+            let Some((conversation, came)) = came else { return Ok(true) };
+            if !came.looked.gone.is_empty() {
+                known.far.forget(id);
+            }
+            let settled = self.settle(sync, &conversation, came);
+            *self.last.lock() = Some(conversation);
+            settled
+        })
+    }
+
+    /// Repairs losses of the bucket, and logs what could not be applied.
+    fn settle(
+        &self,
+        sync: &Sync<'_>,
+        conversation: &Conversation,
+        came: Came,
+    ) -> Result<bool, RemoteError> {
+        if self.access.options.pushes {
+            match sync.resend(conversation, &came.looked) {
+                Ok(resent) => {
+                    for key in &resent.taken {
+                        tracing::warn!(%key, "the bucket has lost this, and has other bytes there");
+                    }
+                }
+                Err(RemoteError::Bucket(BucketError::Refused { .. })) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        for left in &came.left {
+            tracing::debug!(path = %left.path, why = %left.why, "a change of others waits");
+        }
+        let no_room = came.no_room.map(|why| RemoteError::NoRoom { why });
+        came.error.or(no_room).map_or(Ok(true), Err)
+    }
+
+    /// Removes a conversation from the list of remote ones after it was found missing or was
+    /// removed.
+    pub(super) fn drop_gone(&self, id: &Component) {
+        let mut others = self.others.lock();
+        if others.contains(id) && matches!(self.access.store.conversation(id), Ok(None)) {
+            *others = others.iter().filter(|other| *other != id).cloned().collect();
+        }
+    }
+
+    /// Lists the conversations in the bucket, except those that are known to be removed.
+    fn list(&self, known: &OpenBucket) -> Result<LookOutcome, RemoteError> {
+        let deadline = Deadline::after(PATIENCE);
+        let names = self.access.bucket.list_dirs(CONVERSATIONS, MOST_CONVERSATIONS, deadline)?;
+        let all = names.iter().filter_map(|name| conversation_of(name));
+        let is_gone = |id: &Component| known.home.is_gone(&self.access.store, id).unwrap_or(false);
+        let (gone, mut conversations): (Vec<_>, Vec<_>) = all.partition(is_gone);
+        self.look_again(known, &gone);
+        // Some may have been removed meanwhile.
+        conversations.retain(|id| !is_gone(id));
+        Ok(LookOutcome { is_answered: true, conversations: Some(conversations) })
+    }
+
+    /// LookQueue at one removed conversation, the one with the oldest look: another host may have
+    /// created it again.
+    fn look_again(&self, known: &OpenBucket, gone: &[Component]) {
+        let looked = |id: &Component| known.home.known_conversation(id).ok()??.looked().ok()?;
+        // Some removals are not published yet.
+        let is_told =
+            |id: &&Component| !known.home.is_removed(&self.access.store, id).unwrap_or(true);
+        let Some(id) = gone.iter().filter(is_told).min_by_key(|id| looked(id)) else { return };
+        if let Err(error) = self.look_at(known, id) {
+            tracing::debug!(%error, "a conversation that is gone cannot be looked at");
+            // Retry it in turn with the others.
+            if let Ok(Some(notes)) = known.home.known_conversation(id) {
+                let _noted = notes.keep_look();
+            }
+        }
+    }
+}

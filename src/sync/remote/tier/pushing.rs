@@ -1,0 +1,299 @@
+//! The pusher thread.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::remote::sync::Pacing;
+use crate::remote::tier::access::OpenBucket;
+use crate::remote::tier::backlog::WaitingPush;
+use crate::remote::tier::{PusherState, TierInner};
+use crate::remote::{RemoteError, Sent, Session, Sync, Tidying, standing};
+use ctxfs_core::model::Component;
+use ctxfs_store::Time;
+
+/// Time for which a request is retried.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// Pause before a retry while another process uses the bucket.
+const BUSY_PAUSE: Duration = Duration::from_secs(2);
+/// Pause before a retry after a failure.
+const FAILED_PAUSE: Duration = Duration::from_mins(1);
+/// Pause before a retry at shutdown.
+const FINAL_PAUSE: Duration = Duration::from_millis(20);
+/// Interval of scans for changes of other processes, and the minimum multiple of the duration of a
+/// scan.
+const SCAN: Duration = Duration::from_secs(10);
+const SCAN_SELDOM: u32 = 50;
+/// Tolerance for coarse file times: changes this long before the last scan count as later.
+const SLACK: Duration = Duration::from_secs(2);
+/// Maximum remembered sessions.
+const SESSIONS: usize = 4096;
+
+/// PushOutcome of a step of the pusher thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PusherStep {
+    Worked,
+    /// Nothing to do until then, unless the backlog changes.
+    Idle {
+        until: Instant,
+        changes: u64,
+    },
+    /// Shutdown: everything possible was pushed.
+    Ended,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum PushOutcome {
+    Sent,
+    /// Some files are still being written. Other files were sent, or not.
+    Partly {
+        is_some_sent: bool,
+    },
+    /// Another process uses the bucket, or the bucket is unreachable.
+    Busy,
+}
+
+impl TierInner {
+    pub(super) fn send_all(&self) {
+        loop {
+            match self.step() {
+                PusherStep::Worked => {}
+                PusherStep::Idle { until, changes } => self.wait(until, changes),
+                PusherStep::Ended => return,
+            }
+        }
+    }
+
+    fn wait(&self, until: Instant, changes: u64) {
+        let mut backlog = self.backlog.lock();
+        if backlog.changes == changes {
+            self.changed.wait_until(&mut backlog, until);
+        }
+    }
+
+    /// Does one thing: pushes what is due, else checks conversations for unsent changes, else scans
+    /// for changes of other processes.
+    pub(super) fn step(&self) -> PusherStep {
+        let now = (self.now)();
+        let waits = self.breaker.retry_at(now);
+        let mut backlog = self.backlog.lock();
+        let (changes, end) = (backlog.changes, backlog.end);
+        if end.is_some_and(|end| now >= end || backlog.is_empty() || waits.is_some()) {
+            return PusherStep::Ended;
+        }
+        let next = if waits.is_none() { backlog.take(now) } else { None };
+        let turn = waits.or(backlog.next_turn());
+        drop(backlog);
+        if let Some((id, waiting)) = next {
+            self.push(&id, waiting);
+            return PusherStep::Worked;
+        }
+        let mut pusher = self.pusher.lock();
+        if self.find_left(&mut pusher, waits.is_none()) {
+            return PusherStep::Worked;
+        }
+        // Not before the conversations are known.
+        let scan = match (&pusher.unchecked, pusher.looked) {
+            (None, _) => now + BUSY_PAUSE,
+            (Some(_), None) => now,
+            (Some(_), Some((at, _))) => at + SCAN.max(pusher.took * SCAN_SELDOM),
+        };
+        if scan <= now {
+            self.scan(&mut pusher, now);
+            return PusherStep::Worked;
+        }
+        PusherStep::Idle { until: turn.map_or(scan, |turn| turn.min(scan)), changes }
+    }
+
+    /// Checks one conversation for unsent changes, or first lists the conversations, which may need
+    /// the bucket. Returns false if nothing can be checked now.
+    fn find_left(&self, pusher: &mut PusherState, may_ask: bool) -> bool {
+        let found = match &mut pusher.unchecked {
+            None => match self.unchecked(may_ask) {
+                Ok(None) => return false,
+                unchecked => {
+                    pusher.unchecked = Some(VecDeque::new());
+                    unchecked.map(|all| pusher.unchecked = all)
+                }
+            },
+            Some(unchecked) => {
+                let (Some(id), Ok(Some(known))) = (unchecked.pop_front(), self.access.known())
+                else {
+                    return false;
+                };
+                self.check(&known, &id)
+            }
+        };
+        if let Err(error) = found {
+            self.breaker.refused(&error);
+        }
+        true
+    }
+
+    /// Returns the conversations with possible unsent changes. `None` if that takes a request that
+    /// is impossible now.
+    fn unchecked(&self, may_ask: bool) -> Result<Option<VecDeque<Component>>, RemoteError> {
+        if let Some(known) = self.access.known()? {
+            return self.all(&known).map(Some);
+        }
+        if self.access.store.conversations()?.is_empty() {
+            return Ok(Some(VecDeque::new()));
+        }
+        let identified = if may_ask { self.identify() } else { Ok(None) };
+        match identified {
+            Ok(Some(known)) => self.all(&known).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Checks the identity of the bucket if needed, and records a failure.
+    pub(super) fn identify(&self) -> Result<Option<Arc<OpenBucket>>, RemoteError> {
+        let identified = self.access.identified();
+        if let Err(error) = &identified {
+            self.failed(error);
+        }
+        identified
+    }
+
+    /// Returns the conversations of the store, and queues removed ones. If the store has no
+    /// conversations at all, it was lost, and no removal is published.
+    fn all(&self, known: &OpenBucket) -> Result<VecDeque<Component>, RemoteError> {
+        let here: BTreeSet<_> = self.access.store.conversations()?.into_iter().collect();
+        for id in known.home.known_conversations()? {
+            if !here.contains(&id) && known.home.is_removed(&self.access.store, &id)? {
+                if here.is_empty() {
+                    tracing::warn!("the store has lost all conversations; others keep theirs");
+                    break;
+                }
+                self.wait_for(&id, (0, 0), None);
+            }
+        }
+        Ok(here.into_iter().collect())
+    }
+
+    fn check(&self, known: &OpenBucket, id: &Component) -> Result<(), RemoteError> {
+        let Some(conversation) = self.access.store.conversation(id)? else { return Ok(()) };
+        let notes = known.home.conversation(id)?;
+        let standing = standing(Some(&conversation), &notes, self.access.store.clock())?;
+        if !standing.is_sent() {
+            let outputs = (standing.files as u64, standing.bytes);
+            self.wait_for(id, outputs, standing.oldest.and_then(Time::age));
+        }
+        Ok(())
+    }
+
+    fn wait_for(&self, id: &Component, (outputs, bytes): (u64, u64), age: Option<Duration>) {
+        let now = (self.now)();
+        let since = age.and_then(|age| now.checked_sub(age)).unwrap_or(now);
+        let waiting = WaitingPush::new(now, self.access.options.every);
+        self.backlog.lock().found(id, waiting.with(outputs, bytes, since));
+    }
+
+    /// Finds the conversations that any process of the store changed since the last scan.
+    fn scan(&self, pusher: &mut PusherState, now: Instant) {
+        let (start, began) = (SystemTime::now(), Instant::now());
+        let since = pusher.looked.map(|(_, since)| since);
+        if let (Some(since), Ok(ids)) = (since, self.access.store.conversations()) {
+            let since = since.checked_sub(SLACK).unwrap_or(since);
+            let waiting = pusher.unchecked.get_or_insert_default();
+            waiting.extend(ids.into_iter().filter(|id| self.is_touched(id, since)));
+        }
+        pusher.looked = Some((now, start));
+        pusher.took = began.elapsed();
+    }
+
+    fn is_touched(&self, id: &Component, since: SystemTime) -> bool {
+        let since = since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let touched = self.access.store.touched(id);
+        touched
+            .is_ok_and(|time| time.is_some_and(|time| time.as_millis() >= since.as_millis() as i64))
+    }
+
+    fn push(&self, id: &Component, waiting: WaitingPush) {
+        let outcome = self.record(self.try_push(id));
+        let (now, every) = ((self.now)(), self.access.options.every);
+        let again = match outcome {
+            Ok(PushOutcome::Sent) => {
+                let mut backlog = self.backlog.lock();
+                backlog.sent();
+                backlog.lag = Some(now.saturating_duration_since(waiting.since));
+                return;
+            }
+            Ok(PushOutcome::Partly { is_some_sent: true }) => waiting.sent(now).later(now, every),
+            Ok(PushOutcome::Partly { is_some_sent: false }) => waiting.later(now, every),
+            Ok(PushOutcome::Busy) => waiting.at(now + BUSY_PAUSE),
+            Err(error) if error.may_pass() => waiting.at(now),
+            Err(_) => waiting.later(now, FAILED_PAUSE),
+        };
+        self.push_again(id, again, now);
+    }
+
+    /// Returns an unfinished conversation to the backlog. At shutdown it gets a few more attempts:
+    /// a file counts as live until the clock of its disk advances.
+    fn push_again(&self, id: &Component, again: WaitingPush, now: Instant) {
+        if self.backlog.lock().end.is_none() {
+            self.backlog.lock().give_back(id, again);
+        } else if again.may_retry(self.access.options.every) {
+            thread::sleep(FINAL_PAUSE);
+            self.backlog.lock().give_back(id, again.at(now));
+        } else {
+            self.backlog.lock().sent();
+        }
+    }
+
+    fn try_push(&self, id: &Component) -> Result<PushOutcome, RemoteError> {
+        let Ok(Some(known)) = self.identify() else { return Ok(PushOutcome::Busy) };
+        let Some(lock) = self.access.lock(&known, Duration::ZERO)? else {
+            return Ok(PushOutcome::Busy);
+        };
+        let _turn = self.access.lock_conversation(id);
+        let sent = self.access.sync((&*known, &*lock), PATIENCE, |sync| {
+            let sent = match sync.store.conversation(id)? {
+                Some(conversation) => {
+                    let mut session = self.session(id);
+                    let sent = sync.push_in(&conversation, &mut session, Pacing::WhenQuiet);
+                    self.pusher.lock().sessions.insert(id.clone(), session);
+                    sent?
+                }
+                None if sync.home.is_removed(sync.store, id)? => sync.push_removal(id)?,
+                None => Sent::default(),
+            };
+            if !sent.segments.is_empty() {
+                self.breaker.succeeded();
+                self.tidy(sync, id)?;
+            }
+            Ok::<_, RemoteError>(sent)
+        })?;
+        for (path, why) in &sent.left {
+            tracing::debug!(%path, %why, "an output was left out");
+        }
+        let is_whole = sent.live.is_empty() && sent.left.is_empty() && !sent.is_partial;
+        let is_some_sent = !sent.segments.is_empty();
+        Ok(if is_whole { PushOutcome::Sent } else { PushOutcome::Partly { is_some_sent } })
+    }
+
+    fn session(&self, id: &Component) -> Session {
+        let mut pusher = self.pusher.lock();
+        if pusher.sessions.len() > SESSIONS {
+            pusher.sessions.clear();
+        }
+        pusher.sessions.remove(id).unwrap_or_default()
+    }
+
+    /// Merges the segments of a conversation if there are many. A host without the right to delete
+    /// logs that.
+    fn tidy(&self, sync: &Sync<'_>, id: &Component) -> Result<(), RemoteError> {
+        let deletes = self.access.options.sweeps;
+        let tidying = if deletes { Tidying::Delete } else { Tidying::Merge };
+        let tidied = sync.tidy_many(id, tidying)?;
+        let Some(tidied) = tidied else { return Ok(()) };
+        if tidied.is_hindered() {
+            tracing::warn!("this host may not delete: set `sweep = false` in `[remote]`");
+        }
+        if let Some(error) = tidied.blind {
+            tracing::warn!(%error, "the bucket has lost something");
+        }
+        Ok(())
+    }
+}
