@@ -177,7 +177,7 @@ const MAY_BY_PATH: &[(&str, &[&str])] = &[
     // A directory that hosts share, which the user names.
     ("sync/bucket/directory.rs", &["DirBuilder", "rustix::fs::open("]),
     // The keys of a service account, which the environment names.
-    ("sync/bucket/url/environment.rs", &["fs::read"]),
+    ("sync/bucket/url/client.rs", &["fs::read"]),
     ("sync/bucket/test_server.rs", &["fs::create", "tempfile::"]),
     // What tests alone use.
     ("engine/quota/fixture.rs", &["tempfile::"]),

@@ -317,7 +317,6 @@ impl Bucket {
         keys.into_iter().zip(outcomes).map(told).collect()
     }
 
-    /// Deletes one batch. Retries the keys that failed with a retryable fault.
     async fn deleting(&self, keys: &[String], deadline: Deadline) -> Vec<Result<(), Fault>> {
         let mut outcomes = Vec::with_capacity(keys.len());
         for key in keys {

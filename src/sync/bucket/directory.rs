@@ -19,7 +19,6 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-/// Mode of directories that ctxfs creates.
 const PRIVATE: u32 = 0o700;
 /// Maximum depth of a list; keys of ctxfs have three levels.
 const DEEPEST: usize = 8;
@@ -33,14 +32,12 @@ pub(crate) struct Directory {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PlainFile {
-    /// Path below the listed directory.
     pub(super) name: String,
     pub(super) size: u64,
     /// Time of the last write in milliseconds since the epoch, by the clock of the disk.
     pub(super) modified_ms: u64,
 }
 
-/// Returns true for the error of a path with a link or a special file.
 pub(super) fn is_odd(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
@@ -57,7 +54,6 @@ impl Directory {
         }
     }
 
-    /// Returns the client of an existing directory. Use it for keys only, not for lists.
     pub(super) fn client(&self) -> object_store::Result<&LocalFileSystem> {
         if let Some(client) = self.client.get() {
             return Ok(client);

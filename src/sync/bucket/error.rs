@@ -5,78 +5,63 @@ use std::{fmt, io};
 /// The texts hold no credentials and no tokens, and of a store's response only its code and
 /// message. The fields of each variant are those of its message.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of each variant names its fields")]
+#[expect(missing_docs, reason = "the messages describe variants and fields")]
 pub enum BucketError {
-    /// The key has no object.
     #[error("`{key}` is not in the bucket: look again, as it may have been merged or removed")]
     Absent { key: String },
-    /// The key has an object, and no request replaces one.
     #[error("`{key}` is in the bucket already, with other bytes: use another name")]
     Exists { key: String },
-    /// The store refuses the credentials, or they lack the right.
     #[error("the store refuses `{key}`: {why}")]
     Refused { key: String, why: String },
-    /// The store did not answer in time, or with an error that may pass.
     #[error(
         "cannot {what}: {why}. Nothing is lost here; look at the network and at `[remote] url`, \
          then try again"
     )]
     Away { what: String, why: String },
-    /// The disk of a bucket that is a directory failed.
     #[error(
         "cannot {what}: {why}. Nothing is lost here; look at the directory that `[remote] url` \
          names and at its disk, then try again"
     )]
     Disk { what: String, why: String },
-    /// An object of the bucket is damaged or of a newer format.
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// The prefix has a `ctxfs.json` that ctxfs did not write.
     #[error(
         "`{key}` is not a mark of ctxfs ({why}): choose another prefix in `[remote] url`, or \
          delete that object if it is of no use"
     )]
     NotCtxfs { key: String, why: String },
-    /// A later version of ctxfs created the bucket.
     #[error(
         "the bucket has format {format}, which is newer than this ctxfs knows: update ctxfs on \
          this host. Local work goes on"
     )]
     Newer { format: u64 },
-    /// The bucket is write-once, and this host is not configured so.
     #[error(
         "the bucket is write-once, as its first host made it, and this host is not: set \
          `write_once = true` in ctxfs.toml, or name another bucket in `[remote] url`"
     )]
     WriteOnce,
-    /// This host is write-once, and the bucket is not.
     #[error(
         "this host is write-once, and its bucket is not, as its first host made it: name another \
          bucket in `[remote] url`, or set `write_once = false` in ctxfs.toml"
     )]
     NotWriteOnce,
-    /// An object is larger than the limit of its reader.
     #[error(
         "`{key}` has {size} bytes, and {limit} are the most that are read at once: no ctxfs \
          wrote it, so delete it"
     )]
     TooLarge { key: String, size: u64, limit: u64 },
-    /// A prefix has more objects than a list takes.
     #[error(
         "there are more than {limit} objects below `{prefix}`: `ctxfs remote gc` removes what is \
          of no use"
     )]
     TooMany { prefix: String, limit: usize },
-    /// The URL or the settings in the environment do not lead to a store.
     #[error("cannot use the remote `{url}`: {why}")]
     Url { url: String, why: String },
-    /// The bytes to send cannot be read.
     #[error("cannot read what was to become `{key}`: {source}")]
     Source { key: String, source: io::Error },
 }
 
 impl BucketError {
-    /// Returns true if the key has no object.
     pub(crate) fn is_absent(&self) -> bool {
         matches!(self, Self::Absent { .. })
     }
@@ -112,12 +97,10 @@ impl BucketError {
 ///
 /// The texts quote nothing of these bytes, and call the object `it`: the caller adds its key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of each variant names its fields")]
+#[expect(missing_docs, reason = "the messages describe variants and fields")]
 pub enum FormatError {
-    /// The bytes are truncated, changed, or were never written by ctxfs.
     #[error("it is damaged or not of ctxfs: {what}; `ctxfs remote check` tells what is affected")]
     Damaged { what: String },
-    /// A later version of ctxfs wrote the bytes.
     #[error("a newer ctxfs wrote it, with format {format} at least: use a later ctxfs")]
     Newer { format: u32 },
     /// A size is over the limit of ctxfs.

@@ -23,14 +23,12 @@ thread_local! {
         RefCell::new(Decompressor::new().expect("there is memory to unpack with"));
 }
 
-/// Compressor of single frames. The same bytes give the same frame.
 pub(super) struct Packer {
     compressor: Compressor<'static>,
     frame: Vec<u8>,
 }
 
 impl Packer {
-    /// Creates a packer of frames with or without zstd's checksum of the content.
     pub(super) fn new(checksum: bool) -> Self {
         let mut compressor = Compressor::new(LEVEL).expect("zstd has this level");
         compressor.include_checksum(checksum).expect("zstd has checksums");
@@ -56,7 +54,6 @@ pub(super) fn most_packed(size: usize) -> usize {
     zstd_safe::compress_bound(size)
 }
 
-/// Returns the length of the frame at the start of `bytes`, or `None` if it is incomplete.
 pub(super) fn length(bytes: &[u8]) -> Result<Option<usize>, FormatError> {
     match zstd_safe::find_frame_compressed_size(bytes) {
         Ok(length) => Ok(Some(length)),

@@ -53,7 +53,6 @@ pub struct Identity {
     pub conditional: bool,
 }
 
-/// Content of `ctxfs.json`. Unknown keys are ignored.
 #[derive(Serialize, Deserialize)]
 struct MarkFile {
     format: u64,
@@ -61,7 +60,6 @@ struct MarkFile {
     write_once: bool,
 }
 
-/// The part of `ctxfs.json` that is the same in every format.
 #[derive(Deserialize)]
 struct MarkFormat {
     format: u64,

@@ -92,7 +92,6 @@ impl Line {
         checked
     }
 
-    /// Returns the origin that the line states.
     pub(crate) fn stated_origin(&self) -> Option<Origin> {
         match self {
             Self::Put(line) => line.origin,
@@ -139,7 +138,6 @@ pub const SMALL_BYTES: u64 = 256 << 10;
 const MOST_GENERATIONS: u64 = 1 << 53;
 /// Range of dates in JavaScript, in milliseconds around the epoch.
 const MOST_MILLIS: u64 = 8_640_000_000_000_000;
-/// Prefix of attributes that users may set.
 const ATTRIBUTE: &str = "user.";
 /// Permission bits that are kept: no set-user-ID and no set-group-ID.
 const MODE: u32 = 0o777;
@@ -197,7 +195,6 @@ pub struct ObjectPlace {
 }
 
 impl ObjectPlace {
-    /// Parses the table of blocks, and checks its digest.
     pub(crate) fn read_table(&self, table: &[u8]) -> Result<Blocks, FormatError> {
         let blocks = Blocks::parse(table, self.size, self.packed)?;
         if blocks.digest_text() != self.blocks {
@@ -339,7 +336,6 @@ fn is_digest(text: &str) -> bool {
     text.len() == 2 * blake3::OUT_LEN && text.bytes().all(is_digit)
 }
 
-/// Format in which all kinds of lines are known.
 const FORMAT: u32 = 1;
 
 /// A line as JSON has it: the keys of all kinds, each optional.
@@ -383,7 +379,6 @@ struct RawBytes {
     size: u64,
 }
 
-/// The keys that tell the kind of a line, whatever their values.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Kinds {
@@ -493,7 +488,6 @@ impl RawLine {
     }
 }
 
-/// Returns the record without the fields that hold for one host only.
 fn of_all_hosts(record: Record) -> Record {
     Record { file: None, owner: None, view_sizes: None, far: None, ..record }
 }

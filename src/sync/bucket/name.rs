@@ -32,14 +32,11 @@ pub struct ObjectName(u128);
 /// Part of an object that a key denotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ObjectPart {
-    /// The packed bytes.
     Bytes,
-    /// The table of blocks.
     Blocks,
 }
 
 impl ObjectName {
-    /// Returns a new random name.
     pub(crate) fn random() -> Self {
         Self(Uuid::new_v4().as_u128())
     }
@@ -81,7 +78,6 @@ pub fn log_prefix(conversation: &Component) -> String {
     format!("{CONVERSATIONS}{}/log/", encoded(conversation))
 }
 
-/// Returns the key of a segment.
 pub(crate) fn segment_key(conversation: &Component, segment: SegmentId) -> String {
     format!("{}{segment}{SEGMENT}", log_prefix(conversation))
 }
@@ -91,12 +87,10 @@ pub fn objects_prefix(conversation: &Component) -> String {
     format!("{CONVERSATIONS}{}/objects/", encoded(conversation))
 }
 
-/// Returns the key of an object.
 pub(crate) fn object_key(conversation: &Component, object: ObjectName) -> String {
     format!("{}{object}{OBJECT}", objects_prefix(conversation))
 }
 
-/// Returns the key of an object's table of blocks.
 pub(crate) fn blocks_key(conversation: &Component, object: ObjectName) -> String {
     format!("{}{object}{BLOCKS}", objects_prefix(conversation))
 }
@@ -108,12 +102,10 @@ pub fn conversation_of(encoded_name: &str) -> Option<Component> {
     (encoded(&conversation) == encoded_name).then_some(conversation)
 }
 
-/// Returns the segment whose key ends in `file_name`.
 pub(crate) fn segment_of(file_name: &str) -> Option<SegmentId> {
     file_name.strip_suffix(SEGMENT)?.parse().ok()
 }
 
-/// Returns the object, and the part of it, whose key ends in `file_name`.
 pub(crate) fn object_of(file_name: &str) -> Option<(ObjectName, ObjectPart)> {
     let parts = [(OBJECT, ObjectPart::Bytes), (BLOCKS, ObjectPart::Blocks)];
     parts.into_iter().find_map(|(end, part)| {

@@ -40,7 +40,6 @@ const HEAD_BYTES: usize = 16 << 20;
 const HEAD: &str = "segment.json";
 const RECORDS: &str = "records.jsonl";
 
-/// Content of `segment.json`.
 #[derive(Debug, Serialize, Deserialize)]
 struct HeadFile {
     format: u32,
@@ -75,11 +74,8 @@ fn origin_of(
     }
 }
 
-/// Block size of tar.
 const BLOCK: u64 = 512;
-/// End of a tar archive.
 const END: [u8; 2 * BLOCK as usize] = [0; 2 * BLOCK as usize];
-/// Permissions of unpacked members.
 const MODE: u32 = 0o644;
 
 #[derive(Debug)]
@@ -88,12 +84,10 @@ struct ArchiveMember {
     content: Vec<u8>,
 }
 
-/// Returns the length of a member with `size` bytes of content, or `None` on overflow.
 fn member_length(size: u64) -> Option<u64> {
     size.checked_next_multiple_of(BLOCK)?.checked_add(BLOCK)
 }
 
-/// Returns a member without time and owner.
 fn member_bytes(name: &str, content: &[u8]) -> Vec<u8> {
     let mut header = Header::new_ustar();
     header.set_entry_type(EntryType::Regular);
@@ -147,7 +141,6 @@ pub struct SegmentHead {
     lines: u32,
 }
 
-/// The part of the head that every format has.
 #[derive(Deserialize)]
 struct HeadFormat {
     format: u32,
@@ -202,7 +195,6 @@ impl SegmentHead {
         first_bytes.get(..self.records_end as usize).map(SegmentDigest::of)
     }
 
-    /// Returns the maximum bytes of its records in a merge, unless a name grows by a rename.
     pub(crate) fn merged_bytes(&self) -> u64 {
         self.size + ORIGIN_BYTES * u64::from(self.lines)
     }

@@ -20,17 +20,9 @@ const FORMS: &str = "write `s3://bucket/prefix`, `gs://bucket/prefix`, `az://con
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Service {
-    /// S3 and compatible stores.
-    S3 {
-        bucket: String,
-    },
-    Google {
-        bucket: String,
-    },
-    Azure {
-        container: String,
-    },
-    /// A directory on a local or shared disk.
+    S3 { bucket: String },
+    Google { bucket: String },
+    Azure { container: String },
     Directory(PathBuf),
     Memory,
 }

@@ -19,7 +19,6 @@ use ctxfs_store::{
     StoreError, Usage, whole_blocks,
 };
 
-/// Reason for skipping the path of a step.
 const REFUSED: &str = "its path is refused: no file that hosts share can have it";
 
 /// Outcome of [`apply`].
@@ -237,18 +236,14 @@ const TAKEN: &str = "something else has its name, or is in the way";
 
 /// Source of the bytes of remote files.
 pub(crate) trait Fetch {
-    /// Sorts entries into the best order for fetching.
     fn order(&self, _entries: &mut [Entry]) {}
 
-    /// Prefetches small files together. Errors are reported when each file is fetched.
     fn prepare(&self, _entries: &[Entry]) {}
 
-    /// Returns the size of the first artifact of `entry`, if that is known without a request.
     fn size(&self, _entry: &Entry) -> Option<u64> {
         None
     }
 
-    /// Starts to fetch the first artifact of `entry`. Returns `None` if it is unavailable.
     fn fetch(&self, entry: &Entry) -> Result<Option<FetchedFile<'_>>, RemoteError>;
 
     /// Returns the metadata of the first artifact of `entry` if its bytes are to stay in the bucket
@@ -296,7 +291,6 @@ struct PendingRecord {
 /// Attributes of the recorded artifacts; `None` where the name is taken.
 type RecordedStats = Result<Vec<Result<Option<Stat>, StoreError>>, StoreError>;
 
-/// A batch of records that a thread is writing.
 struct Recording<'scope> {
     awaited: Arc<Vec<PendingRecord>>,
     outcome: ScopedJoinHandle<'scope, RecordedStats>,
@@ -576,7 +570,6 @@ fn complete(
     }
 }
 
-/// Temporary names to try for a file in a cycle of renames.
 const TRIES: usize = 8;
 const DIGITS: usize = 8;
 
@@ -589,7 +582,6 @@ struct Renames<'s> {
 struct PendingRename<'s> {
     step: &'s Step,
     found: &'s FoundFile,
-    /// Original, current and target path.
     from: RelPath,
     at: RelPath,
     to: RelPath,
@@ -606,7 +598,6 @@ enum RenameState {
 
 #[derive(Clone, Copy)]
 enum RenameAction {
-    /// Renames to the final name.
     Move(usize),
     /// Renames to a temporary name: the file is part of a cycle.
     Aside(usize),
@@ -619,7 +610,6 @@ impl<'s> Renames<'s> {
         self.pending.push(PendingRename { step, found, from, at, to, state });
     }
 
-    /// Repeats as long as renames free names for others.
     fn run(mut self, applying: &mut Applying<'_>) -> Result<(), RemoteError> {
         let waiting = |renames: &Self| {
             renames.pending.iter().filter(|each| each.state == RenameState::Waiting).count()
@@ -672,7 +662,6 @@ impl<'s> Renames<'s> {
         Ok(())
     }
 
-    /// Returns false if the name is taken or the file is skipped.
     fn relocate(
         &mut self,
         which: usize,
@@ -754,7 +743,6 @@ impl PathIndex {
         Self(waiting.map(|(which, each)| (each.at.to_text(), which)).collect())
     }
 
-    /// Returns a waiting file at the new name, at a directory above it, or below it.
     fn in_the_way_of(&self, pending: &PendingRename<'_>) -> Option<usize> {
         let to = pending.to.to_text();
         let above = to.match_indices('/').filter_map(|(end, _)| self.0.get(&to[..end]));

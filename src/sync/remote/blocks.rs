@@ -32,9 +32,7 @@ use ctxfs_store::{Dir, FileType, Time};
 pub(super) use source::ObjectContent;
 pub(super) use source::{BlockSource, ObjectLocation};
 
-/// Directory of the blocks in the home of a bucket.
 pub(super) const BLOCKS: &str = "blocks";
-/// Prefix of incomplete files.
 const NEW: &str = ".new-";
 /// Percentage of the limit that is kept when the cache is over it.
 const STAYS: u64 = 90;
@@ -49,7 +47,6 @@ pub(super) struct BlockCache {
     kept: AtomicU64,
     names: RandomState,
     next: AtomicU64,
-    /// Held by the thread that evicts.
     sweeping: Mutex<()>,
 }
 
@@ -70,7 +67,6 @@ impl BlockCache {
         Ok(cache)
     }
 
-    /// Returns the bytes under a name, and marks them as used.
     pub(super) fn get(&self, name: &str) -> Option<Vec<u8>> {
         let mut file = self.dir.open_file(name.as_ref(), OFlags::RDONLY).ok()?;
         let mut bytes = Vec::new();
@@ -80,7 +76,6 @@ impl BlockCache {
         Some(bytes)
     }
 
-    /// Caches bytes under a name. Returns false if that is impossible; then they are fetched again.
     pub(super) fn put(&self, name: &str, bytes: &[u8]) -> bool {
         let needed = bytes.len() as u64;
         if !self.has_room(needed) {
@@ -103,7 +98,6 @@ impl BlockCache {
         true
     }
 
-    /// Drops bytes that failed their check.
     pub(super) fn forget(&self, name: &str) {
         // A missing entry is fine.
         let _removed = self.dir.unlink(name.as_ref());
@@ -127,7 +121,6 @@ impl BlockCache {
         self.dir.space().is_ok_and(|disk| self.limits.check_disk(&disk, needed).is_ok())
     }
 
-    /// Evicts the least recently used entries until at most `most` bytes remain.
     fn make_room(&self, most: u64) {
         let Some(_sweeping) = self.sweeping.try_lock() else { return };
         let Ok(mut files) = self.files() else { return };
@@ -159,7 +152,6 @@ impl BlockCache {
     }
 }
 
-/// Removes the cached blocks of objects that no artifact uses.
 pub(super) fn forget_objects(dir: &Dir, objects: &BTreeSet<ObjectName>) -> io::Result<()> {
     let objects: Vec<String> = objects.iter().map(ToString::to_string).collect();
     for entry in dir.entries()? {

@@ -230,7 +230,6 @@ fn wrong_content(mut content: impl Read, digest: &str) -> Result<Option<String>,
     }
 }
 
-/// Returns the error of a request that may succeed later, if that is the cause.
 fn passing(error: io::Error) -> Option<BucketError> {
     let error = error.into_inner()?.downcast::<BucketError>().ok()?;
     Some(*error).filter(BucketError::may_pass)

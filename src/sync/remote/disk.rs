@@ -11,7 +11,6 @@ use ctxfs_store::Dir;
 
 pub(super) const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
-/// Flags of a file that replaces another one.
 const NEW: OFlags = OFlags::WRONLY.union(OFlags::TRUNC);
 
 /// Replaces the file `name` atomically: a reader, also after a crash, sees the old or the new
@@ -45,7 +44,6 @@ pub(super) fn write_all(dir: &Dir, files: &[(String, &[u8])]) -> io::Result<()> 
     written.and_then(|()| dir.sync())
 }
 
-/// Replaces a file as [`write`] does, with the output of `print`.
 pub(super) fn write_with(
     dir: &Dir,
     name: &str,
@@ -83,7 +81,6 @@ pub(super) fn open(dir: &Dir, name: &str, flags: OFlags) -> io::Result<Option<Fi
     found(dir.open_file(name.as_ref(), flags))
 }
 
-/// Removes the file `name` durably, if it exists.
 pub(super) fn remove(dir: &Dir, name: &str) -> io::Result<()> {
     match found(dir.unlink(name.as_ref()))? {
         Some(()) => dir.sync(),
@@ -91,7 +88,6 @@ pub(super) fn remove(dir: &Dir, name: &str) -> io::Result<()> {
     }
 }
 
-/// Opens the directory `name`, and creates it if it is missing.
 pub(super) fn directory(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
     dir.ensure_synced_dir(name, DIRECTORY_MODE)?;
     dir.open_dir(name)
@@ -117,7 +113,6 @@ pub struct Limits {
     pub quota: Option<u64>,
 }
 
-/// Why a download does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Shortage {
     #[error(
@@ -133,7 +128,6 @@ pub(super) enum Shortage {
 }
 
 impl Limits {
-    /// Checks that `needed` more bytes leave enough free space on a disk.
     pub(super) fn check_disk(self, disk: &StatVfs, needed: u64) -> Result<(), Shortage> {
         let kept = self.min_free.saturating_add(self.min_free / BESIDE);
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
@@ -144,7 +138,6 @@ impl Limits {
         }
     }
 
-    /// Checks that `needed` bytes on top of `used` stay within the quota.
     pub(super) fn check_quota(self, used: u64, needed: u64) -> Result<(), Shortage> {
         match self.quota {
             Some(quota) if used.saturating_add(needed) > quota => {

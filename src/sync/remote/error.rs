@@ -10,57 +10,45 @@ use ctxfs_store::StoreError;
 /// Failure to push or pull. Each text says what to do next; the fields of each variant are those of
 /// its message.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of each variant names its fields")]
+#[expect(missing_docs, reason = "the messages describe variants and fields")]
 pub enum RemoteError {
-    /// A request to the bucket failed.
     #[error(transparent)]
     Bucket(#[from] BucketError),
-    /// The disk of this host failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A segment is damaged.
     #[error("segment `{segment}`: {source}")]
     Segment { segment: SegmentId, source: FormatError },
-    /// A segment was refused when it arrived; only a pull or a check fetches it again.
     #[error("segment `{segment}` was refused before: {why}")]
     Refused { segment: SegmentId, why: String },
-    /// A conversation is over the limits of ctxfs.
     #[error(
         "segment `{segment}` is passed over: with it the conversation would have more than {most} \
          {what}; use another conversation"
     )]
     TooMany { segment: SegmentId, what: &'static str, most: usize },
-    /// A local state file is damaged.
     #[error(
         "`{path}` is damaged ({why}): remove that file, and this host compares with the bucket \
          anew"
     )]
     Damaged { path: PathBuf, why: String },
-    /// No local segment has the line of a remote artifact.
     #[error(
         "no segment of `{conversation}` that is here has `{origin}`: `ctxfs pull {conversation}` \
          looks into the bucket anew"
     )]
     Unknown { conversation: String, origin: Origin },
-    /// The bucket that this store used has lost its identity.
     #[error(
         "the bucket `{url}` has no ctxfs.json; this store knew it as bucket `{id}`: is its disk \
          mounted? If it was emptied for good, `ctxfs push --new-bucket` begins a new one there"
     )]
     Lost { url: String, id: BucketId },
-    /// A different bucket has replaced the one in use.
     #[error(
         "the bucket `{url}` is `{now}` now, and was `{id}`: is the right disk mounted? If it was \
          replaced for good, start this process of ctxfs again, such as the mount"
     )]
     Replaced { url: String, id: BucketId, now: BucketId },
-    /// The process that looks on behalf of this one reported an error.
     #[error("{why}")]
     Looker { why: String },
-    /// The local disk has no room for changes of other hosts.
     #[error("some outputs of other hosts are not shown here: {why}")]
     NoRoom { why: String },
-    /// A write-once bucket cannot be purged.
     #[error(
         "the bucket is write-once, and no host removes anything from it: what must go, such as a \
          secret, is deleted with the tools of the store, by its operator"
@@ -73,7 +61,6 @@ pub enum RemoteError {
          segment `{segment}` {why}{}; `ctxfs remote check {conversation}` names all", more(*others)
     )]
     Blind { conversation: String, segment: SegmentId, why: Unknown, others: usize },
-    /// The bucket has objects of a conversation and no segment that could name them.
     #[error(
         "nothing is deleted in `{conversation}`, as the bucket has objects of it and no segment: a \
          host that has sent some sends them again with `ctxfs push {conversation}`"
@@ -84,13 +71,10 @@ pub enum RemoteError {
 /// Why the content of a segment is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
-    /// The segment is gone from the bucket, or only later ones of its writer are there.
     #[error("is missing in the bucket (its host sends it again with `ctxfs push`)")]
     Missing,
-    /// The segment is in the list, but a read finds no such object.
     #[error("is in the list of the bucket, which has no such object")]
     Absent,
-    /// The segment is damaged, or written by a newer ctxfs.
     #[error("cannot be read")]
     Unreadable,
 }
@@ -108,7 +92,6 @@ impl RemoteError {
         move |source| Self::Segment { segment, source }
     }
 
-    /// Returns true if the requested object or file no longer exists.
     pub(super) fn is_absent(&self) -> bool {
         match self {
             Self::Bucket(error) => error.is_absent(),

@@ -69,7 +69,6 @@ impl FarArtifacts {
         }
     }
 
-    /// Drops the cached segments of a conversation after some have left the bucket.
     pub(super) fn forget(&self, conversation: &Component) {
         self.0.segments.forget(conversation);
     }
@@ -127,7 +126,6 @@ impl FarArtifacts {
         Ok(FarFile { content, attributes: attributes_of(&put.attributes) })
     }
 
-    /// Returns the content of an object, some of whose bytes may have come with its record.
     fn with_parts(
         &self,
         notes: &Notes,
@@ -150,7 +148,6 @@ impl FarArtifacts {
         })
     }
 
-    /// Returns the bytes of the parts, from the local segment or else from the bucket.
     fn parts(
         &self,
         conversation: &Component,
@@ -246,7 +243,6 @@ struct PartsContent {
 }
 
 impl PartsContent {
-    /// Returns the bytes from `offset` on that came with the record.
     fn part(&self, offset: u64) -> io::Result<Option<&[u8]>> {
         let Some((range, before)) = self.parts.around(offset) else { return Ok(None) };
         let mut away = None;
@@ -278,7 +274,6 @@ impl Content for PartsContent {
         })
     }
 
-    /// Knows the total number of lines from the record.
     fn lines_before(&self, offset: u64) -> io::Result<LinesBefore> {
         let length = self.len();
         match self.lines {
@@ -298,7 +293,6 @@ impl Content for PartsContent {
 
 const MOST: usize = 16;
 const MOST_BYTES: usize = 16 << 20;
-/// Approximate bytes of an index entry.
 const PLACE_BYTES: usize = 64;
 
 /// An artifact as it was published.
@@ -413,7 +407,6 @@ fn find(notes: &Notes, origin: Origin) -> Result<Option<IndexedSegment>, RemoteE
     Ok(None)
 }
 
-/// Blocks that are read back with one request.
 const AT_ONCE: usize = 8;
 
 impl FarArtifacts {
@@ -471,7 +464,6 @@ impl FarArtifacts {
         Ok(self.digest_of(&location)? == digest)
     }
 
-    /// Returns the digest of an object's content, and caches its first and last block.
     fn digest_of(&self, location: &ObjectLocation) -> Result<String, RemoteError> {
         let source = self.source();
         let table = source.table(location).map_err(read_back(location))?;
@@ -506,7 +498,6 @@ impl FarArtifacts {
     }
 }
 
-/// Returns the mark of the local file, if it still has the agreed bytes.
 fn local_mark(
     conversation: &Conversation,
     entry: &Entry,

@@ -22,7 +22,6 @@ use crate::remote::{
 use crate::replica::{Entry, Origin, SegmentId, State};
 use ctxfs_store::Arrived;
 
-/// Blocks per request, each of at most 1 MiB.
 const BLOCKS_AT_ONCE: usize = 8;
 
 /// Fetches the artifacts of one conversation: the implementation of [`Fetch`] for a bucket.
@@ -58,7 +57,6 @@ impl Fetch for Fetcher<'_> {
         });
     }
 
-    /// Fetches small artifacts that are close ranges in the bucket with one request.
     fn prepare(&self, entries: &[Entry]) {
         let comes = |entry: &&Entry| !self.leaves || !is_artifact(entry);
         let lines = entries.iter().filter(comes);
@@ -186,7 +184,6 @@ fn is_artifact(entry: &Entry) -> bool {
     shared_path(&entry.path).is_some_and(|path| path.is_artifact())
 }
 
-/// Reads an object sequentially. Checks each block before it returns it.
 struct ObjectReader<'a> {
     bucket: &'a dyn Objects,
     deadline: &'a dyn Fn() -> Deadline,
@@ -235,7 +232,6 @@ const MOST: u64 = 4 << 20;
 struct SegmentRanges<T = Bytes>(BTreeMap<(SegmentId, u64), T>);
 
 impl SegmentRanges<u64> {
-    /// Coalesces the wanted ranges.
     fn of(wanted: impl Iterator<Item = (SegmentId, Range<u64>)>) -> Self {
         let mut wanted: Vec<_> = wanted.map(|(id, range)| (id, range.start, range.end)).collect();
         wanted.sort_unstable();
@@ -253,7 +249,6 @@ impl SegmentRanges<u64> {
         Self(pieces.into_iter().map(|(id, start, end)| ((id, start), end)).collect())
     }
 
-    /// Fetches the ranges, and drops those that failed.
     fn fetched(
         self,
         fetch: impl FnOnce(Vec<(SegmentId, Range<u64>)>) -> Vec<Result<Bytes, BucketError>>,

@@ -29,7 +29,6 @@ pub(crate) struct LocalFiles {
     /// Unreadable places. `found` has their files as the base has them, so that they count neither
     /// as changed nor as removed.
     pub unread: UnreadPlaces,
-    /// True if the unreadable places are unknown.
     is_blind: bool,
 }
 
@@ -80,7 +79,6 @@ pub(crate) fn files(
     Ok(all)
 }
 
-/// Returns the artifact that was downloaded to this file, if the file still has its bytes.
 fn origin_at(conversation: &Conversation, path: &RelPath, stat: &Stat) -> Option<Origin> {
     let record = conversation.record(path).ok()??;
     stat.far_origin(&record)?.parse().ok()
@@ -152,7 +150,6 @@ pub(super) fn compare(
     compared(conversation, notes, clock).map(|(agreement, files, _)| (agreement, files))
 }
 
-/// Does what [`compare`] does, and saves the changed agreement.
 pub(super) fn compare_and_save(
     conversation: &Conversation,
     notes: &Notes,
@@ -165,7 +162,6 @@ pub(super) fn compare_and_save(
     Ok((agreement, files))
 }
 
-/// The flag is true if files with unchanged bytes were restored or have new times.
 fn compared(
     conversation: &Conversation,
     notes: &Notes,
@@ -226,7 +222,6 @@ impl<'a> FileDigests<'a> {
         })
     }
 
-    /// Returns true if the base has the file in this state. A further hard link is a new file.
     fn is_known(&self, path: &RelPath, stat: &Stat) -> bool {
         let mark = FileMark::of(stat);
         let key = key_of(&mark);
@@ -349,7 +344,6 @@ fn far_files(conversation: &Conversation) -> Result<Vec<(String, FoundFile)>, St
     Ok(found)
 }
 
-/// Returns the remote artifact of a record, unless the record is invalid.
 fn far_file(record: Record) -> Option<(String, FoundFile)> {
     let origin = record.far.filter(|far| !far.here)?.origin.parse().ok()?;
     shared_path(&record.path)?;
@@ -358,15 +352,12 @@ fn far_file(record: Record) -> Option<(String, FoundFile)> {
     Some((record.path, FoundFile { key: FileKey::Remote(origin), version, digest }))
 }
 
-/// Artifacts of a conversation that retention removed.
 struct SweptArtifacts {
-    /// Keys of removed files, whatever their path was at the agreement.
     files: HashSet<FileKey>,
     paths: HashSet<String>,
 }
 
 impl SweptArtifacts {
-    /// Reads the manifest. Adds unreadable places to `unread`.
     fn of(conversation: &Conversation, unread: &mut UnreadPlaces) -> Result<Self, StoreError> {
         let mut swept = Self { files: HashSet::new(), paths: HashSet::new() };
         if let Err(error) = swept.read(conversation) {
@@ -415,7 +406,6 @@ pub(super) fn mark_of(key: FileKey, version: FileVersion) -> Option<FileMark> {
     }
 }
 
-/// Parses the path of a shared file. Returns `None` unless the text is spelled as ctxfs spells it.
 pub(super) fn shared_path(text: &str) -> Option<RelPath> {
     let path = RelPath::from_text(text).ok()?;
     (is_shared(&path) && path.to_text() == text).then_some(path)

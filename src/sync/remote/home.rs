@@ -106,7 +106,6 @@ impl Home {
         Ok(locked.map_err(RemoteError::at("lock", &path))?.map(PushLock))
     }
 
-    /// Returns the writer id of this store. The first call chooses it.
     pub(crate) fn writer(&self) -> Result<WriterId, RemoteError> {
         let path = self.path.join(WRITER);
         let text = disk::read(&self.dir, WRITER, MOST);
@@ -131,7 +130,6 @@ impl Home {
         Ok(writer)
     }
 
-    /// Returns the directory with the merged messages of a conversation, from any bucket.
     pub(super) fn messages(&self, conversation: &Component) -> Result<Dir, RemoteError> {
         let path = self.path.with_file_name(REMOTE_MESSAGES);
         let dir = disk::directory(&self.remote, REMOTE_MESSAGES.as_ref())
@@ -152,7 +150,6 @@ impl Home {
         Ok(!notes.agreement()?.is_new() && store.conversation(id)?.is_none())
     }
 
-    /// Returns the state about a conversation if there is any. Creates nothing.
     pub(super) fn known_conversation(&self, id: &Component) -> Result<Option<Notes>, RemoteError> {
         let path = self.path.join(CONVERSATIONS).join(id.as_os_str());
         match self.conversations.stat(id.as_os_str()) {
@@ -234,7 +231,6 @@ impl Home {
             .map_err(RemoteError::at("write", &path))
     }
 
-    /// Clears the URL of other buckets that were at `url`.
     fn leave_url(&self, url: &str) -> io::Result<()> {
         for KnownBucket { id, .. } in known_in(&self.remote)?.iter().filter(|each| each.url == url)
         {
@@ -247,7 +243,6 @@ impl Home {
         Ok(())
     }
 
-    /// Returns true if the bucket was last known to be write-once.
     pub(crate) fn is_write_once(&self) -> Result<bool, RemoteError> {
         let text = disk::read(&self.dir, BUCKET, MOST);
         let text = text.map_err(RemoteError::at("read", &self.path.join(BUCKET)))?;

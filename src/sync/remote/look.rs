@@ -159,7 +159,6 @@ impl LookRun<'_> {
         Ok(())
     }
 
-    /// Lists the segments. Returns those to fetch.
     fn list(&mut self) -> Result<Vec<WantedSegment>, RemoteError> {
         self.here = self.notes.segments()?.into_iter().collect();
         let prefix = log_prefix(self.notes.conversation());
@@ -226,7 +225,6 @@ impl LookRun<'_> {
         segment_key(self.notes.conversation(), id)
     }
 
-    /// Saves the readable segments. A damaged one is fetched once more before it is refused.
     fn keep(&mut self, came: Vec<(WantedSegment, Bytes)>) -> Result<(), RemoteError> {
         let came: Vec<_> =
             came.into_iter().map(|(wanted, bytes)| (wanted, kept_of(&wanted, bytes))).collect();
@@ -347,7 +345,6 @@ fn kept_of(wanted: &WantedSegment, bytes: Bytes) -> Bytes {
     }
 }
 
-/// Parses segments, in parallel unless one needs much memory. Parsing dominates a long look.
 fn read_all(came: &[(WantedSegment, Bytes)]) -> Vec<Result<(Piece, bool), RemoteError>> {
     let mut all: Vec<_> = came.iter().map(|_| None).collect();
     let parts = came.iter().zip(&mut all).map(|((wanted, bytes), place)| -> Part<'_> {
@@ -370,14 +367,12 @@ fn unpacked(segment: &[u8]) -> u64 {
     SegmentHead::read(segment).ok().flatten().map_or(0, |head| head.merged_bytes())
 }
 
-/// Parses a segment. The flag is false if the bytes of a small artifact do not match its digest.
 fn read(segment: &StoredSegment) -> Result<(Piece, bool), RemoteError> {
     let mut has_bytes = true;
     let piece = piece_with(segment, |put| has_bytes = has_bytes && has_its_bytes(segment, put))?;
     Ok((piece, has_bytes))
 }
 
-/// Returns true if the bytes of a small artifact match its digest, or are not here.
 fn has_its_bytes(segment: &StoredSegment, put: &PutLine) -> bool {
     match segment.bytes(&put.place) {
         Ok(None) => true,
@@ -386,7 +381,6 @@ fn has_its_bytes(segment: &StoredSegment, put: &PutLine) -> bool {
     }
 }
 
-/// First bytes of a segment, and the range that is still missing.
 type SegmentStart = (SegmentId, Bytes, Range<u64>);
 
 struct BatchOutcome {
@@ -406,7 +400,6 @@ impl BatchOutcome {
     }
 }
 
-/// Returns the missing range of a segment, up to the end of its records.
 fn rest_of(wanted: &WantedSegment, bytes: &[u8]) -> Option<Range<u64>> {
     let here = bytes.len() as u64;
     let end = match SegmentHead::read(bytes) {
@@ -417,7 +410,6 @@ fn rest_of(wanted: &WantedSegment, bytes: &[u8]) -> Option<Range<u64>> {
     (wanted.size > here && end > here).then_some(here..end.min(wanted.size))
 }
 
-/// Takes parts of at most `AT_ONCE` bytes, but at least one.
 fn taken_at_once(parts: &mut Peekable<impl Iterator<Item = SegmentStart>>) -> Vec<SegmentStart> {
     let (mut taken, mut bytes) = (Vec::new(), 0);
     let length = |(_, _, range): &SegmentStart| range.end - range.start;
@@ -464,7 +456,6 @@ impl LookReport {
         Ok(first.map(|(segment, why)| RemoteError::Blind { conversation, segment, why, others }))
     }
 
-    /// Returns the segments that the bucket has lost.
     pub(crate) fn missing_in_bucket(&self) -> Vec<SegmentId> {
         let all = [&self.lost, &self.missing, &self.absent, &self.gaps];
         let all: BTreeSet<SegmentId> = all.into_iter().flatten().copied().collect();
@@ -472,7 +463,6 @@ impl LookReport {
     }
 }
 
-/// Maximum conversations in a list of the bucket.
 pub(super) const MOST_CONVERSATIONS: usize = 10_000;
 
 /// Runs looks and applies their changes: a [`Tier`](crate::remote::Tier) in this process, or a

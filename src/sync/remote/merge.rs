@@ -25,7 +25,6 @@ const MOST_BYTES: u64 = 32 << 20;
 /// twice as much, so a path that grows by a rename still fits.
 const LARGE_RECORDS: u64 = MOST_RECORDS / 2;
 const MOST_RECORDS: u64 = 16 << 20;
-/// Milliseconds.
 const DAY: u64 = 24 * 60 * 60 * 1000;
 
 /// A deleted segment, and the outcome of its deletion.
@@ -81,7 +80,6 @@ impl Push<'_> {
         Ok(pushed)
     }
 
-    /// Returns the segments that [`Self::merge`] would merge.
     pub(crate) fn to_merge(&self, looked: &LookReport) -> Result<BTreeSet<SegmentId>, RemoteError> {
         self.part(&pieces(self.notes)?.pieces, &log(looked))
     }
@@ -104,7 +102,6 @@ impl Push<'_> {
         Ok(fitting(stale, &sizes))
     }
 
-    /// Returns the listed segments that [`Self::sweep`] would delete.
     pub(crate) fn to_sweep(
         &self,
         looked: &LookReport,
@@ -139,7 +136,6 @@ impl Push<'_> {
         self.finish(&intent, &bytes, session, pushed)
     }
 
-    /// Writes the segment of a merge from the lines and frames of the segments that it covers.
     fn write(&self, merged: &Piece) -> Result<Vec<u8>, RemoteError> {
         let refused = RemoteError::of(merged.id);
         let mut writer = SegmentWriter::new(merged.id, merged.covers.clone());
@@ -161,7 +157,6 @@ impl Push<'_> {
         writer.finish().map_err(&refused)
     }
 
-    /// Copies a line. Returns its segment, which has all bytes if they were needed.
     fn copy(
         &self,
         mut segment: StoredSegment,
@@ -188,7 +183,6 @@ impl Push<'_> {
         Ok(segment)
     }
 
-    /// Downloads all bytes of a segment that was truncated after its records.
     fn whole(&self, id: SegmentId) -> Result<StoredSegment, RemoteError> {
         let key = segment_key(self.notes.conversation(), id);
         let bytes = self.bucket.get(&key, None, (self.deadline)())?;
@@ -237,7 +231,6 @@ fn fitting(stale: BTreeSet<SegmentId>, sizes: &Sizes) -> BTreeSet<SegmentId> {
     part
 }
 
-/// Returns `remove` lines within the limit of a line.
 fn remove_lines(removed: &Removed) -> Vec<RemoveLine> {
     let origins: Vec<_> = removed.origins.iter().copied().collect();
     let segments: Vec<_> = removed.segments.iter().copied().collect();
@@ -283,7 +276,6 @@ fn useless(log: &SegmentList, pieces: &[Piece], now: u64) -> BTreeSet<SegmentId>
     useless
 }
 
-/// A line that a merge copies.
 struct CopiedLine<'a> {
     from: SegmentId,
     line: Range<u32>,
@@ -293,7 +285,6 @@ struct CopiedLine<'a> {
     claim: Option<&'a Claim<Stored>>,
 }
 
-/// Returns the lines that a merge copies, in the order in which they are stored.
 fn copied(merged: &Piece) -> Vec<CopiedLine<'_>> {
     let artifacts = merged.artifacts.iter().map(|(origin, claim)| {
         let Stored { segment, line, .. } = &claim.artifact;

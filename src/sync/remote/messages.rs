@@ -37,7 +37,6 @@ use ctxfs_store::{
 const NEW: &str = "published.jsonl.new";
 const BLOCK: usize = 256 << 10;
 
-/// Writer of the merged log of a conversation.
 pub(super) struct MergedLog<'a> {
     pub(super) home: &'a Home,
     pub(super) notes: &'a Notes,
@@ -49,7 +48,6 @@ pub(super) struct MergedLog<'a> {
 }
 
 impl MergedLog<'_> {
-    /// Writes the merged log, unless it equals the local one.
     pub(super) fn keep(&self) -> Result<(), RemoteError> {
         let Some(own) = self.own_log()? else { return Ok(()) };
         let dir = self.home.messages(self.conversation.id())?;
@@ -64,7 +62,6 @@ impl MergedLog<'_> {
         self.replace(&dir, &own, (new, at)).map_err(self.failed("show"))
     }
 
-    /// Returns the local log. Creates it if only other hosts have messages.
     fn own_log(&self) -> Result<Option<Arc<File>>, RemoteError> {
         if self.state.messages.is_empty() && self.conversation.log_file()?.is_none() {
             return Ok(None);
@@ -119,7 +116,6 @@ impl MergedLog<'_> {
         Ok(file)
     }
 
-    /// Publishes the new file to readers while the local log is locked.
     fn replace(
         &self,
         dir: &Dir,
@@ -177,7 +173,6 @@ fn forget(dir: &Dir, own: &Arc<File>) -> io::Result<()> {
     Ok(())
 }
 
-/// Signals a changed log to programs that poll the time of the local file. A failure is harmless.
 fn touch(own: &File) {
     if let Err(error) = own.set_modified(SystemTime::now()) {
         tracing::debug!(%error, "the time of a log stays as it was");
@@ -196,25 +191,21 @@ fn begins_with(whole: &dyn Content, start: &dyn Content) -> io::Result<bool> {
     Ok(true)
 }
 
-/// The published part of the local log.
 #[derive(Debug)]
 struct LocalPart {
     at: LogPosition,
-    /// Digest of its messages; see [`add_message`].
     digest: blake3::Hash,
     /// Lines that cannot be shared, each with the digest of the message before it. There are hardly
     /// any.
     unshared: Vec<(Option<blake3::Hash>, LogLine)>,
 }
 
-/// Adds a message to a digest of messages.
 fn add_message(digest: &mut blake3::Hasher, text: &str) {
     digest.update(text.as_bytes());
     digest.update(b"\n");
 }
 
 impl LocalPart {
-    /// Reads the part of the log, which ends `at` a position.
     fn read(part: &Artifact, at: LogPosition) -> io::Result<Self> {
         let (mut digest, mut unshared, mut before) = (blake3::Hasher::new(), Vec::new(), None);
         for line in LogLines::of(part.clone()) {
@@ -241,7 +232,6 @@ impl LocalPart {
         self.write_those_after(Some(blake3::hash(text.as_bytes())), out)
     }
 
-    /// Writes the lines whose message was removed.
     fn write_rest(&mut self, out: &mut impl Write) -> io::Result<()> {
         mem::take(&mut self.unshared).iter().try_for_each(|(_, line)| write_line(line, out))
     }
@@ -312,7 +302,6 @@ impl<'a> MessageReader<'a> {
     }
 }
 
-/// Bytes of the first line, with its newline.
 pub(super) const HEAD: usize = 256;
 
 /// Merged message logs of a store, as of the last pull of each conversation.
@@ -324,7 +313,6 @@ pub struct PublishedMessages(Store);
 pub(super) struct PublishedHead {
     /// Version of the order: unchanged as long as the log only grows.
     pub(super) edition: u64,
-    /// End of the published part of the local log.
     pub(super) own: LogPosition,
 }
 
@@ -361,7 +349,6 @@ impl OtherMessages for PublishedMessages {
     }
 }
 
-/// Returns the merged log in `dir`, if it belongs to the local log with this `own` stat.
 pub(super) fn published_in(dir: &Dir, own: &Stat) -> io::Result<Option<Published>> {
     match dir.open_file(PUBLISHED.as_ref(), OFlags::RDONLY) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

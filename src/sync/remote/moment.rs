@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-/// Id of the current boot.
 static BOOT: LazyLock<String> =
     LazyLock::new(|| fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default());
 
@@ -45,7 +44,6 @@ impl Moment {
     }
 }
 
-/// Parses the first number of `/proc/uptime`.
 fn uptime() -> Option<Duration> {
     let text = fs::read_to_string("/proc/uptime").ok()?;
     let seconds = text.split_ascii_whitespace().next()?.parse().ok()?;

@@ -69,7 +69,6 @@ pub(crate) struct LogPosition {
     pub chain: u64,
 }
 
-/// The messages that readers saw last.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ShownMessages {
     pub(super) inode: u64,
@@ -78,12 +77,10 @@ pub(super) struct ShownMessages {
 }
 
 impl LogPosition {
-    /// Returns true if the position is in the file with this mark.
     pub(super) fn is_in(&self, mark: &FileMark) -> bool {
         (self.inode, self.born) == (mark.ino, mark.born) && self.offset <= mark.size
     }
 
-    /// Returns the offset in the file with this mark; 0 if the position is in another file.
     pub(super) fn bytes_in(&self, mark: &FileMark) -> u64 {
         if self.is_in(mark) { self.offset } else { 0 }
     }
@@ -106,7 +103,6 @@ impl Notes {
         Ok(Self { conversation, path, home, dir, log, limits, covers: Mutex::default() })
     }
 
-    /// Returns the conversation.
     pub(crate) fn conversation(&self) -> &Component {
         &self.conversation
     }
@@ -160,7 +156,6 @@ impl Notes {
         removed.map_err(RemoteError::at("remove", &self.path_of(SHOWN)))
     }
 
-    /// Returns true if the conversation was empty at the last look.
     pub(super) fn is_over(&self) -> Result<bool, RemoteError> {
         match self.dir.stat(OVER.as_ref()) {
             Ok(_) => Ok(true),
@@ -263,7 +258,6 @@ pub(crate) struct Purging {
 }
 
 impl Notes {
-    /// Returns the unfinished purge; an empty one if there is none.
     pub(crate) fn purging(&self) -> Result<Purging, RemoteError> {
         let path = self.path_of(PURGING);
         let text = disk::read(&self.dir, PURGING, MOST_PURGING);
@@ -277,7 +271,6 @@ impl Notes {
         serde_json::from_slice(&text).map_err(damaged)
     }
 
-    /// Saves a purge before it deletes anything.
     pub(crate) fn keep_purging(&self, purging: &Purging) -> Result<(), RemoteError> {
         let text = serde_json::to_vec(purging).expect("a purge can be JSON");
         let written = disk::write(&self.dir, PURGING, &text);

@@ -50,7 +50,6 @@ pub struct Pieces {
     pub refused: Vec<(SegmentId, RemoteError)>,
 }
 
-/// Segments parsed during a look, up to the limits of a conversation.
 #[derive(Debug, Default)]
 pub(super) struct ReadPieces {
     pieces: BTreeMap<SegmentId, Piece>,
@@ -77,7 +76,6 @@ pub fn pieces(notes: &Notes) -> Result<Pieces, RemoteError> {
     pieces_with(notes, ReadPieces::default())
 }
 
-/// Does what [`pieces`] does, reusing the segments in `read`.
 pub(super) fn pieces_with(notes: &Notes, read: ReadPieces) -> Result<Pieces, RemoteError> {
     let mut reading = PieceReader { read, ..PieceReader::default() };
     for segment in notes.refused()? {
@@ -132,7 +130,6 @@ impl PieceReader {
         Ok(())
     }
 
-    /// Returns the segment if it is within the limits of a conversation.
     fn fitting(&self, piece: Piece) -> Result<Piece, RemoteError> {
         let new = piece.artifacts.keys().filter(|origin| !self.artifacts.contains(origin)).count();
         let too_many = |what, most| RemoteError::TooMany { segment: piece.id, what, most };
@@ -170,7 +167,6 @@ pub(super) fn piece(segment: &StoredSegment) -> Result<Piece, RemoteError> {
     piece_with(segment, |_| ())
 }
 
-/// Parses a segment, and passes each `put` line to `see`. Stops at the limits of a conversation.
 pub(super) fn piece_with(
     segment: &StoredSegment,
     mut see: impl FnMut(&PutLine),

@@ -71,7 +71,6 @@ struct PurgeRun<'a> {
     push: Push<'a>,
     session: Session,
     wanted: Purging,
-    /// Segments that have, or had, content to purge.
     holders: BTreeSet<SegmentId>,
     purged: Purged,
 }
@@ -194,7 +193,6 @@ impl Sync<'_> {
         Ok(())
     }
 
-    /// Deletes covered segments with content to purge.
     fn delete_holders(&self, run: &mut PurgeRun<'_>) -> Result<(), RemoteError> {
         let notes = run.push.notes;
         self.look_at_readable(notes)?;
@@ -277,12 +275,9 @@ fn object_keys<'a>(
     objects.iter().flat_map(keys)
 }
 
-/// Covered segments that are fetched together.
 const AT_ONCE: usize = 16;
 
-/// The segments of a conversation, including covered ones.
 struct KnownPieces {
-    /// Uncovered segments, then covered ones that are still in the bucket.
     pieces: Vec<Piece>,
     state: State<Stored, StoredMessage>,
     unreadable: BTreeSet<SegmentId>,
@@ -374,7 +369,6 @@ impl KnownPieces {
         named
     }
 
-    /// Returns the segments with content to purge, and unreadable ones.
     fn holders(&self, wanted: &Purging) -> BTreeSet<SegmentId> {
         let mut holders = holders(&self.pieces, wanted);
         holders.extend(&self.unreadable);
@@ -382,7 +376,6 @@ impl KnownPieces {
     }
 }
 
-/// Returns the segments with records, moves or messages to purge.
 fn holders(found: &[Piece], wanted: &Purging) -> BTreeSet<SegmentId> {
     let has = |piece: &&Piece| {
         piece.artifacts.keys().any(|each| wanted.origins.contains(each))
@@ -399,7 +392,6 @@ fn is_log(path: &RelPath) -> bool {
 type PurgedFiles = BTreeMap<RelPath, (FileKey, FileVersion)>;
 
 impl Sync<'_> {
-    /// Publishes the removal of messages that were deleted from the local log.
     fn push_removed_messages(
         &self,
         push: &Push<'_>,

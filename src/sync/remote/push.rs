@@ -173,7 +173,6 @@ impl Push<'_> {
         }
     }
 
-    /// Returns the next unpublished messages. Saves those that cannot be shared, and skips them.
     fn messages(&self, pushed: &mut Pushed) -> Result<Option<NewMessages>, RemoteError> {
         loop {
             let before = self.notes.agreement()?;
@@ -193,7 +192,6 @@ impl Push<'_> {
     }
 }
 
-/// Returns the texts of lines that can be shared. The others go to `unshared` and are reported.
 fn texts_of(
     lines: Vec<OwnLine>,
     unshared: &mut BTreeMap<u64, u64>,
@@ -213,7 +211,6 @@ fn texts_of(
     texts
 }
 
-/// Splits off the moves and removals for one segment. Returns them with their maximum bytes.
 fn first_of(others: &mut Changes) -> (Changes, usize) {
     let next = others.removed.iter().nth(MOST_REMOVED).copied();
     let rest = next.map(|next| others.removed.split_off(&next)).unwrap_or_default();
@@ -228,7 +225,6 @@ fn first_of(others: &mut Changes) -> (Changes, usize) {
     (Changes { puts: BTreeMap::new(), moves, removed }, weight)
 }
 
-/// Drops moves that cannot be shared, and reports them.
 fn leave_bad_moves(changes: &mut Changes, pushed: &mut Pushed) {
     changes.moves.retain(|origin, to| match check_move(*origin, to) {
         Ok(()) => true,
@@ -244,7 +240,6 @@ enum SendOutcome {
     Sent,
     /// The bucket has a different segment of this name.
     Copied,
-    /// The segment is too old to be sent.
     Old,
 }
 
@@ -328,7 +323,6 @@ impl Push<'_> {
         }
     }
 
-    /// Returns true if a crash came between the agreement and the removal of the intent.
     fn is_accepted(&self, intent: &Intent) -> Result<bool, RemoteError> {
         let Agreement { writer, next, .. } = self.notes.agreement()?;
         Ok(writer == Some(intent.segment.writer) && intent.segment.number < next)
@@ -349,7 +343,6 @@ impl Push<'_> {
         }
     }
 
-    /// An old segment is not sent, but may have been.
     fn outcome_of_old(&self, intent: &Intent, bytes: &[u8]) -> Result<SendOutcome, RemoteError> {
         let key = self.key(intent.segment);
         match self.compare(&key, bytes) {
@@ -387,7 +380,6 @@ impl Push<'_> {
         segment_key(self.notes.conversation(), id)
     }
 
-    /// Saves the agreement after a segment was sent. Each step can be repeated.
     fn accept(&self, intent: &Intent, bytes: &[u8]) -> Result<(), RemoteError> {
         if !self.is_accepted(intent)? {
             self.notes.keep_segment(intent.segment, bytes)?;
@@ -409,7 +401,6 @@ fn agreed(before: &Agreement, intent: &Intent) -> Agreement {
 }
 
 impl Push<'_> {
-    /// Reads a complete file, and uploads its bytes if it is large.
     fn ready(
         &self,
         path: &str,
@@ -448,7 +439,6 @@ impl Push<'_> {
         }
     }
 
-    /// Uploads the bytes of a file, unless an earlier push did.
     fn upload(
         &self,
         path: &str,
@@ -507,7 +497,6 @@ impl Push<'_> {
     }
 }
 
-/// Name of the message log in reports.
 const MESSAGES: &str = "messages";
 
 impl Push<'_> {
@@ -539,7 +528,6 @@ impl Push<'_> {
     }
 }
 
-/// Returns the paths of removed artifacts. All messages have one path.
 fn removed_from(base: &Base, removed: &BTreeSet<Origin>) -> BTreeSet<String> {
     let mut messages = removed.clone();
     let mut paths = BTreeSet::new();

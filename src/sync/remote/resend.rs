@@ -81,7 +81,6 @@ impl Sync<'_> {
         Ok(())
     }
 
-    /// Creates an object again. Returns false, and reports the key, if it exists with other bytes.
     fn create_again(
         &self,
         key: String,
@@ -97,7 +96,6 @@ impl Sync<'_> {
         Ok(is_there)
     }
 
-    /// Returns false if the bytes are missing in the bucket and on this host.
     fn resend_object(
         &self,
         notes: &Notes,
@@ -142,7 +140,6 @@ impl ResendFiles<'_> {
         Ok(opened.map(|opened| opened.file))
     }
 
-    /// Returns the table of blocks, if packing the file gives the same object again.
     fn table_of(&self, origin: Origin, object: &ObjectPlace) -> Result<Option<Bytes>, RemoteError> {
         let Some(file) = self.open(origin)? else { return Ok(None) };
         let mut content = PackedFile::new(file);

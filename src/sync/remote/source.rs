@@ -29,7 +29,6 @@ const MODE: u32 = 0o777;
 const BLOCK: usize = 128 << 10;
 /// Maximum bytes of messages in one call, unless one message alone has more.
 const MESSAGES_BYTES: usize = 4 << 20;
-/// Overhead of a message in a segment.
 const AROUND: usize = 128;
 
 /// Local files and messages of a conversation. Create a new one for each push.
@@ -52,7 +51,6 @@ impl<'a> LocalSource<'a> {
         Ok(())
     }
 
-    /// Returns the file with its metadata, if it is complete and matches `stat`.
     fn complete(
         &self,
         path: &RelPath,
@@ -141,7 +139,6 @@ fn opened(
     Ok(Some(OpenedFile { file, record, mode, attributes }))
 }
 
-/// Returns the record for other hosts.
 fn sent(path: &RelPath, record: Record, stat: &Stat, analysis: Analysis) -> Record {
     Record {
         path: path.to_text(),
@@ -157,7 +154,6 @@ fn sent(path: &RelPath, record: Record, stat: &Stat, analysis: Analysis) -> Reco
     }
 }
 
-/// Analyses a file, and rewinds it.
 fn analyse(path: &RelPath, file: &mut File) -> io::Result<Analysis> {
     let mut analyzer = if path.is_terminal() { Analyzer::of_log() } else { Analyzer::new() };
     let mut block = vec![0; BLOCK];
@@ -173,14 +169,12 @@ fn analyse(path: &RelPath, file: &mut File) -> io::Result<Analysis> {
     Ok(analyzer.finish())
 }
 
-/// Returns attributes `user.*`, and skips names that are not UTF-8.
 fn attributes_of(file: &File) -> io::Result<BTreeMap<String, String>> {
     let all = user_attributes(file)?.into_iter();
     let named = all.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
     Ok(named.map(|(name, value)| (name, text::encode(&value))).collect())
 }
 
-/// Returns messages of `log` from `at` on, and the position after them.
 fn messages_of(log: Artifact, mut at: LogPosition) -> io::Result<(Vec<OwnLine>, LogPosition)> {
     let (mut taken, mut bytes) = (Vec::new(), 0);
     let mut lines = LogLines::from(log, at.offset);
@@ -212,7 +206,6 @@ fn own_line(line: LogLine, end: u64) -> io::Result<OwnLine> {
     Ok(OwnLine { offset, length, text })
 }
 
-/// Extends the hash chain `before` by a line.
 pub(super) fn extend_chain(before: u64, line: &LogLine) -> io::Result<u64> {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&before.to_le_bytes());
@@ -260,7 +253,6 @@ fn place_in(file: &Arc<File>, at: LogPosition) -> io::Result<Option<LogPosition>
     Ok(None)
 }
 
-/// Returns the start of the current log.
 pub(super) fn log_start(conversation: &Conversation) -> Result<LogPosition, RemoteError> {
     let Some(file) = conversation.log_file()? else { return Ok(LogPosition::default()) };
     let stat = stat_file(&file).map_err(|error| conversation.log_error("look at", error))?;
@@ -290,7 +282,6 @@ pub(super) fn replaced_messages(
     seen_messages(notes, shown, writer)
 }
 
-/// Returns the messages that readers saw in a conversation that was removed.
 pub(super) fn removed_messages(
     notes: &Notes,
     writer: Option<WriterId>,
@@ -298,7 +289,6 @@ pub(super) fn removed_messages(
     seen_messages(notes, notes.shown()?, writer)
 }
 
-/// Returns true if the published lines were overwritten in place.
 pub(super) fn is_log_rewritten(
     conversation: &Conversation,
     at: LogPosition,
@@ -321,7 +311,6 @@ pub(super) fn is_log_rewritten(
     Ok(read().map_err(|error| conversation.log_error("read", error))?)
 }
 
-/// Returns the messages of `writer` and those that were shown.
 pub(super) fn seen_messages(
     notes: &Notes,
     shown: Option<ShownMessages>,

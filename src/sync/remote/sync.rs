@@ -29,7 +29,6 @@ use ctxfs_store::{
 const ROUNDS: usize = 8;
 const SECOND: u64 = 1_000_000_000;
 
-/// When to send a published file whose bytes have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pacing {
     Immediate,
@@ -133,7 +132,6 @@ impl Came {
 }
 
 impl Came {
-    /// Returns true if this pull did nothing, and a repetition would do nothing either.
     fn found_nothing(&self) -> bool {
         let is_whole = self.refused.is_empty() && self.looked.refused.is_empty();
         is_whole && self.steps == 0 && self.left.is_empty() && self.error.is_none()
@@ -146,7 +144,6 @@ impl Sync<'_> {
         self.push_in(conversation, &mut Session::default(), Pacing::Immediate)
     }
 
-    /// Does what [`Self::push`] does in the session of earlier pushes of the conversation.
     pub(super) fn push_in(
         &self,
         conversation: &Conversation,
@@ -446,7 +443,6 @@ fn log_is_replaced(conversation: &Conversation, notes: &Notes) -> Result<bool, R
     Ok(false)
 }
 
-/// Saves that the current log has no published messages, after a replacement.
 fn forget_replaced_log(conversation: &Conversation, notes: &Notes) -> Result<(), RemoteError> {
     if !log_is_replaced(conversation, notes)? {
         return Ok(());
@@ -547,7 +543,6 @@ impl Sync<'_> {
     }
 }
 
-/// Merged state of all local segments of a conversation.
 pub(super) struct MergedState {
     pub(super) state: State<Stored, StoredMessage>,
     pub(super) ids: BTreeSet<SegmentId>,

@@ -136,7 +136,6 @@ impl Sync<'_> {
 }
 
 impl Push<'_> {
-    /// Finishes a pending intent.
     pub(super) fn settle(&self, session: &mut Session) -> Result<(), RemoteError> {
         for _ in 0..ROUNDS {
             if !self.run(&Changes::default(), session)?.again {
@@ -146,7 +145,6 @@ impl Push<'_> {
         Ok(())
     }
 
-    /// Merges as long as that is worthwhile.
     fn merge_all(&self) -> Result<Vec<SegmentId>, RemoteError> {
         let (mut session, mut merges) = (Session::default(), Vec::new());
         self.settle(&mut session)?;
@@ -199,7 +197,6 @@ pub(crate) fn collect(
     collect_older(bucket, notes, (WEEK, dry_run), deadline)
 }
 
-/// Deletes unnamed objects of at least `age` milliseconds. See [`collect`].
 pub(super) fn collect_older(
     bucket: &dyn Objects,
     notes: &Notes,
@@ -287,7 +284,6 @@ fn used(
     Ok(living.into_values().filter_map(|claim| claim.artifact.object).collect())
 }
 
-/// Returns true for an unused object and for the table of one.
 fn is_unused(object: &Listed, used: &HashSet<ObjectName>) -> bool {
     object_of(&object.name).is_some_and(|(name, _)| !used.contains(&name))
 }

@@ -74,9 +74,7 @@ struct PusherState {
     sessions: HashMap<Component, Session>,
     /// Conversations that may have unsent changes. `None` until the conversations are listed.
     unchecked: Option<VecDeque<Component>>,
-    /// Time of the last scan for changes of other processes.
     looked: Option<(Instant, SystemTime)>,
-    /// Duration of that scan.
     took: Duration,
 }
 
@@ -231,7 +229,6 @@ impl TierInner {
         }
     }
 
-    /// Records the outcome of requests.
     fn record<T>(&self, outcome: Result<T, RemoteError>) -> Result<T, RemoteError> {
         match &outcome {
             Err(error) if error.may_pass() => self.failed(error),
@@ -292,7 +289,6 @@ struct Eviction<'a> {
     agreed: Option<AgreementCache<PublishedEntries>>,
 }
 
-/// Published entries by path.
 type PublishedEntries = HashMap<String, Entry>;
 
 fn entries(agreed: Agreement) -> PublishedEntries {
@@ -354,7 +350,6 @@ impl<'a> Eviction<'a> {
 const CONVERSATIONS: usize = 64;
 const NAMES: usize = 100_000;
 
-/// Cache of outputs that requested the same name, per conversation.
 #[derive(Default)]
 struct SameNames(Mutex<VecDeque<(Component, AgreementCache<NamePairs>)>>);
 
@@ -392,7 +387,6 @@ impl SameNames {
     }
 }
 
-/// Drops the least recently used conversations over the limits.
 fn bound(kept: &mut VecDeque<(Component, AgreementCache<NamePairs>)>) {
     let count = |(_, names): &(Component, AgreementCache<NamePairs>)| names.value.0.len();
     let mut names: usize = kept.iter().map(count).sum();

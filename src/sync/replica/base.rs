@@ -162,7 +162,6 @@ impl Base {
     }
 }
 
-/// Index of current files by path and by key.
 pub(super) struct FileIndex<'a> {
     files: &'a BTreeMap<String, FoundFile>,
     by_key: HashMap<FileKey, &'a str>,
@@ -174,7 +173,6 @@ impl<'a> FileIndex<'a> {
         Self { files, by_key }
     }
 
-    /// Returns the current place of an entry's file, also after an eviction or a download.
     pub(super) fn of_entry(&self, entry: &Entry) -> Option<(&'a str, &'a FoundFile)> {
         let elsewhere = entry.origins.iter().map(|origin| FileKey::Remote(*origin));
         let mut keys = std::iter::once(entry.key).chain(elsewhere);
@@ -194,7 +192,6 @@ fn is_unknown(digest: &str) -> bool {
 }
 
 impl Entry {
-    /// Creates the entry of a file with the bytes of these artifacts.
     pub(crate) fn new(path: &str, origins: &[Origin], found: &FoundFile) -> Self {
         let FoundFile { key, version, digest } = found.clone();
         let (path, origins) = (path.to_owned(), origins.to_vec());
@@ -213,7 +210,6 @@ impl Entry {
             && found.digest.as_ref() == Some(digest)
     }
 
-    /// Returns true if the file is the entry's, with a new time and the same bytes.
     fn is_touched_in(&self, found: &FoundFile) -> bool {
         found.key == self.key
             && found.version != self.version
@@ -221,7 +217,6 @@ impl Entry {
             && found.digest.as_ref() == Some(&self.digest)
     }
 
-    /// Returns true if the file still has the artifacts' bytes.
     pub(super) fn holds_in(&self, found: &FoundFile) -> bool {
         match found.key {
             FileKey::Remote(origin) => found.key == self.key || self.origins.contains(&origin),
@@ -256,7 +251,6 @@ pub struct LocalPut {
 }
 
 impl LocalPut {
-    /// Returns true if the file is a copy that kept its modification time.
     pub(super) fn is_copy(&self) -> bool {
         self.key.is_copy_of(self.version)
     }
@@ -301,7 +295,6 @@ impl Changes {
         self.puts.is_empty() && self.moves.is_empty() && self.removed.is_empty()
     }
 
-    /// Returns true if all changes are files that are still being written.
     pub(crate) fn must_wait(&self) -> bool {
         let waits = |put: &LocalPut| put.digest.is_none();
         self.moves.is_empty() && self.removed.is_empty() && self.puts.values().all(waits)
@@ -318,7 +311,6 @@ impl Changes {
         put.replaces.extend(replaces);
     }
 
-    /// Moves artifacts whose requested path became free to the path at which they are seen.
     fn settle_names(&mut self, base: &Base, files: &BTreeMap<String, FoundFile>) {
         let is_free = |name: &String| {
             let below = format!("{name}/");

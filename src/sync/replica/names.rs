@@ -7,7 +7,6 @@ use std::sync::Arc;
 use crate::replica::{Origin, Stamp};
 use ctxfs_core::model::{LEAST_DIGITS, with_digits};
 
-/// An artifact that requests a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PathRequest<'a> {
     pub(super) origin: Option<Origin>,
@@ -66,7 +65,6 @@ struct PathAssigner<'a> {
 }
 
 impl PathAssigner<'_> {
-    /// Assigns paths to artifacts that request the same one, in order of precedence.
     fn add(&mut self, claims: &[PathRequest<'_>]) {
         let mut given: HashMap<&str, String> = HashMap::new();
         let mut is_free = claims.first().is_some_and(|each| !self.directories.contains(each.path));

@@ -59,7 +59,6 @@ pub struct Origin {
 }
 
 impl SegmentId {
-    /// Returns the id of the writer's next segment.
     #[must_use]
     pub(crate) fn next(self) -> Self {
         Self { number: self.number + 1, ..self }
@@ -144,19 +143,16 @@ impl FromStr for Origin {
     }
 }
 
-/// Parses exactly `digits` lower-case digits.
 fn hexadecimal(text: &str, digits: usize) -> Option<u128> {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let fits = text.len() == digits && text.bytes().all(is_digit);
     fits.then(|| u128::from_str_radix(text, 16).ok()).flatten()
 }
 
-/// `parse` would accept a sign.
 fn decimal(digits: &str) -> Result<u64, ParseIntError> {
     if digits.starts_with('+') { "".parse() } else { digits.parse() }
 }
 
-/// Text forms for serde.
 macro_rules! text_form {
     ($($id:ty),+) => {$(
         impl From<$id> for String {
@@ -197,12 +193,10 @@ pub(crate) struct Clock {
 const LATEST: Stamp = Stamp(u64::MAX / 2);
 
 impl Clock {
-    /// Returns the latest stamp that was created or seen.
     pub(crate) fn last(&self) -> Stamp {
         self.last
     }
 
-    /// Advances the clock past a stamp.
     pub(crate) fn see(&mut self, stamp: Stamp) {
         self.last = self.last.max(stamp.min(LATEST));
     }

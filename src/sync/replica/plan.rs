@@ -14,28 +14,19 @@ use crate::replica::{
 pub(crate) enum Step {
     /// Removes a file: its artifacts were removed by another host, or have another path.
     Remove {
-        /// Current path.
         path: String,
-        /// Expected state of the file.
         found: FoundFile,
-        /// Key in the entry of the base.
         was: FileKey,
     },
     /// Renames a file to the path in `entry`, which is free after the removals and other renames:
     /// files may swap paths.
     Rename {
-        /// Current path.
         from: String,
-        /// Expected state of the file.
         found: FoundFile,
-        /// Key in the entry of the base.
         was: FileKey,
-        /// Entry of the base afterwards.
         entry: Box<Entry>,
     },
-    /// Adds a remote artifact.
     Add {
-        /// Entry of the base afterwards, with the artifact first.
         entry: Entry,
     },
 }
@@ -106,7 +97,6 @@ pub fn seen<A, M>(
     assign_paths(published.chain(local).collect(), directories)
 }
 
-/// A file that still has the bytes of its artifacts.
 #[derive(Clone, Copy)]
 struct HeldFile<'a> {
     at: usize,
@@ -116,12 +106,10 @@ struct HeldFile<'a> {
 }
 
 struct Planning<'a> {
-    /// Paths with unpublished local changes.
     changed: BTreeSet<&'a str>,
     held: Vec<HeldFile<'a>>,
     by_origin: HashMap<Origin, usize>,
     used: Vec<bool>,
-    /// Artifacts that could not be brought to their path.
     waiting: BTreeSet<Origin>,
     steps: Vec<Step>,
     renames: Vec<Step>,
@@ -149,7 +137,6 @@ impl<'a> Planning<'a> {
         Self { changed, held, by_origin, used, waiting, steps, renames, additions, base }
     }
 
-    /// Keeps a file that is at its path. Returns false if there is none.
     fn keep_in_place(&mut self, name: &str, seen: &Name) -> bool {
         let in_place = self.files_of(seen).find(|file| self.held[*file].now == name);
         let Some(file) = in_place else { return false };
@@ -163,7 +150,6 @@ impl<'a> Planning<'a> {
         true
     }
 
-    /// Renames a file to its path, or adds the artifact there.
     fn bring(&mut self, name: String, seen: Name) {
         if self.is_in_the_way(&name) {
             self.waiting.extend(&seen.origins);
@@ -215,12 +201,10 @@ impl<'a> Planning<'a> {
         }
     }
 
-    /// Returns true if an unpublished file is in place of a directory.
     fn is_in_the_way(&self, name: &str) -> bool {
         parents(name).any(|parent| self.changed.contains(parent))
     }
 
-    /// Removes files without a path, unless their artifacts are waiting for one.
     fn remove_the_rest(&mut self) {
         let used = self.held.iter().zip(&self.used).filter(|(_, used)| **used);
         // A hard link within the store has several entries.
@@ -249,7 +233,6 @@ fn agreed(path: String, seen: Name, key: FileKey, version: FileVersion) -> Entry
 }
 
 impl Base {
-    /// Updates the base after steps were done.
     pub(crate) fn follow(&mut self, done: Vec<Step>) {
         let before = |step: &Step| match step {
             Step::Remove { was, .. } | Step::Rename { was, .. } => Some(*was),

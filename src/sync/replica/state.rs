@@ -58,7 +58,6 @@ pub struct Removed {
 }
 
 impl<A, M> Segment<A, M> {
-    /// Returns an empty segment.
     pub(crate) fn new(id: SegmentId) -> Self {
         Self {
             id,
@@ -70,7 +69,6 @@ impl<A, M> Segment<A, M> {
         }
     }
 
-    /// Returns true if the segment is empty.
     pub(crate) fn says_nothing(&self) -> bool {
         self.artifacts.is_empty()
             && self.moves.is_empty()
@@ -78,7 +76,6 @@ impl<A, M> Segment<A, M> {
             && self.messages.is_empty()
     }
 
-    /// Returns the latest stamp.
     pub(crate) fn latest(&self) -> Stamp {
         let artifacts = self.artifacts.values().map(|claim| claim.stamp);
         let moves = self.moves.values().map(|to| to.stamp);
@@ -88,17 +85,14 @@ impl<A, M> Segment<A, M> {
 }
 
 impl Removed {
-    /// Returns true if the origin is removed.
     pub(crate) fn contains(&self, origin: &Origin) -> bool {
         self.segments.contains(&origin.segment) || self.origins.contains(origin)
     }
 
-    /// Returns true if nothing is removed.
     pub(crate) fn is_empty(&self) -> bool {
         self.origins.is_empty() && self.segments.is_empty()
     }
 
-    /// Adds the removals of `other`.
     pub(crate) fn extend(&mut self, other: &Self) {
         self.origins.extend(&other.origins);
         self.segments.extend(&other.segments);
@@ -120,12 +114,10 @@ pub type Covers = BTreeMap<SegmentId, SegmentDigest>;
 pub(crate) struct Covered(BTreeMap<SegmentId, BTreeSet<SegmentDigest>>);
 
 impl Covered {
-    /// Returns true if a segment of this name is covered.
     pub(crate) fn contains(&self, id: &SegmentId) -> bool {
         self.0.contains_key(id)
     }
 
-    /// Returns the names of all covered segments.
     pub(crate) fn ids(&self) -> impl Iterator<Item = SegmentId> {
         self.0.keys().copied()
     }
@@ -182,7 +174,6 @@ pub struct State<A, M> {
     pub covered: BTreeSet<SegmentId>,
 }
 
-/// Origins in a merge.
 struct Merge {
     covers: Covers,
     artifacts: BTreeSet<Origin>,
@@ -313,7 +304,6 @@ fn latest<A>(mut claims: Vec<(Origin, Claim<A>)>) -> BTreeMap<Origin, Claim<A>> 
     claims.into_iter().collect()
 }
 
-/// Keeps the latest move of an artifact.
 pub(super) fn add_move(all: &mut BTreeMap<Origin, Move>, origin: Origin, to: Move) {
     let known = all.entry(origin).or_insert_with(|| to.clone());
     if to > *known {

@@ -175,7 +175,6 @@ impl StoreClient {
         }
     }
 
-    /// Deletes at most `deletes()` keys. Returns an outcome for each, in the order of `paths`.
     pub(super) async fn delete(&self, paths: Vec<Path>) -> Vec<Result<(), Fault>> {
         let count = paths.len();
         let is_bulk = matches!(&self.opened, OpenStore::Cloud { deletes, .. } if *deletes > 1);
@@ -218,7 +217,6 @@ async fn on_disk<T: Send + 'static>(
     done.unwrap_or_else(|error| Err(Fault::Never(format!("a thread failed: {error}"))))
 }
 
-/// Kind of a request, as stores price them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKind {
     Get,
@@ -320,7 +318,6 @@ impl Requests {
         self.counter(kind).bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Returns the current counts, including requests in flight.
     pub(super) fn snapshot(&self) -> RequestCounts {
         RequestCounts {
             get: self.get.tally(),
@@ -362,7 +359,6 @@ impl Deadline {
         self.0.saturating_duration_since(Instant::now())
     }
 
-    /// Returns true after the deadline.
     pub(crate) fn is_past(self) -> bool {
         self.left().is_zero()
     }
@@ -387,7 +383,6 @@ pub(super) async fn within<T>(
     tokio::time::timeout(limit, future).await.unwrap_or_else(|_| Err(late()))
 }
 
-/// Last failure of a request that is being retried.
 #[derive(Debug, Default)]
 pub(super) struct LastFailure(Mutex<Option<String>>);
 
@@ -443,7 +438,6 @@ impl Pauses {
         Self { longest: FIRST_PAUSE }
     }
 
-    /// Sleeps after a failure. Returns false at once if the pause would end after the deadline.
     pub(super) async fn wait(&mut self, deadline: Deadline, why: &str) -> bool {
         let pause = self.longest.mul_f64(0.5 + 0.5 * chance());
         if pause >= deadline.left() {
@@ -456,7 +450,6 @@ impl Pauses {
     }
 }
 
-/// Returns a random number from 0 to 1.
 fn chance() -> f64 {
     let random = RandomState::new().hash_one(0);
     random as f64 / u64::MAX as f64

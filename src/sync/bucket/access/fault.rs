@@ -36,20 +36,13 @@ const OF_KEYS: [&str; 5] =
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The key has no object.
     Absent,
     Exists,
-    /// The credentials are wrong or lack the right.
     Refused(String),
-    /// The user may not access the directory.
     Denied(String),
-    /// The disk of the directory failed.
     Disk(String),
-    /// A retry may succeed.
     Again(String),
-    /// The store does not support this request.
     Unsupported(String),
-    /// A retry fails again.
     Never(String),
     /// The key has something that ctxfs does not create: a link, a device, a directory.
     Odd,
@@ -60,7 +53,6 @@ pub(super) enum Fault {
         size: u64,
         limit: u64,
     },
-    /// The list is longer than its limit.
     TooMany {
         limit: usize,
     },
@@ -116,7 +108,6 @@ impl Fault {
         }
     }
 
-    /// The client reports a missing bucket and a missing object alike.
     pub(super) fn no_bucket() -> Self {
         Self::Never("there is no such bucket: make it, or correct the URL".to_owned())
     }
@@ -160,7 +151,6 @@ impl Fault {
         Self::of_disk(error, format!("`{}`: {error}", directory.path_of(key).display()))
     }
 
-    /// The outermost text repeats the URL; the first cause has the path.
     fn of_directory(error: &object_store::Error) -> Self {
         let why = causes(error).nth(1).map(ToString::to_string).unwrap_or_default();
         match causes(error).find_map(|cause| cause.downcast_ref::<io::Error>()) {
@@ -183,7 +173,6 @@ impl Fault {
         }
     }
 
-    /// Classifies an error of a file that a cloud client needs, such as one with credentials.
     fn of_file(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::PermissionDenied => Self::Refused(error.to_string()),
@@ -204,7 +193,6 @@ impl Fault {
     }
 }
 
-/// Response of the store with an error.
 struct Answer<'a> {
     status: u16,
     body: &'a str,
@@ -286,7 +274,6 @@ fn shown_answer(error: &object_store::Error) -> String {
     answer(error).map_or_else(|| deepest(error), |answer| answer.borrowed().shown())
 }
 
-/// Returns the text of the innermost cause. The outer ones repeat URLs.
 fn deepest(error: &object_store::Error) -> String {
     let text = causes(error).last().map(ToString::to_string);
     plain(&text.unwrap_or_default())
@@ -303,7 +290,6 @@ fn transport(error: &object_store::Error) -> String {
     deepest(error)
 }
 
-/// Returns a text of a store as one short line without control characters.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SHOWN).collect()
 }

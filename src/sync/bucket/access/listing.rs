@@ -148,7 +148,6 @@ impl Bucket {
         }
     }
 
-    /// Retries a page without starting the list over.
     async fn page(
         &self,
         store: &Arc<dyn CloudStore>,
@@ -216,7 +215,6 @@ fn is_staged(name: &str) -> bool {
     name.split_once('#').is_some_and(|(_, end)| is_number(end))
 }
 
-/// A prefix cannot be missing, so the bucket is.
 fn no_bucket(fault: Fault) -> Fault {
     if fault == Fault::Absent { Fault::no_bucket() } else { fault }
 }
@@ -277,7 +275,6 @@ fn remove(bucket: &Directory, key: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns `None` also for a path over a link.
 fn open(bucket: &Directory, prefix: &str) -> io::Result<Option<OwnedFd>> {
     match bucket.open(prefix) {
         Err(error) if directory::is_odd(&error) => Ok(None),

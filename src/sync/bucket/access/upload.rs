@@ -102,7 +102,6 @@ impl Bucket {
     }
 }
 
-/// Returns the size of the parts, in whole MiB.
 fn part_size(expected: u64) -> usize {
     let least = expected.div_ceil(MOST_PARTS).next_multiple_of(1 << 20);
     PART.max(least as usize)
@@ -118,7 +117,6 @@ fn read_part(
     Ok(bytes.into())
 }
 
-/// Maximum bytes of parts in memory.
 const HELD: usize = 40 << 20;
 const AT_ONCE: usize = 4;
 /// Time limit for completing an upload: S3 takes minutes for the largest.
@@ -141,7 +139,6 @@ pub(super) struct PartUpload<'a> {
     is_complete: bool,
 }
 
-/// Number of a part, and its id if the store has ids.
 type SentPart = (usize, Option<PartId>);
 
 enum UploadTarget {
@@ -175,7 +172,6 @@ impl<'a> PartUpload<'a> {
         })
     }
 
-    /// Sends the next part once fewer than `at_once` are in flight.
     pub(super) fn send(&mut self, bytes: Bytes) -> Result<(), Fault> {
         while self.flying.len() >= self.at_once {
             self.land()?;

@@ -28,9 +28,7 @@ use crate::bucket::url::{BucketUrl, Service};
 
 /// Time limit for a connection, including name resolution.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Keys per delete request of S3.
 const S3_DELETES: usize = 1000;
-/// Keys per delete request of Azure.
 const AZURE_DELETES: usize = 256;
 /// Variables with an endpoint, which may use plain HTTP to this host.
 const ENDPOINTS: [&str; 6] = [
@@ -50,16 +48,11 @@ impl<T: ObjectStore + PaginatedListStore + MultipartStore> CloudStore for T {}
 /// Client of a store. Each call makes one request without retries.
 #[derive(Clone)]
 pub(crate) enum OpenStore {
-    Cloud {
-        store: Arc<dyn CloudStore>,
-        /// Keys per delete request.
-        deletes: usize,
-    },
+    Cloud { store: Arc<dyn CloudStore>, deletes: usize },
     Directory(Arc<Directory>),
     Memory(Arc<dyn ObjectStore>),
 }
 
-/// Variables of one service, in lower case as its builder takes them.
 struct ClientSettings {
     url: String,
     pairs: Vec<(String, String)>,
@@ -191,7 +184,6 @@ impl ClientSettings {
         Err(BucketError::Url { url: self.url.clone(), why })
     }
 
-    /// Refuses variables at which a client would panic in its first request.
     fn check(&self) -> Result<(), BucketError> {
         for (name, value) in &self.pairs {
             if let Some(flaw) = flaw(name, value) {
@@ -275,7 +267,6 @@ pub(super) fn flaw(name: &str, value: &str) -> Option<&'static str> {
     )
 }
 
-/// The part of a Google service account that its client does not check.
 #[derive(Deserialize)]
 struct Account {
     gcs_base_url: Option<String>,
@@ -292,7 +283,6 @@ fn address_of_account(name: &str, value: &str) -> Option<String> {
     serde_json::from_slice::<Account>(&account).ok()?.gcs_base_url
 }
 
-/// Returns true for the URL of a host, parsed as strictly as the strictest client does.
 fn is_address(text: &str) -> bool {
     let Ok(uri) = text.parse::<Uri>() else { return false };
     let Some(authority) = uri.authority() else { return false };
@@ -325,7 +315,6 @@ fn is_of_a_name(byte: u8) -> bool {
 
 /// Query parameters of list requests: S3 and Google, and Azure.
 const REQUESTS: [&str; 2] = ["list-type=2", "comp=list"];
-/// First elements of list responses.
 const ANSWERS: [&str; 2] = ["<ListBucketResult", "<EnumerationResults"];
 const TRUNCATED: &str = "<IsTruncated>true</IsTruncated>";
 const NEXT: &str = "<NextContinuationToken>";
@@ -393,7 +382,6 @@ fn check(body: &[u8]) -> Result<(), NoList> {
     if has(TRUNCATED) && !has(NEXT) { Err(NoList::NoNext) } else { Ok(()) }
 }
 
-/// Returns the document after its XML declaration.
 fn first_element(body: &[u8]) -> &[u8] {
     let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body).trim_ascii_start();
     let declared = body.starts_with(b"<?").then(|| memmem::find(body, b"?>")).flatten();

@@ -35,7 +35,6 @@ pub(crate) struct ObjectLocation {
     pub(crate) object: ObjectPlace,
 }
 
-/// An object with its table of blocks.
 #[derive(Debug)]
 pub(super) struct RemoteObject {
     pub(super) location: ObjectLocation,
@@ -55,7 +54,6 @@ pub(crate) struct BlockSource {
     recent: Mutex<VecDeque<(BlockId, Arc<Vec<u8>>)>>,
     /// False while blocks cannot be cached: then prefetching is useless.
     keeps: AtomicBool,
-    /// Each prefetching thread holds a clone, so the count of references limits them.
     ahead: Arc<()>,
 }
 
@@ -213,7 +211,6 @@ impl BlockSource {
         self.blocks.begin(blocks.take(count).map(|block| (name, block)))
     }
 
-    /// Fetches blocks. Returns the content of the first.
     fn fetch(&self, object: &RemoteObject, blocks: Range<usize>) -> io::Result<Arc<Vec<u8>>> {
         let (location, table) = (&object.location, &object.table);
         let key = object_key(&location.conversation, location.object.name);
@@ -327,7 +324,6 @@ impl<K: Hash + Eq + Copy> SingleFlight<K> {
 }
 
 impl Flight {
-    /// Waits for the end of the fetch, at most until `deadline`.
     pub(super) fn wait(&self, deadline: Instant) -> io::Result<()> {
         let mut outcome = self.outcome.lock();
         while outcome.is_none() {
@@ -348,7 +344,6 @@ impl<K: Hash + Eq + Copy> FlightGuard<K> {
         self.keys.len()
     }
 
-    /// Ends the fetch with an outcome for all who wait.
     pub(super) fn end<T>(self, outcome: io::Result<T>) -> io::Result<T> {
         let (told, outcome) = match outcome {
             Ok(value) => (Ok(()), Ok(value)),
@@ -401,7 +396,6 @@ pub(crate) struct ObjectContent {
 /// Read-ahead state. Threads that read consecutive parts together count as one reader.
 #[derive(Debug, Default)]
 struct ReadAhead {
-    /// Blocks of the last fetch.
     window: Range<usize>,
     /// Blocks to fetch next: doubles as long as each window follows the one before.
     count: usize,
@@ -412,7 +406,6 @@ impl ObjectContent {
         Self { source, location, object: OnceLock::new(), reader: Mutex::default() }
     }
 
-    /// Returns true if the byte at `offset` can be read without a request.
     pub(crate) fn is_here(&self, offset: u64) -> bool {
         let known = || self.source.kept_table(&self.location).map(|table| self.with_table(table));
         let object = self.object.get().or_else(known);
@@ -442,7 +435,6 @@ impl ObjectContent {
         self.source.block(object, number, window)
     }
 
-    /// Prefetches the next window once a sequential reader is in the last one.
     fn read_ahead(&self, number: usize, object: &Arc<RemoteObject>) {
         let mut reader = self.reader.lock();
         if reader.count > 1 && reader.window.contains(&number) {
@@ -477,7 +469,6 @@ impl Content for ObjectContent {
 }
 
 impl ReadAhead {
-    /// Returns the blocks to fetch for `number`, which is not cached.
     fn window(&mut self, number: usize, table: &Blocks) -> Range<usize> {
         if self.window.contains(&number) {
             return number..self.window.end;
@@ -487,7 +478,6 @@ impl ReadAhead {
         self.window.clone()
     }
 
-    /// Returns the state with the following window, which is empty at the end.
     fn next(&self, table: &Blocks) -> Self {
         Self::at(self.window.end, (2 * self.count).min(MOST_BLOCKS), table)
     }

@@ -25,7 +25,6 @@ const MOST_BALLAST: u64 = 5;
 /// Estimated bytes of an entry and of an empty file, to skip the exact computation.
 const ENTRY: u64 = 300;
 const EMPTY: u64 = 64 << 10;
-/// Bytes at the end of the file in which the last line is looked for.
 const END: u64 = 64 << 10;
 /// After a line with more entries, a second one without entries follows, so that the last line is
 /// short.
@@ -40,7 +39,6 @@ pub(crate) struct AgreementCache<T> {
 }
 
 impl<T> AgreementCache<T> {
-    /// Returns `before` if the agreement is unchanged, or a new value.
     pub(crate) fn current(
         before: Option<Self>,
         notes: &Notes,
@@ -75,12 +73,10 @@ impl Default for Agreement {
 }
 
 impl Agreement {
-    /// Returns true if the agreement has no files and no messages.
     pub(crate) fn is_new(&self) -> bool {
         self.base.entries.is_empty() && self.messages.offset == 0
     }
 
-    /// Returns the agreement with a new log position and no other knowledge of the log.
     #[must_use]
     pub(crate) fn without_log(&self, messages: LogPosition) -> Self {
         Self { messages, unshared: BTreeMap::new(), ..self.clone() }
@@ -113,11 +109,9 @@ struct JournalLine {
     drop: Vec<Origin>,
     #[serde(default)]
     entries: Vec<Entry>,
-    /// Absent if a later line has it.
     at: Option<JournalProgress>,
 }
 
-/// A line without its changes.
 #[derive(Deserialize)]
 struct JournalTail {
     at: JournalProgress,
@@ -159,7 +153,6 @@ impl JournalProgress {
 }
 
 impl Notes {
-    /// Returns the agreement; an empty one before the first push or look.
     pub(crate) fn agreement(&self) -> Result<Agreement, RemoteError> {
         let path = self.path_of(AGREEMENT);
         let file = disk::open(&self.dir, AGREEMENT, OFlags::RDONLY);
@@ -182,7 +175,6 @@ impl Notes {
         Ok(reading.agreement())
     }
 
-    /// Returns the progress of this host. Reads only the end of the file if possible.
     pub(crate) fn progress(&self) -> Result<WriterProgress, RemoteError> {
         let path = self.path_of(AGREEMENT);
         let end = disk::open(&self.dir, AGREEMENT, OFlags::RDONLY)
@@ -205,7 +197,6 @@ impl Notes {
         self.save(&before, &after)
     }
 
-    /// Returns the mark of the agreement file, which changes with each [`Self::save`].
     fn agreement_mark(&self) -> Result<Option<FileMark>, RemoteError> {
         match self.dir.stat(AGREEMENT.as_ref()) {
             Ok(stat) => Ok(Some(FileMark::of(&stat))),
@@ -214,7 +205,6 @@ impl Notes {
         }
     }
 
-    /// Saves `after`. `before` is the agreement on disk. After a crash, one of the two is there.
     pub(crate) fn save(&self, before: &Agreement, after: &Agreement) -> Result<(), RemoteError> {
         if before == after {
             return Ok(());
@@ -273,7 +263,6 @@ fn by_origin(base: &Base) -> BTreeMap<Origin, &Entry> {
     base.entries.iter().filter_map(|entry| Some((first(entry)?, entry))).collect()
 }
 
-/// Writes a compact file, with one line per entry.
 fn print(agreement: &Agreement, out: &mut dyn Write) -> io::Result<()> {
     let at = &JournalProgress::of(agreement);
     for entry in by_origin(&agreement.base).into_values() {
@@ -326,7 +315,6 @@ impl Write for ByteCounter {
     }
 }
 
-/// Appends the line that turns `before` into `after`.
 fn append(file: &File, before: &Agreement, after: &Agreement) -> io::Result<()> {
     let (old, new) = (by_origin(&before.base), by_origin(&after.base));
     let gone = old.keys().filter(|origin| !new.contains_key(origin));

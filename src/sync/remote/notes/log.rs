@@ -25,7 +25,6 @@ const REASON: u64 = 4 << 10;
 /// Bytes that are read for the head of a segment, and the factor for further attempts.
 const FIRST: u64 = 4 << 10;
 const MORE: u64 = 16;
-/// Files that are synced together.
 const TOGETHER: usize = 64;
 
 /// A local segment: its records, and the bytes of its small artifacts unless it was truncated.
@@ -52,12 +51,10 @@ enum SegmentBytes {
 }
 
 impl Notes {
-    /// Returns the local segments, sorted.
     pub(crate) fn segments(&self) -> Result<Vec<SegmentId>, RemoteError> {
         self.named(segment_of)
     }
 
-    /// Returns the refused segments, sorted.
     pub(crate) fn refused(&self) -> Result<Vec<SegmentId>, RemoteError> {
         self.named(|name| name.strip_suffix(REFUSED)?.parse().ok())
     }
@@ -69,12 +66,10 @@ impl Notes {
         Ok(ids.into_iter().collect())
     }
 
-    /// Opens a segment and unpacks its records.
     pub(crate) fn open_segment(&self, id: SegmentId) -> Result<StoredSegment, RemoteError> {
         StoredSegment::read(self.opened(id)?)
     }
 
-    /// Returns the head of a local segment.
     pub(crate) fn head(&self, id: SegmentId) -> Result<SegmentHead, RemoteError> {
         self.opened(id)?.head()
     }
@@ -109,7 +104,6 @@ impl Notes {
         }
     }
 
-    /// Returns the local bytes of a segment.
     pub(crate) fn segment_bytes(&self, id: SegmentId) -> Result<Vec<u8>, RemoteError> {
         let file = self.opened(id)?;
         file.read(0..SEGMENT_BYTES)
@@ -156,7 +150,6 @@ impl Notes {
         Ok(String::from_utf8_lossy(&text.unwrap_or_default()).into_owned())
     }
 
-    /// Deletes a segment, or the note that it was refused.
     pub(crate) fn forget_segment(&self, id: SegmentId) -> Result<(), RemoteError> {
         for name in [file_name(id), format!("{id}{REFUSED}")] {
             let removed = disk::remove(&self.log, &name);
@@ -188,7 +181,6 @@ impl Notes {
 }
 
 impl StoredSegment {
-    /// Parses the segment `id` from bytes that are not saved yet.
     pub(crate) fn of(id: SegmentId, bytes: Bytes) -> Result<Self, RemoteError> {
         let length = bytes.len() as u64;
         Self::read(SegmentFile { id, held: SegmentBytes::Memory(bytes), length })
@@ -209,7 +201,6 @@ impl StoredSegment {
         lines(&self.head, &self.records)
     }
 
-    /// Parses the line at a range of the records.
     pub(crate) fn line(&self, range: &Range<u32>) -> Result<Line, RemoteError> {
         let line = self.records.get(range.start as usize..range.end as usize);
         let what = || FormatError::Damaged { what: "there is no such line".to_owned() };
@@ -269,7 +260,6 @@ impl SegmentFile {
         if head.id == self.id { Ok(head) } else { Err(self.damaged("it says another name")) }
     }
 
-    /// Reads the local part of a range.
     fn read(&self, range: Range<u64>) -> Result<Vec<u8>, RemoteError> {
         let end = range.end.min(self.length);
         let length = end.saturating_sub(range.start) as usize;

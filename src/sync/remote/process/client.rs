@@ -19,7 +19,6 @@ use crate::remote::process::protocol::{
 const MOST_LISTED: usize = 1_000_000;
 /// A request with less time than this says nothing about the health of the process.
 const MEANT: Duration = Duration::from_millis(500);
-/// Maximum bytes of the names in a list.
 const NAME_BYTES: usize = 256 << 20;
 
 const MARK: &str = "ctxfs.json";
@@ -47,7 +46,6 @@ pub struct ProcessObjects {
     fail_fast: Option<FailFast>,
 }
 
-/// Request counts over restarts of the process.
 #[derive(Debug, Default)]
 struct ProcessCounts {
     process: u32,
@@ -61,7 +59,6 @@ enum ExchangeError {
 }
 
 impl ExchangeError {
-    /// Returns true if the process neither accepted the request nor answered it in time.
     fn is_late(&self) -> bool {
         matches!(self, Self::Socket(error) if error.kind() == io::ErrorKind::TimedOut)
     }
@@ -73,7 +70,6 @@ impl From<io::Error> for ExchangeError {
     }
 }
 
-/// A body in transit. Each read shows that the process is alive.
 struct SentBody<'a, R: ?Sized> {
     source: &'a mut R,
     line: &'a dyn Line,
@@ -428,7 +424,6 @@ fn describe(error: &io::Error) -> String {
 /// Time after a failure during which reads fail immediately.
 const FAIL_FAST_FOR: Duration = Duration::from_secs(5);
 
-/// Objects of one request, or its failure.
 pub(super) type Got = Result<Vec<Result<Bytes, BucketError>>, BucketError>;
 
 /// Fail-fast reads for interactive readers: a short time limit, and no requests for some seconds

@@ -33,11 +33,7 @@ struct LookRequest {
 
 #[derive(Serialize, Deserialize)]
 enum LookReply {
-    /// Followed by this many names.
-    Heard {
-        is_answered: bool,
-        conversations: Option<usize>,
-    },
+    Heard { is_answered: bool, conversations: Option<usize> },
     Bucket(WireError),
     Failed(String),
 }
@@ -97,7 +93,6 @@ fn heard(told: LookReply, channel: &mut Channel<'_>) -> io::Result<LookResult> {
     }
 }
 
-/// Reads `count` names of conversations, and skips invalid ones.
 fn names(channel: &mut Channel<'_>, count: usize) -> io::Result<Vec<Component>> {
     if count > MOST_CONVERSATIONS {
         return Err(io::ErrorKind::InvalidData.into());

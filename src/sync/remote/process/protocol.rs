@@ -13,12 +13,10 @@ use crate::bucket::{BucketError, FormatError, Identity, RequestCounts};
 
 /// Maximum bytes of a document. Long lists are split into several.
 const LONGEST: usize = 8 << 20;
-/// Bytes of the length of a document or a chunk.
 const LENGTH: usize = 4;
 /// Maximum bytes of a chunk of a body.
 const PIECE: usize = 256 << 10;
 
-/// A socket whose reads and writes fail with `TimedOut` after a deadline.
 #[derive(Debug)]
 pub(super) struct Channel<'a> {
     socket: &'a UnixStream,
@@ -53,7 +51,6 @@ impl<'a> Channel<'a> {
         Ok(serde_json::from_slice(&self.read_bytes(length as u64)?)?)
     }
 
-    /// Reads `count` bytes. Allocates as they arrive.
     pub(super) fn read_bytes(&mut self, count: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(count.min(PIECE as u64) as usize);
         self.take(count).read_to_end(&mut bytes)?;
@@ -64,7 +61,6 @@ impl<'a> Channel<'a> {
         }
     }
 
-    /// Sends a body to its end.
     pub(super) fn write_body(&mut self, source: &mut dyn Read) -> Result<(), BodyError> {
         let mut piece = vec![0; LENGTH + PIECE];
         loop {
@@ -80,7 +76,6 @@ impl<'a> Channel<'a> {
         }
     }
 
-    /// Returns a reader of the body that `write_body` sends.
     pub(super) fn body(&mut self) -> Body<'_, 'a> {
         Body { channel: self, left: 0, has_ended: false }
     }
@@ -115,7 +110,6 @@ impl Write for Channel<'_> {
     }
 }
 
-/// The kernel reports `WouldBlock` after a timeout.
 fn late(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::WouldBlock { io::ErrorKind::TimedOut.into() } else { error }
 }
@@ -126,7 +120,6 @@ pub(super) enum BodyError {
     Socket(io::Error),
 }
 
-/// Reader of a body. An interrupted body ends with an error.
 #[derive(Debug)]
 pub(super) struct Body<'a, 'b> {
     channel: &'a mut Channel<'b>,
@@ -165,58 +158,28 @@ impl Read for Body<'_, '_> {
 pub(super) const LARGEST: u64 = 128 << 20;
 /// Objects per read request; each may be in memory twice.
 pub(super) const READS: usize = 64;
-/// Objects per delete request.
 pub(super) const DELETES: usize = 1000;
-/// Names per document.
 pub(super) const NAMES: usize = 1000;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct RequestEnvelope {
-    /// Remaining time until the client gives up.
     pub(super) left: Duration,
     pub(super) request: Request,
 }
 
-/// A request of [`Objects`](crate::remote::Objects).
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request {
-    /// The bytes follow the reply, object by object.
-    Get {
-        wanted: Vec<(String, Option<Range<u64>>)>,
-    },
-    /// The body follows.
-    Create {
-        key: String,
-    },
-    /// The body follows.
-    Upload {
-        key: String,
-        expected: u64,
-    },
-    /// The names follow the reply.
-    List {
-        prefix: String,
-    },
-    ListDirs {
-        prefix: String,
-        limit: usize,
-    },
-    ListStaged {
-        directories: Vec<String>,
-    },
-    Modified {
-        key: String,
-    },
-    Delete {
-        keys: Vec<String>,
-    },
+    Get { wanted: Vec<(String, Option<Range<u64>>)> },
+    Create { key: String },
+    Upload { key: String, expected: u64 },
+    List { prefix: String },
+    ListDirs { prefix: String, limit: usize },
+    ListStaged { directories: Vec<String> },
+    Modified { key: String },
+    Delete { keys: Vec<String> },
     Identity,
-    Found {
-        write_once: bool,
-    },
-    Met {
-        write_once: bool,
-    },
+    Found { write_once: bool },
+    Met { write_once: bool },
 }
 
 impl Request {
@@ -282,7 +245,6 @@ impl TryFrom<WireIdentity> for Identity {
     }
 }
 
-/// Serializable form of a [`BucketError`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum WireError {
     Absent { key: String },

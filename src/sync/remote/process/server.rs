@@ -12,7 +12,6 @@ use crate::remote::process::protocol::{
 
 /// Time limit for receiving a request, and for sending its response after the deadline.
 const GRACE: Duration = Duration::from_secs(30);
-/// Maximum time of a request.
 const LONGEST: Duration = Duration::from_hours(24);
 /// Requests end this much before their deadline, but at most a tenth, so that their error arrives
 /// in time.

@@ -29,7 +29,6 @@ const LONGEST_ORIGIN: Origin = Origin {
     place: u32::MAX,
 };
 
-/// A file that is ready to be published.
 #[derive(Debug)]
 pub(super) struct ReadyFile {
     pub(super) line: PutLine,
@@ -56,7 +55,6 @@ impl ReadyFile {
         self.upload()?.parts.as_ref()?.put()
     }
 
-    /// Returns the bytes in the segment, with parts at their reduced weight.
     pub(super) fn small_bytes(&self) -> u64 {
         match &self.bytes {
             ReadyBytes::Small(bytes) => bytes.len() as u64,
@@ -72,7 +70,6 @@ impl ReadyFile {
     }
 }
 
-/// Returns the message in a line of the log, or why it cannot be shared.
 pub(crate) fn message_text(line: Vec<u8>) -> Result<String, String> {
     let text = String::from_utf8(line).map_err(|error| error.to_string())?;
     let line = MessageLine { text, stamp: LONGEST_STAMP, origin: Some(LONGEST_ORIGIN) };
@@ -91,7 +88,6 @@ pub(super) fn check_move(artifact: Origin, to: &str) -> Result<(), LeftOut> {
     check(Line::Move(line)).map(drop)
 }
 
-/// Returns the shared form of a record, if it has the digest of the file.
 pub(super) fn recorded(
     record: Record,
     path: &str,
@@ -138,7 +134,6 @@ pub(super) fn checked(mut line: PutLine, bytes: ReadyBytes) -> Result<ReadyFile,
     }
 }
 
-/// Returns the line and its length.
 fn check(line: Line) -> Result<(Line, usize), LeftOut> {
     written(line).map_err(|error| LeftOut::Refused(error.to_string()))
 }
@@ -153,17 +148,14 @@ fn written(line: Line) -> Result<(Line, usize), FormatError> {
 /// on top it stays a quarter below the limits of readers.
 const MOST_BYTES: u64 = 4 << 20;
 const MOST_RECORDS: usize = 8 << 20;
-/// Artifacts from which on a segment is full.
 const MOST_LINES: usize = 20_000;
 
-/// Unpublished messages.
 #[derive(Debug)]
 pub(super) struct NewMessages {
     pub(super) texts: Vec<String>,
     pub(super) at: LogPosition,
 }
 
-/// Content of one segment.
 #[derive(Debug)]
 pub(super) struct Batch {
     changes: Changes,
@@ -174,7 +166,6 @@ pub(super) struct Batch {
     weight: usize,
 }
 
-/// A finished segment.
 #[derive(Debug)]
 pub(super) struct FinishedSegment {
     pub(super) publication: Publication<(), String>,
@@ -229,7 +220,6 @@ impl Batch {
         Ok(FinishedSegment { publication, bytes })
     }
 
-    /// Writes the lines in the order of their places.
     fn write(&self, segment: &Segment<(), String>) -> Result<Vec<u8>, FormatError> {
         let mut writer = SegmentWriter::new(segment.id, Covers::new());
         for (origin, claim) in &segment.artifacts {
@@ -280,7 +270,6 @@ pub(super) struct Upload {
 }
 
 impl Uploads {
-    /// Returns the uploaded object of this file, if it may still be named.
     pub(super) fn fitting(&self, path: &str, put: &LocalPut, now: &Moment) -> Option<Upload> {
         let known = self.0.get(path)?;
         let is_it = known.key == put.key && known.version == put.version;
@@ -327,7 +316,6 @@ pub(crate) struct OwnLine {
 
 /// Files and messages of a conversation on this host.
 pub(crate) trait PushSource {
-    /// Opens the file at `path`, if it has this key and version and no process writes to it.
     fn open(
         &self,
         path: &str,

@@ -54,12 +54,10 @@ impl<F: Read> PackedFile<F> {
         Self { content, packer, pipe, block, ready, at: 0, done: None }
     }
 
-    /// Returns the result, if the object was read to its end.
     pub(crate) fn done(self) -> Option<PackedObject> {
         self.done
     }
 
-    /// Packs the next block or the end. Returns false after the end.
     fn pack(&mut self) -> io::Result<bool> {
         let Some(packer) = &mut self.packer else { return Ok(false) };
         self.block.clear();
@@ -99,7 +97,6 @@ const MOST: usize = 250;
 /// memory.
 const WEIGHT: u64 = 4;
 
-/// Candidate ranges for the segment.
 #[derive(Debug)]
 pub(super) struct PartsPlan {
     /// Growing sets of ranges, each with its maximum packed bytes: the ends, the findings, the
@@ -107,7 +104,6 @@ pub(super) struct PartsPlan {
     steps: Vec<(Vec<Range<u64>>, u64)>,
 }
 
-/// Bytes of some ranges of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PartBytes {
     /// Sorted and disjoint.
@@ -115,7 +111,6 @@ pub(super) struct PartBytes {
     bytes: Vec<u8>,
 }
 
-/// Reader of a file that keeps the bytes of some ranges.
 #[derive(Debug)]
 pub(super) struct PartsRecorder<F> {
     content: F,
@@ -124,7 +119,6 @@ pub(super) struct PartsRecorder<F> {
 }
 
 impl PartsPlan {
-    /// Plans the parts of a file whose stand-ins read these ranges.
     pub(super) fn of(reads: &StandInReads) -> Self {
         let StandInReads { ends, found, masked_ends, masked } = reads;
         let (mut chosen, mut steps) = (Vec::new(), Vec::new());
@@ -139,14 +133,12 @@ impl PartsPlan {
         Self { steps }
     }
 
-    /// Wraps `content` to keep all bytes that may be needed.
     pub(super) fn watch<F>(&self, content: F) -> (PartsRecorder<F>, Arc<Mutex<PartBytes>>) {
         let ranges = self.steps.last().map(|(ranges, _)| ranges.clone()).unwrap_or_default();
         let kept = Arc::new(Mutex::new(PartBytes { ranges, bytes: Vec::new() }));
         (PartsRecorder { content, at: 0, kept: Arc::clone(&kept) }, kept)
     }
 
-    /// Returns the largest set of ranges within its packed limit, or else the ends.
     pub(super) fn picked(&self, kept: &PartBytes) -> PartBytes {
         let steps = self.steps.iter().rev();
         let mut steps = steps.map(|(step, most)| (kept.only(step), *most)).peekable();
@@ -165,7 +157,6 @@ impl PartBytes {
         (!bytes.is_empty()).then_some(PutParts::Bytes { ranges, bytes })
     }
 
-    /// Returns their share of the bytes of a segment.
     pub(super) fn weight(&self) -> u64 {
         self.bytes.len() as u64 / WEIGHT
     }
@@ -180,7 +171,6 @@ impl PartBytes {
         }
     }
 
-    /// Returns the bytes of ranges, each within a kept one.
     fn only(&self, ranges: &[Range<u64>]) -> Self {
         let (mut only, mut before) = (Self::default(), 0);
         for kept in &self.ranges {
@@ -208,7 +198,6 @@ impl<F: Read> Read for PartsRecorder<F> {
     }
 }
 
-/// Adds a range if it fits.
 fn add(chosen: &mut Vec<Range<u64>>, range: &Range<u64>) {
     let mut all: Vec<_> = chosen.iter().chain([range]).cloned().collect();
     all.sort_unstable_by_key(|range| range.start);
@@ -249,7 +238,6 @@ pub(super) fn planned(record: &mut Record, content: &dyn Content) -> io::Result<
     Ok(Some(plan))
 }
 
-/// Returns the shortcuts of a text, and the ranges that its stand-ins read with them.
 fn of_text(
     record: &Record,
     analysis: Analysis,

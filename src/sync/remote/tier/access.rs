@@ -23,19 +23,14 @@ const IDENTITY_TIME: Duration = Duration::from_secs(10);
 /// Poll interval for a push lock that another process holds.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// A store and its bucket, shared by several threads.
 pub(super) struct BucketAccess {
     pub(super) store: Store,
     pub(super) bucket: Arc<dyn Objects + Send>,
     pub(super) options: TierOptions,
     met: Mutex<IdentityState>,
-    /// Serializes identity checks.
     identifying: Mutex<()>,
-    /// True if this process needs a new writer id.
     needs_writer: AtomicBool,
-    /// Push lock, shared by the threads that use the bucket.
     lock: Mutex<Weak<PushLock>>,
-    /// Conversations that threads work on.
     busy: Mutex<BTreeSet<Component>>,
     freed: Condvar,
 }
@@ -43,20 +38,17 @@ pub(super) struct BucketAccess {
 #[derive(Default)]
 struct IdentityState {
     known: Option<Arc<OpenBucket>>,
-    /// True once the bucket's identity was read.
     is_identified: bool,
     /// Process that read the identity; `None` after a failure.
     identified_by: Option<u32>,
 }
 
-/// An identified bucket with its local state.
 pub(super) struct OpenBucket {
     pub(super) id: BucketId,
     pub(super) home: Home,
     pub(super) far: FarArtifacts,
 }
 
-/// Exclusive use of a conversation by one thread. Released on drop.
 pub(super) struct ConversationGuard<'a> {
     access: &'a BucketAccess,
     id: Component,
@@ -84,7 +76,6 @@ impl BucketAccess {
         }
     }
 
-    /// Returns the bucket, if its id is known without a request.
     pub(super) fn known(&self) -> Result<Option<Arc<OpenBucket>>, RemoteError> {
         let mut met = self.met.lock();
         if met.known.is_none() {
@@ -94,12 +85,10 @@ impl BucketAccess {
         Ok(met.known.clone())
     }
 
-    /// Returns true for a directory, whose identity is cheap to check.
     pub(super) fn is_directory(&self) -> bool {
         self.options.url.starts_with("file://")
     }
 
-    /// Makes the next use check the identity again, after a failure.
     pub(super) fn doubt(&self) {
         self.met.lock().identified_by = None;
     }
@@ -137,7 +126,6 @@ impl BucketAccess {
         !self.is_directory() && self.met.lock().identified_by == Some(self.bucket.answerer())
     }
 
-    /// Reads the identity of the bucket. Does not initialize a bucket that this store used before.
     fn identity(
         &self,
         known: Option<&OpenBucket>,
@@ -206,7 +194,6 @@ impl BucketAccess {
         Ok(Some(lock))
     }
 
-    /// Waits for exclusive use of a conversation.
     pub(super) fn lock_conversation(&self, id: &Component) -> ConversationGuard<'_> {
         let mut busy = self.busy.lock();
         self.freed.wait_while(&mut busy, |busy| busy.contains(id));
@@ -215,7 +202,6 @@ impl BucketAccess {
         ConversationGuard { access: self, id: id.clone() }
     }
 
-    /// Waits for exclusive use of a conversation for at most `patience`.
     pub(super) fn try_lock_conversation(
         &self,
         id: &Component,
@@ -228,7 +214,6 @@ impl BucketAccess {
         is_free.then(|| ConversationGuard { access: self, id: id.clone() })
     }
 
-    /// Calls `with` for one conversation. Each request is retried for `patience`.
     pub(super) fn sync<T>(
         &self,
         (known, lock): (&OpenBucket, &PushLock),
@@ -290,7 +275,6 @@ struct BreakerState {
 }
 
 impl CircuitBreaker {
-    /// Records a failure of the bucket, and logs the first one.
     pub(super) fn failed(&self, error: &RemoteError, now: Instant) {
         let mut state = self.0.lock();
         if state.failures == 0 {
@@ -303,7 +287,6 @@ impl CircuitBreaker {
         state.error = Some(error.to_string());
     }
 
-    /// Records an error of one conversation, which does not affect others. Logs each error once.
     pub(super) fn refused(&self, error: &RemoteError) {
         let text = error.to_string();
         let mut state = self.0.lock();
@@ -313,7 +296,6 @@ impl CircuitBreaker {
         }
     }
 
-    /// Records a success, and closes the breaker.
     pub(super) fn succeeded(&self) {
         let mut state = self.0.lock();
         if state.failures > 0 {
@@ -327,7 +309,6 @@ impl CircuitBreaker {
         self.0.lock().failed.is_some_and(|failed| now < failed + AWAY)
     }
 
-    /// Returns true if the last request failed.
     pub(super) fn has_failed(&self) -> bool {
         self.0.lock().failures > 0
     }

@@ -14,27 +14,20 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(10);
 /// At shutdown a conversation is retried while its pause is at most this multiple of the first one.
 const FEW: u32 = 32;
 
-/// Conversations waiting for a push, in the order of their due times.
 #[derive(Debug, Default)]
 pub(super) struct PushBacklog {
     waiting: BTreeMap<Component, WaitingPush>,
     turns: BTreeSet<(Instant, Component)>,
-    /// Conversation that is being pushed; still counted.
     sending: Option<(Component, WaitingPush)>,
-    /// Incremented by each change.
     pub(super) changes: u64,
-    /// Deadline of the final push, once the server shuts down.
     pub(super) end: Option<Instant>,
-    /// How long the last pushed conversation had waited.
     pub(super) lag: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WaitingPush {
-    /// Time of the first unsent change.
     pub(super) since: Instant,
     due: Instant,
-    /// Pause before the due time; doubles with each failure.
     pause: Duration,
     pub(super) outputs: u64,
     pub(super) bytes: u64,
@@ -57,7 +50,6 @@ impl WaitingPush {
         Self { outputs, bytes, since: self.since.min(since), ..self }
     }
 
-    /// Returns the state after all complete files were pushed.
     pub(super) fn sent(self, now: Instant) -> Self {
         Self { since: now, outputs: 0, bytes: 0, ..self }
     }
@@ -68,7 +60,6 @@ impl WaitingPush {
         Self { due: now + pause, pause, ..self }
     }
 
-    /// Returns true if there were few failures.
     pub(super) fn may_retry(self, every: Duration) -> bool {
         self.pause <= every * FEW
     }
@@ -98,7 +89,6 @@ impl PushBacklog {
         known.is_none_or(|known| known.due != waiting.due)
     }
 
-    /// Returns a conversation to the backlog, merged with changes that were recorded meanwhile.
     pub(super) fn give_back(&mut self, id: &Component, waiting: WaitingPush) {
         self.sending = None;
         let merged = match self.waiting.get(id) {
@@ -114,7 +104,6 @@ impl PushBacklog {
         self.put(id, merged);
     }
 
-    /// Records unsent changes found on disk.
     pub(super) fn found(&mut self, id: &Component, waiting: WaitingPush) {
         let known = self.waiting.get(id).copied().unwrap_or(waiting);
         let WaitingPush { outputs, bytes, .. } = waiting;
@@ -153,7 +142,6 @@ impl PushBacklog {
         self.waiting.is_empty()
     }
 
-    /// Returns true if a conversation is waiting or being pushed.
     pub(super) fn has_left(&self) -> bool {
         !self.waiting.is_empty() || self.sending.is_some()
     }

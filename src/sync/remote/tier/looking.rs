@@ -19,7 +19,6 @@ const LOCK: Duration = Duration::from_secs(2);
 /// Maximum age of a list of the bucket's conversations.
 const CONVERSATIONS_AGE: Duration = Duration::from_mins(1);
 
-/// Marks a look as ended on drop.
 struct LookEnd<'a>(&'a TierInner, &'a LookTarget);
 
 impl Drop for LookEnd<'_> {
@@ -30,13 +29,11 @@ impl Drop for LookEnd<'_> {
 }
 
 impl TierInner {
-    /// Returns the maximum age of a look.
     pub(super) fn max_age(&self, at: Option<&Component>) -> Duration {
         let poll = self.access.options.poll;
         if at.is_some() { poll } else { poll.max(CONVERSATIONS_AGE) }
     }
 
-    /// Waits for a look, for at most `patience`. Does not wait while the bucket is unreachable.
     pub(super) fn look(self: &Arc<Self>, at: Option<&Component>, patience: Duration) -> bool {
         let now = (self.now)();
         if self.breaker.is_open(now) {
@@ -68,7 +65,6 @@ impl TierInner {
         }
     }
 
-    /// Runs a look, or delegates it, and applies its changes.
     pub(super) fn run_look(&self, place: &LookTarget) {
         let _ending = LookEnd(self, place);
         let heard = match &self.looker {
@@ -87,7 +83,6 @@ impl TierInner {
         }
     }
 
-    /// Runs a look in this process.
     pub(super) fn look_here(&self, place: &LookTarget) -> Result<LookOutcome, RemoteError> {
         let Some(known) = self.identify()? else { return Ok(LookOutcome::default()) };
         let heard = match place {
@@ -100,7 +95,6 @@ impl TierInner {
         self.record(heard)
     }
 
-    /// Returns true if the bucket answered.
     fn look_at(&self, known: &OpenBucket, id: &Component) -> Result<bool, RemoteError> {
         let Some(lock) = self.access.lock(known, LOCK)? else { return Ok(false) };
         let _turn = self.access.lock_conversation(id);
@@ -124,7 +118,6 @@ impl TierInner {
         })
     }
 
-    /// Repairs losses of the bucket, and logs what could not be applied.
     fn settle(
         &self,
         sync: &Sync<'_>,

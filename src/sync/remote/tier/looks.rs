@@ -37,11 +37,9 @@ struct LookQueueState {
 #[derive(Debug, Default)]
 struct LookState {
     ended: Option<Instant>,
-    /// True if a look is queued or running.
     is_wanted: bool,
 }
 
-/// Answer to a request for a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LookAnswer {
     /// The last look is recent enough, or the queue is full. `is_new` if a look has just ended.
@@ -51,7 +49,6 @@ pub(super) enum LookAnswer {
 }
 
 impl LookQueue {
-    /// Returns true if the last look is older than `age`.
     pub(super) fn is_due(&self, at: Option<&Component>, now: Instant, age: Duration) -> bool {
         let state = self.state.lock();
         let fresh = |ended: Instant| now.saturating_duration_since(ended) < age;
@@ -59,7 +56,6 @@ impl LookQueue {
         look.is_none_or(|look| look.is_wanted || !look.ended.is_some_and(fresh))
     }
 
-    /// Requests a look, unless the last one is younger than `age`.
     pub(super) fn ask(&self, at: &LookTarget, now: Instant, age: Duration) -> LookAnswer {
         let mut guard = self.state.lock();
         let state = &mut *guard;
@@ -83,7 +79,6 @@ impl LookQueue {
         LookAnswer::Wanted { needs_thread }
     }
 
-    /// Waits until the look has ended, for at most `patience`.
     pub(super) fn wait(&self, at: &LookTarget, patience: Duration) {
         let mut state = self.state.lock();
         let is_wanted = |state: &mut LookQueueState| {
@@ -92,7 +87,6 @@ impl LookQueue {
         self.ended.wait_while_for(&mut state, is_wanted, patience);
     }
 
-    /// Waits for the next queued look. Returns `None` after [`Self::close`].
     pub(super) fn next(&self) -> Option<LookTarget> {
         let mut state = self.state.lock();
         state.idle += 1;

@@ -30,7 +30,6 @@ const SLACK: Duration = Duration::from_secs(2);
 /// Maximum remembered sessions.
 const SESSIONS: usize = 4096;
 
-/// PushOutcome of a step of the pusher thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PusherStep {
     Worked,
@@ -147,7 +146,6 @@ impl TierInner {
         }
     }
 
-    /// Checks the identity of the bucket if needed, and records a failure.
     pub(super) fn identify(&self) -> Result<Option<Arc<OpenBucket>>, RemoteError> {
         let identified = self.access.identified();
         if let Err(error) = &identified {
