@@ -25,6 +25,7 @@ mod identity;
 mod line;
 mod name;
 mod object;
+mod objects;
 mod segment;
 #[cfg(test)]
 mod test_server;
@@ -39,6 +40,7 @@ pub use line::{
 };
 pub use name::{CONVERSATIONS, ObjectName, conversation_of, log_prefix, objects_prefix};
 pub use object::{BLOCK_BYTES, BlockPacker, Blocks, PackedObject, unpack_block};
+pub use objects::Objects;
 pub use segment::{
     Lines, PutBytes, PutParts, RECORDS_BYTES, SEGMENT_BYTES, SegmentHead, SegmentWriter, lines,
     unpack_member, unpack_parts,

@@ -7,7 +7,6 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `objects` | the requests of this layer, as a trait that `Bucket` implements |
 //! | `process` | the same requests, made by another process |
 //! | `home` | local state about a bucket: writer id, lock, conversations |
 //! | `notes` | local state about one conversation: agreement, intent, segments |
@@ -42,7 +41,6 @@ mod merge;
 mod messages;
 mod moment;
 mod notes;
-mod objects;
 mod pieces;
 mod process;
 mod purge;
@@ -56,6 +54,7 @@ mod tests;
 mod tidy;
 mod tier;
 
+pub use crate::bucket::Objects;
 pub use apply::SkippedFile;
 pub use check::{Check, Checked, Flaw};
 pub use disk::Limits;
@@ -66,7 +65,6 @@ pub use look::{LookOutcome, LookReport, Looker, look};
 pub use messages::PublishedMessages;
 pub use moment::Moment;
 pub use notes::Notes;
-pub use objects::Objects;
 pub use pieces::{Piece, Pieces, Stored, StoredMessage, pieces};
 pub use process::{
     Line, ProcessLooks, ProcessObjects, answer_look, answer_read_request, answer_request,
@@ -81,7 +79,7 @@ pub use tier::{Tier, TierOptions};
 
 pub(crate) use apply::{Applied, Fetch, FetchedFile, RemoteArtifact, apply};
 pub(crate) use fetch::Fetcher;
-pub(crate) use files::{LocalFiles, files};
+pub(crate) use files::LocalFiles;
 pub(crate) use notes::{Agreement, Intent, LogPosition, StoredSegment};
-pub(crate) use push::{NoSource, OpenedFile, OwnLine, Push, PushSource, Pushed, Session};
+pub(crate) use push::{NoSource, Push, PushSource, Pushed, Session};
 pub(crate) use source::LocalSource;

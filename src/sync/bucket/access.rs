@@ -8,6 +8,7 @@ mod fault;
 mod listing;
 mod upload;
 
+use std::io::Read;
 use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use crate::bucket::access::client::{Pauses, QUIET, StoreClient, patience, within};
 use crate::bucket::access::fault::Fault;
 use crate::bucket::error::BucketError;
+use crate::bucket::identity::Identity;
+use crate::bucket::objects::Objects;
 use crate::bucket::url::BucketUrl;
 
 pub use client::{Deadline, RequestCounts, Tally};
@@ -105,125 +108,21 @@ impl Bucket {
         self.0.store.last_failure.get()
     }
 
-    /// Reads an object or a range of it, at most 128 MiB. A range may extend past the end of the
-    /// object; a range that starts there is an error.
-    pub fn get(
+    /// Reads an object or a range of it, and nothing of one over `limit` bytes.
+    pub(super) fn get_at_most(
         &self,
         key: &str,
         range: Option<Range<u64>>,
+        limit: u64,
         deadline: Deadline,
     ) -> Result<Bytes, BucketError> {
-        self.run("read", key, self.read(key, range, LARGEST_BODY, deadline))
-    }
-
-    pub(super) fn get_small(
-        &self,
-        key: &str,
-        most: u64,
-        deadline: Deadline,
-    ) -> Result<Bytes, BucketError> {
-        self.run("read", key, self.read(key, None, most, deadline))
-    }
-
-    /// Reads objects, 16 at once. Returns an outcome for each, in their order.
-    pub fn get_many(
-        &self,
-        wanted: &[(String, Option<Range<u64>>)],
-        deadline: Deadline,
-    ) -> Vec<Result<Bytes, BucketError>> {
-        let handle = match self.handle() {
-            Ok(handle) => handle,
-            Err(fault) => {
-                let error = |key: &str| Err(fault.clone().into_error("read", key));
-                return wanted.iter().map(|(key, _)| error(key)).collect();
-            }
-        };
-        let gets = wanted.iter().map(|(key, range)| async move {
-            let bytes = self.read(key, range.clone(), LARGEST_BODY, deadline).await;
-            bytes.map_err(|fault| fault.into_error("read", key))
-        });
-        handle.block_on(stream::iter(gets).buffered(AT_ONCE).collect())
-    }
-
-    /// Creates an object under a free key. Returns [`Created::Exists`] if the key is taken, also if
-    /// an earlier attempt of the same call created it and the response was lost.
-    ///
-    /// Where the store has no conditional create, the key is checked first and written then;
-    /// [`Identity::conditional`](crate::bucket::Identity::conditional) tells.
-    pub fn create(
-        &self,
-        key: &str,
-        bytes: &Bytes,
-        deadline: Deadline,
-    ) -> Result<Created, BucketError> {
-        self.run("write", key, async {
-            let path = self.path(key)?;
-            match self.write(&path, bytes, PutMode::Create, deadline).await {
-                Ok(()) => Ok(Created::New),
-                Err(Fault::Exists) => Ok(Created::Exists),
-                Err(Fault::Unsupported(_)) => {
-                    self.create_in_two_steps(&path, bytes, deadline).await
-                }
-                Err(fault) => Err(fault),
-            }
-        })
-    }
-
-    /// Returns when the store wrote an object, in milliseconds since the epoch by the store's
-    /// clock.
-    pub fn modified(&self, key: &str, deadline: Deadline) -> Result<u64, BucketError> {
-        self.run("look at", key, async {
-            let path = self.path(key)?;
-            Ok(milliseconds(&self.stat(&path, deadline).await?))
+        self.run("read", key, async {
+            self.0.store.read(&self.path(key)?, range, limit, deadline).await
         })
     }
 
     pub(super) fn lacks_conditional_create(&self) -> bool {
         self.0.lacks_conditional_create.load(Ordering::Relaxed)
-    }
-
-    async fn read(
-        &self,
-        key: &str,
-        range: Option<Range<u64>>,
-        most: u64,
-        deadline: Deadline,
-    ) -> Result<Bytes, Fault> {
-        let path = self.path(key)?;
-        let get = || self.0.store.get(&path, range.clone(), most);
-        self.0.store.persist(deadline, patience(most), get).await
-    }
-
-    async fn stat(&self, path: &Path, deadline: Deadline) -> Result<ObjectMeta, Fault> {
-        self.0.store.persist(deadline, QUIET, || self.0.store.head(path)).await
-    }
-
-    async fn write(
-        &self,
-        path: &Path,
-        bytes: &Bytes,
-        mode: PutMode,
-        deadline: Deadline,
-    ) -> Result<(), Fault> {
-        let put = || self.0.store.put(path, bytes.clone(), mode.clone());
-        self.0.store.persist(deadline, patience(bytes.len() as u64), put).await
-    }
-
-    async fn create_in_two_steps(
-        &self,
-        path: &Path,
-        bytes: &Bytes,
-        deadline: Deadline,
-    ) -> Result<Created, Fault> {
-        self.0.lacks_conditional_create.store(true, Ordering::Relaxed);
-        match self.stat(path, deadline).await {
-            Ok(_) => Ok(Created::Exists),
-            Err(Fault::Absent) => {
-                self.write(path, bytes, PutMode::Overwrite, deadline).await?;
-                Ok(Created::New)
-            }
-            Err(fault) => Err(fault),
-        }
     }
 
     fn run<T>(
@@ -249,6 +148,135 @@ impl Bucket {
             (prefix, key) => format!("{prefix}/{key}"),
         };
         Path::parse(full).map_err(|error| Fault::Never(format!("that is no key: {error}")))
+    }
+}
+
+impl Objects for Bucket {
+    fn get(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        deadline: Deadline,
+    ) -> Result<Bytes, BucketError> {
+        self.get_at_most(key, range, LARGEST_BODY, deadline)
+    }
+
+    fn get_many(
+        &self,
+        wanted: &[(String, Option<Range<u64>>)],
+        deadline: Deadline,
+    ) -> Vec<Result<Bytes, BucketError>> {
+        let handle = match self.handle() {
+            Ok(handle) => handle,
+            Err(fault) => {
+                let error = |key: &str| Err(fault.clone().into_error("read", key));
+                return wanted.iter().map(|(key, _)| error(key)).collect();
+            }
+        };
+        let gets = wanted.iter().map(|(key, range)| async move {
+            let read = async {
+                self.0.store.read(&self.path(key)?, range.clone(), LARGEST_BODY, deadline).await
+            };
+            read.await.map_err(|fault: Fault| fault.into_error("read", key))
+        });
+        handle.block_on(stream::iter(gets).buffered(AT_ONCE).collect())
+    }
+
+    fn create(&self, key: &str, bytes: &Bytes, deadline: Deadline) -> Result<Created, BucketError> {
+        self.run("write", key, async {
+            let path = self.path(key)?;
+            match self.0.store.write(&path, bytes, PutMode::Create, deadline).await {
+                Ok(()) => Ok(Created::New),
+                Err(Fault::Exists) => Ok(Created::Exists),
+                Err(Fault::Unsupported(_)) => {
+                    self.0.lacks_conditional_create.store(true, Ordering::Relaxed);
+                    match self.0.store.stat(&path, deadline).await {
+                        Ok(_) => Ok(Created::Exists),
+                        Err(Fault::Absent) => {
+                            let mode = PutMode::Overwrite;
+                            self.0.store.write(&path, bytes, mode, deadline).await?;
+                            Ok(Created::New)
+                        }
+                        Err(fault) => Err(fault),
+                    }
+                }
+                Err(fault) => Err(fault),
+            }
+        })
+    }
+
+    fn modified(&self, key: &str, deadline: Deadline) -> Result<u64, BucketError> {
+        self.run("look at", key, async {
+            let path = self.path(key)?;
+            Ok(milliseconds(&self.0.store.stat(&path, deadline).await?))
+        })
+    }
+
+    fn delete(
+        &self,
+        keys: Vec<String>,
+        deadline: Deadline,
+    ) -> Vec<(String, Result<(), BucketError>)> {
+        let mut outcomes = Vec::with_capacity(keys.len());
+        for turn in keys.chunks(self.0.store.deletes()) {
+            let deleted = match self.handle() {
+                Ok(handle) => handle.block_on(self.deleting(turn, deadline)),
+                Err(fault) => vec![Err(fault); turn.len()],
+            };
+            outcomes.extend(deleted);
+        }
+        let told = |(key, outcome): (String, Result<(), Fault>)| {
+            let outcome = outcome.map_err(|fault| fault.into_error("delete", &key));
+            (key, outcome)
+        };
+        keys.into_iter().zip(outcomes).map(told).collect()
+    }
+
+    fn upload(
+        &self,
+        key: &str,
+        source: &mut (dyn Read + Send),
+        expected: u64,
+        deadline: Deadline,
+    ) -> Result<u64, BucketError> {
+        Bucket::upload(self, key, source, expected, deadline)
+    }
+
+    fn list(&self, prefix: &str, deadline: Deadline) -> Result<Vec<Listed>, BucketError> {
+        Bucket::list(self, prefix, None, deadline)
+    }
+
+    fn list_dirs(
+        &self,
+        prefix: &str,
+        limit: usize,
+        deadline: Deadline,
+    ) -> Result<Vec<String>, BucketError> {
+        Bucket::list_dirs(self, prefix, limit, deadline)
+    }
+
+    fn list_staged(
+        &self,
+        directories: &[String],
+        _deadline: Deadline,
+    ) -> Result<Vec<Listed>, BucketError> {
+        Bucket::list_staged(self, directories)
+    }
+
+    fn identity(&self, deadline: Deadline) -> Result<Option<Identity>, BucketError> {
+        Bucket::identity(self, deadline)
+    }
+
+    fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError> {
+        Bucket::found(self, write_once, deadline)
+    }
+
+    fn met(&self, write_once: bool, deadline: Deadline) -> Result<Option<Identity>, BucketError> {
+        Bucket::met(self, write_once, deadline)
+    }
+
+    fn requests(&self) -> RequestCounts {
+        Bucket::requests(self)
     }
 }
 
@@ -295,28 +323,6 @@ impl Drop for RequestRuntime {
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Bucket {
-    /// Deletes objects, batching keys where the store can: 1000 per request for S3. Returns each
-    /// key with its outcome, in order. A missing object counts as deleted.
-    pub fn delete(
-        &self,
-        keys: Vec<String>,
-        deadline: Deadline,
-    ) -> Vec<(String, Result<(), BucketError>)> {
-        let mut outcomes = Vec::with_capacity(keys.len());
-        for turn in keys.chunks(self.0.store.deletes()) {
-            let deleted = match self.handle() {
-                Ok(handle) => handle.block_on(self.deleting(turn, deadline)),
-                Err(fault) => vec![Err(fault); turn.len()],
-            };
-            outcomes.extend(deleted);
-        }
-        let told = |(key, outcome): (String, Result<(), Fault>)| {
-            let outcome = outcome.map_err(|fault| fault.into_error("delete", &key));
-            (key, outcome)
-        };
-        keys.into_iter().zip(outcomes).map(told).collect()
-    }
-
     async fn deleting(&self, keys: &[String], deadline: Deadline) -> Vec<Result<(), Fault>> {
         let mut outcomes = Vec::with_capacity(keys.len());
         for key in keys {

@@ -77,15 +77,11 @@ impl Directory {
         }
     }
 
-    pub(super) fn open(&self, directory: &str) -> io::Result<Option<OwnedFd>> {
-        self.walk(directory, OFlags::RDONLY)
-    }
-
     /// Lists the plain files below a directory, and stops at more than `most`. Skips names that are
     /// not UTF-8.
     pub(super) fn files(&self, directory: &str, most: usize) -> io::Result<Vec<PlainFile>> {
         let mut files = Vec::new();
-        if let Some(opened) = self.open(directory)? {
+        if let Some(opened) = self.walk(directory, OFlags::RDONLY)? {
             collect(&opened, ("", 0), most, &mut files)?;
         }
         Ok(files)
@@ -107,12 +103,13 @@ impl Directory {
     }
 
     fn entries(&self, directory: &str) -> io::Result<Vec<(OsString, FileType)>> {
-        self.open(directory)?.map_or_else(|| Ok(Vec::new()), |opened| entries_of(&opened))
+        self.walk(directory, OFlags::RDONLY)?
+            .map_or_else(|| Ok(Vec::new()), |opened| entries_of(&opened))
     }
 
     /// Opens a directory below this one, its last component with `flags`. Returns `None` if it is
     /// missing.
-    fn walk(&self, directory: &str, flags: OFlags) -> io::Result<Option<OwnedFd>> {
+    pub(super) fn walk(&self, directory: &str, flags: OFlags) -> io::Result<Option<OwnedFd>> {
         let mut parts = directory.split('/').filter(|part| !part.is_empty()).peekable();
         let flags = |is_last: bool| {
             let flags = if is_last { flags } else { OFlags::PATH };

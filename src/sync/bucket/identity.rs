@@ -11,6 +11,7 @@ use uuid::Uuid;
 use crate::bucket::access::{Bucket, Created, Deadline};
 use crate::bucket::error::BucketError;
 use crate::bucket::name::MARK;
+use crate::bucket::objects::Objects as _;
 
 /// Format of the bucket that this version writes, and the newest that it reads.
 const FORMAT: u64 = 1;
@@ -128,19 +129,16 @@ impl Bucket {
         deadline: Deadline,
     ) -> Result<Identity, BucketError> {
         let identity = identity.agreeing(write_once)?;
-        Ok(Identity { conditional: self.is_conditional(&bytes, deadline)?, ..identity })
-    }
-
-    fn is_conditional(&self, bytes: &Bytes, deadline: Deadline) -> Result<bool, BucketError> {
-        match self.create(MARK, bytes, deadline) {
-            Ok(created) => Ok(created == Created::Exists && !self.lacks_conditional_create()),
-            Err(BucketError::Refused { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
+        let conditional = match self.create(MARK, &bytes, deadline) {
+            Ok(created) => created == Created::Exists && !self.lacks_conditional_create(),
+            Err(BucketError::Refused { .. }) => false,
+            Err(error) => return Err(error),
+        };
+        Ok(Identity { conditional, ..identity })
     }
 
     fn mark(&self, deadline: Deadline) -> Result<Option<(Identity, Bytes)>, BucketError> {
-        let bytes = match self.get_small(MARK, MOST, deadline) {
+        let bytes = match self.get_at_most(MARK, None, MOST, deadline) {
             Ok(bytes) => bytes,
             Err(error) if error.is_absent() => return Ok(None),
             Err(error) => return Err(error),

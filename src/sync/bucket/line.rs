@@ -18,49 +18,44 @@ use ctxfs_core::model::{ArtifactState, MAX_DEPTH, NAME_MAX, Record, RelPath};
 /// Maximum bytes of a line, without its newline.
 pub(crate) const LINE_BYTES: usize = 16 << 20;
 
-/// A record of a segment.
+/// A record of a segment: publishes an artifact, renames one, removes artifacts and messages, or
+/// publishes a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub enum Line {
-    /// Publishes an artifact.
     Put(Box<PutLine>),
-    /// Renames an artifact.
     Move(MoveLine),
-    /// Removes artifacts and messages.
     Remove(RemoveLine),
-    /// Publishes a message.
     Message(MessageLine),
 }
 
-/// Renames an artifact.
+/// Renames the artifact to the path `to`, spelled as `RelPath::to_text` does. `stamp` is the time
+/// of the rename.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct MoveLine {
-    /// The renamed artifact.
     pub artifact: Origin,
-    /// New path, as `RelPath::to_text` writes it.
     pub to: String,
-    /// Time of the rename.
     pub stamp: Stamp,
 }
 
-/// Removes artifacts and messages.
+/// Removes single artifacts and messages, and all of these in some segments. `ends` is true if the
+/// writer removed the whole conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct RemoveLine {
-    /// Single artifacts and messages.
     pub origins: BTreeSet<Origin>,
-    /// Segments of which all artifacts and messages are removed.
     pub segments: BTreeSet<SegmentId>,
-    /// True if the writer removed the conversation.
     pub ends: bool,
 }
 
-/// Publishes a message.
+/// Publishes a line of the message log, without its newline, that was appended at `stamp`. A merge
+/// states where the message was first published as `origin`.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct MessageLine {
-    /// Line of the message log, without its newline.
     pub text: String,
-    /// Time of the append.
     pub stamp: Stamp,
-    /// Where the message was first published, if not in this segment.
     pub origin: Option<Origin>,
 }
 
@@ -162,35 +157,30 @@ pub struct PutLine {
     pub origin: Option<Origin>,
 }
 
-/// Location of the bytes of an artifact.
+/// Location of the bytes of an artifact of `size` bytes: none if it is empty, in the segment, or in
+/// an object. In the segment the frame starts `at` this offset from the end of the records' frame
+/// and has `packed` bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub enum Place {
-    /// The artifact is empty.
     #[default]
     Empty,
-    /// The bytes are in the segment.
     Inside {
-        /// Start of the frame, relative to the end of the records' frame.
         at: u64,
-        /// Bytes of the frame.
         packed: u64,
-        /// Bytes of the artifact.
         size: u64,
     },
-    /// The bytes are in an object.
     Object(ObjectPlace),
 }
 
-/// An object with all bytes of an artifact.
+/// An object of `packed` bytes with all `size` bytes of an artifact. `blocks` is BLAKE3 of its
+/// table of blocks, in lower-case hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
 pub struct ObjectPlace {
-    /// Name of the object.
     pub name: ObjectName,
-    /// Bytes of the object.
     pub packed: u64,
-    /// Bytes of the artifact.
     pub size: u64,
-    /// BLAKE3 of the table of blocks, in lower-case hexadecimal.
     pub blocks: String,
 }
 
@@ -279,16 +269,15 @@ pub const PARTS_BYTES: u64 = 8 << 20;
 const MOST: usize = 256;
 
 /// Ranges of a larger artifact whose bytes are in the segment as well, concatenated, so that short
-/// views need no request for the object.
+/// views need no request for the object. Their frame starts `at` this offset from the end of the
+/// records' frame and has `packed` bytes. `digest` is BLAKE3 of the concatenated bytes in
+/// lower-case hexadecimal. The ranges are pairs of start and end, sorted and disjoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Parts {
-    /// Start of their frame, relative to the end of the records' frame.
     pub at: u64,
-    /// Bytes of the frame.
     pub packed: u64,
-    /// BLAKE3 of the concatenated bytes, in lower-case hexadecimal.
     pub digest: String,
-    /// Start and end of each range in the artifact; sorted and disjoint.
     pub ranges: Vec<(u64, u64)>,
 }
 

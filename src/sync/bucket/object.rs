@@ -191,18 +191,15 @@ pub struct BlockPacker<W> {
     lines: u64,
 }
 
-/// Result of packing an object.
+/// Result of packing `size` bytes of content into an object of `packed` bytes. `blocks` is the
+/// table of blocks. Digests are BLAKE3 in lower-case hexadecimal, of the content and of the table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct PackedObject {
-    /// Bytes of the content.
     pub size: u64,
-    /// Bytes of the object.
     pub packed: u64,
-    /// BLAKE3 of the content, in lower-case hexadecimal.
     pub digest: String,
-    /// Table of blocks.
     pub blocks: Vec<u8>,
-    /// BLAKE3 of the table, in lower-case hexadecimal.
     pub blocks_digest: String,
 }
 

@@ -126,7 +126,7 @@ fn name_and_size(bytes: &[u8]) -> Option<(Vec<u8>, u64)> {
     fits.then(|| (entry.header().path_bytes().into_owned(), entry.size()))
 }
 
-/// HeadFile of a segment: the first frame, checked for plausibility.
+/// Head of a segment: the first frame, checked for plausibility.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentHead {
     /// Name of the segment as the head states it. The reader compares it with the key.
@@ -330,41 +330,25 @@ fn too_large() -> FormatError {
 
 const PARTS: &str = "parts/";
 
-/// Bytes of an artifact to publish.
+/// Bytes of an artifact to publish: none, at most [`SMALL_BYTES`] to pack into the segment, a frame
+/// from another segment with `size` bytes of content, or an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub enum PutBytes<'a> {
-    /// The artifact is empty.
     Empty,
-    /// Bytes to put into the segment: at most [`SMALL_BYTES`].
     Bytes(&'a [u8]),
-    /// Bytes that are packed already, from another segment.
-    Packed {
-        /// Frame in the other segment.
-        frame: &'a [u8],
-        /// Bytes of the artifact.
-        size: u64,
-    },
-    /// Bytes in an object.
+    Packed { frame: &'a [u8], size: u64 },
     Object(ObjectPlace),
 }
 
-/// Some bytes of an artifact with an object, to be put into the segment.
+/// Some bytes of an artifact with an object, to be put into the segment: at most [`PARTS_BYTES`] to
+/// pack, the concatenated bytes of sorted and disjoint ranges, or a frame from another segment with
+/// its description there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub enum PutParts<'a> {
-    /// Bytes to pack: at most [`PARTS_BYTES`].
-    Bytes {
-        /// Ranges in the artifact, sorted and disjoint.
-        ranges: &'a [Range<u64>],
-        /// Concatenated bytes of the ranges.
-        bytes: &'a [u8],
-    },
-    /// Bytes that are packed already, from another segment.
-    Packed {
-        /// Frame in the other segment.
-        frame: &'a [u8],
-        /// Description in the line of the other segment.
-        parts: &'a Parts,
-    },
+    Bytes { ranges: &'a [Range<u64>], bytes: &'a [u8] },
+    Packed { frame: &'a [u8], parts: &'a Parts },
 }
 
 pub(crate) fn packed_parts(bytes: &[u8]) -> u64 {

@@ -24,23 +24,19 @@ const REFUSED: &str = "its path is refused: no file that hosts share can have it
 /// Outcome of [`apply`].
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
-    /// Applied steps, synced to disk. An added file has its key and version here.
     pub done: Vec<Step>,
-    /// Skipped steps, which the next pull tries again. A full disk is reported once.
     pub left: Vec<SkippedFile>,
-    /// Error of the first step that was skipped for lack of space.
     pub no_room: Option<String>,
     /// Error that stopped the run, since later steps would have failed too. The steps in `done` are
     /// applied nevertheless.
     pub error: Option<RemoteError>,
 }
 
-/// A step that was skipped.
+/// A file that a pull left unchanged, and why. The next pull tries again.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct SkippedFile {
-    /// Path of the file.
     pub path: String,
-    /// Reason.
     pub why: String,
 }
 

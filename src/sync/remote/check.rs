@@ -32,26 +32,23 @@ pub struct Checked {
     pub unnamed: Vec<Listed>,
 }
 
-/// A problem in the bucket.
+/// A problem in the bucket: `what` is the path of an artifact, or a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Flaw {
-    /// Path of an artifact, or a segment.
     pub what: String,
-    /// Description of the problem.
     pub why: String,
 }
 
-/// Check of one conversation.
+/// Check of one conversation. With `reads`, it reads all bytes and compares their digests, and
+/// calls `progress` with the number of bytes since the last call. `deadline` returns the deadline
+/// of a request that starts now.
+#[expect(missing_docs, reason = "described above")]
 pub struct Check<'a> {
-    /// Bucket to check.
     pub bucket: &'a dyn Objects,
-    /// Local state about the conversation.
     pub notes: &'a Notes,
-    /// True to read all bytes and compare their digests.
     pub reads: bool,
-    /// Returns the deadline of a request that starts now.
     pub deadline: &'a dyn Fn() -> Deadline,
-    /// Called with the number of artifact bytes checked since the last call.
     pub progress: &'a dyn Fn(u64),
 }
 

@@ -104,12 +104,12 @@ fn found<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
 /// disk full right after a pull.
 const BESIDE: u64 = 4;
 
-/// Limits of downloads: those of local writers.
+/// Limits of downloads, which are those of local writers: bytes to keep free on the disk, and the
+/// maximum bytes of a conversation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Limits {
-    /// Bytes to keep free on the disk.
     pub min_free: u64,
-    /// Maximum bytes of a conversation.
     pub quota: Option<u64>,
 }
 

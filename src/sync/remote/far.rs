@@ -77,18 +77,6 @@ impl FarArtifacts {
         &self.0.source
     }
 
-    pub(super) fn notes(&self, conversation: &Component) -> Result<Notes, RemoteError> {
-        self.0.home.conversation(conversation)
-    }
-
-    pub(super) fn published(
-        &self,
-        notes: &Notes,
-        origin: Origin,
-    ) -> Result<PublishedArtifact, RemoteError> {
-        self.0.segments.published(notes, origin)
-    }
-
     /// Downloads an artifact to its local file. Returns false if the artifact is not wanted here
     /// any longer, for example after a removal.
     pub(crate) fn bring_here(
@@ -107,7 +95,7 @@ impl FarArtifacts {
         origin: Origin,
         record: &Record,
     ) -> Result<FarFile, RemoteError> {
-        let PublishedArtifact { segment, put } = self.published(notes, origin)?;
+        let PublishedArtifact { segment, put } = self.0.segments.published(notes, origin)?;
         let digest = record.analysis.as_ref().map(|analysis| analysis.digest.as_str());
         if put.digest() != digest || digest.is_none() || put.place.size() != record.size {
             let what = format!("`{origin}` is not what the manifest says of `{}`", record.path);
@@ -154,7 +142,7 @@ impl FarArtifacts {
         segment: SegmentId,
         parts: &Parts,
     ) -> Result<Vec<u8>, RemoteError> {
-        let tried = self.notes(conversation).and_then(|notes| {
+        let tried = self.0.home.conversation(conversation).and_then(|notes| {
             let stored = self.0.segments.segment(&notes, segment)?;
             let frame = match stored.parts_frame(parts)? {
                 Some(frame) => frame,
@@ -433,7 +421,8 @@ impl FarArtifacts {
         let Some(mark) = local_mark(conversation, entry, path)? else {
             return Ok(RemovalOutcome::Kept("it is not as it was published"));
         };
-        let put = self.published(&self.notes(conversation.id())?, origin)?.put;
+        let put =
+            self.0.segments.published(&self.0.home.conversation(conversation.id())?, origin)?.put;
         let known = &put.record;
         if let Err(why) = conversation.recognise(path, (&mark, known), clock)? {
             return Ok(RemovalOutcome::Kept(why));

@@ -18,7 +18,7 @@ use ctxfs_store::{
 /// Shared files of a conversation on this host, and its artifacts without local bytes.
 #[derive(Debug, Default)]
 pub(crate) struct LocalFiles {
-    /// LocalFiles by path. A file that the base has in this state has an empty digest, since nobody
+    /// Files by path. A file that the base has in this state has an empty digest, since nobody
     /// publishes it.
     pub found: BTreeMap<String, FoundFile>,
     /// Directories that must stay even when empty: they were not created for files of other hosts.

@@ -170,12 +170,11 @@ impl Home {
 
 const BUCKET: &str = "bucket.json";
 
-/// A bucket that the store was shared through.
+/// A bucket that the store was shared through, and its last known URL, which is empty if unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct KnownBucket {
-    /// Id of the bucket.
     pub id: BucketId,
-    /// Last known URL; empty if unknown.
     pub url: String,
 }
 

@@ -478,12 +478,11 @@ pub trait Looker: fmt::Debug + Send + std::marker::Sync {
     }
 }
 
-/// Outcome of a look.
+/// Outcome of a look: whether the bucket answered, and the conversations in it if they were listed.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct LookOutcome {
-    /// True if the bucket answered.
     pub is_answered: bool,
-    /// Conversations in the bucket, if they were listed.
     pub conversations: Option<Vec<Component>>,
 }
 

@@ -300,7 +300,7 @@ fn copied(merged: &Piece) -> Vec<CopiedLine<'_>> {
     copied
 }
 
-/// ArtifactFrames of an artifact in its segment: of its bytes and of its parts. Empty if it has none.
+/// Frames of an artifact in its segment: of its bytes and of its parts. Empty if it has none.
 type ArtifactFrames = (Vec<u8>, Vec<u8>);
 
 /// Returns the frames of an artifact; `None` if they are not stored locally.

@@ -104,7 +104,8 @@ impl MergedLog<'_> {
         let file = dir.create_file(NEW.as_ref(), flags, disk::FILE_MODE);
         let file = file.map_err(self.failed("show"))?;
         let mut out = BufWriter::new(&file);
-        let begun = out.write_all(&[b' '; HEAD]).and_then(|()| part.write_first(&mut out));
+        let begun =
+            out.write_all(&[b' '; HEAD]).and_then(|()| part.write_those_after(None, &mut out));
         begun.map_err(self.failed("show"))?;
         self.each(|text| {
             let written = writeln!(out, "{text}").and_then(|()| part.write_after(text, &mut out));
@@ -221,10 +222,6 @@ impl LocalPart {
         Ok(Self { at, digest: digest.finalize(), unshared })
     }
 
-    fn write_first(&mut self, out: &mut impl Write) -> io::Result<()> {
-        self.write_those_after(None, out)
-    }
-
     fn write_after(&mut self, text: &str, out: &mut impl Write) -> io::Result<()> {
         if self.unshared.is_empty() {
             return Ok(());
@@ -264,7 +261,7 @@ fn write_line(line: &LogLine, out: &mut impl Write) -> io::Result<()> {
 /// Maximum bytes of cached records: at least two segments.
 const MOST: usize = 64 << 20;
 
-/// Reads messages from their segments. MergedLog of several hosts alternate, so it caches some
+/// Reads messages from their segments. Messages of several hosts alternate, so it caches some
 /// segments.
 struct MessageReader<'a> {
     notes: &'a Notes,

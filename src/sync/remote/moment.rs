@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 static BOOT: LazyLock<String> =
     LazyLock::new(|| fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default());
 
-/// A point in time, by the adjustable wall clock and by the monotonic time since the boot.
+/// A point in time, by the adjustable wall clock in milliseconds since the epoch, and by the time
+/// since the boot in milliseconds, including suspend. The uptime is comparable within one `boot`
+/// only.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Moment {
-    /// Milliseconds since the epoch.
     pub wall: u64,
-    /// Id of the boot.
     pub boot: String,
-    /// Milliseconds since the boot, including suspend.
     pub uptime: u64,
 }
 

@@ -112,7 +112,7 @@ impl Notes {
         match self.dir.stat(LOOKED.as_ref()) {
             Ok(stat) => Ok(Some(stat.mtime)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(RemoteError::at("look at", &self.path_of(LOOKED))(error)),
+            Err(error) => Err(RemoteError::at("look at", &self.path.join(LOOKED))(error)),
         }
     }
 
@@ -120,25 +120,25 @@ impl Notes {
         let flags = OFlags::WRONLY | OFlags::TRUNC;
         let file = self.dir.create_file(LOOKED.as_ref(), flags, disk::FILE_MODE);
         let written = file.and_then(|file| file.set_modified(SystemTime::now()));
-        written.map_err(RemoteError::at("write", &self.path_of(LOOKED)))
+        written.map_err(RemoteError::at("write", &self.path.join(LOOKED)))
     }
 
     /// Returns true if bucket and conversation have this fingerprint, for which the last look had
     /// nothing to do.
     pub(super) fn is_settled(&self, state: &str) -> Result<bool, RemoteError> {
         let text = disk::read(&self.dir, SETTLED, MOST_SETTLED);
-        let text = text.map_err(RemoteError::at("read", &self.path_of(SETTLED)))?;
+        let text = text.map_err(RemoteError::at("read", &self.path.join(SETTLED)))?;
         Ok(text.as_deref() == Some(state.as_bytes()))
     }
 
     pub(super) fn keep_settled(&self, state: &str) -> Result<(), RemoteError> {
         let written = disk::write(&self.dir, SETTLED, state.as_bytes());
-        written.map_err(RemoteError::at("write", &self.path_of(SETTLED)))
+        written.map_err(RemoteError::at("write", &self.path.join(SETTLED)))
     }
 
     pub(super) fn shown(&self) -> Result<Option<ShownMessages>, RemoteError> {
         let text = disk::read(&self.dir, SHOWN, MOST_SHOWN);
-        let text = text.map_err(RemoteError::at("read", &self.path_of(SHOWN)))?;
+        let text = text.map_err(RemoteError::at("read", &self.path.join(SHOWN)))?;
         Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
     }
 
@@ -148,19 +148,19 @@ impl Notes {
         }
         let text = serde_json::to_vec(shown).expect("names can be JSON");
         let written = disk::write(&self.dir, SHOWN, &text);
-        written.map_err(RemoteError::at("write", &self.path_of(SHOWN)))
+        written.map_err(RemoteError::at("write", &self.path.join(SHOWN)))
     }
 
     pub(super) fn forget_shown(&self) -> Result<(), RemoteError> {
         let removed = disk::remove(&self.dir, SHOWN);
-        removed.map_err(RemoteError::at("remove", &self.path_of(SHOWN)))
+        removed.map_err(RemoteError::at("remove", &self.path.join(SHOWN)))
     }
 
     pub(super) fn is_over(&self) -> Result<bool, RemoteError> {
         match self.dir.stat(OVER.as_ref()) {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(RemoteError::at("look at", &self.path_of(OVER))(error)),
+            Err(error) => Err(RemoteError::at("look at", &self.path.join(OVER))(error)),
         }
     }
 
@@ -170,7 +170,7 @@ impl Notes {
         }
         let kept =
             if is_over { disk::write(&self.dir, OVER, b"") } else { disk::remove(&self.dir, OVER) };
-        kept.map_err(RemoteError::at("write", &self.path_of(OVER)))
+        kept.map_err(RemoteError::at("write", &self.path.join(OVER)))
     }
 
     pub(super) fn forget_objects(&self, objects: &BTreeSet<ObjectName>) -> Result<(), RemoteError> {
@@ -182,10 +182,6 @@ impl Notes {
             blocks => blocks.and_then(|blocks| blocks::forget_objects(&blocks, objects)),
         };
         forgotten.map_err(RemoteError::at("remove blocks for", &self.path))
-    }
-
-    fn path_of(&self, name: &str) -> PathBuf {
-        self.path.join(name)
     }
 }
 
@@ -214,7 +210,7 @@ impl Notes {
     pub(crate) fn intent(&self) -> Result<Option<(Intent, Vec<u8>)>, RemoteError> {
         let read = |name, most| {
             let bytes = disk::read(&self.dir, name, most);
-            bytes.map_err(RemoteError::at("read", &self.path_of(name)))
+            bytes.map_err(RemoteError::at("read", &self.path.join(name)))
         };
         let Some(text) = read(INTENT, MOST_INTENT)? else { return Ok(None) };
         let Ok(intent) = serde_json::from_slice::<Intent>(&text) else { return Ok(None) };
@@ -227,7 +223,7 @@ impl Notes {
     pub(crate) fn keep_intent(&self, intent: &Intent, bytes: &[u8]) -> Result<(), RemoteError> {
         let write = |name, bytes: &[u8]| {
             let written = disk::write(&self.dir, name, bytes);
-            written.map_err(RemoteError::at("write", &self.path_of(name)))
+            written.map_err(RemoteError::at("write", &self.path.join(name)))
         };
         let text = serde_json::to_vec(intent).expect("an intent can be JSON");
         write(BYTES, bytes)?;
@@ -237,7 +233,7 @@ impl Notes {
     pub(crate) fn drop_intent(&self) -> Result<(), RemoteError> {
         for name in [INTENT, BYTES] {
             let removed = disk::remove(&self.dir, name);
-            removed.map_err(RemoteError::at("remove", &self.path_of(name)))?;
+            removed.map_err(RemoteError::at("remove", &self.path.join(name)))?;
         }
         Ok(())
     }
@@ -259,7 +255,7 @@ pub(crate) struct Purging {
 
 impl Notes {
     pub(crate) fn purging(&self) -> Result<Purging, RemoteError> {
-        let path = self.path_of(PURGING);
+        let path = self.path.join(PURGING);
         let text = disk::read(&self.dir, PURGING, MOST_PURGING);
         let Some(text) = text.map_err(RemoteError::at("read", &path))? else {
             return Ok(Purging::default());
@@ -274,12 +270,12 @@ impl Notes {
     pub(crate) fn keep_purging(&self, purging: &Purging) -> Result<(), RemoteError> {
         let text = serde_json::to_vec(purging).expect("a purge can be JSON");
         let written = disk::write(&self.dir, PURGING, &text);
-        written.map_err(RemoteError::at("write", &self.path_of(PURGING)))
+        written.map_err(RemoteError::at("write", &self.path.join(PURGING)))
     }
 
     pub(crate) fn drop_purging(&self) -> Result<(), RemoteError> {
         let removed = disk::remove(&self.dir, PURGING);
-        removed.map_err(RemoteError::at("remove", &self.path_of(PURGING)))
+        removed.map_err(RemoteError::at("remove", &self.path.join(PURGING)))
     }
 }
 

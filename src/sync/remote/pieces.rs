@@ -16,27 +16,24 @@ const MOST_STATEMENTS: usize = 1_000_000;
 /// A segment as the rules see it.
 pub type Piece = Segment<Stored, StoredMessage>;
 
-/// Index entry of an artifact: where to find its line, which is parsed on demand.
+/// Index entry of an artifact of `size` bytes: the range of its line in the records of a segment,
+/// parsed on demand. `small` is true if the segment has bytes of the artifact. `object` is `None`
+/// if the artifact is small or empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Stored {
-    /// Segment with the line.
     pub segment: SegmentId,
-    /// Range of the line in the segment's records.
     pub line: Range<u32>,
-    /// Bytes of the artifact.
     pub size: u64,
-    /// True if the segment has bytes of the artifact.
     pub small: bool,
-    /// Object of the artifact; `None` if it is small or empty.
     pub object: Option<ObjectName>,
 }
 
-/// Index entry of a message.
+/// Index entry of a message: the range of its line in the records of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct StoredMessage {
-    /// Segment with the line.
     pub segment: SegmentId,
-    /// Range of the line in the segment's records.
     pub line: Range<u32>,
 }
 

@@ -48,19 +48,14 @@ const ESCAPED: usize = 2;
 /// Minimum transfer rate of an upload in bytes per second.
 const SLOWEST: u64 = 1 << 20;
 
-/// A push of one conversation.
+/// A push of one conversation. If the conversation was removed on this host, `ends` is true and the
+/// removals say so.
 pub(crate) struct Push<'a> {
-    /// Target of the push.
     pub bucket: &'a dyn Objects,
-    /// Local state about the bucket.
     pub home: &'a Home,
-    /// Local state about the conversation.
     pub notes: &'a Notes,
-    /// Files and messages of the conversation.
     pub source: &'a dyn PushSource,
-    /// Returns the present.
     pub now: &'a dyn Fn() -> Moment,
-    /// True if the conversation was removed on this host: its removals say so.
     pub ends: bool,
     /// Returns the deadline of a request that starts now. Each request has its own, however long
     /// earlier ones took. An upload gets an additional second per MiB.
@@ -73,16 +68,14 @@ impl fmt::Debug for Push<'_> {
     }
 }
 
-/// Result of a push.
+/// Result of a push: the segments that were sent, and the files that were not published. If `again`
+/// is true, the caller must compare and push once more. `is_new_writer` is true after a copy of
+/// this host was detected.
 #[derive(Debug, Default)]
 pub(crate) struct Pushed {
-    /// Segments that were sent.
     pub segments: Vec<SegmentId>,
-    /// Files that were not published, and why.
     pub left: Vec<(String, LeftOut)>,
-    /// True if the caller must compare and push once more.
     pub again: bool,
-    /// True if a copy of this host was detected, and this one has a new writer id.
     pub is_new_writer: bool,
 }
 
@@ -269,7 +262,8 @@ impl Push<'_> {
             digest: blake3::hash(&made.bytes).to_hex().to_string(),
         };
         self.notes.keep_intent(&intent, &made.bytes)?;
-        session.uploads.remove(batch.paths());
+        // An object belongs to one record.
+        session.uploads.retain(|path, _| !batch.ready.contains_key(path));
         self.finish(&intent, &made.bytes, session, pushed)
     }
 
@@ -447,8 +441,9 @@ impl Push<'_> {
         session: &mut Session,
     ) -> Result<Result<Upload, LeftOut>, RemoteError> {
         let since = (self.now)();
-        if let Some(known) = session.uploads.fitting(path, put, &since) {
-            return Ok(Ok(known));
+        let known = session.uploads.get(path).filter(|upload| upload.fits(put, &since));
+        if let Some(known) = known {
+            return Ok(Ok(known.clone()));
         }
         let (conversation, name) = (self.notes.conversation(), ObjectName::random());
         let (stored, parts) = match plan {
@@ -469,7 +464,7 @@ impl Push<'_> {
         let object = ObjectPlace { name, packed, size, blocks };
         let (key, version, digest) = (put.key, put.version, done.digest);
         let upload = Upload { key, version, digest, since, object, parts };
-        session.uploads.insert(path, upload.clone());
+        session.uploads.insert(path.to_owned(), upload.clone());
         Ok(Ok(upload))
     }
 

@@ -37,19 +37,15 @@ pub(super) enum Pacing {
     WhenQuiet,
 }
 
-/// A store and its bucket: pushes and pulls conversations, one operation at a time.
+/// A store and its bucket: pushes and pulls conversations, one operation at a time, under the push
+/// lock. `now` returns the present, and `deadline` the deadline of a request that starts now.
+#[expect(missing_docs, reason = "described above")]
 pub struct Sync<'a> {
-    /// Store to synchronize.
     pub store: &'a Store,
-    /// Bucket of the store.
     pub bucket: &'a dyn Objects,
-    /// Local state about the bucket.
     pub home: &'a Home,
-    /// Push lock.
     pub lock: &'a PushLock,
-    /// Returns the present.
     pub now: &'a dyn Fn() -> Moment,
-    /// Returns the deadline of a request that starts now.
     pub deadline: &'a dyn Fn() -> Deadline,
 }
 
@@ -64,9 +60,9 @@ impl std::fmt::Debug for Sync<'_> {
 pub struct Sent {
     /// Segments that were sent.
     pub segments: Vec<SegmentId>,
-    /// LocalFiles and messages that were not published, by path, and why.
+    /// Files and messages that were not published, by path, and why.
     pub left: BTreeMap<String, LeftOut>,
-    /// LocalFiles that are being written; they are sent when they are complete.
+    /// Files that are being written; they are sent when they are complete.
     pub live: Vec<String>,
     /// True if part of the conversation could not be read. Its files were neither sent nor treated
     /// as removed.
@@ -87,26 +83,20 @@ impl Sent {
     }
 }
 
-/// Result of a pull.
+/// Result of a pull: what the look found, and how many files were added, renamed and removed.
+/// `refused` are segments that are ignored. `left` are files that were skipped; `no_room` is the
+/// error of the first one for lack of space. `error` stopped the pull.
 #[derive(Debug, Default)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Came {
-    /// Result of the look.
     pub looked: LookReport,
-    /// Segments that are ignored, and why.
     pub refused: Vec<(SegmentId, RemoteError)>,
-    /// Number of files that were added, renamed or removed.
     pub steps: usize,
-    /// Number of added files.
     pub added: usize,
-    /// Number of renamed files.
     pub renamed: usize,
-    /// Number of removed files.
     pub removed: usize,
-    /// LocalFiles that were skipped, and why.
     pub left: Vec<SkippedFile>,
-    /// Error of the first file that was skipped for lack of space.
     pub no_room: Option<String>,
-    /// Error that stopped the pull.
     pub error: Option<RemoteError>,
 }
 

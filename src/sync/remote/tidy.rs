@@ -172,14 +172,13 @@ pub(super) const WEEK: u64 = 7 * 24 * HOUR;
 pub(super) const UNNAMED: u64 = 25 * HOUR;
 const HOUR: u64 = 60 * 60 * 1000;
 
-/// An object or segment that was deleted, or would be.
+/// An object or segment that was deleted, or would be: its key, its bytes, and the outcome of the
+/// deletion, which is `None` in a dry run.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Collected {
-    /// Key in the bucket.
     pub key: String,
-    /// Bytes.
     pub size: u64,
-    /// Outcome of the deletion; `None` for a dry run.
     pub outcome: Option<Result<(), BucketError>>,
 }
 

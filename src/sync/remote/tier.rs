@@ -180,11 +180,33 @@ impl OtherHosts for Tier {
     }
 
     fn same_name(&self, conversation: &Component, path: &RelPath) -> Vec<String> {
-        self.0.same_name(conversation, path)
+        let found = self.0.try_same_name(conversation, path);
+        found.unwrap_or_else(|error| {
+            tracing::debug!(%error, "outputs of one name are not told");
+            Vec::new()
+        })
     }
 
     fn report(&self) -> HostsReport {
-        self.0.report()
+        let (totals, lag) = {
+            let backlog = self.0.backlog.lock();
+            (backlog.totals(), backlog.lag)
+        };
+        let known = self.0.access.known().ok().flatten();
+        let age = totals.oldest.map(|oldest| (self.0.now)().saturating_duration_since(oldest));
+        HostsReport {
+            url: self.0.access.options.url.clone(),
+            bucket: known.as_ref().map(|known| known.id.to_string()),
+            writer: known
+                .and_then(|known| known.home.writer().ok())
+                .map(|writer| writer.to_string()),
+            waiting: totals.outputs,
+            waiting_bytes: totals.bytes,
+            oldest_seconds: age.as_ref().map(Duration::as_secs),
+            lag_millis: lag.map(|lag| lag.as_millis() as u64),
+            error: self.0.trouble(),
+            requests: requests(&self.0.access.bucket.requests()),
+        }
     }
 }
 
@@ -245,28 +267,6 @@ impl TierInner {
 }
 
 impl TierInner {
-    fn report(&self) -> HostsReport {
-        let (totals, lag) = {
-            let backlog = self.backlog.lock();
-            (backlog.totals(), backlog.lag)
-        };
-        let known = self.access.known().ok().flatten();
-        let age = totals.oldest.map(|oldest| (self.now)().saturating_duration_since(oldest));
-        HostsReport {
-            url: self.access.options.url.clone(),
-            bucket: known.as_ref().map(|known| known.id.to_string()),
-            writer: known
-                .and_then(|known| known.home.writer().ok())
-                .map(|writer| writer.to_string()),
-            waiting: totals.outputs,
-            waiting_bytes: totals.bytes,
-            oldest_seconds: age.as_ref().map(Duration::as_secs),
-            lag_millis: lag.map(|lag| lag.as_millis() as u64),
-            error: self.trouble(),
-            requests: requests(&self.access.bucket.requests()),
-        }
-    }
-
     fn trouble(&self) -> Option<String> {
         let of_looks = || self.looker.as_ref()?.trouble();
         self.access.bucket.trouble().or_else(of_looks).or_else(|| self.breaker.error())
@@ -357,16 +357,6 @@ struct SameNames(Mutex<VecDeque<(Component, AgreementCache<NamePairs>)>>);
 struct NamePairs(BTreeSet<(String, String)>);
 
 impl TierInner {
-    /// Returns the outputs that requested the path of this one, and the path that this one
-    /// requested, from the agreement. Makes no request. Unreadable state gives an empty list.
-    fn same_name(&self, id: &Component, path: &RelPath) -> Vec<String> {
-        let found = self.try_same_name(id, path);
-        found.unwrap_or_else(|error| {
-            tracing::debug!(%error, "outputs of one name are not told");
-            Vec::new()
-        })
-    }
-
     fn try_same_name(&self, id: &Component, path: &RelPath) -> Result<Vec<String>, RemoteError> {
         let Some(known) = self.access.known()? else { return Ok(Vec::new()) };
         let Some(notes) = known.home.known_conversation(id)? else { return Ok(Vec::new()) };

@@ -13,16 +13,10 @@ const SECOND: i64 = 1_000_000_000;
 
 /// Identity of a file, independent of its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
 pub enum FileKey {
-    /// A local file.
     #[serde(rename = "here")]
-    Local {
-        /// Inode number.
-        inode: u64,
-        /// Birth time in nanoseconds since the epoch: inodes are reused.
-        born: i64,
-    },
-    /// A remote artifact without local bytes.
+    Local { inode: u64, born: i64 },
     #[serde(rename = "elsewhere")]
     Remote(Origin),
 }
@@ -35,42 +29,35 @@ impl FileKey {
     }
 }
 
-/// State of a file's bytes: they are unchanged as long as it is.
+/// State of a file's bytes, by size and modification time in nanoseconds since the epoch: the bytes
+/// are unchanged as long as it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
 pub struct FileVersion {
-    /// Bytes.
     pub size: u64,
-    /// Modification time in nanoseconds since the epoch.
     pub modified: i64,
 }
 
-/// Current state of a file.
+/// Current state of a file. Its digest is `None` while it is being written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FoundFile {
-    /// Identity of the file.
     pub key: FileKey,
-    /// State of its bytes.
     pub version: FileVersion,
-    /// Digest of its bytes; `None` while it is being written.
     pub digest: Option<Arc<str>>,
 }
 
-/// A file whose bytes are those of artifacts in the bucket.
+/// A file whose bytes are those of artifacts in the bucket, as of the agreement. `asked` is the
+/// requested path, if another file had that. `version` is the state of the bytes that are
+/// published. `digest` is empty if unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
-    /// Path at the time of the agreement.
     pub path: String,
-    /// Requested path, if another file had it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
-    /// Artifacts with these bytes.
     pub origins: Vec<Origin>,
-    /// Identity of the file.
     pub key: FileKey,
-    /// State of the bytes that are published.
     pub version: FileVersion,
-    /// Digest of the artifacts; empty if unknown.
-    #[serde(default, skip_serializing_if = "is_unknown")]
+    #[serde(default, skip_serializing_if = "str::is_empty")]
     pub digest: Arc<str>,
 }
 
@@ -187,10 +174,6 @@ impl<'a> FileIndex<'a> {
     }
 }
 
-fn is_unknown(digest: &str) -> bool {
-    digest.is_empty()
-}
-
 impl Entry {
     pub(crate) fn new(path: &str, origins: &[Origin], found: &FoundFile) -> Self {
         let FoundFile { key, version, digest } = found.clone();
@@ -225,35 +208,26 @@ impl Entry {
     }
 }
 
-/// Local changes that the bucket does not have. Computed by comparison: there is no queue that a
-/// crash could lose.
+/// Local changes that the bucket does not have: files with new bytes by path, artifacts with new
+/// paths, and artifacts that were removed or replaced by a complete file. Computed by comparison:
+/// there is no queue that a crash could lose.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Changes {
-    /// Files with new bytes, by path.
     pub puts: BTreeMap<String, LocalPut>,
-    /// Artifacts with a new path.
     pub moves: BTreeMap<Origin, String>,
-    /// Artifacts that were removed, or replaced by a complete file.
     pub removed: BTreeSet<Origin>,
 }
 
-/// A file with new bytes.
+/// A file with new bytes. Its digest is `None` while it is being written and cannot be published.
+/// It replaces the artifacts that were seen at its path, and those whose file it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct LocalPut {
-    /// Identity of the file.
     pub key: FileKey,
-    /// State of its bytes.
     pub version: FileVersion,
-    /// Digest of the bytes; `None` while they are being written and cannot be published.
     pub digest: Option<Arc<str>>,
-    /// Artifacts that the file replaces: those seen at its path, and those whose file it was.
     pub replaces: Vec<Origin>,
-}
-
-impl LocalPut {
-    pub(super) fn is_copy(&self) -> bool {
-        self.key.is_copy_of(self.version)
-    }
 }
 
 impl Changes {
@@ -293,11 +267,6 @@ impl Changes {
     /// Returns true if nothing changed.
     pub fn is_empty(&self) -> bool {
         self.puts.is_empty() && self.moves.is_empty() && self.removed.is_empty()
-    }
-
-    pub(crate) fn must_wait(&self) -> bool {
-        let waits = |put: &LocalPut| put.digest.is_none();
-        self.moves.is_empty() && self.removed.is_empty() && self.puts.values().all(waits)
     }
 
     fn rename(&mut self, origins: &[Origin], to: &str) {
@@ -341,14 +310,12 @@ pub(crate) struct Publication<A, M> {
     pub accepted: Accepted,
 }
 
-/// Changes of the base when a segment is stored. Saved on disk until then.
+/// Changes of the base when a segment is stored: entries of published files, new paths, and removed
+/// or replaced artifacts. Saved on disk until then.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Accepted {
-    /// Entries of published files.
     pub puts: Vec<Entry>,
-    /// New paths of moved artifacts.
     pub moves: BTreeMap<Origin, String>,
-    /// Removed and replaced artifacts.
     pub removed: BTreeSet<Origin>,
 }
 

@@ -15,16 +15,15 @@ pub(super) struct PathRequest<'a> {
     pub(super) digest: Option<&'a Arc<str>>,
 }
 
-/// The artifacts at one path.
+/// The artifacts at one path, the latest first: they have the same bytes. `is_local` is true if an
+/// unpublished local file is there. `asked` is the requested path, if another artifact has that.
+/// `digest` is empty if unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Name {
-    /// Artifacts with these bytes, the latest first.
     pub origins: Vec<Origin>,
-    /// True if an unpublished local file is at the path.
     pub is_local: bool,
-    /// Requested path, if another artifact has it.
     pub asked: Option<String>,
-    /// Digest of the bytes; empty if unknown.
     pub digest: Arc<str>,
 }
 

@@ -32,13 +32,13 @@ impl ParseIdError {
 #[serde(into = "String", try_from = "String")]
 pub struct WriterId(pub u64);
 
-/// Name of a segment: writer and number. Its text is `<writer>-<12 digits>`.
+/// Name of a segment: its writer, and its number among the writer's segments, from 1. Its text is
+/// `<writer>-<12 digits>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
+#[expect(missing_docs, reason = "described above")]
 pub struct SegmentId {
-    /// Writer of the segment.
     pub writer: WriterId,
-    /// Number among the writer's segments, from 1.
     pub number: u64,
 }
 
@@ -47,14 +47,13 @@ pub struct SegmentId {
 #[serde(into = "String", try_from = "String")]
 pub struct SegmentDigest(u128);
 
-/// Permanent identity of an artifact or message: the place where it was first published. Its text
-/// is `<segment>:<place>`.
+/// Permanent identity of an artifact or message: the segment that first published it, and the line
+/// in the segment's records, from 0. Its text is `<segment>:<place>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
+#[expect(missing_docs, reason = "described above")]
 pub struct Origin {
-    /// Segment of the publication.
     pub segment: SegmentId,
-    /// Line in the segment's records, from 0.
     pub place: u32,
 }
 

@@ -195,7 +195,10 @@ impl<'a> Planning<'a> {
     /// removal by that host has not seen this file.
     fn adopt(&mut self, name: String, seen: Name, changes: &Changes) {
         let is_held = seen.origins.iter().any(|origin| self.by_origin.contains_key(origin));
-        let put = changes.puts.get(&name).filter(|put| put.replaces.is_empty() && put.is_copy());
+        let put = changes
+            .puts
+            .get(&name)
+            .filter(|put| put.replaces.is_empty() && put.key.is_copy_of(put.version));
         if let Some(put) = put.filter(|_| !is_held) {
             self.base.entries.push(agreed(name, seen, put.key, put.version));
         }

@@ -6,54 +6,46 @@ use std::sync::Arc;
 
 use crate::replica::{Origin, SegmentDigest, SegmentId, Stamp};
 
-/// Content of a segment. `A` and `M` are additional data about each artifact and message, which the
-/// rules ignore.
+/// Content of a segment: published artifacts and messages, renames and removals. `A` and `M` are
+/// additional data about each artifact and message, which the rules ignore. A merge covers other
+/// segments; the origins of its artifacts are in these.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Segment<A, M> {
-    /// Name of the segment.
     pub id: SegmentId,
-    /// Covered segments, if this is a merge.
     pub covers: Covers,
-    /// Published artifacts. In a merge, their origins are in covered segments.
     pub artifacts: BTreeMap<Origin, Claim<A>>,
-    /// Renames.
     pub moves: BTreeMap<Origin, Move>,
-    /// Removals.
     pub removed: Removed,
-    /// Published messages.
     pub messages: BTreeMap<Origin, (Stamp, M)>,
 }
 
-/// An artifact and its requested path.
+/// An artifact with its requested path, spelled as `RelPath::to_text` does, and the time at which
+/// it got that path. `artifact` is additional data.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Claim<A> {
-    /// Time at which it got the path.
     pub stamp: Stamp,
-    /// Path in the conversation, as `RelPath::to_text` writes it.
     pub path: String,
-    /// Digest of the bytes.
     pub digest: Arc<str>,
-    /// Additional data.
     pub artifact: A,
 }
 
-/// New path of an artifact. The latest one counts.
+/// New path of an artifact, given at `stamp`. The latest one counts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Move {
-    /// Time of the rename.
     pub stamp: Stamp,
-    /// New path.
     pub to: String,
 }
 
-/// Removed origins: single ones and whole segments. A removal is permanent.
+/// Removed origins: single ones, and all of some segments. A removal is permanent. `ends` is true
+/// if a host removed the whole conversation; a merge does not repeat this.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Removed {
-    /// Single artifacts and messages.
     pub origins: BTreeSet<Origin>,
-    /// Segments of which all artifacts and messages are removed.
     pub segments: BTreeSet<SegmentId>,
-    /// True if a host removed the whole conversation. A merge does not repeat this.
     pub ends: bool,
 }
 
@@ -159,18 +151,16 @@ impl<'a> FromIterator<&'a Covers> for Covered {
     }
 }
 
-/// Merged state of a set of segments, independent of their order.
+/// Merged state of a set of segments, independent of their order: the living artifacts with their
+/// latest paths, and the living messages in order. Removals and moves are those of uncovered
+/// segments. Covered segments are listed whether present or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct State<A, M> {
-    /// Living artifacts, each with its latest path.
     pub artifacts: BTreeMap<Origin, Claim<A>>,
-    /// Living messages, in order.
     pub messages: BTreeMap<(Stamp, Origin), M>,
-    /// Removals in uncovered segments.
     pub removed: Removed,
-    /// Moves in uncovered segments.
     pub moves: BTreeMap<Origin, Move>,
-    /// Covered segments, present or not.
     pub covered: BTreeSet<SegmentId>,
 }
 

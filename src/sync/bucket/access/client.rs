@@ -58,6 +58,32 @@ impl StoreClient {
         persist(&self.last_failure, deadline, limit, attempt).await
     }
 
+    /// Reads an object, or a range of it, with retries. See [`Self::get`].
+    pub(super) async fn read(
+        &self,
+        path: &Path,
+        range: Option<Range<u64>>,
+        most: u64,
+        deadline: Deadline,
+    ) -> Result<Bytes, Fault> {
+        self.persist(deadline, patience(most), || self.get(path, range.clone(), most)).await
+    }
+
+    pub(super) async fn stat(&self, path: &Path, deadline: Deadline) -> Result<ObjectMeta, Fault> {
+        self.persist(deadline, QUIET, || self.head(path)).await
+    }
+
+    pub(super) async fn write(
+        &self,
+        path: &Path,
+        bytes: &Bytes,
+        mode: PutMode,
+        deadline: Deadline,
+    ) -> Result<(), Fault> {
+        let put = || self.put(path, bytes.clone(), mode.clone());
+        self.persist(deadline, patience(bytes.len() as u64), put).await
+    }
+
     fn store(&self) -> Result<&dyn ObjectStore, Fault> {
         match &self.opened {
             OpenStore::Cloud { store, .. } => Ok(&**store),
@@ -137,7 +163,7 @@ impl StoreClient {
         }
     }
 
-    pub(super) async fn page(
+    pub(super) async fn request_page(
         &self,
         store: &Arc<dyn CloudStore>,
         prefix: &str,
@@ -148,12 +174,12 @@ impl StoreClient {
         call(QUIET, store.list_paginated(prefix, options)).await
     }
 
-    pub(super) async fn names(&self, prefix: &Path) -> Result<Vec<ObjectMeta>, Fault> {
+    pub(super) async fn request_names(&self, prefix: &Path) -> Result<Vec<ObjectMeta>, Fault> {
         self.requests.count(RequestKind::List);
         call(QUIET, self.store()?.list(Some(prefix)).try_collect()).await
     }
 
-    pub(super) async fn prefixes(&self, prefix: &Path) -> Result<Vec<Path>, Fault> {
+    pub(super) async fn request_prefixes(&self, prefix: &Path) -> Result<Vec<Path>, Fault> {
         self.requests.count(RequestKind::List);
         Ok(call(QUIET, self.store()?.list_with_delimiter(Some(prefix))).await?.common_prefixes)
     }
@@ -228,27 +254,25 @@ pub(super) enum RequestKind {
     Head,
 }
 
-/// Requests of one kind.
+/// Requests of one kind that were sent, and the bytes of objects that they transferred. Failed
+/// requests count, too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Tally {
-    /// Requests sent, including failed ones.
     pub requests: u64,
-    /// Bytes of objects received or sent, including those of failed requests.
     pub bytes: u64,
 }
 
-/// Requests of a bucket since it was opened.
+/// Requests of a bucket since it was opened: reads and writes of objects and parts, pages of lists,
+/// deletions, and requests for size and time. One deletion may have many keys. The bytes of lists
+/// are unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
 pub struct RequestCounts {
-    /// Reads of objects.
     pub get: Tally,
-    /// Writes of objects and parts.
     pub put: Tally,
-    /// Pages of lists; the bytes are unknown.
     pub list: Tally,
-    /// Deletions; one request may have many keys.
     pub delete: Tally,
-    /// Requests for sizes and times.
     pub head: Tally,
 }
 

@@ -117,8 +117,9 @@ impl Fault {
     }
 
     fn not_found(error: &object_store::Error) -> Self {
-        let is_bucket = answer(error)
-            .is_some_and(|answer| matches!(answer.code(), "NoSuchBucket" | "ContainerNotFound"));
+        let is_bucket = answer(error).is_some_and(|answer| {
+            matches!(answer.element("Code"), "NoSuchBucket" | "ContainerNotFound")
+        });
         if is_bucket { Self::no_bucket() } else { Self::Absent }
     }
 
@@ -131,11 +132,11 @@ impl Fault {
                 return Self::of_file(source);
             }
             let text = cause.to_string();
-            if let Some(answer) = Answer::read(&text) {
+            if let Some(answer) = ErrorResponse::parse(&text) {
                 return answer.fault();
             }
             if let Some(body) = text.strip_prefix(ERROR_BODY) {
-                return Self::Again(Answer { status: 200, body }.shown());
+                return Self::Again(ErrorResponse { status: 200, body: body.to_owned() }.shown());
             }
             if text.starts_with(KEPT) {
                 return Self::of_kept(&text);
@@ -193,21 +194,21 @@ impl Fault {
     }
 }
 
-struct Answer<'a> {
+struct ErrorResponse {
     status: u16,
-    body: &'a str,
+    body: String,
 }
 
-impl<'a> Answer<'a> {
-    fn read(text: &'a str) -> Option<Self> {
+impl ErrorResponse {
+    fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix(STATUS)?;
         let status = rest.get(..3)?.parse().ok()?;
-        Some(Self { status, body: rest.get(3..)? })
+        Some(Self { status, body: rest.get(3..)?.to_owned() })
     }
 
     fn fault(&self) -> Fault {
         let why = self.shown();
-        match (self.status, self.code()) {
+        match (self.status, self.element("Code")) {
             (401 | 403, _) => Fault::Refused(why),
             (404, _) => Fault::no_bucket(),
             (409 | 412, _) => Fault::Exists,
@@ -219,13 +220,9 @@ impl<'a> Answer<'a> {
         }
     }
 
-    fn code(&self) -> &'a str {
-        self.element("Code")
-    }
-
     /// Returns the text of an element of the XML body. Other elements stay unread, since some
     /// stores repeat the access key and the signed request in them.
-    fn element(&self, name: &str) -> &'a str {
+    fn element(&self, name: &str) -> &str {
         let inner = self.body.split_once(&format!("<{name}>")).map_or("", |(_, rest)| rest);
         inner.split_once(&format!("</{name}>")).map_or("", |(inner, _)| inner)
     }
@@ -247,31 +244,12 @@ fn causes(error: &object_store::Error) -> impl Iterator<Item = &(dyn Error + 'st
     std::iter::successors(Some(error as &(dyn Error + 'static)), |error| (*error).source())
 }
 
-fn answer(error: &object_store::Error) -> Option<OwnedAnswer> {
-    causes(error).find_map(|cause| {
-        let text = cause.to_string();
-        Answer::read(&text)
-            .map(|answer| OwnedAnswer { status: answer.status, body: answer.body.to_owned() })
-    })
-}
-
-struct OwnedAnswer {
-    status: u16,
-    body: String,
-}
-
-impl OwnedAnswer {
-    fn borrowed(&self) -> Answer<'_> {
-        Answer { status: self.status, body: &self.body }
-    }
-
-    fn code(&self) -> &str {
-        self.borrowed().code()
-    }
+fn answer(error: &object_store::Error) -> Option<ErrorResponse> {
+    causes(error).find_map(|cause| ErrorResponse::parse(&cause.to_string()))
 }
 
 fn shown_answer(error: &object_store::Error) -> String {
-    answer(error).map_or_else(|| deepest(error), |answer| answer.borrowed().shown())
+    answer(error).map_or_else(|| deepest(error), |answer| answer.shown())
 }
 
 fn deepest(error: &object_store::Error) -> String {

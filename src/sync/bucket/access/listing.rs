@@ -7,8 +7,9 @@ use std::time::Duration;
 use object_store::ObjectMeta;
 use object_store::list::{PaginatedListOptions, PaginatedListResult};
 use object_store::path::Path;
-use rustix::fs::AtFlags;
+use rustix::fs::{AtFlags, OFlags};
 
+use crate::bucket::access::client::StoreClient;
 use crate::bucket::access::fault::Fault;
 use crate::bucket::access::{Bucket, Deadline, QUIET, milliseconds};
 use crate::bucket::directory;
@@ -24,14 +25,13 @@ const PAGE: usize = 1000;
 /// Time limit for listing a directory, which may be on a slow network disk.
 const SLOW_LIST: Duration = Duration::from_mins(2);
 
-/// An object in a list.
+/// An object of `size` bytes in a list. Its `name` is the key without the prefix of the list. The
+/// time of its write is in milliseconds since the epoch, by the store's clock.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Listed {
-    /// Key without the prefix of the list.
     pub name: String,
-    /// Bytes of the object.
     pub size: u64,
-    /// Time of the write in milliseconds since the epoch, by the store's clock.
     pub modified_ms: u64,
 }
 
@@ -48,12 +48,14 @@ impl Bucket {
         self.run("list", prefix, async {
             let directory = self.directory(prefix)?;
             let mut listed = match (self.0.store.cloud(), self.0.store.directory()) {
-                (_, Some(bucket)) => self.files(bucket, &directory, deadline).await?,
+                (_, Some(bucket)) => self.0.store.files(bucket, &directory, deadline).await?,
                 (Some(store), _) => {
-                    let objects = self.pages(store, &directory, after, deadline).await?;
+                    let objects = self.0.store.pages(store, &directory, after, deadline).await?;
                     listed(&objects, &directory)
                 }
-                (None, None) => listed(&self.names(&directory, deadline).await?, &directory),
+                (None, None) => {
+                    listed(&self.0.store.names(&directory, deadline).await?, &directory)
+                }
             };
             listed.retain(|object| after.is_none_or(|after| object.name.as_str() > after));
             listed.sort_unstable();
@@ -73,11 +75,11 @@ impl Bucket {
         self.run("list", prefix, async {
             let directory = self.directory(prefix)?;
             let names = match (self.0.store.cloud(), self.0.store.directory()) {
-                (_, Some(bucket)) => self.directories(bucket, &directory, deadline).await?,
-                (Some(store), _) => {
-                    last_names(&self.page_directories(store, &directory, limit, deadline).await?)
-                }
-                (None, None) => last_names(&self.prefixes(&directory, deadline).await?),
+                (_, Some(bucket)) => self.0.store.directories(bucket, &directory, deadline).await?,
+                (Some(store), _) => last_names(
+                    &self.0.store.page_directories(store, &directory, limit, deadline).await?,
+                ),
+                (None, None) => last_names(&self.0.store.prefixes(&directory, deadline).await?),
             };
             let names: BTreeSet<String> = names.into_iter().collect();
             Ok(names.into_iter().take(limit).collect())
@@ -99,7 +101,9 @@ impl Bucket {
         let path: &str = path.as_ref();
         Ok(if path.is_empty() { String::new() } else { format!("{path}/") })
     }
+}
 
+impl StoreClient {
     async fn pages(
         &self,
         store: &Arc<dyn CloudStore>,
@@ -155,19 +159,19 @@ impl Bucket {
         options: &PaginatedListOptions,
         deadline: Deadline,
     ) -> Result<PaginatedListResult, Fault> {
-        let page = || self.0.store.page(store, directory, options.clone());
-        self.0.store.persist(deadline, QUIET, page).await.map_err(no_bucket)
+        let page = || self.request_page(store, directory, options.clone());
+        self.persist(deadline, QUIET, page).await.map_err(no_bucket)
     }
 
     async fn names(&self, directory: &str, deadline: Deadline) -> Result<Vec<ObjectMeta>, Fault> {
         let prefix = exact(directory);
-        let names = self.0.store.persist(deadline, QUIET, || self.0.store.names(&prefix)).await?;
+        let names = self.persist(deadline, QUIET, || self.request_names(&prefix)).await?;
         if names.len() > MOST { Err(Fault::TooMany { limit: MOST }) } else { Ok(names) }
     }
 
     async fn prefixes(&self, directory: &str, deadline: Deadline) -> Result<Vec<Path>, Fault> {
         let prefix = exact(directory);
-        self.0.store.persist(deadline, QUIET, || self.0.store.prefixes(&prefix)).await
+        self.persist(deadline, QUIET, || self.request_prefixes(&prefix)).await
     }
 
     async fn files(
@@ -176,10 +180,9 @@ impl Bucket {
         prefix: &str,
         deadline: Deadline,
     ) -> Result<Vec<Listed>, Fault> {
-        let list = || {
-            self.0.store.of_directory(bucket, prefix, |bucket, prefix| bucket.files(prefix, MOST))
-        };
-        let files = self.0.store.persist(deadline, SLOW_LIST, list).await?;
+        let list =
+            || self.of_directory(bucket, prefix, |bucket, prefix| bucket.files(prefix, MOST));
+        let files = self.persist(deadline, SLOW_LIST, list).await?;
         if files.len() > MOST {
             return Err(Fault::TooMany { limit: MOST });
         }
@@ -194,8 +197,8 @@ impl Bucket {
         prefix: &str,
         deadline: Deadline,
     ) -> Result<Vec<String>, Fault> {
-        let list = || self.0.store.of_directory(bucket, prefix, Directory::directories);
-        self.0.store.persist(deadline, SLOW_LIST, list).await
+        let list = || self.of_directory(bucket, prefix, Directory::directories);
+        self.persist(deadline, SLOW_LIST, list).await
     }
 }
 
@@ -276,7 +279,7 @@ fn remove(bucket: &Directory, key: &str) -> io::Result<()> {
 }
 
 fn open(bucket: &Directory, prefix: &str) -> io::Result<Option<OwnedFd>> {
-    match bucket.open(prefix) {
+    match bucket.walk(prefix, OFlags::RDONLY) {
         Err(error) if directory::is_odd(&error) => Ok(None),
         opened => opened,
     }
@@ -288,6 +291,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::bucket::objects::Objects as _;
     use crate::bucket::url::BucketUrl;
 
     const LOG: &str = "conversations/c7/log/";

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 use super::{Bucket, Created, Deadline};
 use crate::bucket::error::BucketError;
+use crate::bucket::objects::Objects as _;
 use crate::bucket::test_server::TestServer;
 use crate::bucket::url::BucketUrl;
 

@@ -50,7 +50,22 @@ impl Bucket {
         let is_whole = first.len() < size;
         let second = if is_whole { Bytes::new() } else { next(size)? };
         if second.is_empty() {
-            return self.run("write", key, self.upload_whole(key, first, deadline));
+            return self.run("write", key, async {
+                let path = self.path(key)?;
+                let written =
+                    match self.0.store.write(&path, &first, PutMode::Create, deadline).await {
+                        Err(Fault::Unsupported(_)) => {
+                            self.0.store.write(&path, &first, PutMode::Overwrite, deadline).await
+                        }
+                        written => written,
+                    };
+                let size = first.len() as u64;
+                match written {
+                    Ok(()) => Ok(size),
+                    Err(Fault::Exists) => self.uploaded(&path, size, Fault::Exists, deadline).await,
+                    Err(fault) => Err(fault),
+                }
+            });
         }
         let path = self.path(key).map_err(|fault| fault.into_error("write", key))?;
         let mut parts = PartUpload::begin(self, &path, size, deadline)
@@ -65,28 +80,6 @@ impl Bucket {
         parts.complete().map_err(|fault| fault.into_error("write", key))
     }
 
-    async fn upload_whole(
-        &self,
-        key: &str,
-        bytes: Bytes,
-        deadline: Deadline,
-    ) -> Result<u64, Fault> {
-        let path = self.path(key)?;
-        let size = bytes.len() as u64;
-        let put = self.write(&path, &bytes, PutMode::Create, deadline).await;
-        let put = match put {
-            Err(Fault::Unsupported(_)) => {
-                self.write(&path, &bytes, PutMode::Overwrite, deadline).await
-            }
-            put => put,
-        };
-        match put {
-            Ok(()) => Ok(size),
-            Err(Fault::Exists) => self.uploaded(&path, size, Fault::Exists, deadline).await,
-            Err(fault) => Err(fault),
-        }
-    }
-
     pub(super) async fn uploaded(
         &self,
         path: &Path,
@@ -94,7 +87,7 @@ impl Bucket {
         fault: Fault,
         deadline: Deadline,
     ) -> Result<u64, Fault> {
-        match self.stat(path, deadline).await {
+        match self.0.store.stat(path, deadline).await {
             Ok(object) if object.size == size => Ok(size),
             Ok(_) | Err(Fault::Absent) => Err(fault),
             Err(other) => Err(other),

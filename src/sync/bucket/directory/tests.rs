@@ -10,6 +10,7 @@ use bytes::Bytes;
 use rustix::fs::CWD;
 use tempfile::TempDir;
 
+use crate::bucket::objects::Objects as _;
 use crate::bucket::{
     Bucket, BucketError, BucketUrl, CONVERSATIONS, Created, Deadline, FormatError,
 };

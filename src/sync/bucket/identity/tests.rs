@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::{BucketId, read_mark};
 use crate::bucket::access::{Bucket, Deadline};
 use crate::bucket::error::BucketError;
+use crate::bucket::objects::Objects as _;
 use crate::bucket::test_server::{Seen, TestServer, Weather};
 use crate::bucket::url::BucketUrl;
 

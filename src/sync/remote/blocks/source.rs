@@ -41,7 +41,7 @@ pub(super) struct RemoteObject {
     pub(super) table: Blocks,
 }
 
-/// BlockSource of blocks: memory, the local cache, or the bucket. Concurrent reads of a block share one
+/// Source of blocks: memory, the local cache, or the bucket. Concurrent reads of a block share one
 /// fetch.
 pub(crate) struct BlockSource {
     bucket: Arc<dyn Objects + Send>,

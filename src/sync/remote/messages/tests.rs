@@ -1,4 +1,4 @@
-//! MergedLog of random segments, and of hosts that really share a bucket.
+//! Messages of random segments, and of hosts that really share a bucket.
 
 mod published;
 use std::fs;

@@ -154,7 +154,7 @@ impl JournalProgress {
 
 impl Notes {
     pub(crate) fn agreement(&self) -> Result<Agreement, RemoteError> {
-        let path = self.path_of(AGREEMENT);
+        let path = self.path.join(AGREEMENT);
         let file = disk::open(&self.dir, AGREEMENT, OFlags::RDONLY);
         let Some(file) = file.map_err(RemoteError::at("open", &path))? else {
             return Ok(Agreement::default());
@@ -176,7 +176,7 @@ impl Notes {
     }
 
     pub(crate) fn progress(&self) -> Result<WriterProgress, RemoteError> {
-        let path = self.path_of(AGREEMENT);
+        let path = self.path.join(AGREEMENT);
         let end = disk::open(&self.dir, AGREEMENT, OFlags::RDONLY)
             .and_then(|file| file.map(|file| end_of(&file)).transpose())
             .map_err(RemoteError::at("read", &path))?;
@@ -201,7 +201,7 @@ impl Notes {
         match self.dir.stat(AGREEMENT.as_ref()) {
             Ok(stat) => Ok(Some(FileMark::of(&stat))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(RemoteError::at("look at", &self.path_of(AGREEMENT))(error)),
+            Err(error) => Err(RemoteError::at("look at", &self.path.join(AGREEMENT))(error)),
         }
     }
 
@@ -209,7 +209,7 @@ impl Notes {
         if before == after {
             return Ok(());
         }
-        let path = self.path_of(AGREEMENT);
+        let path = self.path.join(AGREEMENT);
         let file = disk::open(&self.dir, AGREEMENT, OFlags::RDWR | OFlags::APPEND);
         let saved = file.and_then(|file| match file {
             Some(file) if can_grow(&file, after)? => append(&file, before, after),

@@ -60,7 +60,7 @@ impl Notes {
     }
 
     fn named(&self, id: impl Fn(&str) -> Option<SegmentId>) -> Result<Vec<SegmentId>, RemoteError> {
-        let entries = self.log.entries().map_err(RemoteError::at("list", &self.path_of(LOG)))?;
+        let entries = self.log.entries().map_err(RemoteError::at("list", &self.path.join(LOG)))?;
         let ids = entries.iter().filter_map(|entry| id(entry.name.to_str()?));
         let ids: BTreeSet<SegmentId> = ids.collect();
         Ok(ids.into_iter().collect())
@@ -119,7 +119,7 @@ impl Notes {
     pub(crate) fn check_room(&self, segments: &[(SegmentId, Bytes)]) -> Result<(), RemoteError> {
         let Some((first, _)) = segments.first() else { return Ok(()) };
         let needed = segments.iter().map(|(_, bytes)| bytes.len() as u64).sum();
-        let disk = self.log.space().map_err(RemoteError::at("measure", &self.path_of(LOG)))?;
+        let disk = self.log.space().map_err(RemoteError::at("measure", &self.path.join(LOG)))?;
         self.limits.check_disk(&disk, needed).map_err(|shortage| RemoteError::NoRoom {
             why: format!("segment `{first}` and those with it have no room: {shortage}"),
         })
@@ -134,7 +134,7 @@ impl Notes {
             drop(covers);
             let files = some.iter().map(|(id, bytes)| (file_name(*id), &bytes[..]));
             let written = disk::write_all(&self.log, &files.collect::<Vec<_>>());
-            written.map_err(RemoteError::at("write to", &self.path_of(LOG)))?;
+            written.map_err(RemoteError::at("write to", &self.path.join(LOG)))?;
         }
         Ok(())
     }
@@ -176,7 +176,7 @@ impl Notes {
     }
 
     fn segment_path(&self, name: &str) -> PathBuf {
-        self.path_of(LOG).join(name)
+        self.path.join(LOG).join(name)
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::bucket::Objects as _;
 use crate::bucket::{CONVERSATIONS, Line, SegmentHead, lines, unpack_member};
 use crate::remote::files::tests::scene::TOOL;
 use crate::remote::sync::tests::{Host, deadline, two_hosts};

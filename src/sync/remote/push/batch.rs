@@ -159,7 +159,7 @@ pub(super) struct NewMessages {
 #[derive(Debug)]
 pub(super) struct Batch {
     changes: Changes,
-    ready: BTreeMap<String, ReadyFile>,
+    pub(super) ready: BTreeMap<String, ReadyFile>,
     pub(super) messages: Option<NewMessages>,
     ends: bool,
     bytes: u64,
@@ -193,10 +193,6 @@ impl Batch {
 
     pub(super) fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.messages.is_none()
-    }
-
-    pub(super) fn paths(&self) -> impl Iterator<Item = &String> {
-        self.ready.keys()
     }
 
     /// Returns the time from which the age of the segment counts: that of its oldest object, or
@@ -251,13 +247,9 @@ impl Batch {
 #[derive(Debug, Default)]
 pub(crate) struct Session {
     pub(super) looked: Option<Moment>,
-    pub(super) uploads: Uploads,
+    /// Uploaded objects that no segment names yet, by path. Forgotten ones are collected later.
+    pub(super) uploads: BTreeMap<String, Upload>,
 }
-
-/// Objects that were uploaded but are not named by a segment yet, by path. Forgotten ones are
-/// collected later.
-#[derive(Debug, Default)]
-pub(super) struct Uploads(BTreeMap<String, Upload>);
 
 #[derive(Debug, Clone)]
 pub(super) struct Upload {
@@ -269,28 +261,13 @@ pub(super) struct Upload {
     pub(super) parts: Option<Arc<PartBytes>>,
 }
 
-impl Uploads {
-    pub(super) fn fitting(&self, path: &str, put: &LocalPut, now: &Moment) -> Option<Upload> {
-        let known = self.0.get(path)?;
-        let is_it = known.key == put.key && known.version == put.version;
-        let has_digest = put.digest.as_deref() == Some(&*known.digest);
-        let is_young = now.since(&known.since) <= DAY;
-        (is_it && has_digest && is_young).then(|| known.clone())
-    }
-
-    pub(super) fn insert(&mut self, path: &str, upload: Upload) {
-        self.0.insert(path.to_owned(), upload);
-    }
-
-    /// An object belongs to one record: drops those that a segment names.
-    pub(super) fn remove<'a>(&mut self, paths: impl Iterator<Item = &'a String>) {
-        for path in paths {
-            self.0.remove(path);
-        }
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
+impl Upload {
+    /// Returns true if this is the object of the file, and may still be named.
+    pub(super) fn fits(&self, put: &LocalPut, now: &Moment) -> bool {
+        self.key == put.key
+            && self.version == put.version
+            && put.digest.as_deref() == Some(&*self.digest)
+            && now.since(&self.since) <= DAY
     }
 }
 
@@ -329,7 +306,7 @@ pub(crate) trait PushSource {
     -> Result<(Vec<OwnLine>, LogPosition), RemoteError>;
 }
 
-/// PushSource without files, for pushes of merges and removals.
+/// A source without files, for pushes of merges and removals.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoSource;
 

@@ -8,9 +8,10 @@ use tempfile::TempDir;
 
 use super::bucket::{TestBucket, soon};
 use crate::bucket::Line;
+use crate::remote::push::{OpenedFile, OwnLine};
 use crate::remote::{
-    Home, LogPosition, LookReport, Moment, Notes, OpenedFile, OwnLine, Piece, Push, PushSource,
-    Pushed, RemoteError, Session, StoredMessage, look, pieces,
+    Home, LogPosition, LookReport, Moment, Notes, Piece, Push, PushSource, Pushed, RemoteError,
+    Session, StoredMessage, look, pieces,
 };
 use crate::replica::{Changes, FileKey, FileVersion, FoundFile, State};
 use ctxfs_core::materialize::Analyzer;

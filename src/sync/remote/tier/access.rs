@@ -1,4 +1,4 @@
-//! BucketAccess of a tier to its bucket: identity checks, the push lock, and a circuit breaker.
+//! Access of a tier to its bucket: identity checks, the push lock, and a circuit breaker.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;

@@ -1,4 +1,4 @@
-//! LookQueue into the bucket on behalf of readers.
+//! Looks into the bucket on behalf of readers.
 
 use std::sync::Arc;
 use std::thread;
@@ -164,7 +164,7 @@ impl TierInner {
         Ok(LookOutcome { is_answered: true, conversations: Some(conversations) })
     }
 
-    /// LookQueue at one removed conversation, the one with the oldest look: another host may have
+    /// Looks at one removed conversation, the one with the oldest look: another host may have
     /// created it again.
     fn look_again(&self, known: &OpenBucket, gone: &[Component]) {
         let looked = |id: &Component| known.home.known_conversation(id).ok()??.looked().ok()?;

@@ -124,7 +124,7 @@ impl Host {
         self.tier.look(Some(self.id()), PATIENCE)
     }
 
-    /// LookQueue once more.
+    /// Looks once more.
     pub(super) fn meet(&self) {
         self.clock.pass(POLL);
         self.look();

@@ -14,8 +14,8 @@ use proptest::test_runner::{RngAlgorithm, TestRng};
 use crate::replica::tests::checker::Checker;
 use crate::replica::tests::host::{Host, Piece, Place, digest};
 use crate::replica::{
-    Changes, Covered, Entry, FileKey, FileVersion, FoundFile, Origin, Publication, SegmentId,
-    State, WriterId,
+    Changes, Covered, Entry, FileKey, FileVersion, FoundFile, LocalPut, Origin, Publication,
+    SegmentId, State, WriterId,
 };
 
 use lost::Loss;
@@ -23,7 +23,7 @@ use lost::Loss;
 /// In hours.
 const DAY: u64 = 24;
 const HOSTS: u64 = 3;
-/// AssignedPaths that hosts compete for. One is in the way of another.
+/// Names that hosts compete for. One is in the way of another.
 const PATHS: [&str; 4] = ["X", "Y", "Z.txt", "Z.txt/below"];
 /// What happens, and how often on average.
 const STEPS: [(&str, u64); 18] = [
@@ -316,7 +316,11 @@ impl World {
         let (now, host_number) = (self.now, host);
         let host = &mut self.hosts[host_number];
         let said = host.disk.messages.len();
-        if changes.must_wait() && said == host.disk.published_messages {
+        let is_live = |put: &LocalPut| put.digest.is_none();
+        let must_wait = changes.moves.is_empty()
+            && changes.removed.is_empty()
+            && changes.puts.values().all(is_live);
+        if must_wait && said == host.disk.published_messages {
             return;
         }
         let Some(id) = self.next_id(host_number) else { return };

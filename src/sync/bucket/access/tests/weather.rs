@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::{bytes, soon};
 use crate::bucket::access::{Bucket, Created, Deadline};
 use crate::bucket::error::BucketError;
+use crate::bucket::objects::Objects as _;
 use crate::bucket::test_server::{KEY_ID, Seen, TestServer, Weather};
 use crate::bucket::url::BucketUrl;
 

@@ -71,7 +71,8 @@ fn each_is_read_once() {
     let after = one.notes().agreement().unwrap();
     assert_eq!(after.base.entries.len(), one.scene.names().len());
     let clock = one.scene.store.clock();
-    let again = remote::files(&one.scene.conversation, &after.base, clock, &|_| true).unwrap();
+    let again =
+        remote::files::files(&one.scene.conversation, &after.base, clock, &|_| true).unwrap();
     let is_known = |found: &FoundFile| found.digest.as_deref() == Some("");
     assert!(again.found.values().all(is_known), "none is read again");
 }

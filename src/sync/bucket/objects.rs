@@ -1,14 +1,19 @@
+//! The requests to a bucket, as a trait.
+
 use std::io::Read;
 use std::ops::Range;
 
 use bytes::Bytes;
 
-use crate::bucket::{Bucket, BucketError, Created, Deadline, Identity, Listed, RequestCounts};
+use crate::bucket::{BucketError, Created, Deadline, Identity, Listed, RequestCounts};
 
-/// The requests of this layer to a bucket: made directly by a [`Bucket`], or by another process.
-/// [`Bucket`] documents each request.
+/// The requests to a bucket, made directly by a [`Bucket`](crate::bucket::Bucket) or by another process.
+///
+/// Each request blocks until its deadline at most, and retries failures that may pass until then.
+/// Keys are relative to the prefix of the bucket. No request replaces an object.
 pub trait Objects: Sync {
-    /// Reads an object or a range of it.
+    /// Reads an object or a range of it, at most 128 MiB. A range may extend past the end of the
+    /// object; a range that starts there is an error.
     fn get(
         &self,
         key: &str,
@@ -25,7 +30,11 @@ pub trait Objects: Sync {
         wanted.iter().map(|(key, range)| self.get(key, range.clone(), deadline)).collect()
     }
 
-    /// Creates an object under a free key.
+    /// Creates an object under a free key. Returns [`Created::Exists`] if the key is taken, also if
+    /// an earlier attempt of the same call created it and the response was lost.
+    ///
+    /// Where the store has no conditional create, the key is checked first and written then;
+    /// [`Identity::conditional`] tells.
     fn create(&self, key: &str, bytes: &Bytes, deadline: Deadline) -> Result<Created, BucketError>;
 
     /// Creates a large object under a free key. Returns its size.
@@ -51,7 +60,8 @@ pub trait Objects: Sync {
     /// Returns when the store wrote an object, in milliseconds since the epoch by its clock.
     fn modified(&self, key: &str, deadline: Deadline) -> Result<u64, BucketError>;
 
-    /// Deletes objects. Returns each key with its outcome, in order.
+    /// Deletes objects, batching keys where the store can: 1000 per request for S3. Returns each
+    /// key with its outcome, in order. A missing object counts as deleted.
     fn delete(
         &self,
         keys: Vec<String>,
@@ -87,87 +97,5 @@ pub trait Objects: Sync {
     /// Returns why requests are impossible, for people; `None` if they work.
     fn trouble(&self) -> Option<String> {
         None
-    }
-}
-
-impl Objects for Bucket {
-    fn get(
-        &self,
-        key: &str,
-        range: Option<Range<u64>>,
-        deadline: Deadline,
-    ) -> Result<Bytes, BucketError> {
-        Bucket::get(self, key, range, deadline)
-    }
-
-    fn get_many(
-        &self,
-        wanted: &[(String, Option<Range<u64>>)],
-        deadline: Deadline,
-    ) -> Vec<Result<Bytes, BucketError>> {
-        Bucket::get_many(self, wanted, deadline)
-    }
-
-    fn create(&self, key: &str, bytes: &Bytes, deadline: Deadline) -> Result<Created, BucketError> {
-        Bucket::create(self, key, bytes, deadline)
-    }
-
-    fn upload(
-        &self,
-        key: &str,
-        source: &mut (dyn Read + Send),
-        expected: u64,
-        deadline: Deadline,
-    ) -> Result<u64, BucketError> {
-        Bucket::upload(self, key, source, expected, deadline)
-    }
-
-    fn list(&self, prefix: &str, deadline: Deadline) -> Result<Vec<Listed>, BucketError> {
-        Bucket::list(self, prefix, None, deadline)
-    }
-
-    fn modified(&self, key: &str, deadline: Deadline) -> Result<u64, BucketError> {
-        Bucket::modified(self, key, deadline)
-    }
-
-    fn delete(
-        &self,
-        keys: Vec<String>,
-        deadline: Deadline,
-    ) -> Vec<(String, Result<(), BucketError>)> {
-        Bucket::delete(self, keys, deadline)
-    }
-
-    fn list_dirs(
-        &self,
-        prefix: &str,
-        limit: usize,
-        deadline: Deadline,
-    ) -> Result<Vec<String>, BucketError> {
-        Bucket::list_dirs(self, prefix, limit, deadline)
-    }
-
-    fn list_staged(
-        &self,
-        directories: &[String],
-        _deadline: Deadline,
-    ) -> Result<Vec<Listed>, BucketError> {
-        Bucket::list_staged(self, directories)
-    }
-
-    fn identity(&self, deadline: Deadline) -> Result<Option<Identity>, BucketError> {
-        Bucket::identity(self, deadline)
-    }
-
-    fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError> {
-        Bucket::found(self, write_once, deadline)
-    }
-
-    fn met(&self, write_once: bool, deadline: Deadline) -> Result<Option<Identity>, BucketError> {
-        Bucket::met(self, write_once, deadline)
-    }
-
-    fn requests(&self) -> RequestCounts {
-        Bucket::requests(self)
     }
 }
