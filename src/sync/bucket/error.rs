@@ -2,7 +2,7 @@ use std::{fmt, io};
 
 /// Failure of a request to the bucket, classified by what a caller can do next.
 ///
-/// The texts hold no credentials and no tokens, and of a store's response only its code and
+/// Error texts hold no credentials and no tokens, and of a store's response only its code and
 /// message. The fields of each variant are those of its message.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages describe variants and fields")]

@@ -18,7 +18,7 @@ const LEVEL: i32 = 3;
 const CUT: usize = ZSTD_ErrorCode::ZSTD_error_srcSize_wrong as usize;
 
 thread_local! {
-    /// One per thread: creating a decompressor takes longer than unpacking a small frame.
+    /// Thread-local, since creating a decompressor takes longer than unpacking a small frame.
     static UNPACKER: RefCell<Decompressor<'static>> =
         RefCell::new(Decompressor::new().expect("there is memory to unpack with"));
 }

@@ -149,11 +149,11 @@ pub struct PutLine {
     pub attributes: BTreeMap<String, String>,
     /// Time at which the artifact got its path.
     pub stamp: Stamp,
-    /// Where the bytes are.
+    /// Location of the bytes.
     pub place: Place,
     /// Ranges of a larger artifact that are in the segment as well.
     pub parts: Option<Parts>,
-    /// Where the artifact was first published, if not in this segment.
+    /// Origin of the first publication, if that is not in this segment.
     pub origin: Option<Origin>,
 }
 

@@ -341,7 +341,7 @@ pub enum PutBytes<'a> {
     Object(ObjectPlace),
 }
 
-/// Some bytes of an artifact with an object, to be put into the segment: at most [`PARTS_BYTES`] to
+/// Partial bytes of an artifact with an object, to be put into the segment: at most [`PARTS_BYTES`] to
 /// pack, the concatenated bytes of sorted and disjoint ranges, or a frame from another segment with
 /// its description there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,8 +18,8 @@ use ctxfs_store::{
 /// Shared files of a conversation on this host, and its artifacts without local bytes.
 #[derive(Debug, Default)]
 pub(crate) struct LocalFiles {
-    /// Files by path. A file that the base has in this state has an empty digest, since nobody
-    /// publishes it.
+    /// Files by path. A file that the base has in this state has an empty digest, since it is
+    /// not published again.
     pub found: BTreeMap<String, FoundFile>,
     /// Directories that must stay even when empty: they were not created for files of other hosts.
     pub directories: BTreeSet<String>,
@@ -33,7 +33,7 @@ pub(crate) struct LocalFiles {
 }
 
 /// Scans the files of a conversation. `known` is the agreed base: files in the state that it has
-/// are not read again. `clock` is that of the store's disk.
+/// are not read again. `clock` is the clock of the store's disk.
 ///
 /// A file has a digest once it is complete: its record says so, no process has it open for writing,
 /// and its next change will show in its times.

@@ -96,7 +96,7 @@ struct PieceReader {
 }
 
 impl PieceReader {
-    /// Returns the segments, those that cover the most first, so that covered ones need not be
+    /// Returns the segments, sorted by falling number of covered segments, so that covered ones need not be
     /// parsed.
     fn order(&mut self, notes: &Notes) -> Result<Vec<SegmentId>, RemoteError> {
         let mut order = Vec::new();

@@ -29,7 +29,7 @@ const ROUNDS: usize = 4;
 /// Result of a purge or a dry run.
 #[derive(Debug, Default)]
 pub struct Purged {
-    /// Number of artifacts to purge: those that ever had the path, as far as records tell.
+    /// Number of artifacts to purge: all that ever had the path, as far as records tell.
     pub artifacts: usize,
     /// Number of removed messages to purge.
     pub messages: usize,

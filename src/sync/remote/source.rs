@@ -272,7 +272,7 @@ pub(super) fn is_original_directory(
 }
 
 /// Returns the messages that readers saw together with the log of the position: its replacement
-/// removes them. They are those of `writer` and those shown last.
+/// removes them. These are the messages of `writer` and the ones shown last.
 pub(super) fn replaced_messages(
     notes: &Notes,
     at: &LogPosition,

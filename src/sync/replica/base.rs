@@ -304,8 +304,8 @@ impl Changes {
 /// A segment to store, and its effects on the base.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Publication<A, M> {
-    /// Segment. The places of its artifacts count from 0 in the order of their paths; those of its
-    /// messages follow.
+    /// The segment. Its artifacts have places from 0 in the order of their paths, and its messages
+    /// follow.
     pub segment: Segment<A, M>,
     pub accepted: Accepted,
 }

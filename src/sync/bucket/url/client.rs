@@ -248,7 +248,7 @@ const ACCOUNT: &str = "google_service_account_key";
 /// Variables that become part of a host name.
 const REGIONS: [&str; 2] = ["aws_region", "aws_default_region"];
 
-/// Returns what is wrong with the value of a variable: the clients of the stores would panic at it.
+/// Returns the flaw of a value at which the clients of the stores would panic.
 /// The text quotes nothing of the value, which may be a secret.
 pub(super) fn flaw(name: &str, value: &str) -> Option<&'static str> {
     if ADDRESSES.contains(&name) && !is_address(value) {

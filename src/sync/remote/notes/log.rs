@@ -52,18 +52,13 @@ enum SegmentBytes {
 
 impl Notes {
     pub(crate) fn segments(&self) -> Result<Vec<SegmentId>, RemoteError> {
-        self.named(segment_of)
+        let ids = ids_in(&self.log, segment_of);
+        ids.map_err(RemoteError::at("list", &self.path.join(LOG)))
     }
 
     pub(crate) fn refused(&self) -> Result<Vec<SegmentId>, RemoteError> {
-        self.named(|name| name.strip_suffix(REFUSED)?.parse().ok())
-    }
-
-    fn named(&self, id: impl Fn(&str) -> Option<SegmentId>) -> Result<Vec<SegmentId>, RemoteError> {
-        let entries = self.log.entries().map_err(RemoteError::at("list", &self.path.join(LOG)))?;
-        let ids = entries.iter().filter_map(|entry| id(entry.name.to_str()?));
-        let ids: BTreeSet<SegmentId> = ids.collect();
-        Ok(ids.into_iter().collect())
+        let ids = ids_in(&self.log, |name| name.strip_suffix(REFUSED)?.parse().ok());
+        ids.map_err(RemoteError::at("list", &self.path.join(LOG)))
     }
 
     pub(crate) fn open_segment(&self, id: SegmentId) -> Result<StoredSegment, RemoteError> {
@@ -112,7 +107,9 @@ impl Notes {
     /// Saves a segment: at least its head and records.
     pub(crate) fn keep_segment(&self, id: SegmentId, bytes: &[u8]) -> Result<(), RemoteError> {
         self.covers.lock().remove(&id);
-        self.write(&file_name(id), bytes)
+        let name = file_name(id);
+        let written = disk::write(&self.log, &name, bytes);
+        written.map_err(RemoteError::at("write", &self.path.join(LOG).join(name)))
     }
 
     /// Fails with [`RemoteError::NoRoom`] if segments exceed the limits of downloads.
@@ -140,20 +137,22 @@ impl Notes {
     }
 
     pub(crate) fn refuse_segment(&self, id: SegmentId, why: &str) -> Result<(), RemoteError> {
-        self.write(&format!("{id}{REFUSED}"), why.as_bytes())
+        let name = format!("{id}{REFUSED}");
+        let written = disk::write(&self.log, &name, why.as_bytes());
+        written.map_err(RemoteError::at("write", &self.path.join(LOG).join(name)))
     }
 
     pub(crate) fn refusal(&self, id: SegmentId) -> Result<String, RemoteError> {
         let name = format!("{id}{REFUSED}");
         let text = disk::read(&self.log, &name, REASON);
-        let text = text.map_err(RemoteError::at("read", &self.segment_path(&name)))?;
+        let text = text.map_err(RemoteError::at("read", &self.path.join(LOG).join(&name)))?;
         Ok(String::from_utf8_lossy(&text.unwrap_or_default()).into_owned())
     }
 
     pub(crate) fn forget_segment(&self, id: SegmentId) -> Result<(), RemoteError> {
         for name in [file_name(id), format!("{id}{REFUSED}")] {
             let removed = disk::remove(&self.log, &name);
-            removed.map_err(RemoteError::at("remove", &self.segment_path(&name)))?;
+            removed.map_err(RemoteError::at("remove", &self.path.join(LOG).join(&name)))?;
         }
         Ok(())
     }
@@ -163,20 +162,12 @@ impl Notes {
         self.refused()?.into_iter().try_for_each(|id| self.forget_segment(id))
     }
 
-    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), RemoteError> {
-        let written = disk::write(&self.log, name, bytes);
-        written.map_err(RemoteError::at("write", &self.segment_path(name)))
-    }
-
     fn opened(&self, id: SegmentId) -> Result<SegmentFile, RemoteError> {
-        let path = self.segment_path(&file_name(id));
-        let opened = open(&self.log, id);
-        let (file, length) = opened.map_err(RemoteError::at("open", &path))?;
+        let path = self.path.join(LOG).join(&file_name(id));
+        let file = self.log.open_file(file_name(id).as_ref(), OFlags::RDONLY);
+        let opened = file.and_then(|file| Ok((file.metadata()?.len().min(SEGMENT_BYTES), file)));
+        let (length, file) = opened.map_err(RemoteError::at("open", &path))?;
         Ok(SegmentFile { id, held: SegmentBytes::File(file, path), length })
-    }
-
-    fn segment_path(&self, name: &str) -> PathBuf {
-        self.path.join(LOG).join(name)
     }
 }
 
@@ -279,10 +270,10 @@ impl SegmentFile {
     }
 }
 
-fn open(log: &Dir, id: SegmentId) -> io::Result<(File, u64)> {
-    let file = log.open_file(file_name(id).as_ref(), OFlags::RDONLY)?;
-    let length = file.metadata()?.len().min(SEGMENT_BYTES);
-    Ok((file, length))
+fn ids_in(log: &Dir, id: impl Fn(&str) -> Option<SegmentId>) -> io::Result<Vec<SegmentId>> {
+    let entries = log.entries()?;
+    let ids: BTreeSet<_> = entries.iter().filter_map(|entry| id(entry.name.to_str()?)).collect();
+    Ok(ids.into_iter().collect())
 }
 
 fn file_name(id: SegmentId) -> String {

@@ -151,7 +151,7 @@ impl TierInner {
         }
     }
 
-    /// Lists the conversations in the bucket, except those that are known to be removed.
+    /// Lists the conversations in the bucket, except known removed ones.
     fn list(&self, known: &OpenBucket) -> Result<LookOutcome, RemoteError> {
         let deadline = Deadline::after(PATIENCE);
         let names = self.access.bucket.list_dirs(CONVERSATIONS, MOST_CONVERSATIONS, deadline)?;

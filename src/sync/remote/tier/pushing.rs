@@ -45,7 +45,7 @@ pub(super) enum PusherStep {
 #[derive(Debug, PartialEq, Eq)]
 enum PushOutcome {
     Sent,
-    /// Some files are still being written. Other files were sent, or not.
+    /// Files are still being written. Others were sent if the flag is set.
     Partly {
         is_some_sent: bool,
     },
@@ -71,7 +71,7 @@ impl TierInner {
         }
     }
 
-    /// Does one thing: pushes what is due, else checks conversations for unsent changes, else scans
+    /// Does one thing: pushes a due conversation, else checks conversations for unsent changes, else scans
     /// for changes of other processes.
     pub(super) fn step(&self) -> PusherStep {
         let now = (self.now)();
