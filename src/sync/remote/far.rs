@@ -290,7 +290,8 @@ pub(crate) struct PublishedArtifact {
     pub(crate) put: PutLine,
 }
 
-/// Cache of the segments read last: finding a line takes reading the whole segment.
+/// Cache of the segments read last, at most 16 of together 16 MiB: finding a line takes reading the
+/// whole segment.
 #[derive(Debug, Default)]
 struct SegmentCache(Mutex<VecDeque<Arc<IndexedSegment>>>);
 

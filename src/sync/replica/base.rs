@@ -11,7 +11,8 @@ use crate::replica::{Claim, Clock, Move, Origin, Segment, SegmentId};
 
 const SECOND: i64 = 1_000_000_000;
 
-/// Identity of a file, independent of its path.
+/// Identity of a file, independent of its path: inode and birth time in nanoseconds since the
+/// epoch, since inodes are reused, or the origin of a remote artifact without local bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub enum FileKey {
@@ -301,7 +302,8 @@ impl Changes {
     }
 }
 
-/// A segment to store, and its effects on the base.
+/// A segment to store, and its effects on the base. Both are saved on disk before the segment is
+/// sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Publication<A, M> {
     /// The segment. Its artifacts have places from 0 in the order of their paths, and its messages

@@ -31,7 +31,8 @@ const END: u64 = 64 << 10;
 const LONG: usize = 64;
 const BLOCK: usize = 64 << 10;
 
-/// A value computed from the agreement, recomputed only when the agreement changes.
+/// A value computed from the agreement, recomputed only when the agreement changes. The file is
+/// identified by its mark, which changes with each save.
 #[derive(Debug)]
 pub(crate) struct AgreementCache<T> {
     pub(crate) mark: Option<FileMark>,
@@ -53,7 +54,9 @@ impl<T> AgreementCache<T> {
     }
 }
 
-/// Agreement of host and bucket, and the progress of this host.
+/// Agreement of host and bucket, and the progress of this host: the writer of its last segment, the
+/// number of that writer's next one, and the clock of its stamps. Messages in `unshared` cannot be
+/// shared; they are listed by offset and length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Agreement {
     pub base: Base,
