@@ -193,11 +193,12 @@ impl SegmentHead {
     /// Returns the digest of the segment that starts with `first_bytes`, by which a merge
     /// identifies it; `None` if bytes are missing. The digest covers the stored head and records
     /// only: these contain the digests of everything else.
-    pub(crate) fn digest(&self, first_bytes: &[u8]) -> Option<SegmentDigest> {
+    pub fn digest(&self, first_bytes: &[u8]) -> Option<SegmentDigest> {
         first_bytes.get(..self.records_end as usize).map(SegmentDigest::of)
     }
 
-    pub(crate) fn merged_bytes(&self) -> u64 {
+    /// Returns the maximum bytes of its records in a merge, unless a path grows by a rename.
+    pub fn merged_bytes(&self) -> u64 {
         self.size + ORIGIN_BYTES * u64::from(self.lines)
     }
 

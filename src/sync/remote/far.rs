@@ -405,7 +405,7 @@ impl FarArtifacts {
     ///
     /// The first and the last block stay in the cache, so that `.summary`, `.head` and `.tail` need
     /// no request.
-    pub(crate) fn evict(
+    pub fn evict(
         &self,
         conversation: &Conversation,
         path: &RelPath,

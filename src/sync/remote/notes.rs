@@ -35,7 +35,7 @@ use crate::replica::{Accepted, Covers, Origin, SegmentId, Stamp};
 use ctxfs_core::model::Component;
 use ctxfs_store::{Dir, FileMark, Time};
 
-pub(crate) use agreement::Agreement;
+pub use agreement::Agreement;
 pub(crate) use agreement::{AgreementCache, WriterProgress};
 pub(crate) use log::StoredSegment;
 
@@ -63,7 +63,8 @@ pub struct Notes {
 /// A position in the local message log: the file by inode and birth time in nanoseconds, and the
 /// bytes before the position. An inode of 0 means that nothing was published yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct LogPosition {
+#[expect(missing_docs, reason = "described above")]
+pub struct LogPosition {
     pub inode: u64,
     pub born: i64,
     pub offset: u64,

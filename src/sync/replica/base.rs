@@ -51,7 +51,8 @@ pub(crate) struct FoundFile {
 /// requested path, if another file had that. `version` is the state of the bytes that are
 /// published. `digest` is empty if unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Entry {
+#[expect(missing_docs, reason = "described above")]
+pub struct Entry {
     pub path: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
@@ -65,7 +66,7 @@ pub(crate) struct Entry {
 /// Last agreement of this host and the bucket: which files have the bytes of which artifacts, and
 /// at which paths. Differences from it are local changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Base {
+pub struct Base {
     /// Entries in no order. No artifact is in two of them.
     pub entries: Vec<Entry>,
 }

@@ -185,7 +185,7 @@ pub struct Stamp(pub u64);
 /// Hybrid clock of a host. Each stamp is later than all that the host created or saw, whatever its
 /// wall clock does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Clock {
+pub struct Clock {
     last: Stamp,
 }
 

@@ -58,7 +58,8 @@ impl<T> AgreementCache<T> {
 /// number of that writer's next one, and the clock of its stamps. Messages in `unshared` cannot be
 /// shared; they are listed by offset and length.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Agreement {
+#[expect(missing_docs, reason = "described above")]
+pub struct Agreement {
     pub base: Base,
     pub writer: Option<WriterId>,
     pub next: u64,
@@ -156,7 +157,8 @@ impl JournalProgress {
 }
 
 impl Notes {
-    pub(crate) fn agreement(&self) -> Result<Agreement, RemoteError> {
+    /// Returns the agreement; an empty one before the first push or look.
+    pub fn agreement(&self) -> Result<Agreement, RemoteError> {
         let path = self.path.join(AGREEMENT);
         let file = disk::open(&self.dir, AGREEMENT, OFlags::RDONLY);
         let Some(file) = file.map_err(RemoteError::at("open", &path))? else {
