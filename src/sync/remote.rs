@@ -64,7 +64,7 @@ pub use home::{Home, KnownBucket, PushLock, known_bucket, known_buckets};
 pub use look::{LookOutcome, LookReport, Looker, look};
 pub use messages::PublishedMessages;
 pub use moment::Moment;
-pub use notes::Notes;
+pub use notes::{Agreement, LogPosition, Notes};
 pub use pieces::{Piece, Pieces, Stored, StoredMessage, pieces};
 pub use process::{
     Line, ProcessLooks, ProcessObjects, answer_look, answer_read_request, answer_request,
@@ -80,6 +80,6 @@ pub use tier::{Tier, TierOptions};
 pub(crate) use apply::{Applied, Fetch, FetchedFile, RemoteArtifact, apply};
 pub(crate) use fetch::Fetcher;
 pub(crate) use files::LocalFiles;
-pub(crate) use notes::{Agreement, Intent, LogPosition, StoredSegment};
+pub(crate) use notes::{Intent, StoredSegment};
 pub(crate) use push::{NoSource, Push, PushSource, Pushed, Session};
 pub(crate) use source::LocalSource;

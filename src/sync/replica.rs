@@ -21,13 +21,12 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use base::{Changes, FileKey, FileVersion, LocalPut};
+pub use base::{Base, Changes, Entry, FileKey, FileVersion, LocalPut};
 pub use names::{AssignedPaths, Name};
-pub use origin::{Origin, ParseIdError, SegmentDigest, SegmentId, Stamp, WriterId};
+pub use origin::{Clock, Origin, ParseIdError, SegmentDigest, SegmentId, Stamp, WriterId};
 pub use plan::seen;
 pub use state::{Claim, Covers, Move, Removed, Segment, State};
 
-pub(crate) use base::{Accepted, Base, Entry, FoundFile, Publication};
-pub(crate) use origin::Clock;
+pub(crate) use base::{Accepted, FoundFile, Publication};
 pub(crate) use plan::{Plan, Step};
 pub(crate) use state::{Covered, merge};

@@ -23,7 +23,8 @@ const PRIVATE: u32 = 0o700;
 /// Maximum depth of a list; keys of ctxfs have three levels.
 const DEEPEST: usize = 8;
 
-/// A directory that hosts share. It may be missing.
+/// A directory that hosts share. It may be missing, for example while its disk is not mounted:
+/// requests fail then, except that the mark of the bucket counts as absent.
 #[derive(Debug)]
 pub(crate) struct Directory {
     root: PathBuf,

@@ -2,8 +2,8 @@ use std::{fmt, io};
 
 /// Failure of a request to the bucket, classified by what a caller can do next.
 ///
-/// Error texts hold no credentials and no tokens, and of a store's response only its code and
-/// message. The fields of each variant are those of its message.
+/// Error texts hold no credentials and no tokens. Of a response of the store they have its code and
+/// message only.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages describe variants and fields")]
 pub enum BucketError {

@@ -40,7 +40,8 @@ impl FromStr for BucketId {
     }
 }
 
-/// Properties that the first host fixed, and what the store supports.
+/// Properties that the first host fixed in `ctxfs.json`, and what the store supports. All hosts of
+/// a bucket must agree on `write_once`: see [`Self::agreeing`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     /// Format of the bucket.

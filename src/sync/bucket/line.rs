@@ -137,7 +137,8 @@ const ATTRIBUTE: &str = "user.";
 /// Permission bits that are kept: no set-user-ID and no set-group-ID.
 const MODE: u32 = 0o777;
 
-/// Publishes an artifact. Records that it replaces are removed by a `remove` line.
+/// Publishes an artifact. Artifacts that it replaces are removed by a `remove` line. Parsing and
+/// writing check the same limits, so a line that was written can be read by every host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PutLine {
     /// Record with its path. Fields that hold for one host only are neither written nor read:
@@ -327,7 +328,8 @@ fn is_digest(text: &str) -> bool {
 
 const FORMAT: u32 = 1;
 
-/// A line as JSON has it: the keys of all kinds, each optional.
+/// A line as JSON has it: the keys of all kinds, each optional. A line without any key of a known
+/// kind is of a newer format.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct RawLine {

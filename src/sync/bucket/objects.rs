@@ -7,7 +7,8 @@ use bytes::Bytes;
 
 use crate::bucket::{BucketError, Created, Deadline, Identity, Listed, RequestCounts};
 
-/// The requests to a bucket, made directly by a [`Bucket`](crate::bucket::Bucket) or by another process.
+/// The requests to a bucket, made directly by a [`Bucket`](crate::bucket::Bucket) or by another
+/// process.
 ///
 /// Each request blocks until its deadline at most, and retries failures that may pass until then.
 /// Keys are relative to the prefix of the bucket. No request replaces an object.

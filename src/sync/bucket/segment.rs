@@ -126,7 +126,9 @@ fn name_and_size(bytes: &[u8]) -> Option<(Vec<u8>, u64)> {
     fits.then(|| (entry.header().path_bytes().into_owned(), entry.size()))
 }
 
-/// Head of a segment: the first frame, checked for plausibility.
+/// Head of a segment: the first frame, checked for plausibility. Nothing in a segment is trusted;
+/// ranges that lead out of it are errors, and sizes over the limits are refused before anything is
+/// allocated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentHead {
     /// Name of the segment as the head states it. The reader compares it with the key.
@@ -191,11 +193,12 @@ impl SegmentHead {
     /// Returns the digest of the segment that starts with `first_bytes`, by which a merge
     /// identifies it; `None` if bytes are missing. The digest covers the stored head and records
     /// only: these contain the digests of everything else.
-    pub(crate) fn digest(&self, first_bytes: &[u8]) -> Option<SegmentDigest> {
+    pub fn digest(&self, first_bytes: &[u8]) -> Option<SegmentDigest> {
         first_bytes.get(..self.records_end as usize).map(SegmentDigest::of)
     }
 
-    pub(crate) fn merged_bytes(&self) -> u64 {
+    /// Returns the maximum bytes of its records in a merge, unless a path grows by a rename.
+    pub fn merged_bytes(&self) -> u64 {
         self.size + ORIGIN_BYTES * u64::from(self.lines)
     }
 
@@ -229,7 +232,8 @@ pub fn lines<'a>(head: &'a SegmentHead, jsonl: &'a [u8]) -> Lines<'a> {
     Lines { head, jsonl, at: 0, place: 0, ended: false }
 }
 
-/// Iterator over the lines of a segment.
+/// Iterator over the lines of a segment, each with its origin and its range in the records. Ends
+/// after the first error: later origins would be wrong.
 #[derive(Debug)]
 pub struct Lines<'a> {
     head: &'a SegmentHead,
@@ -341,9 +345,9 @@ pub enum PutBytes<'a> {
     Object(ObjectPlace),
 }
 
-/// Partial bytes of an artifact with an object, to be put into the segment: at most [`PARTS_BYTES`] to
-/// pack, the concatenated bytes of sorted and disjoint ranges, or a frame from another segment with
-/// its description there.
+/// Partial bytes of an artifact with an object, to be put into the segment: at most [`PARTS_BYTES`]
+/// to pack, the concatenated bytes of sorted and disjoint ranges, or a frame from another segment
+/// with its description there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub enum PutParts<'a> {
@@ -356,7 +360,8 @@ pub(crate) fn packed_parts(bytes: &[u8]) -> u64 {
     Packer::new(true).pack(&member).len() as u64
 }
 
-/// A segment under construction, in memory. A refused call leaves it unchanged.
+/// A segment under construction, in memory. A refused call leaves it unchanged, so that the caller
+/// can leave out one artifact and go on.
 #[derive(Debug)]
 pub struct SegmentWriter {
     id: SegmentId,

@@ -1,4 +1,4 @@
-//! An S3 server for tests: a thread with a directory, and weather as a test makes it.
+//! An S3 server for tests: a thread with a directory, and faults that a test injects.
 
 #[path = "../../../tests/it/remote/server/s3.rs"]
 mod s3;
@@ -25,8 +25,8 @@ pub(crate) const KEY_ID: &str = "AKTESTTESTTEST";
 pub(crate) const SECRET: &str = "SKTESTTESTTEST";
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Weather {
-    Fair,
+pub(crate) enum InjectedFault {
+    Pass,
     Status(u16),
     Late(Duration),
     Cut,
@@ -41,7 +41,7 @@ pub(crate) struct Seen {
     pub(crate) is_conditional: bool,
 }
 
-type Hook = Arc<dyn Fn(&Seen) -> Weather + Send + Sync>;
+type Hook = Arc<dyn Fn(&Seen) -> InjectedFault + Send + Sync>;
 
 struct Shared {
     service: S3Service,
@@ -60,7 +60,7 @@ impl TestServer {
     pub(crate) fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir(directory.path().join("bkt")).unwrap();
-        let fair: Hook = Arc::new(|_: &Seen| Weather::Fair);
+        let fair: Hook = Arc::new(|_: &Seen| InjectedFault::Pass);
         let shared = Arc::new(Shared {
             service: s3::service(directory.path(), (KEY_ID, SECRET)),
             log: Mutex::default(),
@@ -74,7 +74,7 @@ impl TestServer {
         Self { _runtime: runtime, directory, address, shared }
     }
 
-    pub(crate) fn set(&self, hook: impl Fn(&Seen) -> Weather + Send + Sync + 'static) {
+    pub(crate) fn set(&self, hook: impl Fn(&Seen) -> InjectedFault + Send + Sync + 'static) {
         *self.shared.hook.lock() = Arc::new(hook);
     }
 
@@ -103,20 +103,20 @@ impl TestServer {
 }
 
 async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Answer, Failure> {
-    let weather = shared.see(&request);
-    match weather {
-        Weather::Fair => s3::serve(&shared.service, request).await,
-        Weather::Status(status) => {
+    let fault = shared.see(&request);
+    match fault {
+        InjectedFault::Pass => s3::serve(&shared.service, request).await,
+        InjectedFault::Status(status) => {
             // The body is read, or the client may see a cut connection first.
             drop(request.into_body().collect().await);
             Ok(refusal(status))
         }
-        Weather::Late(time) => {
+        InjectedFault::Late(time) => {
             tokio::time::sleep(time).await;
             s3::serve(&shared.service, request).await
         }
-        Weather::Cut => cut(s3::serve(&shared.service, request).await?).await,
-        Weather::Lost => {
+        InjectedFault::Cut => cut(s3::serve(&shared.service, request).await?).await,
+        InjectedFault::Lost => {
             drop(s3::serve(&shared.service, request).await);
             Err("the answer is lost".into())
         }
@@ -124,7 +124,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Answe
 }
 
 impl Shared {
-    fn see(&self, request: &Request<Incoming>) -> Weather {
+    fn see(&self, request: &Request<Incoming>) -> InjectedFault {
         let hook = Arc::clone(&self.hook.lock());
         let mut log = self.log.lock();
         let seen = Seen {
@@ -133,9 +133,9 @@ impl Shared {
             path: request.uri().to_string(),
             is_conditional: request.headers().contains_key("if-none-match"),
         };
-        let weather = hook(&seen);
+        let fault = hook(&seen);
         log.push(seen);
-        weather
+        fault
     }
 }
 
@@ -147,7 +147,7 @@ fn refusal(status: u16) -> Answer {
         _ => "Odd",
     };
     let text = format!(
-        "<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>weather</Message>\
+        "<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>fault</Message>\
          <AWSAccessKeyId>{KEY_ID}</AWSAccessKeyId></Error>"
     );
     s3::xml(status, text)

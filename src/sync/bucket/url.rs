@@ -27,7 +27,8 @@ enum Service {
     Memory,
 }
 
-/// Checked URL of a bucket. It contains no secret and may be printed.
+/// Checked URL of a bucket. It contains no secret and may be printed: credentials belong in the
+/// environment, and errors show only the scheme of a refused URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BucketUrl {
     service: Service,

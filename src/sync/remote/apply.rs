@@ -21,7 +21,9 @@ use ctxfs_store::{
 
 const REFUSED: &str = "its path is refused: no file that hosts share can have it";
 
-/// Outcome of [`apply`].
+/// Outcome of [`apply`]. The steps in `done` are applied and synced to disk; an added file has its
+/// key and version there. The next pull tries the skipped ones again. A full disk is reported once,
+/// with its error in `no_room`.
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
     pub done: Vec<Step>,
@@ -127,7 +129,7 @@ impl<'a> Applying<'a> {
     }
 
     fn fetch_all(&mut self, steps: Vec<Step>, fetch: &'a dyn Fetch) -> Result<(), RemoteError> {
-        ctxfs_store::Arrival::remove_unfinished(self.conversation)?;
+        self.conversation.remove_cut_arrivals()?;
         let entry = |step| match step {
             Step::Add { entry } => Some(entry),
             Step::Remove { .. } | Step::Rename { .. } => None,
@@ -237,7 +239,8 @@ const RECORDS: usize = 256 << 10;
 const BLOCK: usize = 128 << 10;
 const TAKEN: &str = "something else has its name, or is in the way";
 
-/// Source of the bytes of remote files.
+/// Source of the bytes of remote files. An entry stands for its first artifact that is known.
+/// Errors that may pass stop the whole run; other errors skip one file.
 pub(crate) trait Fetch {
     fn order(&self, _entries: &mut [Entry]) {}
 
@@ -256,7 +259,8 @@ pub(crate) trait Fetch {
     }
 }
 
-/// Metadata of an artifact whose bytes stay in the bucket.
+/// Metadata of an artifact whose bytes stay in the bucket: the file that it would have, and the
+/// bytes of its line in the bucket, about as many as of the local record.
 #[derive(Debug)]
 pub(crate) struct RemoteArtifact {
     pub origin: Origin,
@@ -706,8 +710,8 @@ impl<'s> Renames<'s> {
         }
     }
 
-    /// Sorts the renames topologically, so that a file follows those that block its new name.
-    /// Breaks each cycle with a temporary name.
+    /// Sorts the renames topologically: a file follows the files that block its new name. Breaks
+    /// each cycle with a temporary name.
     fn order(&self) -> Vec<RenameAction> {
         let places = PathIndex::of(&self.pending);
         let mut order = Vec::new();

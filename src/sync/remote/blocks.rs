@@ -37,7 +37,8 @@ const NEW: &str = ".new-";
 /// Percentage of the limit that is kept when the cache is over it.
 const STAYS: u64 = 90;
 
-/// Cache of blocks with a maximum size. The least recently used ones are evicted first.
+/// Cache of blocks with a maximum size. The least recently used ones are evicted first. A full disk
+/// is no error: blocks are fetched again then.
 #[derive(Debug)]
 pub(super) struct BlockCache {
     dir: Dir,

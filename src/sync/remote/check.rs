@@ -18,7 +18,8 @@ use crate::remote::{
 };
 use crate::replica::{Claim, Entry, FileKey, FileVersion, Origin, SegmentId, State};
 
-/// Result of a check.
+/// Result of a check: the numbers of living artifacts and of segments, and the problems. Objects
+/// that no living artifact uses are no problem: some belong to a running push.
 #[derive(Debug, Default)]
 pub struct Checked {
     /// Number of living artifacts.

@@ -104,8 +104,8 @@ fn found<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
 /// disk full right after a pull.
 const BESIDE: u64 = 4;
 
-/// Limits of downloads, which are those of local writers: bytes to keep free on the disk, and the
-/// maximum bytes of a conversation.
+/// Limits of downloads, equal to the limits of local writers: bytes to keep free on the disk, and
+/// the maximum bytes of a conversation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Limits {

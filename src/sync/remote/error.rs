@@ -7,8 +7,7 @@ use crate::bucket::{BucketError, BucketId, FormatError};
 use crate::replica::{Origin, SegmentId};
 use ctxfs_store::StoreError;
 
-/// Failure to push or pull. Each text says what to do next; the fields of each variant are those of
-/// its message.
+/// Failure to push or pull. Each message names the cause and the next step.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages describe variants and fields")]
 pub enum RemoteError {
@@ -68,7 +67,9 @@ pub enum RemoteError {
     NoLog { conversation: String },
 }
 
-/// Why the content of a segment is unknown.
+/// Why the content of a segment is unknown: gone from the bucket, listed but not found, or damaged
+/// or of a newer format. Nothing is deleted meanwhile, since an unknown segment may name any
+/// object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
     #[error("is missing in the bucket (its host sends it again with `ctxfs push`)")]

@@ -86,7 +86,7 @@ impl FarArtifacts {
     ) -> Result<bool, RemoteError> {
         let Some(origin) = origin_of(&artifact.record) else { return Ok(false) };
         let file = self.artifact(conversation.id(), (origin, &artifact.record))?;
-        Ok(artifact.bring_here(conversation, &file)?)
+        Ok(conversation.bring_here(artifact, &file)?)
     }
 
     fn opened(
@@ -290,7 +290,8 @@ pub(crate) struct PublishedArtifact {
     pub(crate) put: PutLine,
 }
 
-/// Cache of the segments read last: finding a line takes reading the whole segment.
+/// Cache of the segments read last, at most 16 of together 16 MiB: finding a line takes reading the
+/// whole segment.
 #[derive(Debug, Default)]
 struct SegmentCache(Mutex<VecDeque<Arc<IndexedSegment>>>);
 
@@ -404,7 +405,7 @@ impl FarArtifacts {
     ///
     /// The first and the last block stay in the cache, so that `.summary`, `.head` and `.tail` need
     /// no request.
-    pub(crate) fn evict(
+    pub fn evict(
         &self,
         conversation: &Conversation,
         path: &RelPath,

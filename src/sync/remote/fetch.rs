@@ -24,7 +24,8 @@ use ctxfs_store::Arrived;
 
 const BLOCKS_AT_ONCE: usize = 8;
 
-/// Fetches the artifacts of one conversation: the implementation of [`Fetch`] for a bucket.
+/// Fetches the artifacts of one conversation: the implementation of [`Fetch`] for a bucket. Small
+/// artifacts come from local segments where possible, and otherwise in batches.
 pub(crate) struct Fetcher<'a> {
     bucket: &'a dyn Objects,
     notes: &'a Notes,

@@ -15,7 +15,9 @@ use ctxfs_store::{
     is_shared, lease_of, stat_file,
 };
 
-/// Shared files of a conversation on this host, and its artifacts without local bytes.
+/// Shared files of a conversation on this host, and its artifacts without local bytes. A file
+/// counts as removed only if it is known to be: unreadable places and files that retention removed
+/// do not.
 #[derive(Debug, Default)]
 pub(crate) struct LocalFiles {
     /// Files by path. A file that the base has in this state has an empty digest, since it is

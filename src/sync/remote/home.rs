@@ -34,7 +34,9 @@ const WRITER: &str = "writer.json";
 const CONVERSATIONS: &str = "conversations";
 const MOST: u64 = 4 << 10;
 
-/// Local state about one bucket.
+/// Local state about one bucket: the writer id, the push lock, the cached blocks, and the state
+/// about each conversation. A bucket is identified by its id, so a new bucket at the same URL
+/// starts with an empty state.
 #[derive(Debug)]
 pub struct Home {
     remote: Dir,
@@ -106,7 +108,8 @@ impl Home {
         Ok(locked.map_err(RemoteError::at("lock", &path))?.map(PushLock))
     }
 
-    pub(crate) fn writer(&self) -> Result<WriterId, RemoteError> {
+    /// Returns the writer id of this store. The first call chooses it.
+    pub fn writer(&self) -> Result<WriterId, RemoteError> {
         let path = self.path.join(WRITER);
         let text = disk::read(&self.dir, WRITER, MOST);
         let Some(text) = text.map_err(RemoteError::at("read", &path))? else {
@@ -120,7 +123,7 @@ impl Home {
     }
 
     /// Gives this store a new writer id, because a copy of the store uses the old one.
-    pub(crate) fn new_writer(&self) -> Result<WriterId, RemoteError> {
+    pub fn new_writer(&self) -> Result<WriterId, RemoteError> {
         // Both halves of a UUID have bits that are not random, in different places.
         let (first, second) = Uuid::new_v4().as_u64_pair();
         let writer = WriterId(first ^ second);

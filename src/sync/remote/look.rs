@@ -30,15 +30,16 @@ const AT_ONCE: u64 = 16 << 20;
 /// the next list.
 const LISTS: usize = 3;
 
-/// Result of a look.
+/// Result of a look. While `refused`, `lost`, `missing`, `absent` or `gaps` has entries, part of
+/// the log is unknown here, and nothing may be deleted from the bucket.
 #[derive(Debug, Default)]
 pub struct LookReport {
     /// Segments that arrived.
     pub new: Vec<SegmentId>,
     /// Segments that were dropped here: they left the bucket and are covered or empty.
     pub gone: Vec<SegmentId>,
-    /// Segments that arrived and are damaged. Only a pull or a check fetches them again, except
-    /// those of a newer ctxfs.
+    /// Segments that arrived damaged. Only a pull or a check fetches them again; those of a newer
+    /// ctxfs are fetched each time.
     pub refused: Vec<(SegmentId, RemoteError)>,
     /// Segments of this host that left the bucket uncovered.
     pub lost: Vec<SegmentId>,
@@ -58,8 +59,8 @@ pub struct LookReport {
 }
 
 impl LookReport {
-    /// Reads all local segments as [`pieces`](super::pieces()) does, but reuses those that arrived
-    /// in this look.
+    /// Reads all local segments like [`pieces`](super::pieces()), but reuses the parsed ones of
+    /// this look.
     pub fn pieces(&mut self, notes: &Notes) -> Result<Pieces, RemoteError> {
         pieces_with(notes, mem::take(&mut self.read))
     }

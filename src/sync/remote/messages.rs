@@ -301,7 +301,8 @@ impl<'a> MessageReader<'a> {
 
 pub(super) const HEAD: usize = 256;
 
-/// Merged message logs of a store, as of the last pull of each conversation.
+/// Merged message logs of a store, as of the last pull of each conversation. Readers see the merged
+/// log first, and then the unpublished rest of the local one.
 #[derive(Debug)]
 pub struct PublishedMessages(Store);
 

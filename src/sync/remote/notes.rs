@@ -35,7 +35,7 @@ use crate::replica::{Accepted, Covers, Origin, SegmentId, Stamp};
 use ctxfs_core::model::Component;
 use ctxfs_store::{Dir, FileMark, Time};
 
-pub(crate) use agreement::Agreement;
+pub use agreement::Agreement;
 pub(crate) use agreement::{AgreementCache, WriterProgress};
 pub(crate) use log::StoredSegment;
 
@@ -47,7 +47,9 @@ const OVER: &str = "over";
 const SHOWN: &str = "shown.json";
 const MOST_SHOWN: u64 = 64 << 20;
 
-/// Local state about one conversation of a bucket.
+/// Local state about one conversation of a bucket. Only the holder of the push lock writes it; each
+/// file is replaced atomically or appended by whole lines, so a crash leaves the old or the new
+/// state.
 pub struct Notes {
     conversation: Component,
     path: PathBuf,
@@ -58,9 +60,11 @@ pub struct Notes {
     covers: Mutex<BTreeMap<SegmentId, Covers>>,
 }
 
-/// A position in the local message log.
+/// A position in the local message log: the file by inode and birth time in nanoseconds, and the
+/// bytes before the position. An inode of 0 means that nothing was published yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct LogPosition {
+#[expect(missing_docs, reason = "described above")]
+pub struct LogPosition {
     pub inode: u64,
     pub born: i64,
     pub offset: u64,
@@ -164,7 +168,8 @@ impl Notes {
         }
     }
 
-    pub(crate) fn keep_over(&self, is_over: bool) -> Result<(), RemoteError> {
+    /// Saves whether the conversation was empty at the last look.
+    pub fn keep_over(&self, is_over: bool) -> Result<(), RemoteError> {
         if self.is_over()? == is_over {
             return Ok(());
         }
@@ -242,7 +247,8 @@ impl Notes {
 const PURGING: &str = "purging.json";
 const MOST_PURGING: u64 = 64 << 20;
 
-/// Artifacts and messages that an unfinished purge removes.
+/// Artifacts and messages that an unfinished purge removes. Saved before the purge deletes
+/// anything, so that the next one continues it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Purging {
     pub origins: BTreeSet<Origin>,

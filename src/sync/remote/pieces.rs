@@ -37,7 +37,8 @@ pub struct StoredMessage {
     pub line: Range<u32>,
 }
 
-/// Parsed segments of a conversation.
+/// Parsed segments of a conversation. All hosts with the same segments refuse the same ones, so
+/// they compute the same state.
 #[derive(Debug, Default)]
 pub struct Pieces {
     /// Segments that no local segment covers.
@@ -96,8 +97,8 @@ struct PieceReader {
 }
 
 impl PieceReader {
-    /// Returns the segments, sorted by falling number of covered segments, so that covered ones need not be
-    /// parsed.
+    /// Returns the segments, sorted by falling number of covered segments, so that covered ones
+    /// need not be parsed.
     fn order(&mut self, notes: &Notes) -> Result<Vec<SegmentId>, RemoteError> {
         let mut order = Vec::new();
         for id in notes.segments()? {

@@ -26,7 +26,8 @@ use ctxfs_store::{Conversation, FileMark, HISTORY, MESSAGES, RemovalOutcome};
 /// Maximum rounds of looking for segments with the bytes: other hosts may merge them meanwhile.
 const ROUNDS: usize = 4;
 
-/// Result of a purge or a dry run.
+/// Result of a purge or a dry run. A purge is complete unless [`Self::is_incomplete`] says
+/// otherwise; then the next purge of the conversation continues it.
 #[derive(Debug, Default)]
 pub struct Purged {
     /// Number of artifacts to purge: all that ever had the path, as far as records tell.
@@ -284,8 +285,8 @@ struct KnownPieces {
 }
 
 impl KnownPieces {
-    /// Parses all segments. Looks skip covered ones: those that are not stored locally are fetched
-    /// here.
+    /// Parses all segments. Looks skip covered segments, so this fetches them unless they are
+    /// local.
     fn read(sync: &Sync<'_>, notes: &Notes, looked: &LookReport) -> Result<Self, RemoteError> {
         let found = pieces(notes)?.pieces;
         let state = State::of(&found);

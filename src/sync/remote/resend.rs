@@ -19,7 +19,8 @@ use crate::remote::{LocalSource, LookReport, Notes, PushSource as _, RemoteError
 use crate::replica::{Base, Entry, Origin, SegmentId};
 use ctxfs_store::Conversation;
 
-/// Result of a repair.
+/// Result of a repair. This host has no bytes of the artifacts in `lost`. Keys in `taken` have
+/// other bytes in the bucket, which stay.
 #[derive(Debug, Default)]
 pub struct Resent {
     /// Segments that were sent again.

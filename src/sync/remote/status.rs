@@ -8,7 +8,8 @@ use crate::remote::{Agreement, Notes, RemoteError};
 use crate::replica::{Changes, SegmentId};
 use ctxfs_store::{Conversation, FileClock, FileMark, Time, stat_file};
 
-/// Synchronization status of a conversation.
+/// Synchronization status of a conversation, from local state only: the backlog of files, renames,
+/// removals and messages, and the known segments.
 #[derive(Debug, Default)]
 pub struct Standing {
     /// Number of complete files to send.

@@ -55,7 +55,8 @@ impl std::fmt::Debug for Sync<'_> {
     }
 }
 
-/// Result of a push.
+/// Result of a push. It is complete if nothing was left out, no file is live and the conversation
+/// was read completely.
 #[derive(Debug, Default)]
 pub struct Sent {
     /// Segments that were sent.

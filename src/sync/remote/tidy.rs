@@ -26,7 +26,8 @@ pub enum Tidying {
     Delete,
 }
 
-/// Result of a garbage collection or a dry run.
+/// Result of a garbage collection or a dry run. Each deletion has its own outcome: a host without
+/// the right to delete still merges.
 #[derive(Debug, Default)]
 pub struct Tidied {
     /// Merged segments that were written.

@@ -11,7 +11,8 @@ use crate::replica::{Claim, Clock, Move, Origin, Segment, SegmentId};
 
 const SECOND: i64 = 1_000_000_000;
 
-/// Identity of a file, independent of its path.
+/// Identity of a file, independent of its path: inode and birth time in nanoseconds since the
+/// epoch, since inodes are reused, or the origin of a remote artifact without local bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub enum FileKey {
@@ -50,7 +51,8 @@ pub(crate) struct FoundFile {
 /// requested path, if another file had that. `version` is the state of the bytes that are
 /// published. `digest` is empty if unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Entry {
+#[expect(missing_docs, reason = "described above")]
+pub struct Entry {
     pub path: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
@@ -64,7 +66,7 @@ pub(crate) struct Entry {
 /// Last agreement of this host and the bucket: which files have the bytes of which artifacts, and
 /// at which paths. Differences from it are local changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Base {
+pub struct Base {
     /// Entries in no order. No artifact is in two of them.
     pub entries: Vec<Entry>,
 }
@@ -301,7 +303,8 @@ impl Changes {
     }
 }
 
-/// A segment to store, and its effects on the base.
+/// A segment to store, and its effects on the base. Both are saved on disk before the segment is
+/// sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Publication<A, M> {
     /// The segment. Its artifacts have places from 0 in the order of their paths, and its messages

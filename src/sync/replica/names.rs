@@ -27,7 +27,8 @@ pub struct Name {
     pub digest: Arc<str>,
 }
 
-/// Paths and their artifacts. Each living artifact has exactly one path.
+/// Paths and their artifacts. Each living artifact has exactly one path, and hosts with the same
+/// segments and directories assign the same paths.
 pub type AssignedPaths = BTreeMap<String, Name>;
 
 /// Assigns a path to each artifact. Of several with the same requested path, the latest gets it;

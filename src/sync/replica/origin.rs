@@ -42,7 +42,8 @@ pub struct SegmentId {
     pub number: u64,
 }
 
-/// Digest that distinguishes two segments of one name. Its text is 32 hexadecimal digits.
+/// Digest that distinguishes two segments of one name, which exist if a store was copied. Its text
+/// is 32 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct SegmentDigest(u128);
@@ -181,9 +182,10 @@ text_form!(WriterId, SegmentId, SegmentDigest, Origin);
 #[serde(transparent)]
 pub struct Stamp(pub u64);
 
-/// Hybrid clock of a host.
+/// Hybrid clock of a host. Each stamp is later than all that the host created or saw, whatever its
+/// wall clock does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Clock {
+pub struct Clock {
     last: Stamp,
 }
 

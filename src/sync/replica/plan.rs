@@ -9,7 +9,8 @@ use crate::replica::{
     State,
 };
 
-/// A change of a local file, with the entry of the base that results.
+/// A change of a local file, with the entry of the base that results. A step names the state in
+/// which the file must be; a file in another state is left alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Removes a file: its artifacts were removed by another host, or have another path.

@@ -95,7 +95,8 @@ impl Removed {
 /// First segment number of a writer.
 const FIRST: u64 = 1;
 
-/// Segments that a merge covers, with their digests.
+/// Segments that a merge covers, with their digests. A covered segment says nothing any longer,
+/// even if it arrives later.
 pub type Covers = BTreeMap<SegmentId, SegmentDigest>;
 
 /// Segments that are covered by some merge.

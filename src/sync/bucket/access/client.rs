@@ -24,6 +24,7 @@ const SET_ASIDE: u64 = 8 << 20;
 const TURN: usize = 100;
 
 /// Client of a store. Each call makes one request and counts it; [`StoreClient::persist`] retries.
+/// Faults say what the caller can do next, so no code matches on the texts of the client.
 pub(super) struct StoreClient {
     opened: OpenStore,
     pub(super) requests: Requests,
@@ -363,7 +364,8 @@ impl Requests {
     }
 }
 
-/// The moment at which a request gives up.
+/// The moment at which a request gives up: it is not retried after that, and a pause that would end
+/// later is not begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline(Instant);
 
@@ -452,7 +454,8 @@ where
     }
 }
 
-/// Backoff: each pause is up to twice as long as the one before.
+/// Exponential backoff: each pause is up to twice as long as the one before, up to 5 s, and
+/// jittered so that hosts that failed together do not retry together.
 pub(super) struct Pauses {
     longest: Duration,
 }

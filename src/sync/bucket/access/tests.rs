@@ -1,6 +1,6 @@
 //! Requests to every kind of store.
 
-mod weather;
+mod faults;
 
 use std::fs;
 use std::io::Read as _;

@@ -117,7 +117,8 @@ const COMPLETE: Duration = Duration::from_mins(3);
 /// Time limit for aborting an upload. After that a lifecycle rule of the bucket must clean up.
 const GIVE_UP: Duration = Duration::from_secs(5);
 
-/// A multipart upload. Dropping it before [`Self::complete`] succeeds aborts it.
+/// A multipart upload. Dropping it before [`Self::complete`] succeeds aborts it, for at most 5 s;
+/// then a lifecycle rule of the bucket must remove the parts.
 pub(super) struct PartUpload<'a> {
     bucket: &'a Bucket,
     path: Path,

@@ -9,7 +9,7 @@ use super::{BucketId, read_mark};
 use crate::bucket::access::{Bucket, Deadline};
 use crate::bucket::error::BucketError;
 use crate::bucket::objects::Objects as _;
-use crate::bucket::test_server::{Seen, TestServer, Weather};
+use crate::bucket::test_server::{InjectedFault, Seen, TestServer};
 use crate::bucket::url::BucketUrl;
 
 fn soon() -> Deadline {
@@ -70,7 +70,7 @@ fn a_store_that_ignores_conditions_is_found_out() {
             // So the server finds nothing that the condition could be about.
             fs::remove_file(&mark).ok();
         }
-        Weather::Fair
+        InjectedFault::Pass
     };
     server.set(forgets);
     check_without_conditions(&bucket);
@@ -81,11 +81,9 @@ fn a_store_that_refuses_conditions_is_found_out() {
     let server = TestServer::start();
     let bucket = server.bucket();
     for status in [501, 403] {
-        server.set(
-            move |seen| {
-                if seen.is_conditional { Weather::Status(status) } else { Weather::Fair }
-            },
-        );
+        server.set(move |seen| {
+            if seen.is_conditional { InjectedFault::Status(status) } else { InjectedFault::Pass }
+        });
         check_without_conditions(&bucket);
     }
 }

@@ -269,7 +269,8 @@ fn table_name(location: &ObjectLocation) -> String {
 
 type FetchOutcome = Result<(), Arc<io::Error>>;
 
-/// Fetches in flight, by key. Many readers of one key share one fetch. Clones share the state.
+/// Fetches in flight, by key. Many readers of one key share one fetch, and all see its error.
+/// Clones share the state.
 #[derive(Debug)]
 pub(super) struct SingleFlight<K>(Arc<Mutex<HashMap<K, Arc<Flight>>>>);
 
@@ -279,7 +280,8 @@ pub(super) struct Flight {
     landed: Condvar,
 }
 
-/// Obligation to run a fetch. Ends the fetch also when it is dropped by a panic.
+/// Obligation to run a fetch. Dropping it, also by a panic, ends the fetch with an error for all
+/// who wait.
 pub(super) struct FlightGuard<K: Hash + Eq + Copy> {
     flights: SingleFlight<K>,
     keys: Vec<K>,

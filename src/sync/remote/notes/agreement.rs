@@ -31,7 +31,8 @@ const END: u64 = 64 << 10;
 const LONG: usize = 64;
 const BLOCK: usize = 64 << 10;
 
-/// A value computed from the agreement, recomputed only when the agreement changes.
+/// A value computed from the agreement, recomputed only when the agreement changes. The file is
+/// identified by its mark, which changes with each save.
 #[derive(Debug)]
 pub(crate) struct AgreementCache<T> {
     pub(crate) mark: Option<FileMark>,
@@ -53,9 +54,12 @@ impl<T> AgreementCache<T> {
     }
 }
 
-/// Agreement of host and bucket, and the progress of this host.
+/// Agreement of host and bucket, and the progress of this host: the writer of its last segment, the
+/// number of that writer's next one, and the clock of its stamps. Messages in `unshared` cannot be
+/// shared; they are listed by offset and length.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Agreement {
+#[expect(missing_docs, reason = "described above")]
+pub struct Agreement {
     pub base: Base,
     pub writer: Option<WriterId>,
     pub next: u64,
@@ -153,7 +157,8 @@ impl JournalProgress {
 }
 
 impl Notes {
-    pub(crate) fn agreement(&self) -> Result<Agreement, RemoteError> {
+    /// Returns the agreement; an empty one before the first push or look.
+    pub fn agreement(&self) -> Result<Agreement, RemoteError> {
         let path = self.path.join(AGREEMENT);
         let file = disk::open(&self.dir, AGREEMENT, OFlags::RDONLY);
         let Some(file) = file.map_err(RemoteError::at("open", &path))? else {

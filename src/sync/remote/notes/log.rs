@@ -27,7 +27,8 @@ const FIRST: u64 = 4 << 10;
 const MORE: u64 = 16;
 const TOGETHER: usize = 64;
 
-/// A local segment: its records, and the bytes of its small artifacts unless it was truncated.
+/// A local segment: its records, and the bytes of its small artifacts unless it was truncated after
+/// the records, as large segments are. Missing bytes are read from the bucket.
 #[derive(Debug)]
 pub(crate) struct StoredSegment {
     /// Head of the segment.
@@ -51,12 +52,14 @@ enum SegmentBytes {
 }
 
 impl Notes {
-    pub(crate) fn segments(&self) -> Result<Vec<SegmentId>, RemoteError> {
+    /// Returns the local segments, sorted.
+    pub fn segments(&self) -> Result<Vec<SegmentId>, RemoteError> {
         let ids = ids_in(&self.log, segment_of);
         ids.map_err(RemoteError::at("list", &self.path.join(LOG)))
     }
 
-    pub(crate) fn refused(&self) -> Result<Vec<SegmentId>, RemoteError> {
+    /// Returns the refused segments, sorted.
+    pub fn refused(&self) -> Result<Vec<SegmentId>, RemoteError> {
         let ids = ids_in(&self.log, |name| name.strip_suffix(REFUSED)?.parse().ok());
         ids.map_err(RemoteError::at("list", &self.path.join(LOG)))
     }

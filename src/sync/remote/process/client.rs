@@ -23,7 +23,8 @@ const NAME_BYTES: usize = 256 << 20;
 
 const MARK: &str = "ctxfs.json";
 
-/// Connections to the process that makes the requests, and its supervision.
+/// Connections to the process that makes the requests, and its supervision. The client reports
+/// successes and timeouts, from which the implementation decides when to restart the process.
 pub trait Line: Send + Sync {
     /// Returns a socket for one request, or the reason why there is none. Does not block.
     fn connect(&self) -> Result<UnixStream, String>;

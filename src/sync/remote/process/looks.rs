@@ -38,7 +38,8 @@ enum LookReply {
     Failed(String),
 }
 
-/// Looks made by the process behind a line. No look takes more than half a minute.
+/// Looks made by the process behind a line. No look takes more than half a minute, whatever that
+/// process does, and its answer is bounded.
 pub struct ProcessLooks(Arc<dyn Line>);
 
 impl ProcessLooks {

@@ -195,8 +195,7 @@ impl Batch {
         self.changes.is_empty() && self.messages.is_none()
     }
 
-    /// Returns the time from which the age of the segment counts: that of its oldest object, or
-    /// `now`.
+    /// Returns the start of the age of the segment: the time of its oldest object, or `now`.
     pub(super) fn since(&self, now: &Moment) -> Moment {
         let objects = self.ready.values().filter_map(ReadyFile::upload);
         let oldest = objects.max_by_key(|upload: &&Upload| now.since(&upload.since));
@@ -291,7 +290,8 @@ pub(crate) struct OwnLine {
     pub text: Option<Vec<u8>>,
 }
 
-/// Files and messages of a conversation on this host.
+/// Files and messages of a conversation on this host. A source returns a file only in the state
+/// that the caller compared.
 pub(crate) trait PushSource {
     fn open(
         &self,
@@ -328,7 +328,8 @@ impl PushSource for NoSource {
     }
 }
 
-/// Reason for not publishing a file or a message.
+/// Reason for not publishing a file or a message. The rest of the push goes on; a later push tries
+/// files again, and reports them again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LeftOut {
     /// The file changed, or is open for writing: the next push publishes its new state.

@@ -15,7 +15,8 @@ use ctxfs_core::model::{
 };
 use ctxfs_view::{StandInReads, shortcuts};
 
-/// Reader of the packed object with the content of `F`. Holds one block and its frame.
+/// Reader of the packed object with the content of `F`. Holds one block and its frame, so that
+/// files of any size can be uploaded.
 pub(crate) struct PackedFile<F> {
     content: F,
     packer: Option<BlockPacker<Pipe>>,

@@ -231,7 +231,8 @@ impl BucketAccess {
     }
 }
 
-/// Settings of background synchronization.
+/// Settings of background synchronization, from `[remote]` of the configuration. Changes are
+/// batched for `every` before a push, and a look is repeated when it is older than `poll`.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct TierOptions {

@@ -71,8 +71,8 @@ impl TierInner {
         }
     }
 
-    /// Does one thing: pushes a due conversation, else checks conversations for unsent changes, else scans
-    /// for changes of other processes.
+    /// Does one thing: pushes a due conversation, else checks conversations for unsent changes,
+    /// else scans for changes of other processes.
     pub(super) fn step(&self) -> PusherStep {
         let now = (self.now)();
         let waits = self.breaker.retry_at(now);

@@ -1,7 +1,7 @@
 //! Several tiers and one bucket, with a clock that the test moves.
 
+mod eviction;
 mod known;
-mod room;
 mod same_name;
 
 use std::fs;

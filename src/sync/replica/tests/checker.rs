@@ -1,5 +1,5 @@
-//! What must hold, whatever the rules are: nothing is lost but what somebody removed who saw it, and
-//! nothing comes back.
+//! What must hold, whatever the rules are: nothing is lost but what somebody removed who saw it,
+//! and nothing comes back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -82,8 +82,8 @@ fn what_is_shown_and_not_noted_stays() {
     assert_eq!(World::new(0, false).killed_before_it_noted(true), 2);
 }
 
-/// Two hosts wrote the same under one name. Whoever removes one had not seen the other: it stays. But
-/// a file that came, and was not noted before its host was killed, is the one that was removed.
+/// Two hosts wrote the same under one name. Whoever removes one had not seen the other: it stays.
+/// But a file that came, and was not noted before its host was killed, is the one that was removed.
 #[test]
 fn the_same_bytes_are_not_removed_unseen() {
     World::new(68_077, false).run();

@@ -1,4 +1,4 @@
-//! remote::published
+//! The first line of the merged log.
 
 use crate::remote::messages::*;
 

@@ -1,4 +1,4 @@
-//! remote::tier::same_name
+//! Outputs that requested the same name.
 
 use crate::remote::files::tests::scene::{TOOL, soon};
 use crate::remote::tier::tests::{Host, bucket};

@@ -1,14 +1,14 @@
-//! Hosts that are killed after they showed something and before they noted that, and hosts that wrote
-//! the same as others.
+//! Hosts that are killed after they showed something and before they noted that, and hosts that
+//! wrote the same as others.
 
 use crate::replica::{FileKey, FileVersion, FoundFile};
 
 use super::World;
 
 impl World {
-    /// One host publishes two files. Another one is killed when it shows the first, goes on and notes
-    /// it if it `heals`, and then its user writes over that one. Returns the number of artifacts that
-    /// live afterwards.
+    /// One host publishes two files. Another one is killed when it shows the first, goes on and
+    /// notes it if it `heals`, and then its user writes over that one. Returns the number of
+    /// artifacts that live afterwards.
     pub(crate) fn killed_before_it_noted(&mut self, heals: bool) -> usize {
         self.put_at(0, "X");
         self.put_at(0, "Y");
@@ -26,9 +26,9 @@ impl World {
         self.hosts[0].state().artifacts.len()
     }
 
-    /// A host publishes a file. Another one has a file of the same name and bytes: it `came`, and the
-    /// host was killed before it noted that, or it was written there. Then the first one removes its
-    /// own. Returns the number of artifacts that live afterwards.
+    /// A host publishes a file. Another one has a file of the same name and bytes: it `came`, and
+    /// the host was killed before it noted that, or it was written there. Then the first one
+    /// removes its own. Returns the number of artifacts that live afterwards.
     pub(crate) fn same_bytes(&mut self, came: bool) -> usize {
         self.put_as(0, "X", "same", 0);
         (0..9).for_each(|_| self.push(0));

@@ -5,8 +5,8 @@ use crate::replica::{FileKey, WriterId};
 use super::{DAY, HOSTS, World};
 
 impl World {
-    /// The first host publishes, and others merge that and let it go. Then it is what it was before,
-    /// and publishes something else.
+    /// The first host publishes, and others merge that and let it go. Then it is what it was
+    /// before, and publishes something else.
     pub(crate) fn restored_before_it_wrote(&mut self) {
         self.act(0, "image");
         self.publish_new(0);

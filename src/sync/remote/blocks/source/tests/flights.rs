@@ -1,4 +1,4 @@
-//! remote::blocks::flights
+//! Many readers share one fetch.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;

@@ -1,4 +1,4 @@
-//! Requests in bad weather.
+//! Requests with injected faults.
 
 use std::time::{Duration, Instant};
 
@@ -6,12 +6,12 @@ use super::{bytes, soon};
 use crate::bucket::access::{Bucket, Created, Deadline};
 use crate::bucket::error::BucketError;
 use crate::bucket::objects::Objects as _;
-use crate::bucket::test_server::{KEY_ID, Seen, TestServer, Weather};
+use crate::bucket::test_server::{InjectedFault, KEY_ID, Seen, TestServer};
 use crate::bucket::url::BucketUrl;
 
-/// Weather for the first `count` requests, then fair.
-fn first(count: usize, weather: Weather) -> impl Fn(&Seen) -> Weather {
-    move |seen| if seen.count < count { weather } else { Weather::Fair }
+/// InjectedFault for the first `count` requests, then fair.
+fn first(count: usize, fault: InjectedFault) -> impl Fn(&Seen) -> InjectedFault {
+    move |seen| if seen.count < count { fault } else { InjectedFault::Pass }
 }
 
 fn server_with(key: &str, text: &str) -> (TestServer, Bucket) {
@@ -27,10 +27,10 @@ fn throttling_passes() {
     let (server, bucket) = server_with("k/a", "text");
     for status in [429, 500, 503] {
         server.log();
-        server.set(first(3, Weather::Status(status)));
+        server.set(first(3, InjectedFault::Status(status)));
         assert_eq!(bucket.get("k/a", None, soon()).unwrap(), "text");
         assert_eq!(server.log().len(), 4);
-        server.set(first(2, Weather::Status(status)));
+        server.set(first(2, InjectedFault::Status(status)));
         assert_eq!(bucket.list("k", None, soon()).unwrap().len(), 1);
         server.log();
         let key = format!("k/{status}");
@@ -44,7 +44,7 @@ fn throttling_passes() {
 #[test]
 fn a_refusal_is_told_at_once_and_without_keys() {
     let (server, bucket) = server_with("k/a", "text");
-    server.set(|_| Weather::Status(403));
+    server.set(|_| InjectedFault::Status(403));
     let errors = [
         bucket.get("k/a", None, soon()).unwrap_err(),
         bucket.create("k/b", &bytes("x"), soon()).unwrap_err(),
@@ -81,13 +81,13 @@ fn wrong_keys_are_a_refusal() {
 fn half_a_body_is_asked_for_again() {
     let text = "0123456789".repeat(50_000);
     let (server, bucket) = server_with("k", &text);
-    server.set(first(2, Weather::Cut));
+    server.set(first(2, InjectedFault::Cut));
     assert!(bucket.get("k", None, soon()).unwrap() == text);
     assert_eq!(server.log().len(), 3);
-    server.set(first(2, Weather::Cut));
+    server.set(first(2, InjectedFault::Cut));
     assert!(bucket.get("k", Some(10..400_000), soon()).unwrap() == text[10..400_000]);
     assert_eq!(server.log().len(), 3);
-    server.set(first(2, Weather::Cut));
+    server.set(first(2, InjectedFault::Cut));
     assert_eq!(bucket.list("", None, soon()).unwrap().len(), 1);
     assert_eq!(server.log().len(), 3);
     assert_eq!(bucket.requests().get.requests, 6);
@@ -96,11 +96,11 @@ fn half_a_body_is_asked_for_again() {
 #[test]
 fn a_lost_answer_to_create_is_told_as_exists() {
     let (server, bucket) = server_with("other", "x");
-    server.set(first(1, Weather::Lost));
+    server.set(first(1, InjectedFault::Lost));
     assert_eq!(bucket.create("k", &bytes("mine"), soon()).unwrap(), Created::Exists);
     assert_eq!(bucket.get("k", None, soon()).unwrap(), "mine");
     server.log();
-    server.set(first(1, Weather::Lost));
+    server.set(first(1, InjectedFault::Lost));
     assert_eq!(bucket.upload("u", &mut &b"mine"[..], 4, soon()).unwrap(), 4);
 }
 
@@ -108,8 +108,12 @@ fn a_lost_answer_to_create_is_told_as_exists() {
 fn the_deadline_holds() {
     let (server, bucket) = server_with("k", "text");
     let time = Duration::from_millis(1500);
-    for weather in [Weather::Late(Duration::from_secs(30)), Weather::Status(503), Weather::Lost] {
-        server.set(move |_| weather);
+    for fault in [
+        InjectedFault::Late(Duration::from_secs(30)),
+        InjectedFault::Status(503),
+        InjectedFault::Lost,
+    ] {
+        server.set(move |_| fault);
         let checks: [&dyn Fn(Deadline) -> BucketError; 5] = [
             &|deadline| bucket.get("k", None, deadline).unwrap_err(),
             &|deadline| bucket.create("l", &bytes("x"), deadline).unwrap_err(),
@@ -122,10 +126,10 @@ fn the_deadline_holds() {
             let error = check(Deadline::after(time));
             // Where an answer was lost, what it did may be found.
             let is_told = matches!(error, BucketError::Away { .. } | BucketError::Absent { .. });
-            assert!(is_told, "{weather:?}: {error}");
-            assert!(start.elapsed() < time * 2, "{weather:?}: {:?}", start.elapsed());
+            assert!(is_told, "{fault:?}: {error}");
+            assert!(start.elapsed() < time * 2, "{fault:?}: {:?}", start.elapsed());
         }
-        server.set(|_| Weather::Fair);
+        server.set(|_| InjectedFault::Pass);
         bucket.create("k", &bytes("text"), soon()).unwrap();
         drop(bucket.delete(vec!["l".to_owned()], soon()));
     }
@@ -134,7 +138,7 @@ fn the_deadline_holds() {
 #[test]
 fn a_deadline_that_is_past_sends_nothing_more() {
     let (server, bucket) = server_with("k", "text");
-    server.set(|_| Weather::Late(Duration::from_secs(30)));
+    server.set(|_| InjectedFault::Late(Duration::from_secs(30)));
     let start = Instant::now();
     let error = bucket.get("k", None, Deadline::at(start)).unwrap_err();
     assert!(error.may_pass(), "{error}");
@@ -180,7 +184,7 @@ fn a_part_that_fails_is_sent_again() {
     server.set(move |seen| {
         let is_failing =
             is_second(seen) && failed.fetch_add(1, std::sync::atomic::Ordering::Relaxed) < 2;
-        if is_failing { Weather::Status(503) } else { Weather::Fair }
+        if is_failing { InjectedFault::Status(503) } else { InjectedFault::Pass }
     });
     let content = vec![5u8; 20 << 20];
     bucket.upload("u", &mut content.as_slice(), 0, soon()).unwrap();
@@ -193,7 +197,11 @@ fn a_part_that_fails_is_sent_again() {
 fn an_upload_that_is_refused_gives_its_parts_up() {
     let (server, bucket) = server_with("other", "x");
     server.set(|seen| {
-        if seen.path.contains("partNumber=2") { Weather::Status(403) } else { Weather::Fair }
+        if seen.path.contains("partNumber=2") {
+            InjectedFault::Status(403)
+        } else {
+            InjectedFault::Pass
+        }
     });
     let content = vec![5u8; 20 << 20];
     let error = bucket.upload("u", &mut content.as_slice(), 0, soon()).unwrap_err();
@@ -212,7 +220,7 @@ fn a_lost_answer_to_complete_is_no_failure() {
     server.set(move |seen| {
         let is_complete = seen.method == "POST" && seen.path.contains("uploadId=");
         let is_first = is_complete && !is_lost.swap(true, std::sync::atomic::Ordering::Relaxed);
-        if is_first { Weather::Lost } else { Weather::Fair }
+        if is_first { InjectedFault::Lost } else { InjectedFault::Pass }
     });
     let content = vec![5u8; 9 << 20];
     assert_eq!(bucket.upload("u", &mut content.as_slice(), 0, soon()).unwrap(), 9 << 20);
@@ -227,7 +235,8 @@ fn a_page_that_fails_costs_that_page_alone() {
     for number in 0..1500 {
         std::fs::write(directory.join(format!("{number:06}")), "x").unwrap();
     }
-    server.set(|seen| if seen.count == 1 { Weather::Status(503) } else { Weather::Fair });
+    server
+        .set(|seen| if seen.count == 1 { InjectedFault::Status(503) } else { InjectedFault::Pass });
     let bucket = server.bucket();
     assert_eq!(bucket.list("log", None, soon()).unwrap().len(), 1500);
     assert_eq!(server.log().len(), 3);
@@ -237,9 +246,10 @@ fn a_page_that_fails_costs_that_page_alone() {
 fn an_answer_that_is_no_list_is_asked_for_again() {
     let (server, bucket) = server_with("log/a", "x");
     // An error that comes as a success, as some proxies send it.
-    server.set(|seen| if seen.count == 0 { Weather::Status(200) } else { Weather::Fair });
+    server
+        .set(|seen| if seen.count == 0 { InjectedFault::Status(200) } else { InjectedFault::Pass });
     assert_eq!(bucket.list("log", None, soon()).unwrap().len(), 1);
-    server.set(|_| Weather::Status(200));
+    server.set(|_| InjectedFault::Status(200));
     let deadline = Deadline::after(Duration::from_millis(50));
     assert!(bucket.list("log", None, deadline).is_err());
     assert!(bucket.list_dirs("", 10, deadline).is_err());
@@ -249,7 +259,9 @@ fn an_answer_that_is_no_list_is_asked_for_again() {
 fn a_store_without_conditions_is_asked_first() {
     let server = TestServer::start();
     let bucket = server.bucket();
-    server.set(|seen| if seen.is_conditional { Weather::Status(501) } else { Weather::Fair });
+    server.set(
+        |seen| if seen.is_conditional { InjectedFault::Status(501) } else { InjectedFault::Pass },
+    );
     assert_eq!(bucket.create("k", &bytes("one"), soon()).unwrap(), Created::New);
     assert_eq!(bucket.create("k", &bytes("two"), soon()).unwrap(), Created::Exists);
     assert_eq!(bucket.get("k", None, soon()).unwrap(), "one");

@@ -1,4 +1,4 @@
-//! remote::tier::room
+//! Local copies are evicted.
 
 use std::fs;
 
