@@ -129,7 +129,7 @@ impl<'a> Applying<'a> {
     }
 
     fn fetch_all(&mut self, steps: Vec<Step>, fetch: &'a dyn Fetch) -> Result<(), RemoteError> {
-        self.conversation.remove_cut_arrivals()?;
+        ctxfs_store::Arrival::remove_unfinished(self.conversation)?;
         let entry = |step| match step {
             Step::Add { entry } => Some(entry),
             Step::Remove { .. } | Step::Rename { .. } => None,

@@ -86,7 +86,7 @@ impl FarArtifacts {
     ) -> Result<bool, RemoteError> {
         let Some(origin) = origin_of(&artifact.record) else { return Ok(false) };
         let file = self.artifact(conversation.id(), (origin, &artifact.record))?;
-        Ok(conversation.bring_here(artifact, &file)?)
+        Ok(artifact.bring_here(conversation, &file)?)
     }
 
     fn opened(
