@@ -110,7 +110,7 @@ impl KnownPatterns {
             match self.patterns[pattern].before {
                 PatternPrefix::Anything => add(found.start()),
                 PatternPrefix::Break => {
-                    starts_after_break(bytes, found.start()).into_iter().for_each(add)
+                    starts_after_break(bytes, found.start()).into_iter().for_each(add);
                 }
                 PatternPrefix::Scheme => starts_of_scheme(bytes, found.start()).for_each(&mut add),
             }

@@ -1,4 +1,4 @@
-//! OutputList and conversations as lists show them.
+//! Outputs and conversations as lists show them.
 
 use crate::error::WebError;
 use ctxfs_core::model::{ArtifactState, Component, Counts, visible};

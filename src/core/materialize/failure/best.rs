@@ -46,7 +46,7 @@ impl BestLines {
         let line = ErrorCandidate { at, likeness };
         match rank {
             Rank::Trace if self.trace.is_some_and(|line| at.line - line.at.line <= TRACE_LINES) => {
-                self.end_trace(ErrorRank::Outer)
+                self.end_trace(ErrorRank::Outer);
             }
             Rank::Heading | Rank::Trace => self.end_trace(ErrorRank::Cause),
             Rank::Is(rank) => return self.keep(line, rank),
