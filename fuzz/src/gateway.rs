@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::empty_store;
 use ctxfs_core::model::{Component, Limits};
 use ctxfs_engine::{Engine, EngineOptions};
-use ctxfs_mcp::{OpenShelf, Shelf};
+use ctxfs_mcp::{GatewayConversation, Shelf};
 use ctxfs_store::Store;
 use ctxfs_view::Form;
 
@@ -85,11 +85,11 @@ impl Shelf for FuzzShelf {
         &self.id
     }
 
-    fn open(&self) -> Result<OpenShelf, String> {
+    fn open(&self) -> Result<GatewayConversation, String> {
         let engine = self.engine();
         let conversation = engine.store().create_conversation(&self.id);
         let conversation = conversation.map_err(|error| error.to_string())?;
-        Ok(OpenShelf { engine, conversation, mounted: false, form: Form::Summary })
+        Ok(GatewayConversation { engine, conversation, mounted: false, form: Form::Summary })
     }
 }
 

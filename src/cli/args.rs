@@ -101,8 +101,6 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
-    #[command(hide = true)]
-    HelpMarkdown,
     /// Wait until the parent server ends, and clear its mount if it is left dead.
     #[command(hide = true)]
     WatchMount(WatchArgs),

@@ -1,40 +1,10 @@
-//! Output about the program itself: completions, manual pages, `docs/CLI.md`, and the settings in
-//! effect.
-
-use std::fmt::Write as _;
+//! Output about the program itself: completions, manual pages, and the settings in effect.
 
 use anyhow::Context as _;
-use clap::{Command, CommandFactory as _};
+use clap::CommandFactory as _;
 
 use crate::args::{CompletionsArgs, ConfigArgs, ManArgs};
 use crate::{Cli, Context, settings};
-
-const COLUMNS: usize = 96;
-const INTRODUCTION: &str = "# The commands\n\nGenerated from the program: `UPDATE_DOCS=1 cargo test \
-     -p ctxfs-cli help` updates it. `ctxfs COMMAND --help` prints the same.\n";
-
-pub(crate) fn markdown() -> String {
-    let mut command = Cli::command().term_width(COLUMNS);
-    command.build();
-    let mut page = INTRODUCTION.to_owned();
-    sections(&mut page, &command, "ctxfs");
-    page
-}
-
-fn sections(page: &mut String, command: &Command, name: &str) {
-    section(page, command, name);
-    for subcommand in command.get_subcommands().filter(|command| !command.is_hide_set()) {
-        sections(page, subcommand, &format!("{name} {}", subcommand.get_name()));
-    }
-}
-
-fn section(page: &mut String, command: &Command, name: &str) {
-    let help = command.clone().term_width(COLUMNS).render_long_help().to_string();
-    let help: Vec<&str> = help.lines().map(str::trim_end).collect();
-    let help = help.join("\n");
-    // Writing to a string cannot fail.
-    let _ = write!(page, "\n## {name}\n\n```text\n{}\n```\n", help.trim_end());
-}
 
 pub(crate) fn completions(args: &CompletionsArgs, context: &mut Context) -> anyhow::Result<()> {
     let mut script = Vec::new();
@@ -78,7 +48,38 @@ pub(crate) fn config(args: &ConfigArgs, cli: &Cli, context: &mut Context) -> any
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
+    use clap::Command;
+
     use super::*;
+
+    const COLUMNS: usize = 96;
+    const INTRODUCTION: &str = "# The commands\n\nGenerated from the program: `UPDATE_DOCS=1 cargo test \
+         -p ctxfs-cli help` updates it. `ctxfs COMMAND --help` prints the same.\n";
+
+    fn markdown() -> String {
+        let mut command = Cli::command().term_width(COLUMNS);
+        command.build();
+        let mut page = INTRODUCTION.to_owned();
+        sections(&mut page, &command, "ctxfs");
+        page
+    }
+
+    fn sections(page: &mut String, command: &Command, name: &str) {
+        section(page, command, name);
+        for subcommand in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+            sections(page, subcommand, &format!("{name} {}", subcommand.get_name()));
+        }
+    }
+
+    fn section(page: &mut String, command: &Command, name: &str) {
+        let help = command.clone().term_width(COLUMNS).render_long_help().to_string();
+        let help: Vec<&str> = help.lines().map(str::trim_end).collect();
+        let help = help.join("\n");
+        // Writing to a string cannot fail.
+        let _ = write!(page, "\n## {name}\n\n```text\n{}\n```\n", help.trim_end());
+    }
 
     #[test]
     fn definitions_are_sound() {

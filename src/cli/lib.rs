@@ -108,7 +108,6 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::run(args, context),
         Command::Completions(args) => help::completions(args, context),
         Command::Man(args) => help::man(args, context),
-        Command::HelpMarkdown => context.printer.data(&help::markdown()),
         Command::WatchMount(args) => watchdog::run(args),
         Command::ProbeMount(args) => doctor::probe(args, context),
         Command::EndServers => {

@@ -17,7 +17,10 @@ use crate::system::listen;
 use crate::{Cli, Context, Environment, Failure, SettingKey, Settings, engine, logging, places};
 use ctxfs_core::model::{Component, Limits, LimitsByTool as _, Root};
 use ctxfs_mcp::permission::{self, Risk, Verdict};
-use ctxfs_mcp::{GatewayOptions, HttpOptions, OfferMode, OpenShelf, ServerOptions, Shelf, Shelves};
+use ctxfs_mcp::{
+    ConversationSources, GatewayConversation, GatewayOptions, HttpOptions, OfferMode,
+    ServerOptions, Shelf,
+};
 use ctxfs_store::Store;
 use ctxfs_view::Form;
 
@@ -168,7 +171,7 @@ struct GatewayShelves {
     process: Component,
 }
 
-impl Shelves for GatewayShelves {
+impl ConversationSources for GatewayShelves {
     fn of_session(&self) -> Arc<dyn Shelf> {
         let id = self.given.clone().or_else(|| new_conversation("session").ok());
         self.user.shelf(id.unwrap_or_else(|| self.process.clone()))
@@ -204,7 +207,7 @@ impl GatewayShelf {
         (places::reader_root_among(advertised, &mounts, id, &self.user.environment), true)
     }
 
-    fn try_open(&self) -> anyhow::Result<OpenShelf> {
+    fn try_open(&self) -> anyhow::Result<GatewayConversation> {
         let (root, mounted) = self.root(&self.user.store);
         let options = engine::options(&self.user.settings, &root, Some(&self.id))?;
         let store = Store::open(&self.user.store)?;
@@ -212,7 +215,7 @@ impl GatewayShelf {
         let options = remote::take_part(self.user.sharing.get_or_init(begin), options);
         let engine = engine::open(store, options);
         let conversation = engine.store().create_conversation(&self.id)?;
-        Ok(OpenShelf { engine, conversation, mounted, form: self.user.form })
+        Ok(GatewayConversation { engine, conversation, mounted, form: self.user.form })
     }
 }
 
@@ -225,7 +228,7 @@ impl Shelf for GatewayShelf {
         &self.id
     }
 
-    fn open(&self) -> Result<OpenShelf, String> {
+    fn open(&self) -> Result<GatewayConversation, String> {
         self.try_open().map_err(|error| error.to_string())
     }
 }

@@ -24,7 +24,7 @@ pub use crate::model::counts::{
     Sums, counted_tool,
 };
 pub use crate::model::hosts::{
-    FarFile, FarStore, HostsReport, LetGo, LettingGo, OtherHosts, RequestReport,
+    EvictionResult, Evictor, FarFile, FarStore, HostsReport, OtherHosts, RequestReport,
 };
 pub use crate::model::limits::{Direction, Limits, LimitsByTool, ShortList};
 pub use crate::model::name::{

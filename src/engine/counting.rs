@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::redaction::Secrets;
 use crate::sync::{Condvar, Mutex};
-use crate::workers::Worker;
+use crate::workers::BackgroundThread;
 use ctxfs_core::model::{Amount, Component, Counts, Record, counted_tool};
 use ctxfs_store::Store;
 
@@ -71,7 +71,7 @@ pub struct Counting {
     secrets: Secrets,
     unsaved: Mutex<UnsavedCounts>,
     changed: Condvar,
-    thread: Worker,
+    thread: BackgroundThread,
 }
 
 #[derive(Default)]
@@ -89,7 +89,7 @@ impl fmt::Debug for Counting {
 impl Counting {
     pub(crate) fn new(store: Store, secrets: Secrets) -> Self {
         let (unsaved, changed) = (Mutex::default(), Condvar::default());
-        Self { store, secrets, unsaved, changed, thread: Worker::default() }
+        Self { store, secrets, unsaved, changed, thread: BackgroundThread::default() }
     }
 
     pub(crate) fn start(self: &Arc<Self>) -> io::Result<()> {

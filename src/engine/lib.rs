@@ -66,7 +66,7 @@ pub use messages::{
     LoggedMessage, MessagePage, MessageRange, MessageWriter, UnfinishedMessage, messages_version,
 };
 pub use names::version_page;
-pub use open_file::{FileRef, OpenFar, OpenFile};
+pub use open_file::{FileRef, OpenFile, RemoteFile};
 pub use options::{Confinement, EngineOptions};
 pub use others::Others;
 pub use overflow::{Loss, Tail, cut_line_of, left_out, whole_lines_before};
@@ -76,7 +76,7 @@ pub use resolve::{DiskEntry, RemovedContent, Resolved};
 pub use shares::{Client, Share, Shares};
 pub use source::{
     DirPlace, FileChange, KnownRecord, Reader, Snapshot, SourceDir, SourceFile, User, Version,
-    facts_number,
+    facts_number, unsettled_number,
 };
 pub use spool::Spool;
 pub use stand_in::{
@@ -86,12 +86,3 @@ pub use stored::SharedLog;
 pub use text::ViewText;
 pub use tracker::{RewriteCount, STEP, Tracker};
 pub use tree::{OpenedFile, Tree};
-
-// Paths that the other crates use.
-pub use identity as last_seen;
-pub use others as same_name;
-pub use workers as worker;
-/// Numbers for the bytes of files that may change without a change of their times.
-pub mod unsettled {
-    pub use crate::source::unsettled_number as number;
-}

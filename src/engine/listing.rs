@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::{Engine, Result, answers};
 use ctxfs_core::model::{Component, Counts, Record, RelPath, Sums};
 use ctxfs_store::{Conversation, Stat, StoredArtifacts, UnreadPlaces};
-use ctxfs_view::ClosedToReader;
+use ctxfs_view::ClosedCounts;
 
 /// A listing, and how much is missing from it.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub struct Listing<T> {
     /// The rows.
     pub rows: Vec<T>,
     /// The artifacts that the reader may not read.
-    pub closed: ClosedToReader,
+    pub closed: ClosedCounts,
     /// The places that could not be read: below the directory of all conversations, or in the
     /// conversation.
     pub unread: UnreadPlaces,
@@ -72,7 +72,7 @@ impl Engine {
             let bytes = found.files.iter().map(|(_, stat)| stat.size).sum();
             rows.push(ListedConversation { id, artifacts: found.files.len(), bytes, modified });
         }
-        Ok(Listing { rows, closed: ClosedToReader::default(), unread })
+        Ok(Listing { rows, closed: ClosedCounts::default(), unread })
     }
 
     /// Lists the result of `row` for each artifact of the conversation `id`, in no order. Holds one
@@ -106,7 +106,7 @@ impl Engine {
             Ok(row(&ListedArtifact { path, stat, record }))
         });
         let rows = listed.collect::<Result<_>>()?;
-        Ok(Listing { rows, closed: ClosedToReader::default(), unread })
+        Ok(Listing { rows, closed: ClosedCounts::default(), unread })
     }
 
     /// Returns the kept records of removed and renamed artifacts of the conversation `id`, oldest

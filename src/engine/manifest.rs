@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{Engine, EngineError, Reader, Result, SourceDir, Spool, Version, ViewText};
 use ctxfs_core::model::{ContextRef, Folder, RelPath};
 use ctxfs_store::{Artifacts, Conversation, UnreadPlaces};
-use ctxfs_view::{ClosedToReader, Rendered};
+use ctxfs_view::{ClosedCounts, Rendered};
 
 /// Returns the version of the manifest of the directory's conversation. It changes with every
 /// record, and with every file that is added or removed. For a reader whom modes restrict it is
@@ -52,14 +52,14 @@ struct References<'a> {
     artifacts: Artifacts,
     /// The number of artifacts still to come. The newest one has number 0 and comes last.
     left: usize,
-    closed: ClosedToReader,
+    closed: ClosedCounts,
     unread: UnreadPlaces,
     last: Option<std::vec::IntoIter<ContextRef>>,
 }
 
 impl<'a> References<'a> {
     fn of(engine: &'a Engine, conversation: &'a Conversation, reader: &'a Reader) -> Result<Self> {
-        let mut closed = ClosedToReader::default();
+        let mut closed = ClosedCounts::default();
         let artifacts = Artifacts::below(conversation, None, |dir| {
             let open = reader.may_read(|| dir.stat_self())?;
             closed.directories += u64::from(!open);

@@ -19,12 +19,12 @@ pub enum OpenFile {
     /// A file of this disk.
     Here(Arc<File>),
     /// An artifact whose bytes are in the bucket.
-    Far(Arc<OpenFar>),
+    Far(Arc<RemoteFile>),
 }
 
 /// A remote artifact, open for reading. Its bytes are requested when they are first read.
 #[derive(Debug)]
-pub struct OpenFar {
+pub struct RemoteFile {
     /// `None` if this process has no bucket.
     store: Option<Arc<dyn FarStore>>,
     conversation: Component,
@@ -41,7 +41,7 @@ pub enum FileRef<'a> {
     /// A file of this disk.
     Here(&'a File),
     /// A remote artifact.
-    Far(&'a OpenFar),
+    Far(&'a RemoteFile),
 }
 
 /// The first bytes of an open file. Readers do not see bytes that a writer adds later.
@@ -54,7 +54,7 @@ pub(crate) struct FileContent {
 impl OpenFile {
     /// Opens a remote artifact of the conversation `id`. Requests nothing yet.
     pub(crate) fn far(options: &EngineOptions, id: &Component, artifact: &FarArtifact) -> Self {
-        Self::Far(Arc::new(OpenFar {
+        Self::Far(Arc::new(RemoteFile {
             store: options.far.clone(),
             conversation: id.clone(),
             record: artifact.record.clone(),
@@ -98,7 +98,7 @@ impl OpenFile {
     }
 }
 
-impl OpenFar {
+impl RemoteFile {
     /// Returns the bytes. May wait for the network. Fails with [`EngineError::Away`] if they cannot
     /// be fetched.
     pub fn file(&self) -> Result<&FarFile> {

@@ -166,7 +166,7 @@ pub mod fixture {
     use std::time::Duration;
 
     use crate::sync::Mutex;
-    use ctxfs_core::model::{Component, HostsReport, LetGo, LettingGo, OtherHosts, RelPath};
+    use ctxfs_core::model::{Component, EvictionResult, Evictor, HostsReport, OtherHosts, RelPath};
 
     /// A host with scripted outputs, which counts the requests for them.
     #[derive(Debug, Default)]
@@ -202,8 +202,8 @@ pub mod fixture {
             Arc::default()
         }
 
-        fn letting_go(&self, _: &Component) -> LettingGo<'_> {
-            Box::new(|_: &RelPath| LetGo::NotShared)
+        fn evictor(&self, _: &Component) -> Evictor<'_> {
+            Box::new(|_: &RelPath| EvictionResult::NotShared)
         }
 
         fn evicts(&self) -> bool {

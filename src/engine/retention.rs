@@ -16,8 +16,8 @@ use crate::error::Result;
 use crate::options::EngineOptions;
 use crate::patience::allow_slow;
 use crate::sync::{Condvar, Mutex, lower_priority, thread};
-use crate::workers::Worker;
-use ctxfs_core::model::{Component, LetGo, LettingGo, RelPath};
+use crate::workers::BackgroundThread;
+use ctxfs_core::model::{Component, EvictionResult, Evictor, RelPath};
 use ctxfs_store::keep::{RetentionRules, SweepReport, SweepScope};
 use ctxfs_store::{Store, UnreadPlaces, keep};
 
@@ -59,7 +59,7 @@ pub struct Retention {
     settle: OnceLock<Box<Settle>>,
     schedule: Mutex<SweepSchedule>,
     changed: Condvar,
-    thread: Worker,
+    thread: BackgroundThread,
 }
 
 #[derive(Default)]
@@ -96,7 +96,7 @@ impl Retention {
             settle: OnceLock::new(),
             schedule: Mutex::default(),
             changed: Condvar::default(),
-            thread: Worker::default(),
+            thread: BackgroundThread::default(),
         }
     }
 
@@ -229,7 +229,7 @@ impl Retention {
         unshared: Unshared,
     ) -> Result<SweepReport> {
         let (now, stop) = (SystemTime::now(), || self.schedule.lock().closed);
-        let let_go = |id: &Component| self.letting_go(id, unshared);
+        let let_go = |id: &Component| self.evictor(id, unshared);
         let report =
             keep::sweep_shared(&self.store, rules, (scope, now), &stop, &mut |_, _| {}, &let_go)?;
         if !report.removed.is_empty() {
@@ -241,13 +241,13 @@ impl Retention {
     }
 
     /// Returns a function that removes the local copy of an output of the conversation.
-    fn letting_go(&self, id: &Component, unshared: Unshared) -> LettingGo<'_> {
+    fn evictor(&self, id: &Component, unshared: Unshared) -> Evictor<'_> {
         let others = self.options.other_hosts.as_ref();
-        let mut let_go = others.map(|others| others.letting_go(id));
+        let mut let_go = others.map(|others| others.evictor(id));
         Box::new(move |path: &RelPath| {
-            match let_go.as_mut().map_or(LetGo::NotShared, |let_go| let_go(path)) {
-                LetGo::NotShared if unshared == Unshared::Kept => {
-                    LetGo::Kept("no other host has it")
+            match let_go.as_mut().map_or(EvictionResult::NotShared, |let_go| let_go(path)) {
+                EvictionResult::NotShared if unshared == Unshared::Kept => {
+                    EvictionResult::Kept("no other host has it")
                 }
                 gone => gone,
             }

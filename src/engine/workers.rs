@@ -19,9 +19,9 @@ pub(crate) const QUICK_INPUT: u64 = 256 * 1024;
 
 /// A background thread. Its owner signals the end in its own way, then calls [`Self::join`].
 #[derive(Default)]
-pub struct Worker(Mutex<Option<JoinHandle<()>>>);
+pub struct BackgroundThread(Mutex<Option<JoinHandle<()>>>);
 
-impl Worker {
+impl BackgroundThread {
     /// Starts the thread with this `name`, to run `work`.
     pub fn start(&self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let thread = thread::Builder::new().name(name.to_owned()).spawn(work)?;
@@ -38,16 +38,16 @@ impl Worker {
     }
 }
 
-impl std::fmt::Debug for Worker {
+impl std::fmt::Debug for BackgroundThread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Worker").finish_non_exhaustive()
+        f.debug_struct("BackgroundThread").finish_non_exhaustive()
     }
 }
 
 type Job = Box<dyn FnOnce() + Send>;
 
 /// The conversation of a job; `None` for jobs of no single one.
-pub type Beneficiary = Option<Component>;
+pub type JobOwner = Option<Component>;
 
 /// A pool of threads with a queue. Dropping it finishes the queued jobs, then ends the threads.
 ///
@@ -56,7 +56,7 @@ pub struct WorkerPool {
     name: &'static str,
     count: usize,
     queue: Arc<JobQueue>,
-    threads: Mutex<Vec<Worker>>,
+    threads: Mutex<Vec<BackgroundThread>>,
 }
 
 #[derive(Default)]
@@ -68,15 +68,15 @@ struct JobQueue {
 #[derive(Default)]
 struct Jobs {
     /// The waiting jobs of each conversation, in the order of their turns.
-    waiting: VecDeque<(Beneficiary, VecDeque<Job>)>,
+    waiting: VecDeque<(JobOwner, VecDeque<Job>)>,
     /// The number of running jobs of each conversation.
-    running: HashMap<Beneficiary, usize>,
+    running: HashMap<JobOwner, usize>,
     threads: usize,
     closed: bool,
 }
 
 impl Jobs {
-    fn add(&mut self, whom: Beneficiary, job: Job) {
+    fn add(&mut self, whom: JobOwner, job: Job) {
         match self.waiting.iter_mut().find(|(other, _)| *other == whom) {
             Some((_, jobs)) => jobs.push_back(job),
             None => self.waiting.push_back((whom, VecDeque::from([job]))),
@@ -89,7 +89,7 @@ impl Jobs {
     }
 
     /// Returns true if a thread is idle that `whom` may occupy.
-    fn can_begin(&self, whom: &Beneficiary) -> bool {
+    fn can_begin(&self, whom: &JobOwner) -> bool {
         let waiting = self.waiting.iter().map(|(other, jobs)| (other, jobs.len()));
         let running = self.running.iter().map(|(other, count)| (other, *count));
         let (mut all, mut own) = (0, 0);
@@ -101,9 +101,9 @@ impl Jobs {
     }
 
     /// Takes the next job of the first conversation that may occupy one more thread.
-    fn take(&mut self) -> Option<(Beneficiary, Job)> {
+    fn take(&mut self) -> Option<(JobOwner, Job)> {
         let most = self.most_of_one();
-        let may = |whom: &Beneficiary| self.running.get(whom).copied().unwrap_or_default() < most;
+        let may = |whom: &JobOwner| self.running.get(whom).copied().unwrap_or_default() < most;
         let next = self.waiting.iter().position(|(whom, _)| may(whom))?;
         let (whom, mut jobs) = self.waiting.remove(next)?;
         let job = jobs.pop_front()?;
@@ -114,7 +114,7 @@ impl Jobs {
         Some((whom, job))
     }
 
-    fn done(&mut self, whom: &Beneficiary) {
+    fn done(&mut self, whom: &JobOwner) {
         if let Some(running) = self.running.get_mut(whom) {
             *running -= 1;
             if *running == 0 {
@@ -133,7 +133,7 @@ impl WorkerPool {
     }
 
     /// Runs `job` on one of the threads. Jobs for the same `whom` start in order.
-    pub fn submit(&self, whom: Beneficiary, job: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    pub fn submit(&self, whom: JobOwner, job: impl FnOnce() + Send + 'static) -> io::Result<()> {
         self.start()?;
         self.queue.jobs.lock().add(whom, Box::new(job));
         self.queue.ready.notify_one();
@@ -143,7 +143,7 @@ impl WorkerPool {
     /// Runs `job` if a thread can begin it at once. Otherwise drops it and returns false.
     pub(crate) fn submit_unless_busy(
         &self,
-        whom: Beneficiary,
+        whom: JobOwner,
         job: impl FnOnce() + Send + 'static,
     ) -> io::Result<bool> {
         self.start()?;
@@ -157,7 +157,7 @@ impl WorkerPool {
     }
 
     /// Returns the number of jobs for `whom` that no thread has begun yet.
-    pub fn waiting(&self, whom: &Beneficiary) -> usize {
+    pub fn waiting(&self, whom: &JobOwner) -> usize {
         let jobs = self.queue.jobs.lock();
         jobs.waiting.iter().find(|(other, _)| other == whom).map_or(0, |(_, jobs)| jobs.len())
     }
@@ -167,7 +167,7 @@ impl WorkerPool {
         self.queue.jobs.lock().closed = true;
         self.queue.ready.notify_all();
         let threads = std::mem::take(&mut *self.threads.lock());
-        threads.iter().for_each(Worker::join);
+        threads.iter().for_each(BackgroundThread::join);
     }
 
     fn start(&self) -> io::Result<()> {
@@ -176,7 +176,7 @@ impl WorkerPool {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         while threads.len() < self.count {
-            let (worker, queue) = (Worker::default(), Arc::clone(&self.queue));
+            let (worker, queue) = (BackgroundThread::default(), Arc::clone(&self.queue));
             worker.start(self.name, move || queue.work())?;
             threads.push(worker);
         }
@@ -204,7 +204,7 @@ impl JobQueue {
         }
     }
 
-    fn next(&self) -> Option<(Beneficiary, Job)> {
+    fn next(&self) -> Option<(JobOwner, Job)> {
         let mut jobs = self.jobs.lock();
         loop {
             if let Some(job) = jobs.take() {

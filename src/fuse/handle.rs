@@ -12,7 +12,7 @@ use crate::process::ClosingThread;
 use crate::{Fh, FsError, Node, Pages, Result};
 use ctxfs_engine::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use ctxfs_engine::sync::{DashMap, Mutex};
-use ctxfs_engine::{OpenFar, OpenText, Share, Shares, UnfinishedMessage};
+use ctxfs_engine::{OpenText, RemoteFile, Share, Shares, UnfinishedMessage};
 
 #[derive(Debug, Clone, Copy)]
 pub struct OpenMode {
@@ -103,7 +103,7 @@ pub(crate) enum Handle {
 /// An open remote artifact. Its bytes were not on this disk when it was opened.
 pub(crate) struct RemoteHandle {
     pub(crate) node: Arc<Node>,
-    pub(crate) far: Arc<OpenFar>,
+    pub(crate) far: Arc<RemoteFile>,
     /// The local file, once the bytes have been fetched. It may have changed since.
     pub(super) local: Arc<PendingFile>,
 }

@@ -13,7 +13,7 @@ use std::time::Instant;
 use crate::process::ClosingThread;
 use ctxfs_core::model::{ArtifactState, Component, Record, RelPath};
 use ctxfs_engine::RewriteCount;
-use ctxfs_engine::last_seen::LastSeen;
+use ctxfs_engine::identity::LastSeen;
 use ctxfs_store::{FileClock, Stat, Time, this_process};
 
 /// The life of a file, as far as this mount has seen it: how often its bytes changed, and what the

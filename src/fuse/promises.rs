@@ -28,7 +28,7 @@ use crate::{DirNode, Ino, Node};
 use ctxfs_engine::FileId;
 use ctxfs_engine::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use ctxfs_engine::sync::{Mutex, RwLock, now, thread};
-use ctxfs_engine::worker::Worker;
+use ctxfs_engine::workers::BackgroundThread;
 use ctxfs_store::{Dir, NameChange, NameWatch, WatchId};
 use ctxfs_view::readings;
 
@@ -61,7 +61,7 @@ struct ActivePromises {
     sending: Mutex<()>,
     wake: OwnedFd,
     ended: AtomicBool,
-    thread: Worker,
+    thread: BackgroundThread,
 }
 
 /// A watched directory, and the number of its changes before anything in it was examined.
@@ -83,7 +83,7 @@ impl Promises {
             sending: Mutex::default(),
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             ended: AtomicBool::default(),
-            thread: Worker::default(),
+            thread: BackgroundThread::default(),
         });
         let weak = Arc::downgrade(&active);
         let changes = active.watch.as_fd().try_clone_to_owned()?;

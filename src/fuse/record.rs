@@ -15,7 +15,9 @@ use crate::file_node::keyed_hash;
 use crate::{FileNode, FsError, Life, Node, Result, SealJob, Shared};
 use ctxfs_core::model::{ArtifactState, Component, Provenance, Record, RelPath, Removal};
 use ctxfs_engine::sync::RwLockReadGuard;
-use ctxfs_engine::{Engine, KnownRecord, Version, facts_number, same_name, unsettled, view_sizes};
+use ctxfs_engine::{
+    Engine, KnownRecord, Version, facts_number, others, unsettled_number, view_sizes,
+};
 use ctxfs_store::{
     Appended, Conversation, ManifestLock, Stat, StoreError, StoredRecords, provenance_of,
     this_process,
@@ -40,7 +42,7 @@ pub(crate) fn version(
 ) -> Result<Version> {
     let facts = facts_version(engine, file, stat)?;
     let stat = &original(engine, file, stat)?;
-    let bytes = unsettled::number(engine, stat, || Ok(open()?))?;
+    let bytes = unsettled_number(engine, stat, || Ok(open()?))?;
     Ok(Version::of_file(stat, changes, (facts, bytes)))
 }
 
@@ -108,7 +110,7 @@ pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Re
     // earlier record.
     let is_at_rest = file.life().is_at_rest();
     let recorded = conversation.manifest().position(&place.1)?;
-    let same_name = same_name::others_of(engine, &place.0, &place.1)?;
+    let same_name = others::others_of(engine, &place.0, &place.1)?;
     // ctime is of the last change of anything, including the extended attributes.
     let basis = keyed_hash((&place, &same_name, recorded, stat.ctime));
     if let Some(version) = file.facts.facts(basis).filter(|_| is_at_rest) {

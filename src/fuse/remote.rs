@@ -24,7 +24,7 @@ use crate::{
 use ctxfs_core::model::{Component, RelPath};
 use ctxfs_engine::patience::allow_slow;
 use ctxfs_engine::{DirPlace, Engine, EngineError, FileId, OpenFile, SourceDir as _};
-use ctxfs_store::{Conversation, FarArtifact, LEAST, Relocation, Rename, Stat, read_full_at};
+use ctxfs_store::{Conversation, FarArtifact, LEAST, Rename, RenameOutcome, Stat, read_full_at};
 
 pub(super) type Attribute = (OsString, Vec<u8>);
 
@@ -182,13 +182,13 @@ pub(super) fn rename(fs: &Shared, file: &FileNode, to: &NodeLink) -> Result<bool
     drop(fs.lock_manifest(&conversation)?);
     let rename = Rename { from: &far.path, to: &path, at: now_millis() };
     match ctxfs_store::shared::rename_far(&conversation, rename, origin)? {
-        Relocation::Done => {
+        RenameOutcome::Done => {
             *file.link.lock() = Some(to.clone());
             fs.compact(&conversation);
             Ok(true)
         }
-        Relocation::Taken => Ok(false),
-        Relocation::Kept(_) => Err(FsError::Stale),
+        RenameOutcome::Taken => Ok(false),
+        RenameOutcome::Kept(_) => Err(FsError::Stale),
     }
 }
 

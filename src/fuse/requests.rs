@@ -19,7 +19,7 @@ use crate::{
 };
 use ctxfs_engine::patience::{promptly, slowly};
 use ctxfs_engine::sync::{Mutex, now};
-use ctxfs_engine::workers::Beneficiary;
+use ctxfs_engine::workers::JobOwner;
 
 /// The longest wait of a rename from one directory to another: the kernel begins no other such
 /// rename of the mount meanwhile.
@@ -355,7 +355,7 @@ impl Shared {
         }
     }
 
-    fn conversation_of(&self, about: RequestSubject) -> Beneficiary {
+    fn conversation_of(&self, about: RequestSubject) -> JobOwner {
         let node = match about {
             RequestSubject::Node(ino) => self.nodes.get(ino).ok()?,
             RequestSubject::Handle(fh) => match self.handles.get(fh).ok()? {

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use crate::{FsError, Ino, Node, Result};
 use ctxfs_engine::sync::atomic::Ordering::Relaxed;
 use ctxfs_engine::sync::{Condvar, Mutex, now, thread};
-use ctxfs_engine::worker::Worker;
-use ctxfs_engine::workers::Beneficiary;
+use ctxfs_engine::workers::BackgroundThread;
+use ctxfs_engine::workers::JobOwner;
 
 /// The time for which jobs gather: an output that is written at once is opened, written and closed
 /// before the thread looks at it, and wakes it only once.
@@ -61,17 +61,17 @@ pub(crate) struct Sealer {
     changed: Condvar,
     /// Separate from `changed`, so that jobs do not wake a thread that lets them gather.
     ended: Condvar,
-    pub(super) thread: Worker,
+    pub(super) thread: BackgroundThread,
 }
 
 #[derive(Default)]
 struct SealQueue {
-    jobs: HashMap<Beneficiary, ConversationJobs>,
+    jobs: HashMap<JobOwner, ConversationJobs>,
     /// The conversations that have jobs, the next one first.
-    turns: VecDeque<Beneficiary>,
+    turns: VecDeque<JobOwner>,
     known: HashSet<JobKey>,
     /// Jobs by the time at which they are due, with a number for jobs of the same time.
-    later: BTreeMap<(Instant, u64), (Beneficiary, SealJob)>,
+    later: BTreeMap<(Instant, u64), (JobOwner, SealJob)>,
     known_later: HashSet<JobKey>,
     number: u64,
     seals: usize,
@@ -131,7 +131,7 @@ impl Sealer {
 
     /// Fails with EAGAIN while a conversation has too many waiting jobs for another of its files to
     /// be written.
-    pub(super) fn check_backlog(&self, whom: &Beneficiary) -> Result<()> {
+    pub(super) fn check_backlog(&self, whom: &JobOwner) -> Result<()> {
         let queue = self.queue.lock();
         let waiting = queue.jobs.get(whom).map_or(0, |jobs| jobs.new.len() + jobs.begun.len());
         match waiting {
@@ -187,7 +187,7 @@ impl Sealer {
 impl SealQueue {
     fn add(
         &mut self,
-        whom: Beneficiary,
+        whom: JobOwner,
         job: SealJob,
         list: fn(&mut ConversationJobs) -> &mut VecDeque<SealJob>,
     ) -> bool {
@@ -204,7 +204,7 @@ impl SealQueue {
         true
     }
 
-    fn add_later(&mut self, due: Instant, whom: Beneficiary, job: SealJob) {
+    fn add_later(&mut self, due: Instant, whom: JobOwner, job: SealJob) {
         if self.known_later.insert(job.key()) {
             keep_known(&job);
             self.number += 1;

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use crate::process::is_told_to_end;
 use ctxfs_engine::sync::{Condvar, Mutex, now, thread_local};
-use ctxfs_engine::worker::Worker;
-use ctxfs_engine::workers::Beneficiary;
+use ctxfs_engine::workers::BackgroundThread;
+use ctxfs_engine::workers::JobOwner;
 
 /// The most waiting requests of a conversation. Others get EAGAIN.
 pub(super) const MOST: usize = 1024;
@@ -62,12 +62,12 @@ pub(super) struct Unanswered {
 pub(super) struct WaitingRoom {
     queue: Mutex<WaitingQueue>,
     changed: Condvar,
-    thread: Worker,
+    thread: BackgroundThread,
 }
 
 #[derive(Default)]
 struct WaitingQueue {
-    waiting: VecDeque<(Beneficiary, VecDeque<WaitingRequest>)>,
+    waiting: VecDeque<(JobOwner, VecDeque<WaitingRequest>)>,
     unanswered: Vec<Unanswered>,
     back: usize,
     closed: bool,
@@ -90,7 +90,7 @@ impl WaitingRoom {
     /// end.
     pub(super) fn add(
         &self,
-        whom: Beneficiary,
+        whom: JobOwner,
         tid: u32,
         again: Continuation,
     ) -> Result<(), Continuation> {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::context::extraction::QuestionMonitor;
 use crate::context::location::Location;
-use crate::shelf::OpenShelf;
+use crate::shelf::GatewayConversation;
 use ctxfs_core::model::{Content, ContextRef};
 use ctxfs_view::context_ref;
 
@@ -114,7 +114,7 @@ fn tool(name: &'static str, about: &'static str, properties: Value, required: &[
 /// Runs a context tool and returns its result. The error is worded for the model. Waits for the
 /// disk, and for `tool_output` for a language model.
 pub(crate) fn call(
-    open: &OpenShelf,
+    open: &GatewayConversation,
     (name, arguments): (&str, &Value),
     waiter: &QuestionMonitor<'_>,
 ) -> Result<Value, String> {
@@ -129,7 +129,7 @@ pub(crate) fn call(
     }
 }
 
-fn list(open: &OpenShelf, arguments: &Value) -> Result<Value, String> {
+fn list(open: &GatewayConversation, arguments: &Value) -> Result<Value, String> {
     let found = listed(open, arguments)?;
     Ok(json!({
         "content": [{"type": "text", "text": found.to_string()}],
@@ -137,7 +137,7 @@ fn list(open: &OpenShelf, arguments: &Value) -> Result<Value, String> {
     }))
 }
 
-fn read(open: &OpenShelf, arguments: &Value) -> Result<Value, String> {
+fn read(open: &GatewayConversation, arguments: &Value) -> Result<Value, String> {
     let place = Location::find(open, reference(arguments)?)?;
     if let Some(lines) = arguments["lines"].as_str() {
         return text_result(open, &place.view(&format!("lines/{lines}")));
@@ -158,7 +158,7 @@ fn read(open: &OpenShelf, arguments: &Value) -> Result<Value, String> {
     }))
 }
 
-fn tail(open: &OpenShelf, arguments: &Value) -> Result<Value, String> {
+fn tail(open: &GatewayConversation, arguments: &Value) -> Result<Value, String> {
     let place = Location::find(open, reference(arguments)?)?;
     let view = match number(arguments, "lines")? {
         None | Some(200) => "tail".to_owned(),
@@ -167,7 +167,7 @@ fn tail(open: &OpenShelf, arguments: &Value) -> Result<Value, String> {
     text_result(open, &place.view(&view))
 }
 
-fn grep(open: &OpenShelf, arguments: &Value) -> Result<Value, String> {
+fn grep(open: &GatewayConversation, arguments: &Value) -> Result<Value, String> {
     let query = query(arguments)?;
     let place = match arguments["ref"].as_str() {
         Some(reference) => Location::find(open, reference)?.view(&format!("grep/{query}")),
@@ -176,7 +176,7 @@ fn grep(open: &OpenShelf, arguments: &Value) -> Result<Value, String> {
     text_result(open, &place)
 }
 
-fn view(open: &OpenShelf, arguments: &Value) -> Result<Value, String> {
+fn view(open: &GatewayConversation, arguments: &Value) -> Result<Value, String> {
     let place = Location::find(open, reference(arguments)?)?;
     let view = arguments["view"].as_str().ok_or("`view` is missing")?.trim_start_matches('.');
     let view = match view.split_once('/') {
@@ -186,7 +186,7 @@ fn view(open: &OpenShelf, arguments: &Value) -> Result<Value, String> {
     text_result(open, &place.view(&view))
 }
 
-fn text_result(open: &OpenShelf, place: &Location<'_>) -> Result<Value, String> {
+fn text_result(open: &GatewayConversation, place: &Location<'_>) -> Result<Value, String> {
     let text = shown(&place.open()?, most_bytes(open)).map_err(|error| error.to_string())?;
     Ok(json!({"content": [{"type": "text", "text": text}]}))
 }
@@ -204,7 +204,7 @@ fn number(arguments: &Value, name: &str) -> Result<Option<u64>, String> {
     }
 }
 
-pub(crate) fn resources(open: &OpenShelf) -> Result<Vec<Resource>, String> {
+pub(crate) fn resources(open: &GatewayConversation) -> Result<Vec<Resource>, String> {
     let newest = artifacts(open)?.into_iter().take(MAX_RESOURCES);
     Ok(newest
         .map(|found| {
@@ -222,7 +222,7 @@ pub(crate) fn resources(open: &OpenShelf) -> Result<Vec<Resource>, String> {
         .collect())
 }
 
-pub(crate) fn resource(open: &OpenShelf, uri: &str) -> Result<Value, String> {
+pub(crate) fn resource(open: &GatewayConversation, uri: &str) -> Result<Value, String> {
     let place = Location::find(open, uri)?;
     let file = place.open()?;
     if file.len() > MAX_READ {
@@ -243,7 +243,7 @@ pub(crate) fn resource(open: &OpenShelf, uri: &str) -> Result<Value, String> {
     })
 }
 
-pub(crate) fn artifacts(open: &OpenShelf) -> Result<Vec<ContextRef>, String> {
+pub(crate) fn artifacts(open: &GatewayConversation) -> Result<Vec<ContextRef>, String> {
     let (engine, id) = (&open.engine, open.conversation.id());
     let listing = engine.list_artifacts(id, |artifact| {
         let place = engine.options.place(id, &artifact.path);
@@ -258,7 +258,7 @@ pub(crate) fn artifacts(open: &OpenShelf) -> Result<Vec<ContextRef>, String> {
     Ok(rows)
 }
 
-pub(crate) fn listed(open: &OpenShelf, arguments: &Value) -> Result<Value, String> {
+pub(crate) fn listed(open: &GatewayConversation, arguments: &Value) -> Result<Value, String> {
     let since = number(arguments, "since")?.unwrap_or(0);
     let limit = number(arguments, "limit")?.unwrap_or(ROWS).clamp(1, MAX_ROWS) as usize;
     let kind = arguments["kind"].as_str();
@@ -303,7 +303,7 @@ pub(crate) fn query(arguments: &Value) -> Result<String, String> {
     Ok(words.join(" "))
 }
 
-fn most_bytes(open: &OpenShelf) -> u64 {
+fn most_bytes(open: &GatewayConversation) -> u64 {
     open.engine.limits(None).max_inline_bytes.clamp(4, MAX_TEXT)
 }
 

@@ -27,7 +27,7 @@ use crate::http::endpoint::Endpoint;
 use crate::http::gate::HttpGate;
 use crate::options::HttpOptions;
 use crate::session::{Gateway, Signals};
-use crate::shelf::Shelves;
+use crate::shelf::ConversationSources;
 use ctxfs_models::http_server::{self, Connection};
 
 // How often idle sessions are looked for.
@@ -36,7 +36,7 @@ const TICK: Duration = Duration::from_secs(1);
 pub(crate) async fn serve(
     gateway: Gateway,
     options: HttpOptions,
-    shelves: Arc<dyn Shelves>,
+    shelves: Arc<dyn ConversationSources>,
 ) -> io::Result<()> {
     let HttpOptions { listener, names, tokens, session_idle, max_body } = options;
     let mut signals = Signals::listen()?;

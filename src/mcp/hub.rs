@@ -30,7 +30,7 @@ use crate::hub::catalog::{Catalog, CatalogKind, Rows};
 use crate::index::Index;
 use crate::options::{IndexOptions, Offer};
 use crate::permission::decision::SessionAllowances;
-use crate::tool_name::{ToolNames, TrueName};
+use crate::tool_name::{ServerTool, ToolNames};
 
 // Batches held at a time. The oldest gives way to a new one.
 const MAX_HELD_BATCHES: usize = 64;
@@ -166,7 +166,7 @@ impl Hub {
         for (server, rows) in self.lists(kind) {
             let KnownServer { name, offer, .. } = &self.servers[server];
             for row in rows.iter().filter(|row| !is_tool || offer.tools.offers(&row.key)) {
-                let true_name = TrueName { server: name.clone(), tool: row.key.clone() };
+                let true_name = ServerTool { server: name.clone(), tool: row.key.clone() };
                 named.push((true_name, offer.naming.clone()));
             }
         }

@@ -13,7 +13,7 @@ use globset::Glob;
 use serde_json::{Map, Value, json};
 
 use crate::permission::rules::Risk;
-use crate::tool_name::TrueName;
+use crate::tool_name::ServerTool;
 use ctxfs_core::model::visible;
 
 const MAX_SUGGESTED: usize = 3;
@@ -55,7 +55,7 @@ impl Index {
     fn by_server(&self) -> BTreeMap<&str, Vec<&Tool>> {
         let mut servers: BTreeMap<&str, Vec<&Tool>> = BTreeMap::new();
         for tool in self.tools() {
-            let TrueName { server, .. } = &tool.true_name;
+            let ServerTool { server, .. } = &tool.true_name;
             servers.entry(server).or_default().push(tool);
         }
         servers
@@ -69,7 +69,7 @@ impl Index {
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Tool {
     pub name: String,
-    pub true_name: TrueName,
+    pub true_name: ServerTool,
     pub risk: Risk,
     pub listed: Value,
 }

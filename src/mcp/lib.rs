@@ -68,7 +68,7 @@ pub use options::{
     ServerOptions, ServerPlace,
 };
 pub use process::end_servers;
-pub use shelf::{OpenShelf, Shelf, Shelves};
+pub use shelf::{ConversationSources, GatewayConversation, Shelf};
 
 use session::{Gateway, GatewaySession};
 use shelf::LazyShelf;
@@ -97,7 +97,7 @@ pub fn serve(options: GatewayOptions, shelf: Arc<dyn Shelf>) -> io::Result<()> {
 pub fn serve_http(
     options: GatewayOptions,
     http: HttpOptions,
-    shelves: Arc<dyn Shelves>,
+    shelves: Arc<dyn ConversationSources>,
 ) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let gateway = Gateway::new(options)?;

@@ -23,7 +23,7 @@ use crate::relay::Relay;
 use crate::results;
 use crate::revision::negotiated;
 use crate::shelf::LazyShelf;
-use crate::tool_name::TrueName;
+use crate::tool_name::ServerTool;
 use ctxfs_models::extract::{CallRecord, CallTally};
 
 // What models are told about the gateway.
@@ -184,7 +184,7 @@ fn call(relay: &Relay, id: &str, params: &Value) -> Result<String, RpcError> {
 }
 
 fn question_call(relay: &Relay, arguments: &Value) -> ToolCall {
-    let TrueName { server, tool } = extraction::true_name();
+    let ServerTool { server, tool } = extraction::true_name();
     ToolCall {
         id: new_call_id(),
         server,

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::context::location::Location;
 use crate::raw_object::{RawObject, elements, quoted, text};
-use crate::shelf::OpenShelf;
+use crate::shelf::GatewayConversation;
 use ctxfs_core::model::Content;
 
 pub(crate) const MEMBER: &str = "$ctx";
@@ -21,7 +21,7 @@ const BLOCK: usize = 64 * 1024;
 /// Resolves the references in the arguments of a call. The calls of a batch share one, and with it
 /// the limit.
 pub(crate) struct Resolver {
-    open: OpenShelf,
+    open: GatewayConversation,
     left: u64,
 }
 
@@ -39,7 +39,7 @@ enum ReferencePart {
 }
 
 impl Resolver {
-    pub(crate) fn new(open: OpenShelf) -> Self {
+    pub(crate) fn new(open: GatewayConversation) -> Self {
         Self { open, left: MAX_BYTES }
     }
 

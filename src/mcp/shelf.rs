@@ -33,12 +33,12 @@ pub trait Shelf: Send + Sync {
 
     /// Opens the conversation, creating it if it is missing. The error is worded for the model and
     /// the log.
-    fn open(&self) -> Result<OpenShelf, String>;
+    fn open(&self) -> Result<GatewayConversation, String>;
 }
 
 /// The shelves of a gateway with several clients. Sessions may share a conversation or have one
 /// each.
-pub trait Shelves: Send + Sync {
+pub trait ConversationSources: Send + Sync {
     /// Returns the shelf of a new session.
     fn of_session(&self) -> Arc<dyn Shelf>;
 
@@ -51,7 +51,7 @@ pub trait Shelves: Send + Sync {
 /// that can be read as files. It is cheap to clone, and keeps the store open.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the names say it")]
-pub struct OpenShelf {
+pub struct GatewayConversation {
     pub engine: Arc<Engine>,
     pub conversation: Arc<Conversation>,
     pub mounted: bool,
@@ -63,7 +63,7 @@ pub struct OpenShelf {
 pub(crate) struct LazyShelf {
     /// The limits and the conversation, which are known without the store.
     pub(crate) source: Arc<dyn Shelf>,
-    open: Mutex<Option<OpenShelf>>,
+    open: Mutex<Option<GatewayConversation>>,
     uncounted: Mutex<UnsavedCounts>,
 }
 
@@ -80,7 +80,7 @@ impl LazyShelf {
         Self { source, open: Mutex::new(None), uncounted: Mutex::default() }
     }
 
-    pub(crate) fn open(&self) -> Result<OpenShelf, String> {
+    pub(crate) fn open(&self) -> Result<GatewayConversation, String> {
         let mut open = self.open.lock();
         if let Some(open) = &*open {
             return Ok(open.clone());

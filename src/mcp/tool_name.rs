@@ -16,12 +16,12 @@ const HASH_DIGITS: [usize; 2] = [8, 16];
 /// limits. The configured name of a server holds no `/`, so the display is unambiguous.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names say it")]
-pub struct TrueName {
+pub struct ServerTool {
     pub server: String,
     pub tool: String,
 }
 
-impl fmt::Display for TrueName {
+impl fmt::Display for ServerTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.server, self.tool)
     }
@@ -66,16 +66,16 @@ impl Naming {
 /// and depend on the set of tools alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolNames {
-    by_name: BTreeMap<String, TrueName>,
-    by_true_name: BTreeMap<TrueName, String>,
+    by_name: BTreeMap<String, ServerTool>,
+    by_true_name: BTreeMap<ServerTool, String>,
 }
 
 impl ToolNames {
     /// Names `tools`. None gets one of the names `ours`, in any case, as those are tools of the
     /// gateway.
-    pub fn new(tools: impl IntoIterator<Item = (TrueName, Naming)>, ours: &[&str]) -> Self {
-        let tools: BTreeMap<TrueName, Naming> = tools.into_iter().collect();
-        let mut left: Vec<(TrueName, Naming)> = tools.into_iter().collect();
+    pub fn new(tools: impl IntoIterator<Item = (ServerTool, Naming)>, ours: &[&str]) -> Self {
+        let tools: BTreeMap<ServerTool, Naming> = tools.into_iter().collect();
+        let mut left: Vec<(ServerTool, Naming)> = tools.into_iter().collect();
         let mut taken: BTreeSet<String> = ours.iter().map(|name| name.to_lowercase()).collect();
         let mut names = Self::default();
         // Each round has other hashes, and only so many names are taken.
@@ -89,26 +89,26 @@ impl ToolNames {
     }
 
     /// Returns the offered name of a tool.
-    pub fn name_of(&self, tool: &TrueName) -> Option<&str> {
+    pub fn name_of(&self, tool: &ServerTool) -> Option<&str> {
         self.by_true_name.get(tool).map(String::as_str)
     }
 
     /// Returns the tool with an offered name.
-    pub fn tool_of(&self, name: &str) -> Option<&TrueName> {
+    pub fn tool_of(&self, name: &str) -> Option<&ServerTool> {
         self.by_name.get(name)
     }
 
     /// Returns all offered names in order, with their tools.
-    pub fn all(&self) -> impl Iterator<Item = (&str, &TrueName)> {
+    pub fn all(&self) -> impl Iterator<Item = (&str, &ServerTool)> {
         self.by_name.iter().map(|(name, tool)| (name.as_str(), tool))
     }
 
     fn give(
         &mut self,
-        tools: Vec<(TrueName, Naming)>,
+        tools: Vec<(ServerTool, Naming)>,
         round: usize,
         taken: &mut BTreeSet<String>,
-    ) -> Vec<(TrueName, Naming)> {
+    ) -> Vec<(ServerTool, Naming)> {
         let offers: Vec<_> =
             tools.iter().map(|(tool, naming)| offer(tool, naming, round)).collect();
         let mut wanted: BTreeMap<String, usize> = BTreeMap::new();
@@ -134,7 +134,7 @@ impl ToolNames {
     }
 }
 
-fn offer(tool: &TrueName, naming: &Naming, round: usize) -> Option<String> {
+fn offer(tool: &ServerTool, naming: &Naming, round: usize) -> Option<String> {
     let wish = naming.wish(&tool.tool);
     match round {
         0 => naming.takes(&wish).then_some(wish),
@@ -142,7 +142,7 @@ fn offer(tool: &TrueName, naming: &Naming, round: usize) -> Option<String> {
     }
 }
 
-fn hashed(wish: &str, tool: &TrueName, round: usize) -> String {
+fn hashed(wish: &str, tool: &ServerTool, round: usize) -> String {
     let digits = HASH_DIGITS[usize::from(round > 1)];
     let mut hasher = blake3::Hasher::new();
     for part in [&tool.server, &tool.tool] {

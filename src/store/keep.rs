@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 use crate::keep::plan::{ids, in_conversation};
 use crate::{RemovalCandidate, RemovalOutcome, Store, StoreError, SweepLock, UnreadPlaces};
-use ctxfs_core::model::{Component, LetGo, LettingGo, RelPath};
+use ctxfs_core::model::{Component, EvictionResult, Evictor, RelPath};
 
 pub use plan::{PlannedRemoval, RemovalPlan, RetentionRules, SweepScope, plan};
 
@@ -21,7 +21,7 @@ const STEP: usize = 256;
 
 /// Returns, for a conversation, a function that evicts local copies of shared outputs. It is used
 /// for one sweep.
-pub type LetGoOf<'a> = dyn Fn(&Component) -> LettingGo<'a> + 'a;
+pub type EvictorOf<'a> = dyn Fn(&Component) -> Evictor<'a> + 'a;
 
 /// The result of a sweep: each planned removal is in one of the lists.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ pub fn sweep(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<SweepReport, StoreError> {
     sweep_shared(store, rules, (scope, now), stop, progress, &|_| {
-        Box::new(|_: &RelPath| LetGo::NotShared)
+        Box::new(|_: &RelPath| EvictionResult::NotShared)
     })
 }
 
@@ -62,7 +62,7 @@ pub fn sweep_shared(
     (scope, now): (&SweepScope, SystemTime),
     stop: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(usize, usize),
-    let_go: &LetGoOf<'_>,
+    let_go: &EvictorOf<'_>,
 ) -> Result<SweepReport, StoreError> {
     let mut report = SweepReport::default();
     let lock = store.lock_sweeps()?;
@@ -79,7 +79,7 @@ pub fn sweep_shared(
 
 fn remove(
     store: &Store,
-    (lock, let_go): (&SweepLock, &LetGoOf<'_>),
+    (lock, let_go): (&SweepLock, &EvictorOf<'_>),
     report: &mut SweepReport,
     stop: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(usize, usize),
@@ -97,9 +97,9 @@ fn remove(
                 let mut own = Vec::new();
                 for removal in step {
                     match let_go(&removal.candidate.path) {
-                        LetGo::Gone => removed.push(removal.clone()),
-                        LetGo::Kept(why) => kept.push((removal.clone(), why)),
-                        LetGo::NotShared => own.push(removal),
+                        EvictionResult::Gone => removed.push(removal.clone()),
+                        EvictionResult::Kept(why) => kept.push((removal.clone(), why)),
+                        EvictionResult::NotShared => own.push(removal),
                     }
                 }
                 let candidates: Vec<RemovalCandidate> =

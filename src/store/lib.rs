@@ -65,7 +65,7 @@ pub use lease::{Lease, lease_of, owner_lives, this_process};
 pub use manifest::{Appended, Manifest, ManifestLock, RecordPosition, StoredRecords};
 pub use naming::call_stem;
 pub use removal::{RemovalCandidate, RemovalOutcome, SweepLock};
-pub use shared::{FarBytes, Relocation, Rename, SharedPlace, is_shared};
+pub use shared::{BucketBytes, Rename, RenameOutcome, SharedPlace, is_shared};
 pub use stat::{FileMark, FileType, Stat, Time, stat_file};
 pub use store::Store;
 pub use tool_output::ToolOutputDir;

@@ -51,7 +51,7 @@ pub enum SharedPlace {
 
 /// The result of renaming a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Relocation {
+pub enum RenameOutcome {
     /// The file and its record have the new name.
     Done,
     /// The new name is taken, or a file is in the way of its directory.
@@ -73,7 +73,7 @@ pub struct Rename<'a> {
 
 /// The bytes of an artifact in the bucket.
 #[derive(Debug, Clone, Copy)]
-pub struct FarBytes<'a> {
+pub struct BucketBytes<'a> {
     /// Origin of the bytes.
     pub origin: &'a str,
     /// Facts published with the bytes, which spare a host reading all of them.
@@ -184,19 +184,21 @@ pub fn rename(
     conversation: &Conversation,
     rename: Rename<'_>,
     mark: &FileMark,
-) -> Result<Relocation, StoreError> {
+) -> Result<RenameOutcome, StoreError> {
     let lock = conversation.manifest().lock()?;
     let held = match HeldFile::open(conversation, rename.from, mark)? {
         Ok(held) => held,
-        Err(why) => return Ok(Relocation::Kept(why)),
+        Err(why) => return Ok(RenameOutcome::Kept(why)),
     };
     let done = match held.rename(conversation, rename) {
-        Err(error) if is_in_the_way(&error) => return Ok(Relocation::Taken),
-        Err(error) if is_of_place(&error) => return Ok(Relocation::Kept("it cannot be renamed")),
+        Err(error) if is_in_the_way(&error) => return Ok(RenameOutcome::Taken),
+        Err(error) if is_of_place(&error) => {
+            return Ok(RenameOutcome::Kept("it cannot be renamed"));
+        }
         renamed => renamed.map_err(|error| conversation.error_at("rename", rename.from, error))?,
     };
     let Some((dir, stat)) = done else {
-        return Ok(Relocation::Kept("another file has its name now"));
+        return Ok(RenameOutcome::Kept("another file has its name now"));
     };
     let moved = held.record.clone().map_or(Ok(()), |record| {
         // A rename changes ctime, and nothing else could change the file while it was held.
@@ -213,7 +215,7 @@ pub fn rename(
     moved?;
     drop((held, lock));
     arrival::remove_made_parents(conversation, rename.from);
-    Ok(Relocation::Done)
+    Ok(RenameOutcome::Done)
 }
 
 /// Gives the record of the artifact `origin` another path. The bytes were not here when the caller
@@ -222,26 +224,26 @@ pub fn rename_far(
     conversation: &Conversation,
     rename: Rename<'_>,
     origin: &str,
-) -> Result<Relocation, StoreError> {
+) -> Result<RenameOutcome, StoreError> {
     if let Some(mark) = mark_of_copy(conversation, rename.from, origin)? {
         return self::rename(conversation, rename, &mark);
     }
     let lock = conversation.manifest().lock()?;
     let Some(record) = far_record(conversation, rename.from, origin)? else {
-        return Ok(Relocation::Kept(NOT_FAR));
+        return Ok(RenameOutcome::Kept(NOT_FAR));
     };
     let is_far = |record: Record| record.far.is_some_and(|far| !far.here);
     if conversation.dir().stat_at(rename.to).is_ok()
         || conversation.record(rename.to)?.is_some_and(is_far)
     {
-        return Ok(Relocation::Taken);
+        return Ok(RenameOutcome::Taken);
     }
     match arrival::made_parent(conversation.dir(), rename.to) {
-        Err(error) if is_in_the_way(&error) => return Ok(Relocation::Taken),
+        Err(error) if is_in_the_way(&error) => return Ok(RenameOutcome::Taken),
         made => drop(made.map_err(|error| conversation.error_at("rename", rename.from, error))?),
     }
     append_moved(conversation, &lock, record, rename)?;
-    Ok(Relocation::Done)
+    Ok(RenameOutcome::Done)
 }
 
 /// Removes the file at `path` from this disk, while the artifact stays: the caller has made sure
@@ -252,7 +254,7 @@ pub fn evict(
     conversation: &Conversation,
     path: &RelPath,
     mark: &FileMark,
-    bytes: FarBytes<'_>,
+    bytes: BucketBytes<'_>,
 ) -> Result<RemovalOutcome, StoreError> {
     let lock = conversation.manifest().lock()?;
     let held = match HeldFile::open(conversation, path, mark)? {
@@ -497,8 +499,8 @@ fn append_moved(
 
 /// Returns the record of an artifact whose file is about to be removed from this disk. The artifact
 /// keeps the identity of that file.
-fn evicted(record: &Record, held: &HeldFile, bytes: FarBytes<'_>) -> Record {
-    let FarBytes { origin, shortcuts } = bytes;
+fn evicted(record: &Record, held: &HeldFile, bytes: BucketBytes<'_>) -> Record {
+    let BucketBytes { origin, shortcuts } = bytes;
     let file = held.stat.original(record).local_file();
     let far = Far { origin: origin.to_owned(), mode: held.stat.mode & MODE, here: false };
     let mut provenance = record.provenance.clone();

@@ -56,10 +56,10 @@ mod tier;
 
 pub use crate::bucket::Objects;
 pub use apply::SkippedFile;
-pub use check::{Check, Checked, Flaw};
+pub use check::{Check, CheckReport, Flaw};
 pub use disk::Limits;
 pub use error::RemoteError;
-pub use far::{FarArtifacts, PATIENCE};
+pub use far::{PATIENCE, RemoteArtifacts};
 pub use home::{Home, KnownBucket, PushLock, known_bucket, known_buckets};
 pub use look::{LookOutcome, LookReport, Looker, look};
 pub use messages::PublishedMessages;
@@ -69,12 +69,12 @@ pub use pieces::{Piece, Pieces, Stored, StoredMessage, pieces};
 pub use process::{
     Line, ProcessLooks, ProcessObjects, answer_look, answer_read_request, answer_request,
 };
-pub use purge::Purged;
+pub use purge::PurgeReport;
 pub use push::LeftOut;
-pub use resend::Resent;
-pub use status::{Standing, standing};
-pub use sync::{Came, Sent, Sync};
-pub use tidy::{Collected, Tidied, Tidying, store_now};
+pub use resend::RepairReport;
+pub use status::{SyncStatus, standing};
+pub use sync::{PullReport, Sent, Sync};
+pub use tidy::{Collected, GarbageReport, GcMode, store_now};
 pub use tier::{Tier, TierOptions};
 
 pub(crate) use apply::{Applied, Fetch, FetchedFile, RemoteArtifact, apply};

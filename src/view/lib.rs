@@ -41,7 +41,7 @@ pub use catalog::{
 pub use clean::cleaned;
 pub use filter::Filter;
 pub use find::Words;
-pub use grep::corpus::{ClosedToReader, Corpus, Directory, Loaded};
+pub use grep::corpus::{ClosedCounts, Corpus, Directory, Loaded};
 pub use jq::{FILTER_MEMORY, run_filter};
 pub use json_tree::{
     JSON_WINDOW, JsonMember, JsonMembers, JsonNode, JsonStep, JsonType, json_members,

@@ -4,7 +4,7 @@ use std::io;
 use std::io::Write;
 
 use crate::number::counted;
-use crate::{ClosedToReader, RenderError, Rendered, Title, clean, kind};
+use crate::{ClosedCounts, RenderError, Rendered, Title, clean, kind};
 use ctxfs_core::model::{Analysis, ContextRef, Place, Record, Subject};
 
 // The most characters of a hint.
@@ -54,7 +54,7 @@ pub fn manifest<E: From<io::Error>>(
 
 /// Returns the reference that stands for everything in `conversation` that is closed to the reader,
 /// if anything is.
-pub fn ref_to_closed(conversation: &str, closed: ClosedToReader) -> Option<ContextRef> {
+pub fn ref_to_closed(conversation: &str, closed: ClosedCounts) -> Option<ContextRef> {
     let hint = format!("{}, and not listed", closed.text()?);
     Some(ref_to_unlisted(format!("ctx://{conversation}"), "closed", &hint))
 }
@@ -173,6 +173,6 @@ mod tests {
         assert_eq!(text.lines().count(), 4);
         let unread = ref_to_unread("c7", "artifacts/x", "Permission denied");
         assert_eq!((&*unread.id, &*unread.kind), ("ctx://c7/artifacts/x", "unread"));
-        assert_eq!(ref_to_closed("c7", ClosedToReader::default()), None);
+        assert_eq!(ref_to_closed("c7", ClosedCounts::default()), None);
     }
 }

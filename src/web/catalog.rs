@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::error::WebError;
 use ctxfs_core::model::Component;
-use ctxfs_engine::worker::Worker;
+use ctxfs_engine::workers::BackgroundThread;
 use ctxfs_engine::{Engine, MessageRange};
 use ctxfs_store::message::MessageEntry;
 
@@ -38,7 +38,7 @@ pub(super) struct PageCatalog {
     engine: Arc<Engine>,
     state: Mutex<CatalogState>,
     changed: Condvar,
-    thread: Worker,
+    thread: BackgroundThread,
     outputs: Mutex<VecDeque<KeptOutputs>>,
     named: NamedOutputs,
 }
@@ -78,7 +78,7 @@ impl PageCatalog {
             engine,
             state: Mutex::default(),
             changed: Condvar::new(),
-            thread: Worker::default(),
+            thread: BackgroundThread::default(),
             outputs: Mutex::default(),
             named: NamedOutputs::default(),
         })

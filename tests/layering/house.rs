@@ -14,14 +14,14 @@ use crate::{rust_files, top};
 /// `(figure, its worst allowed value)`. Lower is better, but for `doc lines mean`. Tighten a row
 /// whenever a change makes it better.
 const LIMITS: &[(&str, f64)] = &[
-    ("largest circle", 39.0),
-    ("largest circle without faces", 24.0),
-    ("imports, percent of code", 9.6),
-    ("functions of one call", 484.0),
-    ("names for more than two types", 71.0),
-    ("types over 40 methods", 7.0),
-    ("doc blocks to read twice, percent", 12.2),
-    ("doc lines mean", 1.3),
+    ("largest circle", 4.0),
+    ("largest circle without faces", 4.0),
+    ("imports, percent of code", 6.5),
+    ("functions of one call", 297.0),
+    ("names for more than two types", 5.0),
+    ("types over 40 methods", 0.0),
+    ("doc blocks to read twice, percent", 1.0),
+    ("doc lines mean", 1.9),
 ];
 
 /// Modules of a crate by name, `""` for its face, with their text.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use ctxfs_mcp::index;
 use ctxfs_mcp::index::{Call, Index, OVERVIEW_BYTES, Resolved, Tool, calls_of};
 use ctxfs_mcp::permission::Risk;
-use ctxfs_mcp::tool_name::{Naming, ToolNames, TrueName, fits};
+use ctxfs_mcp::tool_name::{Naming, ServerTool, ToolNames, fits};
 
 const SERVERS: [&str; 3] = ["a", "A", "a__b"];
 const OURS: [&str; 2] = ["context_read", "run_tool_batch"];
@@ -24,10 +24,10 @@ pub(super) fn names(stream: &[u8]) {
         .take(MOST)
         .collect();
     let naming = |server: &str| Naming::with_prefix(if server == "A" { "" } else { server });
-    let true_names: Vec<TrueName> = lines
+    let true_names: Vec<ServerTool> = lines
         .iter()
         .zip(SERVERS.iter().cycle())
-        .map(|(line, server)| TrueName { server: (*server).to_owned(), tool: line.clone() })
+        .map(|(line, server)| ServerTool { server: (*server).to_owned(), tool: line.clone() })
         .collect();
     let named = true_names.iter().map(|name| (name.clone(), naming(&name.server)));
     let names = ToolNames::new(named, &OURS);
@@ -44,7 +44,7 @@ pub(super) fn names(stream: &[u8]) {
     are_found(&Index::new(tools), &lines);
 }
 
-fn tool(name: &str, true_name: &TrueName) -> Tool {
+fn tool(name: &str, true_name: &ServerTool) -> Tool {
     let text = &true_name.tool;
     let schema = json!({"type": "object", "properties": {text: {"type": "string"}}});
     let listed = json!({"name": text, "description": text, "inputSchema": schema});

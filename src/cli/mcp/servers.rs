@@ -20,8 +20,9 @@ use ctxfs_engine::{Engine, EngineOptions};
 use ctxfs_mcp::config::{Flaw, Secret, Server, Servers, Severity, ToolFilter, Transport};
 use ctxfs_mcp::tool_name::Naming;
 use ctxfs_mcp::{
-    GatewayOptions, IndexOptions, Offer, OfferMode, OpenShelf, RemoteServer, ServerCommand,
-    ServerOptions, ServerPlace, Shelf, Survey, SurveyedOffer, SurveyedServer, SurveyedTool,
+    GatewayConversation, GatewayOptions, IndexOptions, Offer, OfferMode, RemoteServer,
+    ServerCommand, ServerOptions, ServerPlace, Shelf, Survey, SurveyedOffer, SurveyedServer,
+    SurveyedTool,
 };
 use ctxfs_store::Store;
 use ctxfs_view::Form;
@@ -331,12 +332,12 @@ struct TemporaryShelf {
 }
 
 impl TemporaryShelf {
-    fn try_open(&self) -> anyhow::Result<OpenShelf> {
+    fn try_open(&self) -> anyhow::Result<GatewayConversation> {
         let dir = tempfile::Builder::new().prefix("ctxfs-survey-").tempdir()?;
         let engine = Engine::new(Store::open(dir.path())?, EngineOptions::default());
         *self.dir.lock() = Some(dir);
         let conversation = engine.store().create_conversation(&self.id)?;
-        Ok(OpenShelf { engine, conversation, mounted: false, form: Form::Summary })
+        Ok(GatewayConversation { engine, conversation, mounted: false, form: Form::Summary })
     }
 }
 
@@ -349,7 +350,7 @@ impl Shelf for TemporaryShelf {
         &self.id
     }
 
-    fn open(&self) -> Result<OpenShelf, String> {
+    fn open(&self) -> Result<GatewayConversation, String> {
         self.try_open().map_err(|error| error.to_string())
     }
 }

@@ -9,7 +9,7 @@ use crate::remote::report::{CommandReport, Problems};
 use crate::{Cli, Context, Failure, FailureKind, SettingKey, output, places, progress};
 use ctxfs_core::model::{Component, RelPath, visible};
 use ctxfs_sync::bucket::{Bucket, BucketError, CONVERSATIONS, log_prefix, objects_prefix};
-use ctxfs_sync::remote::{Check, Checked, Collected, Flaw, Purged, Tidied, Tidying};
+use ctxfs_sync::remote::{Check, CheckReport, Collected, Flaw, GarbageReport, GcMode, PurgeReport};
 
 const FLAWS: [&str; 2] = ["flaw in the bucket", "flaws in the bucket"];
 const ODD: &str = "no ctxfs made it, and it is passed over: delete it if it is of no use";
@@ -60,14 +60,14 @@ fn odd_flaws(bucket: &Bucket, id: &Component) -> Result<Vec<Flaw>, BucketError> 
     Ok(flaws)
 }
 
-fn add_flaws((id, checked): (Component, Checked), problems: &mut Problems) {
+fn add_flaws((id, checked): (Component, CheckReport), problems: &mut Problems) {
     for flaw in checked.flaws {
         problems.add(format!("{}/{}", id.to_text(), flaw.what), flaw.why);
     }
 }
 
-fn check_text(all: &[(Component, Checked)]) -> String {
-    let line = |(id, checked): &(Component, Checked)| {
+fn check_text(all: &[(Component, CheckReport)]) -> String {
+    let line = |(id, checked): &(Component, CheckReport)| {
         let outputs = output::counted(checked.artifacts, "output");
         let segments = output::counted(checked.segments, "segment");
         let name = visible::whole(&id.to_text());
@@ -86,8 +86,8 @@ fn check_text(all: &[(Component, Checked)]) -> String {
     all.iter().map(line).collect()
 }
 
-fn check_json(all: &[(Component, Checked)]) -> String {
-    let value = |(id, checked): &(Component, Checked)| {
+fn check_json(all: &[(Component, CheckReport)]) -> String {
+    let value = |(id, checked): &(Component, CheckReport)| {
         let flaws = checked.flaws.iter();
         let flaws: Vec<_> =
             flaws.map(|flaw| json!({ "what": flaw.what, "why": flaw.why })).collect();
@@ -109,11 +109,11 @@ pub(crate) fn gc(args: &RemoteGcArgs, cli: &Cli, context: &mut Context) -> anyho
     let purpose = if args.dry_run { Purpose::Read } else { Purpose::Publish };
     let opened = OpenBucket::new(&settings, (purpose, cli.json), context)?;
     let tidying = match (args.dry_run, settings.is_on(SettingKey::RemoteSweep)) {
-        (true, _) => Tidying::Look,
-        (false, true) => Tidying::Delete,
-        (false, false) => Tidying::Merge,
+        (true, _) => GcMode::Look,
+        (false, true) => GcMode::Delete,
+        (false, false) => GcMode::Merge,
     };
-    if tidying == Tidying::Merge {
+    if tidying == GcMode::Merge {
         context.printer.message(&"nothing is deleted: `sweep` is off for this host");
     }
     let ids = opened.selected(args.conversation.as_slice())?;
@@ -164,8 +164,8 @@ fn deletions_json(deletions: &[Collected]) -> Value {
     deletions.iter().map(value).collect()
 }
 
-fn gc_text(all: &[(Component, Tidied)], dry_run: bool) -> String {
-    let of_one = |(id, tidied): &(Component, Tidied)| {
+fn gc_text(all: &[(Component, GarbageReport)], dry_run: bool) -> String {
+    let of_one = |(id, tidied): &(Component, GarbageReport)| {
         let name = visible::whole(&id.to_text());
         let bytes: u64 = tidied.deletions.iter().map(|each| each.size).sum();
         let merged = match (tidied.to_merge, tidied.merges.len()) {
@@ -185,8 +185,8 @@ fn gc_text(all: &[(Component, Tidied)], dry_run: bool) -> String {
     all.iter().map(of_one).collect()
 }
 
-fn gc_json(all: &[(Component, Tidied)], dry_run: bool) -> String {
-    let value = |(id, tidied): &(Component, Tidied)| {
+fn gc_json(all: &[(Component, GarbageReport)], dry_run: bool) -> String {
+    let value = |(id, tidied): &(Component, GarbageReport)| {
         let merges: Vec<_> = tidied.merges.iter().map(ToString::to_string).collect();
         json!({ "conversation": id.to_text(), "dryRun": dry_run, "merges": merges,
             "toMerge": tidied.to_merge, "deletions": deletions_json(&tidied.deletions) })
@@ -241,7 +241,7 @@ pub(crate) fn purge(
     problems.report(["place may still have it", "places may still have it"], PURGE_HINT, context)
 }
 
-fn nothing_to_purge(purged: &Purged, args: &RemotePurgeArgs) -> Failure {
+fn nothing_to_purge(purged: &PurgeReport, args: &RemotePurgeArgs) -> Failure {
     let (text, hint) = if let Some(segment) = purged.missing.first() {
         let text = format!(
             "no record that can be read names `{}`, and segment `{segment}` is missing in \
@@ -262,7 +262,7 @@ fn nothing_to_purge(purged: &Purged, args: &RemotePurgeArgs) -> Failure {
 }
 
 fn print_purged(
-    purged: &Purged,
+    purged: &PurgeReport,
     args: &RemotePurgeArgs,
     cli: &Cli,
     context: &mut Context,
@@ -283,7 +283,7 @@ fn print_purged(
     Ok(())
 }
 
-fn print_unnamed(purged: &Purged, context: &mut Context) {
+fn print_unnamed(purged: &PurgeReport, context: &mut Context) {
     if purged.unnamed > 0 {
         context.printer.message(&format_args!(
             "{} objects of this conversation are named by no record, such as those of a push that \

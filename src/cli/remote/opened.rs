@@ -13,7 +13,7 @@ use ctxfs_sync::bucket::{
     Bucket, BucketError, BucketId, BucketUrl, CONVERSATIONS, Deadline, Identity, conversation_of,
 };
 use ctxfs_sync::remote::{
-    FarArtifacts, Home, Limits, Moment, PushLock, RemoteError, Sync, known_bucket,
+    Home, Limits, Moment, PushLock, RemoteArtifacts, RemoteError, Sync, known_bucket,
 };
 
 // Requests are repeated for this long.
@@ -145,9 +145,9 @@ impl OpenBucket {
         })
     }
 
-    pub(crate) fn far(&self) -> Result<FarArtifacts, RemoteError> {
+    pub(crate) fn far(&self) -> Result<RemoteArtifacts, RemoteError> {
         let home = Home::open(&self.store, self.id)?.within(self.limits);
-        FarArtifacts::new(
+        RemoteArtifacts::new(
             std::sync::Arc::new(self.bucket.clone()),
             home,
             self.cache_bytes,

@@ -9,7 +9,7 @@ use crate::{Cli, Context, Failure, FailureKind};
 use ctxfs_core::model::{Component, visible};
 use ctxfs_store::Conversation;
 use ctxfs_sync::bucket::BucketError;
-use ctxfs_sync::remote::{Came, RemoteError, Resent};
+use ctxfs_sync::remote::{PullReport, RemoteError, RepairReport};
 
 const WHAT: [&str; 2] =
     ["change of others was not done here", "changes of others were not done here"];
@@ -17,8 +17,8 @@ const HINT: &str = "the rest is here; `ctxfs pull` tries these again";
 
 struct PulledConversation {
     id: String,
-    came: Came,
-    resent: Resent,
+    came: PullReport,
+    resent: RepairReport,
     problems: Problems,
 }
 
@@ -63,7 +63,7 @@ impl PulledConversation {
     fn removed_here(id: &Component) -> Self {
         let (id, mut problems) = (id.to_text(), Problems::default());
         problems.add(id.as_str(), "it was removed here: `ctxfs push` tells the others");
-        Self { id, came: Came::default(), resent: Resent::default(), problems }
+        Self { id, came: PullReport::default(), resent: RepairReport::default(), problems }
     }
 }
 
@@ -90,7 +90,7 @@ fn pull(opened: &OpenBucket, id: &Component) -> Result<Option<PulledConversation
 fn fetch(
     opened: &OpenBucket,
     conversation: &Conversation,
-    came: &mut Came,
+    came: &mut PullReport,
 ) -> Result<(), RemoteError> {
     if conversation.has_far(None)? {
         let far = opened.far()?;
@@ -105,15 +105,15 @@ fn fetch(
 fn resend(
     opened: &OpenBucket,
     conversation: &Conversation,
-    came: &Came,
-) -> Result<Resent, RemoteError> {
+    came: &PullReport,
+) -> Result<RepairReport, RemoteError> {
     match opened.sync(|sync| sync.resend(conversation, &came.looked)) {
-        Err(RemoteError::Bucket(BucketError::Refused { .. })) => Ok(Resent::default()),
+        Err(RemoteError::Bucket(BucketError::Refused { .. })) => Ok(RepairReport::default()),
         resent => resent,
     }
 }
 
-fn problems(name: &str, came: &mut Came) -> Problems {
+fn problems(name: &str, came: &mut PullReport) -> Problems {
     let mut problems = Problems::default();
     for left in &came.left {
         problems.add(format!("{name}/{}", left.path), &left.why);

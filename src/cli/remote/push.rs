@@ -13,7 +13,7 @@ use crate::{Cli, Context, Failure, FailureKind, SettingKey, Settings, output, pl
 use ctxfs_core::model::{Component, visible};
 use ctxfs_engine::StoredOutput;
 use ctxfs_store::Conversation;
-use ctxfs_sync::remote::{RemoteError, Resent, Sent, Tidying, look, standing};
+use ctxfs_sync::remote::{GcMode, RemoteError, RepairReport, Sent, look, standing};
 
 const DURABLE: Duration = Duration::from_secs(30);
 // A file that was just written counts as being written until the clock of its disk advances. How
@@ -26,7 +26,7 @@ const HINT: &str = "the rest is sent; `ctxfs push` sends these once they are com
 struct PushedConversation {
     id: String,
     sent: Sent,
-    resent: Resent,
+    resent: RepairReport,
     problems: Problems,
     blind: Option<RemoteError>,
 }
@@ -123,7 +123,7 @@ fn push(
     let mut problems = Problems::default();
     let (sent, resent) = match opened.store.conversation(id)? {
         Some(conversation) => send(opened, &conversation)?,
-        None => (opened.sync(|sync| sync.push_removal(id))?, Resent::default()),
+        None => (opened.sync(|sync| sync.push_removal(id))?, RepairReport::default()),
     };
     let name = id.to_text();
     for path in &sent.live {
@@ -148,7 +148,7 @@ fn push(
 fn send(
     opened: &OpenBucket,
     conversation: &std::sync::Arc<Conversation>,
-) -> Result<(Sent, Resent), RemoteError> {
+) -> Result<(Sent, RepairReport), RemoteError> {
     let mut sent = opened.sync(|sync| sync.push(conversation))?;
     for _ in 1..LOOKS {
         if sent.live.is_empty() {
@@ -174,7 +174,7 @@ fn tidy(
     sweeps: bool,
     problems: &mut Problems,
 ) -> Result<Option<RemoteError>, RemoteError> {
-    let tidying = if sweeps { Tidying::Delete } else { Tidying::Merge };
+    let tidying = if sweeps { GcMode::Delete } else { GcMode::Merge };
     let Some(tidied) = opened.sync(|sync| sync.tidy_many(id, tidying))? else { return Ok(None) };
     if tidied.is_hindered() {
         problems.add(id.to_text(), "this host may not delete: set `sweep = false` in `[remote]`");

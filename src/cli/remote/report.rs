@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::{Context, Failure, FailureKind, progress};
 use ctxfs_core::model::{Component, visible};
 use ctxfs_sync::bucket::Bucket;
-use ctxfs_sync::remote::{RemoteError, Resent};
+use ctxfs_sync::remote::{RemoteError, RepairReport};
 
 const PROBLEMS: [&str; 2] = ["problem", "problems"];
 const PROBLEMS_HINT: &str = "all else is done; mend what is named, and try again";
@@ -95,7 +95,7 @@ impl Problems {
         self.0.push((what.into(), why.to_string()));
     }
 
-    pub(crate) fn add_taken(&mut self, resent: &Resent) {
+    pub(crate) fn add_taken(&mut self, resent: &RepairReport) {
         for key in &resent.taken {
             let why = "the bucket has lost it, and has other bytes there now: delete that object \
                        with the tools of the store, then push the conversation again";

@@ -16,7 +16,7 @@ use ctxfs_core::model::{Component, visible};
 use ctxfs_store::{Store, Time};
 use ctxfs_sync::bucket::{Bucket, BucketId, Deadline, Identity};
 use ctxfs_sync::remote::{
-    Home, Moment, Standing, Stored, known_bucket, known_buckets, look, standing, store_now,
+    Home, Moment, Stored, SyncStatus, known_bucket, known_buckets, look, standing, store_now,
 };
 use ctxfs_sync::replica::{self, Changes, Claim, Name, State};
 
@@ -36,7 +36,7 @@ struct RemoteStatus {
     error: Option<String>,
     // The settings are wrong, whatever the network does.
     is_unusable: bool,
-    conversations: Vec<(Component, Standing)>,
+    conversations: Vec<(Component, SyncStatus)>,
 }
 
 pub(crate) fn show(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
@@ -132,7 +132,7 @@ fn known(store: &Store, url: Option<&str>) -> anyhow::Result<Option<BucketId>> {
     }
 }
 
-fn standings(store: &Store, home: &Home) -> anyhow::Result<Vec<(Component, Standing)>> {
+fn standings(store: &Store, home: &Home) -> anyhow::Result<Vec<(Component, SyncStatus)>> {
     let mut ids: BTreeSet<Component> = store.conversations()?.into_iter().collect();
     ids.extend(home.known_conversations()?);
     let mut all = Vec::new();
@@ -147,7 +147,7 @@ fn standings(store: &Store, home: &Home) -> anyhow::Result<Vec<(Component, Stand
     Ok(all)
 }
 
-fn clock_of(bucket: &Bucket, conversations: &[(Component, Standing)]) -> Option<i64> {
+fn clock_of(bucket: &Bucket, conversations: &[(Component, SyncStatus)]) -> Option<i64> {
     let (id, _) = conversations.iter().find(|(_, standing)| standing.segments > 0)?;
     let before = Moment::now().wall;
     let there = store_now(bucket, id, Deadline::after(PATIENCE)).ok()?;
@@ -198,7 +198,7 @@ fn clock_text(difference: i64) -> String {
     }
 }
 
-fn line(standing: &Standing) -> String {
+fn line(standing: &SyncStatus) -> String {
     let mut parts = Vec::new();
     if standing.files > 0 {
         let oldest = standing.oldest.and_then(Time::age).map(output::age).unwrap_or_default();
@@ -224,7 +224,7 @@ fn line(standing: &Standing) -> String {
     format!("{}; {}, {looked}", parts.join(", "), output::counted(standing.segments, "segment"))
 }
 
-fn value(id: &Component, standing: &Standing) -> Value {
+fn value(id: &Component, standing: &SyncStatus) -> Value {
     let refused = standing
         .refused
         .iter()

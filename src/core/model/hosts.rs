@@ -12,11 +12,11 @@ use crate::model::{Component, Content, Record, RelPath};
 
 /// Removes the local copy of an output of a conversation, if other hosts have its bytes. May block
 /// on requests to the bucket.
-pub type LettingGo<'a> = Box<dyn FnMut(&RelPath) -> LetGo + 'a>;
+pub type Evictor<'a> = Box<dyn FnMut(&RelPath) -> EvictionResult + 'a>;
 
 /// Other hosts that share the store: this host publishes its changes and fetches theirs.
 ///
-/// All methods return at once, except for [`Self::look`] and the function that [`Self::letting_go`]
+/// All methods return at once, except for [`Self::look`] and the function that [`Self::evictor`]
 /// returns.
 pub trait OtherHosts: Debug + Send + Sync {
     /// Reports a change in a conversation. `sealed` is the size of an output that is complete now.
@@ -36,7 +36,7 @@ pub trait OtherHosts: Debug + Send + Sync {
 
     /// Returns a function that removes local copies of outputs of a conversation, for one round of
     /// removal.
-    fn letting_go(&self, conversation: &Component) -> LettingGo<'_>;
+    fn evictor(&self, conversation: &Component) -> Evictor<'_>;
 
     /// Returns true if local copies of shared outputs are removed when the disk is nearly full.
     fn evicts(&self) -> bool;
@@ -53,7 +53,7 @@ pub trait OtherHosts: Debug + Send + Sync {
 
 /// The result of removing the local copy of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LetGo {
+pub enum EvictionResult {
     /// The copy was removed. Name and record stay, and the bytes are fetched when they are read.
     Gone,
     /// The copy was kept for this reason, although other hosts have the output.

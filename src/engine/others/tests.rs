@@ -9,7 +9,7 @@ use super::*;
 use crate::patience::promptly;
 use crate::sync::{Mutex, now};
 use crate::{EngineError, EngineOptions, Tree};
-use ctxfs_core::model::{Folder, HostsReport, LetGo, LettingGo, OtherHosts, Provenance};
+use ctxfs_core::model::{EvictionResult, Evictor, Folder, HostsReport, OtherHosts, Provenance};
 use ctxfs_store::{ArtifactWriter, Store};
 
 /// Hosts that have the output `x` of `c7`, which arrives with the first request.
@@ -54,8 +54,8 @@ impl OtherHosts for ScriptedHosts {
         ["c7", "c8"].map(|id| Component::new(id).unwrap()).into()
     }
 
-    fn letting_go(&self, _: &Component) -> LettingGo<'_> {
-        Box::new(|_: &RelPath| LetGo::NotShared)
+    fn evictor(&self, _: &Component) -> Evictor<'_> {
+        Box::new(|_: &RelPath| EvictionResult::NotShared)
     }
 
     fn evicts(&self) -> bool {

@@ -6,7 +6,7 @@ use super::fixture::{Fixture, errno};
 use crate::Ino;
 use ctxfs_core::model::OtherHosts;
 use ctxfs_engine::EngineOptions;
-use ctxfs_engine::same_name::fixture::Rival;
+use ctxfs_engine::others::fixture::Rival;
 
 const LINE: &str = "\nalso:   x~3f09ab.txt, another output of this name, from another host\n";
 

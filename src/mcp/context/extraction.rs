@@ -7,8 +7,8 @@ use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
 use crate::context::location::Location;
-use crate::shelf::OpenShelf;
-use crate::tool_name::TrueName;
+use crate::shelf::GatewayConversation;
+use crate::tool_name::ServerTool;
 use ctxfs_engine::{Question, Tree};
 use ctxfs_models::extract::{CallRecord, Mode, Stopped};
 
@@ -25,8 +25,8 @@ pub(crate) struct QuestionMonitor<'a> {
 }
 
 /// Names the tool in limits and permissions, as a tool of the server `ctxfs`.
-pub(crate) fn true_name() -> TrueName {
-    TrueName { server: "ctxfs".to_owned(), tool: NAME.to_owned() }
+pub(crate) fn true_name() -> ServerTool {
+    ServerTool { server: "ctxfs".to_owned(), tool: NAME.to_owned() }
 }
 
 pub(crate) fn tool() -> Tool {
@@ -61,7 +61,7 @@ pub(crate) fn tool() -> Tool {
 /// Answers a question about stored outputs. The error is worded for the model. Waits for the
 /// language model, which can take minutes.
 pub(crate) fn answer(
-    open: &OpenShelf,
+    open: &GatewayConversation,
     arguments: &Value,
     waiter: &QuestionMonitor<'_>,
 ) -> Result<Value, String> {
@@ -85,7 +85,11 @@ pub(crate) fn answer(
     asked(open, &paths, &Question::new((text, mode), waiter.stopped, waiter.tell))
 }
 
-fn asked(open: &OpenShelf, paths: &[PathBuf], question: &Question<'_>) -> Result<Value, String> {
+fn asked(
+    open: &GatewayConversation,
+    paths: &[PathBuf],
+    question: &Question<'_>,
+) -> Result<Value, String> {
     let tree = Tree::new(Arc::clone(&open.engine));
     let answers = tree.answer_each(paths, question).map_err(|error| {
         format!("cannot read the output: {error}; context_list names the stored outputs")
@@ -97,7 +101,7 @@ fn asked(open: &OpenShelf, paths: &[PathBuf], question: &Question<'_>) -> Result
     Ok(json!({"content": [{"type": "text", "text": text}], "isError": answers.have_failed()}))
 }
 
-fn paths(open: &OpenShelf, handle: &Value) -> Result<Vec<PathBuf>, String> {
+fn paths(open: &GatewayConversation, handle: &Value) -> Result<Vec<PathBuf>, String> {
     let missing = || "`handle` is missing: context_list names the stored outputs".to_owned();
     let handles = match handle {
         Value::String(_) => vec![handle],

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::shelf::OpenShelf;
+use crate::shelf::GatewayConversation;
 use ctxfs_engine::{EngineError, OpenedFile, Tree};
 
 // Directories in which a bare name is looked up.
@@ -11,18 +11,18 @@ const FOLDERS: [&str; 3] = ["", "artifacts/tool/", "artifacts/terminal/"];
 /// A file or view of the conversation, by its path within it. The path may not exist; no path leads
 /// to another conversation.
 pub(crate) struct Location<'a> {
-    open: &'a OpenShelf,
+    open: &'a GatewayConversation,
     path: String,
 }
 
 impl<'a> Location<'a> {
-    pub(crate) fn at(open: &'a OpenShelf, path: &str) -> Self {
+    pub(crate) fn at(open: &'a GatewayConversation, path: &str) -> Self {
         Self { open, path: path.to_owned() }
     }
 
     /// Resolves a reference, a handle, a call id or a path of the mount. The error is worded for
     /// the model.
-    pub(crate) fn find(open: &'a OpenShelf, reference: &str) -> Result<Self, String> {
+    pub(crate) fn find(open: &'a GatewayConversation, reference: &str) -> Result<Self, String> {
         let inside = inside(open, reference.trim()).ok_or_else(|| not_found(reference))?;
         for folder in FOLDERS {
             let found = Self::at(open, &format!("{folder}{inside}"));
@@ -92,7 +92,7 @@ fn is_absence(error: &EngineError) -> bool {
 
 /// Returns the path within the conversation that a reference names, or the reference itself if it
 /// names no conversation. Returns `None` for a reference to another conversation.
-fn inside<'r>(open: &OpenShelf, reference: &'r str) -> Option<&'r str> {
+fn inside<'r>(open: &GatewayConversation, reference: &'r str) -> Option<&'r str> {
     let id = open.conversation.id().to_text();
     let below = |text: &'r str| text.strip_prefix(&*id)?.strip_prefix('/');
     if let Some(rest) = reference.strip_prefix("ctx://") {

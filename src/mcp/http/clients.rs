@@ -19,7 +19,7 @@ use crate::message::{Edit, Message};
 use crate::queue::{self, Receiver};
 use crate::revision::Era;
 use crate::session::{Gateway, GatewaySession};
-use crate::shelf::{LazyShelf, Shelf, Shelves};
+use crate::shelf::{ConversationSources, LazyShelf, Shelf};
 
 // Sessions at a time. Each has servers of its own.
 const MAX_SESSIONS: usize = 64;
@@ -30,7 +30,7 @@ const READ_TIMEOUT: Duration = Duration::from_mins(2);
 /// for each token. Sessions of both kinds count against [`MAX_SESSIONS`].
 pub(crate) struct HttpSessions {
     gateway: Gateway,
-    shelves: Arc<dyn Shelves>,
+    shelves: Arc<dyn ConversationSources>,
     idle: Duration,
     open: Mutex<OpenSessions>,
 }
@@ -43,7 +43,11 @@ struct OpenSessions {
 }
 
 impl HttpSessions {
-    pub(crate) fn new(gateway: Gateway, shelves: Arc<dyn Shelves>, idle: Duration) -> Self {
+    pub(crate) fn new(
+        gateway: Gateway,
+        shelves: Arc<dyn ConversationSources>,
+        idle: Duration,
+    ) -> Self {
         Self { gateway, shelves, idle, open: Mutex::default() }
     }
 

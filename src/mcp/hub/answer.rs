@@ -16,7 +16,7 @@ use crate::pending::ListKind;
 use crate::raw_object::{self, RawObject, quoted};
 use crate::relay::Relay;
 use crate::revision::{self, Era};
-use crate::tool_name::TrueName;
+use crate::tool_name::ServerTool;
 use crate::{delivery, own, server_request};
 
 // Capabilities that make no sense for several servers at once.
@@ -195,7 +195,7 @@ fn listed_rows(relay: &Relay, hub: &Hub, kind: CatalogKind) -> Vec<String> {
     for (index, rows) in hub.lists(kind) {
         let server = &relay.upstreams[index].name;
         for row in rows.iter() {
-            let true_name = TrueName { server: server.clone(), tool: row.key.clone() };
+            let true_name = ServerTool { server: server.clone(), tool: row.key.clone() };
             if let Some(name) = names.name_of(&true_name) {
                 let schema = RawObject::parse(&row.raw).and_then(|row| row.get("outputSchema"));
                 let is_foreign =
@@ -210,7 +210,7 @@ fn listed_rows(relay: &Relay, hub: &Hub, kind: CatalogKind) -> Vec<String> {
     listed
 }
 
-fn renamed(row: &RawValue, name: &str, true_name: &TrueName, drops_schema: bool) -> String {
+fn renamed(row: &RawValue, name: &str, true_name: &ServerTool, drops_schema: bool) -> String {
     let Some(object) = RawObject::parse(row) else { return row.get().to_owned() };
     let is_other = name != true_name.tool;
     let goes = drops_schema && object.get("outputSchema").is_some();
@@ -240,7 +240,7 @@ mod tests {
 
     fn shown(row: &str, name: &str, drops_schema: bool) -> String {
         let raw: &RawValue = serde_json::from_str(row).unwrap();
-        let true_name = TrueName { server: "s".to_owned(), tool: "t".to_owned() };
+        let true_name = ServerTool { server: "s".to_owned(), tool: "t".to_owned() };
         renamed(raw, name, &true_name, drops_schema)
     }
 

@@ -22,7 +22,7 @@ use crate::pending::{BatchInput, MAX_ARGUMENTS, ToolCall, new_call_id};
 use crate::permission::decision::{CallQuestion, Decision};
 use crate::permission::rules::Risk;
 use crate::results::StoredPart;
-use crate::tool_name::TrueName;
+use crate::tool_name::ServerTool;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PlannedCall {
@@ -213,7 +213,7 @@ pub(crate) struct CheckedCall {
 }
 
 impl CheckedCall {
-    pub(crate) fn tool(&self) -> &TrueName {
+    pub(crate) fn tool(&self) -> &ServerTool {
         &self.ready.tool
     }
 }
@@ -263,7 +263,7 @@ pub(crate) struct RunningBatch {
 #[derive(Debug)]
 pub(crate) struct ReadyCall {
     pub(crate) server: Option<usize>,
-    pub(crate) tool: TrueName,
+    pub(crate) tool: ServerTool,
     pub(crate) arguments: Value,
     pub(crate) given: String,
 }

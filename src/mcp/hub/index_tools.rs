@@ -17,7 +17,7 @@ use crate::own;
 use crate::permission::rules::Annotations;
 use crate::relay::Relay;
 use crate::shelf::LazyShelf;
-use crate::tool_name::TrueName;
+use crate::tool_name::ServerTool;
 use ctxfs_core::materialize::token_count;
 use ctxfs_core::model::{Component, Counts, IndexCounts};
 
@@ -61,7 +61,7 @@ pub(crate) fn build(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Index {
         let trust = hub.servers[server].offer.trust;
         for row in rows.iter() {
             let server = relay.upstreams[server].name.clone();
-            let true_name = TrueName { server, tool: row.key.clone() };
+            let true_name = ServerTool { server, tool: row.key.clone() };
             let Some(name) = names.name_of(&true_name).map(str::to_owned) else { continue };
             let listed: Value = serde_json::from_str(row.raw.get()).unwrap_or_default();
             let annotations = trust.then(|| Annotations::of_tool(&listed));

@@ -8,7 +8,7 @@ use crate::budget::{self, SizeRequest};
 use crate::permission::rule_file::pattern_of;
 use crate::permission::rules::{Risk, RuleSource, Rules, Verdict};
 use crate::permission::state_token::ArgumentsDigest;
-use crate::tool_name::TrueName;
+use crate::tool_name::ServerTool;
 use ctxfs_core::model::visible;
 
 const NAME_BYTES: usize = 200;
@@ -40,12 +40,12 @@ pub(crate) enum Decider {
 /// Tools that the user has allowed for a conversation. Kept in memory alone, as an agent can write
 /// files of the conversation.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SessionAllowances(HashSet<TrueName>);
+pub(crate) struct SessionAllowances(HashSet<ServerTool>);
 
 impl SessionAllowances {
     /// Keeps what `answer` allows beyond the call. [`UserAnswer::Always`] counts here too, besides
     /// the rule that it adds.
-    pub(crate) fn keep(&mut self, tool: &TrueName, answer: UserAnswer) {
+    pub(crate) fn keep(&mut self, tool: &ServerTool, answer: UserAnswer) {
         if matches!(answer, UserAnswer::Conversation | UserAnswer::Always) {
             self.0.insert(tool.clone());
         }
@@ -57,7 +57,7 @@ impl SessionAllowances {
 pub(crate) fn decide(
     rules: &Rules,
     remembered: &SessionAllowances,
-    tool: &TrueName,
+    tool: &ServerTool,
     risk: Risk,
     can_ask: bool,
 ) -> Decision {
@@ -83,7 +83,7 @@ impl Decision {
 }
 
 impl Decider {
-    pub(crate) fn refusal(&self, tool: &TrueName, risk: Risk) -> String {
+    pub(crate) fn refusal(&self, tool: &ServerTool, risk: Risk) -> String {
         let name = visible::escaped(&tool.to_string(), NAME_BYTES);
         match self {
             Self::Rules(RuleSource::Rule(pattern)) => {
@@ -108,7 +108,7 @@ impl Decider {
 
 /// Returns the command that allows `tool`, safe to paste into a shell. A name with hidden
 /// characters has none, as the user could not see what they paste.
-fn allow_line(tool: &TrueName) -> Option<String> {
+fn allow_line(tool: &ServerTool) -> Option<String> {
     let pattern = pattern_of(tool);
     if pattern.chars().any(visible::is_hidden) || pattern.starts_with('-') {
         return None;
@@ -154,7 +154,7 @@ impl UserAnswer {
 /// not be able to forge a line of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallQuestion<'a> {
-    pub(crate) tool: &'a TrueName,
+    pub(crate) tool: &'a ServerTool,
     pub(crate) risk: Risk,
     pub(crate) arguments: &'a Value,
 }
@@ -225,7 +225,7 @@ fn push_members(text: &mut String, members: &[(&str, &Value)]) {
 #[derive(Debug)]
 pub(crate) struct DecisionRecord<'a> {
     pub(crate) time: u64,
-    pub(crate) tool: &'a TrueName,
+    pub(crate) tool: &'a ServerTool,
     pub(crate) risk: Risk,
     pub(crate) arguments: ArgumentsDigest,
     pub(crate) decision: &'a Decision,

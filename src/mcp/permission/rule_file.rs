@@ -10,7 +10,7 @@
 use toml_edit::{Document, DocumentMut, Item, TableLike};
 
 use crate::permission::rules::{InvalidGlob, Rules, Verdict};
-use crate::tool_name::TrueName;
+use crate::tool_name::ServerTool;
 use ctxfs_store::{Store, StoreError};
 
 const TABLE: &str = "permissions";
@@ -110,7 +110,7 @@ fn with_rule(text: &str, key: &str, verdict: Verdict) -> Result<String, RuleFile
     Ok(document.to_string())
 }
 
-pub(crate) fn pattern_of(tool: &TrueName) -> String {
+pub(crate) fn pattern_of(tool: &ServerTool) -> String {
     // `globset::escape` leaves backslashes as they are.
     let name = tool.to_string();
     let parts: Vec<String> = name.split('\\').map(globset::escape).collect();

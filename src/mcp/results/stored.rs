@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 use crate::pending::ToolCall;
 use crate::results::parts::{PartKind, ResultPart};
-use crate::shelf::{LazyShelf, OpenShelf, Scratch};
+use crate::shelf::{GatewayConversation, LazyShelf, Scratch};
 use ctxfs_core::model::{Content as _, Limits, Provenance};
 use ctxfs_engine::{
     EngineError, NewOutput, OutputName, Replace, StandInRequest, StoredOutput, is_stand_in, pays,
@@ -35,7 +35,7 @@ pub(crate) struct StoredStandIn {
 /// Stores the parts of one result as outputs of its call. Further parts get names of their own; the
 /// record has the call's tool, arguments and duration.
 pub(crate) struct PartStore<'a> {
-    open: OpenShelf,
+    open: GatewayConversation,
     call: &'a ToolCall,
     failed: bool,
 }

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::json_rpc::{Envelope, MessageKind};
-use crate::shelf::{OpenShelf, Shelf};
+use crate::shelf::{GatewayConversation, Shelf};
 use ctxfs_core::model::Component;
 use ctxfs_engine::{Engine, EngineOptions};
 use ctxfs_store::Store;
@@ -30,13 +30,13 @@ impl Shelf for TestShelf {
         &self.id
     }
 
-    fn open(&self) -> Result<OpenShelf, String> {
+    fn open(&self) -> Result<GatewayConversation, String> {
         let store = Store::open(&self.dir.path().join("store")).unwrap();
         let limits = Arc::new(self.limits.clone());
         let options = EngineOptions { limits, prefix: "ctx://".to_owned(), ..Default::default() };
         let engine = Engine::new(store, options);
         let conversation = engine.store().create_conversation(&self.id).unwrap();
-        Ok(OpenShelf { engine, conversation, mounted: false, form: Form::Summary })
+        Ok(GatewayConversation { engine, conversation, mounted: false, form: Form::Summary })
     }
 }
 fn treated_text(result: &str, limits: Limits) -> (String, Vec<String>) {

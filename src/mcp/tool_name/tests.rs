@@ -4,8 +4,8 @@ use super::*;
 
 const OURS: &[&str] = &["context_read", "get_tool_details"];
 
-fn tool(server: &str, tool: &str) -> TrueName {
-    TrueName { server: server.to_owned(), tool: tool.to_owned() }
+fn tool(server: &str, tool: &str) -> ServerTool {
+    ServerTool { server: server.to_owned(), tool: tool.to_owned() }
 }
 fn named(tools: &[(&str, &str)]) -> Vec<String> {
     let with = |(server, name): &(&str, &str)| (tool(server, name), Naming::with_prefix(server));
@@ -85,7 +85,7 @@ fn a_server_cannot_take_the_hashed_name_of_another_tool() {
     assert!(names.name_of(&ours).unwrap().len() > planted.tool.len());
 }
 
-fn any_tools() -> impl Strategy<Value = Vec<(TrueName, Naming)>> {
+fn any_tools() -> impl Strategy<Value = Vec<(ServerTool, Naming)>> {
     let tools = prop::collection::vec(("[abA_]{1,3}", "[aAbB_.]{0,3}|context_read|.{0,80}"), 0..20);
     let bare = prop::collection::vec(any::<bool>(), 20);
     (tools, bare).prop_map(|(tools, bare)| {
@@ -118,7 +118,7 @@ proptest! {
 
     #[test]
     fn the_order_does_not_matter(tools in any_tools()) {
-        let unique: BTreeMap<TrueName, Naming> = tools.into_iter().collect();
+        let unique: BTreeMap<ServerTool, Naming> = tools.into_iter().collect();
         let forward: Vec<_> = unique.into_iter().collect();
         let mut backward = forward.clone();
         backward.reverse();

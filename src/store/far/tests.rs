@@ -6,13 +6,13 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 use super::*;
-use crate::{FarBytes, FileMark, RemovalOutcome, Store, attribute, shared};
+use crate::{BucketBytes, FileMark, RemovalOutcome, Store, attribute, shared};
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::ArtifactState;
 
 pub(crate) const MODIFIED: i64 = 1_700_000_000_123_456_000;
 const ORIGIN: &str = "0000000000000007-000000000001:3";
-const FAR: FarBytes<'_> = FarBytes { origin: ORIGIN, shortcuts: None };
+const FAR: BucketBytes<'_> = BucketBytes { origin: ORIGIN, shortcuts: None };
 
 struct Scene {
     temporary: TempDir,

@@ -15,8 +15,8 @@ use crate::remote::files::{key_of, mark_of, shared_path, version_of};
 use crate::replica::{Entry, FileKey, FileVersion, FoundFile, Origin, Step};
 use ctxfs_core::model::{Record, RelPath, text, with_digits};
 use ctxfs_store::{
-    Arrival, Arrived, Conversation, Expected, FileMark, Relocation, RemovalOutcome, Rename, Stat,
-    StoreError, Usage, whole_blocks,
+    Arrival, Arrived, Conversation, Expected, FileMark, RemovalOutcome, Rename, RenameOutcome,
+    Stat, StoreError, Usage, whole_blocks,
 };
 
 const REFUSED: &str = "its path is refused: no file that hosts share can have it";
@@ -681,14 +681,14 @@ impl<'s> Renames<'s> {
         }
         let done = relocated(pending, to, applying);
         match applying.unless_failed_at(&pending.at.to_text(), done)? {
-            Some(Relocation::Done) => {
+            Some(RenameOutcome::Done) => {
                 let before = std::mem::replace(&mut pending.at, to.clone());
                 applying.touch(&before);
                 applying.touch(to);
                 return Ok(true);
             }
-            Some(Relocation::Taken) => {}
-            Some(Relocation::Kept(why)) => {
+            Some(RenameOutcome::Taken) => {}
+            Some(RenameOutcome::Kept(why)) => {
                 applying.leave(&pending.at.to_text(), why);
                 pending.state = RenameState::Left;
             }
@@ -764,7 +764,7 @@ fn relocated(
     pending: &PendingRename<'_>,
     to: &RelPath,
     applying: &Applying<'_>,
-) -> Result<Relocation, StoreError> {
+) -> Result<RenameOutcome, StoreError> {
     let rename = Rename { from: &pending.at, to, at: applying.now };
     let FoundFile { key, version, .. } = *pending.found;
     match (key, mark_of(key, version)) {
@@ -772,7 +772,7 @@ fn relocated(
         (FileKey::Remote(origin), None) => {
             ctxfs_store::shared::rename_far(applying.conversation, rename, &origin.to_string())
         }
-        (FileKey::Local { .. }, None) => Ok(Relocation::Kept("it is no file")),
+        (FileKey::Local { .. }, None) => Ok(RenameOutcome::Kept("it is no file")),
     }
 }
 

@@ -21,7 +21,7 @@ use crate::replica::{Claim, Entry, FileKey, FileVersion, Origin, SegmentId, Stat
 /// Result of a check: the numbers of living artifacts and of segments, and the problems. Objects
 /// that no living artifact uses are no problem: some belong to a running push.
 #[derive(Debug, Default)]
-pub struct Checked {
+pub struct CheckReport {
     /// Number of living artifacts.
     pub artifacts: usize,
     /// Number of segments in the bucket.
@@ -68,12 +68,12 @@ impl Check<'_> {
     /// Segments that were refused before are fetched again.
     ///
     /// Fails if the bucket does not answer. Wrong answers are in the result.
-    pub fn run(&self) -> Result<Checked, RemoteError> {
+    pub fn run(&self) -> Result<CheckReport, RemoteError> {
         self.notes.forget_refusals()?;
         let mut looked = look(self.bucket, self.notes, (self.deadline)())?;
         let found = looked.pieces(self.notes)?;
         let state = State::of_all(found.pieces);
-        let mut checked = Checked {
+        let mut checked = CheckReport {
             artifacts: state.artifacts.len(),
             segments: looked.segments.len(),
             flaws: flaws_of_segments(&looked, &found.refused),

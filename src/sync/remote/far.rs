@@ -20,7 +20,7 @@ use crate::replica::{Entry, Origin, SegmentId};
 use ctxfs_core::model::{
     Component, Content, FarFile, FarStore, LinesBefore, Record, RelPath, read_pieces, text,
 };
-use ctxfs_store::{Conversation, FarArtifact, FarBytes, FileClock, FileMark, RemovalOutcome};
+use ctxfs_store::{BucketBytes, Conversation, FarArtifact, FileClock, FileMark, RemovalOutcome};
 
 /// Default time limit for reading remote bytes.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -30,7 +30,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 ///
 /// Errors of a read are I/O errors: ESTALE if another host removed the bytes.
 #[derive(Clone)]
-pub struct FarArtifacts(Arc<FarInner>);
+pub struct RemoteArtifacts(Arc<FarInner>);
 
 struct FarInner {
     home: Home,
@@ -38,7 +38,7 @@ struct FarInner {
     segments: SegmentCache,
 }
 
-impl FarArtifacts {
+impl RemoteArtifacts {
     /// Opens the remote artifacts of `bucket`, whose local state is in `home`, with a cache of at
     /// most `cache_bytes`. A read waits for at most `patience`.
     pub fn new(
@@ -185,7 +185,7 @@ impl FarArtifacts {
     }
 }
 
-impl FarStore for FarArtifacts {
+impl FarStore for RemoteArtifacts {
     fn open(&self, conversation: &Component, record: &Record) -> io::Result<FarFile> {
         let origin = origin_of(record).ok_or_else(|| {
             let why = format!("the record of `{}` does not say where its bytes are", record.path);
@@ -201,9 +201,9 @@ impl FarStore for FarArtifacts {
     }
 }
 
-impl fmt::Debug for FarArtifacts {
+impl fmt::Debug for RemoteArtifacts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("FarArtifacts").field(&self.0.home).finish()
+        f.debug_tuple("RemoteArtifacts").field(&self.0.home).finish()
     }
 }
 
@@ -220,7 +220,7 @@ pub(super) fn attributes_of(said: &BTreeMap<String, String>) -> Vec<(OsString, V
 /// bucket is unreachable, only cached blocks of the object are: a reader must not wait for two time
 /// limits in a row.
 struct PartsContent {
-    far: FarArtifacts,
+    far: RemoteArtifacts,
     conversation: Component,
     segment: SegmentId,
     parts: Parts,
@@ -398,7 +398,7 @@ fn find(notes: &Notes, origin: Origin) -> Result<Option<IndexedSegment>, RemoteE
 
 const AT_ONCE: usize = 8;
 
-impl FarArtifacts {
+impl RemoteArtifacts {
     /// Removes the local file of the artifact at `path`, if the bucket has its bytes: it reads them
     /// back first, all of them. `entry` is the one of the agreement, `clock` that of the store's
     /// disk. Name, record and small views stay. The caller holds the push lock.
@@ -434,7 +434,7 @@ impl FarArtifacts {
             return Ok(RemovalOutcome::Kept("the bucket has other bytes"));
         }
         let shortcuts = known.analysis.as_ref().and_then(|analysis| analysis.shortcuts.as_deref());
-        let bytes = FarBytes { origin: &origin.to_string(), shortcuts };
+        let bytes = BucketBytes { origin: &origin.to_string(), shortcuts };
         Ok(ctxfs_store::shared::evict(conversation, path, &mark, bytes)?)
     }
 

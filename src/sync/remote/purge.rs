@@ -29,7 +29,7 @@ const ROUNDS: usize = 4;
 /// Result of a purge or a dry run. A purge is complete unless [`Self::is_incomplete`] says
 /// otherwise; then the next purge of the conversation continues it.
 #[derive(Debug, Default)]
-pub struct Purged {
+pub struct PurgeReport {
     /// Number of artifacts to purge: all that ever had the path, as far as records tell.
     pub artifacts: usize,
     /// Number of removed messages to purge.
@@ -50,7 +50,7 @@ pub struct Purged {
     pub is_left: bool,
 }
 
-impl Purged {
+impl PurgeReport {
     /// Returns true if nothing was found.
     pub fn is_empty(&self) -> bool {
         self.artifacts + self.messages + self.deletions.len() == 0
@@ -73,7 +73,7 @@ struct PurgeRun<'a> {
     session: Session,
     wanted: Purging,
     holders: BTreeSet<SegmentId>,
-    purged: Purged,
+    purged: PurgeReport,
 }
 
 impl Sync<'_> {
@@ -88,7 +88,7 @@ impl Sync<'_> {
         conversation: Option<&Conversation>,
         path: &RelPath,
         dry_run: bool,
-    ) -> Result<Purged, RemoteError> {
+    ) -> Result<PurgeReport, RemoteError> {
         let (push, mut session) = (self.pushing(notes, &NoSource), Session::default());
         if self.home.is_write_once()? {
             return Err(RemoteError::WriteOnce);
@@ -103,11 +103,11 @@ impl Sync<'_> {
         let looked = self.look_at_readable(notes)?;
         let known = KnownPieces::read(self, notes, &looked)?;
         let wanted = known.wanted(&notes.agreement()?.base, path, notes.purging()?);
-        let mut purged = Purged {
+        let mut purged = PurgeReport {
             artifacts: wanted.origins.len(),
             messages: wanted.messages.len(),
             missing: looked.missing_in_bucket(),
-            ..Purged::default()
+            ..PurgeReport::default()
         };
         let holders = known.holders(&wanted);
         if dry_run {
@@ -211,7 +211,7 @@ impl Sync<'_> {
 
     /// Deletes objects that no record names, once no push can still publish them: the record of a
     /// purged artifact may be gone. Counts the younger ones.
-    fn delete_unnamed(&self, notes: &Notes, purged: &mut Purged) -> Result<(), RemoteError> {
+    fn delete_unnamed(&self, notes: &Notes, purged: &mut PurgeReport) -> Result<(), RemoteError> {
         let (id, deadline) = (notes.conversation(), (self.deadline)());
         purged.deletions.extend(collect_staged(self.bucket, id, (None, UNNAMED), deadline)?);
         if self.unnamed(notes)? == 0 {

@@ -22,7 +22,7 @@ use ctxfs_store::Conversation;
 /// Result of a repair. This host has no bytes of the artifacts in `lost`. Keys in `taken` have
 /// other bytes in the bucket, which stay.
 #[derive(Debug, Default)]
-pub struct Resent {
+pub struct RepairReport {
     /// Segments that were sent again.
     pub segments: Vec<SegmentId>,
     /// Number of objects that were sent again.
@@ -40,8 +40,8 @@ impl Sync<'_> {
         &self,
         conversation: &Conversation,
         looked: &LookReport,
-    ) -> Result<Resent, RemoteError> {
-        let mut resent = Resent::default();
+    ) -> Result<RepairReport, RemoteError> {
+        let mut resent = RepairReport::default();
         if looked.lost.is_empty() {
             return Ok(resent);
         }
@@ -64,7 +64,7 @@ impl Sync<'_> {
         notes: &Notes,
         id: SegmentId,
         files: &ResendFiles<'_>,
-        resent: &mut Resent,
+        resent: &mut RepairReport,
     ) -> Result<(), RemoteError> {
         let segment = notes.open_segment(id)?;
         for line in segment.lines() {
@@ -86,7 +86,7 @@ impl Sync<'_> {
         &self,
         key: String,
         bytes: &Bytes,
-        resent: &mut Resent,
+        resent: &mut RepairReport,
     ) -> Result<bool, RemoteError> {
         let created = self.bucket.create(&key, bytes, (self.deadline)())?;
         let is_there =
@@ -103,7 +103,7 @@ impl Sync<'_> {
         origin: Origin,
         put: &PutLine,
         files: &ResendFiles<'_>,
-        resent: &mut Resent,
+        resent: &mut RepairReport,
     ) -> Result<bool, RemoteError> {
         let Place::Object(object) = &put.place else { return Ok(true) };
         let id = notes.conversation();

@@ -11,7 +11,7 @@ use ctxfs_store::{Conversation, FileClock, FileMark, Time, stat_file};
 /// Synchronization status of a conversation, from local state only: the backlog of files, renames,
 /// removals and messages, and the known segments.
 #[derive(Debug, Default)]
-pub struct Standing {
+pub struct SyncStatus {
     /// Number of complete files to send.
     pub files: usize,
     /// Bytes of these files.
@@ -43,7 +43,7 @@ pub fn standing(
     conversation: Option<&Conversation>,
     notes: &Notes,
     clock: FileClock,
-) -> Result<Standing, RemoteError> {
+) -> Result<SyncStatus, RemoteError> {
     let (changes, is_partial) = match conversation {
         Some(conversation) => {
             let (agreement, files) = compare(conversation, notes, clock)?;
@@ -51,7 +51,7 @@ pub fn standing(
         }
         None => (Changes::since(&notes.agreement()?.base, &BTreeMap::new()), false),
     };
-    let mut standing = Standing { is_partial, ..Standing::of(&changes) };
+    let mut standing = SyncStatus { is_partial, ..SyncStatus::of(&changes) };
     if let Some(conversation) = conversation {
         let agreement = notes.agreement()?;
         standing.messages = messages(conversation, &agreement)?;
@@ -64,7 +64,7 @@ pub fn standing(
     Ok(standing)
 }
 
-impl Standing {
+impl SyncStatus {
     fn of(changes: &Changes) -> Self {
         let complete = || changes.puts.values().filter(|put| put.digest.is_some());
         let oldest = complete().map(|put| put.version.modified).min();

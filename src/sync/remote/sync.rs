@@ -14,8 +14,8 @@ use crate::remote::source::{
     is_original_directory, locate_log, log_start, removed_messages, replaced_messages,
 };
 use crate::remote::{
-    Agreement, Applied, FarArtifacts, Fetcher, Home, LeftOut, LocalFiles, LocalSource, LogPosition,
-    LookReport, Moment, NoSource, Notes, Objects, Pieces, Push, PushLock, PushSource, Pushed,
+    Agreement, Applied, Fetcher, Home, LeftOut, LocalFiles, LocalSource, LogPosition, LookReport,
+    Moment, NoSource, Notes, Objects, Pieces, Push, PushLock, PushSource, Pushed, RemoteArtifacts,
     RemoteError, Session, SkippedFile, Stored, StoredMessage, apply, disk, pieces,
 };
 use crate::replica::{Base, Changes, FileVersion, Plan, SegmentId, State, Step};
@@ -89,7 +89,7 @@ impl Sent {
 /// error of the first one for lack of space. `error` stopped the pull.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "described above")]
-pub struct Came {
+pub struct PullReport {
     pub looked: LookReport,
     pub refused: Vec<(SegmentId, RemoteError)>,
     pub steps: usize,
@@ -101,7 +101,7 @@ pub struct Came {
     pub error: Option<RemoteError>,
 }
 
-impl Came {
+impl PullReport {
     fn new(
         looked: LookReport,
         refused: Vec<(SegmentId, RemoteError)>,
@@ -122,7 +122,7 @@ impl Came {
     }
 }
 
-impl Came {
+impl PullReport {
     fn found_nothing(&self) -> bool {
         let is_whole = self.refused.is_empty() && self.looked.refused.is_empty();
         is_whole && self.steps == 0 && self.left.is_empty() && self.error.is_none()
@@ -227,13 +227,13 @@ impl Sync<'_> {
     /// Fetches and applies changes of other hosts. Downloads new files; known artifacts without
     /// local bytes stay in the bucket. Fetches refused segments again, since they may have been
     /// repaired.
-    pub fn pull(&self, conversation: &Conversation) -> Result<Came, RemoteError> {
+    pub fn pull(&self, conversation: &Conversation) -> Result<PullReport, RemoteError> {
         self.pull_into(conversation, false)
     }
 
     /// Does what [`Self::pull`] does, but leaves the bytes of artifacts in the bucket until they
     /// are read.
-    pub fn hear(&self, conversation: &Conversation) -> Result<Came, RemoteError> {
+    pub fn hear(&self, conversation: &Conversation) -> Result<PullReport, RemoteError> {
         self.pull_into(conversation, true)
     }
 
@@ -242,7 +242,7 @@ impl Sync<'_> {
     pub fn pull_new(
         &self,
         id: &Component,
-    ) -> Result<Option<(Arc<Conversation>, Came)>, RemoteError> {
+    ) -> Result<Option<(Arc<Conversation>, PullReport)>, RemoteError> {
         self.pull_missing(id, false)
     }
 
@@ -250,7 +250,7 @@ impl Sync<'_> {
     pub fn hear_new(
         &self,
         id: &Component,
-    ) -> Result<Option<(Arc<Conversation>, Came)>, RemoteError> {
+    ) -> Result<Option<(Arc<Conversation>, PullReport)>, RemoteError> {
         self.pull_missing(id, true)
     }
 
@@ -258,7 +258,7 @@ impl Sync<'_> {
         &self,
         id: &Component,
         leaves: bool,
-    ) -> Result<Option<(Arc<Conversation>, Came)>, RemoteError> {
+    ) -> Result<Option<(Arc<Conversation>, PullReport)>, RemoteError> {
         let listed = self.bucket.list(&log_prefix(id), (self.deadline)())?;
         if listed.is_empty() {
             // A directory of it may be left.
@@ -283,7 +283,11 @@ impl Sync<'_> {
         Ok(Some((conversation, came)))
     }
 
-    fn pull_into(&self, conversation: &Conversation, leaves: bool) -> Result<Came, RemoteError> {
+    fn pull_into(
+        &self,
+        conversation: &Conversation,
+        leaves: bool,
+    ) -> Result<PullReport, RemoteError> {
         let notes = self.home.conversation(conversation.id())?;
         if !leaves {
             notes.forget_refusals()?;
@@ -299,12 +303,12 @@ impl Sync<'_> {
         notes: &Notes,
         (mut looked, merged): (LookReport, Option<MergedState>),
         leaves: bool,
-    ) -> Result<Came, RemoteError> {
+    ) -> Result<PullReport, RemoteError> {
         let settled = settled(conversation, &looked);
         if let Some(settled) = &settled
             && notes.is_settled(settled)?
         {
-            return Ok(Came { looked, ..Came::default() });
+            return Ok(PullReport { looked, ..PullReport::default() });
         }
         let has_sent = self.finish_lost_intent(conversation, notes, &looked)?;
         let MergedState { mut state, ids, refused } = match merged.filter(|_| !has_sent) {
@@ -322,7 +326,7 @@ impl Sync<'_> {
         let is_over = is_whole && state.is_over();
         // Only the messages of the state are needed from here on; free the rest.
         state.artifacts.clear();
-        let mut came = Came::new(looked, refused, &mut applied);
+        let mut came = PullReport::new(looked, refused, &mut applied);
         let mut after = agreement.with_base(plan.base);
         after.base.follow(applied.done);
         // A host that created the conversation again has seen none of the old content.
@@ -448,7 +452,7 @@ impl Sync<'_> {
     pub fn fetch_all(
         &self,
         conversation: &Conversation,
-        far: &FarArtifacts,
+        far: &RemoteArtifacts,
     ) -> Result<(usize, Vec<SkippedFile>), RemoteError> {
         let (mut came, mut left) = (0, Vec::new());
         let (limits, mut is_full) = (self.home.limits(), false);

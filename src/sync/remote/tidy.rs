@@ -17,7 +17,7 @@ const MANY: usize = 64;
 
 /// Extent of garbage collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tidying {
+pub enum GcMode {
     /// Dry run: report only.
     Look,
     /// Merge segments, and delete nothing.
@@ -29,7 +29,7 @@ pub enum Tidying {
 /// Result of a garbage collection or a dry run. Each deletion has its own outcome: a host without
 /// the right to delete still merges.
 #[derive(Debug, Default)]
-pub struct Tidied {
+pub struct GarbageReport {
     /// Merged segments that were written.
     pub merges: Vec<SegmentId>,
     /// Number of segments that would be merged; 0 unless this is a dry run.
@@ -40,7 +40,7 @@ pub struct Tidied {
     pub blind: Option<RemoteError>,
 }
 
-impl Tidied {
+impl GarbageReport {
     /// Returns true if a deletion failed.
     pub fn is_hindered(&self) -> bool {
         self.deletions.iter().any(|each| matches!(each.outcome, Some(Err(_))))
@@ -53,8 +53,8 @@ impl Sync<'_> {
     pub fn tidy_many(
         &self,
         id: &Component,
-        tidying: Tidying,
-    ) -> Result<Option<Tidied>, RemoteError> {
+        tidying: GcMode,
+    ) -> Result<Option<GarbageReport>, RemoteError> {
         let notes = self.home.conversation(id)?;
         let covered = notes.covered()?;
         let living = notes.segments()?.into_iter().filter(|segment| !covered.contains(segment));
@@ -63,7 +63,7 @@ impl Sync<'_> {
         }
         match self.tidy(id, tidying) {
             Err(blind @ (RemoteError::Blind { .. } | RemoteError::NoLog { .. })) => {
-                Ok(Some(Tidied { blind: Some(blind), ..Tidied::default() }))
+                Ok(Some(GarbageReport { blind: Some(blind), ..GarbageReport::default() }))
             }
             tidied => tidied.map(Some),
         }
@@ -72,14 +72,14 @@ impl Sync<'_> {
     /// Merges the segments of a conversation where worthwhile, and deletes segments that were
     /// covered a day ago, objects that were unnamed for a week, and temporary files of writes that
     /// were interrupted a week ago.
-    pub fn tidy(&self, id: &Component, tidying: Tidying) -> Result<Tidied, RemoteError> {
+    pub fn tidy(&self, id: &Component, tidying: GcMode) -> Result<GarbageReport, RemoteError> {
         let notes = self.home.conversation(id)?;
         let push = self.pushing(&notes, &NoSource);
-        if tidying == Tidying::Look {
+        if tidying == GcMode::Look {
             return self.tidiable(&push, &notes);
         }
-        let mut tidied = Tidied { merges: push.merge_all()?, ..Tidied::default() };
-        if tidying == Tidying::Delete {
+        let mut tidied = GarbageReport { merges: push.merge_all()?, ..GarbageReport::default() };
+        if tidying == GcMode::Delete {
             // The last empty segment goes last: it shows that nothing lives.
             tidied.deletions = collect(self.bucket, &notes, false, (self.deadline)())?;
             tidied.deletions.extend(self.swept(&push, &notes)?);
@@ -111,7 +111,7 @@ impl Sync<'_> {
         Ok(deletions.collect())
     }
 
-    fn tidiable(&self, push: &Push<'_>, notes: &Notes) -> Result<Tidied, RemoteError> {
+    fn tidiable(&self, push: &Push<'_>, notes: &Notes) -> Result<GarbageReport, RemoteError> {
         let looked = self.look(notes)?;
         let to_merge = push.to_merge(&looked)?.len();
         // A dry run writes nothing to learn the store's time; the present is not before this.
@@ -126,7 +126,7 @@ impl Sync<'_> {
         deletions.extend(collect(self.bucket, notes, true, (self.deadline)())?);
         let id = notes.conversation();
         deletions.extend(collect_staged(self.bucket, id, (Some(now), WEEK), (self.deadline)())?);
-        Ok(Tidied { to_merge, deletions, ..Tidied::default() })
+        Ok(GarbageReport { to_merge, deletions, ..GarbageReport::default() })
     }
 
     /// Looks. Fails if part of the log is unreadable, since it may name what seems unused.

@@ -33,8 +33,8 @@ use crate::remote::tier::looks::LookQueue;
 use crate::remote::{Agreement, LookOutcome, Looker, Notes, Objects, RemoteError, Session};
 use crate::replica::Entry;
 use ctxfs_core::model::{
-    Component, FarFile, FarStore, HostsReport, LetGo, LettingGo, OtherHosts, Record, RelPath,
-    RequestReport,
+    Component, EvictionResult, Evictor, FarFile, FarStore, HostsReport, OtherHosts, Record,
+    RelPath, RequestReport,
 };
 use ctxfs_store::{Conversation, RemovalOutcome, Store};
 
@@ -170,7 +170,7 @@ impl OtherHosts for Tier {
         Arc::clone(&self.0.others.lock())
     }
 
-    fn letting_go(&self, conversation: &Component) -> LettingGo<'_> {
+    fn evictor(&self, conversation: &Component) -> Evictor<'_> {
         let mut room = Eviction::new(&self.0, conversation);
         Box::new(move |path: &RelPath| room.let_go(path))
     }
@@ -301,42 +301,42 @@ impl<'a> Eviction<'a> {
         Self { inner, id: id.clone(), agreed: None }
     }
 
-    fn let_go(&mut self, path: &RelPath) -> LetGo {
+    fn let_go(&mut self, path: &RelPath) -> EvictionResult {
         let tried = self.try_let_go(path);
         let gone = self.inner.record(tried);
-        gone.unwrap_or(LetGo::Kept("the bucket does not have it as it should"))
+        gone.unwrap_or(EvictionResult::Kept("the bucket does not have it as it should"))
     }
 
-    fn try_let_go(&mut self, path: &RelPath) -> Result<LetGo, RemoteError> {
+    fn try_let_go(&mut self, path: &RelPath) -> Result<EvictionResult, RemoteError> {
         let (inner, id) = (self.inner, self.id.clone());
         let access = &inner.access;
-        let Some(known) = access.known()? else { return Ok(LetGo::NotShared) };
+        let Some(known) = access.known()? else { return Ok(EvictionResult::NotShared) };
         let Some(conversation) = access.store.conversation(&id)? else {
-            return Ok(LetGo::NotShared);
+            return Ok(EvictionResult::NotShared);
         };
         let notes = known.home.conversation(&id)?;
         let text = path.to_text();
         if !self.entries(&notes)?.contains_key(&text) {
-            return Ok(LetGo::NotShared);
+            return Ok(EvictionResult::NotShared);
         }
         if inner.breaker.has_failed() {
-            return Ok(LetGo::Kept("the bucket does not answer"));
+            return Ok(EvictionResult::Kept("the bucket does not answer"));
         }
         if access.is_directory() && access.identified()?.is_none() {
-            return Ok(LetGo::Kept("the bucket is not there"));
+            return Ok(EvictionResult::Kept("the bucket is not there"));
         }
         let Some(_lock) = access.lock(&known, WAIT)? else {
-            return Ok(LetGo::Kept("another process uses the bucket"));
+            return Ok(EvictionResult::Kept("another process uses the bucket"));
         };
         let Some(_turn) = access.try_lock_conversation(&id, WAIT) else {
-            return Ok(LetGo::Kept("its conversation is being sent"));
+            return Ok(EvictionResult::Kept("its conversation is being sent"));
         };
         let clock = access.store.clock();
         let entry = self.entries(&notes)?.get(&text);
         let gone = known.far.evict(&conversation, path, entry, clock)?;
         Ok(match gone {
-            RemovalOutcome::Removed => LetGo::Gone,
-            RemovalOutcome::Kept(why) => LetGo::Kept(why),
+            RemovalOutcome::Removed => EvictionResult::Gone,
+            RemovalOutcome::Kept(why) => EvictionResult::Kept(why),
         })
     }
 

@@ -113,8 +113,7 @@ impl SearchOmissions {
     }
 
     fn closed_line(&self) -> Option<String> {
-        let closed =
-            ClosedToReader { artifacts: self.closed, directories: self.closed_directories };
+        let closed = ClosedCounts { artifacts: self.closed, directories: self.closed_directories };
         Some(format!("{}, and not searched", closed.text()?))
     }
 
@@ -179,12 +178,12 @@ impl NameList {
 /// the reader may read its directory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract above tells it")]
-pub struct ClosedToReader {
+pub struct ClosedCounts {
     pub artifacts: u64,
     pub directories: u64,
 }
 
-impl ClosedToReader {
+impl ClosedCounts {
     // `2 artifacts and 1 directory are closed to you`, or `None` if nothing is.
     pub(crate) fn text(self) -> Option<String> {
         let artifacts = counted(self.artifacts, "artifact");
@@ -215,7 +214,7 @@ mod tests {
             (0, 2, Some("2 directories are closed to you")),
             (1200, 1, Some("1,200 artifacts and 1 directory are closed to you")),
         ] {
-            let closed = ClosedToReader { artifacts, directories };
+            let closed = ClosedCounts { artifacts, directories };
             assert_eq!(closed.text().as_deref(), want);
         }
     }

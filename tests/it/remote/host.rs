@@ -8,7 +8,7 @@ use std::time::Duration;
 use ctxfs_core::model::{Component, RelPath};
 use ctxfs_store::{Conversation, RemovalOutcome, Store};
 use ctxfs_sync::bucket::{Bucket, BucketId, BucketUrl, Deadline};
-use ctxfs_sync::remote::{FarArtifacts, Home, Moment, PATIENCE, PushLock, Sync, standing};
+use ctxfs_sync::remote::{Home, Moment, PATIENCE, PushLock, RemoteArtifacts, Sync, standing};
 
 use crate::support::{TestStore, eventually};
 
@@ -112,9 +112,9 @@ impl Sharing {
     }
 
     /// Returns the artifacts whose bytes are elsewhere.
-    pub(crate) fn far(&self) -> FarArtifacts {
+    pub(crate) fn far(&self) -> RemoteArtifacts {
         let home = Home::open(&self.opened, self.id).unwrap();
-        FarArtifacts::new(Arc::new(self.bucket.clone()), home, CACHE, PATIENCE).unwrap()
+        RemoteArtifacts::new(Arc::new(self.bucket.clone()), home, CACHE, PATIENCE).unwrap()
     }
 
     /// Lets go of the local copy of an artifact, if that can be.

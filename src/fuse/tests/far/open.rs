@@ -8,7 +8,7 @@ use crate::tests::fixture::Fixture;
 use crate::{Caller, Fh, FilePosition, OpenMode, RenameMode, SetAttr};
 use ctxfs_core::model::{Component, RelPath};
 use ctxfs_engine::sync::{mpsc, thread};
-use ctxfs_store::{FarBytes, FileMark, RemovalOutcome, Store};
+use ctxfs_store::{BucketBytes, FileMark, RemovalOutcome, Store};
 
 impl Scene {
     fn open(&self, name: &str) -> Fh {
@@ -45,7 +45,7 @@ impl Scene {
         let conversation = store.conversation(&Component::new("c1").unwrap()).unwrap().unwrap();
         let path = RelPath::new(format!("artifacts/tool/{name}")).unwrap();
         let mark = FileMark::of(&conversation.dir().stat_at(&path).unwrap());
-        let bytes = FarBytes { origin: ORIGIN, shortcuts: None };
+        let bytes = BucketBytes { origin: ORIGIN, shortcuts: None };
         // A process that another test starts has copies of all descriptors for a moment.
         let mut outcomes = (0..10_000).map(|_| {
             thread::sleep(Duration::from_millis(1));

@@ -19,7 +19,7 @@ use crate::permission::state_token::ArgumentsDigest;
 use crate::references::{self, Resolver};
 use crate::relay::Relay;
 use crate::revision::{InputKind, InputKinds};
-use crate::tool_name::TrueName;
+use crate::tool_name::ServerTool;
 use ctxfs_core::model::visible;
 
 // Calls that run at a time by default, and at most.
@@ -49,7 +49,7 @@ pub(crate) async fn plan(
     let shared = Arc::clone(relay);
     let decided = spawn_blocking(move || {
         let rules = with_stored(&shared, rules);
-        let decision = |tool: &TrueName, risk| decide(&rules, &remembered, tool, risk, can_ask);
+        let decision = |tool: &ServerTool, risk| decide(&rules, &remembered, tool, risk, can_ask);
         let own = LazyCell::new(call::own_index);
         let mut resolver = None;
         let mut decided = |call: &Value| {
@@ -88,7 +88,7 @@ fn decided(
     (index, is_own): (&Index, bool),
     call: &Value,
     resolver: &mut Option<Resolver>,
-    decision: &dyn Fn(&TrueName, Risk) -> Decision,
+    decision: &dyn Fn(&ServerTool, Risk) -> Decision,
 ) -> DecidedCall {
     let shown_name = || visible::escaped(call["name"].as_str().unwrap_or_default(), NAME_BYTES);
     let read = match Call::read(index, call) {

@@ -7,8 +7,8 @@ mod decision {
         Neither,
     }
 
-    fn tool(name: &str) -> TrueName {
-        TrueName { server: "github".to_owned(), tool: name.to_owned() }
+    fn tool(name: &str) -> ServerTool {
+        ServerTool { server: "github".to_owned(), tool: name.to_owned() }
     }
 
     /// What becomes of a call, and of the next one of the same tool. The rows are the contract: who may
@@ -152,7 +152,7 @@ mod question {
     use proptest::prelude::*;
 
     fn text(tool: &str, arguments: &Value) -> String {
-        let tool = TrueName { server: "github".to_owned(), tool: tool.to_owned() };
+        let tool = ServerTool { server: "github".to_owned(), tool: tool.to_owned() };
         CallQuestion { tool: &tool, risk: Risk::Write, arguments }.text()
     }
 
@@ -211,7 +211,7 @@ mod question {
 
     #[test]
     fn the_request_offers_every_answer() {
-        let tool = TrueName { server: "s".to_owned(), tool: "t".to_owned() };
+        let tool = ServerTool { server: "s".to_owned(), tool: "t".to_owned() };
         let request =
             CallQuestion { tool: &tool, risk: Risk::Read, arguments: &json!({}) }.request();
         let offered = &request["requestedSchema"]["properties"]["answer"]["enum"];
@@ -236,7 +236,7 @@ mod log_line {
     use crate::permission::decision::*;
 
     fn line(decision: &Decision) -> Value {
-        let tool = TrueName { server: "s".to_owned(), tool: "t\n\u{202e}".to_owned() };
+        let tool = ServerTool { server: "s".to_owned(), tool: "t\n\u{202e}".to_owned() };
         let arguments = ArgumentsDigest::of(&json!({"token": "hunter2"}));
         let text =
             DecisionRecord { time: 5, tool: &tool, risk: Risk::Write, arguments, decision }.text();

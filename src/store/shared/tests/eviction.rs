@@ -9,7 +9,7 @@ use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::Component;
 
 const ORIGIN: &str = "0000000000000007-000000000001:3";
-const FAR: FarBytes<'_> = FarBytes { origin: ORIGIN, shortcuts: None };
+const FAR: BucketBytes<'_> = BucketBytes { origin: ORIGIN, shortcuts: None };
 
 fn sealed() -> (TempDir, Arc<Conversation>, RelPath, Stat) {
     let temporary = tempfile::tempdir().unwrap();

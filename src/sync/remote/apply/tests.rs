@@ -111,7 +111,8 @@ fn a_trace_of_content_that_was_never_to_change_stays() {
     scene.conversation.manifest().append(&[Record { once: true, ..record }]).unwrap();
     run_all(&scene, &[removal(&scene, A)]);
     assert_eq!(scene.record(A), None);
-    let traces: Vec<_> = scene.conversation.manifest().traces().unwrap().map(Result::unwrap).collect();
+    let traces: Vec<_> =
+        scene.conversation.manifest().traces().unwrap().map(Result::unwrap).collect();
     assert_eq!(traces[0].removed.as_ref().map(|removal| removal.at), Some(NOW));
 }
 

@@ -3,7 +3,7 @@ use crate::bucket::object_key;
 use crate::remote::pieces;
 use crate::remote::sync::tests::{Host, deadline, two_hosts};
 
-fn check(host: &Host, reads: bool) -> Checked {
+fn check(host: &Host, reads: bool) -> CheckReport {
     let notes = host.notes();
     let check = Check {
         bucket: &host.bucket,

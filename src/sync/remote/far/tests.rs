@@ -47,14 +47,14 @@ impl Host {
         assert!(came.error.is_none() && came.left.is_empty(), "{came:?}");
     }
 
-    pub(crate) fn far(&self) -> FarArtifacts {
+    pub(crate) fn far(&self) -> RemoteArtifacts {
         let id = BUCKET.parse().unwrap();
         let home = Home::open(&self.scene.store, id).unwrap();
         let bucket = Arc::clone(&self.bucket) as Arc<dyn Objects + Send>;
-        FarArtifacts::new(bucket, home, 1 << 30, PATIENCE).unwrap()
+        RemoteArtifacts::new(bucket, home, 1 << 30, PATIENCE).unwrap()
     }
 
-    pub(crate) fn open(&self, far: &FarArtifacts, name: &str) -> io::Result<FarFile> {
+    pub(crate) fn open(&self, far: &RemoteArtifacts, name: &str) -> io::Result<FarFile> {
         let path = RelPath::new(format!("{TOOL}/{name}.txt")).unwrap();
         let artifact = self.scene.conversation.far(&path).unwrap().unwrap();
         far.open(self.scene.conversation.id(), &artifact.record)

@@ -10,7 +10,7 @@ fn path(name: &str) -> RelPath {
     RelPath::from_text(&format!("{TOOL}/{name}.txt")).unwrap()
 }
 
-fn purge(host: &Host, name: &str, dry_run: bool) -> Purged {
+fn purge(host: &Host, name: &str, dry_run: bool) -> PurgeReport {
     let conversation = Some(&*host.scene.conversation);
     let notes = host.notes();
     host.sync(|sync| sync.purge(&notes, conversation, &path(name), dry_run)).unwrap()

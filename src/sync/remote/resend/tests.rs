@@ -19,7 +19,7 @@ fn empty(host: &Host) {
     host.bucket.delete(keys, deadline());
 }
 
-fn resend(host: &Host) -> Resent {
+fn resend(host: &Host) -> RepairReport {
     let looked = look(&host.bucket, &host.notes(), deadline()).unwrap();
     host.sync(|sync| sync.resend(&host.scene.conversation, &looked)).unwrap()
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::remote::files::tests::scene::soon;
 use crate::remote::sync::tests::{Host, two_hosts};
 
-fn of(host: &Host) -> Standing {
+fn of(host: &Host) -> SyncStatus {
     let conversation = Some(&*host.scene.conversation);
     standing(conversation, &host.notes(), host.scene.store.clock()).unwrap()
 }

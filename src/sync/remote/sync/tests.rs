@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::{Came, Sent, Sync};
+use super::{PullReport, Sent, Sync};
 use crate::bucket::{Bucket, BucketUrl, Deadline, LINE_BYTES};
 use crate::remote::files::tests::scene::{Scene, TOOL, soon};
 use crate::remote::{Home, LeftOut, Moment, Notes, PublishedMessages, PushLock, standing};
@@ -64,7 +64,7 @@ impl Host {
         })
     }
 
-    pub(crate) fn pull(&self) -> Came {
+    pub(crate) fn pull(&self) -> PullReport {
         let came = self.sync(|sync| sync.pull(&self.scene.conversation)).unwrap();
         assert!(came.error.is_none() && came.left.is_empty(), "{came:?}");
         came

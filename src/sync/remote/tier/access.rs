@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::bucket::{BucketId, Deadline, Identity};
 use crate::remote::{
-    FarArtifacts, Home, Limits, Moment, Objects, PATIENCE, PushLock, RemoteError, Sync,
+    Home, Limits, Moment, Objects, PATIENCE, PushLock, RemoteArtifacts, RemoteError, Sync,
     known_bucket,
 };
 use ctxfs_core::model::Component;
@@ -46,7 +46,7 @@ struct IdentityState {
 pub(super) struct OpenBucket {
     pub(super) id: BucketId,
     pub(super) home: Home,
-    pub(super) far: FarArtifacts,
+    pub(super) far: RemoteArtifacts,
 }
 
 pub(super) struct ConversationGuard<'a> {
@@ -153,7 +153,7 @@ impl BucketAccess {
     fn open(&self, id: BucketId) -> Result<Arc<OpenBucket>, RemoteError> {
         let open = || Home::open(&self.store, id).map(|home| home.within(self.options.limits));
         let home = open()?;
-        let far = FarArtifacts::new(
+        let far = RemoteArtifacts::new(
             Arc::clone(&self.bucket),
             open()?,
             self.options.cache_bytes,

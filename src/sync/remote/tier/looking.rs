@@ -9,7 +9,7 @@ use crate::remote::look::MOST_CONVERSATIONS;
 use crate::remote::tier::TierInner;
 use crate::remote::tier::access::OpenBucket;
 use crate::remote::tier::looks::{LookAnswer, LookTarget};
-use crate::remote::{Came, LookOutcome, RemoteError, Sync};
+use crate::remote::{LookOutcome, PullReport, RemoteError, Sync};
 use ctxfs_core::model::Component;
 use ctxfs_store::Conversation;
 
@@ -122,7 +122,7 @@ impl TierInner {
         &self,
         sync: &Sync<'_>,
         conversation: &Conversation,
-        came: Came,
+        came: PullReport,
     ) -> Result<bool, RemoteError> {
         if self.access.options.pushes {
             match sync.resend(conversation, &came.looked) {

@@ -9,7 +9,7 @@ use crate::remote::sync::Pacing;
 use crate::remote::tier::access::OpenBucket;
 use crate::remote::tier::backlog::WaitingPush;
 use crate::remote::tier::{PusherState, TierInner};
-use crate::remote::{RemoteError, Sent, Session, Sync, Tidying, standing};
+use crate::remote::{GcMode, RemoteError, Sent, Session, Sync, standing};
 use ctxfs_core::model::Component;
 use ctxfs_store::Time;
 
@@ -283,7 +283,7 @@ impl TierInner {
     /// logs that.
     fn tidy(&self, sync: &Sync<'_>, id: &Component) -> Result<(), RemoteError> {
         let deletes = self.access.options.sweeps;
-        let tidying = if deletes { Tidying::Delete } else { Tidying::Merge };
+        let tidying = if deletes { GcMode::Delete } else { GcMode::Merge };
         let tidied = sync.tidy_many(id, tidying)?;
         let Some(tidied) = tidied else { return Ok(()) };
         if tidied.is_hindered() {

@@ -12,7 +12,7 @@ use crate::remote::Limits;
 use crate::remote::files::tests::scene::{Scene, TOOL, soon};
 use crate::remote::tests::bucket::{TestBucket, soon as soon_there};
 use crate::remote::tier::pushing::PusherStep;
-use ctxfs_core::model::LetGo;
+use ctxfs_core::model::EvictionResult;
 
 const EVERY: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_secs(2);
@@ -451,15 +451,15 @@ fn only_what_others_have_is_let_go() {
     let let_go = |call: &str| {
         // A process that another test starts has copies of all descriptors for a moment.
         soon(|| {
-            let gone = one.tier.letting_go(one.id())(&path(call));
-            (gone != LetGo::Kept("it is being written")).then_some(gone)
+            let gone = one.tier.evictor(one.id())(&path(call));
+            (gone != EvictionResult::Kept("it is being written")).then_some(gone)
         })
     };
     one.put("sent", "some bytes\n");
     one.send();
     one.scene.put("new", "others\n");
-    assert_eq!(let_go("new"), LetGo::NotShared);
-    assert_eq!(let_go("sent"), LetGo::Gone);
+    assert_eq!(let_go("new"), EvictionResult::NotShared);
+    assert_eq!(let_go("sent"), EvictionResult::Gone);
     assert!(one.knows("sent") && !one.file("sent").exists());
     let record = one.scene.record(&format!("{TOOL}/sent.txt")).unwrap();
     let file = FarStore::open(&one.tier, one.id(), &record).unwrap();
@@ -475,6 +475,6 @@ fn what_cannot_be_read_back_stays() {
     one.put("x", &lines.collect::<Vec<_>>().concat());
     one.send();
     bucket.fail_after(0, false);
-    assert!(matches!(one.tier.letting_go(one.id())(&path), LetGo::Kept(_)));
+    assert!(matches!(one.tier.evictor(one.id())(&path), EvictionResult::Kept(_)));
     assert!(one.file("x").exists());
 }

@@ -12,7 +12,11 @@ fn path(name: &str) -> RelPath {
     RelPath::new(format!("{TOOL}/{name}.txt")).unwrap()
 }
 
-fn try_evict(host: &Host, far: &FarArtifacts, name: &str) -> Result<RemovalOutcome, RemoteError> {
+fn try_evict(
+    host: &Host,
+    far: &RemoteArtifacts,
+    name: &str,
+) -> Result<RemovalOutcome, RemoteError> {
     let (conversation, path) = (&host.scene.conversation, path(name));
     let agreement = host.home.conversation(conversation.id()).unwrap().agreement().unwrap();
     let entry = agreement.base.entries.iter().find(|entry| entry.path == path.to_text());
@@ -21,7 +25,7 @@ fn try_evict(host: &Host, far: &FarArtifacts, name: &str) -> Result<RemovalOutco
 
 /// Evicts, once no process that another test starts has copies of all descriptors, and the clock of
 /// the disk has moved.
-fn evict(host: &Host, far: &FarArtifacts, name: &str) -> RemovalOutcome {
+fn evict(host: &Host, far: &RemoteArtifacts, name: &str) -> RemovalOutcome {
     soon(|| match try_evict(host, far, name).unwrap() {
         RemovalOutcome::Kept("it is being written") => None,
         RemovalOutcome::Kept("it was changed a moment ago") => {
@@ -33,7 +37,7 @@ fn evict(host: &Host, far: &FarArtifacts, name: &str) -> RemovalOutcome {
 }
 
 /// Returns the bytes of an artifact that is elsewhere.
-fn read_far(host: &Host, far: &FarArtifacts, name: &str) -> Vec<u8> {
+fn read_far(host: &Host, far: &RemoteArtifacts, name: &str) -> Vec<u8> {
     let content = host.open(far, name).unwrap().content;
     let length = usize::try_from(content.len()).unwrap();
     content.bytes(0, length).unwrap()

@@ -7,11 +7,11 @@ use crate::remote::tier::tests::{Host, bucket};
 use crate::remote::tier::*;
 
 /// Lets it go, once no process that another test starts has copies of all descriptors.
-fn let_go(round: &mut Eviction<'_>, call: &str) -> LetGo {
+fn let_go(round: &mut Eviction<'_>, call: &str) -> EvictionResult {
     let path = RelPath::new(format!("{TOOL}/{call}.txt")).unwrap();
     soon(|| {
         let gone = round.let_go(&path);
-        (gone != LetGo::Kept("it is being written")).then_some(gone)
+        (gone != EvictionResult::Kept("it is being written")).then_some(gone)
     })
 }
 
@@ -24,11 +24,11 @@ fn a_round_reads_the_agreement_once_and_again_when_it_changes() {
     }
     one.send();
     let mut round = Eviction::new(&one.tier.0, one.id());
-    assert_eq!(let_go(&mut round, "a"), LetGo::Gone);
-    assert_eq!(let_go(&mut round, "d"), LetGo::NotShared);
+    assert_eq!(let_go(&mut round, "a"), EvictionResult::Gone);
+    assert_eq!(let_go(&mut round, "d"), EvictionResult::NotShared);
     one.put("d", "some bytes\n");
     one.send();
-    assert_eq!(let_go(&mut round, "d"), LetGo::Gone);
+    assert_eq!(let_go(&mut round, "d"), EvictionResult::Gone);
     let known = one.tier.0.access.known().unwrap().unwrap();
     let remote = one.scene.store.root().join("remote").join(known.id.to_string());
     let agreement = remote.join("conversations/c7/agreement.jsonl");
@@ -40,9 +40,9 @@ fn a_round_reads_the_agreement_once_and_again_when_it_changes() {
     let file = fs::File::options().write(true).open(&agreement).unwrap();
     fs::write(&agreement, "\n".repeat(size as usize)).unwrap();
     file.set_modified(modified).unwrap();
-    assert_eq!(let_go(&mut round, "b"), LetGo::Gone);
-    let mut next = one.tier.letting_go(one.id());
+    assert_eq!(let_go(&mut round, "b"), EvictionResult::Gone);
+    let mut next = one.tier.evictor(one.id());
     let path = RelPath::new(format!("{TOOL}/c.txt")).unwrap();
-    assert!(matches!(next(&path), LetGo::Kept(_)), "it cannot be read");
+    assert!(matches!(next(&path), EvictionResult::Kept(_)), "it cannot be read");
     assert!(one.file("c").exists());
 }

@@ -18,7 +18,7 @@ fn a_directory_whose_disk_is_not_mounted_is_no_bucket() {
             fs::create_dir(&path).unwrap();
         }
         let x = RelPath::new(format!("{TOOL}/x.txt")).unwrap();
-        assert!(matches!(one.tier.letting_go(one.id())(&x), LetGo::Kept(_)));
+        assert!(matches!(one.tier.evictor(one.id())(&x), EvictionResult::Kept(_)));
         one.try_to_send();
         assert!(one.error().contains("is its disk mounted?"), "{}", one.error());
         assert_eq!(one.waiting(), 1);
