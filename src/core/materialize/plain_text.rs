@@ -296,8 +296,7 @@ mod tests {
     #[test]
     fn checkpoints_are_bounded_and_reach_everywhere() {
         let line = b"\x1b[32msome line of a log\x1b[0m\n";
-        let mut extractor = TextExtractor::default();
-        extractor.spacing = 10;
+        let mut extractor = TextExtractor { spacing: 10, ..TextExtractor::default() };
         let mut text = Vec::new();
         for _ in 0..10_000 {
             text.clear();

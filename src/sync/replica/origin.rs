@@ -194,7 +194,7 @@ pub struct Clock {
 const LATEST: Stamp = Stamp(u64::MAX / 2);
 
 impl Clock {
-    pub(crate) fn last(&self) -> Stamp {
+    pub(crate) fn last(self) -> Stamp {
         self.last
     }
 

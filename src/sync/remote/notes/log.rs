@@ -166,7 +166,7 @@ impl Notes {
     }
 
     fn opened(&self, id: SegmentId) -> Result<SegmentFile, RemoteError> {
-        let path = self.path.join(LOG).join(&file_name(id));
+        let path = self.path.join(LOG).join(file_name(id));
         let file = self.log.open_file(file_name(id).as_ref(), OFlags::RDONLY);
         let opened = file.and_then(|file| Ok((file.metadata()?.len().min(SEGMENT_BYTES), file)));
         let (length, file) = opened.map_err(RemoteError::at("open", &path))?;

@@ -9,7 +9,7 @@ use crate::bucket::objects::Objects as _;
 use crate::bucket::test_server::{InjectedFault, KEY_ID, Seen, TestServer};
 use crate::bucket::url::BucketUrl;
 
-/// InjectedFault for the first `count` requests, then fair.
+/// Fails the first `count` requests with the fault, and passes on later ones.
 fn first(count: usize, fault: InjectedFault) -> impl Fn(&Seen) -> InjectedFault {
     move |seen| if seen.count < count { fault } else { InjectedFault::Pass }
 }
