@@ -1,4 +1,4 @@
-//! `ctxfs export` and `ctxfs import`: a conversation as one file.
+//! `ctxfs export` and `ctxfs import`: store a conversation in one file, and read it back.
 
 use std::fs::{File, Permissions};
 use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal as _, Write};
@@ -20,7 +20,7 @@ use ctxfs_store::{
 };
 
 const BLOCK: usize = 256 * 1024;
-// Like the store, readable only by its owner.
+// Only the owner can read the archive, as for the store.
 const MODE: u32 = 0o600;
 const NO_BUCKET: &str = "`[remote] url` cannot be used; `ctxfs doctor` says why";
 const ELSEWHERE: &str = "the archive has the rest; export again when the bucket of `[remote] url` \
@@ -71,8 +71,8 @@ fn find_conversation(engine: &Engine, id: &str) -> anyhow::Result<std::sync::Arc
     Ok(conversation)
 }
 
-/// Returns a nameless file with the message log of all hosts. `None` if the log of this host is
-/// complete.
+/// Returns an unnamed temporary file with the message log of all hosts. Returns `None` if the log
+/// of this host is complete.
 fn shared_log(store: &Store, conversation: &Conversation) -> anyhow::Result<Option<File>> {
     let others = engine::other_messages(store);
     let log = message::log_of(conversation, others.as_deref())?;
@@ -87,13 +87,13 @@ type ArchiveSource<'a> = (&'a Conversation, ExportParts<'a>);
 fn to_stdout(source: ArchiveSource<'_>, json: bool) -> anyhow::Result<Exported> {
     let written = write_archive(source, io::stdout().lock(), json);
     written.map_err(|error| match error {
-        // The reader may have closed the pipe, which is no failure.
+        // The reader may have closed the pipe. That is not a failure.
         ArchiveError::Write(error) => crate::output::refused(error),
         error => error.into(),
     })
 }
 
-// Replaces `path` once the archive is complete. Writes to a device or pipe directly.
+// Replaces `path` only once the archive is complete. Writes to a device or a pipe directly.
 fn to_file(source: ArchiveSource<'_>, path: &Path, json: bool) -> anyhow::Result<Exported> {
     let context_of = || format!("cannot write `{}`", path.display());
     if path.metadata().is_ok_and(|found| !found.is_file()) {

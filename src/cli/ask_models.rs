@@ -1,12 +1,12 @@
-//! `ctxfs ask-models`: the process that asks language models for a server. It has the network and
-//! the keys, and no file of the store.
+//! `ctxfs ask-models`: the process that sends requests to language models on behalf of a server. It
+//! has access to the network and the API keys, and to no file of the store.
 //!
 //! ```text
 //! the server                       ask-models
-//!   targets, as one document  ->     makes the models, with its own keys
+//!   targets, as one document  ->     creates the models, with its own keys
 //!   a socket                  ->     a thread for it
-//!     request, as one document  ->     asks
-//!     a byte: give it up        ->     stops
+//!     request, as one document  ->     sends it to the model
+//!     a byte: cancel            ->     stops
 //!                               <-   reply, as one document
 //! ```
 
@@ -27,30 +27,31 @@ use ctxfs_models::extract::{
     ModelRequest, Models, Stopped, TargetSettings, TokenUsage,
 };
 
-/// Starts the process, if the views of the mount ask models. Must be called before the server is
-/// confined: a confined process can start only confined ones.
+/// Starts the process if the views of the mount use models. Must be called before the server is
+/// confined, because a confined process can start only confined processes.
 pub(crate) fn start(settings: &ExtractSettings) -> io::Result<Option<Arc<Models>>> {
     if !settings.view || settings.targets.is_empty() {
         return Ok(None);
     }
     let (control, theirs) = UnixStream::pair()?;
-    // The process ends when this socket is closed, at the end of this process.
+    // The helper process ends when this socket is closed, which happens at the end of this process.
     let theirs = OwnedFd::from(theirs);
     system::helper("ctxfs", "ask-models", theirs).stdout(std::process::Stdio::null()).spawn()?;
     Ok(Some(Arc::new(model_proxies(settings.clone(), control)?)))
 }
 
-/// Asks models for the parent process, until that ends.
+/// Sends requests to models for the parent process until the parent ends.
 pub(crate) fn run() -> anyhow::Result<()> {
     let _ = rustix::thread::set_name(c"ctxfs-models");
     confine::network()?;
-    // The kernel forgets this when the user changes.
+    // The kernel clears this setting when the user changes, which `confine::network` may do, so it
+    // is set afterwards.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     Ok(serve(&control, engine::model)?)
 }
 
-// A request fills at most the context of a model.
+// Maximum size in bytes of a request, which fills at most the context of a model.
 const LONGEST: u64 = 64 << 20;
 const MOMENT: Duration = Duration::from_millis(20);
 
@@ -102,11 +103,11 @@ fn is_ready(from: &UnixStream, time: Duration) -> io::Result<bool> {
     }
 }
 
-// Comes with the socket of a request.
+// Sent together with the socket of a request.
 const REQUEST: &[u8] = b"q";
 // Cancels a request.
 const STOP: &[u8] = b"s";
-// For the other process to report the cost of a cancelled request.
+// Time for the other process to report the cost of a cancelled request.
 const AFTER_STOP: Duration = Duration::from_secs(2);
 
 struct ModelProxy {
@@ -114,8 +115,8 @@ struct ModelProxy {
     profile: ModelProfile,
 }
 
-/// Returns the models of `settings`, which the process at the other end of `control` asks. Fails if
-/// that process is gone.
+/// Returns models that forward requests to the process at the other end of `control`. Fails if that
+/// process has ended.
 fn model_proxies(settings: ExtractSettings, control: UnixStream) -> io::Result<Models> {
     let (targets, timeout) = (settings.targets.clone(), settings.timeout);
     write_document(&control, &ModelTargets { targets, timeout })?;
@@ -180,26 +181,26 @@ fn wait(socket: &UnixStream, stopped: &Stopped<'_>) -> io::Result<bool> {
     Ok(true)
 }
 
-// Requests at a time, each with a thread. A question has as many as `concurrency` allows; this
-// protects against a broken server.
+// Maximum number of simultaneous requests. Each has its own thread. The setting `concurrency`
+// limits the requests of one question; this limit protects against a broken server.
 const MOST: usize = 1024;
 
 type AllModels = Arc<[Arc<dyn LanguageModel>]>;
 
-/// Asks models for the process at the other end of `control`, until that ends. `make` creates the
-/// model of a target; the duration is its timeout for one attempt.
+/// Sends requests to models for the process at the other end of `control`, until that process ends.
+/// `make` creates the model for a target. The duration is the timeout of one attempt.
 pub(crate) fn serve(
     control: &UnixStream,
     make: impl Fn(&TargetSettings, Duration) -> Arc<dyn LanguageModel>,
 ) -> io::Result<()> {
     let ModelTargets { targets, timeout } = read_document(control)?;
     let models: AllModels = targets.iter().map(|target| make(target, timeout)).collect();
-    // Each request holds one more reference.
+    // Each running request holds a further reference.
     let running = Arc::new(());
     while let (1.., socket) = system::receive_message(control, &mut [0])? {
         let socket = UnixStream::from(socket.ok_or(io::ErrorKind::InvalidData)?);
         if Arc::strong_count(&running) > MOST {
-            // Dropping the socket tells the other process.
+            // Dropping the socket informs the other process.
             continue;
         }
         let (models, running) = (Arc::clone(&models), Arc::clone(&running));

@@ -1,5 +1,6 @@
-//! The confinement of the server. Once it has mounted and opened its store, it gives up everything
-//! else, to limit what a hostile output could do through a bug in reading it.
+//! The confinement of the server. After the server has mounted and opened its store, it gives up
+//! all other access. This limits what a hostile output could do by exploiting a bug in the code
+//! that reads it.
 //!
 //! | given up | by |
 //! |---|---|
@@ -10,9 +11,10 @@
 //! | capabilities that serving does not need (`rights`) | `capset`, and the bounding set |
 //! | core dumps, and debuggers of the same user | `PR_SET_DUMPABLE`, `RLIMIT_CORE` |
 //!
-//! Confinement applies to the calling thread and to the threads and processes that it starts, so
-//! the server confines itself while it has one thread. The watchdogs, started before, stay
-//! unconfined. A kernel may lack Landlock, so the result is found by trying (`probe`).
+//! Confinement applies to the calling thread and to the threads and processes that it starts later.
+//! The server therefore confines itself while it has one thread. The watchdogs are started earlier
+//! and stay unconfined. A kernel may lack Landlock, so the restrictions in effect are determined by
+//! trying (`probe`).
 
 use std::fs::{self, File};
 use std::io;
@@ -32,7 +34,7 @@ use rustix::thread::{
 
 use ctxfs_engine::Confinement;
 
-/// Confines this thread, and everything that it starts later, to the needs of a mount's server.
+/// Confines this thread, and everything that it starts later, to what the server of a mount needs.
 /// Logs restrictions that the kernel does not support. Returns the restrictions in effect.
 pub(crate) fn server(needs: ServerNeeds<'_>) -> Confinement {
     warned("capabilities", keep_capabilities(server_capabilities(needs.passthrough)));
@@ -41,8 +43,8 @@ pub(crate) fn server(needs: ServerNeeds<'_>) -> Confinement {
     confinement(landlock)
 }
 
-/// Confines this thread, and everything that it starts later, to reading `store` and to sockets
-/// that are already open. Logs restrictions that the kernel does not support. Returns the
+/// Confines this thread, and everything that it starts later, to reading `store` and to using
+/// sockets that are already open. Logs restrictions that the kernel does not support. Returns the
 /// restrictions in effect.
 pub(crate) fn reader(store: BorrowedFd<'_>) -> Confinement {
     warned("capabilities", keep_capabilities(FOR_READER));
@@ -52,8 +54,8 @@ pub(crate) fn reader(store: BorrowedFd<'_>) -> Confinement {
 }
 
 /// Confines this thread, and everything that it starts later, to the network and to files that
-/// connections need, such as certificates. A thread of root becomes one of `nobody`, where that
-/// user exists.
+/// connections need, such as certificates. If the thread runs as root, it changes to the user
+/// `nobody` if that user exists.
 pub(crate) fn network() -> anyhow::Result<()> {
     warned("user", leave_root().map_err(Into::into));
     keep_capabilities(NO_CAPABILITIES)?;
@@ -61,10 +63,12 @@ pub(crate) fn network() -> anyhow::Result<()> {
     restrict_to_network(&[])
 }
 
-/// Confines this thread, and everything that it starts later, to a bucket: to `directory` if it is
-/// one, or else to the network, files that connections need, and `keys`.
+/// Confines this thread, and everything that it starts later, to a bucket. If the bucket is a
+/// `directory`, access is limited to it. Otherwise access is limited to the network, files that
+/// connections need, and `keys`.
 ///
-/// A thread of root becomes one of `nobody`, unless it has files of its own to read or write.
+/// If the thread runs as root, it changes to the user `nobody`, unless it has to read or write
+/// files of root.
 #[cfg(feature = "remote")]
 pub(crate) fn bucket(directory: Option<&Path>, keys: &[PathBuf]) -> anyhow::Result<()> {
     if directory.is_none() && keys.is_empty() {
@@ -75,7 +79,7 @@ pub(crate) fn bucket(directory: Option<&Path>, keys: &[PathBuf]) -> anyhow::Resu
     directory.map_or_else(|| restrict_to_network(keys), restrict_to_directory)
 }
 
-/// Confines this thread to computing: it cannot open files, connect or send signals.
+/// Confines this thread to computing. It can no longer open files, connect or send signals.
 pub(crate) fn filter() -> anyhow::Result<()> {
     keep_capabilities(NO_CAPABILITIES)?;
     hide_memory()?;
@@ -91,20 +95,21 @@ fn warned<T>(what: &str, done: anyhow::Result<T>) -> Option<T> {
     done.inspect_err(|error| tracing::warn!("the server is not confined: {what}: {error:#}")).ok()
 }
 
-// The kernel's default of `overflowuid`.
+// The kernel's default value of `overflowuid`.
 const NOBODY: u32 = 65534;
 const NO_CAPABILITIES: CapabilitySet = CapabilitySet::empty();
 
-// For root: files of any user, and leases, which tell whether a file is being written.
+// Needed by root: to read files of any user, and to use leases, which show whether a file is being
+// written.
 const FOR_READER: CapabilitySet = CapabilitySet::DAC_READ_SEARCH.union(CapabilitySet::LEASE);
 
-// For root: another user may own a shared directory.
+// Needed by root because another user may own a shared directory.
 #[cfg(feature = "remote")]
 const FOR_DIRECTORY: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::FOWNER);
 
-// For root: the server creates files on behalf of any user, and reads them whatever their modes
-// are, as the kernel has checked permissions already. Passthrough requires CAP_SYS_ADMIN at every
-// open. Another user's server has no capabilities anyway.
+// Returns the capabilities that a server of root needs. It creates files on behalf of any user. It
+// reads them regardless of their modes, because the kernel has already checked permissions.
+// Passthrough requires CAP_SYS_ADMIN at every open. A server of another user has no capabilities.
 fn server_capabilities(passthrough: bool) -> CapabilitySet {
     let serving = CapabilitySet::CHOWN
         | CapabilitySet::DAC_OVERRIDE
@@ -114,8 +119,8 @@ fn server_capabilities(passthrough: bool) -> CapabilitySet {
     if passthrough { serving | CapabilitySet::SYS_ADMIN } else { serving }
 }
 
-// Files that only root may read stay closed to this thread. Fails where the user does not exist, as
-// in some containers.
+// After this, files that only root may read are closed to this thread. Fails if the user `nobody`
+// does not exist, as in some containers.
 fn leave_root() -> rustix::io::Result<()> {
     if !geteuid().is_root() {
         return Ok(());
@@ -130,7 +135,7 @@ fn keep_capabilities(kept: CapabilitySet) -> anyhow::Result<()> {
     let now = capabilities(None)?;
     if now.effective.contains(CapabilitySet::SETPCAP) {
         for other in (!kept).iter() {
-            // Fails for capabilities that this kernel does not know.
+            // Fails for capabilities that this kernel does not support.
             remove_capability_from_bounding_set(other).ok();
         }
     }
@@ -140,14 +145,14 @@ fn keep_capabilities(kept: CapabilitySet) -> anyhow::Result<()> {
     Ok(set_no_new_privs(true)?)
 }
 
-// A later version may forbid something untested.
+// A later version of Landlock may forbid something that was not tested.
 const TRIED: ABI = ABI::V7;
 
-// To find who closed a file, and the number of processors.
+// Needed to find out which process closed a file, and the number of processors.
 const READ: &[&str] = &["/proc", "/sys/fs/cgroup", "/sys/devices/system/cpu"];
-// Read by the dynamic linker when a filter starts.
+// The dynamic linker reads this file when a filter process starts.
 const LINKER: &str = "/etc/ld.so.cache";
-// Name servers and certificates, of several distributions.
+// Name server configuration and certificates in several distributions.
 const CONNECT: &[&str] = &[
     "/etc",
     "/run/systemd/resolve",
@@ -156,16 +161,17 @@ const CONNECT: &[&str] = &[
     "/var/lib/ca-certificates",
     "/dev/urandom",
 ];
-// Variables that name further certificates.
+// Variables that name additional certificates.
 const CERTIFICATES: &[&str] = &["SSL_CERT_FILE", "SSL_CERT_DIR"];
 const NULL: &str = "/dev/null";
 const PROGRAM: &str = "/proc/self/exe";
 
-/// The first version of Landlock that has everything that is used. Scopes of signals came last.
+/// The first version of Landlock that supports everything that is used here. Scopes of signals were
+/// the last addition.
 pub(crate) const LANDLOCK_COMPLETE_SINCE: i32 = 6;
 
-/// The needs of a server after it is confined: its store, whether it asks the kernel for
-/// passthrough, and whether systemd waits on an abstract socket.
+/// What a server needs after it is confined: its store, whether it uses kernel passthrough, and
+/// whether systemd waits on an abstract socket.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerNeeds<'a> {
     pub(crate) store: BorrowedFd<'a>,
@@ -173,7 +179,7 @@ pub(crate) struct ServerNeeds<'a> {
     pub(crate) abstract_sockets: bool,
 }
 
-// These return the version of Landlock, or `None` if the kernel has none.
+// Returns the version of Landlock, or `None` if the kernel does not support it.
 fn restrict_to_serving(needs: ServerNeeds<'_>) -> anyhow::Result<Option<i32>> {
     let scopes = Scope::from_all(TRIED);
     let scopes = if needs.abstract_sockets { Scope::Signal.into() } else { scopes };
@@ -219,15 +225,16 @@ fn restrict_to_nothing() -> anyhow::Result<()> {
     restrict(ruleset(Scope::from_all(TRIED))?).map(drop)
 }
 
-/// Returns the version of Landlock in this kernel, or `None` if it has none or has it disabled.
+/// Returns the version of Landlock in this kernel, or `None` if Landlock is missing or disabled.
 pub(crate) fn landlock() -> Option<i32> {
-    // The version is known only after restricting a thread, so a new one is restricted.
+    // The version is known only after restricting a thread, so a new thread is restricted.
     let thread = std::thread::spawn(|| restrict(ruleset(Scope::Signal.into())?));
     thread.join().ok()?.ok()?
 }
 
-// No special files. With passthrough, the kernel opens the files of the store with the accesses of
-// the server on behalf of readers, who may also run them.
+// Returns the allowed accesses, which exclude special files. With passthrough, the kernel opens the
+// files of the store with the access rights of the server on behalf of readers. These readers may
+// also execute the files.
 fn accesses_in_store(passthrough: bool) -> BitFlags<AccessFs> {
     let run = if passthrough { AccessFs::Execute.into() } else { BitFlags::EMPTY };
     run | AccessFs::ReadFile
@@ -241,7 +248,7 @@ fn accesses_in_store(passthrough: bool) -> BitFlags<AccessFs> {
         | AccessFs::Refer
 }
 
-// Forbids everything that is not allowed later.
+// Returns a ruleset that forbids everything that is not explicitly allowed later.
 fn ruleset(scopes: BitFlags<Scope>) -> Result<RulesetCreated, RulesetError> {
     Ruleset::default()
         .handle_access(AccessFs::from_all(TRIED))?
@@ -274,7 +281,7 @@ fn allow_libraries(mut rules: RulesetCreated) -> anyhow::Result<RulesetCreated> 
     Ok(rules)
 }
 
-// Whole directories, as an upgrade creates new files in them.
+// Returns whole directories, because an upgrade creates new files in them.
 fn libraries() -> io::Result<std::collections::BTreeSet<PathBuf>> {
     let maps = fs::read_to_string("/proc/self/maps")?;
     let mapped = maps.lines().filter_map(|line| Some(Path::new(&line[line.find('/')?..])));
@@ -291,7 +298,8 @@ fn restrict(rules: RulesetCreated) -> anyhow::Result<Option<i32>> {
     }
 }
 
-/// Tries what this thread can still do. `landlock` is the version of Landlock if it was applied.
+/// Determines what this thread can still do by trying it. `landlock` is the version of Landlock, if
+/// it was applied.
 pub(crate) fn confinement(landlock: Option<i32>) -> Confinement {
     Confinement {
         landlock,
@@ -305,7 +313,7 @@ pub(crate) fn confinement(landlock: Option<i32>) -> Confinement {
     }
 }
 
-// Signal 0 tests without effect whether the parent can be signalled.
+// Signal 0 checks whether the parent can be signalled, and has no other effect.
 fn reaches_others() -> bool {
     rustix::process::getppid()
         .or(Some(Pid::INIT))

@@ -8,7 +8,7 @@ use crate::{Cli, Environment, Failure, FailureKind, SettingKey, Settings};
 use ctxfs_core::model::visible;
 use ctxfs_store::UnreadPlaces;
 
-/// The context of a command: everything it is given besides its own arguments.
+/// The context of a command: everything that it receives besides its own arguments.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) printer: Printer,
@@ -21,8 +21,9 @@ impl Context {
         Self { printer: Printer::new(cli.json), environment: Environment::read(variables) }
     }
 
-    /// Loads the settings of a command that was given `flags` besides the flags that every command
-    /// accepts. Prints notices about the store's settings file.
+    /// Loads the settings for a command. `flags` are the settings given as flags of this command,
+    /// in addition to the flags that every command accepts. Prints notices about the store's
+    /// settings file.
     pub(crate) fn settings(
         &self,
         cli: &Cli,
@@ -47,8 +48,8 @@ impl Context {
     }
 }
 
-/// Ends a command that has done the rest: like `find` and `du`, prints which places of the store it
-/// could not read, and fails if there are any.
+/// Ends a command that has done everything else. Prints the places of the store that the command
+/// could not read, and fails if there are any, as `find` and `du` do.
 pub(crate) fn report_unread(unread: &UnreadPlaces, context: &mut Context) -> anyhow::Result<()> {
     let hint = "the rest is done; make it readable for this user, or remove it";
     report_unread_with(unread, hint, context)

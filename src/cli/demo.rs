@@ -1,5 +1,5 @@
-//! `ctxfs demo`: makes a temporary mount, captures outputs of this machine in it, and reads their
-//! views as any program reads files.
+//! `ctxfs demo`: creates a temporary mount, captures outputs of this machine in it, and reads their
+//! views as any program would read files.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ use ctxfs_store::set_provenance;
 
 const SHOWN: usize = 18;
 
-// (comment, file under artifacts/tool)
+// Pairs of a comment and a file under `artifacts/tool`.
 const TOUR: [(&str, &str); 7] = [
     ("what the model gets in place of all that", "listing.txt.summary"),
     ("any search, as a file", "listing.txt.grep/-m5 -> .*python"),
@@ -93,15 +93,16 @@ fn show(context: &mut Context, command: &str, text: &str) -> anyhow::Result<()> 
 
 struct SampleCommand {
     name: &'static str,
-    // The first one that exists here and prints at least `least` bytes is used, or else the last.
+    // Alternatives. The first command that exists on this machine and prints at least `least` bytes
+    // is used. If there is none, the last one is used.
     commands: &'static [&'static str],
     least: u64,
 }
 
-// Works on any Linux with awk, and prints about 7 KB.
+// Runs on any Linux with awk, and prints about 7 KB.
 const KERNEL_COUNTERS: &str = r#"awk 'BEGIN { printf "[" } { printf "%s{\"name\": \"%s\", \"value\": %s}", comma, $1, $2; comma = ", " } END { print "]" }' /proc/vmstat"#;
 
-// A large listing, a JSON document too large to be shown whole, and a failing command.
+// Samples: a large listing, a JSON document too large to be shown whole, and a failing command.
 const SAMPLES: [SampleCommand; 3] = [
     SampleCommand { name: "listing.txt", commands: &["ls -lR /usr/bin /usr/lib /etc"], least: 0 },
     SampleCommand {
@@ -159,8 +160,8 @@ fn run_shell(line: &str, output: &File) -> anyhow::Result<i32> {
 
 #[derive(Debug)]
 struct DemoServer {
-    // In the foreground of this process group, so that an interrupt ends it too. `None` if the
-    // server stays in the background.
+    // The server in the foreground of this process group, so that an interrupt ends it too. `None`
+    // if the server runs in the background.
     process: Option<Child>,
     mountpoint: PathBuf,
 }

@@ -1,5 +1,5 @@
 //! `ctxfs doctor`: checks this machine and its mounts, and prints how to fix problems. It changes
-//! nothing, and never opens `/dev/fuse`.
+//! nothing, and does not open `/dev/fuse`.
 
 mod machine;
 
@@ -31,8 +31,8 @@ struct DoctorReport {
     checks: Vec<DoctorCheck>,
 }
 
-/// Prints the status of the mount on `target`, or fails if the mount is dead. May hang, so `doctor`
-/// calls it in a child process.
+/// Prints the status of the mount on `target`. Fails if the mount is dead. Runs in a child process
+/// of `doctor`, because it may hang.
 pub(crate) fn probe(args: &TargetArgs, context: &mut Context) -> anyhow::Result<()> {
     context.printer.data(&mount_status(&args.target)?)
 }
@@ -75,7 +75,7 @@ fn page(store: &Path, context: &Context) -> Option<DoctorCheck> {
     Some(DoctorCheck::ok("page", page.url))
 }
 
-// Another check reports settings that cannot be read.
+// Unreadable settings are ignored here, because another check reports them.
 fn servers(path: &Path, cli: &Cli, context: &Context) -> Option<Vec<DoctorCheck>> {
     let settings = Arc::new(context.quiet_settings(cli, Vec::new()).ok()?);
     Some(server_checks(path, &settings))
@@ -129,7 +129,7 @@ fn mark(level: CheckLevel) -> (anstyle::Style, &'static str) {
 }
 
 const MOUNT: &str = "mount";
-// A server that does not answer within this time hangs.
+// A server that does not answer within this time is considered to hang.
 const PATIENCE: Duration = Duration::from_secs(2);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
@@ -148,7 +148,7 @@ fn checks_of_mount(entry: &MountEntry) -> Vec<DoctorCheck> {
     match probe_mount(&entry.target) {
         Ok(ProbeResult::Alive(status)) => {
             let serves = DoctorCheck::ok(MOUNT, format!("{target}: serves {}", entry.source));
-            // The status of another user's server is not readable.
+            // The status of another user's server is not readable and therefore has no `pid`.
             let status = status.filter(|status| !status["pid"].is_null());
             let confined = status.map(|status| confinement_check(&target, &status));
             [Some(serves), confined].into_iter().flatten().collect()
@@ -182,14 +182,14 @@ fn mount_problem(entry: &MountEntry, answer: io::Result<ProbeResult>) -> DoctorC
 }
 
 enum ProbeResult {
-    // The status of the server is readable only by its user.
+    // The status of the server, which only its user can read.
     Alive(Option<Value>),
     Dead,
     None,
 }
 
-// In a child process: a process that waits for a hanging server cannot even be killed, so the child
-// is left behind then.
+// Probes the mount in a child process. A process that waits for a hanging server cannot be killed,
+// so in that case the child is left behind.
 fn probe_mount(target: &Path) -> io::Result<ProbeResult> {
     let mut asking = Command::new("/proc/self/exe")
         .args(["probe-mount", "--"])
@@ -212,7 +212,8 @@ fn probe_mount(target: &Path) -> io::Result<ProbeResult> {
     asking.kill().map(|()| ProbeResult::None)
 }
 
-// Shorter than the capacity of a pipe, which nobody reads until the child has ended.
+// The status must be shorter than the capacity of a pipe, because the pipe is read only after the
+// child has ended.
 fn mount_status(target: &Path) -> anyhow::Result<String> {
     if let MountState::Dead { .. } = mount::state(target) {
         anyhow::bail!("`{}` is dead", target.display());
@@ -250,7 +251,7 @@ fn landlock_check() -> DoctorCheck {
     }
 }
 
-// From the server's own status, and from the kernel's view of its threads.
+// Compares the server's own status with the kernel's information about its threads.
 fn confinement_check(here: &str, status: &Value) -> DoctorCheck {
     let found = &status["confinement"];
     let holds = |what: &str| found[what] == true;
@@ -281,7 +282,8 @@ fn capabilities_text(found: &Value) -> String {
     if names.is_empty() { "no capabilities".to_owned() } else { names.join(" ") }
 }
 
-// Threads that could still gain privileges; 0 if the process is not visible.
+// Returns the number of threads that could still gain privileges. Returns 0 if the process is not
+// visible.
 fn unconfined_threads(pid: u64) -> usize {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return 0 };
     let status = |path| fs::read_to_string(path).unwrap_or_default();
@@ -368,7 +370,7 @@ fn hook_check(host: &str, calls: &HostCalls) -> DoctorCheck {
 
 const BUCKET: &str = "bucket";
 
-// Also asks for the time, if this host has sent something to the bucket.
+// Also compares clocks, if this host has sent anything to the bucket.
 fn bucket_checks(settings: &Settings, store: &Path) -> Vec<DoctorCheck> {
     match remote::health(settings, store) {
         None => Vec::new(),

@@ -1,5 +1,5 @@
-//! Engines, from the settings: their options, their language models, and the process of their
-//! filters.
+//! Creates engines from the settings: their options, their language models, and the processes of
+//! their filters.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -17,8 +17,8 @@ use ctxfs_store::message::OtherMessages;
 #[cfg(feature = "remote")]
 use ctxfs_sync::remote::PublishedMessages;
 
-/// Returns the options of an engine whose readers see the tree at `root`. If that is the root of a
-/// single conversation, `id` is the conversation.
+/// Returns the options of an engine whose readers see the tree at `root`. If `root` is the root of
+/// a single conversation, `id` is the id of that conversation.
 pub(crate) fn options(
     settings: &Arc<Settings>,
     root: &Root,
@@ -52,14 +52,14 @@ pub(crate) fn options(
     })
 }
 
-/// Opens the engine over `store`. Its message logs include the messages of other hosts.
+/// Opens the engine for `store`. Its message logs include the messages of other hosts.
 pub(crate) fn open(store: Store, options: EngineOptions) -> Arc<Engine> {
     let other_messages = other_messages(&store);
     Engine::new(store, EngineOptions { other_messages, ..options })
 }
 
-/// Returns the messages of other hosts in the conversations of `store`. `None` in a build without
-/// the remote tier.
+/// Returns the messages of other hosts in the conversations of `store`. Returns `None` in a build
+/// without the remote tier.
 pub(crate) fn other_messages(store: &Store) -> Option<Arc<dyn OtherMessages>> {
     OTHER_MESSAGES.map(|of| of(store))
 }
@@ -72,7 +72,7 @@ const OTHER_MESSAGES: Option<OtherMessagesOf> = None;
 
 type OtherMessagesOf = fn(&Store) -> Arc<dyn OtherMessages>;
 
-/// Returns the language models. Asks nothing, and reads no key, before a question needs one.
+/// Returns the language models. Sends no request and reads no key before a question needs one.
 pub(crate) fn models(settings: &Settings) -> Result<Models, Failure> {
     let settings = settings.extraction()?;
     let timeout = settings.timeout;
@@ -100,26 +100,26 @@ fn api_key(target: &TargetSettings) -> Result<Option<String>, String> {
     env::key(variable).map(Some).ok_or_else(missing)
 }
 
-// Standard input, output and error.
+// The number of standard descriptors: input, output and error.
 const DESCRIPTORS: u64 = 3;
 
 pub(crate) fn filter_command() -> Vec<OsString> {
     ["/proc/self/exe", "run-filter"].map(OsString::from).into()
 }
 
-/// Runs a jq filter on standard input, as `ctxfs run-filter`. The process is confined to computing,
-/// and its memory is limited.
+/// Runs a jq filter on standard input, as `ctxfs run-filter`. Confines the process to computing,
+/// and limits its memory.
 pub(crate) fn run_filter() -> anyhow::Result<()> {
     let _ = rustix::thread::set_name(c"ctxfs-jq");
     limit_filter()?;
     std::panic::set_hook(Box::new(|panic| {
-        // The reader sees only the message of the panic.
+        // The caller sees only this message.
         drop(writeln!(io::stderr(), "{}", panic.payload_as_str().unwrap_or("it panicked")));
     }));
     Ok(ctxfs_view::run_filter(&mut io::stdin().lock(), &mut io::stdout().lock())?)
 }
 
-// The process ends with its parent, which keeps the deadline.
+// The process ends with its parent, which enforces the deadline.
 fn limit_filter() -> anyhow::Result<()> {
     let limits = [
         (Resource::As, ctxfs_view::FILTER_MEMORY),

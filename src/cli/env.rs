@@ -1,5 +1,6 @@
-//! The environment. No other module reads variables, except that printing honours `NO_COLOR`,
-//! `CLICOLOR` and `CLICOLOR_FORCE`, and the notification of systemd uses `NOTIFY_SOCKET`.
+//! Access to the environment. No other module reads environment variables, with two exceptions:
+//! printing honours `NO_COLOR`, `CLICOLOR` and `CLICOLOR_FORCE`, and the notification of systemd
+//! uses `NOTIFY_SOCKET`.
 
 #[cfg(feature = "remote")]
 use std::ffi::CString;
@@ -14,7 +15,8 @@ pub(crate) const REDACT: &str = "CTXFS_REDACT";
 pub(crate) const QUOTA: &str = "CTXFS_QUOTA";
 pub(crate) const TOOL_OUTPUT_MAX_LINES: &str = "TOOL_OUTPUT_MAX_LINES";
 
-/// The socket on which systemd waits for readiness. Child processes must not inherit it.
+/// The socket on which systemd waits for a message that the server is ready. Child processes must
+/// not inherit this variable.
 pub(crate) const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 
 const PAGER: &str = "PAGER";
@@ -27,8 +29,8 @@ const XDG_DATA_HOME: &str = "XDG_DATA_HOME";
 const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 
-/// The environment, read once. Directories are absolute. `home` is `$HOME` or else the home
-/// directory in the password database, `links` tells whether the terminal shows links (OSC 8), and
+/// The environment, read once. Directories are absolute. `home` is `$HOME`, or else the home
+/// directory in the password database. `links` is true if the terminal shows links (OSC 8).
 /// `settings` has the variables of settings that are set and not empty.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Environment {
@@ -47,8 +49,8 @@ pub(crate) struct Environment {
     pub(crate) settings: std::collections::BTreeMap<&'static str, OsString>,
 }
 
-/// Variables of the environment that agent hosts read. `bash_chars` is `$BASH_MAX_OUTPUT_LENGTH`,
-/// the maximum characters of a command that Claude Code shows.
+/// Environment variables that agent hosts read. `bash_chars` is `$BASH_MAX_OUTPUT_LENGTH`, the
+/// maximum number of characters of a command's output that Claude Code shows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HostPlaces {
     pub(crate) claude_code_tmp: Option<PathBuf>,
@@ -75,7 +77,7 @@ impl HostPlaces {
 }
 
 impl Environment {
-    /// Reads the environment once. `variables` are the names of variables with settings.
+    /// Reads the environment. `variables` are the names of the variables that hold settings.
     pub(crate) fn read(variables: impl Iterator<Item = &'static str>) -> Self {
         Self {
             root: rustix::process::geteuid().is_root(),
@@ -95,31 +97,33 @@ impl Environment {
     }
 }
 
-/// Returns true if systemd waits on an abstract socket, as its older versions do.
+/// Returns true if systemd waits on an abstract socket, as older versions do.
 pub(crate) fn is_notified_abstractly() -> bool {
     std::env::var_os(NOTIFY_SOCKET).is_some_and(|name| name.as_encoded_bytes().starts_with(b"@"))
 }
 
-/// Returns the environment for the server that a client named: everything that the client gave this
+/// Returns the environment for a server that the client named: the whole environment of this
 /// process, without the settings of ctxfs.
 pub(crate) fn of_servers() -> Vec<(OsString, OsString)> {
     let is_own = |name: &OsStr| name.as_encoded_bytes().starts_with(b"CTXFS_");
     std::env::vars_os().filter(|(name, _)| !is_own(name) && name != NOTIFY_SOCKET).collect()
 }
 
-/// Returns the part of the environment that the servers of a file inherit. The file adds the rest.
+/// Returns the part of the environment that the servers in a file of servers inherit. The file may
+/// add further variables.
 pub(crate) fn of_listed_servers() -> Vec<(OsString, OsString)> {
     const GIVEN: [&str; 7] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG"];
     GIVEN.into_iter().filter_map(set).map(|(name, value)| (name.into(), value)).collect()
 }
 
-/// Returns the API key in the variable that the settings name for a model, if it is set.
+/// Returns the API key in `variable`, the variable that the settings name for a model. Returns
+/// `None` if it is not set.
 pub(crate) fn key(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|key| !key.is_empty())
 }
 
 /// Returns the variables that the clients of object stores read: keys, region, endpoint,
-/// encryption. Omits variables that are not UTF-8.
+/// encryption. Leaves out variables that are not UTF-8.
 #[cfg(feature = "remote")]
 pub(crate) fn of_object_stores() -> Vec<(String, String)> {
     const BEGINNINGS: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
@@ -131,8 +135,8 @@ pub(crate) fn of_object_stores() -> Vec<(String, String)> {
     std::env::vars_os().filter_map(text).filter(|(name, _)| is_one(name)).collect()
 }
 
-/// Returns the environment of the process that asks a bucket: what the clients of object stores
-/// read, and how to connect.
+/// Returns the environment of the process that connects to a bucket: the variables that clients of
+/// object stores read, and those that control connections.
 #[cfg(feature = "remote")]
 pub(crate) fn of_remote_process() -> Vec<(OsString, OsString)> {
     const ALSO: [&str; 15] = [
@@ -157,8 +161,8 @@ pub(crate) fn of_remote_process() -> Vec<(OsString, OsString)> {
     stores.chain(also).collect()
 }
 
-/// Returns the directories of files from which the clients of object stores read keys repeatedly.
-/// Whole directories, as such a file is replaced by another one.
+/// Returns the directories of the files from which the clients of object stores read keys
+/// repeatedly. Whole directories are returned because such a file may be replaced by a new file.
 #[cfg(feature = "remote")]
 pub(crate) fn key_directories() -> Vec<PathBuf> {
     const FILES: [&str; 3] = [
@@ -173,15 +177,15 @@ pub(crate) fn key_directories() -> Vec<PathBuf> {
     named.filter_map(|(_, value)| Some(PathBuf::from(value).parent()?.to_owned())).collect()
 }
 
-/// Removes the keys of object stores from the environment of this process, and overwrites them
-/// there. Must be called while there is one thread.
+/// Removes the keys of object stores from the environment of this process, and overwrites their
+/// memory. Must be called while there is only one thread.
 #[cfg(feature = "remote")]
 #[expect(unsafe_code, reason = "the standard library removes a variable, and leaves its text")]
 pub(crate) fn forget_object_stores() {
     for (name, _) in of_object_stores() {
         let Ok(text) = CString::new(name.as_bytes()) else { continue };
-        // SAFETY: there is one thread, so nobody reads or changes the environment meanwhile.
-        // `getenv` returns null, or a text of that length which ends with 0.
+        // SAFETY: there is only one thread, so no other code reads or changes the environment
+        // meanwhile. `getenv` returns null, or a text of that length which ends with 0.
         unsafe {
             let value = libc::getenv(text.as_ptr());
             if !value.is_null() {
@@ -201,14 +205,14 @@ fn set(name: &'static str) -> Option<(&'static str, OsString)> {
     Some((name, std::env::var_os(name).filter(|value| !value.is_empty())?))
 }
 
-// Other terminals print the escape sequence, or parts of it.
+// Other terminals would print the escape sequence, or parts of it.
 fn knows_links() -> bool {
     const SET: [&str; 5] =
         ["WT_SESSION", "KITTY_WINDOW_ID", "KONSOLE_VERSION", "DOMTERM", "WEZTERM_PANE"];
     const TERMS: [&str; 6] = ["kitty", "alacritty", "foot", "ghostty", "wezterm", "contour"];
     const PROGRAMS: [&str; 6] = ["iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "Tabby"];
     let value = |name: &str| std::env::var(name).unwrap_or_default();
-    // VTE since 0.50, so GNOME Terminal and its relatives.
+    // VTE since version 0.50. GNOME Terminal and related terminals use it.
     let is_vte = value("VTE_VERSION").parse::<u32>().is_ok_and(|version| version >= 5000);
     let (term, program) = (value("TERM"), value("TERM_PROGRAM"));
     term != "dumb"
@@ -218,14 +222,14 @@ fn knows_links() -> bool {
             || PROGRAMS.contains(&&*program))
 }
 
-// Claude Code ignores a larger limit than its maximum.
+// Claude Code ignores a limit above its maximum.
 fn bash_chars() -> Option<u64> {
     const MOST: u64 = 150_000;
     let chars = std::env::var("BASH_MAX_OUTPUT_LENGTH").ok()?.parse().ok();
     chars.filter(|chars| *chars > 0).map(|chars: u64| chars.min(MOST))
 }
 
-// The XDG specification says to ignore relative paths.
+// Relative paths are ignored, as the XDG specification requires.
 fn directory(name: impl AsRef<OsStr>) -> Option<PathBuf> {
     std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }

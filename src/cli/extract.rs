@@ -1,4 +1,4 @@
-//! `ctxfs extract`: answers questions about outputs by language models.
+//! `ctxfs extract`: answers questions about outputs with language models.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use ctxfs_engine::{Answer, Answers, Question, Tree};
 use ctxfs_models::extract::{ExtractPlan, Mode};
 use ctxfs_store::Store;
 
-// As if SIGINT had ended the process.
+// The exit code of a process that SIGINT has ended.
 const INTERRUPTED: u8 = 130;
 const NANODOLLARS: f64 = 1e9;
 
@@ -41,8 +41,8 @@ pub(crate) fn run(
     printed
 }
 
-/// The outputs that a question is about, and the tree that contains them. Outputs of several
-/// conversations are in the tree of the whole store.
+/// The outputs that a question is about, and the tree that contains them. If the outputs belong to
+/// several conversations, the tree is that of the whole store.
 struct QuestionScope {
     root: Root,
     only: Option<Component>,
@@ -83,7 +83,7 @@ impl QuestionScope {
         }
     }
 
-    // They may belong to several conversations.
+    // The outputs may belong to several conversations.
     fn several(
         outputs: &[PathBuf],
         place: impl Fn(&Path) -> anyhow::Result<PathInTree>,
@@ -109,7 +109,7 @@ fn ask(
 ) -> anyhow::Result<ExitCode> {
     let interrupted = Arc::new(std::sync::atomic::AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // The second one ends the process.
+        // A second interrupt ends the process.
         signal_hook::flag::register_conditional_shutdown(
             signal,
             INTERRUPTED.into(),

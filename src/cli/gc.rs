@@ -1,4 +1,4 @@
-//! `ctxfs gc`: removes outputs that the settings do not keep.
+//! `ctxfs gc`: removes outputs that the retention settings do not keep.
 
 use std::fmt::Write as _;
 use std::time::SystemTime;
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &GcArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
     context::report_unread(&done.unread, context)
 }
 
-// Rules for the whole store do not apply to one conversation.
+// Rules for the whole store cannot be applied to a single conversation.
 fn check(rules: &RetentionRules, scope: &SweepScope) -> Result<(), Failure> {
     let speaks = rules.age.is_some() || rules.conversation.is_some();
     if *scope == SweepScope::Store || speaks || rules.is_empty() {

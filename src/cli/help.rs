@@ -36,7 +36,7 @@ pub(crate) fn config(args: &ConfigArgs, cli: &Cli, context: &mut Context) -> any
         return context.printer.data(&settings::template());
     }
     let loaded = context.settings(cli, Vec::new())?;
-    // Reports rules that do not compile.
+    // Reports redaction rules that do not compile.
     loaded.redaction()?;
     let tool = args.tool.as_deref();
     if cli.json {

@@ -1,5 +1,5 @@
-//! `ctxfs hook`: answers an event of an agent host. The host waits for it, so it ends after
-//! [`DEADLINE`]. A failure is logged, and the exit status is always 0.
+//! `ctxfs hook`: answers an event of an agent host. The host waits for the answer, so the command
+//! ends after at most [`DEADLINE`]. A failure is logged, and the exit status is always 0.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -19,11 +19,11 @@ use crate::put::TargetConversation;
 use crate::{Cli, Context, Environment, SettingKey, Settings, places};
 use ctxfs_core::model::{Limits, LimitsByTool as _};
 
-// Shorter than the timeout of any host.
+// Shorter than the timeout of every host.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: &HookArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
-    // Hosts show standard error to the user, so a panic prints nothing.
+    // A panic prints nothing, because hosts show standard error to the user.
     std::panic::set_hook(Box::new(|_| {}));
     let log = call_log_path(&context.environment);
     let Some(host) = Host::named(&args.host) else {
@@ -60,14 +60,14 @@ pub(crate) fn run(args: &HookArgs, cli: &Cli, context: &mut Context) -> anyhow::
 
 fn answer(host: Host, cli: &Cli, context: &Context) -> Result<Answer, String> {
     let event = event().map_err(|error| format!("cannot read the event: {error}"))?;
-    // Hosts show standard error to the user, so `ctxfs doctor` prints the notices.
+    // Hosts show standard error to the user, so `ctxfs doctor` prints the notices instead.
     let settings = context.quiet_settings(cli, Vec::new()).map_err(|error| format!("{error:#}"))?;
     let shelf = HookShelf { settings: Arc::new(settings), context };
     let machine = machine(&context.environment);
     hooks::answer(host, &event, &machine, &shelf).map_err(|error| error.to_string())
 }
 
-// Some hosts fail if the event is not read to its end.
+// Reads the event to its end, because some hosts fail otherwise.
 fn event() -> io::Result<Vec<u8>> {
     let (mut input, mut event) = (io::stdin().lock(), Vec::new());
     input.by_ref().take(MAX_EVENT).read_to_end(&mut event)?;
@@ -125,18 +125,18 @@ fn opened(target: TargetConversation) -> OpenConversation {
     OpenConversation { engine, conversation }
 }
 
-// About 20,000 calls.
+// Size in bytes at which the log is rotated, after about 20,000 calls.
 const ROTATE_AT: u64 = 1 << 20;
 const REASON: usize = 400;
 
-/// The end of a call, as a line of the log names it. After a failure the host kept its own result.
+/// The outcome of a call, as written to the log. After a failure the host keeps its own result.
 enum HookOutcome {
     Done(Action),
     Failed(String),
 }
 
-/// The calls of one host: times of the first and the last one, their number by outcome, and the
-/// time and reason of the last failure.
+/// Statistics of the calls of one host: the times of the first and the last call, the number of
+/// calls by outcome, and the time and reason of the last failure.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct HostCalls {
     pub(crate) first: String,
@@ -149,7 +149,7 @@ pub(crate) fn call_log_path(environment: &Environment) -> Option<PathBuf> {
     Some(places::state_dir(environment)?.join("hook.log"))
 }
 
-// A call that cannot be logged is not counted.
+// Appends a call to the log. A call that cannot be logged is not counted.
 fn add_call(log: Option<&Path>, host: Host, outcome: &HookOutcome) {
     if let Some(log) = log {
         append_line(log, &format!("{:.0} {host} {outcome}\n", jiff::Timestamp::now())).ok();
@@ -167,8 +167,8 @@ fn append_line(log: &Path, line: &str) -> io::Result<()> {
     file.write_all(line.as_bytes())
 }
 
-/// Counts the calls in `hook.log` and in the log before it. Each line is `<time> <host> <outcome>`;
-/// lines are appended, so that no call waits for another.
+/// Counts the calls in `hook.log` and in the previous log. Each line is `<time> <host> <outcome>`.
+/// Lines are appended, so that calls do not wait for each other.
 pub(crate) fn count_calls(log: &Path) -> BTreeMap<String, HostCalls> {
     let mut hosts = BTreeMap::new();
     for path in [log.with_extension("log.old"), log.to_owned()] {
@@ -180,7 +180,7 @@ pub(crate) fn count_calls(log: &Path) -> BTreeMap<String, HostCalls> {
     hosts
 }
 
-// A torn line does not count.
+// An incomplete line is ignored.
 fn count_line(line: &str, hosts: &mut BTreeMap<String, HostCalls>) {
     let mut words = line.splitn(3, ' ');
     let (Some(time), Some(host), Some(outcome)) = (words.next(), words.next(), words.next()) else {

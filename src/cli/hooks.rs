@@ -1,10 +1,12 @@
-//! The hooks of agent hosts: turns an event in the JSON of a host into the host's answer.
+//! The hooks of agent hosts. This module turns a JSON event of a host into the answer to that host.
 //!
 //! A host calls its hook after each tool call. A long output is stored, and the answer makes the
-//! host show the stand-in to its model. Each host has an adapter, which knows the JSON of the host,
-//! its names, and what the host cuts off. `keeper` does the rest for all of them.
+//! host show the stand-in to its model. Each host has an adapter, which handles the JSON format and
+//! the names of the host, and its rules for cutting outputs. `keeper` does the rest for all
+//! adapters.
 //!
-//! An adapter answers nothing if it is unsure, and never decides about permissions.
+//! If an adapter cannot interpret an event, it returns no answer. It never decides about
+//! permissions.
 
 mod claude_code;
 mod codex;
@@ -23,21 +25,21 @@ pub use crate::hooks::host::{
 };
 pub use crate::hooks::keeper::{Action, OpenConversation, Shelf};
 
-/// Maximum bytes of an event. At least one host sends outputs whole.
+/// Maximum size in bytes of an event. At least one host sends whole outputs.
 pub const MAX_EVENT: u64 = 64 << 20;
 
-/// The answer to an event, and the treatment of the event. Without `text` the host continues as if
+/// The answer to an event, and the action that was taken. Without `text`, the host continues as if
 /// it had no hook.
 #[derive(Debug)]
 pub struct Answer {
-    /// The text for standard output, in the JSON of the host.
+    /// The text for standard output, in the JSON format of the host.
     pub text: Option<String>,
-    /// The treatment of the event.
+    /// The action that was taken for the event.
     pub action: Action,
 }
 
-/// Answers an event of `host`. An error means that the host keeps its own result; nothing is stored
-/// then.
+/// Answers an event of `host`. An error means that nothing was stored and that the host keeps its
+/// own result.
 pub fn answer(
     host: Host,
     event: &[u8],

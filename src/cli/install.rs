@@ -1,7 +1,7 @@
-//! `ctxfs install`: makes an agent host call `ctxfs hook`, or lists the hosts.
+//! `ctxfs install`: configures an agent host to call `ctxfs hook`, or lists the hosts.
 //!
-//! The files of each host and the entries in them are a table (`hosts`). All changes are computed
-//! before the first one is made, so a file that cannot be edited leaves every file unchanged.
+//! A table (`hosts`) has the files of each host and the entries in them. All changes are computed
+//! before the first one is made. If one file cannot be edited, every file stays unchanged.
 
 mod edit;
 mod entry;
@@ -101,7 +101,8 @@ impl HostEdit<'_> {
         }
     }
 
-    // The file with the hook comes last: after an interruption, the same command continues.
+    // The file with the hook comes last, so that the same command completes an interrupted
+    // installation.
     fn changes(&self) -> Result<Vec<SettingsChange>, Failure> {
         let targets = &self.files.targets;
         let is_installed = match targets.last() {
@@ -171,7 +172,7 @@ fn mount_by_hand(paths: &NamedPaths) -> Option<String> {
 
 const NEW: [&str; 2] = ["VERSION", "context"];
 
-// An unused store that cannot be removed is harmless.
+// Errors are ignored, because an unused store that cannot be removed is harmless.
 fn remove_unused(store: &Path, base: Option<&Path>) {
     let outputs = store.join(NEW[1]);
     if is_new(store).is_ok_and(|is_new| is_new)

@@ -1,8 +1,8 @@
-//! The program: arguments, environment, printing. The layers below return values and errors; only
-//! this crate prints.
+//! The program: arguments, environment, printing. Lower layers return values and errors. Only this
+//! crate prints.
 //!
-//! `args` declares the commands and their help, and a module named after each command runs it.
-//! `output` prints, and turns an error into a message, a hint and an exit code.
+//! `args` declares the commands and their help. Each command runs in a module of the same name.
+//! `output` prints, and converts an error to a message, a hint and an exit code.
 
 mod archive;
 mod args;

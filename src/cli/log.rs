@@ -61,7 +61,7 @@ fn no_log() -> Failure {
     Failure::new(FailureKind::Failed, "there is no message log yet", hint)
 }
 
-// Skips conversations that cannot be read.
+// Ignores conversations that cannot be read.
 fn latest(store: &Store) -> anyhow::Result<Option<Arc<Conversation>>> {
     let mut newest = None;
     for id in store.conversations()? {
@@ -137,7 +137,7 @@ fn message_text(entry: &MessageEntry, conversation: &Conversation) -> String {
     text
 }
 
-// `tool shell/exec  call_1  2026-01-13 15:30:45Z  1.2s`
+// Formats the heading: `tool shell/exec  call_1  2026-01-13 15:30:45Z  1.2s`.
 fn heading(entry: &MessageEntry, role: &str) -> String {
     let style = match role {
         "user" => USER,
@@ -236,12 +236,12 @@ fn refused(line: u64, error: &EngineError) -> anyhow::Error {
     ))
 }
 
-// Unless `$LESS` is set: quit if the output fits on one screen, pass colours through, and leave the
-// output on the screen.
+// Used if `$LESS` is not set. The pager quits if the output fits on one screen, passes colours
+// through, and leaves the output on the screen.
 const LESS_OPTIONS: &str = "FRX";
 
-/// Calls `print` with standard output, or on a terminal with the user's pager unless `directly` is
-/// set. A reader that leaves early is not an error.
+/// Calls `print` with standard output, or with the user's pager on a terminal unless `directly` is
+/// set. It is not an error if the reader closes the output early.
 pub(crate) fn page(
     environment: &Environment,
     directly: bool,
@@ -257,7 +257,7 @@ pub(crate) fn page(
     };
     let mut out = BufWriter::new(AutoStream::new(raw, colours));
     let printed = print(&mut out).and_then(|()| Ok(out.flush()?));
-    // Closes the pipe. The reader may not have read everything.
+    // Closes the pipe. Unwritten bytes are dropped, because the reader may have ended early.
     drop(out.into_parts());
     if let Some(mut pager) = pager {
         pager.wait()?;
@@ -277,7 +277,7 @@ fn start_pager(environment: &Environment) -> anyhow::Result<Option<Child>> {
     if !environment.less {
         command.env(env::LESS, LESS_OPTIONS);
     }
-    // The pager handles an interrupt, and ends before this process does.
+    // The pager handles an interrupt. This process ignores it and ends after the pager.
     signal_hook::flag::register(
         signal_hook::consts::SIGINT,
         Arc::new(std::sync::atomic::AtomicBool::new(false)),
@@ -289,7 +289,7 @@ fn start_pager(environment: &Environment) -> anyhow::Result<Option<Child>> {
     }
 }
 
-// Through a shell, as other programs do, so that the pager can have arguments.
+// The pager is started through a shell, as other programs do, so that it can have arguments.
 fn shell_command(pager: &std::ffi::OsStr) -> Command {
     let mut command = Command::new("sh");
     command.arg("-c").arg(pager);

@@ -1,7 +1,7 @@
-//! Logging, always to standard error. A background server's standard error is a file, so panics and
-//! messages of helper programs end up there too.
+//! Logging, always to standard error. Standard error of a background server is a file, so that
+//! panics and messages of helper programs are also written to it.
 //!
-//! No level logs stored data: no content, no names of files, no queries. Libraries see all of
+//! No level logs stored data: no content, no names of files, no queries. Libraries process all of
 //! these, so their records below `info` are logged only if a directive names the library.
 
 use std::fs::{self, File, OpenOptions};
@@ -33,8 +33,8 @@ fn filter(directives: &str) -> anyhow::Result<EnvFilter> {
     })?)
 }
 
-/// Starts logging what `directives` let through. `own` means that a file behind standard error
-/// belongs to the server, and is kept small.
+/// Starts logging the records that `directives` select. `own` means that a file behind standard
+/// error belongs to the server, so that its size may be limited.
 pub(crate) fn start(directives: &str, own: bool) -> anyhow::Result<()> {
     let filter = filter(directives)?;
     let colours = std::io::stderr().is_terminal()
@@ -48,15 +48,15 @@ pub(crate) fn start(directives: &str, own: bool) -> anyhow::Result<()> {
     started.map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))
 }
 
-// A message is logged only if it is a literal: others may contain stored data.
+// Logs the message of a panic only if it is a literal. Other messages may contain stored data.
 fn panicked(panic: &std::panic::PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string).unwrap_or_default();
     let text = panic.payload().downcast_ref::<&'static str>().copied().unwrap_or("a fault");
     tracing::error!("panicked at {place}: {text}");
 }
 
-/// Opens the log of a background server for appending. Renames a log over 8 MiB to `<name>.old`
-/// first.
+/// Opens the log of a background server for appending. If the log is larger than 8 MiB, first
+/// renames it to `<name>.old`.
 pub(crate) fn open_file(path: &std::path::Path) -> anyhow::Result<File> {
     let context = || format!("cannot open the log `{}`", path.display());
     if let Some(dir) = path.parent() {
@@ -72,15 +72,16 @@ pub(crate) fn open_file(path: &std::path::Path) -> anyhow::Result<File> {
 const AT_ONCE: u32 = 1000;
 const EACH: Duration = Duration::from_secs(1);
 const LONGEST: usize = 4096;
-// Of the log of a background server. Beyond them, the older half is dropped.
+// Maximum size in bytes of the log of a background server. Above this size, the older half is
+// dropped.
 const MOST_BYTES: u64 = 8 << 20;
 
-// The FUSE library logs this if a client was interrupted while it got its answer, which is
+// The FUSE library logs this if a client was interrupted while it received its answer. That is
 // harmless.
 const TAKEN_NO_MORE: &[u8] = b"Failed to send FUSE reply: No such file or directory (os error 2)";
 
-// Standard error with limits: lines a second, bytes a line, and bytes of the file. Each call of
-// `write` is one line.
+// Standard error with limits on the number of lines per second, the bytes per line, and the bytes
+// of the file. Each call of `write` is one line.
 #[derive(Debug, Clone)]
 struct RateLimitedStderr(Arc<Mutex<LimitedStderr>>);
 
@@ -92,8 +93,8 @@ struct LimitedStderr {
 }
 
 impl RateLimitedStderr {
-    // `every` lifts the limit on the number of lines. `own` allows shortening a file behind
-    // standard error.
+    // `every` lifts the limit on the number of lines. `own` allows a file behind standard error to
+    // be shortened.
     fn new(every: bool, own: bool) -> Self {
         let lines = (!every).then(LineAllowance::default);
         let open = || File::options().read(true).append(true).open("/proc/self/fd/2").ok();
@@ -154,8 +155,8 @@ impl Default for LineAllowance {
 }
 
 impl LineAllowance {
-    // A token bucket. Returns the number of lines left out before this one, or `None` if it has to
-    // be left out too.
+    // Implements a token bucket. Returns the number of lines that were dropped before this line, or
+    // `None` if this line has to be dropped too.
     fn take(&mut self, now: Duration) -> Option<u64> {
         let more = now.saturating_sub(self.counted).as_secs() / EACH.as_secs();
         self.counted += EACH * more as u32;

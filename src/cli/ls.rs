@@ -123,6 +123,6 @@ fn table(rows: &[ListingRow]) -> String {
         let (name, about) = (visible::whole(&row.name), visible::whole(&row.about));
         let _ = writeln!(text, "{bytes:>9} {age:>5}  {name}  {about}");
     }
-    // Rows without a description end at the name.
+    // A row without a description ends with the name, without trailing blanks.
     text.lines().fold(String::new(), |text, line| text + line.trim_end() + "\n")
 }

@@ -1,4 +1,4 @@
-//! `ctxfs mcp`: the gateway at standard input and output, or over HTTP.
+//! `ctxfs mcp`: the MCP gateway on standard input and output, or over HTTP.
 
 mod mounting;
 mod servers;
@@ -110,8 +110,8 @@ fn keep_rule(
     Ok(())
 }
 
-/// Ends the servers that standard input names, after standard input has ended. Runs in a process of
-/// its own, which outlives a gateway that is killed.
+/// Waits for the end of standard input, then ends the servers that standard input names. Runs in a
+/// separate process, so that it outlives a gateway that is killed.
 pub(crate) fn end_servers() {
     let _ = rustix::thread::set_name(c"ctxfs-end");
     ctxfs_mcp::end_servers(&mut io::stdin().lock());
@@ -154,7 +154,7 @@ struct UserStore {
     environment: Environment,
     form: Form,
     mounting: Option<Arc<BackgroundMount>>,
-    // One for all conversations, set when the first is opened.
+    // Shared by all conversations. Set when the first conversation is opened.
     sharing: Arc<OnceLock<Sharing>>,
 }
 
@@ -167,7 +167,7 @@ impl UserStore {
 struct GatewayShelves {
     user: UserStore,
     given: Option<Component>,
-    // For requests without a session and a token.
+    // The conversation for requests without a session and a token.
     process: Component,
 }
 
@@ -191,7 +191,7 @@ struct GatewayShelf {
 }
 
 impl GatewayShelf {
-    // Also tells whether readers see files there.
+    // Returns the root of the tree, and true if readers see files there.
     fn root(&self, store: &Path) -> (Root, bool) {
         let advertised = self.user.settings.text(SettingKey::Advertise);
         let mounted = self.user.mounting.as_ref().and_then(|mounting| mounting.wait());
@@ -236,7 +236,8 @@ impl Shelf for GatewayShelf {
 const MOST_BYTES: u64 = 64 * 1024;
 const SHORTEST: usize = 16;
 
-// Prints the address. Prints a new token if one is needed and none is given.
+// Prints the address of the gateway. If other machines can reach the address and no token is given,
+// creates a token and prints it.
 fn http_options(
     address: &str,
     args: &McpArgs,

@@ -1,7 +1,7 @@
-//! `ctxfs mount` and `ctxfs umount`.
+//! `ctxfs mount` and `ctxfs umount`: serve and end a mount.
 //!
-//! A mount is served in this process, or in the background: then the command starts itself again as
-//! the server, waits until the mount answers, and ends.
+//! A mount is served either in this process or in the background. In the background, the command
+//! starts itself again as the server, waits until the mount answers, and ends.
 //!
 //! ```text
 //! ctxfs mount DIR                 waits at most 30 s for one line of status; prints, ends
@@ -72,7 +72,8 @@ fn plan(args: &MountArgs, given: &Arc<Settings>, context: &Context) -> anyhow::R
     })
 }
 
-// Only the parent process knows the mountpoint of an inherited mount; the usual place is assumed.
+// Only the parent process can determine the mountpoint of an inherited mount, so the default
+// mountpoint is assumed.
 fn prefix(target: &Path) -> String {
     let unknown = mount::is_inherited_fd(target);
     if unknown { places::ROOT_MOUNTPOINT.to_owned() } else { target.display().to_string() }
@@ -93,7 +94,7 @@ fn announce(ready: &ServedMount, context: &mut Context) -> anyhow::Result<()> {
 }
 
 pub(crate) fn umount(args: &UmountArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
-    // An explicit mountpoint works even if the settings are wrong.
+    // With an explicit mountpoint, the command works even if the settings are invalid.
     let target = if let Some(dir) = &args.dir {
         dir.clone()
     } else {
@@ -107,8 +108,8 @@ pub(crate) fn umount(args: &UmountArgs, cli: &Cli, context: &mut Context) -> any
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Starts the server with these arguments, and returns once its mount answers. Fails if it does not
-/// answer within 30 seconds, and then kills it.
+/// Starts the server with these arguments, and returns once its mount answers. If the mount does
+/// not answer within 30 seconds, kills the server and fails.
 pub(crate) fn start(
     log: &Path,
     arguments: impl Iterator<Item = OsString>,
@@ -137,7 +138,7 @@ fn spawn_server(log: File, arguments: impl Iterator<Item = OsString>) -> io::Res
         .spawn()
 }
 
-// The inner value is `None` if the server ended without sending a status. Fails after the timeout.
+// Fails after the timeout. The inner value is `None` if the server ended without sending a status.
 fn wait_for_status(
     server: &mut Child,
 ) -> io::Result<Result<Option<StartStatus>, std::sync::mpsc::RecvTimeoutError>> {
@@ -147,7 +148,8 @@ fn wait_for_status(
     Ok(received.recv_timeout(PATIENCE))
 }
 
-// The watchdog unmounts. A server may be stuck in a hanging mount, so its end is not awaited.
+// Kills the server and lets the watchdog unmount. Does not wait for the end of the server, which
+// may be stuck in a hanging mount.
 fn kill(mut server: Child, in_time: bool, log: &Path) -> Failure {
     drop(server.kill());
     reap(server);
@@ -160,10 +162,10 @@ fn kill(mut server: Child, in_time: bool, log: &Path) -> Failure {
     Failure::new(FailureKind::Mount, message, hint)
 }
 
-// Leaves no zombie, without waiting for the end of the server.
+// Waits for the server on another thread, so that it does not become a zombie.
 fn reap(mut server: Child) {
     let wait = move || server.wait();
-    // Without a thread, the zombie stays until this process ends.
+    // If no thread can be started, the zombie remains until this process ends.
     drop(thread::Builder::new().spawn(wait));
 }
 
@@ -181,7 +183,7 @@ fn close_stdout() -> anyhow::Result<()> {
     Ok(rustix::stdio::dup2_stdout(nothing)?)
 }
 
-/// The message of a background server to the command that started it: one line of JSON on the
+/// The message of a background server to the command that started it. It is one line of JSON on the
 /// standard output of the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -212,7 +214,7 @@ impl StartStatus {
         }
     }
 
-    // An error means that the command that started the mount is gone.
+    // An error means that the command that started the mount has ended.
     fn try_send(&self) -> io::Result<()> {
         let line = serde_json::to_string(self)? + "\n";
         let mut out = io::stdout().lock();

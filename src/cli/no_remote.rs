@@ -1,5 +1,5 @@
-//! Stubs for a build without the remote tier. Commands about the bucket fail, and everything else
-//! works on the local store alone.
+//! Stubs for a build without the remote tier. Commands for the bucket fail. All other commands work
+//! on the local store alone.
 
 use std::io;
 use std::path::Path;

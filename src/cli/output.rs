@@ -1,5 +1,5 @@
-//! Printing: data to standard output, messages and failures to standard error. Colours are written
-//! only to terminals, and only if `NO_COLOR` is not set.
+//! Printing: data to standard output, messages and failures to standard error. Colours are used
+//! only on terminals, and only if `NO_COLOR` is not set.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -16,7 +16,7 @@ pub(crate) const WARN: Style = AnsiColor::Yellow.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const STRONG: Style = Style::new().bold();
 
-/// Prints data and messages, as text or as JSON. With JSON, messages for people are left out.
+/// Prints data and messages as text or JSON. With JSON, messages for people are not printed.
 #[derive(Debug)]
 pub(crate) struct Printer {
     json: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Printer {
     err: anstream::Stderr,
 }
 
-// Not a failure if the reader closed the pipe, as `head` does.
+// An error on standard output. It is not a failure if the reader closed the pipe, as `head` does.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write to standard output: {0}")]
 struct OutputError(#[from] io::Error);
@@ -33,13 +33,13 @@ pub(crate) fn refused(error: io::Error) -> anyhow::Error {
     OutputError(error).into()
 }
 
-/// Returns true if `error` only says that the reader of standard output closed the pipe.
+/// Returns true if `error` only means that the reader of standard output closed the pipe.
 pub(crate) fn is_closed(error: &anyhow::Error) -> bool {
     let output = error.downcast_ref::<OutputError>();
     output.is_some_and(|OutputError(cause)| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Prints to standard error what a person must know even if the output is JSON.
+/// Prints a text to standard error that a person must see even if the output is JSON.
 pub(crate) fn note(text: &str) {
     drop(writeln!(anstream::stderr(), "ctxfs: {text}"));
 }
@@ -60,7 +60,7 @@ impl Printer {
         Ok(())
     }
 
-    /// Prints one line: `value` as JSON, or else `text`.
+    /// Prints one line: `value` if the output is JSON, and `text` otherwise.
     pub(crate) fn line(
         &mut self,
         text: &dyn Display,
@@ -98,8 +98,8 @@ impl Printer {
     }
 }
 
-/// A failure of a command, ready to be printed or sent to a waiting process: the message says what
-/// failed and with what, the hint what to do next.
+/// A failure of a command, ready to be printed or sent to a waiting process. The message states
+/// what failed and for which object. The hint states what to do next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Failure {
@@ -109,8 +109,8 @@ pub(crate) struct Failure {
     pub(crate) hint: Option<String>,
 }
 
-/// The kinds of failure. Programs may rely on them. Wrong usage or settings exit with 2, all others
-/// with 1.
+/// The kinds of failure. Programs may rely on them. Wrong usage and wrong settings have exit code
+/// 2, all other failures exit code 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FailureKind {
@@ -154,7 +154,7 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-// Leaves out causes that the text already contains.
+// Leaves out causes that are already contained in the text.
 fn with_causes(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
@@ -170,7 +170,7 @@ pub(crate) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{plural}")
 }
 
-// Like `ls -h`, in powers of 1024.
+// Formats a size like `ls -h`, in powers of 1024.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
     if bytes < 1024 {
@@ -188,7 +188,7 @@ pub(crate) fn size(bytes: u64) -> String {
     if value < 10.0 { format!("{value:.1}{unit}") } else { format!("{value:.0}{unit}") }
 }
 
-// In the largest unit that fits.
+// Formats an age in the largest unit that fits.
 pub(crate) fn age(age: Duration) -> String {
     let seconds = age.as_secs();
     match seconds {

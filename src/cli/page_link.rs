@@ -1,7 +1,7 @@
-//! Links to the page: `ctxfs web` writes a small file that names it, and other commands print the
-//! addresses of what they are about.
+//! Links to the web page. `ctxfs web` writes a small file with the address of the page, and other
+//! commands print links to what they are about.
 //!
-//! The file contains no token. A browser that was let in once needs none.
+//! The file contains no token. A browser that was authorized once does not need it again.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,15 +16,15 @@ use crate::{Context, Environment, places};
 use ctxfs_core::model::{Component, Owner};
 use ctxfs_store::{owner_lives, this_process};
 
-// Names of these files, and of those that open the page in a browser.
+// Prefixes of the names of these files, and of the files that open the page in a browser.
 const PAGE: &str = "page-";
 const OPEN: &str = "open-page-";
 const MOST: u64 = 16 << 10;
-// All but the unreserved characters of RFC 3986.
+// All characters except the unreserved characters of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A page that runs: its address, which ends in `/`, its process, its store, and the conversation
-/// if it shows only one.
+/// A running page: its address (which ends in `/`), its process, its store, and the conversation if
+/// the page shows only one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunningPage {
     pub(crate) url: String,
@@ -39,7 +39,8 @@ impl RunningPage {
         Some(Self { url, owner: this_process()?, store: store.to_owned(), only })
     }
 
-    /// Writes the file that names this page, and removes the files of pages that have ended.
+    /// Writes the file with the address of this page, and removes the files of pages that have
+    /// ended.
     pub(crate) fn write_link(&self, environment: &Environment) -> io::Result<()> {
         let dir = made(environment)?;
         remove_ended(&dir);
@@ -48,7 +49,7 @@ impl RunningPage {
     }
 
     /// Writes a file that redirects a browser to `address`. The address contains the token, so it
-    /// must not be an argument of a program, which other users can see.
+    /// must not be passed as an argument of a program, where other users can see it.
     pub(crate) fn write_opener(
         &self,
         environment: &Environment,
@@ -63,8 +64,8 @@ impl RunningPage {
         Ok(path)
     }
 
-    /// Returns the address of a conversation, or of the output at `path` in it; `None` if the page
-    /// does not show it.
+    /// Returns the address of a conversation, or of the output at `path` in it. Returns `None` if
+    /// the page does not show it.
     pub(crate) fn address(&self, id: Option<&Component>, path: Option<&str>) -> Option<String> {
         let Some(id) = id.map(Component::to_text) else { return Some(self.url.clone()) };
         if self.only.as_ref().is_some_and(|only| *only != id) {
@@ -87,8 +88,8 @@ pub(crate) fn running(store: &Path, environment: &Environment) -> Option<Running
     pages.into_iter().find(|page| page.store == store && owner_lives(page.owner))
 }
 
-/// Prints the address of a conversation, or of an output in it, if a page shows it and a person is
-/// at the terminal.
+/// Prints the address of a conversation, or of an output in it, if a page shows it and the terminal
+/// is interactive.
 pub(crate) fn print_link(
     context: &mut Context,
     store: &Path,
@@ -136,7 +137,7 @@ fn made(environment: &Environment) -> io::Result<PathBuf> {
 }
 
 fn write(path: &Path, text: &[u8]) -> io::Result<()> {
-    // Another user's link is never followed.
+    // A link of another user is never used.
     fs::remove_file(path).ok();
     fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(text)
 }

@@ -1,5 +1,5 @@
-//! The places that commands work on: store, mountpoint, log, conversations, and the root that
-//! readers see.
+//! The places that commands use: store, mountpoint, log, conversations, and the root of the tree as
+//! readers see it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +25,8 @@ pub(crate) fn store(given: Option<&Path>, environment: &Environment) -> anyhow::
 }
 
 /// Returns the absolute path of the mountpoint: `given`, or else the first default that is a
-/// directory or can be created. A path that names an inherited descriptor is returned unchanged.
+/// directory or can be created. A path that names an inherited file descriptor is returned
+/// unchanged.
 pub(crate) fn mountpoint(
     given: Option<&Path>,
     environment: &Environment,
@@ -38,8 +39,8 @@ pub(crate) fn mountpoint(
     Ok(usable.ok_or_else(|| no_default("the mountpoint", "it: `ctxfs mount DIR`"))?)
 }
 
-/// Returns the mountpoint for settings that name it: `given`, or else where the store is mounted,
-/// or else the first default. Creates nothing.
+/// Returns the mountpoint to name in settings: `given`, or else the place where the store is
+/// mounted, or else the first default. Creates nothing.
 pub(crate) fn expected_mountpoint(
     given: Option<&Path>,
     store: &Path,
@@ -52,7 +53,7 @@ pub(crate) fn expected_mountpoint(
     place.unwrap_or_else(|| PathBuf::from(ROOT_MOUNTPOINT))
 }
 
-/// Returns the mountpoint for `umount`: `given`, or else the first default with a mount, or else
+/// Returns the mountpoint for `umount`: `given`, or else the first default that is mounted, or else
 /// the first default.
 pub(crate) fn mounted(given: Option<&Path>, environment: &Environment) -> anyhow::Result<PathBuf> {
     if let Some(given) = given {
@@ -63,22 +64,23 @@ pub(crate) fn mounted(given: Option<&Path>, environment: &Environment) -> anyhow
     Ok(found.cloned().ok_or_else(|| no_default("the mountpoint", "it: `ctxfs umount DIR`"))?)
 }
 
-/// Returns the log of the background server, in [`state_dir`]: `<mountpoint>.log`, with `-` for
-/// each `/`.
+/// Returns the path of the log of the background server. It is `<mountpoint>.log` in [`state_dir`],
+/// with each `/` of the mountpoint replaced by `-`.
 pub(crate) fn log_file(mountpoint: &Path, environment: &Environment) -> anyhow::Result<PathBuf> {
     let state = state_dir(environment).ok_or_else(|| no_default("the log", "--foreground"))?;
     let name = mountpoint.to_string_lossy().trim_matches('/').replace('/', "-");
     Ok(state.join(name + ".log"))
 }
 
-/// Returns the directory of logs: `$XDG_STATE_HOME/ctxfs`, or else `~/.local/state/ctxfs`.
+/// Returns the directory of log files: `$XDG_STATE_HOME/ctxfs`, or else `~/.local/state/ctxfs`.
 pub(crate) fn state_dir(environment: &Environment) -> Option<PathBuf> {
     let state = environment.state_home.clone();
     let state = state.or_else(|| Some(environment.home.as_ref()?.join(".local/state")));
     Some(state?.join("ctxfs"))
 }
 
-/// Fails if the store or the mountpoint contains the other: the server would wait for itself.
+/// Fails if the store contains the mountpoint or the mountpoint contains the store, because the
+/// server would wait for itself.
 pub(crate) fn check_apart(store: &Path, mountpoint: &Path) -> anyhow::Result<()> {
     let above = mount::mounts()?.into_iter().map(|entry| entry.target);
     if let Some(mount) = above.chain([mountpoint.to_owned()]).find(|at| store.starts_with(at)) {
@@ -96,9 +98,9 @@ pub(crate) fn check_apart(store: &Path, mountpoint: &Path) -> anyhow::Result<()>
 
 const ELSEWHERE: &str = "choose another place: `ctxfs mount --store STORE DIR`";
 
-/// Returns the root of the tree as the readers of a conversation see it: `given`, or else where
-/// this store is mounted, or else where this conversation is mounted alone, or else where `ctxfs
-/// mount` would mount the store.
+/// Returns the root of the tree as the readers of a conversation see it: `given`, or else the place
+/// where this store is mounted, or else the place where only this conversation is mounted, or else
+/// the place where `ctxfs mount` would mount the store.
 pub(crate) fn reader_root(
     given: Option<&str>,
     store: &Path,
@@ -166,7 +168,7 @@ fn no_default(what: &str, instead: &str) -> Failure {
     Failure::usage(format!("no default for {what}: HOME is not set"), format!("give {instead}"))
 }
 
-/// Creates the mountpoint if it is missing. Does not look into an existing mount, which may hang.
+/// Creates the mountpoint if it is missing. Does not access an existing mount, which may hang.
 pub(crate) fn create(dir: &Path) -> anyhow::Result<()> {
     if mount::is_inherited_fd(dir) || is_mounted(dir) {
         return Ok(());
@@ -193,12 +195,12 @@ pub(crate) fn resolve(path: &Path) -> PathBuf {
         let rest = absolute.strip_prefix(above).ok()?;
         Some(above.canonicalize().ok()?.join(rest))
     });
-    // Joining an empty path leaves a trailing slash.
+    // Collecting the components removes the trailing slash that joining an empty path leaves.
     real.map_or(absolute, |real| real.components().collect())
 }
 
 pub(crate) fn find_conversation(store: &Store, id: &str) -> anyhow::Result<Arc<Conversation>> {
-    // As given, or as the listing prints a name that is not text.
+    // Tries the id as given, and as the listing prints a name that is not text.
     for name in [Component::new(id), Component::from_text(id)].into_iter().flatten() {
         if let Some(found) = store.conversation(&name)? {
             return Ok(found);

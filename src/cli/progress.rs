@@ -1,5 +1,5 @@
-//! Progress bars for long jobs, drawn on standard error if that is a terminal. They disappear when
-//! they are dropped.
+//! Progress bars for long operations. They are drawn on standard error if that is a terminal, and
+//! disappear when they are dropped.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const STYLE: &str =
     "{msg} [{bar:30}] {decimal_bytes}/{decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left";
 const OPEN_STYLE: &str = "{msg} {decimal_bytes}, {decimal_bytes_per_sec}";
 
-/// Returns a bar that counts to `total` bytes, if that is known.
+/// Returns a bar that counts up to `total` bytes, if the total is known.
 pub(crate) fn bar(what: &str, total: Option<u64>, silent: bool) -> ProgressBar {
     let template = if total.is_some() { STYLE } else { OPEN_STYLE };
     let style = ProgressStyle::with_template(template);
@@ -22,7 +22,7 @@ pub(crate) fn bar(what: &str, total: Option<u64>, silent: bool) -> ProgressBar {
         .with_message(what.to_owned())
 }
 
-/// Returns a bar that counts to `total` things, which `unit` names.
+/// Returns a bar that counts up to `total` items. `unit` is the name of the items.
 pub(crate) fn count(what: &str, total: usize, unit: &str, silent: bool) -> ProgressBar {
     let template = format!("{{msg}} [{{bar:30}}] {{human_pos}}/{{human_len}} {unit}");
     let style = ProgressStyle::with_template(&template);
@@ -31,7 +31,7 @@ pub(crate) fn count(what: &str, total: usize, unit: &str, silent: bool) -> Progr
     bar.with_style(style).with_message(what.to_owned())
 }
 
-// Also hidden if standard error is not a terminal.
+// Also hides the bar if standard error is not a terminal.
 pub(crate) fn target(silent: bool) -> ProgressDrawTarget {
     if silent { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() }
 }
@@ -39,7 +39,7 @@ pub(crate) fn target(silent: bool) -> ProgressDrawTarget {
 const QUESTION_STYLE: &str = "{spinner} {msg}, {elapsed}";
 const TICK: Duration = Duration::from_millis(120);
 
-/// A line that shows the cost of a question so far.
+/// A line that shows the current cost of a question.
 pub(crate) struct QuestionBar {
     bar: ProgressBar,
     tally: Mutex<CallTally>,

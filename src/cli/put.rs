@@ -1,4 +1,4 @@
-//! `ctxfs put`: stores standard input as an output, and prints its stand-in for the model.
+//! `ctxfs put`: stores standard input as an output, and prints the stand-in for the model.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write};
@@ -119,8 +119,8 @@ pub(crate) struct PrintOptions<'a> {
     pub(crate) seen: bool,
 }
 
-/// Prints what goes to the model: the output, unchanged except for masks, or its stand-in. Nothing
-/// if the output is `seen` already and not replaced.
+/// Prints the text for the model: the output, unchanged except for masks, or its stand-in. Prints
+/// nothing if the output was `seen` already and is not replaced.
 pub(crate) fn print(
     output: &PutOutput,
     options: &PrintOptions<'_>,
@@ -175,8 +175,8 @@ pub(crate) fn new_call() -> String {
     Uuid::now_v7().to_string()
 }
 
-/// A conversation that outputs are stored in, and the engine over its store. Readers of the
-/// stand-ins see the conversation where it is mounted.
+/// The conversation in which outputs are stored, and the engine for its store. The stand-ins
+/// contain paths to where the conversation is mounted.
 pub(crate) struct TargetConversation {
     pub(crate) engine: Arc<Engine>,
     pub(crate) conversation: Arc<Conversation>,
@@ -213,7 +213,7 @@ impl TargetConversation {
         Ok(self.engine.intake(&self.conversation, output)?)
     }
 
-    // If standard input fails, the part received is stored and marked incomplete.
+    // If reading standard input fails, the received part is stored and marked as incomplete.
     pub(crate) fn store(&self, args: &PutArgs, call: Provenance) -> anyhow::Result<StoredOutput> {
         let id = args.call.clone().unwrap_or_else(new_call);
         let provenance = Provenance { call: Some(id.clone()), ..call };
@@ -291,7 +291,8 @@ fn sync_file(dir: ToolOutputDir, file: &File, path: PathBuf) -> anyhow::Result<T
 }
 
 const DAY: Duration = Duration::from_hours(24);
-// Applies even with a retention of 0 days: a younger file may still be written, or be read soon.
+// Applies even with a retention of 0 days, because a younger file may still be written or may be
+// read soon.
 const GRACE: Duration = Duration::from_hours(1);
 
 pub(crate) enum PutOutput {
@@ -305,7 +306,7 @@ pub(crate) struct ToolOutputFile {
 }
 
 impl PutOutput {
-    // Input that is itself a stand-in of a stored output is recognized.
+    // If the input is itself a stand-in of a stored output, it is recognized as such.
     pub(crate) fn stand_in(&self, request: &StandInRequest<'_>) -> Result<StandIn, EngineError> {
         let is_stored = |reference: &str| self.file().is_some_and(|file| file.is_beside(reference));
         let audience = Audience { is_stored: &is_stored, ..request.audience };
@@ -364,7 +365,7 @@ impl ToolOutputFile {
     }
 }
 
-/// The error that ends standard input early.
+/// The error that ended standard input early.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReceiveError {
     #[error("standard input failed: {0}")]
@@ -383,8 +384,8 @@ impl ReceiveError {
     }
 }
 
-/// Copies standard input to `sink`, and calls `finish` at its end. After an error, `sink` has the
-/// part that was received before it.
+/// Copies standard input to `sink`, and calls `finish` at its end. After an error, `sink` contains
+/// the part that was received before.
 pub(crate) fn receive<W: Write>(
     sink: &mut W,
     finish: impl FnOnce(&mut W) -> io::Result<()>,

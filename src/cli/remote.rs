@@ -1,16 +1,16 @@
-//! The bucket that hosts share: `ctxfs push`, `pull` and `remote`, and sharing by mounts and
-//! gateways.
+//! The bucket that hosts share: `ctxfs push`, `ctxfs pull`, `ctxfs remote`, and automatic sharing
+//! by mounts and gateways.
 //!
 //! | module | content |
 //! |---|---|
-//! | `opened` | the bucket that the settings name, opened for a store by one process at a time |
+//! | `opened` | the bucket in the settings, which one process at a time opens for a store |
 //! | `report` | reports on several conversations, and problems |
 //! | `push`, `pull` | sending and fetching changes |
-//! | `status` | the bucket, its conversations, and what is not sent yet |
+//! | `status` | the bucket, its conversations, and changes that are not sent yet |
 //! | `maintenance` | checking, garbage collection and purging |
-//! | `sharing` | what mounts, gateways and commands share by themselves |
-//! | `process` | the helper process that asks the bucket for a mount |
-//! | `page` | the helper processes of the page |
+//! | `sharing` | automatic sharing by mounts, gateways and commands |
+//! | `process` | the helper process that accesses the bucket for a mount |
+//! | `page` | the helper processes of the web page |
 
 mod maintenance;
 mod opened;

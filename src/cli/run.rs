@@ -1,6 +1,7 @@
-//! `ctxfs run`: runs a command, and stores its output as a log while it runs.
+//! `ctxfs run`: runs a command, and stores its output in a log while the command runs.
 //!
-//! One thread does everything: `event_loop` waits for output, input and signals at once.
+//! A single thread does everything: `event_loop` waits for output, input and signals at the same
+//! time.
 
 mod background;
 mod child;
@@ -66,7 +67,7 @@ pub(crate) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::R
     });
     let replace = replace(args, host, &closed, &limits, code);
     let options = PrintOptions { format: args.format, replace, tools: &args.has_tool, seen };
-    // The exit code of the command counts, even if the stand-in cannot be printed.
+    // The exit code is that of the command, even if the stand-in cannot be printed.
     if let Err(error) = print(closed, target, &limits, &options, context)
         && !is_closed(&error)
     {
@@ -84,8 +85,8 @@ fn replace(
 ) -> Replace {
     match (host, &closed.stored) {
         _ if args.always => Replace::Always,
-        // If the log cannot be read, making the stand-in fails as well, and the held output is
-        // printed.
+        // If the log cannot be read, creating the stand-in fails as well, and the held output is
+        // printed instead.
         (Some(host), Ok(Some(output))) => {
             host.replace(output.content(), limits, code).unwrap_or(Replace::OverLimits)
         }
@@ -93,7 +94,7 @@ fn replace(
     }
 }
 
-// The held output is printed if it has more of the output than the logs.
+// Prints the held output if it contains more of the output than the logs.
 fn print(
     closed: ClosedOutput,
     target: &TargetConversation,
@@ -136,8 +137,8 @@ fn print_stored(
     Ok(())
 }
 
-// For a long output, one line gives the reason: in place of missing bytes, or else on standard
-// error.
+// If the output is long, one line states the reason. It takes the place of missing bytes, or is
+// printed to standard error if there are none.
 fn print_held(
     held: HeldOutput,
     why: Option<&str>,
@@ -187,7 +188,7 @@ fn provenance(args: &RunArgs, id: &str) -> Provenance {
 }
 
 fn execute(args: &RunArgs, output: &mut CommandOutput<'_>) -> anyhow::Result<CommandEnd> {
-    // Caught before the command starts, so that no signal is lost.
+    // Signals are caught before the command starts, so that none is lost.
     let signals = CaughtSignals::catch()?;
     let user_terminal = UserTerminal::find();
     let spawned = if args.pty {
@@ -205,11 +206,11 @@ fn execute(args: &RunArgs, output: &mut CommandOutput<'_>) -> anyhow::Result<Com
     }
 }
 
-// Another process may hold the lock of the store for ever.
+// Another process may hold the lock of the store for an unlimited time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The time until the command starts, in which the store is opened. If that takes more than 10
-/// seconds, the command runs by itself.
+/// The phase before the command starts, in which the store is opened. If it takes more than 10
+/// seconds, the command runs without ctxfs.
 struct Preparation {
     is_decided: Arc<AtomicBool>,
     ended: mpsc::Sender<()>,
@@ -231,7 +232,7 @@ impl Preparation {
         Self { is_decided, ended }
     }
 
-    // Does not return if the command already runs by itself.
+    // Does not return if the command already runs without ctxfs.
     fn end(self) {
         if self.is_decided.swap(true, Relaxed) {
             loop {
@@ -242,8 +243,8 @@ impl Preparation {
     }
 }
 
-/// A command that runs as without ctxfs, by `exec`. `is_quiet` if a short output needs no notice,
-/// with `--discard-short` or `--host`: the length is not known after `exec`.
+/// A command that is run directly by `exec`, without ctxfs. `is_quiet` is true if a short output
+/// needs no notice (`--discard-short` or `--host`), because the length is not known after `exec`.
 struct BareCommand {
     command: Vec<std::ffi::OsString>,
     is_quiet: bool,

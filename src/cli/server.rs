@@ -1,4 +1,4 @@
-//! The server of a mount: from mounting to the end, leaving nothing behind.
+//! The server of a mount, from mounting to its clean end.
 //!
 //! ```text
 //! mount -> watchdogs -> store -> models -> confined -> session -> ready -> ...
@@ -29,8 +29,8 @@ use ctxfs_fuse::{Coherence, ContextFs, FsOptions, Processes};
 use ctxfs_models::extract::Models;
 use ctxfs_store::{Store, conversation_path};
 
-/// The plan of a mount: everything that its server is told. Paths are absolute. `engine` names the
-/// conversation if only one is mounted.
+/// The parameters of the server of a mount. Paths are absolute. `engine` names the conversation if
+/// only one is mounted.
 #[derive(Debug, Clone)]
 pub(crate) struct MountPlan {
     pub(crate) store: PathBuf,
@@ -49,17 +49,17 @@ impl MountPlan {
 }
 
 const AFTER_UNMOUNT: Duration = Duration::from_secs(5);
-// Also for sending to other hosts. Sealing may have to read terabytes, and a lock or a disk may
-// delay it.
+// Time to seal the outputs and to send them to other hosts. Sealing may have to read terabytes, and
+// a lock or a disk may delay it.
 const SEALING: Duration = Duration::from_secs(20);
 
-/// Mounts, and serves until the mount is gone. Calls `ready` once the mount answers, and unmounts
-/// if that fails.
+/// Mounts the file system, and serves it until it is unmounted. Calls `ready` once the mount
+/// answers, and unmounts if `ready` fails.
 pub(crate) fn run(
     plan: &MountPlan,
     ready: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    // Otherwise a process started through /proc/self/exe is named `exe`.
+    // Without this, a process that was started through /proc/self/exe is named `exe`.
     let _ = rustix::thread::set_name(c"ctxfs");
     system::share_arena();
     let (events, received) = mpsc::channel();
@@ -90,7 +90,7 @@ fn begin(
     let store = Store::open_to_serve(&plan.store)?;
     let models = started_models(plan)?;
     let bucket = bucket(plan, &store, &watched.watchdogs)?;
-    // Confined while there is one thread, before any byte of an output is read.
+    // The process is confined while it has one thread, before it reads any byte of an output.
     let confinement = confine(plan, &store);
     let stop = StopRequests::new(events.clone());
     stop.listen(signals)?;
@@ -144,8 +144,8 @@ fn started_models(plan: &MountPlan) -> io::Result<Option<Arc<Models>>> {
     if is_unconfined(plan) { Ok(None) } else { ask_models::start(plan.engine.models.settings()) }
 }
 
-// The watchdogs start the process that asks the bucket and has its keys, so a confined server
-// forgets these.
+// The watchdogs start the process that accesses the bucket. They have its keys, so a confined
+// server removes the keys from its own environment.
 #[cfg(feature = "remote")]
 fn bucket(
     plan: &MountPlan,
@@ -189,7 +189,7 @@ fn confine(plan: &MountPlan, store: &Store) -> Confinement {
 
 #[derive(Debug)]
 struct WatchedMount {
-    // Cleared at the end. `None` if another process mounted.
+    // The mountpoint, which is cleared at the end. `None` if another process mounted it.
     target: Option<PathBuf>,
     watchdogs: Arc<Watchdogs>,
 }
@@ -206,7 +206,7 @@ impl WatchedMount {
         }
     }
 
-    // A confined server cannot unmount by itself, so it asks the watchdogs first.
+    // Sends the request to the watchdogs first, because a confined server cannot unmount by itself.
     fn unmount(&self) -> Result<(), MountError> {
         let Some(target) = &self.target else { return Ok(()) };
         let Err(error) = self.watchdogs.unmount() else { return Ok(()) };
@@ -222,7 +222,8 @@ impl WatchedMount {
         }
     }
 
-    // An aborted connection leaves a dead mount. A live one belongs to another server.
+    // Clears a dead mount, which an aborted connection leaves. A live mount belongs to another
+    // server.
     fn clear(&self) {
         let dead = |target: &Path| matches!(mount::state(target), MountState::Dead { .. });
         if self.target.as_deref().is_some_and(dead) {
@@ -231,7 +232,7 @@ impl WatchedMount {
     }
 }
 
-// Each file that a reader has open is open in the server too.
+// Raises the limit, because each file that a reader has open is also open in the server.
 fn raise_open_files() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -240,8 +241,8 @@ fn raise_open_files() {
     }
 }
 
-// A request that outlives the kernel's timeout (`fs.fuse.max_request_timeout`, Linux 6.15) ends the
-// whole mount. Views get half of it.
+// A request that exceeds the kernel's timeout (`fs.fuse.max_request_timeout`, Linux 6.15) ends the
+// whole mount. Views may take half of that time.
 const TIMEOUT_SHARE: u32 = 2;
 
 fn start_session(
@@ -273,8 +274,8 @@ fn fs_options(plan: &MountPlan) -> FsOptions {
             _ => Coherence::Relaxed,
         },
         list_views: settings.text(SettingKey::Views) == Some("listed"),
-        // Other users may create conversations, and remove only their own. Only root can give a new
-        // conversation to its creator.
+        // Other users may create conversations, and remove only their own. Only root can make the
+        // creator the owner of a new conversation.
         root_mode: if plan.allow_other && geteuid().is_root() {
             0o1777
         } else {

@@ -1,4 +1,4 @@
-//! The settings: definitions, files, and the values in effect.
+//! The settings: definitions, files, and the effective values.
 //!
 //! | module | content |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | `value` | values: kinds, parsing, printing, origins |
 //! | `rules` | rules for tool calls, and language models |
 //! | `file` | a settings file, checked key by key |
-//! | `resolve` | the settings in effect, and the limits that follow from them |
+//! | `resolve` | the effective settings, and the limits derived from them |
 //! | `print` | printing, as a settings file or as JSON |
 
 mod file;

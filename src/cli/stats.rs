@@ -1,4 +1,5 @@
-//! `ctxfs stats`: counts stored and handed-out outputs, and the tokens that this saved.
+//! `ctxfs stats`: shows the number of stored and returned outputs, and the tokens that stand-ins
+//! saved.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -127,7 +128,7 @@ fn table(of: &str, rows: &BTreeMap<String, Counts>, total: &Counts) -> String {
     text
 }
 
-// `12.3k`, `-4.5M`
+// Formats a number: `12.3k`, `-4.5M`.
 fn thousands(number: i64) -> String {
     let size = number.unsigned_abs();
     let sign = if number < 0 { "-" } else { "" };
@@ -212,7 +213,7 @@ fn questions_table(by_tool: &BTreeMap<String, Counts>, total: &QuestionCounts) -
     text
 }
 
-// Exact to a millionth.
+// Formats an amount with a precision of a millionth of a dollar.
 fn dollars(nanodollars: u64) -> String {
     let millionths = nanodollars.div_ceil(1000);
     format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000)

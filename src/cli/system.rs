@@ -1,5 +1,5 @@
-//! Calls of the operating system: passing descriptors, starting helper processes and waiting for
-//! them, limits, memory, and sockets to listen on.
+//! System calls: passing file descriptors, starting helper processes and waiting for them, limits,
+//! memory, and sockets to listen on.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -20,7 +20,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::Failure;
 
-/// Sends bytes, at least one, and a descriptor with them.
+/// Sends at least one byte, and a file descriptor together with it.
 pub(crate) fn send_message(
     to: &UnixStream,
     bytes: &[u8],
@@ -36,8 +36,8 @@ pub(crate) fn send_message(
     Ok(())
 }
 
-/// Waits for bytes and for a descriptor that comes with them. Returns the number of bytes, which is
-/// 0 at the end of the stream.
+/// Waits for bytes and for a file descriptor that is sent with them. Returns the number of bytes,
+/// which is 0 at the end of the stream.
 pub(crate) fn receive_message(
     from: &UnixStream,
     bytes: &mut [u8],
@@ -55,28 +55,30 @@ pub(crate) fn receive_message(
     Ok((received.bytes, passed))
 }
 
-// For a process to end by itself once its socket is closed.
+// Time for a process to end by itself after its socket is closed.
 const GRACE: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// Returns the command that starts this program as a helper process, called `name` in lists of
-/// processes. Its standard input is `socket`; it should end when the other end is closed.
+/// Returns the command that starts this program as a helper process. `name` is its name in process
+/// lists. Its standard input is `socket`. The helper should end when the other end of the socket is
+/// closed.
 pub(crate) fn helper(name: &str, subcommand: &str, socket: impl Into<Stdio>) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0(name).arg(subcommand).current_dir("/").stdin(socket);
     command
 }
 
-/// Processes that this one started, each for the other end of a socket. A thread waits for each of
-/// them.
+/// Child processes of this process, each of which serves the other end of a socket. A separate
+/// thread waits for each of them.
 #[derive(Default)]
 pub(crate) struct Children(Vec<std::thread::JoinHandle<()>>);
 
 impl Children {
-    /// Waits for `child` on a thread. The child ends when the other end of `socket`, its standard
-    /// input, is closed. If it still runs a second later, it hangs or is stopped, and is killed.
+    /// Waits for `child` on a separate thread. The child should end when the other end of `socket`,
+    /// its standard input, is closed. If the child still runs a second later, it hangs or is
+    /// stopped, and is killed.
     ///
-    /// A kernel before 5.3 has no pidfd, and does not kill.
+    /// Kernels before 5.3 have no pidfd. There the child is not killed.
     pub(crate) fn add(&mut self, child: Child, socket: OwnedFd) -> io::Result<()> {
         self.add_thread(move || wait_for_child(child, socket))
     }
@@ -87,8 +89,8 @@ impl Children {
         Ok(())
     }
 
-    /// Waits until all have ended, for a few seconds at most: a process that waits for a disk
-    /// cannot even be killed.
+    /// Waits until all children have ended, for a few seconds at most. A process that waits for a
+    /// disk cannot be killed.
     pub(crate) fn finish(self) {
         let end = Instant::now() + GRACE * 4;
         while self.0.iter().any(|thread| !thread.is_finished()) && Instant::now() < end {
@@ -105,12 +107,12 @@ fn wait_for_child(mut child: Child, socket: OwnedFd) {
         tracing::warn!(process = child.id(), "a process did not end by itself, and is killed");
         drop(child.kill());
     }
-    // The asker sees the end of the process as the end of the socket.
+    // The process at the other end notices the end of the child by the end of the socket.
     drop(socket);
     drop(child.wait());
 }
 
-// True if the process outlives the other end of `socket` by more than the grace period.
+// Returns true if the process still runs a grace period after the other end of `socket` was closed.
 fn is_left(pidfd: &OwnedFd, socket: &OwnedFd) -> bool {
     let ended = || PollFd::from_borrowed_fd(pidfd.as_fd(), PollFlags::IN);
     // The end of a socket is reported even if no event is requested.
@@ -124,24 +126,24 @@ fn is_left(pidfd: &OwnedFd, socket: &OwnedFd) -> bool {
     count == Ok(0)
 }
 
-/// Closes all descriptors except the standard ones, which this process has inherited without need.
-/// Must be called before the process opens any itself.
+/// Closes all file descriptors that this process has inherited, except the standard ones. Must be
+/// called before the process opens any file itself.
 #[expect(unsafe_code, reason = "no safe wrapper closes a range of descriptors")]
 pub(crate) fn close_inherited() -> io::Result<()> {
     const FIRST: libc::c_uint = 3;
-    // SAFETY: the caller calls it first, so nothing in the process has a descriptor beside the
-    // standard ones.
+    // SAFETY: the caller calls this first, so no code in the process uses a file descriptor other
+    // than the standard ones.
     let done = unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, 0) };
     let error = io::Error::last_os_error();
-    // A kernel before 5.9 has no such call.
+    // Kernels before 5.9 do not have this system call.
     if done == 0 || error.raw_os_error() == Some(libc::ENOSYS) { Ok(()) } else { Err(error) }
 }
 
 /// Makes a write beyond the limit on file sizes (`ulimit -f`, `LimitFSIZE=`) fail with EFBIG.
-/// Without this, the kernel's SIGXFSZ ends the process.
+/// Without this, the signal SIGXFSZ ends the process.
 ///
-/// The signal is caught rather than ignored, so that programs that this process starts inherit its
-/// original action: `exec` resets a handler, but leaves a signal ignored.
+/// The signal is caught rather than ignored, so that child programs start with its original action:
+/// `exec` resets a handler, but leaves a signal ignored.
 pub(crate) fn survive_file_limit() {
     if !is_ignored(libc::SIGXFSZ) {
         let caught = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -153,21 +155,22 @@ pub(crate) fn survive_file_limit() {
 #[expect(unsafe_code, reason = "no safe wrapper asks for the action of a signal")]
 fn is_ignored(signal: libc::c_int) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: without a new action, `sigaction` only writes the present one to `action`, which has
+    // SAFETY: without a new action, `sigaction` only writes the current one to `action`, which has
     // room for it.
     let asked = unsafe { libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) };
-    // SAFETY: the call succeeded, so `action` is written.
+    // SAFETY: the call succeeded, so `action` is initialized.
     asked == 0 && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
 #[cfg(target_env = "gnu")]
 const LARGE: libc::c_int = 2 << 20;
 
-/// Makes all threads allocate from one arena. Otherwise each thread keeps what it has freed, and a
-/// server that has analysed some large outputs never shrinks again. Large allocations bypass the
-/// arena, as small ones behind them would keep it from shrinking.
+/// Makes all threads allocate from the same arena. With one arena for each thread, freed memory
+/// stays with its thread, and a server that has analysed some large outputs never shrinks again.
+/// Large allocations bypass the arena, because small allocations behind them would keep it from
+/// shrinking.
 ///
-/// Must be called before there are threads.
+/// Must be called before other threads are started.
 #[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "no safe wrapper has mallopt")]
 pub(crate) fn share_arena() {
@@ -185,8 +188,8 @@ pub(crate) fn share_arena() {}
 
 const LOOPBACK: &str = "127.0.0.1";
 
-/// Opens the socket at `address`: `HOST:PORT`, `[IPV6]:PORT`, `:PORT` or `PORT`. Returns the host
-/// as it was given, and the socket.
+/// Opens a listening socket at `address`: `HOST:PORT`, `[IPV6]:PORT`, `:PORT` or `PORT`. Returns
+/// the host as it was given, and the socket.
 pub(crate) fn listen(address: &str) -> Result<(&str, TcpListener), Failure> {
     let (host, port) = split_address(address)?;
     let listener = TcpListener::bind((host, port)).map_err(|error| {

@@ -1,4 +1,4 @@
-//! `ctxfs view`: prints a view without a mount.
+//! `ctxfs view`: prints a view without using a mount.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -26,8 +26,8 @@ pub(crate) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::
     printed
 }
 
-/// A path to read, relative to the `root` of the tree that contains it. If the path is seen under a
-/// mount of a single conversation, the tree is that conversation, `only`.
+/// A path to read, relative to the `root` of the tree that contains it. If the path is below a
+/// mount of a single conversation, the tree is that conversation, and `only` is its id.
 pub(crate) struct PathInTree {
     pub(crate) root: Root,
     pub(crate) only: Option<Component>,
@@ -44,7 +44,7 @@ impl PathInTree {
     ) -> anyhow::Result<Self> {
         let mounts = places::mounts_of(root);
         if let Some((mount, path)) = single_mount(path, &mounts) {
-            // Reads the path as under that mount, which shows only that conversation.
+            // Reads the path as seen below that mount, which shows only that conversation.
             let prefix = advertised.map(str::to_owned);
             let prefix = prefix.unwrap_or_else(|| mount.target.display().to_string());
             return Ok(Self { root: Root::One(prefix), only: mount.only, path });
@@ -66,7 +66,7 @@ impl PathInTree {
 fn single_mount(path: &Path, mounts: &[StoreMount]) -> Option<(StoreMount, PathBuf)> {
     let alone = mounts.iter().filter(|mount| mount.only.is_some());
     let found = alone.filter_map(|mount| Some((mount, path.strip_prefix(&mount.target).ok()?)));
-    // Of nested mounts, takes the innermost.
+    // If mounts are nested, the innermost one is used.
     let (mount, rest) = found.min_by_key(|(_, rest)| rest.as_os_str().len())?;
     Some((mount.clone(), rest.to_owned()))
 }
@@ -92,15 +92,15 @@ fn conversation_of(path: &Path) -> Option<Component> {
 }
 
 const BLOCK: usize = 256 * 1024;
-// Only the user waits for the view, so it may take long.
+// Only the user waits for the view, so rendering may take long.
 const PATIENCE: Duration = Duration::from_hours(24);
 
 const STALE: &str = "it changed meanwhile, or its bytes have left the bucket that hosts share: run \
                      this again, and if it stays so, `ctxfs remote check`";
 
-/// Opens the engine over `store`, which fetches missing conversations and bytes from other hosts.
-/// `root` is the root in the texts of views; if it is that of a single conversation, `only` is the
-/// conversation.
+/// Opens the engine for `store`. It fetches missing conversations and bytes from other hosts.
+/// `root` is the root in the texts of views. If it is the root of a single conversation, `only` is
+/// the id of that conversation.
 pub(crate) fn open_engine(
     store: Store,
     root: &Root,
@@ -144,7 +144,7 @@ pub(crate) fn not_readable(tree: &Tree, path: &Path, error: &EngineError) -> any
         io::ErrorKind::StaleNetworkFileHandle => {
             return Failure::new(FailureKind::Failed, text, STALE).into();
         }
-        // The number alone says little.
+        // The error number alone is not informative.
         _ if number.raw_os_error() == Some(libc::EIO) => {
             return anyhow::anyhow!("cannot read `{}`: {error}", path.display());
         }
@@ -152,7 +152,7 @@ pub(crate) fn not_readable(tree: &Tree, path: &Path, error: &EngineError) -> any
     }
     let mut summary = path.to_owned().into_os_string();
     summary.push(".summary");
-    // A removed file leaves its summary.
+    // The summary of a removed file still exists.
     let hint = match tree.open(Path::new(&summary)) {
         Ok(_) => {
             format!(

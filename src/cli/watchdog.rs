@@ -1,21 +1,21 @@
 //! The watchdogs: two small child processes of every server. They clear the mount if the server
-//! dies, even of `kill -9`, and do what a confined server may not do itself.
+//! dies, even by `kill -9`, and perform the operations that a confined server is not allowed to.
 //!
 //! ```text
 //! server  <- socket pair ->  watchdog     clears the mount; unmounts, reads /proc/<pid>/stat, and
-//!   |                           |         starts the process that asks the bucket
-//!   |                           | each starts the other again if that is lost
-//!   +----  <- socket pair ->  spare       does the same, and clears a moment later
+//!   |                           |         starts the process that accesses the bucket
+//!   |                           | each restarts the other if it is lost
+//!   +----  <- socket pair ->  spare       does the same, but clears a moment later
 //! ```
 //!
-//! Each side notices the death of the other by the end of the stream. When a watchdog receives a
-//! signal, its signal handler writes to the socket, which asks the server to stop; the watchdog
-//! itself ends only after the server. A confined process can start only confined processes, so a
-//! watchdog that was killed is started again by the other one. If both are lost at once, the server
-//! goes on without them, and leaves a dead mount when it ends.
+//! Each side notices the death of the other side by the end of the stream. When a watchdog receives
+//! a signal, its signal handler writes to the socket, which requests the server to stop. The
+//! watchdog itself ends only after the server. A confined process can start only confined
+//! processes, so the other watchdog restarts a watchdog that was killed. If both are lost at once,
+//! the server continues without them, and leaves a dead mount when it ends.
 //!
-//! Watchdogs are children of the server rather than its parent so that `mount --foreground` is
-//! watched too, and so that the process that the caller started is the one that serves.
+//! Watchdogs are children of the server, and not its parent, for two reasons: `mount --foreground`
+//! is watched too, and the process that the caller started is the one that serves.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -41,11 +41,11 @@ use ctxfs_fuse::kernel::mount::{self, MountError, MountState};
 
 const REPLACEMENTS: usize = 20;
 const BEFORE_REPLACING: Duration = Duration::from_secs(1);
-// Unmounting takes less, even with a helper program that has to be read from disk.
+// Unmounting takes less time, even with a helper program that has to be read from disk.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The server's connections to its two watchdogs. A request goes to the first one, or to the spare
-/// if that is lost. A lost watchdog is replaced.
+/// The server's connections to its two watchdogs. A request is sent to the first watchdog, or to
+/// the spare one if the first is lost. A lost watchdog is replaced.
 #[derive(Debug)]
 pub(crate) struct Watchdogs {
     target: PathBuf,
@@ -68,14 +68,15 @@ struct WatchdogListener {
 
 impl Watchdogs {
     /// Starts both watchdogs. Must be called before the server is confined and starts threads.
-    /// `remote` is the bucket for which they may start a process.
+    /// `remote` is the bucket for which the watchdogs may start a process.
     pub(crate) fn start(target: &Path, remote: Option<&str>) -> io::Result<Arc<Self>> {
         let start = |spare| WatchdogLink::start(target, spare, remote).map(Some);
         let links = [start(false)?, start(true)?];
         Ok(Arc::new(Self { target: target.to_owned(), links: Mutex::new(links) }))
     }
 
-    /// Starts a thread for each watchdog that listens to it, and replaces it when it is lost.
+    /// Starts a thread for each watchdog. The thread listens to the watchdog, and replaces it when
+    /// it is lost.
     pub(crate) fn listen(self: &Arc<Self>, stop: &StopRequests) -> io::Result<()> {
         for (place, link) in self.links.lock().iter_mut().enumerate() {
             let Some(listener) = link.as_mut().and_then(|link| link.listener.take()) else {
@@ -93,7 +94,7 @@ impl Watchdogs {
         self.ask(&WatchdogRequest::Unmount).map(drop)
     }
 
-    /// Starts the process that asks the bucket, with `socket` as its standard input.
+    /// Starts the process that accesses the bucket, with `socket` as its standard input.
     #[cfg_attr(not(feature = "remote"), expect(dead_code, reason = "no bucket is ever asked"))]
     pub(crate) fn start_remote(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         self.ask(&WatchdogRequest::Remote(socket)).map(drop)
@@ -119,11 +120,11 @@ impl Watchdogs {
 
     fn replace(&self, place: usize) -> io::Result<WatchdogListener> {
         let (stream, theirs) = UnixStream::pair()?;
-        // Locked until the new link is in its place, so that nobody misses it.
+        // The lock is held until the new link is stored, so that no other thread misses the link.
         let mut links = self.links.lock();
         if let Err(error) = ask_either(&*links, &WatchdogRequest::Another(theirs.as_fd())) {
-            // The other watchdog may have started it and died before it could reply. If it did
-            // not, the new link ends as soon as the listener reads from it.
+            // The other watchdog may have started the new one and died before it could reply. If it
+            // did not start the new one, the new link ends as soon as the listener reads from it.
             tracing::warn!("no watchdog confirms that it started another: {error}");
         }
         drop(theirs);
@@ -168,7 +169,7 @@ impl WatchdogLink {
         if self.listener.is_some() {
             return Err(io::Error::other("nobody listens to the watchdog yet"));
         }
-        // Drops replies that came too late for an earlier request.
+        // Drops late replies to an earlier request.
         while self.replies.try_recv().is_ok() {}
         request.send(&self.stream)?;
         self.replies.recv_timeout(PATIENCE).map_err(io::Error::other)
@@ -176,13 +177,13 @@ impl WatchdogLink {
 }
 
 impl WatchdogListener {
-    // Ends when the watchdog does. Then the channel of replies is closed, so that a waiting request
-    // fails at once.
+    // Ends when the watchdog ends. Then the channel of replies is closed, so that a waiting request
+    // fails immediately.
     fn listen(self, stop: &StopRequests) {
         for message in messages(&self.stream) {
             match message {
                 WatchdogMessage::Signal => stop.ask(SIGTERM),
-                // The receiver lives as long as the link.
+                // The receiver exists as long as the link.
                 WatchdogMessage::Reply(reply) => drop(self.replies.send(reply)),
             }
         }
@@ -193,13 +194,14 @@ impl WatchdogListener {
     }
 }
 
-// A dying server closes its socket before the kernel ends the mount.
+// A dying server closes its socket before the kernel ends the mount, so the mount is checked
+// repeatedly.
 const LOOKS: usize = 100;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 const AFTER_THE_OTHER: Duration = Duration::from_secs(1);
 
-/// Starts a watchdog in a process group of its own, which an interrupt from the terminal does not
-/// reach. `remote` is the bucket for which it may start a process.
+/// Starts a watchdog in its own process group, so that it does not receive an interrupt from the
+/// terminal. `remote` is the bucket for which it may start a process.
 pub(crate) fn spawn(
     target: &Path,
     spare: bool,
@@ -217,7 +219,7 @@ pub(crate) fn spawn(
         .spawn()
 }
 
-/// Answers the server until it ends, then clears a dead mount that it left.
+/// Answers the server until the server ends, then clears a dead mount that it left.
 pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<()> {
     let _ = rustix::thread::set_name(c"ctxfs-watch");
     let server = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -270,7 +272,7 @@ fn another(args: &WatchArgs, socket: OwnedFd) -> io::Result<String> {
     Ok(String::new())
 }
 
-// The URL was given when this process started, so a server cannot name another bucket.
+// The URL was passed when this process started, so a server cannot name another bucket.
 fn start_remote(args: &WatchArgs, socket: OwnedFd, kept: &mut Children) -> io::Result<String> {
     let url = args.remote.as_deref().ok_or_else(|| io::Error::other("no bucket is set"))?;
     let end = socket.try_clone()?;
@@ -278,7 +280,7 @@ fn start_remote(args: &WatchArgs, socket: OwnedFd, kept: &mut Children) -> io::R
     Ok(String::new())
 }
 
-// A live mount belongs to another server.
+// A live mount belongs to another server and is not cleared.
 fn clear(target: &Path) -> anyhow::Result<()> {
     for _ in 0..LOOKS {
         match mount::state(target) {
@@ -292,7 +294,7 @@ fn clear(target: &Path) -> anyhow::Result<()> {
 
 // `signal_hook` writes this byte for a signal.
 const SIGNAL: u8 = b'X';
-// In bytes. A `stat` file of /proc is shorter.
+// Maximum size in bytes. A `stat` file of /proc is shorter.
 const LONGEST: u64 = 4096;
 
 #[derive(Debug)]
@@ -332,8 +334,8 @@ impl WatchdogRequest<'_> {
 }
 
 impl ReceivedRequest {
-    /// Waits for the next request; `None` at the end of the stream. The server sends one request at
-    /// a time, so one receive returns exactly one, and a short one.
+    /// Waits for the next request. Returns `None` at the end of the stream. The server sends one
+    /// short request at a time, so one receive call returns exactly one request.
     fn receive(from: &UnixStream) -> io::Result<Option<Self>> {
         let mut text = [0; 64];
         let (length, passed) = system::receive_message(from, &mut text)?;
@@ -352,7 +354,7 @@ fn number(text: &[u8]) -> io::Result<u32> {
     pid.and_then(|pid| pid.parse().ok()).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-// A signal may be written before and after a reply, but not within.
+// A signal byte may be written before and after a reply, but not inside it.
 fn reply_line(reply: &WatchdogReply) -> String {
     let (mark, text) = match reply {
         Ok(text) => ('+', text),
@@ -382,7 +384,7 @@ fn next_message(stream: &mut BufReader<&UnixStream>) -> Option<WatchdogMessage> 
 pub(crate) const STOP_SIGNALS: [i32; 3] = [SIGTERM, SIGINT, SIGHUP];
 
 /// The events that a server waits for: a request to stop, the end of the connection to the kernel
-/// because the mount is gone, and the end of all work after sealing.
+/// because the mount no longer exists, and the end of all work after sealing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerEvent {
     Stop,
@@ -390,8 +392,8 @@ pub(crate) enum ServerEvent {
     Ended,
 }
 
-/// Requests to stop. The first one unmounts cleanly; the second one ends the process by its signal,
-/// and leaves the mount to the watchdog.
+/// Requests to stop. The first request unmounts cleanly. The second one ends the process by its
+/// signal, and leaves the mount to the watchdog.
 #[derive(Debug, Clone)]
 pub(crate) struct StopRequests {
     asked: Arc<AtomicBool>,
@@ -403,13 +405,13 @@ impl StopRequests {
         Self { asked: Arc::default(), events }
     }
 
-    // The first one unmounts cleanly, the second one ends the process.
+    // The first request unmounts cleanly, and the second one ends the process.
     pub(crate) fn ask(&self, signal: i32) {
         if self.asked.swap(true, Ordering::Relaxed) {
             tracing::warn!("asked to stop again: ending at once");
             drop(signal_hook::low_level::emulate_default_handler(signal));
         }
-        // Fails only if the server is ending already.
+        // Fails only if the server is already ending.
         let _ = self.events.send(ServerEvent::Stop);
     }
 

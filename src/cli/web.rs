@@ -1,7 +1,7 @@
-//! `ctxfs web`: serves the page for people, or writes a conversation as pages.
+//! `ctxfs web`: serves the web page, or writes a conversation as static pages.
 //!
-//! The page is confined to reading the store. If the settings name a bucket, helper processes ask
-//! other hosts (`remote::PageHelpers`).
+//! The page is confined to reading the store. If the settings name a bucket, helper processes
+//! contact other hosts (`remote::PageHelpers`).
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -84,7 +84,7 @@ fn serve(
     if let Some(page) = &page {
         announce(page, args.open.then_some(&*address), context);
     }
-    // Measures the clock of the store's disk by changing a file.
+    // Reads the clock of the store's disk, which changes a file.
     store.clock();
     let options = options(root, only, settings, context)?;
     let options = match beside {
@@ -93,7 +93,7 @@ fn serve(
     };
     let engine = engine::open(store.clone(), options);
     let confinement = confined(store, settings);
-    // Only now, as it may start a thread.
+    // This is done after the confinement, because it may start a thread.
     only.map_or(Ok(()), |id| require(id, &engine))?;
     let value = json!({ "url": address, "pid": std::process::id(), "store": root,
         "confinement": confinement });
@@ -149,11 +149,11 @@ fn options(
         options.prefix = seen.of(&only.to_text());
         options.only = Some(only.clone());
     }
-    // Nothing is computed here that is worth keeping, and no filter runs.
+    // The computed views are not worth caching, and filters are not run.
     Ok(EngineOptions { filter_command: None, disk_cache_bytes: 0, ..options })
 }
 
-// Like the store, only its owner can read it.
+// Only the owner can read the directory, as for the store.
 const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 

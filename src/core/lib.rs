@@ -1,7 +1,7 @@
-//! The vocabulary of ctxfs, and computations on bytes alone. Nothing here does input or output.
+//! Data types of ctxfs, and computations on bytes. This crate does no input or output.
 //!
-//! [`model`] has names, references, records and the subjects of views; [`materialize`] makes one
-//! pass over the bytes of an output; [`redact`] finds secrets and masks them.
+//! [`model`] defines names, references, records and the inputs of views. [`materialize`] analyses
+//! the bytes of an output in one pass. [`redact`] finds and masks secrets.
 
 pub mod materialize;
 pub mod model;

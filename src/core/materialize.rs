@@ -1,25 +1,25 @@
 //! The analysis of an output in one pass over its bytes.
 //!
-//! [`Analyzer`] drives small state machines over a stream, one per file: each takes bytes with
-//! `push` and can report its findings at any time. Their law: the result does not depend on where
-//! the stream was cut. Their bound: none keeps more than its named constants allow, so an analyzer
-//! stays below [`MEMORY_BYTES`] whatever the input.
+//! [`Analyzer`] passes a stream to small state machines, one per file of this module. Each takes
+//! bytes with `push` and can report its findings at any time. The result never depends on where the
+//! stream was split into pieces. Each machine keeps at most as much as its named constants allow,
+//! so an analyzer uses less than [`MEMORY_BYTES`] for any input.
 //!
 //! | module | finds |
 //! |---|---|
-//! | `text` | characters, invalid UTF-8, NUL bytes, lines and the longest of them |
+//! | `text` | characters, invalid UTF-8, NUL bytes, lines and the longest line |
 //! | `magic` | known binary formats, MIME type |
 //! | [`tokens`] | an estimate of language-model tokens |
 //! | [`json`] | JSON, JSON Lines, and their shape |
-//! | `failure` | the lines that look like errors, most telling first |
-//! | `repeated` | lines that are repeated often, and lines that are like no other |
-//! | `prose` | passages of prose in an output with nearly none |
+//! | `failure` | the lines that look like errors, most informative first |
+//! | `repeated` | lines that are repeated often, and lines unlike any other |
+//! | `prose` | passages of prose in an output that has little prose |
 //! | `sections` | the sections of the output |
-//! | `terminal` | whether the output was made for a terminal, and progress that is drawn over |
-//! | `plain`, `plain_text` | the text of a terminal log, which the others then analyse |
+//! | `terminal` | output for a terminal, and progress that overwrites itself |
+//! | `plain`, `plain_text` | the text of a terminal log, as input of the other modules |
 //!
-//! A `ByteBlock` has the positions of its newlines, which are searched for once. `side_by_side`
-//! runs parts of the analysis on several threads.
+//! `ByteBlock` finds the positions of newlines once for all of them. `side_by_side` runs parts of
+//! the analysis on several threads.
 
 mod block;
 mod failure;
@@ -63,26 +63,27 @@ pub use crate::materialize::plain_text::{Checkpoints, PlainText};
 pub use crate::materialize::terminal::escape_length;
 pub use crate::materialize::tokens::TOKEN_ERROR_PERCENT;
 
-/// The most memory that an analyzer holds. The largest parts are the shape of JSON, some 450 KB
-/// with its tallies, and the open brackets, at most 128 KB.
+/// Maximum memory of an analyzer in bytes. The largest parts are the shape of JSON with its
+/// tallies, about 450 KB, and the stack of open brackets, at most 128 KB.
 pub const MEMORY_BYTES: usize = 2 << 20;
-// Bytes that one thread searches for error lines at a time: few, so that all threads end together.
+// Number of bytes that one thread searches for error lines at a time. It is small so that all
+// threads finish at about the same time.
 const SCANNED_BYTES: usize = 128 << 10;
-// Positions of newlines take at most four times as many bytes.
+// The positions of newlines take at most four times as many bytes.
 const PUSHED_BYTES: usize = 64 << 10;
 
-/// Bytes at the start of content by which [`is_binary`] and [`is_for_terminal`] judge.
+/// Number of bytes at the start of a content that [`is_binary`] and [`is_for_terminal`] examine.
 pub const SNIFFED: usize = 64 << 10;
 
-/// The analysers of one stream.
+/// Analyses one stream.
 ///
-/// A new one costs next to nothing, and a clone continues independently of the original.
+/// Creating an analyzer is cheap. A clone continues independently of the original.
 #[derive(Clone)]
 pub struct Analyzer {
     seen: u64,
     digest: blake3::Hasher,
     is_of_log: bool,
-    // The first bytes, until it is known whether the stream was made for a terminal.
+    // The first bytes, until it is decided whether the stream was made for a terminal.
     start: Option<Vec<u8>>,
     // Present if the stream was made for a terminal.
     extractor: Option<Box<TextExtractor>>,
@@ -93,8 +94,9 @@ pub struct Analyzer {
 }
 
 impl Analyzer {
-    /// Returns an analyzer of any output but the log of a terminal. If the first [`SNIFFED`] bytes
-    /// show that it was made for a terminal, it is analysed as such a log.
+    /// Returns an analyzer for any output except the log of a terminal. If the first [`SNIFFED`]
+    /// bytes show that the output was made for a terminal, it is analysed in the same way as such a
+    /// log.
     pub fn new() -> Self {
         Self {
             seen: 0,
@@ -109,19 +111,18 @@ impl Analyzer {
         }
     }
 
-    /// Returns an analyzer of the log of a terminal: size and digest describe the bytes, all other
-    /// facts describe the text.
+    /// Returns an analyzer for the log of a terminal. Size and digest describe the bytes of the
+    /// log; all other facts describe its text.
     pub fn of_log() -> Self {
         Self { is_of_log: true, start: None, extractor: Some(Box::default()), ..Self::new() }
     }
 
-    /// Returns true if this is an analyzer of the log of a terminal, made by
-    /// [`of_log`](Self::of_log).
+    /// Returns true if this analyzer was created by [`of_log`](Self::of_log).
     pub fn is_of_log(&self) -> bool {
         self.is_of_log
     }
 
-    /// Returns the checkpoints of the log so far.
+    /// Returns the checkpoints of the part of the log that was pushed so far.
     pub fn checkpoints(&self) -> Checkpoints {
         self.extractor.as_ref().map(|extractor| extractor.checkpoints()).unwrap_or_default()
     }
@@ -136,7 +137,8 @@ impl Analyzer {
         self.seen
     }
 
-    /// Returns the facts about the bytes so far. More may be pushed afterwards.
+    /// Returns the facts about the bytes that were pushed so far. More bytes may be pushed
+    /// afterwards.
     pub fn finish(&self) -> Analysis {
         match self.extractor.as_ref().map(|extractor| extractor.tail()) {
             Some(tail) if !tail.is_empty() => {
@@ -185,8 +187,8 @@ impl Analyzer {
         self.push_raw(block);
     }
 
-    /// Examines the first bytes of the stream. If `block` shows that they were made for a terminal,
-    /// begins again with the bytes before it.
+    /// Examines the first bytes of the stream. If they show, together with `block`, that the stream
+    /// was made for a terminal, restarts the analysis with the bytes before `block`.
     fn look_for_terminal(&mut self, block: &[u8]) {
         let Some(mut start) = self.start.take() else { return };
         let before = start.len();
@@ -208,7 +210,7 @@ impl Analyzer {
         self.push_text(&text);
     }
 
-    // All analysers see the bytes while they are in the cache.
+    // Each analyser reads the block while the block is in the processor cache.
     fn push_text(&mut self, bytes: &[u8]) {
         let block = ByteBlock::new(bytes, &mut self.newlines);
         self.facts.push(block);
@@ -217,8 +219,8 @@ impl Analyzer {
         self.newlines.clear();
     }
 
-    /// Takes the next bytes as [`push`](Self::push) does, on several threads. This pays for a
-    /// megabyte or more.
+    /// Takes the next bytes as [`push`](Self::push) does, but on several threads. This is faster
+    /// for a megabyte or more.
     pub fn push_side_by_side(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while self.start.is_some() && !rest.is_empty() {
@@ -274,7 +276,7 @@ pub fn analyze(content: &dyn Content) -> io::Result<Analysis> {
     analyze_by(Analyzer::new(), content)
 }
 
-/// Analyses the whole of `content` as the log of a terminal, whatever its first bytes are.
+/// Analyses the whole of `content` as the log of a terminal, without examining its first bytes.
 pub fn analyze_log(content: &dyn Content) -> io::Result<Analysis> {
     analyze_by(Analyzer::of_log(), content)
 }
@@ -291,32 +293,32 @@ fn analyze_by(mut analyzer: Analyzer, content: &dyn Content) -> io::Result<Analy
     }
 }
 
-/// Estimates the tokens of a text.
+/// Returns an estimate of the number of tokens in a text.
 pub fn token_count(text: &[u8]) -> u64 {
     let mut tokens = tokens::TokenCounter::default();
     tokens.push(text);
     tokens.count()
 }
 
-/// Returns true if content that begins with `bytes` was made for a terminal, judged by its first
-/// [`SNIFFED`] bytes: it has escape sequences, or progress that overwrites itself. [`Analyzer`]
-/// judges the same.
+/// Returns true if content that begins with `bytes` was made for a terminal: its first [`SNIFFED`]
+/// bytes have escape sequences, or progress that overwrites itself. [`Analyzer`] uses the same
+/// rule.
 pub fn is_for_terminal(bytes: &[u8]) -> bool {
     terminal::is_for_terminal(&bytes[..bytes.len().min(SNIFFED)])
 }
 
 /// Returns true if content that begins with `bytes` is binary, judged by its first [`SNIFFED`]
-/// bytes. The result is the one that [`analyze`] finds for these bytes, at a small part of the
-/// cost.
+/// bytes. The result is the same as that of [`analyze`] for these bytes, at a fraction of the cost.
 pub fn is_binary(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(SNIFFED)];
     memchr::memchr(0, start).is_some() || magic::begins_binary(start)
 }
 
-// Analysers of the text as a whole.
+// The analysers that examine the text as a whole.
 #[derive(Clone, Default)]
 struct TextFacts {
-    // Bytes of the text so far, as the extractor returned it if there is one.
+    // Number of bytes of the text so far. With an extractor, the text is what the extractor
+    // returned.
     read: u64,
     text: EncodingDetector,
     lines: LineCounter,
@@ -351,7 +353,7 @@ impl TextFacts {
     }
 }
 
-// Analysers of the forms of lines.
+// The analysers that compare the forms of lines.
 #[derive(Clone)]
 struct LineForms {
     repeated: RepeatedLines,

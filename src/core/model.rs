@@ -1,4 +1,4 @@
-//! The vocabulary that every layer shares: plain values, no disk and no clock.
+//! Data types that all crates share. They access neither the disk nor the clock.
 
 mod analysis;
 mod content;

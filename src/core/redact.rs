@@ -1,17 +1,18 @@
 //! Masking of secrets.
 //!
-//! A secret is replaced by a mask of the same length, `[redacted:jwt]*****`, so that offsets,
-//! sizes, lines and columns stay as they are, and views work on masked content as on any other.
+//! A secret is replaced by a mask of the same length, such as `[redacted:jwt]*****`. Offsets,
+//! sizes, lines and columns therefore do not change, and views work on masked content in the same
+//! way as on any other content.
 //!
-//! | module | has |
+//! | module | contents |
 //! |---|---|
-//! | `sets` | the patterns of well-known keys and tokens |
-//! | `known` | the patterns of the sets, tried where one may begin |
-//! | `rules` | the rules, compiled, and the secrets that they find |
-//! | `rendition` | the forms in which readers see a text: without escape sequences, decoded |
+//! | `sets` | the patterns for keys and tokens in published formats |
+//! | `known` | the compiled patterns of the sets, tried only at their beginnings |
+//! | `rules` | the compiled rules, and the secrets that they find |
+//! | `rendition` | the forms in which readers may see a text: unescaped or decoded |
 //! | `search` | the search for secrets in all renditions |
 //! | `mask` | the text of a mask, and counts of masks |
-//! | `masked` | masking block by block: content, and a writer on the way to the disk |
+//! | `masked` | masking in blocks, for content and for a writer |
 
 mod known;
 mod mask;

@@ -1,4 +1,4 @@
-//! The analysis of a file: from memory, from the manifest, or computed now.
+//! The analysis of a file: taken from memory or the manifest, or computed.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use ctxfs_store::Stat;
 /// The analysis of a file, or of its beginning.
 #[derive(Debug, Clone)]
 pub struct AnalysisSoFar {
-    /// The findings.
+    /// The analysis of the bytes covered.
     pub analysis: Arc<Analysis>,
-    /// True if they cover the whole file.
+    /// True if the analysis covers the whole file.
     pub whole: bool,
 }
 
 impl Engine {
-    /// Returns the analysis of the present bytes of `of`, which is open as `file`. Covers only the
-    /// first bytes if `expired` reports that time has run out.
+    /// Returns the analysis of the current bytes of `of`, which is open as `file`. If `expired`
+    /// returns true before all bytes are analysed, the analysis covers only the first bytes.
     pub fn analysis(
         &self,
         of: &dyn SourceFile,
@@ -63,11 +63,11 @@ fn known_of(
     Ok(is_right.then_some(analysis))
 }
 
-/// Analyses the first `goal` bytes or more of `of`, which is open as `file`.
+/// Analyses at least the first `goal` bytes of `of`, which is open as `file`.
 ///
-/// Returns the analysis of the bytes seen, and true if they reach `goal` or the end. Calls
-/// `expired` between steps. Looks for changes by other processes only once, before the first step,
-/// so that the analysis ends even while they write.
+/// Returns the analysis of the bytes read, and true if it reaches `goal` or the end of the file.
+/// Calls `expired` between steps. Checks for changes by other processes only once, before the first
+/// step, so that the analysis ends even if they keep writing.
 pub fn analyse(
     engine: &Engine,
     of: &dyn SourceFile,
@@ -91,8 +91,8 @@ pub fn analyse(
     }
 }
 
-/// Notices changes by other processes to `of`, which is open as `file`. Returns how often its bytes
-/// were rewritten, and its attributes. Remote bytes do not change.
+/// Detects changes by other processes to `of`, which is open as `file`. Returns the number of times
+/// that the bytes were rewritten, and the attributes of the file. Remote bytes do not change.
 pub(crate) fn rewrites(
     engine: &Engine,
     of: &dyn SourceFile,
@@ -105,16 +105,16 @@ pub(crate) fn rewrites(
 }
 
 impl Tracker {
-    /// Returns true if the analysis of `of` has begun, or if its state could be kept without
-    /// pushing out that of another file of the same conversation.
+    /// Returns true if the analysis of `of` has begun, or if its state can be kept without evicting
+    /// the state of another file of the same conversation.
     pub fn can_be_kept(&self, engine: &Engine, of: &dyn SourceFile) -> bool {
         self.seen() > 0 || engine.kept_analyses.has_room(of.conversation().as_ref())
     }
 }
 
-/// Returns true if views show the text of a file without its escape sequences: for the log of a
-/// terminal, and for bytes that begin as made for a terminal. `plain` comes from an analysis, which
-/// may have been made before a rename.
+/// Returns true if views show the text of a file without escape sequences. This holds for the log
+/// of a terminal, and for a file whose first bytes look like terminal output. `plain` comes from an
+/// analysis, which may have been made before a rename.
 fn is_text(of: &dyn SourceFile, file: FileRef<'_>, plain: Option<u64>) -> Result<bool> {
     Ok(of.is_log() || (plain.is_some() && begins_for_terminal(file)?))
 }
@@ -144,9 +144,10 @@ impl ByteState {
     }
 }
 
-/// Returns the analysis in the manifest if it still holds: the bytes are sealed, or the file has
-/// the recorded length and time and this process has not rewritten it since. An analysis by another
-/// version of ctxfs counts only for remote bytes, which would all have to be fetched.
+/// Returns the analysis in the manifest if it is still valid. It is valid for sealed bytes, and for
+/// a file that has the recorded length and modification time and was not rewritten by this process.
+/// An analysis by another version of ctxfs is used only for remote bytes, because a new one would
+/// have to fetch all of them.
 fn recorded(record: Option<&Record>, state: &ByteState, is_far: bool) -> Option<Arc<Analysis>> {
     let record = record?;
     let same = match state.identity {
@@ -159,8 +160,8 @@ fn recorded(record: Option<&Record>, state: &ByteState, is_far: bool) -> Option<
     (is_far || analysis.version == Analysis::VERSION).then(|| Arc::new(analysis.clone()))
 }
 
-/// Returns the analysis of the first bytes only: enough to tell text from binary, and the same
-/// before and after the artifact is sealed.
+/// Returns the analysis of the first bytes only. This is enough to tell text from binary, and the
+/// result is the same before and after the artifact is sealed.
 pub(crate) fn sniff(content: &dyn Content) -> Result<AnalysisSoFar> {
     let length = content.len().min(SNIFFED as u64);
     let mut analyzer = Analyzer::new();

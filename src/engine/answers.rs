@@ -1,7 +1,7 @@
 //! Questions about outputs, answered by language models.
 //!
-//! An answer is kept with the conversation and given again to the same question about the same
-//! bytes, without a call. Each question is an entry of the conversation's log.
+//! Each answer is kept with the conversation. The same question about the same bytes gets the kept
+//! answer without a model call. Each question is an entry of the conversation's log.
 
 pub(crate) mod log;
 pub(crate) mod many;
@@ -32,7 +32,7 @@ use ctxfs_view::Words;
 
 /// The name under which reads of answers are counted.
 const VIEW: &str = "extract";
-/// Bytes of a view that are read, at most: a model gets some lines of it.
+/// Maximum number of bytes of a view that are read. A model gets only some lines of the view.
 const MOST_OF_VIEW: usize = 1 << 20;
 
 const BUSY: &str = "# models are busy with other questions. Look again in a while\n";
@@ -41,31 +41,32 @@ const WAIT: &str = "# a model is reading, and has not answered yet. Look again i
 /// A question about an output.
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
-    /// The text to extract, in words.
+    /// The question, in words.
     pub text: &'a str,
-    /// The way to answer the question.
+    /// The mode in which the question is answered.
     pub mode: Mode,
-    /// A limit on the tokens that the answer costs, if it is below that of the settings.
+    /// Maximum number of tokens for the answer. Applies if it is lower than the limit in the
+    /// settings.
     pub most_tokens: Option<u64>,
     /// Returns true once no caller waits for the answer.
     pub stopped: &'a Stopped<'a>,
-    /// Called after each call of a model.
+    /// Called after each model call.
     pub tell: &'a (dyn Fn(&CallRecord) + Sync),
 }
 
-/// An answer to a question, or why there is none.
+/// The outcome of a question: an answer, or the error that prevented one.
 #[derive(Debug)]
 pub struct Answer {
-    /// The output that the answer is about.
+    /// Facts about the output that the question is about.
     pub facts: DocumentFacts,
     /// The answer, its warnings and its calls.
     pub extraction: Extraction,
-    /// True if the answer was kept, and no model was called.
+    /// True if this is a kept answer, for which no model was called.
     pub cached: bool,
 }
 
 impl Answer {
-    /// Returns the text for a model.
+    /// Returns the answer as the text to show to a model.
     pub fn text(&self) -> String {
         self.extraction.text(&self.facts)
     }
@@ -75,12 +76,13 @@ struct AskedDocument<'a> {
     engine: &'a Engine,
     conversation: &'a Conversation,
     document: &'a dyn Document,
-    /// Secrets in its text are masked.
+    /// The question, with secrets in its text masked.
     question: Question<'a>,
 }
 
 impl Tree {
-    /// Answers a question about the output at `path`, as [`Tree::open`] has it. Waits for models.
+    /// Answers a question about the output at `path`. The path has the form that [`Tree::open`]
+    /// takes. Blocks until the models have answered.
     pub fn answer(&self, path: &Path, question: &Question<'_>) -> Result<Answer> {
         let began = Instant::now();
         self.with_question(path, question, |asked| {
@@ -90,8 +92,8 @@ impl Tree {
         })
     }
 
-    /// Returns the calls that it would take to answer a question about the output at `path`. Calls
-    /// no model. A question with a kept answer takes none.
+    /// Returns the model calls that a question about the output at `path` would take. Calls no
+    /// model. A question with a kept answer takes no calls.
     pub fn plan_answer(
         &self,
         path: &Path,
@@ -121,8 +123,9 @@ impl Tree {
         })
     }
 
-    /// Passes the output at `path`, as [`Tree::open`] has it, to `read`: its text without escape
-    /// sequences, with masks for secrets. Completes its analysis first.
+    /// Calls `read` with the output at `path`, which has the form that [`Tree::open`] takes. `read`
+    /// gets the text without escape sequences, with secrets masked. Completes the analysis of the
+    /// output first.
     fn with_document<T>(&self, path: &Path, read: impl FnOnce(&dyn Document) -> T) -> Result<T> {
         let file = self.source(path)?;
         show::with_subject(&self.engine, &*file, |subject| {
@@ -133,8 +136,8 @@ impl Tree {
 }
 
 impl AskedDocument<'_> {
-    /// Returns the answer that is `known`, or that of a model, and true if the answer is kept. Logs
-    /// the question, which was asked at `began`.
+    /// Returns the `known` answer, or the answer of a model if `known` is `None`. The returned flag
+    /// is true if the answer is kept. Logs the question, which was asked at `began`.
     fn answer(&self, known: Option<Extraction>, began: Instant) -> (Answer, bool) {
         let cached = known.is_some();
         let extraction = known.unwrap_or_else(|| self.extraction());
@@ -148,7 +151,7 @@ impl AskedDocument<'_> {
         let mut extraction = self.with_extractor(|extractor| {
             extractor.answer(self.document, self.question.text, self.question.mode)
         });
-        // A model may join the parts of a secret.
+        // A model may join the parts of a secret, so the answer is masked, too.
         let mask = |text: &mut String| {
             *text = self.engine.secrets.mask_text(std::mem::take(text));
         };
@@ -213,8 +216,9 @@ impl AskedDocument<'_> {
         })
     }
 
-    /// Keeps the complete answer of a model, and returns true for one. A failure is no error, as it
-    /// only costs the calls again.
+    /// Keeps the answer of a model if it is complete. Returns true if the answer was kept. A
+    /// failure is only logged, because its sole cost is that the next question calls the model
+    /// again.
     fn keep(&self, extraction: &Extraction) -> bool {
         let Ok(AnswerText { text, found: Some(found), is_cut: false }) = &extraction.answer else {
             return false;
@@ -243,7 +247,7 @@ impl AskedDocument<'_> {
     }
 }
 
-/// A line of `history/answers/<digest>.jsonl`: an answer that costs nothing the next time.
+/// A line of `history/answers/<digest>.jsonl`: an answer that can be returned without a model call.
 #[derive(Debug, Serialize, Deserialize)]
 struct KeptAnswer {
     question: String,
@@ -266,7 +270,8 @@ fn json_line(value: &impl Serialize) -> Result<Vec<u8>> {
 }
 
 impl<'a> Question<'a> {
-    /// Asks for `text` within the limits of the settings. See the fields for the others.
+    /// Creates a question with the limits of the settings. See the fields for the meaning of the
+    /// parameters.
     pub fn new(
         (text, mode): (&'a str, Mode),
         stopped: &'a Stopped<'a>,
@@ -326,11 +331,12 @@ impl Document for OutputDocument<'_> {
     }
 }
 
-/// Computes `X.extract/<question>`: the answer to the question `words` about a file. If its text
-/// was computed before, `again` is true: the answer must be known, of exactly the same version.
+/// Computes `X.extract/<question>`: the answer to the question `words` about a file. `again` is
+/// true if the text was computed before. The answer must then be known, for exactly the same
+/// version.
 ///
-/// A model takes longer than a reader waits. At the deadline the reader gets a line that says so,
-/// the model continues, and the next look finds its answer.
+/// A model takes longer than a reader waits. At the deadline the reader gets a line that says so.
+/// The model continues, and the next look-up finds its answer.
 pub(crate) fn show(
     engine: &Arc<Engine>,
     of: &Computed,
@@ -368,7 +374,7 @@ pub(crate) fn show(
     Ok(spool::held_text(engine, &text, None)?)
 }
 
-/// Returns the text of a view for which no model can be asked now. The next look-up tries again.
+/// Returns the text to show when no model can be called. The next look-up tries again.
 pub(crate) fn busy(engine: &Engine, of: &Computed) -> Result<ViewText> {
     of.base.file()?.note_change();
     Ok(spool::held_text(engine, BUSY, None)?)

@@ -1,4 +1,5 @@
-//! Computing the text of a computed file: once for all readers, on this thread or on a worker.
+//! Computing the text of a computed file, once for all readers. Runs on the calling thread or on a
+//! worker.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,8 +15,8 @@ use crate::{
 use ctxfs_view::{RenderCost, View};
 
 impl Engine {
-    /// Hands the text of `of` to `done`. If it is not cached, computes it first: at once if that is
-    /// quick, else on a worker. Callers that ask meanwhile wait for the same computation.
+    /// Calls `done` with the text of `of`. If the text is not cached, computes it first: on this
+    /// thread if that is quick, else on a worker. Concurrent callers wait for the same computation.
     pub fn text(
         self: &Arc<Self>,
         of: &Arc<Computed>,
@@ -24,8 +25,8 @@ impl Engine {
         text(self, of, Box::new(done));
     }
 
-    /// Returns the text of `of`. If it is not cached, computes it on this thread, for as long as
-    /// that takes, or waits for another thread that computes it already.
+    /// Returns the text of `of`. If the text is not cached, computes it on this thread, however
+    /// long that takes. If another thread is already computing it, waits for that thread.
     pub(crate) fn text_here(self: &Arc<Self>, of: &Arc<Computed>) -> Result<Arc<ViewText>> {
         if let Some(text) = known(self, of) {
             return Ok(text);
@@ -47,7 +48,7 @@ impl Engine {
 
 #[cfg(any(test, feature = "testing"))]
 impl Computed {
-    /// Drops the cached text, so that it has to be computed again.
+    /// Drops the cached text, so that the next reader has to compute it again.
     pub fn drop_text(&self, engine: &Engine) {
         engine.texts.remove(&self.number());
     }
@@ -64,7 +65,7 @@ fn text(engine: &Arc<Engine>, of: &Arc<Computed>, done: Callback) {
     if !of.wait(done) {
         return;
     }
-    // Another thread may have computed it meanwhile.
+    // Another thread may have computed the text since the first check.
     if let Some(text) = known(engine, of) {
         return of.answer(Ok(text));
     }
@@ -96,8 +97,8 @@ fn start(engine: &Arc<Engine>, of: &Arc<Computed>, input: u64, text: Option<Base
     }
 }
 
-/// Asks a model. If all threads for questions are busy, the text says so: a reader cannot wait until
-/// one is free.
+/// Runs the computation on a thread for questions. If all of these threads are busy, the text says
+/// so, because a reader cannot wait until one is free.
 fn ask(engine: &Arc<Engine>, of: &Arc<Computed>) {
     let job = {
         let (engine, of) = (Arc::clone(engine), Arc::clone(of));
@@ -121,8 +122,8 @@ fn finish(engine: &Engine, of: &Computed, outcome: Result<ViewText>) {
     of.finish(outcome, |text| engine.texts.insert(of.number(), Arc::clone(text)));
 }
 
-/// Computes the text. If it was computed before and has another length now, fails with
-/// [`EngineError::Stale`]: a look-up then finds the next version.
+/// Computes the text. Fails with [`EngineError::Stale`] if the text was computed before and had
+/// another length. The next look-up then finds the next version.
 fn compute_again(engine: &Arc<Engine>, of: &Computed, text: Option<&BaseText>) -> Result<ViewText> {
     let before = of.size();
     let text = compute_text(engine, of, text, before.is_some())?;
@@ -137,8 +138,8 @@ fn compute_again(engine: &Arc<Engine>, of: &Computed, text: Option<&BaseText>) -
     }
 }
 
-/// Computes the text of `of`, which for a view of another text is made from `text`. If it was
-/// computed before, `again` is true and it must come from exactly the same version.
+/// Computes the text of `of`. If `of` is a view of another text, `text` is that text. `again` is
+/// true if the text was computed before. It must then come from exactly the same version.
 fn compute_text(
     engine: &Arc<Engine>,
     of: &Computed,

@@ -1,4 +1,4 @@
-//! Computed files: each has one recipe and one version, and its text is computed once for all
+//! Computed files. Each has one recipe and one version, and its text is computed once for all
 //! readers.
 
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use ctxfs_core::materialize::token_count;
 use ctxfs_core::model::{Amount, Component, Counts};
 use ctxfs_view::{CorpusQuery, RenderCost, View};
 
-/// Bytes whose tokens are counted, at most. The rest of a longer text is extrapolated.
+/// Maximum number of bytes whose tokens are counted. The count for a longer text is extrapolated.
 const SAMPLE: u64 = 256 * 1024;
 
 /// The kind and the arguments of a computed file.
@@ -27,30 +27,31 @@ pub enum Recipe {
     Readme,
     /// The root's `.ignore`, with the names that recursive searches skip.
     Ignore,
-    /// A search of the artifacts below a directory that the reader may read.
+    /// A search of the artifacts below a directory, limited to those that the reader may read.
     Search(Arc<CorpusQuery>, Reader),
-    /// `manifest.json` of a conversation, with the artifacts that the reader may read.
+    /// `manifest.json` of a conversation, limited to the artifacts that the reader may read.
     Manifest(Reader),
-    /// The summary of a file of this name whose content was removed.
+    /// The summary of a removed file with this name.
     Removed(OsString),
     /// The message log of a conversation as one JSON array.
     Messages,
-    /// A page of this name about the door itself: `.ctxfs/status.json` and its siblings.
+    /// A page of this name about the door itself, such as `.ctxfs/status.json`.
     Door(&'static str),
 }
 
 impl Recipe {
-    /// Returns true if the text does not depend on the store, so that every user may read it.
+    /// Returns true if the text does not depend on the store. Every user may then read it.
     pub fn is_public(&self) -> bool {
         matches!(self, Self::Readme | Self::Ignore | Self::Door("version"))
     }
 
-    /// Returns true if the text is gathered from all outputs of a conversation, as a listing is.
+    /// Returns true if the text is gathered from all outputs of a conversation.
     pub fn gathers(&self) -> bool {
         self.reader().is_some()
     }
 
-    /// Returns the reader of the text. `None` if the text is the same for all who may read it.
+    /// Returns the reader for whom the text is made. `None` if the text is the same for everyone
+    /// who may read it.
     pub fn reader(&self) -> Option<&Reader> {
         match self {
             Self::Search(_, reader) | Self::Manifest(reader) => Some(reader),
@@ -58,8 +59,8 @@ impl Recipe {
         }
     }
 
-    /// Returns the recipe of the same file for `reader`, which is called only if the text depends
-    /// on the reader.
+    /// Returns the recipe of the same file for `reader`. Calls `reader` only if the text depends on
+    /// the reader.
     #[must_use]
     pub fn asked_by(self, reader: impl FnOnce() -> Reader) -> Self {
         match self {
@@ -76,8 +77,8 @@ impl Recipe {
         }
     }
 
-    /// Returns true if computing the text from `input` bytes takes less time than handing it to
-    /// another thread.
+    /// Returns true if computing the text from `input` bytes takes less time than passing the work
+    /// to another thread.
     pub(crate) fn is_quick(&self, input: u64) -> bool {
         match self {
             Self::View(view) => input <= QUICK_INPUT || view.cost() == RenderCost::Constant,
@@ -93,7 +94,7 @@ impl Recipe {
 /// The source of a computed file.
 #[derive(Clone)]
 pub enum Base {
-    /// Nothing in the store.
+    /// No source in the store.
     Nothing,
     /// A file.
     File(Arc<dyn SourceFile>),
@@ -115,7 +116,7 @@ impl Base {
         }
     }
 
-    /// Returns true for a file whose bytes may have to be fetched.
+    /// Returns true for a file whose bytes may have to be fetched from the bucket.
     pub(crate) fn is_far(&self) -> bool {
         matches!(self, Self::File(file) if file.is_far())
     }
@@ -137,8 +138,8 @@ impl Base {
 
 /// A computed file at one version.
 ///
-/// A mount holds one for each view that the kernel knows, and most are never read, so the state for
-/// readers and for computing is allocated when it is first needed.
+/// A mount holds one for each view in the kernel's cache, and most are never read. The state for
+/// readers and for the computation is therefore allocated only when it is first needed.
 pub struct Computed {
     /// The key of the text in the cache.
     number: u64,
@@ -152,11 +153,11 @@ pub struct Computed {
 #[derive(Default)]
 struct TextReaders {
     read: AtomicU64,
-    /// The tool whose output the text shows, once it has been computed.
+    /// The tool that produced the output. Set once the text has been computed.
     tool: OnceLock<Option<Box<str>>>,
 }
 
-/// The progress of computing a text. The text itself is in the cache, or held by readers.
+/// The progress of computing a text. The text itself is in the cache or held by readers.
 #[derive(Default)]
 struct TextProgress {
     size: Option<u64>,
@@ -166,14 +167,15 @@ struct TextProgress {
 #[derive(Default)]
 struct TextWork {
     waiting: Option<Vec<Callback>>,
-    /// The number of views of the text that ran out of time.
+    /// The number of views of this text that ran out of time.
     late: u64,
     beginning: Option<Arc<ViewText>>,
 }
 
 pub(crate) struct BaseText {
     pub(crate) text: Arc<ViewText>,
-    /// The time at which the other view was requested: computing the text took some of its time.
+    /// The time at which the view of this text was requested. Computing the text used up part of
+    /// the view's deadline.
     pub(crate) asked: Instant,
 }
 
@@ -182,14 +184,14 @@ pub(crate) type Callback = Box<dyn FnOnce(Result<Arc<ViewText>>) + Send>;
 impl Computed {
     /// Creates a computed file of `base` at `version`. Computes nothing.
     pub fn new(recipe: Recipe, base: Base, version: Version) -> Self {
-        /// No number is used twice in a process.
+        /// Each number is used only once in a process.
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let (readers, progress) = (OnceLock::new(), Mutex::default());
         Self { number, recipe, base, version, readers, progress }
     }
 
-    /// Notes the tool whose output the text shows.
+    /// Records the tool that produced the output.
     pub(crate) fn note_tool(&self, tool: impl FnOnce() -> Option<String>) {
         self.readers().tool.get_or_init(|| tool().map(String::into_boxed_str));
     }
@@ -222,12 +224,13 @@ impl Computed {
         self.progress.lock().size
     }
 
-    /// Notes the length that a record has. The text must then have this length.
+    /// Sets the length to that in a record, if no length is known yet. The text must then have this
+    /// length.
     pub fn know_size(&self, size: u64) {
         self.progress.lock().size.get_or_insert(size);
     }
 
-    /// Returns the version of a view of the text.
+    /// Returns the version for a view of this text.
     pub fn version_of_view(&self) -> Version {
         Version { changes: self.work(|work| work.late), ..Version::default() }
     }
@@ -240,12 +243,13 @@ impl Computed {
         change(self.progress.lock().work.get_or_insert_default())
     }
 
-    /// Counts a view of the text that ran out of time, so that the next look-up tries again.
+    /// Counts a view of this text that ran out of time, so that the next look-up computes the view
+    /// again.
     pub(crate) fn note_late(&self) {
         self.work_mut(|work| work.late += 1);
     }
 
-    /// Hands `beginning` to all callers that wait. It is then the text of this version, even once
+    /// Passes `beginning` to all waiting callers. It remains the text of this version, even once
     /// the rest is computed.
     pub(crate) fn give_beginning(&self, beginning: ViewText) {
         let beginning = Arc::new(beginning);
@@ -258,8 +262,8 @@ impl Computed {
         self.work(|work| work.beginning.clone())
     }
 
-    /// Adds `done` to the callers that wait for the text. Returns true for the first one, which has
-    /// to compute it.
+    /// Adds `done` to the callers that wait for the text. Returns true for the first caller, which
+    /// has to compute the text.
     pub(crate) fn wait(&self, done: Callback) -> bool {
         self.work_mut(|work| {
             let first = work.waiting.is_none();
@@ -272,9 +276,9 @@ impl Computed {
         self.progress.lock().size = Some(text.len());
     }
 
-    /// Ends a computation: hands `outcome` to all callers that wait, after `keep` has cached the
-    /// text. If they got a beginning, that stays the text of this version, and the next look-up of
-    /// the view finds the rest, or tries again.
+    /// Ends a computation. Calls `keep` to cache the text, then passes `outcome` to all waiting
+    /// callers. If callers have received a beginning, the beginning remains the text of this
+    /// version. The next look-up of the view then finds the rest, or computes it again.
     pub(crate) fn finish(&self, outcome: Result<ViewText>, keep: impl FnOnce(&Arc<ViewText>)) {
         let mut outcome = outcome.map(Arc::new);
         if let Some(beginning) = self.beginning() {
@@ -287,7 +291,7 @@ impl Computed {
             outcome = Ok(beginning);
         }
         if let Ok(text) = &outcome {
-            // A caller that has the text asks for its length next.
+            // A caller that receives the text reads its length next.
             self.note_size(text);
             keep(text);
         }
@@ -304,30 +308,31 @@ impl Computed {
     }
 }
 
-/// An open computed file. Holds its text, and the number of bytes read for counting at close.
+/// An open computed file. It holds the text, and the number of bytes read, which is counted at
+/// close.
 pub struct OpenText {
     of: Arc<Computed>,
     /// The text.
     pub text: Arc<ViewText>,
-    /// The largest offset of any read.
+    /// The largest offset that was read.
     read: AtomicU64,
 }
 
 impl OpenText {
-    /// Opens `of`, which has this `text`.
+    /// Opens `of`, whose text is `text`.
     pub fn new(of: Arc<Computed>, text: Arc<ViewText>) -> Self {
         Self { of, text, read: AtomicU64::new(0) }
     }
 
-    /// Records a read up to `end`.
+    /// Records a read up to the offset `end`.
     pub fn note_read(&self, end: u64) {
         let end = end.min(self.text.len());
         self.read.fetch_max(end, Relaxed);
         self.of.readers().read.fetch_max(end, Relaxed);
     }
 
-    /// Returns the number of bytes that the reader has seen. A reader without a known read got the
-    /// bytes that the kernel had cached for an earlier one.
+    /// Returns the number of bytes that the reader has seen. If no read was recorded, the kernel
+    /// served the reader from bytes that it had cached for an earlier reader.
     fn seen(&self) -> u64 {
         match self.read.load(Relaxed) {
             0 => self.of.readers().read.load(Relaxed),
@@ -343,8 +348,8 @@ impl OpenText {
 }
 
 impl Counting {
-    /// Counts the bytes that were read of a computed file, which is being closed. Only views and
-    /// searches of a conversation count.
+    /// Counts the bytes read from a computed file that is being closed. Only views and searches of
+    /// a conversation are counted.
     pub fn read(&self, open: &OpenText) {
         let (view, stands_in) = match &open.of.recipe {
             Recipe::View(view) => (view.kind(), view.is_stand_in()),
@@ -399,7 +404,7 @@ impl std::fmt::Debug for Computed {
 mod tests {
     use super::*;
 
-    /// The kernel tells of the end of a read whenever it likes.
+    /// The kernel may report the end of a read at any time.
     #[test]
     fn what_the_kernel_had_cached_was_seen_whoever_is_closed_first() {
         let of = Arc::new(Computed::new(Recipe::Readme, Base::Nothing, Version::default()));

@@ -1,4 +1,4 @@
-//! Counting: the counters of this process, and the outputs and reads that `ctxfs stats` reports.
+//! The counters of this process, and the counts of outputs and reads that `ctxfs stats` reports.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,24 +16,25 @@ use crate::workers::BackgroundThread;
 use ctxfs_core::model::{Amount, Component, Counts, Record, counted_tool};
 use ctxfs_store::Store;
 
-/// Counters of this process since its start, for `.ctxfs/status.json`. They only grow.
+/// Counters of this process since its start, for `.ctxfs/status.json`. They only increase.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Bytes written through the mount.
     pub bytes_written: AtomicU64,
-    /// Bytes that analysis has read: the number written, if each byte is read once.
+    /// Bytes that analysis has read. Equal to the number of bytes written if each byte is read
+    /// once.
     pub bytes_analysed: AtomicU64,
-    /// Artifacts sealed.
+    /// Number of artifacts sealed.
     pub sealed: AtomicU64,
-    /// Artifacts removed by retention.
+    /// Number of artifacts removed by retention.
     pub removed: AtomicU64,
-    /// Views computed.
+    /// Number of views computed.
     pub views_computed: AtomicU64,
-    /// Views that ran out of time and showed a part.
+    /// Number of views that ran out of time and showed only part of their text.
     pub views_out_of_time: AtomicU64,
-    /// 1 if readers read the store's files directly, else 0.
+    /// 1 if readers read the store's files directly (FUSE passthrough), else 0.
     pub passthrough: AtomicU64,
-    /// Operations that took longer than the slow limit.
+    /// Number of operations that took longer than the slow limit.
     pub slow_operations: AtomicU64,
 }
 
@@ -43,7 +44,7 @@ impl Counters {
         counter.fetch_add(count, Relaxed);
     }
 
-    /// Returns all but `passthrough` as a JSON object.
+    /// Returns all counters except `passthrough` as a JSON object.
     pub(crate) fn to_json(&self) -> Value {
         json!({
             "bytesWritten": self.bytes_written.load(Relaxed),
@@ -57,15 +58,16 @@ impl Counters {
     }
 }
 
-/// The longest time for which counts are only in memory.
+/// Maximum time for which counts are only in memory.
 const UNSAVED: Duration = Duration::from_secs(5);
-/// Conversations and tools with counts in memory. With more, counts are saved at once.
+/// Maximum number of conversation and tool pairs with counts in memory. At the limit, counts are
+/// saved at once.
 const MOST: usize = 1024;
 
 /// Counts of stored outputs and read texts, by conversation and tool.
 ///
-/// They are added to the store every few seconds and at the end, so a server that is killed loses
-/// the last ones. No operation waits for them, and none fails because of them.
+/// The counts are added to the store every few seconds and at shutdown, so a server that is killed
+/// loses the most recent ones. Operations neither wait for this nor fail because of it.
 pub struct Counting {
     store: Store,
     secrets: Secrets,
@@ -119,7 +121,7 @@ impl Counting {
         }
     }
 
-    /// Waits until there is something to save. Returns false at the end.
+    /// Waits until there are counts to save. Returns false at shutdown.
     fn wait(&self) -> bool {
         let mut unsaved = self.unsaved.lock();
         let empty = |unsaved: &mut UnsavedCounts| unsaved.counts.is_empty() && !unsaved.closed;
@@ -129,8 +131,8 @@ impl Counting {
         !unsaved.closed
     }
 
-    /// Counts `bytes` stored bytes of an output, at a rate of `tokens.0` tokens for `tokens.1`
-    /// bytes.
+    /// Counts `bytes` stored bytes of an output. `tokens` is a rate: `tokens.0` tokens for
+    /// `tokens.1` bytes.
     pub fn stored_part(
         &self,
         id: &Component,
@@ -154,9 +156,9 @@ impl Counting {
         self.add(id.clone(), tool_of(record), &counts);
     }
 
-    /// Counts an output of `bytes` bytes that a person removed. `record` is its last record.
+    /// Counts an output of `bytes` bytes that a user removed. `record` is its last record.
     pub(crate) fn deleted(&self, id: &Component, bytes: u64, record: Option<Record>) {
-        // Removals by a rule are counted already.
+        // Removals by a retention rule are already counted.
         let record = record.filter(|record| record.removed.is_none()).unwrap_or_default();
         let tokens = record.analysis.as_ref().map_or(bytes / 4, |found| found.tokens);
         let counts = Counts { deleted: Amount::once(bytes, tokens), ..Counts::default() };
@@ -189,7 +191,7 @@ fn tool_of(record: &Record) -> String {
     record.provenance.tool_name().unwrap_or_default()
 }
 
-/// Returns the tokens of `part` bytes, if `whole` bytes have `tokens`.
+/// Returns the estimated tokens of `part` bytes, given that `whole` bytes have `tokens` tokens.
 pub(crate) fn proportion(tokens: u64, part: u64, whole: u64) -> u64 {
     let tokens = u128::from(tokens) * u128::from(part) / u128::from(whole.max(1));
     u64::try_from(tokens).unwrap_or(u64::MAX)

@@ -1,8 +1,8 @@
 //! Deadlines of views.
 //!
-//! If a text can be kept on disk, its readers get the beginning at the deadline, and the rest is
-//! still computed for the next reader. Only one view at a time continues like this; another view
-//! that is late meanwhile stops at its deadline.
+//! At the deadline of a view, readers get the beginning of its text. If the text can be kept on
+//! disk, the rest is still computed for the next reader. Only one view at a time continues like
+//! this; a second view stops at its deadline.
 
 use std::cell::OnceCell;
 use std::io;
@@ -13,21 +13,21 @@ use crate::sync::atomic::AtomicBool;
 use crate::sync::atomic::Ordering::Relaxed;
 use ctxfs_core::model::{Content, LinesBefore};
 
-/// The time that a view has after its deadline to show what it found.
+/// The time that a view has after its deadline to write what it has found.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// The one slot for a view that is computed past its deadline.
+/// The only slot for a view that is computed past its deadline.
 #[derive(Debug, Default)]
 pub(crate) struct LateSlot {
     taken: AtomicBool,
     closed: AtomicBool,
 }
 
-/// Permission to compute past the deadline. Dropping it frees the slot.
+/// Permission to compute past the deadline. Dropping the permit frees the slot.
 pub(crate) struct LatePermit<'a>(&'a LateSlot);
 
 impl LateSlot {
-    /// Takes the slot, unless another view has it or the server is ending.
+    /// Takes the slot. Returns `None` if another view holds it or the server is shutting down.
     pub(crate) fn take(&self) -> Option<LatePermit<'_>> {
         let taken = self.is_closed() || self.taken.swap(true, Relaxed);
         (!taken).then_some(LatePermit(self))
@@ -48,10 +48,11 @@ impl Drop for LatePermit<'_> {
     }
 }
 
-/// The time in which the bytes of a view's subject can be read: until some seconds after the
-/// view's deadline, or as long as the view may compute past it.
+/// The time limit for reading the subject of a view. It ends some seconds after the view's
+/// deadline, or, if the view continues past its deadline, when the view has to stop.
 ///
-/// Every read of the subject checks it, so a loop that does not check the deadline ends, too.
+/// Every read of the subject checks the limit, so even a loop that does not check the deadline
+/// ends.
 #[derive(Debug)]
 pub(crate) struct ReadLimit {
     started: Instant,
@@ -64,7 +65,7 @@ impl ReadLimit {
         Arc::new(Self { started: Instant::now(), limit, extended: AtomicBool::new(false) })
     }
 
-    /// Notes whether the view continues past its deadline.
+    /// Records whether the view continues past its deadline.
     pub(crate) fn extend(&self, goes_on: bool) {
         self.extended.store(goes_on, Relaxed);
     }
@@ -73,7 +74,7 @@ impl ReadLimit {
         self.started.elapsed().saturating_sub(self.limit) >= GRACE && !self.extended.load(Relaxed)
     }
 
-    /// Returns true if `error` comes from a read after the end of this time.
+    /// Returns true if `error` comes from a read after this limit.
     pub(crate) fn ended(&self, error: &io::Error) -> bool {
         error.kind() == io::ErrorKind::TimedOut && self.is_over()
     }
@@ -123,8 +124,9 @@ pub(crate) fn deadline(limit: Duration) -> impl Fn() -> bool {
     move || started.elapsed() >= limit
 }
 
-/// Returns a function that returns true when time has run out: after `limit`, or, if `begin` then
-/// gives permission to continue, as soon as `goes_on` returns false.
+/// Returns a function that returns true once time has run out. Time runs out after `limit` unless
+/// `begin` then grants a permit to continue. With a permit, time runs out as soon as `goes_on`
+/// returns false.
 pub(crate) fn extended_deadline<'a>(
     limit: Duration,
     begin: impl Fn() -> Option<LatePermit<'a>>,

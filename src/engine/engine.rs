@@ -1,4 +1,4 @@
-//! The engine: the state that all doors of a process share, its start and its end.
+//! The engine: the state that all doors of a process share, and its start and shutdown.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,32 +25,34 @@ use crate::workers::WorkerPool;
 use ctxfs_core::model::Component;
 use ctxfs_store::{Cache, Conversation, Store};
 
-/// Bytes that clients make this process hold: texts of views, names of open directories, unfinished
-/// messages. With some 40 MiB for the server itself, the process stays below 128 MiB. Nothing fails
-/// at the limit; the excess goes to unnamed files.
+/// Maximum number of bytes in memory on behalf of clients: texts of views, names of open
+/// directories, and unfinished messages. With some 40 MiB for the server itself, the process stays
+/// below 128 MiB. Nothing fails at the limit; the excess goes to unnamed files.
 pub(crate) const HELD_FOR_CLIENTS: u64 = 64 << 20;
 
-/// Filter processes that run at a time, each with memory of its own. One conversation gets one less.
+/// Maximum number of filter processes at a time, each with its own memory. One conversation may use
+/// all but one.
 const FILTERS: usize = 3;
-/// Questions of views that language models answer at a time. One conversation gets one less.
+/// Maximum number of questions from views that language models answer at a time. One conversation
+/// may use all but one.
 const QUESTIONS: usize = 4;
 
-/// Files whose line positions are cached, each with at most 64 KiB.
+/// Maximum number of files whose line positions are cached. Each takes at most 64 KiB.
 const LINE_INDEXES: usize = 32;
 
 /// The operations of ctxfs over one store, for every door of a process.
 ///
-/// It is shared through an `Arc`, and every method may be called from any thread. The parts in its
-/// fields do not know the engine: what combines several of them is a method here or a function that
-/// takes the engine.
+/// The engine is shared through an `Arc`, and every method may be called from any thread. The
+/// components in its fields do not refer to the engine. An operation that combines several of them
+/// is a method of the engine or a function that takes the engine.
 pub struct Engine {
     /// The store on disk.
     pub store: Store,
-    /// The settings in effect, which never change.
+    /// The settings in effect. They never change.
     pub options: Arc<EngineOptions>,
-    /// The patterns of secrets, which views mask.
+    /// The patterns of secrets to mask in views.
     pub secrets: Secrets,
-    /// Texts of views on the store's disk, shared with all processes that use the store.
+    /// Texts of views on the store's disk. All processes that use the store share them.
     pub(crate) cache: Cache,
     pub(crate) texts: TextCache,
     pub(crate) memory: Arc<Shares>,
@@ -69,15 +71,15 @@ pub struct Engine {
     pub live: LiveFiles,
     /// Removal of old outputs.
     pub retention: Arc<Retention>,
-    /// Counts of reads that are not in the store yet.
+    /// Counts of reads that are not yet in the store.
     pub counting: Arc<Counting>,
     /// Room on the disk and under the quota.
     pub space: Space,
-    /// Counters of the process, as `.ctxfs/metrics` prints them.
+    /// Counters of the process, as printed in `.ctxfs/metrics`.
     pub counters: Arc<Counters>,
     /// Conversations whose manifest index stays in memory.
     pub(crate) conversations: RecentCache<Component, Arc<Conversation>>,
-    /// Limits on the descriptors of each use.
+    /// Maximum number of file descriptors for each use.
     pub descriptors: DescriptorBudget,
     pub(crate) started: Instant,
 }
@@ -120,9 +122,9 @@ impl Engine {
         })
     }
 
-    /// Starts the threads of a server: one removes old outputs, one saves counts. `settle` waits,
-    /// for at most the given time, until files that were just closed are sealed, as only sealed
-    /// files can be removed.
+    /// Starts the background threads of a server: one removes old outputs, one saves counts.
+    /// `settle` waits, for at most the given time, until files that were just closed are sealed.
+    /// Only sealed files can be removed.
     pub fn serve(&self, settle: impl Fn(Duration) + Send + Sync + 'static) -> Result<()> {
         self.retention.start(Box::new(settle))?;
         self.start_counting()
@@ -133,13 +135,13 @@ impl Engine {
         Ok(self.counting.start()?)
     }
 
-    /// Stops computing views past their deadline, and removing old outputs.
+    /// Stops computing views past their deadlines, and stops removing old outputs.
     pub fn stop_background_work(&self) {
         self.late.close();
         self.retention.finish();
     }
 
-    /// Saves all counts. Nothing is counted afterwards.
+    /// Saves all counts. Later operations are not counted.
     pub fn finish(&self) {
         self.counting.finish();
     }
@@ -164,8 +166,8 @@ impl Engine {
         Ok(conversation)
     }
 
-    /// Tells the hosts that share the conversation `id` that it has changed. `sealed` is the size
-    /// of an output that was completed. Returns at once.
+    /// Notifies the hosts that share the conversation `id` that it has changed. `sealed` is the
+    /// size of an output that was completed. Returns without waiting.
     pub fn changed(&self, id: &Component, sealed: Option<u64>) {
         if let Some(others) = &self.options.other_hosts {
             others.changed(id, sealed);

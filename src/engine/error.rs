@@ -9,63 +9,63 @@ use ctxfs_store::StoreError;
 use ctxfs_store::message::MessageError;
 use ctxfs_view::RenderError;
 
-/// The reason why the engine refused or failed. Each door maps it to an error of its own.
+/// The reason why an operation of the engine failed. Each door maps it to its own error type.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// No such file, view, page or line.
+    /// No file, view, page or line has this name.
     #[error("no such file, directory or view")]
     NotFound,
-    /// The file has changed since it was found. A new look-up finds its next version.
+    /// The file has changed since it was looked up. A new look-up finds its next version.
     #[error("the artifact has changed since it was looked up")]
     Stale,
-    /// A file where a directory is needed.
+    /// A file was found where a directory is needed.
     #[error("not a directory")]
     NotADirectory,
-    /// A directory where a file is needed.
+    /// A directory was found where a file is needed.
     #[error("is a directory")]
     IsADirectory,
-    /// The artifact is at its cap.
+    /// The artifact has reached its size cap.
     #[error("the artifact has reached its cap of {0} bytes")]
     TooLarge(u64),
-    /// The conversation is at its quota.
+    /// The conversation has reached its quota.
     #[error("the files of the conversation have reached their quota of {0} bytes")]
     OverQuota(u64),
     /// The store's disk is nearly full.
     #[error("the store's disk has less than {0} bytes left")]
     DiskNearlyFull(u64),
-    /// The message log refused.
+    /// The message log rejected the operation.
     #[error(transparent)]
     Message(#[from] MessageError),
-    /// The name is not valid.
+    /// An invalid name.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// The system failed.
+    /// A system call failed.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The door that the file belongs to refused.
+    /// The door that owns the file rejected the operation.
     #[error("{source}")]
     Door {
-        /// The errno of the refusal.
+        /// The errno of the error.
         errno: i32,
-        /// The refusal itself.
+        /// The error of the door.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The bytes of an artifact are remote and cannot be fetched.
     #[error("the bytes of `{path}` are in the bucket that hosts share: {why}")]
     Away {
-        /// The artifact, as its readers name it.
+        /// The artifact, as seen by readers.
         path: String,
-        /// The reason, and what to do.
+        /// The reason, and what to do about it.
         why: String,
     },
-    /// The work takes too long for this thread; see `allow_slow`. Clients never see this error, as
-    /// the work is then done on another thread.
+    /// The work takes too long for this thread; see `allow_slow`. Clients never see this error,
+    /// because the work is then retried on another thread.
     #[error("this takes too long for the thread that was asked")]
     Slow,
-    /// A failure of one computation that several callers waited for.
+    /// The failure of a computation that several callers waited for.
     #[error(transparent)]
     Shared(Arc<EngineError>),
 }
@@ -73,7 +73,7 @@ pub enum EngineError {
 impl EngineError {
     /// Returns the errno of this error.
     ///
-    /// No wildcard: a new error must choose its number here.
+    /// The match has no wildcard, so that each new error must choose its number here.
     pub fn raw_os_error(&self) -> i32 {
         match self {
             Self::NotFound => libc::ENOENT,
@@ -96,14 +96,14 @@ impl EngineError {
     }
 }
 
-/// Returns the errno of `error`, which may carry an [`EngineError`] as its source.
+/// Returns the errno of `error`, which may wrap an [`EngineError`].
 pub fn io_error_number(error: &io::Error) -> i32 {
     let inner = || error.get_ref()?.downcast_ref::<EngineError>();
     error.raw_os_error().or_else(|| inner().map(EngineError::raw_os_error)).unwrap_or(libc::EIO)
 }
 
-/// Returns why an artifact lacks its end, if a write failed with `error`, whose errno is `number`.
-/// Returns `None` if such an error loses no bytes.
+/// Returns the reason why an artifact lacks its end after a write failed with `error`, whose errno
+/// is `number`. Returns `None` for an error that loses no bytes.
 pub fn reason_of_loss(number: i32, error: &dyn Display) -> Option<String> {
     match number {
         libc::EFBIG => Some(error.to_string()),

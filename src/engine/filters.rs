@@ -1,4 +1,4 @@
-//! Running jq filters, each in a process of its own.
+//! Running jq filters. Each filter runs in its own process.
 
 use std::ffi::OsString;
 use std::io::{BufWriter, Read as _, Write as _};
@@ -14,15 +14,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use ctxfs_core::model::{Feed, FilterOutcome, Filters};
 
-/// Bytes of answers read at once.
+/// Size in bytes of the buffers for the input and the output of a filter.
 const BLOCK: usize = 64 << 10;
-/// The interval of checks for the deadline while a process gives no answer.
+/// The interval at which the deadline is checked while a process writes no output.
 const LOOK: Duration = Duration::from_millis(20);
-/// Bytes of error messages that are read when a process ends.
+/// Maximum number of bytes of error messages that are read when a process ends.
 const MOST_ERRORS: u64 = 16 << 10;
 
 /// Starts filter processes. The command confines itself, then reads a filter and its input; see
-/// `view::run_filter`. Without a command, no filter runs.
+/// `view::run_filter`. If there is no command, no filter runs.
 #[derive(Debug)]
 pub(crate) struct FilterProcesses {
     command: Option<Vec<OsString>>,
@@ -33,7 +33,8 @@ impl FilterProcesses {
         Self { command }
     }
 
-    /// Starts a process without the environment of this one. Returns `None` without a command.
+    /// Starts a process with an empty environment, except for `TZ`. Returns `None` if there is no
+    /// command.
     fn start(&self) -> io::Result<Option<Child>> {
         let Some((program, arguments)) = self.command.as_deref().and_then(<[_]>::split_first)
         else {
@@ -88,8 +89,8 @@ impl Filters for FilterProcesses {
 struct FilterProcess(Child);
 
 impl FilterProcess {
-    /// Reads answers until the process closes its output, which is `None`, or until no more are
-    /// needed.
+    /// Passes the output of the process to `take`. Returns `None` once the process has closed its
+    /// output. Returns an outcome if time runs out or if `take` needs no more output.
     fn answers(
         &mut self,
         expired: &dyn Fn() -> bool,
@@ -112,7 +113,8 @@ impl FilterProcess {
         }
     }
 
-    /// Waits for the process and returns its outcome. Kills it first unless it ends `by_itself`.
+    /// Waits for the process and returns its outcome. Kills the process first unless it ends
+    /// `by_itself`.
     fn end(&mut self, by_itself: bool) -> io::Result<FilterOutcome> {
         if !by_itself {
             self.0.kill()?;
@@ -127,14 +129,14 @@ impl FilterProcess {
 
 impl Drop for FilterProcess {
     fn drop(&mut self) {
-        // It is still running only after an error or a panic.
+        // The process is still running only after an error or a panic.
         if matches!(self.0.try_wait(), Ok(None)) && self.0.kill().is_ok() {
             drop(self.0.wait());
         }
     }
 }
 
-/// Waits a moment for something to read. Returns true if there is, or at the end.
+/// Waits up to `LOOK` for output. Returns true if there is output to read or the output has ended.
 fn is_ready(output: &impl AsFd) -> io::Result<bool> {
     let mut waited = [PollFd::new(output, PollFlags::IN)];
     let moment = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
@@ -145,8 +147,8 @@ fn is_ready(output: &impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// Returns the outcome that the end of a process means. If stack or memory run out, Rust's runtime
-/// aborts with a message that says which it was.
+/// Returns the outcome that an exit status stands for. When the stack or the memory runs out,
+/// Rust's runtime aborts with a message that names the cause.
 fn outcome(status: ExitStatus, words: &str) -> FilterOutcome {
     if status.success() {
         return FilterOutcome::Done;
@@ -155,7 +157,7 @@ fn outcome(status: ExitStatus, words: &str) -> FilterOutcome {
         Some(libc::SIGSEGV) => FilterOutcome::TooDeep,
         Some(libc::SIGABRT) if words.contains("overflowed its stack") => FilterOutcome::TooDeep,
         Some(libc::SIGABRT) if words.contains("memory allocation of") => FilterOutcome::OutOfMemory,
-        // The system kills a process when it has no memory left.
+        // The kernel kills a process with SIGKILL when the system has no memory left.
         Some(libc::SIGKILL) => FilterOutcome::OutOfMemory,
         _ => {
             let line = words.lines().find(|line| !line.trim().is_empty());

@@ -1,5 +1,5 @@
-//! The identities of files on disk and of their bytes, and how changes by other processes are
-//! noticed.
+//! The identities of files on disk and of their bytes, and the detection of changes by other
+//! processes.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -11,22 +11,23 @@ use crate::error::{EngineError, Result};
 use ctxfs_core::model::Record;
 use ctxfs_store::{Dir, FileClock, Stat, Time, stat_file};
 
-/// The identity of the bytes of a file, for everything that is computed from them and kept.
+/// The identity of the bytes of a file. Results that are computed from the bytes and kept are
+/// stored under it.
 ///
-/// Two artifacts with the same bytes have one identity. So a cache key needs more if the cached text
-/// depends on the record or the place.
+/// Two artifacts with the same bytes have the same identity. If a cached text also depends on the
+/// record or the place, its key must include these.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Identity {
-    /// The bytes of a sealed artifact, by their digest, in whichever local file they are.
+    /// The bytes of a sealed artifact, identified by their digest. They may be in any local file.
     Sealed(String),
-    /// The bytes of a local file without a digest in its record. They may change, so a cache also
-    /// compares length and times.
+    /// The bytes of a local file without a digest in its record. The bytes may change, so a cache
+    /// also compares the length and the times.
     Local(FileId),
 }
 
 impl Identity {
-    /// Returns the identity of the bytes of a file with the attributes `stat` and the up-to-date
-    /// `record`.
+    /// Returns the identity of the bytes of a file with the attributes `stat`. The `record` must be
+    /// up to date.
     pub fn of(record: &Record, stat: &Stat) -> Self {
         let analysis = record.analysis.as_ref().filter(|_| stat.is_recorded(record));
         match analysis {
@@ -36,13 +37,13 @@ impl Identity {
     }
 }
 
-/// The identity of a file or directory on disk. It includes the time of birth, so that an inode
-/// number that the disk uses again is not taken for the old file.
+/// The identity of a file or directory on disk. It includes the time of birth, so that a file with
+/// a reused inode number is not mistaken for the old file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileId {
     dev: u64,
     ino: u64,
-    /// In nanoseconds since the epoch.
+    /// The time of birth, in nanoseconds since the epoch.
     born: Option<i64>,
 }
 
@@ -53,8 +54,9 @@ impl FileId {
         Self { dev: stat.dev, ino: stat.ino, born }
     }
 
-    /// Opens the file by its `name` in `dir`. Fails with [`EngineError::Stale`] if the name leads to
-    /// another file or nowhere, or if the file has lost its last name: writes to it would be lost.
+    /// Opens the file by its `name` in `dir`. Fails with [`EngineError::Stale`] if the name leads
+    /// to another file or nowhere. Fails in the same way if the file has lost its last name,
+    /// because writes to it would be lost.
     pub fn open(self, dir: &Dir, name: &OsStr, flags: OFlags) -> Result<File> {
         let file = match dir.open_file(name, flags) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -68,29 +70,33 @@ impl FileId {
     }
 }
 
-/// A file as this process last saw it, by which changes of other processes are noticed.
+/// The state of a file as this process last saw it. Changes by other processes are detected by
+/// comparison with it.
 #[derive(Debug, Default)]
 pub struct LastSeen {
     size: u64,
     modified: Time,
-    /// True if bytes may have changed since with the same length and time.
+    /// True if the bytes may have changed since they were last seen without a change of the length
+    /// or the time.
     is_recent: bool,
     changes: u64,
 }
 
 impl LastSeen {
-    /// Creates the state of a file that is seen for the first time, with the attributes `stat`.
+    /// Creates the state of a file that has the attributes `stat` and was not seen before.
     pub fn new(stat: &Stat) -> Self {
         let mut seen = Self::default();
         seen.left_as(stat);
         seen
     }
 
-    /// Notices a change by another process: length or time differ from the last ones seen, or could
-    /// not differ by the `clock` of the disk. Returns true for a change.
+    /// Detects a change by another process. Returns true if the length or the modification time
+    /// differs from the last one seen, or if the resolution of the disk's `clock` may hide a
+    /// change.
     ///
-    /// A file that this process writes is always recent. So while `is_written`, a change by another
-    /// process with the same length and time shows one step of the clock later.
+    /// A file that this process writes always has a recent time. While `is_written` is true, a
+    /// change by another process that keeps the length and the time is therefore detected one clock
+    /// step later.
     pub fn notice(&mut self, stat: &Stat, clock: FileClock, is_written: bool) -> bool {
         let is_recent = clock.is_recent(stat);
         let hidden = self.is_recent && !clock.is_fine() && !(is_recent && is_written);
@@ -104,7 +110,7 @@ impl LastSeen {
         changed
     }
 
-    /// Records the attributes with which this process leaves the file.
+    /// Records the attributes of the file after a change by this process.
     pub fn left_as(&mut self, stat: &Stat) {
         (self.size, self.modified, self.is_recent) = (stat.size, stat.mtime, true);
     }
@@ -114,7 +120,7 @@ impl LastSeen {
         self.size
     }
 
-    /// Returns the number of noticed changes by other processes.
+    /// Returns the number of changes by other processes that were detected.
     pub fn changes(&self) -> u64 {
         self.changes
     }
@@ -128,7 +134,8 @@ mod tests {
     use ctxfs_core::materialize::Analyzer;
     use ctxfs_core::model::ArtifactState;
 
-    /// Returns a file with this inode number, and the record of its sealing with these bytes.
+    /// Returns a file with this inode number, and the record of the file as sealed with these
+    /// bytes.
     fn sealed(ino: u64, bytes: &[u8]) -> (Stat, Record) {
         let stat = Stat { ino, ..Stat::imagined() };
         let mut analyzer = Analyzer::new();
@@ -181,7 +188,8 @@ mod tests {
         assert_eq!((seen.changes(), seen.size()), (2, 12));
     }
 
-    /// A change may hide until the clock of the disk has moved on since the last look.
+    /// A change may be hidden until the clock of the disk has advanced since the file was last
+    /// seen.
     #[test]
     fn where_a_change_could_hide_there_may_have_been_one() {
         let clock = FileClock::of_steps(Duration::from_hours(1));
@@ -196,7 +204,7 @@ mod tests {
         assert!(seen.notice(&recent, clock, false));
     }
 
-    /// The attributes may have been changed a moment ago, and then the bytes.
+    /// The attributes may have changed a moment ago, and the bytes after them.
     #[test]
     fn a_file_that_became_recent_may_change_from_then_on() {
         let clock = FileClock::of_steps(Duration::from_hours(1));

@@ -1,5 +1,5 @@
-//! Taking in an output: its bytes go to the store as they arrive, within the limits, and are
-//! analysed, recorded and counted once.
+//! Intake of outputs. The bytes of an output go to the store as they arrive, within the limits. The
+//! output is analysed, recorded and counted once.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use ctxfs_store::{ArtifactWriter, BLOCK, Completed, Conversation, whole_blocks};
 /// An output to take in.
 #[derive(Debug)]
 pub struct NewOutput {
-    /// The name of its artifact.
+    /// The name of the artifact.
     pub name: OutputName,
-    /// The description of the call.
+    /// The description of the tool call.
     pub provenance: Provenance,
-    /// The length, if known. The intake then begins only if there is room for all of it.
+    /// The length in bytes, if known. The intake then starts only if there is room for all of them.
     pub length: Option<u64>,
 }
 
@@ -33,23 +33,24 @@ pub enum OutputName {
     Stream(Component),
 }
 
-/// A writer that takes an output in.
+/// A writer that stores an output.
 ///
-/// Every byte is in the file before `write` returns, except for the last ones if secrets are masked
-/// in stored files. At a limit or a disk failure, the bytes before are kept and no more are taken,
-/// unless [`Intake::keeping_end`] was called. Dropping an intake leaves an incomplete artifact.
+/// All bytes are in the file before `write` returns. If secrets are masked in stored files, the
+/// last bytes may be held back. At a limit or after a disk failure, the bytes written so far are
+/// kept and no more are accepted, unless [`Intake::keeping_end`] was called. Dropping an intake
+/// leaves an incomplete artifact.
 pub struct Intake<'a> {
     engine: &'a Engine,
     conversation: Arc<Conversation>,
     sink: MaskedForm<'a, BoundedWriter<'a>>,
-    /// The reason why no more bytes are taken.
+    /// The reason why no more bytes are accepted.
     failed: Option<String>,
     loss: Option<Loss>,
     is_counted: bool,
 }
 
 impl Engine {
-    /// Begins to take in an output, within cap, quota and the free space on disk.
+    /// Starts the intake of an output, within the cap, the quota and the free space on disk.
     pub fn intake(
         &self,
         conversation: &Arc<Conversation>,
@@ -60,8 +61,8 @@ impl Engine {
                 self.space.check_cap(|| false, || Ok(0), length)?;
                 self.space.reserve_file(conversation, length)?
             }
-            // An output of unknown length begins even without room, so that its record says why it
-            // is empty.
+            // An output of unknown length starts even without room, so that its record gives the
+            // reason why it is empty.
             None => Reservation::default(),
         };
         let provenance = self.secrets.provenance_to_store(output.provenance);
@@ -85,8 +86,8 @@ impl Engine {
 }
 
 impl<'a> Intake<'a> {
-    /// Continues the log `name` of another process, which must not write to it from here on, and
-    /// adds `newer` facts.
+    /// Continues the log `name` that another process has written, and adds the facts in `newer`.
+    /// The other process must not write to the log from now on.
     pub fn take_over(
         engine: &'a Engine,
         conversation: &Arc<Conversation>,
@@ -117,28 +118,29 @@ impl<'a> Intake<'a> {
         Self { engine, conversation, sink, failed: None, loss: None, is_counted: true }
     }
 
-    /// Marks the output as a copy of another one, which is not counted.
+    /// Marks the output as a copy of another output. A copy is not counted.
     #[must_use]
     pub fn as_copy(self) -> Self {
         Self { is_counted: false, ..self }
     }
 
-    /// Returns the path of the artifact, which may change when it is sealed.
+    /// Returns the path of the artifact. The path may change when the artifact is sealed.
     pub fn path(&mut self) -> &RelPath {
         self.sink.get_mut().artifact.path()
     }
 
-    /// Adds facts that are known only now, such as an exit code.
+    /// Adds facts that became known during the intake, such as an exit code.
     pub fn say(&mut self, newer: &Provenance) {
         self.sink.get_mut().artifact.say(newer);
     }
 
-    /// Makes writing never fail, for a caller that reads its source to the end; `finish` fails
-    /// instead.
+    /// Returns an intake whose `write` never fails, for a caller that reads its source to the end.
+    /// Instead, `finish` fails.
     ///
-    /// At a limit or on a full disk, the end of the output replaces the last stored bytes: at most
-    /// 256 KiB, and a quarter of the artifact. A line before it tells how many bytes are missing, and
-    /// why. An artifact below 16 KiB, or on a failing disk, keeps only its beginning.
+    /// At a limit or on a full disk, the end of the output replaces the last stored bytes. The end
+    /// has at most 256 KiB, and at most a quarter of the size of the artifact. A line before the
+    /// end gives the number of missing bytes and the reason. An artifact of less than 16 KiB, or on
+    /// a failing disk, keeps only its beginning.
     #[must_use]
     pub fn keeping_end(mut self) -> Self {
         self.sink.get_mut().keeps_end = true;
@@ -146,7 +148,7 @@ impl<'a> Intake<'a> {
     }
 
     /// Writes the bytes that masking holds back, and the end of an output that exceeded a limit. No
-    /// byte may follow. Fails if the output is not stored completely.
+    /// byte may be written afterwards. Fails if the output is not stored completely.
     pub fn finish(&mut self) -> io::Result<()> {
         self.check()?;
         let finished = self.sink.finish();
@@ -158,24 +160,25 @@ impl<'a> Intake<'a> {
         Err(over.error)
     }
 
-    /// Returns the loss that `finish` found, with [`Intake::keeping_end`].
+    /// Returns the loss that `finish` found after [`Intake::keeping_end`].
     pub fn loss(&self) -> Option<&Loss> {
         self.loss.as_ref()
     }
 
-    /// Completes the artifact: it is synced, recorded and counted. An output that is not stored
-    /// completely is incomplete. If the call has an output of the same bytes, returns that one.
+    /// Completes the artifact: syncs, records and counts it. An output that is not stored
+    /// completely becomes an incomplete artifact. If the call already has an output with the same
+    /// bytes, returns that output.
     pub fn seal(self) -> Result<StoredOutput> {
         self.close(None)
     }
 
-    /// Closes the artifact as incomplete for the reason `why`, unless there is an earlier one.
+    /// Closes the artifact as incomplete. The reason is `why`, unless an earlier reason is known.
     pub fn seal_incomplete(self, why: &str) -> Result<StoredOutput> {
         self.close(Some(why.to_owned()))
     }
 
-    /// Leaves the artifact to a process that has taken it over. Returns the output as it stands,
-    /// which counts as incomplete for the reason `why`.
+    /// Leaves the artifact to a process that has taken it over. Returns the output in its current
+    /// state, marked as incomplete for the reason `why`.
     pub fn leave(self, why: &str) -> Result<StoredOutput> {
         let Self { engine, conversation, sink, .. } = self;
         let path = sink.into_inner().artifact.leave();
@@ -194,7 +197,7 @@ impl<'a> Intake<'a> {
     }
 
     fn close(mut self, why: Option<String>) -> Result<StoredOutput> {
-        // A failure is noted in `failed`.
+        // `finish` notes a failure in `failed`.
         let _finished = self.finish();
         let Self { engine, conversation, sink, failed, loss: _, is_counted } = self;
         let artifact = sink.into_inner().artifact;
@@ -247,23 +250,23 @@ impl std::fmt::Debug for Intake<'_> {
 
 /// A writer to an artifact that checks for room first, as a write through a mount does.
 ///
-/// Of bytes that exceed a limit it takes those that fit. If none fits, the error is the limit, as an
-/// [`EngineError`]. With `keeps_end`, no write fails: the overflow goes to `over`.
+/// If bytes exceed a limit, the writer accepts those that fit. If none fit, `write` fails with the
+/// [`EngineError`] for the limit. With `keeps_end`, no write fails: the overflow goes to `over`.
 struct BoundedWriter<'a> {
     engine: &'a Engine,
     conversation: Arc<Conversation>,
     artifact: ArtifactWriter,
     /// The offset up to which room was reserved before the first byte arrived.
     reserved: u64,
-    /// The room below the quota that was reserved then.
+    /// The room below the quota that was reserved before the first byte arrived.
     room: Reservation,
     keeps_end: bool,
     over: Option<Overflow>,
 }
 
 impl BoundedWriter<'_> {
-    /// Returns how many of `length` more bytes there is room for, at least one, with the room below
-    /// the quota that they take.
+    /// Returns how many of `length` more bytes fit, at least one, and the reservation of their room
+    /// below the quota. Fails if no byte fits.
     fn room(&self, length: u64) -> Result<(u64, Reservation)> {
         let Engine { options, space, .. } = self.engine;
         let size = self.artifact.written();

@@ -1,10 +1,11 @@
 //! The operations of ctxfs, each implemented once for every door: take in, show, search, list,
 //! count and remove.
 //!
-//! A door (the mount, the command line, the gateway, the page) has names, handles and sockets; the
-//! engine has none of these. A door hands it a [`SourceFile`] or a [`SourceDir`], and the engine
-//! takes snapshots of these. Caches, workers, deadlines, redaction, quotas, retention and counts
-//! are here, so that two doors that ask for the same thing get equal bytes or equal errors.
+//! A door is an interface to clients: the mount, the command line, the gateway or the web page.
+//! Doors have names, handles and sockets; the engine has none of these. A door passes the engine a
+//! [`SourceFile`] or a [`SourceDir`], and the engine takes snapshots of it. Caches, workers,
+//! deadlines, redaction, quotas, retention and counts are in the engine, so that the same request
+//! gets the same bytes or the same error through every door.
 
 mod analysis;
 mod answers;

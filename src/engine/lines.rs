@@ -1,8 +1,8 @@
-//! The lines of a file of any length, for a person who jumps about in it: where they are, and
-//! windows over them.
+//! Line positions in a file of any length, and windows over its lines, for a person who jumps
+//! around in the file.
 //!
-//! A file of gigabytes is read once, in steps, and gets a mark every megabyte or so. From then on a
-//! line is found by reading the bytes between two marks.
+//! A file of gigabytes is read once, in steps, and gets a mark about every megabyte. From then on,
+//! a line is found by reading the bytes between two marks.
 
 use std::io;
 
@@ -11,24 +11,24 @@ use crate::sync::Mutex;
 use ctxfs_core::model::{Content, LinesBefore, place_before_line};
 use ctxfs_store::Stat;
 
-/// Bytes between two marks, at first.
+/// Initial distance between two marks, in bytes.
 const SPACING: u64 = 1 << 20;
-/// Marks of a file, at most. At the limit, every other mark is dropped.
+/// Maximum number of marks of a file. At the limit, every other mark is dropped.
 const MOST: usize = 4096;
-/// Bytes that one step counts.
+/// Number of bytes that one step counts.
 const STEP: u64 = 8 << 20;
-/// Bytes that are read at once.
+/// Number of bytes that are read at once.
 const BLOCK: usize = 1 << 20;
-/// A file that has changed is recognized by this many of its first bytes, and of those counted
-/// last.
+/// Number of bytes that are compared at the start of a file, and before the end of the counted
+/// part, to detect that the file has changed.
 const KNOWN: usize = 256;
 
-/// The lines of a file that are counted so far.
+/// The part of a file whose lines are counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LineCount {
-    /// Bytes counted.
+    /// Number of bytes counted.
     pub bytes: u64,
-    /// Newlines in them.
+    /// Number of newlines in the counted bytes.
     pub newlines: u64,
 }
 
@@ -37,20 +37,20 @@ pub(crate) struct LineIndex(Mutex<LineMarks>);
 
 #[derive(Default)]
 struct LineMarks {
-    /// The file as it was last seen; `None` before the first time.
+    /// The file when it was last seen. `None` if it was never seen.
     seen: Option<(FileId, u64, i64)>,
     spacing: u64,
-    /// `(bytes, newlines in them)`, in order.
+    /// Marks as `(bytes, newlines in them)`, in ascending order.
     places: Vec<(u64, u64)>,
     counted: LineCount,
-    /// The first bytes, and the last ones counted.
+    /// The first bytes of the file. `end` holds the last bytes that were counted.
     start: Vec<u8>,
     end: Vec<u8>,
 }
 
 impl LineIndex {
-    /// Makes this the index of the file that `stat` describes, which has the bytes `content`. Keeps
-    /// the counts if the file has only grown since.
+    /// Makes this the index of the file that `stat` describes, with the bytes `content`. Keeps the
+    /// counts if the file has only grown since it was last seen.
     pub(crate) fn meet(&self, stat: &Stat, content: &dyn Content) -> io::Result<()> {
         let seen = (FileId::of(stat), stat.size, stat.mtime.as_nanos());
         let mut marks = self.0.lock();
@@ -85,7 +85,8 @@ impl LineIndex {
         Ok(marks.counted)
     }
 
-    /// Returns the offset of `line`, from 1, if the lines before it are counted.
+    /// Returns the offset of `line`, counted from 1. `None` if the lines before it are not counted
+    /// yet.
     pub(crate) fn offset_of(&self, content: &dyn Content, line: u64) -> io::Result<Option<u64>> {
         let newlines = line.saturating_sub(1);
         if newlines == 0 {
@@ -115,7 +116,8 @@ impl LineIndex {
         }
     }
 
-    /// Returns the number of the line of the byte at `offset`, if everything before it is counted.
+    /// Returns the number of the line that contains the byte at `offset`. `None` if the bytes
+    /// before it are not counted yet.
     pub(crate) fn line_at(&self, content: &dyn Content, offset: u64) -> io::Result<Option<u64>> {
         let known = content.lines_before(offset)?;
         let (mut at, mut newlines) = {
@@ -140,7 +142,7 @@ impl LineIndex {
 }
 
 impl LineMarks {
-    /// Returns the last mark that `is_before`, or the beginning.
+    /// Returns the last mark for which `is_before` returns true, or `(0, 0)` if there is none.
     fn mark(&self, is_before: impl Fn(&(u64, u64)) -> bool) -> (u64, u64) {
         let past = self.places.partition_point(is_before);
         past.checked_sub(1).map_or((0, 0), |at| self.places[at])
@@ -156,7 +158,8 @@ impl LineMarks {
             && content.bytes(end, self.end.len())? == self.end)
     }
 
-    /// Continues from a place that the content knows, if it is further on.
+    /// Continues from `known`, a line position that the content supplied, if it is beyond the
+    /// counted part.
     fn take(&mut self, known: LinesBefore) {
         if known.offset > self.counted.bytes {
             self.counted = LineCount { bytes: known.offset, newlines: known.newlines };
@@ -192,43 +195,45 @@ fn newlines_in(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// Rows of a window, at most.
+/// Maximum number of rows of a window.
 const WINDOW_ROWS: usize = 200;
-/// Bytes of a window, at most.
+/// Maximum number of bytes of a window.
 const WINDOW_BYTES: usize = 64 << 10;
-/// Bytes of a row, at most. A longer line has several.
+/// Maximum number of bytes of a row. A longer line has several rows.
 const ROW_BYTES: usize = 16 << 10;
-/// The beginning of a line is looked for in this many bytes before an offset, in steps of
-/// `BLOCK`.
+/// Maximum distance in bytes from an offset back to the beginning of its line. The bytes are
+/// searched in steps of `BLOCK`.
 const FARTHEST_BACK: u64 = 64 << 20;
 
-/// A row: a line, or a part of a long line.
+/// A line, or a part of a long line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineRow {
     /// The offset of the first byte.
     pub offset: u64,
-    /// Bytes of the line before this row; `None` if the line begins too far away to be found.
+    /// Number of bytes of the line before this row. `None` if the line begins too far back to be
+    /// found.
     pub column: Option<u64>,
-    /// The bytes, without a newline.
+    /// The bytes of the row, without a newline.
     pub bytes: Vec<u8>,
-    /// True if a newline follows.
+    /// True if a newline follows the row.
     pub ends_line: bool,
 }
 
-/// Consecutive rows: as many as a screen shows, whatever the lengths of the lines.
+/// Consecutive rows of a file, enough to fill a screen. The number of bytes is bounded, regardless
+/// of the lengths of the lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineWindow {
     /// The rows.
     pub rows: Vec<LineRow>,
     /// The offset of the first row.
     pub start: u64,
-    /// The offset behind the last row and its newline.
+    /// The offset after the last row and its newline.
     pub end: u64,
 }
 
 pub(crate) fn forward(content: &dyn Content, offset: u64) -> io::Result<LineWindow> {
     let start = offset.min(content.len());
-    // With the character at the end of the last row.
+    // Includes the rest of a character that the last row would cut.
     let bytes = content.bytes(start, WINDOW_BYTES + 4)?;
     let ends = start + bytes.len() as u64 >= content.len();
     let column = column_of(content, start)?;
@@ -254,8 +259,8 @@ pub(crate) fn backward(content: &dyn Content, offset: u64) -> io::Result<LineWin
     Ok(window)
 }
 
-/// Returns the beginning of the line of the byte at `offset`, or of a part of the line from which a
-/// window can show that byte.
+/// Returns the beginning of the line that contains the byte at `offset`. If the line begins too far
+/// back, returns an offset in the line from which a window shows that byte.
 pub(crate) fn row_start(content: &dyn Content, offset: u64) -> io::Result<u64> {
     let offset = offset.min(content.len());
     let from = offset.saturating_sub(ROW_BYTES as u64);
@@ -271,7 +276,7 @@ fn column_of(content: &dyn Content, offset: u64) -> io::Result<Option<u64>> {
     let earliest = offset.saturating_sub(FARTHEST_BACK);
     let mut at = offset;
     while at > earliest {
-        // Nearly always the byte before ends a line.
+        // In nearly all cases the preceding byte ends a line.
         let length = if at == offset { 1 } else { (BLOCK as u64).min(at - earliest) };
         let from = at - length;
         let bytes = content.bytes(from, length as usize)?;
@@ -283,8 +288,9 @@ fn column_of(content: &dyn Content, offset: u64) -> io::Result<Option<u64>> {
     Ok((at == 0).then_some(offset))
 }
 
-/// Splits `bytes`, which begin at `start` in `column` of their line, into rows. Unless the content
-/// `ends` with them, an incomplete last line is left out, except if it is the only one.
+/// Splits `bytes` into rows. The bytes begin at the offset `start`, in `column` of their line.
+/// `ends` is true if the content ends with the bytes. Otherwise an incomplete last line is left
+/// out, unless it is the only line.
 fn split(bytes: &[u8], start: u64, mut column: Option<u64>, ends: bool, most: usize) -> LineWindow {
     let (mut rows, mut at) = (Vec::new(), 0);
     while at < bytes.len() && rows.len() < most {
@@ -304,18 +310,19 @@ fn split(bytes: &[u8], start: u64, mut column: Option<u64>, ends: bool, most: us
     LineWindow { rows, start, end: start + at as u64 }
 }
 
-/// Returns the largest index up to `at` at which a character begins, if one does nearby.
+/// Returns the largest index up to `at` at which a character begins. Returns `at` if no character
+/// begins nearby.
 fn char_floor(bytes: &[u8], at: usize) -> usize {
     let near = (at.saturating_sub(3)..=at).rev();
     near.into_iter().find(|at| bytes.get(*at).is_none_or(|byte| !is_inside(*byte))).unwrap_or(at)
 }
 
-/// Returns the first index at which a character begins, if one does nearby.
+/// Returns the first index at which a character begins. Returns 0 if no character begins nearby.
 fn char_start(bytes: &[u8]) -> usize {
     bytes.iter().take(4).position(|byte| !is_inside(*byte)).unwrap_or(0)
 }
 
-/// Returns true for a byte of UTF-8 that continues a character.
+/// Returns true for a continuation byte of UTF-8.
 fn is_inside(byte: u8) -> bool {
     byte & 0xc0 == 0x80
 }
@@ -428,7 +435,7 @@ mod tests {
     }
 
     proptest! {
-        /// Windows that follow each other show each byte once, forwards and backwards.
+        /// Consecutive windows show each byte once, forwards and backwards.
         #[test]
         fn nothing_is_left_out(lines in proptest::collection::vec("[a-c]{0,40}", 1..900)) {
             let content = lines.join("\n").into_bytes();

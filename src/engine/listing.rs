@@ -1,4 +1,4 @@
-//! Listing: the conversations that a door shows, the artifacts of one, and their counts.
+//! Listings: the conversations that a door shows, the artifacts of a conversation, and the counts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,56 +8,57 @@ use ctxfs_core::model::{Component, Counts, Record, RelPath, Sums};
 use ctxfs_store::{Conversation, Stat, StoredArtifacts, UnreadPlaces};
 use ctxfs_view::ClosedCounts;
 
-/// A listing, and how much is missing from it.
+/// A listing, and the entries that are missing from it.
 #[derive(Debug)]
 pub struct Listing<T> {
     /// The rows.
     pub rows: Vec<T>,
-    /// The artifacts that the reader may not read.
+    /// The number of artifacts that the reader may not read.
     pub closed: ClosedCounts,
-    /// The places that could not be read: below the directory of all conversations, or in the
-    /// conversation.
+    /// The places that could not be read. They are below the directory of all conversations, or in
+    /// the listed conversation.
     pub unread: UnreadPlaces,
 }
 
-/// A conversation of a listing.
+/// A conversation in a listing.
 #[derive(Debug)]
 pub struct ListedConversation {
     /// The id.
     pub id: Component,
     /// The number of artifacts.
     pub artifacts: usize,
-    /// The sum of their sizes, in bytes.
+    /// The sum of the sizes of the artifacts, in bytes.
     pub bytes: u64,
-    /// The last change of an artifact, in milliseconds since the epoch. Without artifacts, that of
-    /// the conversation's directory.
+    /// The last change of an artifact, in milliseconds since the epoch. Without artifacts, the last
+    /// change of the conversation's directory.
     pub modified: i64,
 }
 
-/// An artifact of a listing.
+/// An artifact in a listing.
 #[derive(Debug)]
 pub struct ListedArtifact {
     /// The path in the conversation.
     pub path: RelPath,
     /// The attributes on disk.
     pub stat: Stat,
-    /// The record. If the manifest has none or it cannot be read, it is derived from the disk.
+    /// The record. If the manifest has no record or the record cannot be read, it is derived from
+    /// the file on disk.
     pub record: Record,
 }
 
-/// The counts of conversations, of each and in all.
+/// The counts of conversations, in total and by conversation.
 #[derive(Debug, Default)]
 pub struct ConversationCounts {
-    /// The sums over all of them.
+    /// The sums over all conversations.
     pub sums: Sums,
-    /// The counts of each.
+    /// The counts by conversation.
     pub by_conversation: BTreeMap<Component, Counts>,
-    /// The conversations that could not be read, which are not counted.
+    /// The conversations that could not be read. They are not counted.
     pub unread: UnreadPlaces,
 }
 
 impl Engine {
-    /// Lists the conversations that this door shows, in the order of their ids.
+    /// Lists the conversations that this door shows, sorted by id.
     pub fn list_conversations(&self) -> Result<Listing<ListedConversation>> {
         let (mut rows, mut unread) = (Vec::new(), UnreadPlaces::default());
         for id in shown(self)? {
@@ -75,8 +76,9 @@ impl Engine {
         Ok(Listing { rows, closed: ClosedCounts::default(), unread })
     }
 
-    /// Lists the result of `row` for each artifact of the conversation `id`, in no order. Holds one
-    /// record at a time.
+    /// Calls `row` with each artifact of the conversation `id`, and lists the results in no
+    /// particular order. Holds one record at a time. First fetches the outputs that other hosts
+    /// have published.
     pub fn list_artifacts<T>(
         &self,
         id: &Component,
@@ -86,7 +88,8 @@ impl Engine {
         self.list_known_artifacts(id, row)
     }
 
-    /// Does the same without a request to other hosts, for a caller that lists many conversations.
+    /// Like [`Self::list_artifacts`], but without a request to other hosts, for a caller that lists
+    /// many conversations.
     pub fn list_known_artifacts<T>(
         &self,
         id: &Component,
@@ -109,8 +112,8 @@ impl Engine {
         Ok(Listing { rows, closed: ClosedCounts::default(), unread })
     }
 
-    /// Returns the kept records of removed and renamed artifacts of the conversation `id`, oldest
-    /// removal first.
+    /// Returns the records that are kept for removed and renamed artifacts of the conversation
+    /// `id`, oldest removal first.
     pub fn list_traces(&self, id: &Component) -> Result<Vec<Record>> {
         let traces = self.conversation(id)?.manifest().traces()?;
         let mut traces: Vec<Record> = traces.collect::<std::result::Result<_, _>>()?;
@@ -120,8 +123,8 @@ impl Engine {
         Ok(traces)
     }
 
-    /// Returns the counts of `only` one conversation, or of all that this door shows, up to now.
-    /// Skips missing conversations.
+    /// Returns the current counts of the conversation `only`, or, if it is `None`, of all
+    /// conversations that this door shows. Skips conversations that do not exist.
     pub fn counts(&self, only: Option<&Component>) -> Result<ConversationCounts> {
         let ids = only.map_or_else(|| shown(self), |id| Ok(vec![id.clone()]))?;
         self.counting.save();
@@ -153,7 +156,7 @@ fn shown(engine: &Engine) -> Result<Vec<Component>> {
     }
 }
 
-/// Returns the conversation `id`. If it cannot be read, adds it to `unread`.
+/// Returns the conversation `id`. If it cannot be read, adds it to `unread` and returns `None`.
 fn open(
     engine: &Engine,
     id: &Component,

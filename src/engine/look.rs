@@ -1,5 +1,5 @@
-//! A look at one file by a person: windows over its bytes and lines, and its views, masked as views
-//! are. No model sees them, so no read is counted, and nothing is written.
+//! Access to one file for a person: windows over its bytes and lines, and its views, with secrets
+//! masked as in views. No model sees the result, so reads are not counted. Nothing is written.
 
 use std::ffi::OsStr;
 use std::io;
@@ -17,13 +17,13 @@ use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Analysis, ArtifactState, Component, Content, Place, Record, RelPath};
 use ctxfs_view::{CorpusQuery, Derived, JsonMembers, JsonNode, View, ViewDir, json_members};
 
-/// A line is looked for in this many bytes after an earlier line whose offset is known.
+/// Maximum distance in bytes from a line with a known offset to the line that is looked up.
 const NEAR: u64 = 16 << 20;
 
-/// A file at one moment, for a person who looks at it.
+/// A file at one moment, opened for a person.
 ///
-/// Offsets and sizes are those of the stored bytes. A method with `expired` stops once that returns
-/// true, and returns what it has.
+/// Offsets and sizes refer to the stored bytes. A method that takes `expired` stops once `expired`
+/// returns true, and returns the result so far.
 pub struct Look {
     engine: Arc<Engine>,
     file: Arc<dyn SourceFile>,
@@ -31,14 +31,14 @@ pub struct Look {
     index: Arc<LineIndex>,
 }
 
-/// The facts about a file, with secrets masked.
+/// Facts about a file, with secrets masked.
 #[derive(Debug, Clone)]
 pub struct LookFacts {
-    /// The record, or one derived from the disk.
+    /// The record. If the manifest has none, it is derived from the file on disk.
     pub record: Record,
-    /// The analysis, if it is in the record or was made now.
+    /// The analysis, if the record has one or the file was analysed for this look.
     pub analysis: Option<Arc<Analysis>>,
-    /// The place, as readers name it.
+    /// The place, as seen by readers.
     pub place: Place,
     /// The size in bytes.
     pub size: u64,
@@ -51,18 +51,18 @@ pub struct LookFacts {
 /// The text of a view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LookText {
-    /// The first lines, each of which begins with `# `, or nothing.
+    /// The leading lines that begin with `# `. May be empty.
     pub notice: String,
-    /// The rest.
+    /// The text after the notice.
     pub text: Vec<u8>,
-    /// False if time ran out.
+    /// False if time ran out before the text was complete.
     pub whole: bool,
-    /// The path before the names of searches, which the notice uses to say how to continue.
+    /// The path that precedes the names of searches. The notice uses it to show how to continue.
     pub searches: String,
 }
 
-/// Searches all artifacts of the conversation `id` until `expired`. `name` is that of a search in
-/// the conversation's `.grep/`.
+/// Searches all artifacts of the conversation `id` until `expired` returns true. `name` is the name
+/// of a search in the conversation's `.grep/`.
 pub fn search_conversation(
     engine: &Engine,
     id: &Component,
@@ -79,8 +79,8 @@ pub fn search_conversation(
 }
 
 impl Look {
-    /// Looks at the file at `path` of the conversation `id`, as it is now. A file that this door
-    /// does not show is [`EngineError::NotFound`].
+    /// Opens the file at `path` of the conversation `id` in its current state. Fails with
+    /// [`EngineError::NotFound`] if this door does not show the file.
     pub fn at(engine: &Arc<Engine>, id: &Component, path: &RelPath) -> Result<Self> {
         let in_tree = match &engine.options.only {
             Some(only) if only != id => return Err(EngineError::NotFound),
@@ -111,7 +111,7 @@ impl Look {
         self.snapshot.is_written || self.snapshot.record.state == ArtifactState::Live
     }
 
-    /// Returns all facts about the file. Analyses a small file now.
+    /// Returns all facts about the file. Analyses a small file if necessary.
     pub fn facts(&self) -> Result<LookFacts> {
         self.facts_and(self.size() <= QUICK_INPUT)
     }
@@ -146,17 +146,17 @@ impl Look {
         })
     }
 
-    /// Returns up to `most` bytes from `offset` on, with secrets masked.
+    /// Returns up to `most` bytes starting at `offset`, with secrets masked.
     pub fn bytes(&self, offset: u64, most: usize) -> io::Result<Vec<u8>> {
         self.masked(|content| content.bytes(offset, most))
     }
 
-    /// Returns the rows from the one that begins at `offset` on.
+    /// Returns the rows starting at `offset`, at which a row must begin.
     pub fn rows_from(&self, offset: u64) -> io::Result<LineWindow> {
         self.masked(|content| lines::forward(content, offset))
     }
 
-    /// Returns the last rows before `offset`, where a row begins or the file ends.
+    /// Returns the last rows before `offset`. A row must begin or the file must end at `offset`.
     pub fn rows_before(&self, offset: u64) -> io::Result<LineWindow> {
         self.masked(|content| lines::backward(content, offset))
     }
@@ -166,7 +166,7 @@ impl Look {
         lines::row_start(&self.raw(), offset)
     }
 
-    /// Returns how far the lines are counted.
+    /// Returns the part of the file whose lines are counted.
     pub fn counted(&self) -> LineCount {
         self.index.counted()
     }
@@ -176,7 +176,7 @@ impl Look {
         self.counted().bytes >= self.size()
     }
 
-    /// Counts lines until all are counted or `expired`.
+    /// Counts lines until all are counted or `expired` returns true.
     pub fn count_on(&self, expired: &dyn Fn() -> bool) -> io::Result<LineCount> {
         let raw = self.raw();
         loop {
@@ -187,15 +187,15 @@ impl Look {
         }
     }
 
-    /// Returns the offset of `line`, from 1, if the lines before it are counted. The line after the
-    /// last one has the offset of the end.
+    /// Returns the offset of `line`, counted from 1. `None` if the lines before it are not counted
+    /// yet. The line after the last line has the offset of the end.
     pub fn line_offset(&self, line: u64) -> io::Result<Option<u64>> {
         self.index.offset_of(&self.raw(), line)
     }
 
-    /// Returns the offset of `line` without counting, if an analysis has the offset of a line
-    /// shortly before it. `None` for the log of a terminal, whose text has other offsets than its
-    /// bytes.
+    /// Returns the offset of `line` without counting lines. `None` if the analysis has no offset of
+    /// a line shortly before it. Also `None` for the log of a terminal, because the offsets in its
+    /// analysis refer to its text instead of its bytes.
     pub fn line_offset_by(&self, analysis: &Analysis, line: u64) -> io::Result<Option<u64>> {
         if analysis.plain.is_some() || analysis.bytes != self.size() {
             return Ok(None);
@@ -215,12 +215,13 @@ impl Look {
         Ok((missing == 0).then_some(at))
     }
 
-    /// Returns the number of the line of the byte at `offset`, if everything before it is counted.
+    /// Returns the number of the line that contains the byte at `offset`. `None` if the bytes
+    /// before it are not counted yet.
     pub fn line_at(&self, offset: u64) -> io::Result<Option<u64>> {
         self.index.line_at(&self.raw(), offset)
     }
 
-    /// Writes a view that fits in memory.
+    /// Renders a view into memory.
     pub fn view(&self, view: &View, expired: &dyn Fn() -> bool) -> Result<LookText> {
         let (text, rendered) = show::render_here(&self.engine, &*self.file, view, expired)?;
         let notice = rendered.notice.unwrap_or_default();
@@ -237,7 +238,7 @@ impl Look {
         Ok(())
     }
 
-    /// Searches the file. `name` is that of a search in its `.grep/`.
+    /// Searches the file. `name` is the name of a search in the file's `.grep/`.
     pub fn search(&self, name: &OsStr, expired: &dyn Fn() -> bool) -> Result<LookText> {
         let reading = ViewDir::Grep.child(name).ok_or(EngineError::NotFound)?;
         match (reading.base, reading.derived) {
@@ -246,7 +247,7 @@ impl Look {
         }
     }
 
-    /// Returns some members of a value of JSON.
+    /// Returns some members of a JSON value.
     pub fn json(&self, node: &JsonNode, expired: &dyn Fn() -> bool) -> io::Result<JsonMembers> {
         self.masked(|content| json_members(content, node, expired))
     }

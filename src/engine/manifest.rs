@@ -7,9 +7,9 @@ use ctxfs_core::model::{ContextRef, Folder, RelPath};
 use ctxfs_store::{Artifacts, Conversation, UnreadPlaces};
 use ctxfs_view::{ClosedCounts, Rendered};
 
-/// Returns the version of the manifest of the directory's conversation. It changes with every
-/// record, and with every file that is added or removed. For a reader whom modes restrict it is
-/// always a new one, as any mode may have changed.
+/// Returns the version of the manifest of the directory's conversation. The version changes with
+/// every record, and with every file that is added or removed. For a reader who is restricted by
+/// file modes, every call returns a new version, because any mode may have changed.
 pub(crate) fn version(engine: &Engine, dir: &dyn SourceDir, reader: &Reader) -> Result<Version> {
     let conversation = conversation_of(engine, dir)?;
     if *reader != Reader::Server {
@@ -25,8 +25,9 @@ pub(crate) fn version(engine: &Engine, dir: &dyn SourceDir, reader: &Reader) -> 
     Ok(version)
 }
 
-/// Computes the references of all artifacts on disk that the reader may read, oldest first, then
-/// references for what is not listed. Holds all paths, but one record at a time.
+/// Computes the references of all artifacts on disk that the reader may read, oldest first. Then
+/// adds references that stand for the artifacts that are not listed. Holds all paths in memory, but
+/// only one record at a time.
 pub(crate) fn show_manifest(
     engine: &Engine,
     dir: &dyn SourceDir,
@@ -50,7 +51,7 @@ struct References<'a> {
     conversation: &'a Conversation,
     reader: &'a Reader,
     artifacts: Artifacts,
-    /// The number of artifacts still to come. The newest one has number 0 and comes last.
+    /// The number of artifacts not yet returned. The newest artifact has number 0 and comes last.
     left: usize,
     closed: ClosedCounts,
     unread: UnreadPlaces,

@@ -1,5 +1,5 @@
-//! The message log of a conversation: taking messages in, and showing them as one JSON array or, to a
-//! person, a page at a time.
+//! The message log of a conversation: appending messages, and showing them as one JSON array or,
+//! for a person, page by page.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -22,23 +22,24 @@ use ctxfs_store::message::{
 use ctxfs_store::{Artifact, Conversation, Lease, MESSAGES, Stat, lease_of, message, stat_file};
 use ctxfs_view::{Rendered, View};
 
-/// Returns the version of the array of messages of a log with the attributes `stat`, whose size is
-/// the length that readers see, including the messages that hosts have `published`. It changes with
-/// every message.
+/// Returns the version of the JSON array of the messages of a log. The log has the attributes
+/// `stat`, in which the size is the length that readers see, including the messages that hosts have
+/// `published`. The version changes with every message.
 pub fn messages_version(stat: &Stat, published: Option<&Published>) -> Version {
     let Stat { size, mtime, .. } = *stat;
     let facts = order_number(stat, published);
     Version { size, modified: mtime.as_nanos(), facts, ..Version::default() }
 }
 
-/// Returns a number that stays the same while the messages of the log keep their order.
+/// Returns a number that stays the same as long as the messages of the log keep their order.
 fn order_number(stat: &Stat, published: Option<&Published>) -> u64 {
     let edition = published.map_or(0, Published::edition);
     stat.ino ^ edition.rotate_left(32)
 }
 
-/// Returns the messages of other hosts, which precede those in `of`, whose attributes are `own`.
-/// `None` unless `of` is the message log of a conversation of several hosts.
+/// Returns the messages that other hosts have published. They precede the messages in `of`, whose
+/// attributes are `own`. Returns `None` unless `of` is the message log of a conversation of several
+/// hosts.
 pub fn published(
     engine: &Engine,
     of: &dyn SourceFile,
@@ -52,21 +53,23 @@ pub fn published(
     Ok(others.published(&id, own)?)
 }
 
-/// For fewer bytes of an unfinished message a descriptor would cost more than the memory.
+/// Maximum size in bytes of an unfinished message for which a file descriptor would cost more than
+/// the memory.
 const SMALL: usize = 512;
 
-/// The message that a writer has not finished. It is in memory as far as the share of its
-/// conversation allows, and else in an unnamed file.
+/// A message that its writer has not finished. It is in memory as far as its conversation's share
+/// allows, and otherwise in an unnamed file.
 #[derive(Debug, Default)]
 pub struct UnfinishedMessage {
     line: UnfinishedLine,
     held: Option<Share>,
-    /// The room below the quota. No measurement would find the line, as it is not in the log yet.
+    /// The reserved room below the quota. A measurement does not count the line, because the line
+    /// is not yet in the log.
     room: Reservation,
 }
 
 impl UnfinishedMessage {
-    /// Returns true if the last byte ended a line.
+    /// Returns true if there is no unfinished message, because the last byte ended a line.
     pub fn is_empty(&self) -> bool {
         self.line.is_empty()
     }
@@ -83,7 +86,7 @@ impl UnfinishedMessage {
         self.room.keep(more, self.line.len());
     }
 
-    /// Gives back unneeded memory.
+    /// Releases memory that is no longer needed.
     fn settle(&mut self) {
         match &mut self.held {
             _ if self.line.held_bytes() == 0 => self.held = None,
@@ -92,8 +95,8 @@ impl UnfinishedMessage {
         }
     }
 
-    /// Takes in bytes that follow those taken before, and hands the messages that they complete to
-    /// `append`: all of them, or none. Bytes after the last newline stay unfinished.
+    /// Adds `bytes` to those taken before. Calls `append` with the messages that are now complete;
+    /// either all of them are appended or none. Bytes after the last newline stay unfinished.
     pub fn take<E: From<EngineError> + From<MessageError>>(
         &mut self,
         engine: &Engine,
@@ -111,7 +114,7 @@ impl UnfinishedMessage {
         taken
     }
 
-    /// Hands a last line that lacks only its newline to `append`. Fails for any other line, which
+    /// Calls `append` with a last line that lacks only its newline. Fails for any other line, which
     /// stays unfinished.
     pub fn finish<E: From<EngineError> + From<MessageError>>(
         &mut self,
@@ -130,8 +133,9 @@ impl UnfinishedMessage {
         finished
     }
 
-    /// Ends a writer that is gone: appends a last line that lacks only its newline, and sets any
-    /// other aside, beside the log. Changes nothing if the caller `comes_back` after an error.
+    /// Ends the message of a writer that is gone. Appends a last line that lacks only its newline,
+    /// and moves any other line to a file beside the log. If `comes_back` returns true for an
+    /// error, changes nothing and returns the error.
     pub fn leave<E: From<EngineError> + From<MessageError>>(
         &mut self,
         engine: &Engine,
@@ -165,7 +169,7 @@ impl UnfinishedMessage {
     }
 }
 
-/// The engine as the message log of one conversation sees it: long outputs in messages become
+/// The engine as the host of one conversation's message log. Long outputs in messages become
 /// artifacts.
 struct MessageHost<'a> {
     engine: &'a Engine,
@@ -203,7 +207,7 @@ impl Host for MessageHost<'_> {
         let LongOutput { call, provenance, length, mut content } = output;
         let (name, length) = (OutputName::Call(call), Some(length));
         let output = NewOutput { name, provenance, length };
-        // Other outputs of the message may be stored already, so it cannot be tried again.
+        // Other outputs of the message may already be stored, so this step cannot be retried.
         to_the_end(|| {
             let mut intake = self.engine.intake(self.conversation, output)?;
             let copied = io::copy(&mut content, &mut intake).and_then(|_| intake.finish());
@@ -215,7 +219,7 @@ impl Host for MessageHost<'_> {
     fn preview(&self, path: &RelPath) -> std::result::Result<Preview, MessageError> {
         let stat = self.conversation.dir().stat_at(path)?;
         let record = self.conversation.record_for(path, &stat)?;
-        // A preview needs no analysis.
+        // A preview does not need an analysis of the whole output.
         let output = StoredOutput::open(self.engine, self.conversation, record, false)?;
         let text = output.view_in_place(self.engine, &View::Preview)?;
         let text = String::from_utf8(text).map_err(io::Error::other)?;
@@ -224,8 +228,8 @@ impl Host for MessageHost<'_> {
     }
 }
 
-/// A writer of messages, for a door without handles. It holds the log's lock only while it appends
-/// whole lines.
+/// A writer of messages, for a door without handles. It locks the log only while it appends whole
+/// lines.
 pub struct MessageWriter {
     engine: Arc<Engine>,
     conversation: Arc<Conversation>,
@@ -242,16 +246,16 @@ impl MessageWriter {
         Ok(Self { engine: Arc::clone(engine), conversation, log, unfinished })
     }
 
-    /// Takes bytes that follow those taken before, and appends the messages that they complete: all
-    /// of them, or none.
+    /// Adds `bytes` to those written before, and appends the messages that are now complete; either
+    /// all of them are appended or none.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let Self { engine, conversation, log, unfinished } = self;
         unfinished
             .take(engine, conversation, bytes, |batch| append(engine, log, conversation, batch))
     }
 
-    /// Ends the last line, and syncs the log. A line that is no message is set aside, beside the
-    /// log, and is an error.
+    /// Ends the last line and syncs the log. If the line is not a message, moves it to a file
+    /// beside the log and fails.
     pub fn finish(mut self) -> Result<()> {
         let Self { engine, conversation, log, unfinished } = &mut self;
         let append = |batch: &Batch| append(engine, log, conversation, batch);
@@ -273,7 +277,7 @@ fn append(
 ) -> Result<()> {
     let log = LockedLog::wait(file)?;
     if stat_file(file)?.nlink == 0 {
-        // The conversation was removed meanwhile.
+        // The conversation was removed since the log was opened.
         return Err(EngineError::Stale);
     }
     let end = log.repair(conversation)?;
@@ -290,10 +294,10 @@ impl std::fmt::Debug for MessageWriter {
     }
 }
 
-/// Returns the attributes of `of` as readers see it; on disk they are `stat`. A message log ends
-/// with its last whole line. A line that a crash cut off is set aside once the log has no writer,
-/// which fails with [`EngineError::Slow`] on a thread that must not wait. `reader` opens a log for
-/// reading.
+/// Returns the attributes of `of` as readers see them. `stat` has the attributes on disk. A message
+/// log ends with its last whole line. An incomplete line that a crash left is moved to a file
+/// beside the log once the log has no writer. On a thread that must not wait, this fails with
+/// [`EngineError::Slow`]. `reader` opens the log for reading.
 pub fn shown(
     engine: &Engine,
     of: &dyn SourceFile,
@@ -311,7 +315,8 @@ pub fn shown(
     Ok(Stat { size, ..stat })
 }
 
-/// Returns the size in [`shown`]. On a thread that must not wait, nothing is set aside.
+/// Returns the size that [`shown`] would return. On a thread that must not wait, uses the last
+/// whole line and moves nothing.
 pub fn shown_length(
     engine: &Engine,
     of: &dyn SourceFile,
@@ -324,9 +329,9 @@ pub fn shown_length(
     }
 }
 
-/// Repairs a log that ends inside a line. Returns false if it may have a writer.
+/// Repairs a log that ends with an incomplete line. Returns false if the log may have a writer.
 fn repair(engine: &Engine, of: &dyn SourceFile, reader: &File) -> Result<bool> {
-    // A lease needs a descriptor of its own, opened before any that can write.
+    // A lease needs its own descriptor, opened before any descriptor that can write.
     let probe = of.open_by_name(OFlags::RDONLY)?;
     if lease_of(&probe) != Lease::Free {
         return Ok(false);
@@ -376,45 +381,46 @@ fn log_at(
     Ok(log.up_to(version.size))
 }
 
-/// Bytes that are read at once on the way back.
+/// Number of bytes that are read at once when reading backwards.
 const BLOCK: u64 = 256 << 10;
-/// Bytes of the messages of a page, at most, unless a single message is longer.
+/// Maximum number of bytes of the messages of a page, unless a single message is longer.
 const PAGE_BYTES: u64 = 4 << 20;
 
-/// The messages of a page.
+/// The range of the messages of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageRange {
-    /// The last ones before this offset of the log, or before its end if it is shorter.
+    /// The last messages before this offset of the log, or before its end if the log is shorter.
     Before(u64),
-    /// The first ones from this offset on, at which a message begins.
+    /// The first messages starting at this offset, at which a message must begin.
     From(u64),
 }
 
-/// A message, by its place in the log.
+/// A message, with its position in the log.
 #[derive(Debug)]
 pub struct LoggedMessage {
-    /// The offset of its line.
+    /// The offset of the message's line.
     pub offset: u64,
-    /// The message. A line that is no message is its truncated text. Secrets are masked.
+    /// The message. For a line that is not a message, the truncated text of the line. Secrets are
+    /// masked.
     pub message: std::result::Result<MessageEntry, String>,
-    /// The artifact with the whole result, and its size in bytes.
+    /// The artifact with the complete result, and its size in bytes.
     pub output: Option<(RelPath, u64)>,
 }
 
-/// Consecutive messages.
+/// A page of consecutive messages of a log.
 #[derive(Debug, Default)]
 pub struct MessagePage {
     /// The messages, oldest first.
     pub messages: Vec<LoggedMessage>,
-    /// The offset of the first message. If it is not 0, there are older ones.
+    /// The offset of the first message. If it is not 0, the log has older messages.
     pub start: u64,
-    /// The offset behind the last message.
+    /// The offset after the last message.
     pub end: u64,
 }
 
 impl Engine {
-    /// Returns a page of at most `most` messages of the conversation `id`. A conversation without a
-    /// log has none.
+    /// Returns a page of at most `most` messages of the conversation `id`. The page is empty if the
+    /// conversation has no log.
     pub fn messages(
         &self,
         id: &Component,
@@ -471,7 +477,7 @@ fn logged(
 }
 
 fn start_before(log: &Log, stop: u64, most: usize) -> io::Result<u64> {
-    // The newline at `stop` ends the last line.
+    // The newline before `stop` ends the last line.
     let (mut at, mut start, mut found) = (stop.saturating_sub(1), stop, 0);
     while at > 0 && found < most {
         let from = at.saturating_sub(BLOCK);

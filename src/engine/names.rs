@@ -1,4 +1,4 @@
-//! The names that ctxfs gives a meaning of its own, the names that it hides, and the names of
+//! The names to which ctxfs gives a special meaning, the names that it hides, and the names of
 //! remote artifacts.
 
 use std::ffi::{OsStr, OsString};
@@ -9,26 +9,26 @@ use ctxfs_core::model::{Component, Folder, NameError, RelPath, is_scratch};
 use ctxfs_store::{FileType, HISTORY, MESSAGES, Stat, Time, is_bookkeeping};
 use ctxfs_view::ViewDir;
 
-/// The directory in the root with pages about the door itself.
+/// The directory in the root whose pages describe the door itself.
 pub(crate) const CONTROL: &str = ".ctxfs";
-/// The directories of searches, in every directory that has them.
+/// The directories of searches. Every conversation and every directory of artifacts has them.
 const SEARCHES: [(&str, ViewDir); 2] = [(".grep", ViewDir::Grep), (".find", ViewDir::Find)];
-/// The message log as one JSON array, beside the log.
+/// The message log as one JSON array, next to the log.
 pub const MESSAGE_ARRAY: &str = "messages.json";
-/// The guide to the tree, in its root.
+/// The guide to the tree, in the root.
 pub const README: &str = "README.md";
-/// The references of a conversation's artifacts, in its directory.
+/// The references of a conversation's artifacts, in the conversation's directory.
 pub const MANIFEST: &str = "manifest.json";
-/// The names that recursive searches skip.
+/// The file that lists the names that recursive searches skip.
 const IGNORE: &str = ".ignore";
 
-/// Returns the page `.ctxfs/version`.
+/// Returns the text of the page `.ctxfs/version`.
 pub fn version_page() -> String {
     format!("{}\n", env!("CARGO_PKG_VERSION"))
 }
 
-/// Returns the computed file with this `name` in `dir`. `is_top` is true for the root that the door
-/// shows.
+/// Returns the recipe of the computed file `name` in `dir`, if there is one. `is_top` is true if
+/// `dir` is the root that the door shows.
 pub fn computed_name(dir: &dyn SourceDir, is_top: bool, name: &OsStr) -> Option<Recipe> {
     let place = || dir.place().ok();
     if name == README && is_top {
@@ -44,7 +44,7 @@ pub fn computed_name(dir: &dyn SourceDir, is_top: bool, name: &OsStr) -> Option<
     }
 }
 
-/// Returns true if `dir` holds a conversation's messages.
+/// Returns true if `dir` holds the messages of a conversation.
 pub fn is_history(dir: &dyn SourceDir) -> bool {
     let path = |place: &DirPlace| place.path().is_some_and(|path| path.as_os_str() == HISTORY);
     dir.place().is_ok_and(|place| path(&place))
@@ -55,8 +55,8 @@ pub fn is_message_log(dir: &dyn SourceDir, name: &OsStr) -> bool {
     name == MESSAGES && is_history(dir)
 }
 
-/// Returns the directory of searches with this `name` in `dir`. Conversations have them, and the
-/// directories of artifacts.
+/// Returns the directory of searches called `name` in `dir`. Only conversations and directories of
+/// artifacts have such directories.
 pub(crate) fn search_dir(dir: &dyn SourceDir, name: &OsStr) -> Option<ViewDir> {
     let has_them =
         |place: DirPlace| matches!(place, DirPlace::Conversation(_)) || place.holds_artifacts();
@@ -69,18 +69,19 @@ pub fn is_search_dir(dir: &dyn SourceDir, name: &OsStr) -> bool {
     search_dir(dir, name).is_some()
 }
 
-/// Returns true if `name` in `dir` is one of the store's own files, which no door shows.
+/// Returns true if `name` in `dir` is one of the store's own files. No door shows these.
 pub fn is_stores(dir: &dyn SourceDir, name: &OsStr) -> bool {
     is_bookkeeping(name) && matches!(dir.place(), Ok(DirPlace::Conversation(_)))
 }
 
-/// Returns true if the error means that the disk has no such name. This includes a name that is too
-/// long for the disk, as a query or the view of a long name may be.
+/// Returns true if the error means that the disk has no file of this name. This includes a name
+/// that is too long for the disk, such as a query or the view of a file with a long name.
 pub fn is_absent(error: &io::Error) -> bool {
     error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENAMETOOLONG)
 }
 
-/// Returns the error for an unknown name: "too long" if no file could have it.
+/// Returns the error for an unknown name. The error is [`NameError::TooLong`] if no file could have
+/// the name.
 pub(crate) fn absent(name: &OsStr) -> EngineError {
     match Component::check(name) {
         Err(error @ NameError::TooLong) => error.into(),
@@ -88,16 +89,16 @@ pub(crate) fn absent(name: &OsStr) -> EngineError {
     }
 }
 
-/// Returns the name that is printed as `text`, if it is another one: names that are not UTF-8, or
-/// that look like the printed form of one, are printed with escapes.
+/// Returns the name whose printed form is `text`, if the name differs from `text`. Names that are
+/// not UTF-8, or that look like a printed form, are printed with escapes.
 pub(crate) fn printed_as(text: &OsStr) -> Option<Component> {
     let text = text.to_str().filter(|text| text.contains('\\'))?;
     let name = Component::from_text(text).ok()?;
     (name.as_os_str() != text && name.to_text() == text).then_some(name)
 }
 
-/// Returns `call_1.json` or `call_1.txt` for `call_1`, if ctxfs gave the file that name, and its
-/// attributes. If both exist, returns the newer one.
+/// Returns the output of a call and its attributes: `call_1.json` or `call_1.txt` for `call_1`, if
+/// ctxfs gave the file that name. If both exist, returns the newer one.
 pub(crate) fn output_of_call(
     engine: &Engine,
     dir: &dyn SourceDir,
@@ -143,9 +144,9 @@ fn output_stat(
     Ok(is_output.then_some(stat))
 }
 
-/// Returns the attributes of the remote artifact `name` in `dir`, after the caller found no local
-/// file of that name. If the file has arrived meanwhile, returns its attributes. An unreadable
-/// manifest has no remote artifacts.
+/// Returns the attributes of the remote artifact `name` in `dir`. The caller has found no local
+/// file of that name. If the file has become local since then, returns the attributes of the local
+/// file. A manifest that cannot be read has no remote artifacts.
 pub(crate) fn far_stat(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<Option<Stat>> {
     let place = dir.place()?;
     let DirPlace::Below(id, folder) = &place else { return Ok(None) };

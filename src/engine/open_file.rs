@@ -1,4 +1,4 @@
-//! The bytes of a file, open for reading: a file of this disk, or a remote artifact.
+//! Files that are open for reading: a file on this disk, or a remote artifact.
 
 use std::fs::File;
 use std::io;
@@ -9,20 +9,20 @@ use crate::options::EngineOptions;
 use ctxfs_core::model::{Component, Content, FarFile, FarStore, LinesBefore, Provenance, Record};
 use ctxfs_store::{FarArtifact, Stat, provenance_of, read_full_at, stat_file};
 
-/// The reason why nothing can be read without a bucket.
+/// The reason why remote bytes cannot be read without a bucket.
 const NO_BUCKET: &str = "this process asks no bucket; `ctxfs pull` brings them, and a mount with \
                          `[remote] url` shows them";
 
 /// A file that is open for reading.
 #[derive(Debug, Clone)]
 pub enum OpenFile {
-    /// A file of this disk.
+    /// A file on this disk.
     Here(Arc<File>),
     /// An artifact whose bytes are in the bucket.
     Far(Arc<RemoteFile>),
 }
 
-/// A remote artifact, open for reading. Its bytes are requested when they are first read.
+/// A remote artifact that is open for reading. Its bytes are requested when they are first read.
 #[derive(Debug)]
 pub struct RemoteFile {
     /// `None` if this process has no bucket.
@@ -31,20 +31,20 @@ pub struct RemoteFile {
     record: Record,
     path: String,
     file: OnceLock<FarFile>,
-    /// The attributes that its local file would have.
+    /// The attributes that a local copy of the file would have.
     pub stat: Stat,
 }
 
 /// A borrowed [`OpenFile`].
 #[derive(Debug, Clone, Copy)]
 pub enum FileRef<'a> {
-    /// A file of this disk.
+    /// A file on this disk.
     Here(&'a File),
     /// A remote artifact.
     Far(&'a RemoteFile),
 }
 
-/// The first bytes of an open file. Readers do not see bytes that a writer adds later.
+/// A prefix of the bytes of an open file. Readers do not see bytes that a writer adds later.
 #[derive(Debug, Clone)]
 pub(crate) struct FileContent {
     file: OpenFile,
@@ -52,7 +52,7 @@ pub(crate) struct FileContent {
 }
 
 impl OpenFile {
-    /// Opens a remote artifact of the conversation `id`. Requests nothing yet.
+    /// Opens a remote artifact of the conversation `id`. Sends no request yet.
     pub(crate) fn far(options: &EngineOptions, id: &Component, artifact: &FarArtifact) -> Self {
         Self::Far(Arc::new(RemoteFile {
             store: options.far.clone(),
@@ -72,8 +72,8 @@ impl OpenFile {
         }
     }
 
-    /// Returns the description of the call in the extended attributes, which may be newer than that
-    /// in the record.
+    /// Returns the description of the tool call in the extended attributes. It may be newer than
+    /// the description in the record.
     pub(crate) fn provenance(&self) -> io::Result<Provenance> {
         match self {
             Self::Here(file) => provenance_of(file),
@@ -99,8 +99,8 @@ impl OpenFile {
 }
 
 impl RemoteFile {
-    /// Returns the bytes. May wait for the network. Fails with [`EngineError::Away`] if they cannot
-    /// be fetched.
+    /// Returns the remote bytes. May wait for the network. Fails with [`EngineError::Away`] if the
+    /// bytes cannot be fetched.
     pub fn file(&self) -> Result<&FarFile> {
         if let Some(file) = self.file.get() {
             return Ok(file);
@@ -117,7 +117,7 @@ impl RemoteFile {
 }
 
 impl FileRef<'_> {
-    /// Reads from `offset` on. Returns fewer bytes than requested only at the end.
+    /// Reads starting at `offset`. Returns fewer bytes than requested only at the end of the file.
     pub(crate) fn read_at(self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Here(file) => read_full_at(file, offset, buffer),

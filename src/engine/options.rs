@@ -1,4 +1,4 @@
-//! The options of the engine, how it divides descriptors, and how its process is confined.
+//! The options of the engine, the division of file descriptors, and the confinement of its process.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -15,57 +15,59 @@ use ctxfs_models::extract::Models;
 use ctxfs_store::keep::RetentionRules;
 use ctxfs_store::message::OtherMessages;
 
-/// Debug builds are many times slower. A longer deadline keeps the views of small files whole in
-/// tests on a busy machine.
+/// The default deadline of views. Debug builds are many times slower, so they have a longer
+/// deadline. It keeps the views of small files complete in tests on a busy machine.
 const VIEW_DEADLINE: Duration = Duration::from_secs(if cfg!(debug_assertions) { 20 } else { 5 });
 
 /// The options of an engine, fixed when it is created.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// The root of the tree as readers name it, such as `/ctx`. Views print it.
+    /// The path of the root of the tree as readers see it, such as `/ctx`. Views print this path.
     pub prefix: String,
-    /// The only conversation that this door shows, as its root. If `None`, the root holds all
-    /// conversations.
+    /// The only conversation that this door shows. Its directory is then the root of the tree. If
+    /// `None`, the root holds all conversations.
     pub only: Option<Component>,
-    /// True if other users may read the tree: a text then contains only what its reader may read.
+    /// True if other users may read the tree. A text then contains only what its reader may read.
     pub allow_other: bool,
     /// True if a complete output may not be replaced.
     pub write_once: bool,
-    /// Bytes of one artifact, at most.
+    /// Maximum number of bytes of an artifact.
     pub max_artifact: Option<u64>,
-    /// Bytes of one log in `artifacts/terminal`, at most. `max_artifact` applies, too.
+    /// Maximum number of bytes of a log in `artifacts/terminal`, in addition to the limit of
+    /// `max_artifact`.
     pub max_terminal: Option<u64>,
-    /// Bytes of all files of one conversation, at most.
+    /// Maximum number of bytes of all files of a conversation.
     pub quota: Option<u64>,
     /// The rules for removing old outputs. Empty by default.
     pub keep: RetentionRules,
-    /// The bytes that must stay free on the store's disk.
+    /// Number of bytes that must stay free on the store's disk.
     pub min_free: u64,
-    /// The time after which a view stops and shows the part that it has.
+    /// The time after which a view stops and shows the part that is computed.
     pub view_deadline: Duration,
-    /// Bytes of views to keep in memory for the next reader.
+    /// Maximum number of bytes of views kept in memory for later readers.
     pub kept_views: u64,
-    /// The limits on texts that go into a model's context.
+    /// The limits on texts that are put into a model's context.
     pub limits: Arc<dyn LimitsByTool>,
     /// The secrets to mask. If `None`, nothing is masked.
     pub redaction: Option<Redaction>,
-    /// The program, with arguments, that runs a jq filter (`view::run_filter`) in a process with
+    /// The program and arguments that run a jq filter (`view::run_filter`) in a process with
     /// limits. If `None`, no filter runs.
     pub filter_command: Option<Vec<OsString>>,
-    /// Bytes of views to keep on the store's disk for the next reader.
+    /// Maximum number of bytes of views kept on the store's disk for later readers.
     pub disk_cache_bytes: u64,
     /// The language models that answer questions about outputs.
     pub models: Arc<Models>,
-    /// Messages that other hosts published. If `None`, message logs have those of this host only.
+    /// Messages that other hosts have published. If `None`, message logs contain only the messages
+    /// of this host.
     pub other_messages: Option<Arc<dyn OtherMessages>>,
-    /// The source of the bytes of artifacts that are not on this disk. If `None`, they cannot be
-    /// read. With one, hosts share the conversations, and a move between two of them copies.
+    /// The source of the bytes of remote artifacts. If `None`, remote artifacts cannot be read. If
+    /// set, hosts share the conversations, and a move between two conversations copies the bytes.
     pub far: Option<Arc<dyn FarStore>>,
-    /// The hosts that share the conversations. They are told of changes, and asked for names that
-    /// this host does not have. If `None`, this host is alone.
+    /// The hosts that share the conversations. They are notified of changes. Names that this host
+    /// does not have are requested from them. If `None`, no other host shares the conversations.
     pub other_hosts: Option<Arc<dyn OtherHosts>>,
-    /// The descriptors to divide between all uses. If `None`, the limit of the process
-    /// (`RLIMIT_NOFILE`) when the engine is created.
+    /// The number of file descriptors to divide between all uses. If `None`, the limit of the
+    /// process (`RLIMIT_NOFILE`) at the time when the engine is created.
     pub descriptors: Option<u64>,
 }
 
@@ -97,37 +99,39 @@ impl Default for EngineOptions {
 }
 
 impl EngineOptions {
-    /// Returns the root of the tree as readers name it.
+    /// Returns the root of the tree, as seen by readers.
     pub fn root(&self) -> Root {
         let prefix = self.prefix.clone();
         if self.only.is_some() { Root::One(prefix) } else { Root::All(prefix) }
     }
 
-    /// Returns the place of the file at `path` in the conversation `id`, as readers name it.
+    /// Returns the place of the file at `path` in the conversation `id`, as seen by readers.
     pub fn place(&self, id: &Component, path: &RelPath) -> Place {
         Place::below(&self.root(), &id.to_text(), path)
     }
 }
 
-/// Descriptors reserved for the server's own work: recording and analysing writes, searches, views.
+/// Number of descriptors reserved for the server itself: recording and analysing writes, searches,
+/// and views.
 const OWN: usize = 512;
-/// Directories that a mount holds open.
+/// Maximum number of directories that a mount holds open.
 const DIRS: usize = 4096;
-/// Conversations whose manifests stay indexed in memory, with two descriptors each.
+/// Maximum number of conversations whose manifests stay indexed in memory. Each takes two
+/// descriptors.
 const CONVERSATIONS: usize = 64;
-/// Texts on disk that stay open for the next reader.
+/// Maximum number of texts on disk that stay open for later readers.
 const TEXTS: usize = 64;
-/// Searched directories that stay watched. Each costs one of the user's 128 inotify instances, and
-/// the kernel a MiB or two of queue if much is written between two searches.
+/// Maximum number of searched directories that stay watched. Each takes one of the user's 128
+/// inotify instances, and one or two MiB of kernel memory if much is written between two searches.
 const WATCHED: usize = 16;
 
-/// The maximum number of descriptors for each use. Their sum is within the limit of the process, so
+/// The maximum number of descriptors for each use. The sum is within the limit of the process, so
 /// that no use starves another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DescriptorBudget {
     /// Files and directories that clients have open.
     pub handles: u64,
-    /// Directories that the mount holds open to find names in them quickly.
+    /// Directories that the mount holds open, so that names in them are found quickly.
     pub dirs: usize,
     pub(crate) conversations: usize,
     pub(crate) texts: usize,
@@ -135,7 +139,7 @@ pub struct DescriptorBudget {
 }
 
 impl DescriptorBudget {
-    /// Divides `most` descriptors; without a number, the limit of this process.
+    /// Divides `most` descriptors. If `most` is `None`, divides the limit of this process.
     pub(crate) fn new(most: Option<u64>) -> Self {
         let most = most.or_else(|| rustix::process::getrlimit(Resource::Nofile).current);
         let most = most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
@@ -151,32 +155,33 @@ impl DescriptorBudget {
     }
 }
 
-/// The confinement of the server, found by trying each limit after asking for it.
+/// The confinement of the server. Each limit is tried out after it was requested, so the fields
+/// show the limits that hold.
 ///
-/// `.ctxfs/status.json` shows it, and `ctxfs doctor` reads it there.
+/// `.ctxfs/status.json` shows the confinement, and `ctxfs doctor` reads it from there.
 #[expect(clippy::struct_excessive_bools, reason = "independent limits, shown one by one")]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Confinement {
-    /// The version of Landlock, if the kernel has it and the server uses it.
+    /// The version of Landlock, if the kernel supports Landlock and the server uses it.
     pub landlock: Option<i32>,
-    /// True if only the files that serving needs can be opened.
+    /// True if the server can open only the files that it needs.
     pub files: bool,
-    /// True if no TCP port can be bound or connected to.
+    /// True if the server can neither bind nor connect to a TCP port.
     pub network: bool,
-    /// True if the server can signal no process but its own.
+    /// True if the server can send signals only to its own process.
     pub signals: bool,
-    /// True if no program that the server starts can gain privileges.
+    /// True if programs that the server starts cannot gain privileges.
     pub no_new_privileges: bool,
-    /// The capabilities of the server, which its children could get.
+    /// The capabilities of the server. Its child processes could inherit them.
     pub capabilities: Vec<String>,
-    /// True if the server's memory goes to no core file and is closed to other processes of its
-    /// user.
+    /// True if the server's memory is excluded from core files and cannot be read by other
+    /// processes of the same user.
     pub memory: bool,
 }
 
 impl Confinement {
-    /// Returns true if every limit of Landlock holds, and no privileges can be gained.
+    /// Returns true if all limits of Landlock hold and no privileges can be gained.
     pub fn is_complete(&self) -> bool {
         self.files && self.network && self.signals && self.no_new_privileges
     }

@@ -1,5 +1,5 @@
-//! Other hosts: fetching what they published, before a name is unknown or a listing is shown, and
-//! outputs that two hosts wrote under one name.
+//! Other hosts. Fetches what they have published before a name is reported as unknown or a listing
+//! is shown. Also finds outputs that two hosts wrote under the same name.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -9,19 +9,19 @@ use crate::patience::allow_slow;
 use crate::{DirPlace, Engine, Result, SourceDir};
 use ctxfs_core::model::{Component, Place, RelPath, is_scratch};
 
-/// The longest wait for news of a conversation that is known here, and of one that is not.
+/// Maximum wait for news of a conversation: `KNOWN` if this host has it, `UNKNOWN` if it does not.
 const KNOWN: Duration = Duration::from_secs(1);
 const UNKNOWN: Duration = Duration::from_secs(5);
-/// The longest wait of a caller that needs everything. A fetch ends long before, unless it brings
-/// much.
+/// Maximum wait of a caller that needs everything. A fetch usually ends much sooner, unless it
+/// transfers a lot of data.
 const ALL: Duration = Duration::from_mins(10);
 
 /// The hosts that share the conversations of an engine.
 ///
-/// A request blocks until the answer is here or a time limit has passed, and does nothing if the
-/// last one was a moment ago. On a thread that must not wait it fails with
-/// [`crate::EngineError::Slow`], but only if there is something to wait for. Without other hosts
-/// every method returns at once.
+/// A request blocks until the answer has arrived or a time limit has passed. It does nothing if the
+/// previous request was made a moment ago. On a thread that must not wait, a request that would
+/// have to wait fails with [`crate::EngineError::Slow`]. Without other hosts every method returns
+/// at once.
 #[derive(Debug, Clone, Copy)]
 pub struct Others<'a>(&'a Engine);
 
@@ -33,8 +33,8 @@ impl Engine {
 }
 
 impl Others<'_> {
-    /// Fetches the names of a directory that is about to be listed, if it is the root or may hold
-    /// artifacts.
+    /// Fetches the names in a directory that is about to be listed, if the directory is the root or
+    /// may hold artifacts.
     pub fn ask_before_listing(self, dir: &dyn SourceDir) -> Result<()> {
         if self.0.options.other_hosts.is_none() {
             return Ok(());
@@ -49,8 +49,8 @@ impl Others<'_> {
         }
     }
 
-    /// Fetches the outputs of the conversation of `dir`, before a text that gathers all of them: a
-    /// search, or the manifest.
+    /// Fetches the outputs of the conversation of `dir`. Called before computing a text that
+    /// gathers all outputs: a search or the manifest.
     pub fn ask_before_gathering(self, dir: &dyn SourceDir) -> Result<()> {
         if self.0.options.other_hosts.is_none() {
             return Ok(());
@@ -66,8 +66,8 @@ impl Others<'_> {
         self.look(Some(id), KNOWN).map(drop)
     }
 
-    /// Fetches the outputs of the conversation `id` for an archive, which must be complete: waits
-    /// until the answer is here, or the request has failed.
+    /// Fetches the outputs of the conversation `id` for an archive, which must be complete. Waits
+    /// until the answer has arrived or the request has failed.
     pub fn ask_for_all_outputs(self, id: &Component) -> Result<()> {
         self.look(Some(id), ALL).map(drop)
     }
@@ -77,7 +77,7 @@ impl Others<'_> {
         self.look(Some(id), Duration::ZERO).map(drop)
     }
 
-    /// Fetches the conversation `id`, if it is not here.
+    /// Fetches the conversation `id`, if this host does not have it.
     pub fn ask_for_conversation(self, id: &Component) -> Result<()> {
         if self.0.options.other_hosts.is_none() || self.0.store.conversation(id)?.is_some() {
             return Ok(());
@@ -85,7 +85,8 @@ impl Others<'_> {
         self.look(Some(id), UNKNOWN).map(drop)
     }
 
-    /// Returns the error of the last request. A door that shows only one conversation reports none.
+    /// Returns the error of the last request, if it failed. A door that shows only one conversation
+    /// reports no error.
     pub fn trouble_with_others(self) -> Option<String> {
         if self.0.options.only.is_some() {
             return None;
@@ -93,8 +94,8 @@ impl Others<'_> {
         self.0.options.other_hosts.as_ref()?.report().error
     }
 
-    /// Fetches and returns the known conversations of other hosts that are not here. A door that
-    /// shows only one conversation has none.
+    /// Fetches and returns the conversations that other hosts have and this host does not. A door
+    /// that shows only one conversation returns none.
     pub fn conversations_elsewhere(self) -> Result<Vec<Component>> {
         let Some(others) = &self.0.options.other_hosts else { return Ok(Vec::new()) };
         if self.0.options.only.is_some() {
@@ -105,7 +106,8 @@ impl Others<'_> {
         Ok(others.conversations().iter().filter(|id| !here.contains(id)).cloned().collect())
     }
 
-    /// Returns true if a request was made and may have brought something.
+    /// Makes a request if one is due. Returns true if a request was made and may have brought
+    /// something new.
     fn look(self, at: Option<&Component>, patience: Duration) -> Result<bool> {
         let Some(others) = &self.0.options.other_hosts else { return Ok(false) };
         if !others.is_look_due(at) {
@@ -116,8 +118,8 @@ impl Others<'_> {
     }
 }
 
-/// Requests `name`, which this host does not have in `dir`. Returns true if it may exist now. Names
-/// that programs make up, and those that begin with a dot, are not requested.
+/// Requests `name`, which this host does not have in `dir`. Returns true if the name may exist now.
+/// Makes no request for temporary names that programs make up, nor for names that begin with a dot.
 pub(crate) fn ask_for(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<bool> {
     if engine.options.other_hosts.is_none() || is_scratch(name) {
         return Ok(false);
@@ -135,10 +137,11 @@ pub(crate) fn ask_for(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Res
 }
 
 /// Returns the names of other outputs that were written under the same name as the output at
-/// `path`, by hosts that did not know of each other. Its summary lists them.
+/// `path`, by hosts that did not see each other's outputs. The summary of the output lists these
+/// names.
 ///
-/// Similar names are looked for first, so an ordinary output costs one `stat`, and nothing where no
-/// other host shares the conversations.
+/// Looks for similar names first. An ordinary output therefore costs only one `stat`, and nothing
+/// if no other host shares the conversations.
 pub fn others_of(engine: &Engine, id: &Component, path: &RelPath) -> Result<Vec<String>> {
     let Some(others) = &engine.options.other_hosts else { return Ok(Vec::new()) };
     let alike = engine.conversation(id)?.alike(path)?;
@@ -158,7 +161,7 @@ pub(crate) fn others_at(engine: &Engine, place: &Place) -> Result<Vec<String>> {
     others_of(engine, &Component::from_text(id)?, &RelPath::from_text(path)?)
 }
 
-/// For tests: a host that wrote outputs under names that are in use here.
+/// For tests: a host that wrote outputs under names that this host uses, too.
 #[cfg(any(test, feature = "testing"))]
 #[allow(dead_code, missing_docs, reason = "a fixture, of which tests of other crates use a part")]
 pub mod fixture {
@@ -168,10 +171,10 @@ pub mod fixture {
     use crate::sync::Mutex;
     use ctxfs_core::model::{Component, EvictionResult, Evictor, HostsReport, OtherHosts, RelPath};
 
-    /// A host with scripted outputs, which counts the requests for them.
+    /// A host with scripted outputs. It counts the requests for them.
     #[derive(Debug, Default)]
     pub struct Rival {
-        /// Pairs: the path of an output, and the one under which it was written.
+        /// Pairs of the path of an output and the path under which it was written.
         wrote: Mutex<Vec<[String; 2]>>,
         asked: Mutex<usize>,
     }

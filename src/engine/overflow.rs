@@ -1,5 +1,5 @@
-//! The end of an output that its artifact has no room for, and how it gets into the artifact all
-//! the same.
+//! The end of an output that does not fit into its artifact, and how it replaces part of the
+//! artifact.
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,9 +7,10 @@ use std::io;
 use crate::error::{io_error_number, reason_of_loss};
 use ctxfs_store::ArtifactWriter;
 
-/// Bytes of a [`Tail`], at most.
+/// Maximum number of bytes of a [`Tail`].
 const MOST: usize = 256 * 1024;
-/// A newline is looked for in this many bytes, so that a cut falls between two lines.
+/// Maximum distance in bytes by which a cut is moved to a newline, so that it falls between two
+/// lines.
 const NEAR: usize = 4096;
 
 /// The last bytes of a stream, at most 256 KiB.
@@ -20,7 +21,7 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// Adds bytes at the end. The excess drops out at the beginning.
+    /// Adds bytes at the end. Drops the excess at the beginning.
     pub fn add(&mut self, bytes: &[u8]) {
         let more = &bytes[bytes.len().saturating_sub(MOST)..];
         let over = (self.bytes.len() + more.len()).saturating_sub(MOST);
@@ -29,7 +30,7 @@ impl Tail {
         self.dropped += (over + bytes.len() - more.len()) as u64;
     }
 
-    /// Returns the number of bytes that dropped out.
+    /// Returns the number of bytes that were dropped.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -45,8 +46,8 @@ pub fn left_out(count: u64, why: &str) -> String {
     format!("[ctxfs] {count} bytes left out here: {why}\n")
 }
 
-/// Returns the length of `head` without an incomplete line at its end, if a line ends shortly
-/// before, else without an incomplete character.
+/// Returns the length of `head` without an incomplete line at its end, if a newline is close to the
+/// end. Otherwise returns the length without an incomplete character.
 pub fn whole_lines_before(head: &[u8]) -> usize {
     let from = head.len().saturating_sub(NEAR);
     if let Some(newline) = head[from..].iter().rposition(|byte| *byte == b'\n') {
@@ -59,8 +60,8 @@ pub fn whole_lines_before(head: &[u8]) -> usize {
     }
 }
 
-/// Returns the length of the incomplete line at the beginning of `tail`, if a line ends shortly
-/// after, else that of an incomplete character.
+/// Returns the length of the incomplete line at the beginning of `tail`, if a newline is close to
+/// the beginning. Otherwise returns the length of an incomplete character.
 pub fn cut_line_of(tail: &[u8]) -> usize {
     let near = &tail[..tail.len().min(NEAR)];
     if let Some(newline) =
@@ -75,15 +76,15 @@ fn is_inside_char(byte: u8) -> bool {
     byte & 0xC0 == 0x80
 }
 
-/// The end of the output replaces at most this fraction of the artifact.
+/// The end of the output replaces at most the last 1/`PART` of the artifact.
 const PART: u64 = 4;
-/// A shorter end is not worth it.
+/// Minimum number of bytes of the end of an output. A shorter end is not stored.
 const LEAST: u64 = 4096;
 
-/// The rest of an output after a write that failed.
+/// The rest of an output after a failed write.
 #[derive(Debug)]
 pub(crate) struct Overflow {
-    /// The error of that write.
+    /// The error of the failed write.
     pub(crate) error: io::Error,
     pub(crate) tail: Tail,
 }
@@ -91,15 +92,15 @@ pub(crate) struct Overflow {
 /// The part of an output that is missing from its artifact.
 #[derive(Debug)]
 pub struct Loss {
-    /// The reason, as the line in place of the missing part gives it.
+    /// The reason, as given in the line that replaces the missing part.
     pub why: String,
-    /// True if the artifact has the end of the output, behind such a line.
+    /// True if the artifact has the end of the output, after a line that replaces the missing part.
     pub has_end: bool,
 }
 
 impl Overflow {
     /// Stores the end of the output if the error is a limit or a full disk. Returns the loss, and
-    /// the reason for the record.
+    /// the reason to put into the record.
     pub(crate) fn settle(&mut self, artifact: &mut ArtifactWriter) -> (Loss, String) {
         let reason = reason(&self.error);
         let number = io_error_number(&self.error);
@@ -122,8 +123,8 @@ impl Overflow {
         }
     }
 
-    /// Replaces the last bytes of the artifact with a line about the missing bytes and the end of the
-    /// output. Returns the number of missing bytes, or `None` if the artifact is too small for that.
+    /// Replaces the last bytes of the artifact with the end of the output, after a line about the
+    /// missing bytes. Returns the number of missing bytes, or `None` if the artifact is too small.
     fn store_end(&mut self, artifact: &mut ArtifactWriter, why: &str) -> io::Result<Option<u64>> {
         let written = artifact.written();
         let most = written / PART;

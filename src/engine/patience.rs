@@ -1,8 +1,8 @@
-//! The patience of a thread: whether the request that it serves may do slow work, or wait for
-//! another process.
+//! The patience of a thread: whether its current request may do slow work or wait for another
+//! process.
 //!
-//! A thread that serves requests fails with [`EngineError::Slow`] or EAGAIN instead, before anything
-//! was changed, and its caller tries again on another thread.
+//! A thread that serves requests must do neither. It fails with [`EngineError::Slow`] or EAGAIN
+//! before it has changed anything, and the caller retries the request on another thread.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use crate::sync::{now, thread_local};
 
 #[derive(Clone, Copy)]
 enum ThreadPatience {
-    /// May wait for other processes.
+    /// The thread may wait for other processes.
     Waits,
-    /// May do slow work, without waiting for other processes.
+    /// The thread may do slow work, but must not wait for other processes.
     Works,
-    /// May do nothing slow. The request was first tried at this time.
+    /// The thread must not do anything slow. The request was first tried at this time.
     Prompt(Instant),
 }
 
@@ -24,8 +24,8 @@ thread_local! {
     static PATIENCE: Cell<ThreadPatience> = const { Cell::new(ThreadPatience::Waits) };
 }
 
-/// Calls `run` for a request that was first tried at `asked`: [`allow_slow`] fails, and `may_wait`
-/// is false. Within [`slowly`], slow work stays allowed.
+/// Calls `run` for a request that was first tried at `asked`. In `run`, [`allow_slow`] fails and
+/// `may_wait` returns false. Inside [`slowly`], slow work remains allowed.
 pub fn promptly<T>(asked: Instant, run: impl FnOnce() -> T) -> T {
     match PATIENCE.with(Cell::get) {
         ThreadPatience::Works => run(),
@@ -35,13 +35,13 @@ pub fn promptly<T>(asked: Instant, run: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Calls `run` on a thread for slow work: [`allow_slow`] succeeds, but `may_wait` is false, as
-/// there are few such threads.
+/// Calls `run` on a thread for slow work. In `run`, [`allow_slow`] succeeds, but `may_wait` returns
+/// false, because there are few such threads.
 pub fn slowly<T>(run: impl FnOnce() -> T) -> T {
     with(ThreadPatience::Works, run)
 }
 
-/// Calls `run`, which cannot be tried again, and so may wait on a thread for slow work.
+/// Calls `run`, which cannot be retried. On a thread for slow work, `run` may therefore wait.
 pub(crate) fn to_the_end<T>(run: impl FnOnce() -> T) -> T {
     match PATIENCE.with(Cell::get) {
         ThreadPatience::Works => with(ThreadPatience::Waits, run),
@@ -56,7 +56,8 @@ fn with<T>(patience: ThreadPatience, run: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Returns how long the present request has waited. `None` on a thread that may take long.
+/// Returns the time for which the current request has waited. `None` on a thread that may do slow
+/// work.
 pub fn waited() -> Option<Duration> {
     match PATIENCE.with(Cell::get) {
         ThreadPatience::Prompt(asked) => Some(now() - asked),
@@ -64,14 +65,15 @@ pub fn waited() -> Option<Duration> {
     }
 }
 
-/// Returns true if this thread may wait for another process. Otherwise a wait is EAGAIN.
+/// Returns true if this thread may wait for another process. Otherwise the caller fails with EAGAIN
+/// where it would have to wait.
 pub(crate) fn may_wait() -> bool {
     matches!(PATIENCE.with(Cell::get), ThreadPatience::Waits)
 }
 
-/// Allows work that flushes to the disk, or looks at every file of a conversation. Fails with
-/// [`EngineError::Slow`] inside [`promptly`]: the caller is called again on another thread, so it
-/// must not have changed anything yet.
+/// Checks that this thread may do slow work: flush to the disk, or look at every file of a
+/// conversation. Fails with [`EngineError::Slow`] inside [`promptly`]. The caller is then called
+/// again on another thread, so it must not have changed anything before this call.
 pub fn allow_slow() -> Result<()> {
     if matches!(PATIENCE.with(Cell::get), ThreadPatience::Prompt(_)) {
         Err(EngineError::Slow)

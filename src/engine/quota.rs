@@ -1,9 +1,10 @@
 //! The quota of a conversation: how much room all its files may take on the disk.
 //!
-//! Measuring looks at every file, so it is done at intervals. In between, each writer takes what it
-//! needs from the rest of the last measurement: first from the part that this process holds, then
-//! from the part that all processes share ([`ctxfs_store::SharedRoom`]). Granted bytes that are not
-//! written yet are reserved, so that a measurement meanwhile counts them.
+//! A measurement looks at every file, so it is made only at intervals. In between, each writer
+//! takes the room that it needs from the rest of the last measurement: first from the part that
+//! this process holds, then from the part that all processes share ([`ctxfs_store::SharedRoom`]).
+//! Granted bytes stay reserved until they are written, so that a measurement in the meantime counts
+//! them.
 
 use std::fs::File;
 use std::io;
@@ -19,18 +20,20 @@ use crate::sync::{DashMap, Mutex, MutexGuard, now};
 use ctxfs_core::model::Component;
 use ctxfs_store::{Conversation, FileType, SharedRoom, Usage, room_of, stat_file};
 
-/// Bytes that may be written between two measurements.
+/// Maximum number of bytes that are written between two measurements of a conversation with few
+/// files.
 const BETWEEN: u64 = 16 * 1024 * 1024;
-/// Bytes per file that may be written between two measurements. A measurement looks at each file,
-/// so its cost for one output does not grow with their number.
+/// Number of bytes that may be written between two measurements for each file of the conversation.
+/// Applies if the product exceeds `BETWEEN`. A measurement looks at each file, so this keeps the
+/// cost per stored output constant as the number of files grows.
 const FOR_EACH: u64 = 4096;
-/// Bytes that a process holds for its next writes, at most, so that most of them do not lock the
-/// shared room.
+/// Maximum number of bytes that a process holds for its next writes. Most writes then do not have
+/// to lock the shared room.
 const HELD: u64 = 256 * 1024;
-/// A process holds at most this fraction of the shared room.
+/// A process holds at most 1/`PART` of the shared room.
 const PART: u64 = 16;
-/// A measurement that finds too little for a write is believed for this many times as long as it
-/// took, unless something is removed here.
+/// When a measurement finds too little room for a write, its result is reused for this many times
+/// its duration, unless this process removes something in the meantime.
 const REFUSING: u32 = 10;
 /// A measurement that takes less than this may be made for each write, by any thread.
 const QUICK: Duration = Duration::from_millis(1);
@@ -40,16 +43,16 @@ pub(crate) struct Quotas(DashMap<Component, Arc<Quota>>);
 
 #[derive(Debug)]
 struct Quota {
-    /// Bytes taken from the shared room and not granted yet. Locked only for a moment.
+    /// Bytes taken from the shared room and not yet granted. Locked only briefly.
     held: Mutex<u64>,
-    /// Locked by the thread that takes from the shared room, or measures.
+    /// Locked by the thread that takes from the shared room or measures.
     turn: Mutex<()>,
-    /// The nanoseconds that the last measurement took; before the first one, `u64::MAX`.
+    /// Duration of the last measurement in nanoseconds. `u64::MAX` before the first measurement.
     took: AtomicU64,
-    /// The bytes found by the last measurement that could read everything, plus those granted
-    /// since.
+    /// The bytes found by the last measurement that could read everything, plus the bytes granted
+    /// since then.
     at_least: AtomicU64,
-    /// Bytes granted and perhaps not written yet.
+    /// Bytes that are granted but perhaps not yet written.
     reserved: AtomicU64,
     refusal: Mutex<Option<QuotaRefusal>>,
     unlinked: Mutex<Vec<UnlinkedFile>>,
@@ -69,11 +72,11 @@ impl Default for Quota {
     }
 }
 
-/// The descriptors of a file without a name. It takes room until all of them are closed.
+/// The descriptors of a file without a name. The file takes room until all of them are closed.
 #[derive(Debug)]
 struct UnlinkedFile(Vec<Weak<File>>);
 
-/// A measurement that found too little, and the time until which it is believed.
+/// A measurement that found too little room, and the time until which its result is reused.
 #[derive(Debug)]
 struct QuotaRefusal {
     free: u64,
@@ -82,28 +85,28 @@ struct QuotaRefusal {
 
 pub(crate) struct RoomRequest<'a> {
     pub(crate) id: &'a Component,
-    /// `None` if only unnamed files are left of the conversation.
+    /// `None` if only unnamed files of the conversation remain.
     pub(crate) conversation: Option<&'a Conversation>,
-    /// The bytes that are needed.
+    /// Number of bytes requested.
     pub(crate) growth: u64,
-    /// True if fewer bytes help, too.
+    /// True if the caller can also use fewer bytes.
     pub(crate) partly: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Measured {
-    /// Bytes that would fit.
+    /// Number of bytes that would fit.
     free: u64,
-    /// Bytes until the next measurement, at most.
+    /// Maximum number of bytes to grant before the next measurement.
     between: u64,
     /// The sum of the lengths of the artifacts.
     artifacts: u64,
 }
 
-/// Room that was granted below a quota. It stays reserved until this is dropped.
+/// Granted room below a quota. It stays reserved until this value is dropped.
 #[derive(Debug, Default)]
 pub struct Reservation {
-    /// `None` if there is no quota.
+    /// `None` if the conversation has no quota.
     quota: Option<Arc<Quota>>,
     bytes: u64,
 }
@@ -113,7 +116,8 @@ impl Reservation {
         self.bytes
     }
 
-    /// Notes that `bytes` of them are on the disk now, where a measurement finds them.
+    /// Records that `bytes` of the reserved bytes are now on the disk, where a measurement finds
+    /// them.
     pub(crate) fn written(&mut self, bytes: u64) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
@@ -122,7 +126,7 @@ impl Reservation {
         }
     }
 
-    /// Merges `more` into this reservation, and keeps at most `most` bytes of the sum.
+    /// Merges `more` into this reservation, and then keeps at most `most` bytes.
     pub(crate) fn keep(&mut self, mut more: Self, most: u64) {
         self.bytes += std::mem::take(&mut more.bytes);
         self.quota = self.quota.take().or_else(|| more.quota.take());
@@ -137,8 +141,8 @@ impl Drop for Reservation {
 }
 
 impl Quotas {
-    /// Reserves room below a quota of `most` bytes. Grants less than was asked for only if that
-    /// helps, and else nothing.
+    /// Reserves room below a quota of `most` bytes. If the room is too small for the request,
+    /// grants the rest if the caller can use fewer bytes, and otherwise nothing.
     pub(crate) fn reserve(
         &self,
         most: Option<u64>,
@@ -162,14 +166,14 @@ impl Quotas {
         Arc::clone(&*self.0.entry(id.clone()).or_default())
     }
 
-    /// Forgets a refusal, as something of the conversation was removed, cut or moved.
+    /// Forgets a refusal, because something of the conversation was removed, truncated or moved.
     pub(crate) fn freed(&self, id: &Component) {
         if let Some(known) = self.0.get(id) {
             *known.refusal.lock() = None;
         }
     }
 
-    /// Counts a file that has lost its name until its descriptors are closed.
+    /// Counts a file that has lost its name, until its descriptors are closed.
     pub(crate) fn unlinked(&self, id: &Component, open: Vec<Weak<File>>) {
         let quota = self.of(id);
         let mut unlinked = quota.unlinked.lock();
@@ -177,7 +181,7 @@ impl Quotas {
         unlinked.push(UnlinkedFile(open));
     }
 
-    /// Forgets a conversation that was removed, unless it has open unnamed files.
+    /// Forgets a removed conversation, unless it has open unnamed files.
     pub(crate) fn forget(&self, id: &Component) {
         self.0.remove_if(id, |_, quota| {
             quota.unlinked.lock().iter().all(|file| file.open().is_none())
@@ -186,8 +190,8 @@ impl Quotas {
 }
 
 impl Quota {
-    /// Returns the number of bytes granted, which are then reserved. `shared` locks the room of all
-    /// processes, and `measure` finds out how much there is.
+    /// Grants bytes, reserves them, and returns their number. `shared` locks the room that all
+    /// processes share. `measure` measures how much room is left.
     fn grant(
         &self,
         request: &RoomRequest<'_>,
@@ -213,23 +217,23 @@ impl Quota {
         granted.map(|granted| self.reserve(granted))
     }
 
-    /// Grants all of `growth` from the bytes held, or nothing.
+    /// Grants all of `growth` from the held bytes, or returns `None`.
     fn take_held(&self, growth: u64) -> Option<u64> {
         let mut held = self.held.lock();
         *held = held.checked_sub(growth)?;
         Some(self.reserve(growth))
     }
 
-    /// Reserves granted bytes. The caller has locked the amount that they come from, so that a
-    /// measurement finds them in one place or the other.
+    /// Reserves granted bytes. The caller holds the lock of the amount from which they come, so
+    /// that a measurement finds them either there or among the reserved bytes.
     fn reserve(&self, granted: u64) -> u64 {
         self.reserved.fetch_add(granted, Relaxed);
         self.at_least.fetch_add(granted, Relaxed);
         granted
     }
 
-    /// Takes the turn of the thread that may measure. Fails with EAGAIN if that may take long and
-    /// this thread may not wait.
+    /// Takes the turn: only one thread at a time may measure. Fails with EAGAIN if another thread
+    /// has the turn and this thread must not wait.
     fn take_turn(&self) -> Result<MutexGuard<'_, ()>> {
         let taken = || io::Error::from_raw_os_error(libc::EAGAIN);
         if may_wait() {
@@ -239,8 +243,8 @@ impl Quota {
         }
     }
 
-    /// Takes from the shared room, or measures. `held` are all bytes that this process holds, so
-    /// that no other thread takes any meanwhile.
+    /// Takes bytes from the shared room, or measures if they do not suffice. `held` has all bytes
+    /// that this process holds, so that no other thread can take them in the meantime.
     fn grant_shared(
         &self,
         request: &RoomRequest<'_>,
@@ -288,8 +292,8 @@ impl Quota {
             .is_some_and(|known| request.growth > known.free && request.fitting(known.free) == 0)
     }
 
-    /// Measures, and if too little would fit, removes the oldest outputs where a rule allows that,
-    /// and measures again.
+    /// Measures. If too little room is left, removes the oldest outputs where a retention rule
+    /// allows that, and measures once more.
     fn measure_and_make_room(
         &self,
         retention: &Retention,
@@ -308,14 +312,14 @@ impl Quota {
     fn measure(&self, request: &RoomRequest<'_>, quota: u64) -> Result<Measured> {
         let at_least = self.at_least.load(Relaxed);
         let mut found = self.usage(request)?;
-        // ext4 leaves blocks out of st_blocks for a moment while it chooses a place for them. A
-        // smaller sum is measured once more.
+        // ext4 omits blocks from `st_blocks` for a moment while it chooses a place for them. A sum
+        // that is smaller than expected is therefore measured once more.
         if found.bytes < at_least {
             let again = self.usage(request)?;
             found = Usage { bytes: again.bytes.max(found.bytes), ..again };
         }
         let Usage { entries, bytes, artifacts, is_whole } = found;
-        // Files in an unreadable directory, such as one that its owner has closed, still exist.
+        // Files in an unreadable directory, such as one without read permission, still take room.
         let used = if is_whole { bytes } else { bytes.max(at_least) };
         self.at_least.store(used, Relaxed);
         Ok(Measured { free: quota.saturating_sub(used), between: between(entries), artifacts })
@@ -323,7 +327,8 @@ impl Quota {
 
     /// Adds up the files on disk, the open unnamed files, and the reserved bytes.
     fn usage(&self, request: &RoomRequest<'_>) -> Result<Usage> {
-        // Reserved bytes come first: bytes written meanwhile then count twice at most.
+        // The reserved bytes are read first. Bytes that are written in the meantime are then
+        // counted at most twice, but never missed.
         let reserved = self.reserved.load(Relaxed);
         let gone = Usage { is_whole: true, ..Usage::default() };
         let mut found = request.conversation.map_or(Ok(gone), Usage::of)?;
@@ -346,8 +351,8 @@ impl UnlinkedFile {
     }
 }
 
-/// Returns the room of a file that has lost its name. A file that still has another link counts
-/// there.
+/// Returns the room that a file without a name takes. Returns `None` if the file has another link,
+/// because it is then counted there.
 fn unlinked_room(file: &File) -> Option<u64> {
     let stat = stat_file(file).ok()?;
     (stat.kind() == FileType::File && stat.nlink == 0).then(|| room_of(&stat))
@@ -357,7 +362,7 @@ fn between(entries: u64) -> u64 {
     BETWEEN.max(entries.saturating_mul(FOR_EACH))
 }
 
-/// For tests: quotas that leave a certain room to a new conversation.
+/// For tests: quotas that leave a given room to a new conversation.
 #[cfg(any(test, feature = "testing"))]
 #[allow(missing_docs, clippy::unwrap_used, reason = "a fixture, also for tests of other crates")]
 pub mod fixture {

@@ -7,7 +7,7 @@ use ctxfs_core::materialize::json::{KEY_CHARS, KEY_CUT};
 use ctxfs_core::model::{Analysis, Content, Json, Provenance, Record, Redactor};
 use ctxfs_core::redact::{Masked, MaskingWriter, SecretRules};
 
-/// The secrets to mask, and where.
+/// The redaction settings: the secrets to mask, and whether stored files are masked, too.
 #[derive(Debug, Clone)]
 pub struct Redaction {
     /// The patterns of secrets.
@@ -17,7 +17,7 @@ pub struct Redaction {
 }
 
 impl Redaction {
-    /// Masks the secrets in a description of a call.
+    /// Masks the secrets in the description of a call.
     fn mask_provenance(&self, provenance: &mut Provenance) {
         let Provenance {
             call,
@@ -35,7 +35,7 @@ impl Redaction {
         }
     }
 
-    /// Returns an analysis with secrets masked: keys of JSON may hold some.
+    /// Returns the analysis with secrets masked. Keys of JSON may contain secrets.
     fn hide_found(&self, found: &Analysis) -> Analysis {
         let mut found = found.clone();
         match &mut found.json {
@@ -51,8 +51,8 @@ impl Redaction {
         found
     }
 
-    /// Masks the secrets in the keys of a shape, and drops the shown part of truncated keys: no
-    /// rule finds part of a secret.
+    /// Masks the secrets in the keys of a shape. Also drops the visible part of truncated keys,
+    /// because no rule recognizes part of a secret.
     fn hide_in_shape(&self, shape: &str) -> String {
         let mut parts = shape.split(KEY_CUT).peekable();
         let mut hidden = String::with_capacity(shape.len());
@@ -67,23 +67,26 @@ impl Redaction {
     }
 }
 
-/// A writer that masks secrets, if that is configured.
+/// A writer that masks secrets, if redaction is configured.
 ///
-/// It holds back bytes that may be part of a secret, so [`Self::finish`] must be called at the end.
+/// The writer holds back bytes that may be part of a secret, so [`Self::finish`] must be called at
+/// the end.
 pub enum MaskedForm<'a, W> {
     /// Passes bytes unchanged.
     Plain(W),
-    /// Masks secrets on the way.
+    /// Masks secrets before passing the bytes on.
     Masked(MaskingWriter<'a, W>),
 }
 
 impl<'a, W: Write> MaskedForm<'a, W> {
-    /// Returns a writer to `out` of bytes as they are stored under `redaction`.
+    /// Returns a writer that passes bytes to `out` in the form in which they are stored under
+    /// `redaction`.
     pub fn stored(redaction: Option<&'a Redaction>, out: W) -> Self {
         Self::shown(redaction.filter(|redaction| redaction.stored), out)
     }
 
-    /// Returns a writer to `out` of bytes as they are shown under `redaction`.
+    /// Returns a writer that passes bytes to `out` in the form in which they are shown under
+    /// `redaction`.
     pub fn shown(redaction: Option<&'a Redaction>, out: W) -> Self {
         match redaction {
             Some(redaction) => Self::Masked(MaskingWriter::new(&redaction.rules, out)),
@@ -91,7 +94,7 @@ impl<'a, W: Write> MaskedForm<'a, W> {
         }
     }
 
-    /// Writes the bytes held back. No byte may follow.
+    /// Writes the bytes held back. No byte may be written afterwards.
     pub fn finish(&mut self) -> io::Result<()> {
         match self {
             Self::Plain(_) => Ok(()),
@@ -99,7 +102,7 @@ impl<'a, W: Write> MaskedForm<'a, W> {
         }
     }
 
-    /// Returns the underlying writer. Bytes still held back are lost.
+    /// Returns the underlying writer. Bytes that are still held back are lost.
     pub fn into_inner(self) -> W {
         match self {
             Self::Plain(out) => out,
@@ -137,7 +140,7 @@ impl<W> std::fmt::Debug for MaskedForm<'_, W> {
     }
 }
 
-/// The redaction of an engine. Without one, nothing is masked.
+/// The redaction of an engine. If `None`, nothing is masked.
 #[derive(Debug, Clone)]
 pub struct Secrets(pub Option<Redaction>);
 

@@ -1,8 +1,13 @@
-//! The file, directory or view that a name in a directory stands for.
+//! Resolution of a name in a directory to a file, directory or view.
 //!
-//! Every door follows this order: a real file or directory; the computed files of the directory,
-//! and its directories of searches; the views of a real file; the bare id of a call whose output
-//! ctxfs named; the summary of removed content; and then a name in its printed form.
+//! Every door tries the possible meanings in this order:
+//!
+//! 1. a file or directory on disk;
+//! 2. a computed file of the directory, or one of its directories of searches;
+//! 3. a view of a file on disk;
+//! 4. the id of a call whose output was named by ctxfs;
+//! 5. the summary of removed content;
+//! 6. the printed form of a name.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -29,7 +34,7 @@ pub enum Resolved<'a> {
     Computed(Recipe),
     /// A directory of searches.
     Searches(ViewDir),
-    /// A view of a file, or a directory of its views.
+    /// A view of a file, or a directory with views of the file.
     View {
         /// The file.
         of: DiskEntry<'a>,
@@ -40,19 +45,19 @@ pub enum Resolved<'a> {
     Removed(Box<RemovedContent>),
 }
 
-/// A name on disk, and its attributes.
+/// A name on disk with its attributes.
 #[derive(Debug)]
 pub struct DiskEntry<'a> {
-    /// The name in its directory.
+    /// The name in the directory.
     pub name: Cow<'a, OsStr>,
     /// The attributes.
     pub stat: Stat,
 }
 
 impl Engine {
-    /// Returns what `name` stands for in `dir`, or [`EngineError::NotFound`]. `is_top` is true for
-    /// the root that the door shows. A name that this host does not have is requested from other
-    /// hosts, and then resolved again.
+    /// Returns the meaning of `name` in `dir`. Fails with [`EngineError::NotFound`] if it has none.
+    /// `is_top` is true if `dir` is the root that the door shows. If this host does not have the
+    /// name, requests it from other hosts and then resolves it again.
     pub fn resolve<'a>(
         &self,
         dir: &dyn SourceDir,
@@ -113,9 +118,9 @@ fn resolve_as_given<'a>(
     Ok(Resolved::Removed(Box::new(removed)))
 }
 
-/// Returns the attributes of the file, directory or remote artifact `name`. Planted links and
-/// special files, and the store's own files, are [`EngineError::NotFound`]. Fails with
-/// [`NameError::TooDeep`] for a directory that no door could have created.
+/// Returns the attributes of the file, directory or remote artifact `name`. Fails with
+/// [`EngineError::NotFound`] for symbolic links and special files, and for the store's own files.
+/// Fails with [`NameError::TooDeep`] for a directory that is nested deeper than any door allows.
 pub fn on_disk(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<Stat> {
     if names::is_stores(dir, name) {
         return Err(EngineError::NotFound);
@@ -136,7 +141,7 @@ pub fn on_disk(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<Sta
 }
 
 fn view<'a>(engine: &Engine, dir: &dyn SourceDir, name: &'a OsStr) -> Result<Option<Resolved<'a>>> {
-    // Views that cost money exist only if the settings ask for them.
+    // Views that cost money exist only if they are enabled in the settings.
     let asks_models = engine.options.models.settings().view;
     let is_offered = |reading: &Reading| reading.derived.cost() != RenderCost::Model || asks_models;
     for (stem, reading) in readings(name).filter(|(_, reading)| is_offered(reading)) {
@@ -164,14 +169,14 @@ fn output_of_call(
     Ok(output.map(|(name, stat)| DiskEntry { name: Cow::Owned(name), stat }))
 }
 
-/// Returns the search with this `name` in the directory `dir` of searches.
+/// Returns the search called `name` in the search directory `dir`.
 pub fn search_named(dir: ViewDir, name: &OsStr) -> Result<Recipe> {
     let query = CorpusQuery::named(dir, name).ok_or(EngineError::NotFound)?;
     Ok(Recipe::Search(query.into(), Reader::Server))
 }
 
-/// Returns the view with this `name` in the directory `dir` of views of a file, or, with a `base`,
-/// of the text of that view.
+/// Returns the view called `name` in the view directory `dir` of a file. If `base` is given, `dir`
+/// belongs to the text of that view instead.
 pub fn view_named(dir: ViewDir, base: Option<&View>, name: &OsStr) -> Result<Reading> {
     let reading = dir.child(name).ok_or(EngineError::NotFound)?;
     reading.below(base).ok_or(EngineError::NotFound)
@@ -199,25 +204,25 @@ impl DiskEntry<'_> {
 /// An output whose content was removed to make room. Its `.summary` still exists.
 #[derive(Debug)]
 pub struct RemovedContent {
-    /// The conversation that it was in.
+    /// The conversation in which the output was.
     pub conversation: Component,
-    /// The path that it had there.
+    /// The path of the output in the conversation.
     pub path: RelPath,
     record: Record,
 }
 
 impl RemovedContent {
-    /// Returns the name that the file had.
+    /// Returns the former name of the file.
     pub fn name(&self) -> &OsStr {
         self.path.file_name()
     }
 
-    /// Returns true if the trace of it stays in the manifest.
+    /// Returns true if the record of the removed output stays in the manifest.
     pub fn stays(&self) -> bool {
         self.record.removed.as_ref().is_some_and(|removal| removal.stays)
     }
 
-    /// Returns the version of its summary.
+    /// Returns the version of the summary.
     pub fn version(&self, engine: &Engine) -> Result<Version> {
         let Self { conversation, path, .. } = self;
         let position = engine.conversation(conversation)?.manifest().position(path)?;
@@ -226,7 +231,7 @@ impl RemovedContent {
         Ok(Version { facts: hasher.finish(), ..Version::default() })
     }
 
-    /// Returns the time of its removal.
+    /// Returns the time of the removal.
     pub fn time(&self) -> Time {
         let millis = self.record.removed.as_ref().map_or(0, |removal| removal.at);
         let nanos = millis.rem_euclid(1000) as u32 * 1_000_000;
@@ -263,8 +268,8 @@ impl Engine {
     }
 }
 
-/// Returns the files that `stem` may name: a file of that name, or the output of the call with that
-/// id.
+/// Returns the names of the files that `stem` may stand for: the file of that name, or the output
+/// of the call with that id.
 fn names_of_stem(stem: &OsStr, in_tools: bool) -> impl Iterator<Item = (OsString, Option<&OsStr>)> {
     let of_call = ["json", "txt"].into_iter().filter(move |_| in_tools).map(move |extension| {
         let mut name = stem.to_owned();

@@ -1,8 +1,8 @@
-//! Removing old outputs by the retention rules while a server runs.
+//! Removal of old outputs by retention rules while a server runs.
 //!
-//! Without rules there is no thread. Otherwise one thread of low priority sweeps: at the start, at
-//! intervals, and when the bytes sealed since the last sweep may exceed a limit. A writer without
-//! room sweeps itself.
+//! Without rules there is no thread. With rules, a thread of low priority sweeps at the start, at
+//! regular intervals, and when the bytes sealed since the last sweep may exceed a limit. In
+//! addition, a writer that finds no room makes a sweep on its own thread.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -21,26 +21,27 @@ use ctxfs_core::model::{Component, EvictionResult, Evictor, RelPath};
 use ctxfs_store::keep::{RetentionRules, SweepReport, SweepScope};
 use ctxfs_store::{Store, UnreadPlaces, keep};
 
-/// The interval of regular sweeps, and so the precision of a limit on age.
+/// The interval of regular sweeps. It is also the precision of a limit on age.
 const EVERY: Duration = Duration::from_mins(10);
-/// The shortest interval. With a short limit on age, the interval is a tenth of the limit.
+/// Minimum interval of regular sweeps. With a short limit on age, the interval is a tenth of the
+/// limit.
 const OFTEN: Duration = Duration::from_secs(1);
-/// The time for which sealed outputs gather before a sweep.
+/// The time for which sealed outputs accumulate before a sweep.
 const GATHER: Duration = Duration::from_millis(200);
-/// After a sweep that freed nothing, writers do not sweep for this long.
+/// The time after a sweep that freed nothing in which writers do not sweep again.
 const FRUITLESS: Duration = Duration::from_millis(100);
-/// The longest time that a writer waits for closed outputs to be sealed, as only sealed outputs can
-/// be removed. On a machine with ten times as much work as it can do, sealing a small output takes
-/// most of a second.
+/// Maximum time that a writer waits until closed outputs are sealed, because only sealed outputs
+/// can be removed. On a machine with ten times the load that it can handle, sealing a small output
+/// takes most of a second.
 const SEALING: Duration = Duration::from_secs(5);
-/// A writer that found nothing to remove tries again this often, after such pauses: the kernel
-/// reports a closed file some time after `close` has returned.
+/// Number of retries of a writer that found nothing to remove, with a pause of `RELEASE` before
+/// each. The kernel reports a closed file some time after `close` has returned.
 const RELEASES: u32 = 2;
 const RELEASE: Duration = Duration::from_millis(50);
-/// Passes that remove local copies until there is room.
+/// Maximum number of sweeps that remove local copies to make room.
 const PASSES: usize = 4;
 
-/// Waits until files that were just closed are sealed, for at most the given time.
+/// Waits, for at most the given time, until files that were just closed are sealed.
 type Settle = dyn Fn(Duration) + Send + Sync;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,9 +50,10 @@ enum Unshared {
     Kept,
 }
 
-/// The retention of outputs: decides when to sweep, and sweeps.
+/// The retention of outputs. It decides when to sweep, and sweeps.
 ///
-/// Outputs that other hosts have lose only their local copy; others are removed.
+/// If another host has an output, only the local copy is removed. Otherwise the output itself is
+/// removed.
 pub struct Retention {
     store: Store,
     options: Arc<EngineOptions>,
@@ -66,12 +68,12 @@ pub struct Retention {
 struct SweepSchedule {
     closed: bool,
     store: bool,
-    /// The single conversations that are due.
+    /// The conversations that are due for a sweep of their own.
     conversations: BTreeSet<Component>,
-    /// The bytes that may be sealed before the next sweep, for each conversation that was swept.
+    /// The number of bytes that may be sealed before the next sweep, for each swept conversation.
     room: HashMap<Component, u64>,
     store_room: Option<u64>,
-    /// The time of the last sweep for a writer that freed nothing.
+    /// The time of the last sweep by a writer, if that sweep freed nothing.
     fruitless: Option<Instant>,
     /// The places that the last sweep of the store could not read.
     unread: UnreadPlaces,
@@ -100,9 +102,9 @@ impl Retention {
         }
     }
 
-    /// Starts the thread that sweeps, if there are rules. Sweeps for writers call `settle` first.
+    /// Starts the sweeping thread, if there are rules. Sweeps by writers call `settle` first.
     pub(crate) fn start(self: &Arc<Self>, settle: Box<Settle>) -> io::Result<()> {
-        // A second server of the same engine would seal no other files.
+        // The first `settle` is kept. A second server of the same engine would seal the same files.
         drop(self.settle.set(settle));
         if self.options.keep.is_empty() {
             return Ok(());
@@ -117,7 +119,8 @@ impl Retention {
         self.thread.join();
     }
 
-    /// Records that an artifact of `bytes` bytes was sealed in a conversation, under these `rules`.
+    /// Records that an artifact of `bytes` bytes was sealed in the conversation `id`, under
+    /// `rules`.
     pub fn note_sealed(&self, rules: &RetentionRules, id: &Component, bytes: u64) {
         if !rules.bound_bytes() {
             return;
@@ -136,8 +139,8 @@ impl Retention {
         }
     }
 
-    /// Makes room in a conversation, if a rule bounds its bytes: at most `may_stay` bytes of
-    /// artifacts stay.
+    /// Makes room in a conversation if a rule limits its bytes. Removes outputs until at most
+    /// `may_stay` bytes of artifacts remain.
     pub(crate) fn make_room_in(&self, id: &Component, may_stay: u64) -> Result<()> {
         let Some(limit) = self.options.keep.conversation else { return Ok(()) };
         let conversation = Some(limit.min(may_stay));
@@ -146,9 +149,9 @@ impl Retention {
         Ok(())
     }
 
-    /// Makes room for `length` more bytes on the disk, with `least` bytes left free, if a rule
-    /// bounds the disk or if local copies go when it is nearly full. Returns true if outputs were
-    /// removed. An open output takes room until it is closed.
+    /// Makes room for `length` more bytes on the disk, with `least` bytes left free. Does so only
+    /// if a rule limits the use of the disk, or if local copies are evicted when the disk is nearly
+    /// full. Returns true if outputs were removed. An open output takes room until it is closed.
     pub(crate) fn make_room_on_disk(&self, least: u64, length: u64) -> Result<bool> {
         let enough = least.saturating_add(length);
         match self.options.keep.free {
@@ -164,14 +167,15 @@ impl Retention {
         }
     }
 
-    /// Removes local copies of outputs that other hosts have, longest unused first, until `free`
-    /// bytes are free. Returns true if any was removed.
+    /// Removes local copies of outputs that other hosts have, least recently used first, until
+    /// `free` bytes are free. Returns true if a copy was removed.
     fn evict(&self, free: u64) -> Result<bool> {
         if self.is_fruitless() {
             return Ok(false);
         }
         allow_slow()?;
-        // Outputs that only this host has stay, so that more of the others must go.
+        // Outputs that only this host has are kept. Their size is added to the goal, so that more
+        // of the shared outputs are removed.
         let mut in_the_way = 0;
         for _ in 0..PASSES {
             let free = Some(free.saturating_add(in_the_way));
@@ -240,7 +244,7 @@ impl Retention {
         Ok(report)
     }
 
-    /// Returns a function that removes the local copy of an output of the conversation.
+    /// Returns a function that removes the local copy of an output of the conversation `id`.
     fn evictor(&self, id: &Component, unshared: Unshared) -> Evictor<'_> {
         let others = self.options.other_hosts.as_ref();
         let mut let_go = others.map(|others| others.evictor(id));
@@ -269,7 +273,7 @@ impl Retention {
         }
     }
 
-    /// Waits for the next sweep that is due. Returns `None` at the end.
+    /// Waits for the next sweep that is due. Returns `None` at shutdown.
     fn next(&self, every: Duration) -> Option<SweepScope> {
         let idle = |schedule: &mut SweepSchedule| {
             !schedule.closed && !schedule.store && schedule.conversations.is_empty()
@@ -303,14 +307,14 @@ impl Retention {
     }
 }
 
-/// Returns true if outputs were removed, or none had to be.
+/// Returns true if outputs were removed, or if there is room without removals.
 fn made_room(report: &SweepReport) -> bool {
     let plan = &report.plan;
     let room = plan.store_room.into_iter().chain(plan.room.values().copied());
     !report.removed.is_empty() || { room }.any(|room| room > 0)
 }
 
-/// Logs the number of places that a sweep could not read, but not their names.
+/// Logs the number of places that a sweep could not read. Their names are not logged.
 fn warn_of(unread: &UnreadPlaces) {
     if !unread.is_empty() {
         let places = unread.count();
@@ -318,7 +322,7 @@ fn warn_of(unread: &UnreadPlaces) {
     }
 }
 
-/// Subtracts `bytes` from the room that is left. Returns true if they fit.
+/// Subtracts `bytes` from the remaining room. Returns true if they fit.
 fn spend(room: Option<&mut u64>, bytes: u64) -> bool {
     let Some(room) = room else { return false };
     let left = room.checked_sub(bytes);

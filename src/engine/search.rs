@@ -1,4 +1,4 @@
-//! `.grep/` and `.find/` of a directory: a search of all artifacts below it.
+//! `.grep/` and `.find/` of a directory: searches of all artifacts below the directory.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -23,8 +23,8 @@ fn shown_path(place: &DirPlace, root: &Root) -> Result<String> {
     Ok(format!("{}{path}", root.of(&id.to_text())))
 }
 
-/// Returns the version of a search of the directory `dir`. It changes with every artifact below the
-/// directory, and with every record of the conversation.
+/// Returns the version of a search of the directory `dir`. The version changes with every change of
+/// an artifact below the directory, and with every record of the conversation.
 pub(crate) fn version(engine: &Engine, dir: &dyn SourceDir) -> Result<Version> {
     let stat = dir.dir()?.stat_self()?;
     let place = dir.place()?;
@@ -68,8 +68,9 @@ pub(crate) fn search(
     Ok(spool.finish(rendered, None)?)
 }
 
-/// Searches all artifacts of the conversation `id` until `expired`. Neither keeps nor counts the
-/// result. Returns it with the path of the conversation's searches, which its notice names.
+/// Searches all artifacts of the conversation `id` until `expired` returns true. Neither keeps nor
+/// counts the result. Returns the text, its outcome, and the path of the conversation's searches,
+/// which the notice names.
 pub(crate) fn search_here(
     engine: &Engine,
     id: &Component,
@@ -89,11 +90,11 @@ pub(crate) fn search_here(
 struct SearchedArtifacts<'a> {
     artifacts: Artifacts,
     reader: &'a Reader,
-    /// Directories that the reader may not read.
+    /// The number of directories that the reader may not read.
     closed: u64,
     engine: &'a Engine,
     conversation: Component,
-    /// The directory that the paths are relative to. `None` for the conversation itself.
+    /// The directory to which the paths are relative. `None` for the conversation's own directory.
     base: Option<RelPath>,
     limit: Arc<ReadLimit>,
 }
@@ -120,7 +121,7 @@ impl<'a> SearchedArtifacts<'a> {
         Ok(Self { artifacts, reader, closed, engine, conversation, base, limit })
     }
 
-    /// Opens an artifact. `None` if it is gone.
+    /// Opens an artifact. Returns `None` if it no longer exists.
     fn open(&self, number: usize) -> io::Result<Option<OpenFile>> {
         if let Some(far) = self.artifacts.far(number) {
             return Ok(Some(self.engine.open_far(&self.conversation, far)));
@@ -132,8 +133,8 @@ impl<'a> SearchedArtifacts<'a> {
         }
     }
 
-    /// Reads from the start. Returns the number of bytes read, and for a file that is being written
-    /// its length between two writes.
+    /// Reads the beginning of a file. Returns the number of bytes read. For a file that a door has
+    /// open for writing, also returns its length at a moment when no write is in progress.
     fn load_start(&self, file: &OpenFile, buffer: &mut [u8]) -> io::Result<(Option<u64>, usize)> {
         let OpenFile::Here(here) = file else {
             return Ok((None, file.as_ref().read_at(0, buffer)?));
@@ -151,8 +152,9 @@ impl<'a> SearchedArtifacts<'a> {
     }
 }
 
-/// Reads from the start. A small file takes one call: reads fail or are interrupted only between
-/// pages of memory, so a read that stops inside a page is at the end.
+/// Reads the beginning of a file. A small file takes only one call: a read can fail or be
+/// interrupted only between memory pages, so a read that stops inside a page has reached the end of
+/// the file.
 fn read_start(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
     const PAGE: usize = 4096;
     match file.read_at(buffer, 0) {

@@ -1,8 +1,9 @@
-//! The shares of clients in scarce resources of a server: memory and descriptors.
+//! The shares of clients in scarce resources of a server, such as memory and descriptors.
 //!
-//! A conversation may hold at most as much as it leaves for others: half of everything while it is
-//! alone, a quarter if another one holds half. So there is always room for one more client, no
-//! share lies idle, and a client that holds little is hardly ever refused.
+//! A conversation may hold at most as much as it leaves free. A single conversation may hold half
+//! of the resource. While it holds half, a second conversation may hold a quarter. So there is
+//! always room for one more client, no part of the resource is reserved for idle clients, and a
+//! client that holds little is rarely refused.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,20 +12,21 @@ use std::sync::Arc;
 use crate::sync::Mutex;
 use ctxfs_core::model::Component;
 
-/// Units that a user may hold for each unit left to other users. All conversations of a user count
-/// together, so the factor is larger than that of one conversation, which is 1.
+/// Number of units that a user may hold for each unit that is left free. The corresponding factor
+/// of a conversation is 1. The factor of a user is larger because it covers all conversations of
+/// the user.
 const USERS_SHARE: u64 = 7;
 
 /// The client to which a share is charged.
 #[derive(Debug, Clone, Default)]
 pub struct Client {
-    /// `None` for resources of no conversation, such as the root's listing.
+    /// `None` for a resource that belongs to no conversation, such as the root's listing.
     pub conversation: Option<Component>,
-    /// `None` if all clients are one user.
+    /// `None` if users are not told apart.
     pub user: Option<u32>,
 }
 
-/// A resource that is shared out, in bytes or pieces.
+/// A resource that clients share, in bytes or pieces.
 #[derive(Debug)]
 pub struct Shares {
     most: u64,
@@ -38,7 +40,7 @@ struct HeldAmounts {
     by_user: HashMap<u32, u64>,
 }
 
-/// An amount that a client holds. Dropping it gives the amount back.
+/// An amount that a client holds. Dropping the share releases the amount.
 #[derive(Debug)]
 pub struct Share {
     shares: Arc<Shares>,
@@ -52,12 +54,13 @@ impl Shares {
         Arc::new(Self { most, held: Mutex::default() })
     }
 
-    /// Returns an empty share of `by`.
+    /// Returns an empty share for the client `by`.
     pub fn holder(self: &Arc<Self>, by: impl Into<Arc<Client>>) -> Share {
         Share { shares: Arc::clone(self), by: by.into(), amount: 0 }
     }
 
-    /// Holds `amount` for `by`. Returns `None` if `by` may not hold that much.
+    /// Returns a share of `amount` for the client `by`. Returns `None` if the client may not hold
+    /// that much.
     pub fn claim(self: &Arc<Self>, by: impl Into<Arc<Client>>, amount: u64) -> Option<Share> {
         let mut share = self.holder(by);
         share.try_resize(amount).then_some(share)
@@ -69,8 +72,8 @@ impl Shares {
 }
 
 impl Share {
-    /// Changes the amount. Returns false, and changes nothing, if `amount` is larger than before
-    /// and the client may not hold that much.
+    /// Changes the amount. If `amount` is larger than before and the client may not hold that much,
+    /// returns false and changes nothing.
     pub(crate) fn try_resize(&mut self, amount: u64) -> bool {
         let mut held = self.shares.held.lock();
         if amount > self.amount && !held.fits(self, amount) {
@@ -82,13 +85,15 @@ impl Share {
         true
     }
 
-    /// Changes the amount without a check, where refusing would cost more than exceeding the share.
+    /// Changes the amount without a check. For cases in which a refusal would cost more than
+    /// exceeding the share.
     pub(crate) fn resize(&mut self, amount: u64) {
         self.shares.held.lock().set(&self.by, self.amount, amount);
         self.amount = amount;
     }
 
-    /// Holds one more unit for the same client. Returns `None` if the client may not.
+    /// Returns a share of one more unit for the same client. Returns `None` if the client may not
+    /// hold it.
     pub fn one_more(&self) -> Option<Self> {
         self.shares.claim(Arc::clone(&self.by), 1)
     }
@@ -145,7 +150,7 @@ mod tests {
         Arc::new(Client { conversation: Component::new(conversation).ok(), user })
     }
 
-    /// Holds as many single ones as `by` may.
+    /// Claims single units for `by` until a claim is refused.
     fn all(shares: &Arc<Shares>, by: &Arc<Client>) -> Vec<Share> {
         std::iter::from_fn(|| shares.claim(Arc::clone(by), 1)).collect()
     }

@@ -1,5 +1,5 @@
-//! Computing the text of a view, of a file or of another view's text, and the keys by which texts
-//! are kept in the store's cache.
+//! Computing the text of a view of a file, or of a view of another view's text. Also the keys under
+//! which the store's cache keeps these texts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,11 +28,12 @@ struct FileView<'a> {
     file: &'a dyn SourceFile,
     view: &'a View,
     snapshot: Snapshot,
-    /// The key to keep the text by, if the file has not changed by the end.
+    /// The key under which to keep the text, if the file has not changed by the end of the
+    /// computation.
     key: Option<CacheKey>,
     /// True if this view may continue past its deadline.
     may_go_on: bool,
-    /// True if there was only time for the beginning of a text without escape sequences.
+    /// True if there was only time for the beginning of the text without escape sequences.
     beginning: bool,
 }
 
@@ -56,8 +57,8 @@ impl<'a> FileView<'a> {
     }
 }
 
-/// Computes the text of a view of a file. If it was computed before, `again` is true and it must
-/// come from exactly the same version.
+/// Computes the text of a view of a file. `again` is true if the text was computed before. It must
+/// then come from exactly the same version.
 pub(crate) fn show_view(
     engine: &Engine,
     of: &Computed,
@@ -90,14 +91,15 @@ pub(crate) fn show_view(
     }
 }
 
-/// Returns true if the text of `view` reports this error of reading remote bytes.
+/// Returns true if `error` means that remote bytes cannot be read and the text of `view` can report
+/// it.
 fn is_away(error: &EngineError, view: &View) -> bool {
     let cannot_be_had = matches!(error.raw_os_error(), libc::EIO | libc::ESTALE);
-    // A stale file is looked up again.
+    // A stale file is looked up again instead.
     matches!(view, View::Summary) && cannot_be_had && !matches!(error, EngineError::Stale)
 }
 
-/// The reason why bytes that the bucket has lost cannot be read.
+/// The reason why remote bytes that are missing from the bucket cannot be read.
 const GONE: &str = "the bucket has them no more, as another host has removed the output or they \
                     were lost; `ctxfs remote check` tells what is missing";
 
@@ -135,17 +137,18 @@ fn show_content(
     })
 }
 
-/// Passes a file as its views see it to `show`, with the analysis of all of it.
+/// Calls `show` with a file as views see it and with its complete analysis.
 pub(crate) fn with_subject<T>(
     engine: &Engine,
     file: &dyn SourceFile,
     show: impl FnOnce(&Subject<'_>) -> T,
 ) -> Result<T> {
-    // A summary needs the whole analysis.
+    // The summary is a view that needs the complete analysis.
     with_subject_of(engine, file, &View::Summary, &deadline(engine.options.view_deadline), show)
 }
 
-/// Writes a view of a file to memory, until `expired`. Neither keeps nor counts it.
+/// Renders a view of a file into memory until `expired` returns true. Neither keeps nor counts the
+/// text.
 pub(crate) fn render_here(
     engine: &Engine,
     file: &dyn SourceFile,
@@ -159,7 +162,8 @@ pub(crate) fn render_here(
     Ok((text, rendered))
 }
 
-/// Passes a file as `view` sees it to `show`, with the analysis that is finished before `expired`.
+/// Calls `show` with a file as `view` sees it and with its analysis, as far as it is complete when
+/// `expired` returns true.
 fn with_subject_of<T>(
     engine: &Engine,
     file: &dyn SourceFile,
@@ -182,8 +186,8 @@ fn facts(engine: &Engine, snapshot: &Snapshot) -> Result<FileFacts> {
     Ok(FileFacts::new(&engine.options, &file.provenance()?, record.clone(), place.clone()))
 }
 
-/// Returns the content of a view's subject, with as much of its analysis as the view needs. The
-/// content of a file that was made for a terminal is its text.
+/// Returns the content of a view's subject, with as much of its analysis as the view needs. For a
+/// file that was made for a terminal, the content is its text without escape sequences.
 fn content(
     engine: &Engine,
     shown: &mut FileView<'_>,
@@ -228,8 +232,9 @@ fn needed_analysis(
     engine.analysis(shown.file, file.as_ref(), Some(&facts.record), expired)
 }
 
-/// Returns the text of `raw`, up to the end of its analysis `known`, and makes `known` the analysis
-/// of that text. Returns `None` if the bytes have no escape sequences.
+/// Returns the text of `raw` without escape sequences, up to the end of its analysis `known`.
+/// Replaces `known` with the analysis of that text. Returns `None` if the bytes have no escape
+/// sequences.
 fn plain_text(
     engine: &Engine,
     shown: &FileView<'_>,
@@ -247,8 +252,8 @@ fn plain_text(
         return Ok(Some(text));
     }
     if of.tracker().seen() < bytes {
-        // A recorded analysis has no checkpoints. If time runs out before there are any, the text
-        // is found without them.
+        // A recorded analysis has no checkpoints. If time runs out before checkpoints are made, the
+        // text is computed without them.
         analyse(engine, of, raw.file().as_ref(), bytes, expired)?;
     }
     let text = PlainText::new(Timed::new(raw, limit), of.tracker().checkpoints())?;
@@ -256,8 +261,8 @@ fn plain_text(
     Ok(Some(text))
 }
 
-/// Returns the text of a remote log, if the analysis knows places from which it can be read, and
-/// the view reads only parts of it. Other views read all of it in any order.
+/// Returns the text of a remote log if its analysis has positions at which reading can start, and
+/// if the view reads only parts of the text. Other views read the complete text in any order.
 fn text_at_places(
     shown: &FileView<'_>,
     (raw, limit): (&FileContent, &Arc<ReadLimit>),
@@ -272,8 +277,8 @@ fn text_at_places(
 }
 
 impl Engine {
-    /// Returns the length that the pages of `of` divide: that of a file, or of its text without
-    /// escape sequences.
+    /// Returns the length that is divided into the pages of `of`. This is the length of the file,
+    /// or of its text without escape sequences.
     pub fn text_length(&self, of: &dyn SourceFile) -> Result<u64> {
         let snapshot = of.snapshot(self)?;
         if !of.is_log() && !begins_for_terminal(snapshot.file.as_ref())? {
@@ -285,7 +290,7 @@ impl Engine {
     }
 }
 
-/// Writes a view of a file. If its text can be kept, continues when its time is up.
+/// Writes a view of a file. If its text can be kept, continues past the deadline.
 fn write_view(
     engine: &Engine,
     shown: &FileView<'_>,
@@ -328,7 +333,7 @@ fn write_view(
     Ok(spool.finish(rendered, key)?)
 }
 
-/// Turns an error of reading after the end of the time into a partial result.
+/// Turns a read error that comes from the end of the time limit into a partial result.
 fn in_time(rendered: RenderResult, limit: &ReadLimit) -> RenderResult {
     match rendered {
         Err(RenderError::Io(error)) if limit.ended(&error) => Ok(Rendered::out_of_time()),
@@ -343,7 +348,7 @@ pub(crate) fn show_view_of_view(
     view: &View,
 ) -> Result<ViewText> {
     let text = &base_text.text;
-    // A search of a mere notice would find nothing and hide the reason.
+    // If the text is only a notice, a search of it would find nothing and hide the reason.
     if text.is_notice() && matches!(view, View::Grep(_)) {
         return Ok(ViewText::clone(text));
     }
@@ -377,8 +382,8 @@ pub(crate) fn show_view_of_view(
     Ok(spool.finish(rendered, key)?)
 }
 
-/// Returns the analysis of the beginning of a file, for a view that shows its bytes. Leaves out
-/// positions, which are those in the text without escape sequences.
+/// Returns the analysis of the beginning of a file, for a view that shows the raw bytes. Omits
+/// positions, because they refer to the text without escape sequences.
 fn without_places(analysis: &Analysis) -> Analysis {
     Analysis {
         plain: None,
@@ -393,15 +398,17 @@ fn without_places(analysis: &Analysis) -> Analysis {
     }
 }
 
-/// The longest pause in which a computation lets the times of its file settle.
+/// Maximum time that a computation waits until the times of its file have settled.
 const WAIT: Duration = Duration::from_millis(20);
 
-/// Returns the keys of the text of `view` in the store's cache, which outlives this process: first
-/// the one to keep it by, then the key of a text that was made before the file was sealed.
+/// Returns the keys of the text of `view` in the store's cache, which outlives this process. The
+/// text is kept under the first key. The second key finds a text that was made before the file was
+/// sealed.
 ///
-/// There are none if a later state of the file could not be told from this one, or if secrets are
-/// masked, so that no further copy of one gets on the disk. A large view that can have views of its
-/// own waits until the file's times have settled, rather than be computed again for each of them.
+/// Returns no keys if a later state of the file could not be told from the current one. Also
+/// returns none if secrets are masked, so that no further copy of a secret is written to the disk.
+/// For a large view that can have views of its own, waits until the file's times have settled.
+/// Otherwise the large view would be computed again for each of its views.
 fn cache_keys(
     engine: &Engine,
     snapshot: &Snapshot,
@@ -428,8 +435,8 @@ fn cache_keys(
 }
 
 fn may_be_kept(engine: &Engine, Snapshot { stat, is_written, .. }: &Snapshot, view: &View) -> bool {
-    // Each further write would leave a useless text behind. A clock that was set back may give the
-    // same time again.
+    // With a writer, each further write would leave a useless text behind. If a clock was set back,
+    // a later change may get the same time again.
     let is_ahead = || stat.ctime.max(stat.mtime).age().is_none();
     if engine.secrets.0.is_some() || *is_written || is_ahead() {
         return false;
@@ -448,7 +455,8 @@ fn local_state(stat: &Stat) -> String {
     format!("{:?} {} {times:?}", FileId::of(stat), stat.size)
 }
 
-/// Returns `view` as text. `Display` would not do: a query may hold bytes that are not UTF-8.
+/// Returns `view` as text. Uses `Debug` because a query may contain bytes that are not UTF-8, which
+/// `Display` does not preserve.
 fn exact(view: &View) -> String {
     format!("{view:?}")
 }

@@ -1,7 +1,7 @@
-//! The sources of views: files and directories as a door knows them, and snapshots of files.
+//! The sources of views: files and directories as a door represents them, and snapshots of files.
 //!
-//! A door knows more about a file than the disk does, such as its writers and its analysis, so it
-//! hands the engine a [`SourceFile`] or a [`SourceDir`].
+//! A door has more information about a file than the disk, such as its writers and the state of its
+//! analysis. It therefore passes the engine a [`SourceFile`] or a [`SourceDir`].
 
 use std::fs::File;
 use std::hash::{BuildHasher as _, DefaultHasher, Hash as _, Hasher as _, RandomState};
@@ -20,25 +20,26 @@ use ctxfs_store::{Artifact, Conversation, Dir, FileType, ManifestLock, Stat, sta
 /// The version of a source. Equal versions of one source give equal bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Version {
-    /// Changes that this process has seen, plus views that ran out of time. A computed file does
-    /// not change, so only the latter count for one.
+    /// The number of changes that this process has seen, plus the number of views that ran out of
+    /// time. A computed file does not change, so its number counts only the latter.
     pub changes: u64,
     /// The length in bytes.
     pub size: u64,
     /// The last modification, in nanoseconds since the epoch.
     pub modified: i64,
-    /// The last change of content, names or attributes, in nanoseconds since the epoch. A copy that
-    /// replaced a sealed file has the value of the file it replaced.
+    /// The last change of content, names or attributes, in nanoseconds since the epoch. For a copy
+    /// that replaced a sealed file, this is the value of the replaced file.
     pub changed: i64,
-    /// A hash of all facts beside the bytes, such as the manifest's record.
+    /// A hash of all facts other than the bytes, such as the record in the manifest.
     pub facts: u64,
-    /// A number of the bytes while they may change without a change of the times, else 0.
+    /// A number that identifies the bytes while they may change without a change of the times.
+    /// Otherwise 0.
     pub bytes: u64,
 }
 
 impl Version {
     /// Returns the version of a file with the attributes `stat` after `changes` changes. `facts` is
-    /// [`facts_number`], and `bytes` is 0 or the number of bytes that the times do not pin.
+    /// the result of [`facts_number`], and `bytes` is 0 or the result of [`unsettled_number`].
     pub fn of_file(stat: &Stat, changes: u64, (facts, bytes): (u64, u64)) -> Self {
         Self {
             changes,
@@ -51,14 +52,14 @@ impl Version {
     }
 }
 
-/// A file at one moment, between two writes.
+/// The state of a file at one moment, never in the middle of a write.
 #[derive(Debug)]
 pub struct Snapshot {
     /// The file, open for reading. It may grow or be overwritten while it is read.
     pub file: OpenFile,
     /// The attributes on disk.
     pub stat: Stat,
-    /// The length that readers may see: a message log ends with its last whole line.
+    /// The length that readers may see. A message log ends with its last whole line.
     pub length: u64,
     /// The identity of the bytes.
     pub identity: Identity,
@@ -66,16 +67,16 @@ pub struct Snapshot {
     pub changes: u64,
     /// True if a writer has the file open.
     pub is_written: bool,
-    /// The record, without extended attributes.
+    /// The record, without updates from extended attributes.
     pub record: Record,
-    /// The place, as readers name it.
+    /// The place, as seen by readers.
     pub place: Place,
 }
 
-/// A regular file of a conversation, as a door knows it.
+/// A regular file of a conversation, as represented by a door.
 ///
 /// The engine may call every method from any thread. Methods that open the file or read its place
-/// fail with [`crate::EngineError::Stale`] once the name leads to another file, or nowhere.
+/// fail with [`crate::EngineError::Stale`] once the name leads to another file or nowhere.
 pub trait SourceFile: Send + Sync {
     /// Takes a snapshot of the file.
     fn snapshot(&self, engine: &Engine) -> Result<Snapshot>;
@@ -90,18 +91,18 @@ pub trait SourceFile: Send + Sync {
     /// sequences.
     fn is_log(&self) -> bool;
 
-    /// Returns true for the message log of a conversation, of which readers see whole lines.
+    /// Returns true for the message log of a conversation. Readers see only its whole lines.
     fn is_message_log(&self) -> bool;
 
     /// Opens the file by its name.
     fn open_by_name(&self, flags: OFlags) -> Result<File>;
 
-    /// Returns true if reading may wait for the network, as the bytes are not on this disk.
+    /// Returns true if the bytes are not on this disk. Reading them may then wait for the network.
     fn is_far(&self) -> bool {
         false
     }
 
-    /// Opens the file for reading, local or remote.
+    /// Opens the file for reading, whether it is local or remote.
     fn opened(&self, _engine: &Engine) -> Result<OpenFile> {
         Ok(OpenFile::Here(Arc::new(self.open_by_name(OFlags::RDONLY)?)))
     }
@@ -109,19 +110,19 @@ pub trait SourceFile: Send + Sync {
     /// Returns the number of changes that this process has seen.
     fn changes(&self) -> u64;
 
-    /// Counts one more change after a view ran out of time, so that the next look-up finds another
+    /// Counts one more change after a view ran out of time, so that the next look-up finds a new
     /// version.
     fn note_change(&self);
 
-    /// Notes that this process repaired the last line of this message log, which now has the
+    /// Records that this process repaired the last line of this message log. The log now has the
     /// attributes `stat`.
     fn note_repair(&self, stat: &Stat);
 
-    /// Notices changes by other processes to the file, which is open as `file`. Returns how often
-    /// its bytes were rewritten, and its attributes.
+    /// Detects changes by other processes to the file, which is open as `file`. Returns the number
+    /// of times that the bytes were rewritten, and the attributes of the file.
     fn rewrites(&self, engine: &Engine, file: &File) -> Result<(RewriteCount, Stat)>;
 
-    /// Returns the number of rewrites by this process.
+    /// Returns the number of times that this process rewrote the bytes.
     fn own_rewrites(&self) -> u64 {
         0
     }
@@ -130,7 +131,7 @@ pub trait SourceFile: Send + Sync {
     fn tracker(&self) -> &Tracker;
 }
 
-/// A change of a file that may take room: a write, or a change of length.
+/// A change of a file that may need room on disk: a write, or a change of the length.
 pub trait FileChange {
     /// Returns true if the file is the log of a terminal.
     fn is_terminal(&self) -> bool;
@@ -172,7 +173,8 @@ impl DirPlace {
         }
     }
 
-    /// Returns the path in the conversation. `None` for the conversation's own directory.
+    /// Returns the path in the conversation. `None` for the root and for the conversation's own
+    /// directory.
     pub fn path(&self) -> Option<&RelPath> {
         match self {
             Self::Root | Self::Conversation(_) => None,
@@ -187,15 +189,15 @@ impl DirPlace {
     }
 }
 
-/// A directory of the tree, as a door knows it.
+/// A directory of the tree, as represented by a door.
 pub trait SourceDir: Send + Sync {
-    /// Returns the present place.
+    /// Returns the current place of the directory.
     fn place(&self) -> Result<DirPlace>;
 
     /// Returns true for the directory of all conversations.
     fn is_root(&self) -> bool;
 
-    /// Returns the number of names between the conversation and this directory: 0 for the
+    /// Returns the number of names from the conversation to this directory. Returns 0 for the
     /// conversation itself and for the root.
     fn depth(&self) -> Result<usize>;
 
@@ -203,28 +205,30 @@ pub trait SourceDir: Send + Sync {
     fn dir(&self) -> Result<Arc<Dir>>;
 }
 
-/// The files that a door has open for writing. A search asks here, so that it sees whole writes
-/// only.
+/// The files that a door has open for writing. A search reads their lengths here, so that it sees
+/// only whole writes.
 #[derive(Default)]
 pub struct LiveFiles(DashMap<FileId, Weak<dyn SourceFile>>);
 
 impl LiveFiles {
-    /// Adds a file that got its first writer.
+    /// Adds a file that has got its first writer.
     pub fn insert(&self, id: FileId, file: &Arc<dyn SourceFile>) {
         self.0.insert(id, Arc::downgrade(file));
     }
 
-    /// Removes a file that lost its last writer.
+    /// Removes a file that has lost its last writer.
     pub fn remove(&self, id: FileId) {
         self.0.remove(&id);
     }
 
-    /// Returns the file `id` as its writing door knows it. `None` if no door writes it.
+    /// Returns the file `id` as represented by the door that writes it. `None` if no door has the
+    /// file open for writing.
     pub(crate) fn get(&self, id: FileId) -> Option<Arc<dyn SourceFile>> {
         self.0.get(&id)?.upgrade()
     }
 
-    /// Returns the length of `file` between two writes. `None` if no door writes it.
+    /// Returns the length of `file` at a moment when no write is in progress. `None` if no door has
+    /// the file open for writing.
     pub(crate) fn length(&self, engine: &Engine, file: &File) -> io::Result<Option<u64>> {
         if self.0.is_empty() {
             return Ok(None);
@@ -241,20 +245,21 @@ impl std::fmt::Debug for LiveFiles {
     }
 }
 
-/// The record of a file, and where it came from.
+/// The record of a file, and its origin.
 #[derive(Debug)]
 pub struct KnownRecord {
     /// The record.
     pub record: Record,
-    /// True if the record is in the manifest; else it was derived from the attributes on disk.
+    /// True if the record is in the manifest. False if it was derived from the attributes on disk.
     pub recorded: bool,
 }
 
 impl KnownRecord {
-    /// Returns the record of the file at `path`, which has the attributes `stat`.
+    /// Returns the record of the file at `path`, which has the attributes `stat`. `is_written` is
+    /// true if this process has the file open for writing.
     ///
-    /// If the record says live and this process is not the writer (`is_written`), the writer died,
-    /// and the artifact is recovered first. A caller that has locked the `manifest` passes the lock.
+    /// If the record is marked as live but this process is not the writer, the writer has died. The
+    /// artifact is then recovered first. A caller that holds the `manifest` lock passes it.
     pub fn of(
         conversation: &Conversation,
         path: &RelPath,
@@ -277,27 +282,30 @@ impl KnownRecord {
     }
 }
 
-/// Returns a number that changes exactly with what views show beside the bytes of a file: its
-/// place, the shown parts of its `record`, and the names of the other outputs of its name.
+/// Returns a number that identifies everything that views show besides the bytes of a file. This is
+/// its place, the shown parts of its `record`, and the names of other outputs that were written
+/// under the same name.
 pub fn facts_number(place: &(Component, RelPath), record: &Record, same_name: &[String]) -> u64 {
     let mut hasher = DefaultHasher::new();
     place.hash(&mut hasher);
     record.generation.hash(&mut hasher);
     record.incomplete().hash(&mut hasher);
     serde_json::to_string(&record.provenance).unwrap_or_default().hash(&mut hasher);
-    // Records on disk have the numbers of outputs without others of their name.
+    // Versions in existing records were computed without this list. An empty list is not hashed, so
+    // that they stay valid.
     if !same_name.is_empty() {
         same_name.hash(&mut hasher);
     }
     hasher.finish()
 }
 
-/// The random keys keep a writer from choosing bytes that hash like others.
+/// Hash keys. They are random, so that a writer cannot choose bytes that have the same hash as
+/// other bytes.
 static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-/// Returns 0 if each change of the file from now on changes its times, which are in `stat`.
-/// Otherwise returns a hash of its bytes, which are read through `open`, or for a large file a
-/// number that no other state of it has had.
+/// Returns 0 if each later change of the file is certain to change its times, which are in `stat`.
+/// Otherwise returns a hash of its bytes, which are read through `open`. For a large file, returns
+/// a number that no other state of the file has.
 pub fn unsettled_number(
     engine: &Engine,
     stat: &Stat,
@@ -314,36 +322,38 @@ pub fn unsettled_number(
     Ok(KEYS.hash_one(&*bytes).max(1))
 }
 
-/// The read bit of a class of users, and the bits to read a directory and to enter it.
+/// Mode bits of a class of users: `READ` reads a file, `READ_AND_SEARCH` reads and enters a
+/// directory.
 const READ: u32 = 0o4;
 const READ_AND_SEARCH: u32 = 0o5;
 
-/// The reader of a text that is made of many files. On a mount that several users may enter, such a
-/// text contains only what its reader may read, and says how much it leaves out.
+/// The reader of a text that is made from many files. On a mount that several users may access, the
+/// text contains only what the reader may read, and states how much is left out.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Reader {
-    /// The user who serves the store, or root: modes do not restrict this reader.
+    /// The user who serves the store, or root. File modes do not restrict this reader.
     Server,
     /// Any other user.
     User(Arc<User>),
 }
 
-/// A user, with the groups of the reading process.
+/// A user, with the groups of the process that reads.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct User {
-    /// The user.
+    /// The user id.
     pub uid: u32,
-    /// The group.
+    /// The group id.
     pub gid: u32,
-    /// The supplementary groups.
+    /// The supplementary group ids.
     pub groups: Vec<u32>,
 }
 
 impl Reader {
-    /// Returns true if the mode of the file that `stat` describes lets the reader read it, or, for
-    /// a directory, read and enter it. Calls `stat` only if the mode matters.
+    /// Returns true if the mode of the file that `stat` describes lets the reader read the file.
+    /// For a directory, the reader must be able to read and to enter it. Calls `stat` only if the
+    /// mode matters.
     ///
-    /// Capabilities do not count: whether one holds depends on user namespaces.
+    /// Capabilities are ignored, because their effect depends on user namespaces.
     pub(crate) fn may_read<E>(
         &self,
         stat: impl FnOnce() -> std::result::Result<Stat, E>,

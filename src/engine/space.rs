@@ -1,5 +1,4 @@
-//! Limits on room: the cap of an artifact, the quota of a conversation, and the free space on the
-//! disk.
+//! Limits on room: the cap of an artifact, the quota of a conversation, and the free space on disk.
 
 use std::fs::File;
 use std::sync::{Arc, Weak};
@@ -13,17 +12,18 @@ use crate::sync::atomic::Ordering::Relaxed;
 use ctxfs_core::model::Component;
 use ctxfs_store::{Cache, Conversation, LEAST, Store, whole_blocks};
 
-/// Bytes that may be written between two measurements.
+/// Maximum number of bytes that are written between two measurements of the free space on disk.
 const BETWEEN: u64 = 16 * 1024 * 1024;
-/// Sweeps with which one writer tries to make room on the disk. An open output frees its room only
-/// when it is closed, so another one must go.
+/// Maximum number of sweeps with which one writer tries to make room on the disk. A removed output
+/// that is still open frees its room only when it is closed, so another output must be removed as
+/// well.
 const SWEEPS: usize = 3;
 
 /// The room left on the disk and below the quotas. It is measured at intervals, so that writers
 /// stop before either is full.
 ///
-/// Errors are those of a limit that was met: [`EngineError::TooLarge`], [`EngineError::OverQuota`]
-/// and [`EngineError::DiskNearlyFull`].
+/// Methods fail with the error of the limit that was reached: [`EngineError::TooLarge`],
+/// [`EngineError::OverQuota`] or [`EngineError::DiskNearlyFull`].
 #[derive(Debug)]
 pub struct Space {
     store: Store,
@@ -34,19 +34,20 @@ pub struct Space {
     quotas: Quotas,
 }
 
-/// The bytes that may be written before the next measurement.
+/// The number of bytes that may be written before the next measurement.
 #[derive(Debug, Default)]
 struct Allowance(AtomicU64);
 
 impl Allowance {
-    /// Returns how many of `length` more bytes fit; `measure` finds out how many would.
+    /// Returns how many of `length` more bytes fit. Calls `measure` if the allowance does not
+    /// suffice; `measure` returns the free room.
     fn spend(&self, length: u64, measure: impl FnOnce() -> Result<u64>) -> Result<u64> {
         let spent = self.0.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(length));
         if spent.is_ok() {
             return Ok(length);
         }
         let free = measure()?;
-        // Other writers use the same room, so at most half of it before the next measurement.
+        // Other writers use the same room, so the next allowance is at most half of it.
         self.0.store((free.saturating_sub(length) / 2).min(BETWEEN), Relaxed);
         Ok(length.min(free))
     }
@@ -69,8 +70,8 @@ impl Space {
         }
     }
 
-    /// Checks that an artifact of `size` bytes that is to end at `end` stays below its cap. An
-    /// artifact that does not grow may exceed it.
+    /// Checks that an artifact stays below its cap. It has `size` bytes and will end at the offset
+    /// `end`. An artifact that does not grow may exceed the cap.
     pub(crate) fn check_cap(
         &self,
         is_terminal: impl FnOnce() -> bool,
@@ -85,7 +86,7 @@ impl Space {
         }
     }
 
-    /// Returns how many of `length` bytes at the end of an artifact of `size` bytes stay below its
+    /// Returns how many of `length` bytes, appended to an artifact of `size` bytes, stay below its
     /// cap.
     pub(crate) fn fitting_below_cap(
         &self,
@@ -99,8 +100,8 @@ impl Space {
         }
     }
 
-    /// Checks that `length` more bytes leave enough space on the disk. If need be, clears the cache
-    /// of texts and, if outputs `may_go`, removes the oldest.
+    /// Checks that `length` more bytes leave enough free space on the disk. If necessary, clears
+    /// the cache of texts. If that is not enough and `may_go` is true, removes the oldest outputs.
     pub(crate) fn check_disk(&self, length: u64, may_go: bool) -> Result<()> {
         if self.fitting_on_disk(length, may_go)? < length {
             Err(EngineError::DiskNearlyFull(self.options.min_free))
@@ -109,8 +110,8 @@ impl Space {
         }
     }
 
-    /// Returns how many of `length` more bytes leave enough space on the disk; see
-    /// [`Self::check_disk`].
+    /// Returns how many of `length` more bytes leave enough free space on the disk. Makes room in
+    /// the same way as [`Self::check_disk`].
     pub(crate) fn fitting_on_disk(&self, length: u64, may_go: bool) -> Result<u64> {
         let least = self.options.min_free;
         if least == 0 {
@@ -141,8 +142,8 @@ impl Space {
         self.disk.spend(length, make_room)
     }
 
-    /// Reserves room below the conversation's quota for all bytes of `request`. If need be, removes
-    /// the oldest outputs.
+    /// Reserves room below the conversation's quota for all bytes of `request`. If necessary,
+    /// removes the oldest outputs.
     pub(crate) fn reserve(&self, request: &RoomRequest<'_>) -> Result<Reservation> {
         let reserved = self.reserve_part(request)?;
         if reserved.bytes() < request.growth { Err(self.over_quota()) } else { Ok(reserved) }
@@ -180,19 +181,19 @@ impl Space {
         if self.options.quota.is_none() || growth == 0 {
             return Ok(Reservation::default());
         }
-        // A conversation that was removed meanwhile has unnamed files at most.
+        // If the conversation has been removed, only unnamed files of it can remain.
         let id = conversation.id();
         let found = self.store.conversation(id)?;
         let conversation = found.as_deref();
         self.reserve(&RoomRequest { id, conversation, growth, partly: false })
     }
 
-    /// Notes that something of the conversation was removed, cut or moved.
+    /// Records that something of the conversation was removed, truncated or moved.
     pub fn freed(&self, conversation: &Component) {
         self.quotas.freed(conversation);
     }
 
-    /// Counts a file of the conversation that has lost its name until the descriptors `open` are
+    /// Counts a file of the conversation that has lost its name, until the descriptors `open` are
     /// closed.
     pub fn unlinked(&self, conversation: &Component, open: Vec<Weak<File>>) {
         self.quotas.unlinked(conversation, open);

@@ -1,4 +1,4 @@
-//! Collecting a text of unknown length in bounded memory.
+//! Collection of a text of unknown length in bounded memory.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -14,12 +14,14 @@ use ctxfs_core::model::Component;
 use ctxfs_store::{Cache, CacheKey, Draft};
 use ctxfs_view::Rendered;
 
-/// Bytes of a text in memory, unless [`Spool::in_memory`] asks for more. A longer text goes to a
-/// file of the store's cache.
+/// Maximum number of bytes of a text in memory, unless [`Spool::in_memory`] was called. A longer
+/// text goes to a file of the store's cache.
 const IN_MEMORY: usize = 256 * 1024;
-/// For fewer bytes a descriptor would cost more than the memory that it saves.
+/// Maximum size in bytes of a text for which a file descriptor would cost more than the memory that
+/// it saves.
 const SMALL: usize = 512;
-/// A text that took longer than this to compute is kept in the store's cache, however small.
+/// A text that took at least this long to compute is kept in the store's cache, even if it is
+/// small.
 const SLOW: Duration = Duration::from_secs(1);
 
 /// Fails if the disk has no room for the given number of bytes.
@@ -27,17 +29,17 @@ type RoomCheck<'a> = Box<dyn Fn(u64) -> io::Result<()> + Send + 'a>;
 
 /// A text of unknown length that is being computed, in bounded memory.
 ///
-/// What exceeds the share of its conversation goes to a file. The spool can be written through a
-/// shared reference, so that its beginning can be handed out meanwhile.
+/// Bytes that exceed the share of the conversation go to a file. The spool can be written through a
+/// shared reference, so that its beginning can be given to readers while the rest is computed.
 pub struct Spool<'a> {
     cache: &'a Cache,
     room: RoomCheck<'a>,
     held: RefCell<Share>,
-    /// True to stay in memory as far as the share allows.
+    /// True if the text stays in memory as far as the share allows.
     stays: bool,
     started: Instant,
     text: RefCell<SpooledText>,
-    /// True once the beginning was handed out. Its readers will look for the whole text on disk.
+    /// True once the beginning was given to readers. They will look for the complete text on disk.
     given: Cell<bool>,
 }
 
@@ -47,7 +49,7 @@ struct SpooledText {
     disk: Option<(Draft, u64)>,
 }
 
-/// Returns `text` as a computed text, charged to the conversation `by`.
+/// Returns `text` as the text of a computed file. Its memory is charged to the conversation `by`.
 pub(crate) fn held_text(
     engine: &Engine,
     text: &str,
@@ -65,9 +67,9 @@ impl fmt::Debug for Spool<'_> {
 }
 
 impl<'a> Spool<'a> {
-    /// Begins a text whose memory is charged to the conversation `by`.
+    /// Begins a text. Its memory is charged to the conversation `by`.
     pub fn begin(engine: &'a Engine, by: Option<Component>) -> Self {
-        // No output is removed for a text.
+        // No output is removed to make room for a text.
         let room = |length| Ok(engine.space.check_disk(length, false)?);
         let held = engine.memory.holder(Client { conversation: by, user: None });
         Self::new(&engine.cache, Box::new(room), held)
@@ -78,8 +80,8 @@ impl<'a> Spool<'a> {
         Self { cache, room, held, stays: false, started: Instant::now(), text, given }
     }
 
-    /// Keeps the text in memory, however long, as far as the share of its conversation allows. For
-    /// texts that must be available when the disk is full.
+    /// Keeps the text in memory, regardless of its length, as far as the share of the conversation
+    /// allows. For texts that must be available when the disk is full.
     #[must_use]
     pub fn in_memory(self) -> Self {
         Self { stays: true, ..self }
@@ -91,7 +93,7 @@ impl<'a> Spool<'a> {
         disk.as_ref().map_or(memory.len() as u64, |(_, length)| *length)
     }
 
-    /// Returns the text so far, after `notice`. The whole text is then kept however small it is.
+    /// Returns the text so far, after `notice`. The complete text is then kept even if it is small.
     pub(crate) fn beginning(&self, notice: String) -> ViewText {
         self.given.set(true);
         let SpooledText { memory, disk } = &*self.text.borrow();
@@ -104,8 +106,8 @@ impl<'a> Spool<'a> {
         ViewText::new(head, notice, on_disk, Some(held)).with_whole(false)
     }
 
-    /// Ends the text, and puts its notice first. With a `key`, keeps it on disk if it is whole and
-    /// outgrew memory or took long.
+    /// Ends the text and puts its notice first. If there is a `key` and the text is complete, keeps
+    /// the text on disk if it outgrew memory or took long to compute.
     pub fn finish(self, rendered: Rendered, key: Option<CacheKey>) -> io::Result<ViewText> {
         let Rendered { notice, whole } = rendered;
         let key = key.filter(|_| whole);
@@ -140,7 +142,7 @@ impl<'a> Spool<'a> {
     }
 
     fn fits_in_memory(&self, length: usize) -> bool {
-        // A vector that grows has room for up to twice its bytes.
+        // The capacity of a growing vector is up to twice its length.
         let capacity = length.next_power_of_two() as u64;
         length <= IN_MEMORY || self.stays && self.held.borrow_mut().try_resize(capacity)
     }
@@ -295,7 +297,7 @@ mod tests {
         assert!(ViewText::cached(&cache, &key).is_none());
     }
 
-    /// A caller that asks for the size of a view opens it next, so the text must still be there.
+    /// A caller that reads the size of a view opens the view next, so the text must still be there.
     #[test]
     fn the_largest_results_are_held_and_only_a_few_of_them() {
         let bodies = text_cache(8 << 20, 64);

@@ -1,5 +1,6 @@
-//! Files as views and stand-ins see them, with one [`Subject`] for every door, and the text that goes
-//! to a model in place of an output: what the mount's views print.
+//! Files as views and stand-ins see them, represented by one [`Subject`] for every door. Also the
+//! stand-in: the text that a model gets in place of an output. It is the same text as in the views
+//! of the mount.
 
 use std::io;
 use std::sync::Arc;
@@ -22,13 +23,13 @@ pub(crate) struct FileFacts {
     pub(crate) record: Record,
     pub(crate) place: Place,
     pub(crate) limits: Limits,
-    /// The names of the other outputs of its name, for views that list them.
+    /// The names of other outputs that were written under the same name, for views that list them.
     pub(crate) same_name: Vec<String>,
 }
 
 impl FileFacts {
-    /// Returns the facts about a file with this `record`, updated by the `newer` description of its
-    /// call.
+    /// Returns the facts about a file with this `record`. `newer` is a newer description of its
+    /// call, which updates the record.
     pub(crate) fn new(
         options: &EngineOptions,
         newer: &Provenance,
@@ -41,19 +42,20 @@ impl FileFacts {
     }
 }
 
-/// A file as its views see it: the parts of a [`Subject`].
+/// A file as views see it: the parts of a [`Subject`].
 ///
-/// Secrets in the record and the analysis are masked here, and those in the content as it is read.
+/// Secrets in the record and the analysis are masked on creation. Secrets in the content are masked
+/// when it is read.
 pub(crate) struct ShownFile<'a> {
     pub(crate) content: Box<dyn Content + 'a>,
     pub(crate) analysis: Arc<Analysis>,
     pub(crate) facts: FileFacts,
-    /// True if the secrets in the content are still to be masked.
+    /// True if secrets in the content must still be masked.
     has_secrets: bool,
 }
 
 impl<'a> ShownFile<'a> {
-    /// Returns a file with this `content`, in which secrets are still to be masked.
+    /// Returns a file with this `content`. Secrets in the content must still be masked.
     pub(crate) fn new(
         secrets: &Secrets,
         content: Box<dyn Content + 'a>,
@@ -65,7 +67,7 @@ impl<'a> ShownFile<'a> {
         Self { content, analysis, facts, has_secrets: true }
     }
 
-    /// Returns a file whose `content` is masked already.
+    /// Returns a file whose `content` is already masked.
     pub(crate) fn of_masked(
         secrets: &Secrets,
         content: Box<dyn Content + 'a>,
@@ -96,37 +98,38 @@ impl<'a> ShownFile<'a> {
     }
 }
 
-/// The length of a stand-in, in thirds of the characters of its output, at most.
+/// Maximum length of a stand-in, in thirds of the number of characters of its output.
 const MOST_THIRDS: u64 = 2;
 
-/// The condition on which a stand-in replaces an output.
+/// The condition under which a stand-in replaces an output.
 ///
-/// Except with [`Self::Always`], a stand-in has to pay: if it has more than two thirds of the
-/// characters of its output, the output is shown whole. Three kinds are exempt: an envelope, which
-/// has the limits of its protocol; an output that is not text, of which no bytes are shown; and an
-/// incomplete output, which never passes for a complete one.
+/// Except with [`Self::Always`], a stand-in must save enough: if it has more than two thirds of the
+/// characters of the output, the output is shown whole. Three kinds of stand-ins are exempt: an
+/// envelope, because its protocol sets the limits; the stand-in of a binary output, because it
+/// shows no bytes; and the stand-in of an incomplete output, which must never pass for a complete
+/// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replace {
-    /// The caller asks for the stand-in, whatever the output is.
+    /// Replaces every output. The caller requests the stand-in explicitly.
     Always,
-    /// The output exceeds the limits of the form.
+    /// Replaces an output that exceeds the limits of the form.
     OverLimits,
-    /// The caller finds the output too long.
+    /// Replaces an output that the caller considers too long.
     TooLong,
-    /// The stand-in has at most a third of the tokens of the output.
+    /// Replaces an output if the stand-in has at most a third of its tokens.
     Economy,
 }
 
 /// A request for the text that goes to a model in place of an output.
 #[derive(Debug, Clone, Copy)]
 pub struct StandInRequest<'a> {
-    /// The form of the text.
+    /// The form of the stand-in.
     pub form: Form,
-    /// The condition on which the output is replaced.
+    /// The condition under which the output is replaced.
     pub replace: Replace,
-    /// True if the reader has seen the output itself already.
+    /// True if the reader has already seen the output itself.
     pub seen: bool,
-    /// The reader.
+    /// The model that gets the text.
     pub audience: Audience<'a>,
 }
 
@@ -137,19 +140,19 @@ pub struct OutputParts {
     pub content: Artifact,
     /// The analysis of these bytes.
     pub analysis: Arc<Analysis>,
-    /// The record, or the record that the output would get.
+    /// The record, or the record that the output would get if it were stored.
     pub record: Record,
-    /// The name that readers use for it.
+    /// The place, as seen by readers.
     pub place: Place,
-    /// The limits for its tool.
+    /// The limits for outputs of its tool.
     pub limits: Limits,
 }
 
-/// An output as its stand-ins show it: the text of a log without its escape sequences, and with
-/// masks for secrets if they are masked.
+/// An output as stand-ins show it. The text of a log has no escape sequences. Secrets are masked if
+/// redaction is configured.
 pub struct ShownOutput {
     content: Artifact,
-    /// The characters of the stored bytes, escape sequences included.
+    /// The number of characters of the stored bytes, including escape sequences.
     chars: u64,
     file: ShownFile<'static>,
     secrets: Secrets,
@@ -164,8 +167,8 @@ pub struct StoredOutput {
 }
 
 impl ShownOutput {
-    /// Returns the output as stand-ins show it under `redaction`. Reads a log that has escape
-    /// sequences to its end.
+    /// Returns the output as stand-ins show it under `redaction`. If a log has escape sequences,
+    /// reads it to its end.
     pub fn new(output: OutputParts, redaction: Option<&Redaction>) -> io::Result<Self> {
         let OutputParts { content, analysis, record, place, limits } = output;
         let facts = FileFacts { record, place, limits, same_name: Vec::new() };
@@ -183,14 +186,14 @@ impl ShownOutput {
         Ok(Self { content, chars, file, secrets })
     }
 
-    /// Returns the stored bytes, with masks for secrets if they are masked.
+    /// Returns the stored bytes, with secrets masked if redaction is configured.
     pub fn bytes(&self) -> Box<dyn Content + '_> {
         let masked = self.secrets.masked(&self.content);
         let plain = || Box::new(&self.content) as Box<dyn Content>;
         masked.map_or_else(plain, |masked: Masked<'_>| Box::new(masked))
     }
 
-    /// Returns the answer to `request`: the output itself or its stand-in.
+    /// Returns the text for `request`: the output itself or its stand-in.
     pub fn stand_in(&self, request: &StandInRequest<'_>) -> Result<StandIn> {
         let is_limited = request.replace == Replace::OverLimits;
         let make = if is_limited { ctxfs_view::stand_in } else { ctxfs_view::stand_in_always };
@@ -203,7 +206,8 @@ impl ShownOutput {
         })
     }
 
-    /// Returns true if `text`, made for `request`, pays.
+    /// Returns true if `text` may replace the output: the request or the output is exempt, or
+    /// `text` saves enough.
     fn is_replaced_by(&self, text: &str, request: &StandInRequest<'_>) -> bool {
         let ShownFile { analysis, facts, .. } = &self.file;
         let is_exempt = request.replace == Replace::Always
@@ -217,7 +221,7 @@ impl ShownOutput {
         is_exempt || (pays(text, self.chars) && is_cheap())
     }
 
-    /// Returns the text of `view`, without its notices.
+    /// Returns the text of `view` without its notices.
     pub fn view(&self, view: &View) -> Result<Vec<u8>> {
         let mut text = Vec::new();
         self.with_subject(|subject| ctxfs_view::render(view, subject, &|| false, &mut text))?;
@@ -238,8 +242,8 @@ impl ShownOutput {
 }
 
 impl StoredOutput {
-    /// Opens the output with this `record`. Analyses all of its bytes only if the record has no
-    /// analysis of them and `needs_all` is set.
+    /// Opens the output with this `record`. If the record has no analysis of all bytes, analyses
+    /// them if `needs_all` is true, and otherwise only the first bytes.
     pub(crate) fn open(
         engine: &Engine,
         conversation: &Conversation,
@@ -266,7 +270,7 @@ impl StoredOutput {
         Ok(Self { conversation: conversation.id().clone(), path, shown })
     }
 
-    /// Gives the output another name for readers.
+    /// Changes the name under which readers see the output.
     #[must_use]
     pub fn at(mut self, place: Place) -> Self {
         self.shown.file.facts.place = place;
@@ -283,7 +287,7 @@ impl StoredOutput {
         &self.path
     }
 
-    /// Returns the name that readers use for the output.
+    /// Returns the place of the output, as seen by readers.
     pub fn place(&self) -> &Place {
         &self.shown.file.facts.place
     }
@@ -293,13 +297,13 @@ impl StoredOutput {
         &self.shown.content
     }
 
-    /// Returns the output as its stand-ins show it.
+    /// Returns the output as stand-ins show it.
     pub fn shown(&self) -> &ShownOutput {
         &self.shown
     }
 
-    /// Returns the answer to `request`, and counts it. An output that contains a reference to any
-    /// other output of the store is itself a stand-in, and stays unchanged.
+    /// Returns the text for `request`, and counts it. An output that contains a reference to
+    /// another output of the store is itself a stand-in, and stays unchanged.
     pub fn stand_in(&self, engine: &Engine, request: &StandInRequest<'_>) -> Result<StandIn> {
         let is_another = |reference: &str| {
             let found = engine.store.resolve(reference).ok().flatten();
@@ -313,7 +317,7 @@ impl StoredOutput {
         Ok(answer)
     }
 
-    /// Returns the text of `view`, for a model that gets it in place of the output, and counts it.
+    /// Returns the text of `view` for a model that gets it in place of the output, and counts it.
     pub fn view_in_place(&self, engine: &Engine, view: &View) -> Result<Vec<u8>> {
         let text = self.shown.view(view)?;
         self.count(engine, amount(&text));
@@ -330,8 +334,8 @@ pub fn pays(text: &str, chars: u64) -> bool {
     3 * text.chars().count() as u64 <= MOST_THIRDS.saturating_mul(chars)
 }
 
-/// Returns true if `output` is a stand-in for an output of the store. Its reference decides, not
-/// its wording.
+/// Returns true if `output` is a stand-in for an output of the store. Only the reference in
+/// `output` matters, not the wording.
 pub fn is_stand_in(engine: &Engine, output: &[u8], limits: &Limits) -> io::Result<bool> {
     let subject = Subject {
         content: &output,

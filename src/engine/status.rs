@@ -1,4 +1,4 @@
-//! `.ctxfs/status.json` and `.ctxfs/metrics`: what a server is and has counted.
+//! `.ctxfs/status.json` and `.ctxfs/metrics`: the settings and the counters of a server.
 
 use prometheus::core::Collector;
 use prometheus::{Encoder as _, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use crate::{Engine, Result};
 use ctxfs_core::model::{Amount, Component, Counts, HostsReport, MOST_TOOLS, OTHER_TOOLS, Sums};
 
-/// A metric beside the counts: its name, its description and its value.
+/// A metric other than the counts: its name, its description and its value.
 type Gauge = (&'static str, &'static str, u64);
 
 impl Engine {
-    /// Returns the page for Prometheus, with the gauges that the door adds.
+    /// Returns the metrics page for Prometheus, including the `gauges` of the door.
     pub fn metrics(&self, gauges: &[Gauge]) -> Result<String> {
         let uptime = self.started.elapsed().as_secs();
         let uptime = ("ctxfs_uptime_seconds", "Since the server started.", uptime);
@@ -22,7 +22,7 @@ impl Engine {
         Ok(page.map_err(std::io::Error::other)?)
     }
 
-    /// Returns the status page, with the members that the door adds.
+    /// Returns the status page, including the members of the object `door`.
     pub fn status(&self, door: &Value) -> Result<String> {
         let Sums { total, .. } = self.counts(None)?.sums;
         let mut status = json!({
@@ -47,7 +47,8 @@ impl Engine {
     }
 }
 
-/// The names of the metrics of requests, by their kind.
+/// The metrics of requests to the bucket: the kind of request, and the names of the metrics for the
+/// number of requests and for bytes.
 const REQUESTS: [(&str, &str, &str); 5] = [
     ("get", "ctxfs_remote_get_requests", "ctxfs_remote_get_bytes"),
     ("put", "ctxfs_remote_put_requests", "ctxfs_remote_put_bytes"),
@@ -75,8 +76,9 @@ fn host_gauges(report: &HostsReport) -> Vec<Gauge> {
     gauges
 }
 
-/// Returns the page in the text format of Prometheus. Counts are labelled by tool, with one label
-/// for all beyond a number of them: there are too many conversations for labels.
+/// Returns the page in the text format of Prometheus. Counts are labelled by tool; beyond a fixed
+/// number of tools, the remaining ones share a label. Conversations are not labels because there
+/// are too many of them.
 fn page(sums: &Sums, gauges: &[Gauge]) -> prometheus::Result<String> {
     let registry = Registry::new();
     for (name, about, amount) in AMOUNTS {
@@ -110,9 +112,10 @@ fn page(sums: &Sums, gauges: &[Gauge]) -> prometheus::Result<String> {
     String::from_utf8(page).map_err(|error| prometheus::Error::Msg(error.to_string()))
 }
 
-/// An amount that is counted: its name, its description, and a function that reads it.
+/// An amount that is counted: its name, its description, and a function that reads it from the
+/// counts.
 type AmountColumn = (&'static str, &'static str, fn(&Counts) -> Amount);
-/// A unit of an amount: its name, and a function that reads it.
+/// A unit of an amount: its name, and a function that reads it from the amount.
 type UnitColumn = (&'static str, fn(&Amount) -> u64);
 
 const AMOUNTS: [AmountColumn; 5] = [

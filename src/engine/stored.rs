@@ -1,4 +1,4 @@
-//! The files and directories of the store as a door without inodes finds them, by their names.
+//! The files and directories of the store as a door without inodes finds them: by their names.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -29,14 +29,15 @@ use ctxfs_store::{
 
 pub(crate) struct StoredDir {
     dir: Arc<Dir>,
-    /// The conversation and the names below it; empty for the directory of all conversations.
+    /// The conversation and the names below it. Empty for the directory of all conversations.
     names: Vec<OsString>,
     /// True for the root of the tree.
     pub(crate) is_top: bool,
 }
 
 impl StoredDir {
-    /// Returns the root of a tree: `dir` holds all conversations, or is the directory of `only`.
+    /// Returns the root of a tree. `dir` holds all conversations, or is the directory of the
+    /// conversation `only`.
     pub(crate) fn top(dir: Dir, only: Option<&Component>) -> Self {
         let names = only.map(|id| id.as_os_str().to_owned()).into_iter().collect();
         Self { dir: Arc::new(dir), names, is_top: true }
@@ -53,7 +54,7 @@ impl StoredDir {
         Component::new(self.names.first()?).ok()
     }
 
-    /// Returns the conversation of the file `name`, and the path inside it.
+    /// Returns the conversation of the file `name` and the path of the file in it.
     fn place_of(&self, name: &OsStr) -> Option<(Component, RelPath)> {
         let (_, above) = self.names.split_first()?;
         let names: Vec<_> = above.iter().map(|above| &**above).chain([name]).collect();
@@ -91,19 +92,19 @@ impl SourceDir for StoredDir {
     }
 }
 
-/// A file that no door has open for writing, found by its name in a directory.
+/// A file that no door has open for writing. It is found by its name in a directory.
 pub(crate) struct StoredFile {
     dir: Arc<StoredDir>,
     name: OsString,
     id: FileId,
     tracker: Tracker,
-    /// Views that ran out of time, plus repairs of a message log.
+    /// The number of views that ran out of time, plus the number of repairs of a message log.
     changes: AtomicU64,
     last_seen: Mutex<LastSeen>,
 }
 
 impl StoredFile {
-    /// Makes the file `name` in `dir`, with the attributes `stat`. Opens nothing.
+    /// Creates the file `name` in `dir`, with the attributes `stat`. Opens nothing.
     pub(crate) fn new(dir: &Arc<StoredDir>, name: &OsStr, stat: &Stat) -> Self {
         Self {
             dir: Arc::clone(dir),
@@ -187,7 +188,8 @@ impl SourceFile for StoredFile {
     fn opened(&self, engine: &Engine) -> Result<OpenFile> {
         match self.open_by_name(OFlags::RDONLY) {
             Ok(file) => Ok(OpenFile::Here(Arc::new(file))),
-            // A remote file may become local between the two attempts.
+            // A remote file may become local between the two attempts, so the local file is tried
+            // once more.
             Err(EngineError::Stale) => self.open_far(engine).or_else(|_| {
                 let file = self.open_by_name(OFlags::RDONLY)?;
                 Ok(OpenFile::Here(Arc::new(file)))
@@ -221,12 +223,13 @@ impl SourceFile for StoredFile {
     }
 }
 
-/// A log of at most this many bytes may be assembled in memory.
+/// Maximum number of bytes of a log that is assembled in memory.
 const IN_MEMORY: u64 = 64 << 20;
 
-/// The message log of a conversation of several hosts, at one moment, as a source of views.
+/// The message log of a conversation of several hosts at one moment, as a source of views.
 ///
-/// Its bytes never change: they are assembled in an unnamed file when they are first needed.
+/// The bytes of this log never change. They are assembled in an unnamed file when they are first
+/// needed.
 pub struct SharedLog {
     own: Arc<dyn SourceFile>,
     conversation: Arc<Conversation>,
@@ -243,8 +246,8 @@ impl fmt::Debug for SharedLog {
 }
 
 impl SharedLog {
-    /// Returns the log whose file on this host is `own`, with the attributes `stat`. `None` if no
-    /// other host has published messages, and for any other file.
+    /// Returns the log whose local file is `own`, with the attributes `stat`. Returns `None` if no
+    /// other host has published messages, or if `own` is not a message log.
     pub fn of(
         engine: &Engine,
         own: &Arc<dyn SourceFile>,
@@ -267,7 +270,7 @@ impl SharedLog {
         })))
     }
 
-    /// Returns the version of its views.
+    /// Returns the version of the log, which is also the version of its views.
     pub fn present_version(&self) -> Version {
         self.version
     }
@@ -282,7 +285,8 @@ impl SharedLog {
         Ok(Arc::clone(copy.insert(Arc::new(file))))
     }
 
-    /// Makes an unnamed file: in the store or, for a process that may only read, in memory.
+    /// Creates an unnamed file in the store. If this process may only read the store, creates the
+    /// file in memory.
     fn unnamed(&self) -> Result<File> {
         let made = self.conversation.nameless_file();
         if made.is_ok() || self.log.len() > IN_MEMORY {
@@ -336,7 +340,7 @@ impl SourceFile for SharedLog {
         false
     }
 
-    // The copy has whole lines only, and is never repaired.
+    // The copy has only whole lines and is never repaired.
     fn is_message_log(&self) -> bool {
         false
     }

@@ -1,10 +1,11 @@
-//! Locks, atomics, threads, and the time they wait for.
+//! Locks, atomics, threads, and the clock that timed waits use.
 //!
-//! `engine` and `fuse` take all of them from here. In the program they are those of `parking_lot`,
-//! `dashmap` and `std`; in tests with the feature `shuttle` they let the test decide which thread
-//! runs next (see `fuse/tests/interleaved.rs`). `Arc` and plain counters need no replacement.
+//! `engine` and `fuse` import all of these from here. In the program, they are the types of
+//! `parking_lot`, `dashmap` and `std`. In tests with the feature `shuttle`, they let the test
+//! decide which thread runs next (see `fuse/tests/interleaved.rs`). `Arc` and plain counters need
+//! no replacement.
 //!
-//! No lock is poisoned by a panic: the state that a lock guards is valid after every statement, and
+//! A panic does not poison a lock. The state that a lock guards is valid after every statement, and
 //! the code that catches a panic reports it.
 
 #[cfg(feature = "shuttle")]
@@ -28,14 +29,14 @@ mod real {
 
     use ctxfs_store::{Conversation, ManifestLock, StoreError};
 
-    /// The niceness that background threads add; see setpriority(2). Beside a process that
-    /// computes, such a thread gets a quarter of a processor. With 19 it gets a seventieth: 600
-    /// outputs of 5 KB were sealed after 20 to 28 s beside two busy loops on two processors, with 5
-    /// after 2 s.
+    /// The amount added to the niceness of background threads; see setpriority(2). With 5, such a
+    /// thread gets a quarter of a processor beside a process that computes; with 19, it gets a
+    /// seventieth. For comparison, 600 outputs of 5 KB were written beside two busy loops on two
+    /// processors. They were sealed after 2 s with 5, and after 20 to 28 s with 19.
     const BACKGROUND: i32 = 5;
 
-    /// Makes the calling thread one that works in the background. On Linux this affects that thread
-    /// alone.
+    /// Lowers the priority of the calling thread, which works in the background. On Linux this
+    /// affects only that thread.
     pub fn lower_priority() {
         let lowered = getpriority_process(None)
             .and_then(|nice| setpriority_process(None, nice.saturating_add(BACKGROUND)));
@@ -44,13 +45,13 @@ mod real {
         }
     }
 
-    /// Returns the time by which waiting threads are woken.
+    /// Returns the current time of the clock that timed waits use.
     pub fn now() -> Instant {
         Instant::now()
     }
 
-    /// Locks the manifest of `conversation` for a moment. If another process has it, waits if the
-    /// caller `may_wait`, and fails with EAGAIN otherwise.
+    /// Locks the manifest of `conversation` for a short time. If another process holds the lock,
+    /// waits if `may_wait` is true, and fails with EAGAIN otherwise.
     pub fn lock_manifest(
         conversation: &Conversation,
         may_wait: bool,

@@ -13,30 +13,32 @@ use crate::shares::Share;
 use ctxfs_core::model::Content;
 use ctxfs_store::{Cache as DiskCache, CacheKey, read_full_at, stat_file};
 
-/// The last bytes of a text that is kept on disk, after the length of its notice.
+/// The last bytes of a text kept on disk. They follow the length of its notice.
 pub(crate) const MARK: &[u8; 8] = b"ctxfs\0\0\x01";
 
-/// Bytes in memory and their share of the budget; `None` for the few bytes of a notice.
+/// Bytes in memory and their share of the memory budget. The share is `None` for the few bytes of a
+/// notice.
 #[derive(Debug)]
 struct HeldBytes(Vec<u8>, #[expect(dead_code, reason = "gives back")] Option<Share>);
 
-/// The text of a computed file, which never changes once it is made.
+/// The text of a computed file. It never changes.
 ///
-/// It consists of a notice, which says what is left out, and the rest. The notice is in memory; the
-/// rest is in memory or in a file of the store's cache.
+/// The text consists of a notice, which states what is left out, and the rest. The notice is in
+/// memory. The rest is in memory or in a file of the store's cache.
 #[derive(Debug, Clone)]
 pub struct ViewText {
     head: Arc<HeldBytes>,
     notice: usize,
-    /// The rest of the text and its length, unless it is in `head`.
+    /// The file with the rest of the text, and the length of the rest. `None` if the rest is in
+    /// `head`.
     on_disk: Option<(Arc<File>, u64)>,
     whole: bool,
     key: Option<CacheKey>,
 }
 
 impl ViewText {
-    /// Creates a text of `head`, whose first `notice` bytes are the notice, followed by the file
-    /// `on_disk`. `held` is the share for the bytes in memory.
+    /// Creates a text that consists of `head` and then the file `on_disk`. The first `notice` bytes
+    /// of `head` are the notice. `held` is the share for the bytes in memory.
     pub(crate) fn new(
         head: Vec<u8>,
         notice: usize,
@@ -51,12 +53,12 @@ impl ViewText {
         Self { key, ..self }
     }
 
-    /// Returns the same text, marked as a beginning unless it is `whole`.
+    /// Returns the same text. Unless `whole` is true, it is marked as a beginning.
     pub(crate) fn with_whole(self, whole: bool) -> Self {
         Self { whole, ..self }
     }
 
-    /// Returns the text under `key` in `cache`, if its file is complete.
+    /// Returns the text kept under `key` in `cache`, if its file is complete.
     pub(crate) fn cached(cache: &DiskCache, key: &CacheKey) -> Option<Self> {
         let file = cache.open(key)?;
         let length = stat_file(&file).ok()?.size;
@@ -92,23 +94,24 @@ impl ViewText {
         self.notice
     }
 
-    /// Returns true if there is only a notice, which says why there is nothing else.
+    /// Returns true if the text is only a notice, which states why there is nothing else.
     pub(crate) fn is_notice(&self) -> bool {
         self.notice > 0 && self.len() == self.notice as u64
     }
 
-    /// Returns false if time ran out before all of it was computed.
+    /// Returns false if time ran out before the complete text was computed.
     pub(crate) fn is_whole(&self) -> bool {
         self.whole
     }
 
-    /// Returns the key in the store's cache. Equal keys mean equal bytes, at any time and in any
-    /// process. `None` if that cannot be guaranteed.
+    /// Returns the key of the text in the store's cache. Two texts with the same key have the same
+    /// bytes, at any time and in any process. `None` if that cannot be guaranteed.
     pub(crate) fn key(&self) -> Option<&CacheKey> {
         self.key.as_ref()
     }
 
-    /// Hands `size` bytes from `offset` on to `take`, and fewer at the end.
+    /// Calls `take` with `size` bytes starting at `offset`. At the end of the text there are fewer
+    /// bytes.
     pub fn read<T>(
         &self,
         offset: u64,
@@ -145,17 +148,18 @@ impl Content for ViewText {
     }
 }
 
-/// Bytes on disk that weigh one byte in memory: a gigabyte weighs as much as 8 MiB.
+/// Number of bytes on disk that weigh as much as one byte in memory. A gigabyte on disk weighs as
+/// much as 8 MiB in memory.
 const DISK_SHARE: u64 = 128;
-/// The weight of the cache's own entry.
+/// The weight of the cache's own data for an entry.
 const ENTRY_WEIGHT: u64 = 128;
 
-/// Texts by the number of their computed file. The least used ones are dropped once all together
-/// exceed the capacity.
+/// Texts by the number of their computed file. When the total weight exceeds the capacity, the
+/// least used texts are dropped.
 pub(crate) type TextCache = Cache<u64, Arc<ViewText>, ByMemory>;
 
-/// Weighs a text by the memory that it holds. A text on disk weighs at least `least`, as it holds a
-/// descriptor and perhaps an unnamed file, and at most `most`.
+/// Weighs a text by the memory that it holds. A text on disk weighs at least `least`, because it
+/// holds a file descriptor and perhaps an unnamed file. It weighs at most `most`.
 #[derive(Debug, Clone)]
 pub(crate) struct ByMemory {
     least: u64,
@@ -166,8 +170,8 @@ impl Weighter<u64, Arc<ViewText>> for ByMemory {
     fn weight(&self, _: &u64, text: &Arc<ViewText>) -> u64 {
         let on_disk = match text.on_disk_length() {
             0 => 0,
-            // The upper bound keeps even the largest text between the call that asks for its size
-            // and its opening.
+            // With this maximum, even the largest text stays cached from the call that reads its
+            // size until it is opened.
             length => (self.least + length / DISK_SHARE).min(self.most),
         };
         text.head.0.len() as u64 + on_disk + ENTRY_WEIGHT
@@ -183,9 +187,9 @@ pub(crate) fn recent_cache<K: Eq + Hash, V: Clone>(items: usize) -> Cache<K, V> 
     cache(items, items as u64, UnitWeighter)
 }
 
-/// Creates a cache with one shard. The default number follows from the processors, and counting
-/// those takes longer than a short command uses the cache. Besides, several shards would divide the
-/// capacity of texts, so that none could hold the largest one.
+/// Creates a cache with one shard. The default number of shards depends on the number of
+/// processors, and determining that takes longer than a short command uses the cache. Several
+/// shards would also divide the capacity for texts, so that no shard could hold the largest text.
 fn cache<K: Eq + Hash, V: Clone, W: Weighter<K, V> + Clone>(
     items: usize,
     capacity: u64,

@@ -1,5 +1,5 @@
-//! The state of the analysis of a growing file, which continues where it stopped, and the analyses
-//! that are kept in memory.
+//! The state of the analysis of a growing file, from which the analysis can continue, and the
+//! finished analyses that are kept in memory.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -15,39 +15,42 @@ use crate::text::recent_cache;
 use ctxfs_core::materialize::{Analyzer, Checkpoints};
 use ctxfs_core::model::{Analysis, Component};
 
-/// Bytes that one step of analysis reads. A step takes some milliseconds, so that waiting readers
-/// and deadlines are noticed soon.
+/// Number of bytes that one step of analysis reads. A step takes some milliseconds, so that waiting
+/// readers and deadlines are noticed soon.
 pub const STEP: u64 = 4 * 1024 * 1024;
-/// Bytes of one read.
+/// Number of bytes of one read.
 const BLOCK: usize = 256 * 1024;
-/// Bytes of one read of an analysis that is further behind than this. Several threads analyse them.
+/// Number of bytes of one read if the analysis is at least this far behind. Several threads analyse
+/// these bytes.
 const BEHIND: usize = 2 * 1024 * 1024;
-/// States of fewer analysed bytes are not kept: analysing that much again takes some 0.3 ms.
+/// Minimum number of analysed bytes for which the state is kept. To analyse fewer bytes again takes
+/// at most about 0.3 ms.
 const LEAST_KEPT: u64 = 64 * 1024;
-/// States that are kept. The state of a plain log takes some 170 KiB, and the largest one found, of
-/// random words, 680 KiB.
+/// Maximum number of states that are kept. The state of a plain log takes some 170 KiB. The largest
+/// state measured, of random words, takes 680 KiB.
 const KEPT: usize = 32;
-/// Finished analyses in memory. The manifest has the others.
+/// Maximum number of finished analyses in memory. The manifest has the rest.
 const REMEMBERED: usize = 256;
 
-/// The number of times that existing bytes may have changed. While it is the same, so are the
-/// bytes.
+/// The number of times that existing bytes may have changed. While the count is the same, the bytes
+/// are the same.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RewriteCount {
-    /// Rewrites by this process.
+    /// Number of rewrites by this process.
     pub own: u64,
-    /// Rewrites by other processes that this one has noticed.
+    /// Number of rewrites by other processes that this process has detected.
     pub others: u64,
 }
 
-/// The analysis of the beginning of a file, which can be continued.
+/// The analysis of the beginning of a file. It can be continued.
 ///
-/// Its state exists while an analysis or a view uses it. Afterwards the engine keeps the state of a few
-/// files and drops the others, as most files that the kernel knows are idle.
+/// The state exists while an analysis or a view uses it. Afterwards the engine keeps the states of
+/// a few files and drops the rest, because most files in the kernel's cache are idle.
 #[derive(Default)]
 pub struct Tracker(Mutex<Option<Arc<Mutex<Tracked>>>>);
 
-/// Keeps the state of an analysis until it is dropped.
+/// A guard that keeps the state of an analysis. When the guard is dropped, the engine decides
+/// whether to keep the state.
 pub(crate) struct TrackerInUse<'a> {
     kept: &'a KeptAnalyses,
     conversation: Option<Component>,
@@ -59,7 +62,7 @@ pub(crate) struct TrackerInUse<'a> {
 pub(crate) struct Tracked {
     analyzer: Option<Box<Analyzer>>,
     users: u32,
-    /// The count when the analysis began. A later rewrite makes the analysis void.
+    /// The count when the analysis began. A later rewrite invalidates the analysis.
     began: RewriteCount,
 }
 
@@ -68,28 +71,28 @@ pub(crate) struct AnalysisGoal<'a> {
     pub(crate) file: FileRef<'a>,
     pub(crate) is_log: bool,
     pub(crate) rewrites: RewriteCount,
-    /// The number of bytes to reach.
+    /// Number of bytes to reach.
     pub(crate) bytes: u64,
 }
 
 pub(crate) struct AnalysisStep {
-    /// Bytes analysed so far.
+    /// Number of bytes analysed so far.
     pub(crate) seen: u64,
-    /// True at the end of the file.
+    /// True if the end of the file was reached.
     pub(crate) ended: bool,
-    /// The analysis, once the goal or the end of the file is reached.
+    /// The analysis, if the goal or the end of the file was reached.
     pub(crate) analysis: Option<Analysis>,
 }
 
 impl Tracker {
-    /// Keeps the state of the analysis, of a file of `conversation`, until the result is dropped.
-    /// Then the state goes to `kept`.
+    /// Keeps the state of the analysis until the returned guard is dropped. The state then goes to
+    /// `kept`, charged to `conversation`.
     pub(crate) fn in_use<'a>(
         &'a self,
         kept: &'a KeptAnalyses,
         conversation: Option<Component>,
     ) -> TrackerInUse<'a> {
-        // The slot stays locked, so that the last user does not empty it meanwhile.
+        // The slot stays locked, so that the last user cannot empty it in the meantime.
         let mut slot = self.0.lock();
         let state = Arc::clone(slot.get_or_insert_default());
         state.lock().users += 1;
@@ -169,9 +172,10 @@ impl Drop for TrackerInUse<'_> {
 }
 
 impl Tracked {
-    /// Returns the analyzer, or a new one if the bytes that it has seen may have changed.
+    /// Returns the analyzer. Starts over with a new one if the bytes seen so far may have changed.
     fn resume(&mut self, is_log: bool, rewrites: RewriteCount) -> &mut Analyzer {
-        // A thread that noticed a later change by others has started over for all.
+        // A thread that detected a later change by other processes has already started over for all
+        // users.
         let others = rewrites.others.max(self.began.others);
         let rewrites = RewriteCount { others, ..rewrites };
         let same_kind = self.analyzer.as_ref().is_none_or(|known| known.is_of_log() == is_log);
@@ -190,8 +194,8 @@ impl std::fmt::Debug for Tracker {
     }
 }
 
-/// The idle states that are kept, least recently used first, so that the next append or view
-/// continues one.
+/// The idle states that are kept, least recently used first. The next append to a file, or the next
+/// view of it, continues from its state.
 #[derive(Default)]
 pub(crate) struct KeptAnalyses(Mutex<VecDeque<KeptAnalysis>>);
 
@@ -202,7 +206,7 @@ struct KeptAnalysis {
 
 impl KeptAnalyses {
     /// Keeps a state that was just used. At the limit, drops the oldest state of the conversation
-    /// that has most of them.
+    /// with the most states.
     fn keep(&self, conversation: Option<Component>, state: &Arc<Mutex<Tracked>>) {
         let state = Arc::downgrade(state);
         let mut kept = self.0.lock();
@@ -218,7 +222,8 @@ impl KeptAnalyses {
         }
     }
 
-    /// Returns true if one more state of `conversation` would not push out another one of it.
+    /// Returns true if one more state of `conversation` would not evict another state of the same
+    /// conversation.
     pub(crate) fn has_room(&self, conversation: Option<&Component>) -> bool {
         let kept = self.0.lock();
         let of_another = |oldest: &KeptAnalysis| oldest.conversation.as_ref() != conversation;
@@ -226,7 +231,7 @@ impl KeptAnalyses {
     }
 }
 
-/// Returns the position of the first state of the conversation that has most of them.
+/// Returns the position of the oldest state of the conversation with the most states.
 fn largest(kept: &VecDeque<KeptAnalysis>) -> usize {
     let mut most = (0, 0);
     for (at, one) in kept.iter().enumerate() {

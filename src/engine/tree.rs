@@ -1,6 +1,6 @@
-//! The tree as a door without inodes walks it: from the root, name by name.
+//! The tree as a door without inodes traverses it: from the root, name by name.
 //!
-//! Each name is looked up in the directory that is open, so no path leads out of the store.
+//! Each name is looked up in an open directory, so no path leads out of the store.
 
 use std::ffi::OsStr;
 use std::io;
@@ -21,18 +21,18 @@ use ctxfs_core::model::Content;
 use ctxfs_store::{FileType, MESSAGES, Stat};
 use ctxfs_view::{Derived, Reading, View, ViewDir};
 
-/// The only page about a door that has no server.
+/// The only page about the door that exists without a server.
 const VERSION: &str = "version";
 
-/// The tree that the engine's options describe: of all conversations, or of a single one.
+/// The tree that the engine's options describe, with all conversations or a single one.
 ///
-/// Paths are relative to the root of the tree: `c7/artifacts/tool/9f3k.txt.summary`.
+/// Paths are relative to the root of the tree, such as `c7/artifacts/tool/9f3k.txt.summary`.
 #[derive(Debug)]
 pub struct Tree {
     pub(crate) engine: Arc<Engine>,
 }
 
-/// An open file of the tree. Reads of a computed file are counted when this is dropped.
+/// An open file of the tree. For a computed file, reads are counted when this value is dropped.
 #[derive(Debug)]
 pub struct OpenedFile {
     engine: Arc<Engine>,
@@ -41,8 +41,8 @@ pub struct OpenedFile {
 
 #[derive(Debug)]
 enum OpenedContent {
-    /// A file on disk, with its length at the time of opening. A message log ends with its last
-    /// whole line.
+    /// A file on disk, with its length when it was opened. A message log ends with its last whole
+    /// line.
     File(FileContent),
     /// A computed file.
     Text(OpenText),
@@ -52,15 +52,15 @@ enum Position {
     Dir(Arc<StoredDir>),
     File(Arc<dyn SourceFile>),
     Computed(Arc<Computed>),
-    /// A directory of the views of a file, or of the text of its view `base`.
+    /// A directory with the views of a file, or of the text of the file's view `base`.
     Views {
         of: Arc<dyn SourceFile>,
         base: Option<View>,
         dir: ViewDir,
     },
-    /// The searches of a directory, of one type.
+    /// A directory of searches.
     Searches(Arc<StoredDir>, ViewDir),
-    /// The pages about the door itself.
+    /// The directory of pages about the door itself.
     Control,
 }
 
@@ -70,16 +70,16 @@ impl Tree {
         Self { engine }
     }
 
-    /// Opens the file or view at `path`. Computes a view on this thread.
+    /// Opens the file or view at `path`. A view is computed on this thread.
     pub fn open(&self, path: &Path) -> Result<OpenedFile> {
         match self.open_once(path) {
-            // The file was replaced meanwhile. The kernel, too, tries once more.
+            // The file was replaced in the meantime. The kernel also retries once in this case.
             Err(error) if error.raw_os_error() == libc::ESTALE => self.open_once(path),
             opened => opened,
         }
     }
 
-    /// Fails if there is no file on disk at `path`, which [`Self::answer`] could read.
+    /// Fails unless there is a file on disk at `path`. [`Self::answer`] needs such a file.
     pub fn source_exists(&self, path: &Path) -> Result<()> {
         self.source(path).map(drop)
     }
@@ -159,8 +159,8 @@ impl Tree {
         }
     }
 
-    /// Returns a file on disk, as the door that writes it knows it, if one does. A message log
-    /// includes the messages of other hosts.
+    /// Returns a file on disk. If a door has the file open for writing, returns the file as
+    /// represented by that door. A message log includes the messages of other hosts.
     fn file(&self, dir: &Arc<StoredDir>, entry: &DiskEntry<'_>) -> Result<Arc<dyn SourceFile>> {
         let live = self.engine.live.get(FileId::of(&entry.stat));
         let file = live.unwrap_or_else(|| Arc::new(StoredFile::new(dir, &entry.name, &entry.stat)));
@@ -168,7 +168,7 @@ impl Tree {
         Ok(shared.map_or(file, |shared| shared as _))
     }
 
-    /// Opens a file for reading, with its length between two writes.
+    /// Opens a file for reading, with its length at a moment when no write is in progress.
     fn content(&self, file: &dyn SourceFile) -> Result<FileContent> {
         let open = file.opened(&self.engine)?;
         let (_, stat) = rewrites(&self.engine, file, open.as_ref())?;
@@ -230,8 +230,8 @@ impl Position {
     }
 }
 
-/// Splits a path at `/` into names. `Path::components` would not do: a query may contain anything
-/// but `/`.
+/// Splits a path at `/` into names. Does not use `Path::components`, because that normalizes names,
+/// and a query may contain anything but `/`.
 fn names(path: &Path) -> Result<impl Iterator<Item = &OsStr>> {
     if path.components().any(|part| matches!(part, PathPart::ParentDir | PathPart::RootDir)) {
         return Err(EngineError::NotFound);
@@ -260,7 +260,8 @@ impl Content for OpenedFile {
 }
 
 impl OpenedFile {
-    /// Returns the first `most` bytes, for a reader in this process that is not counted.
+    /// Returns the first `most` bytes. The read is not counted, because the reader is in this
+    /// process.
     pub(crate) fn uncounted(&self, most: usize) -> io::Result<Vec<u8>> {
         match &self.content {
             OpenedContent::File(file) => file.bytes(0, most),

@@ -1,4 +1,4 @@
-//! Methods of the engine that combine several of its parts: room, counts and removal.
+//! Methods of the engine that combine several components: room, showing, counts and removal.
 
 use std::io::{self, Write as _};
 
@@ -13,9 +13,9 @@ use ctxfs_store::{Conversation, FarArtifact, ManifestLock, Usage};
 
 /// Room for outputs and other files.
 impl Engine {
-    /// Checks the cap of a file and the disk for a change of it, and reserves room below the quota
-    /// of its conversation until the reservation is dropped, after the change. Calls methods of
-    /// `change` only for limits that are set.
+    /// Checks the cap of the changed file and the free space on disk, and reserves room below the
+    /// quota of the file's conversation. The caller drops the reservation after the change. Calls a
+    /// method of `change` only if a limit needs it.
     pub fn reserve_for_change(&self, change: &dyn FileChange) -> Result<Reservation> {
         self.check_cap(&|| change.is_terminal(), &|| change.size(), change.end()?)?;
         self.check_disk(change.length())?;
@@ -41,8 +41,8 @@ impl Engine {
         self.space.reserve(&RoomRequest { id, conversation, growth, partly: false })
     }
 
-    /// Reserves room for the file or directory at `path` of the conversation `from`, which moves to
-    /// another conversation.
+    /// Reserves room for the file or directory at `path` of the conversation `from`, which is moved
+    /// to the conversation `to`.
     pub fn reserve_for_move(
         &self,
         from: &Component,
@@ -58,7 +58,8 @@ impl Engine {
         self.reserve_in(to, growth)
     }
 
-    /// Checks that a file of `size` bytes that is to end at `end` stays below its cap.
+    /// Checks that a file stays below its cap. It has `size` bytes and will end at the offset
+    /// `end`.
     pub fn check_cap(
         &self,
         is_terminal: &dyn Fn() -> bool,
@@ -68,13 +69,14 @@ impl Engine {
         self.space.check_cap(is_terminal, size, end)
     }
 
-    /// Checks that `length` more bytes leave room on the disk.
+    /// Checks that `length` more bytes leave enough free space on the disk.
     pub fn check_disk(&self, length: u64) -> Result<()> {
         self.space.check_disk(length, true)
     }
 
-    /// Writes the files of single `tools`, and then replaces the index. If there is too little room
-    /// for all files, some are missing: the index itself comes before them.
+    /// Writes a file for each of the `tools`, and then replaces the index. The room for the index
+    /// is reserved first. If there is too little room for all files, some files of tools are
+    /// missing.
     pub fn write_catalog(
         &self,
         conversation: &Conversation,
@@ -96,12 +98,13 @@ impl Engine {
 
 /// Showing.
 impl Engine {
-    /// Returns the limits for the outputs of a tool, or of an unknown one.
+    /// Returns the limits for the outputs of a tool. `None` stands for an unknown tool.
     pub fn limits(&self, tool: Option<&str>) -> Limits {
         self.options.limits.limits(tool)
     }
 
-    /// Returns an output that is not stored as a model may see it: unchanged except for masks.
+    /// Returns the form in which a model may see an output that is not stored: unchanged except for
+    /// masked secrets.
     pub fn shown(&self, output: &[u8]) -> io::Result<Vec<u8>> {
         let mut shown = self.secrets.shown_form(Vec::with_capacity(output.len()));
         shown.write_all(output)?;
@@ -109,12 +112,12 @@ impl Engine {
         Ok(shown.into_inner())
     }
 
-    /// Opens a remote artifact of the conversation `id`. Requests nothing yet.
+    /// Opens a remote artifact of the conversation `id`. Sends no request yet.
     pub fn open_far(&self, id: &Component, artifact: &FarArtifact) -> OpenFile {
         OpenFile::far(&self.options, id, artifact)
     }
 
-    /// Returns the version of the computed file that `recipe` makes of the directory `dir`.
+    /// Returns the version of the computed file that `recipe` makes from the directory `dir`.
     pub fn version(&self, recipe: &Recipe, dir: &dyn SourceDir) -> Result<Version> {
         match recipe {
             Recipe::Manifest(reader) => manifest::version(self, dir, reader),
@@ -126,14 +129,14 @@ impl Engine {
 
 /// Counting and removing.
 impl Engine {
-    /// Adds to the counts of a tool. They are in the store a few seconds later, if counting was
-    /// started, or when it ends.
+    /// Adds to the counts of a tool. If counting was started, the counts are in the store a few
+    /// seconds later. Otherwise they are in the store when counting ends.
     pub fn count(&self, id: &Component, tool: String, counts: &Counts) {
         self.counting.add(id.clone(), tool, counts);
     }
 
-    /// Removes a conversation that holds nothing but the store's own files. Fails with ENOTEMPTY
-    /// otherwise.
+    /// Removes a conversation that contains only the store's own files. Fails with ENOTEMPTY if it
+    /// contains other files.
     pub fn remove_conversation(&self, id: &Component) -> Result<()> {
         self.conversations.remove(id);
         self.counting.forget(id);
@@ -143,8 +146,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Forgets the artifact at `path`, whose file of `bytes` bytes was removed. The caller has
-    /// locked the manifest.
+    /// Forgets the artifact at `path`, whose file of `bytes` bytes was removed. The caller must
+    /// hold the manifest lock.
     pub fn forget_artifact(
         &self,
         conversation: &Conversation,
@@ -157,7 +160,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Counts the removal of an artifact of `bytes` bytes, which had this `record`.
+    /// Counts the removal of an artifact of `bytes` bytes that had this `record`.
     pub fn note_removed(&self, conversation: &Conversation, bytes: u64, record: Option<Record>) {
         self.space.freed(conversation.id());
         self.changed(conversation.id(), None);

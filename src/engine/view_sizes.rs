@@ -1,5 +1,5 @@
-//! The sizes of the views that directories list, recorded when an artifact is sealed, so that a
-//! listing computes none of them.
+//! The sizes of the views that directory listings show. They are recorded when an artifact is
+//! sealed, so that a listing does not have to compute any view.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -11,11 +11,12 @@ use ctxfs_core::model::{Analysis, Component, Record, RelPath, ViewSizes};
 use ctxfs_store::Stat;
 use ctxfs_view::View;
 
-/// Returns the sizes of the views of `file` at `place`, with the attributes `stat`, the store's
-/// `record`, and the `facts` number of its version.
+/// Returns the sizes of the views of `file` at `place`. `stat` has the attributes of the file,
+/// `record` is its record in the store, and `facts` is the `facts_number` of its version.
 ///
-/// Returns `None` if they are not to be recorded: for a large file, for a file that may change
-/// without a trace, for one of several outputs of its name, and if secrets are masked.
+/// Returns `None` if the sizes must not be recorded: for a large file, for a file that may change
+/// without a change of its times, for one of several outputs that were written under the same name,
+/// and if secrets are masked.
 pub fn measure(
     engine: &Engine,
     file: &Arc<dyn SourceFile>,
@@ -36,7 +37,7 @@ pub fn measure(
         text.is_whole().then(|| text.len())
     };
     let (summary, tail) = (size(&View::Summary)?, size(&View::Tail)?);
-    // Another output of the name may have arrived while they were measured.
+    // Another output of the same name may have arrived while the views were measured.
     has_its_name_alone().then(|| ViewSizes {
         basis: basis(engine, place, (record, facts), stat),
         summary,
@@ -44,8 +45,8 @@ pub fn measure(
     })
 }
 
-/// Returns a hash of everything that the views depend on. Recorded sizes are valid while it stays
-/// the same.
+/// Returns a hash of everything on which the views depend. Recorded sizes are valid as long as the
+/// hash stays the same.
 pub fn basis(
     engine: &Engine,
     (id, path): &(Component, RelPath),

@@ -1,7 +1,8 @@
-//! Watches on searched directories, which tell if anything below has changed since the last search.
+//! Watches on searched directories. They show whether anything below a directory has changed since
+//! the last search.
 //!
-//! Asking the disk about each of ten thousand files would take longer than a look-up may. So
-//! inotify watches are added before a search lists the directories, and a look-up only checks if
+//! A check of ten thousand files on disk would take longer than a look-up may take. Instead,
+//! inotify watches are added before a search lists the directories. A look-up only checks whether
 //! inotify has reported a change.
 
 use std::convert::Infallible;
@@ -16,25 +17,27 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::text::recent_cache;
 use ctxfs_store::{Dir, Watch};
 
-/// Watched directories below a searched one. With more, every look-up finds a new state.
+/// Maximum number of watched directories below a searched one. If there are more directories, the
+/// search is not watched, and every look-up searches again.
 const MOST_DIRS: usize = 64;
 
 pub(crate) struct Watches {
     known: Cache<FileId, Arc<WatchedDir>>,
-    /// True if changes of owners and modes count.
+    /// True if changes of owners and modes count as changes.
     attributes: bool,
     next: AtomicU64,
 }
 
 struct WatchedDir {
-    /// `None` if the system has no inotify instance left.
+    /// `None` if no inotify instance was available.
     watch: Option<Watch>,
     state: Mutex<WatchState>,
 }
 
 #[derive(Clone, Copy)]
 struct WatchState {
-    /// Changes with anything below the directory, once it has been searched.
+    /// The number of the current state. Once the directory has been searched, the number changes
+    /// with anything below the directory.
     number: u64,
     /// True if everything below the directory is watched.
     armed: bool,
@@ -50,8 +53,8 @@ pub(crate) struct Arming<'a> {
 }
 
 impl Watches {
-    /// Creates watches on at most `most` searched directories. With `attributes`, changes of owners
-    /// and modes count.
+    /// Creates watches on at most `most` searched directories. If `attributes` is true, changes of
+    /// owners and modes count as changes.
     pub(crate) fn new(most: usize, attributes: bool) -> Self {
         Self { known: recent_cache(most), attributes, next: AtomicU64::new(1) }
     }
@@ -68,7 +71,7 @@ impl Watches {
         watched
     }
 
-    /// Returns the number of the present state of everything below the directory `id`.
+    /// Returns the number of the current state of everything below the directory `id`.
     pub(crate) fn number(&self, id: FileId) -> u64 {
         let dir = self.watched(id);
         let mut state = dir.state.lock();
@@ -78,14 +81,14 @@ impl Watches {
         state.number
     }
 
-    /// Begins to watch the directory `id`, which is about to be listed.
+    /// Starts to watch the directory `id`, which is about to be listed.
     pub(crate) fn arm(&self, id: FileId) -> Arming<'_> {
         let dir = self.watched(id);
         let WatchState { number, armed } = *dir.state.lock();
         Arming { watches: self, dir, number, needed: !armed, dirs: 0, failed: false }
     }
 
-    /// Gives the directory `id` a new state, so that the next look-up searches again.
+    /// Gives the directory `id` a new state number, so that the next look-up searches again.
     pub(crate) fn renew(&self, id: FileId) {
         self.watched(id).state.lock().number = self.next_number();
     }
@@ -97,7 +100,7 @@ impl Watches {
 }
 
 impl Arming<'_> {
-    /// Watches a directory before its names are read.
+    /// Watches a directory. Must be called before the names in the directory are read.
     pub(crate) fn enter(&mut self, dir: &Dir) {
         self.dirs += 1;
         if self.needed && !self.failed {
@@ -106,13 +109,13 @@ impl Arming<'_> {
         }
     }
 
-    /// Ends the listing: all directories have been entered.
+    /// Ends the listing, after all directories have been entered.
     pub(crate) fn done(self) {
         let mut state = self.dir.state.lock();
         if self.failed {
             state.number = self.watches.next_number();
         } else if state.number == self.number {
-            // With another number, a directory may have been created that is not watched.
+            // With a different number, a directory that is not watched may have been created.
             state.armed = true;
         }
     }
@@ -125,7 +128,7 @@ mod tests {
     use super::*;
     use ctxfs_store::Stat;
 
-    /// Returns the identity of a file on an imagined disk.
+    /// Returns the identity of a file that does not exist on any disk.
     fn id(ino: u64) -> FileId {
         FileId::of(&Stat { ino, ..Stat::imagined() })
     }
@@ -147,7 +150,7 @@ mod tests {
         assert_ne!(watches.number(id(8)), watches.number(id(7)));
     }
 
-    /// A directory is created after a search has listed its parent, and before the next look-up.
+    /// A directory is created after a search has listed its parent and before the next look-up.
     #[test]
     fn what_has_changed_is_not_taken_for_watched() {
         let temporary = tempfile::tempdir().unwrap();

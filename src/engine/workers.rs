@@ -1,8 +1,8 @@
-//! Background threads, and pools of them for slow work, so that no request waits behind another's
-//! view.
+//! Background threads, and pools of them for slow work. With a pool, no request waits behind the
+//! view of another request.
 //!
-//! In a pool, conversations take turns, and none may occupy all threads at once. So a request of one
-//! conversation waits for at most one job of another.
+//! In a pool, conversations take turns, and no conversation may occupy all threads at once. So a
+//! request of one conversation waits for at most one job of another.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -13,23 +13,24 @@ use crate::sync::thread::JoinHandle;
 use crate::sync::{Condvar, Mutex, thread};
 use ctxfs_core::model::Component;
 
-/// Bytes of input from which on handing a view to another thread takes less time than computing
-/// it.
+/// Maximum input in bytes for which computing a view takes less time than passing the work to
+/// another thread.
 pub(crate) const QUICK_INPUT: u64 = 256 * 1024;
 
-/// A background thread. Its owner signals the end in its own way, then calls [`Self::join`].
+/// A background thread. The owner first signals the thread to end, and then calls [`Self::join`].
 #[derive(Default)]
 pub struct BackgroundThread(Mutex<Option<JoinHandle<()>>>);
 
 impl BackgroundThread {
-    /// Starts the thread with this `name`, to run `work`.
+    /// Starts a thread called `name` that runs `work`.
     pub fn start(&self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let thread = thread::Builder::new().name(name.to_owned()).spawn(work)?;
         *self.0.lock() = Some(thread);
         Ok(())
     }
 
-    /// Waits for the end of the thread, if it was started. Returns at once on the thread itself.
+    /// Waits for the thread to end, if it was started. Returns at once if called on the thread
+    /// itself.
     pub fn join(&self) {
         let Some(thread) = self.0.lock().take() else { return };
         if thread.thread().id() != thread::current().id() && thread.join().is_err() {
@@ -46,12 +47,13 @@ impl std::fmt::Debug for BackgroundThread {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The conversation of a job; `None` for jobs of no single one.
+/// The conversation of a job. `None` for a job that belongs to no single conversation.
 pub type JobOwner = Option<Component>;
 
-/// A pool of threads with a queue. Dropping it finishes the queued jobs, then ends the threads.
+/// A pool of threads with a queue. Dropping the pool finishes the queued jobs and then ends the
+/// threads.
 ///
-/// The threads start with the first job: a process that computes no view has none.
+/// The threads start with the first job, so a process that computes no view has no threads for it.
 pub struct WorkerPool {
     name: &'static str,
     count: usize,
@@ -67,7 +69,7 @@ struct JobQueue {
 
 #[derive(Default)]
 struct Jobs {
-    /// The waiting jobs of each conversation, in the order of their turns.
+    /// The waiting jobs of each conversation, in the order in which the conversations take turns.
     waiting: VecDeque<(JobOwner, VecDeque<Job>)>,
     /// The number of running jobs of each conversation.
     running: HashMap<JobOwner, usize>,
@@ -83,12 +85,12 @@ impl Jobs {
         }
     }
 
-    /// Returns the number of threads that one conversation may occupy: all but one.
+    /// Returns the maximum number of threads that one conversation may occupy: all but one.
     fn most_of_one(&self) -> usize {
         (self.threads - 1).max(1)
     }
 
-    /// Returns true if a thread is idle that `whom` may occupy.
+    /// Returns true if there is an idle thread that `whom` may occupy.
     fn can_begin(&self, whom: &JobOwner) -> bool {
         let waiting = self.waiting.iter().map(|(other, jobs)| (other, jobs.len()));
         let running = self.running.iter().map(|(other, count)| (other, *count));
@@ -125,14 +127,15 @@ impl Jobs {
 }
 
 impl WorkerPool {
-    /// Creates a pool of `count` threads called `name`. One conversation gets all but one at most.
+    /// Creates a pool of `count` threads called `name`. One conversation may occupy at most all but
+    /// one.
     pub fn new(name: &'static str, count: usize) -> Self {
         let queue = Arc::new(JobQueue::default());
         queue.jobs.lock().threads = count;
         Self { name, count, queue, threads: Mutex::default() }
     }
 
-    /// Runs `job` on one of the threads. Jobs for the same `whom` start in order.
+    /// Runs `job` on one of the threads. Jobs of the same conversation `whom` start in order.
     pub fn submit(&self, whom: JobOwner, job: impl FnOnce() + Send + 'static) -> io::Result<()> {
         self.start()?;
         self.queue.jobs.lock().add(whom, Box::new(job));
@@ -140,7 +143,7 @@ impl WorkerPool {
         Ok(())
     }
 
-    /// Runs `job` if a thread can begin it at once. Otherwise drops it and returns false.
+    /// Runs `job` if a thread can start it at once. Otherwise drops the job and returns false.
     pub(crate) fn submit_unless_busy(
         &self,
         whom: JobOwner,
@@ -156,13 +159,13 @@ impl WorkerPool {
         Ok(can_begin)
     }
 
-    /// Returns the number of jobs for `whom` that no thread has begun yet.
+    /// Returns the number of jobs of `whom` that have not been started yet.
     pub fn waiting(&self, whom: &JobOwner) -> usize {
         let jobs = self.queue.jobs.lock();
         jobs.waiting.iter().find(|(other, _)| other == whom).map_or(0, |(_, jobs)| jobs.len())
     }
 
-    /// Finishes the queued jobs, then ends the threads.
+    /// Finishes the queued jobs and then ends the threads.
     pub fn finish(&self) {
         self.queue.jobs.lock().closed = true;
         self.queue.ready.notify_all();
@@ -193,13 +196,13 @@ impl Drop for WorkerPool {
 impl JobQueue {
     fn work(&self) {
         while let Some((whom, job)) = self.next() {
-            // A job answers its caller itself; a job that panics drops its reply, which then
-            // answers EIO.
+            // A job sends the reply to its caller. A job that panics drops the reply, which then
+            // fails with EIO.
             if catch_unwind(AssertUnwindSafe(job)).is_err() {
                 tracing::error!("a job panicked; its caller got EIO");
             }
             self.jobs.lock().done(&whom);
-            // Another thread may be waiting for this job to end, rather than for a new one.
+            // Another thread may be waiting for the end of this job instead of a new job.
             self.ready.notify_all();
         }
     }

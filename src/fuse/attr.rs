@@ -4,15 +4,15 @@ use std::time::{Duration, SystemTime};
 
 use ctxfs_store::{FileType, Stat, Time};
 
-/// The inode number of a node. No number is used twice during a mount.
+/// The inode number of a node. A mount never reuses a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ino(pub u64);
 
 impl Ino {
-    /// The root, as FUSE fixes it.
+    /// The inode number of the root, which the FUSE protocol fixes.
     pub const ROOT: Self = Self(1);
-    /// The directory of all conversations, on a mount whose root is a single conversation. No name
-    /// leads there.
+    /// The inode number of the directory of all conversations, on a mount whose root is a single
+    /// conversation. No name on that mount leads to this directory.
     pub(crate) const ABOVE: Self = Self(0);
 }
 
@@ -34,8 +34,8 @@ impl FileKind {
     }
 }
 
-/// The attributes of a node, as stat(2) has them: `size` in bytes, `blocks` of 512 bytes, and
-/// `perm` with the set-id and sticky bits.
+/// The attributes of a node, with the fields of stat(2). `size` is in bytes, and `blocks` counts
+/// blocks of 512 bytes. `perm` includes the set-id and sticky bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attr {
     pub ino: Ino,
@@ -51,8 +51,8 @@ pub struct Attr {
     pub ctime: SystemTime,
 }
 
-/// The attributes that a computed file takes from its origin. A mount holds one for each view that
-/// the kernel knows, so it is half as large as a `Stat`.
+/// The attributes that a computed file takes from its origin. A mount holds one value for each view
+/// in its inode table, so the type is kept at half the size of a `Stat`.
 pub(crate) struct Inherited {
     pub(crate) rights: Rights,
     atime: Time,
@@ -67,7 +67,7 @@ impl Inherited {
     }
 }
 
-/// The owner of a computed file, and the read bits of its readers, as its origin says.
+/// The owner of a computed file and its read permission bits, both taken from its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Rights {
     readers: u16,
@@ -76,8 +76,9 @@ pub(crate) struct Rights {
 }
 
 impl Rights {
-    /// Returns the rights to what is computed from a file or directory. A file computed from a
-    /// directory is for its owner alone: a search reads every file in the directory.
+    /// Returns the rights to a file computed from the file or directory that `stat` describes. Only
+    /// the owner of a directory may read a file computed from it, because a search reads every file
+    /// in the directory.
     pub(crate) fn of(stat: &Stat) -> Self {
         let readers = match FileKind::of(stat.kind()) {
             FileKind::File => stat.mode as u16 & READ,
@@ -91,8 +92,8 @@ impl Rights {
     }
 }
 
-/// Permission bits of all readers and of each class of users, and the distance from a read bit to
-/// its search bit.
+/// Permission bits: the read bits of all classes, the bits of each class of users, and the number
+/// of bits to shift a read bit right to get the search bit of the same class.
 const READ: u16 = 0o444;
 pub(crate) const OWNER: u16 = 0o700;
 pub(crate) const GROUP: u16 = 0o070;
@@ -116,8 +117,8 @@ impl Attr {
         }
     }
 
-    /// Returns the attributes of `size` computed bytes, with the times and owner of their origin,
-    /// and readable by everyone who may read that.
+    /// Returns the attributes of a computed file or directory of `size` bytes. The times, the owner
+    /// and the read bits come from its origin, `from`.
     pub(crate) fn of_computed(ino: Ino, kind: FileKind, size: u64, from: &Inherited) -> Self {
         let rights = from.rights;
         let (perm, nlink) = match kind {
@@ -135,7 +136,7 @@ impl Attr {
     }
 }
 
-/// Converts a time of the disk. A time out of range becomes the epoch.
+/// Converts a timestamp from the disk. A timestamp that `SystemTime` cannot hold becomes the epoch.
 pub(crate) fn system_time(time: Time) -> SystemTime {
     let seconds = Duration::from_secs(time.seconds.unsigned_abs());
     let nanos = Duration::from_nanos(time.nanos.into());
@@ -153,9 +154,9 @@ pub struct TimedAttr {
     pub ttl: Duration,
 }
 
-/// The answer to a look-up: the attributes of the node, and the times for which the kernel may
-/// cache them and the name. `is_computed` is true for a view or another computed file: no file on
-/// disk has the name.
+/// The result of a look-up: the attributes of the node, and how long the kernel may cache the
+/// attributes and the name. `is_computed` is true for a view or another computed file, whose name
+/// no file on disk has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     pub attr: Attr,
@@ -164,8 +165,8 @@ pub struct Entry {
     pub is_computed: bool,
 }
 
-/// The attributes to change. `None` leaves one as it is. `size` truncates the file, or extends it
-/// with zeros.
+/// The attributes to change. An attribute that is `None` stays as it is. `size` truncates the file,
+/// or extends it with zeros.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SetAttr {
     pub mode: Option<u32>,
@@ -182,7 +183,7 @@ pub enum NewTime {
     At(SystemTime),
 }
 
-/// The user, group and thread of the client that waits for an operation. `pid` is 0 for a thread of
+/// The user, group and thread of the client that waits for an operation. `pid` is 0 for a thread in
 /// another PID namespace.
 #[derive(Debug, Clone, Copy)]
 pub struct Caller {

@@ -1,5 +1,5 @@
-//! Attributes of nodes, their cache lifetimes, and changes of them: permissions, owner, length and
-//! times. Only the length is content.
+//! Attributes of nodes, their cache lifetimes, and operations that change attributes: permissions,
+//! owner, length and times. Of these changes, only a change of the length changes the content.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -17,13 +17,15 @@ use crate::{
 use ctxfs_engine::SourceFile as _;
 use ctxfs_store::{Dir, stat_file};
 
-/// Cache lifetime of a directory. The kernel sees a change through the mount at once, and one by
-/// another process after this time.
+/// Cache lifetime of a directory's attributes. The kernel sees a change made through the mount at
+/// once, and a change by another process after this time.
 const DIR_TTL: Duration = Duration::from_secs(1);
-/// Cache lifetime of a file's attributes where nothing is promised. Each look-up brings fresh ones;
-/// this only covers operations that follow at once, such as opening the file.
+/// Cache lifetime of a file's attributes if the kernel holds no promise for the file. Each look-up
+/// returns fresh attributes, so this only covers operations that follow at once, such as opening
+/// the file.
 pub(super) const FILE_ATTR_TTL: Duration = Duration::from_millis(100);
-/// The age of a change before anything is promised about the file: another change may follow soon.
+/// Minimum age of a file's last change before the kernel gets a promise about the file. Another
+/// change may soon follow a recent one.
 const QUIET_TIME: Duration = Duration::from_millis(50);
 
 pub(super) fn getattr(
@@ -41,7 +43,8 @@ pub(super) fn getattr(
         return done(entry.map(|entry| TimedAttr { attr: entry.attr, ttl: entry.attr_ttl }));
     };
     let known = computed::attr(&node, of);
-    // The caller found it while it could be read, and its size has not changed since.
+    // No access check is needed. A closed node shows no size, and the caller could read any other
+    // node when it looked the node up. A known size never changes.
     if of.closed || !known.ttl.is_zero() {
         return done(Ok(known));
     }
@@ -62,13 +65,14 @@ pub(super) fn entry(fs: &Shared, node: &Node) -> Result<Entry> {
     let timed = |attr, attr_ttl, entry_ttl| Entry { attr, attr_ttl, entry_ttl, is_computed };
     Ok(match &node.kind {
         NodeKind::Computed(of) => {
-            // The name is not cached, so that the next version is seen at once.
+            // The kernel does not cache the name, so that it sees the next version at once.
             let TimedAttr { attr, ttl } = computed::attr(node, of);
             Entry { attr, attr_ttl: ttl, entry_ttl: Duration::ZERO, is_computed: true }
         }
         NodeKind::File(file) => {
             let (attr, lasts) = promised(fs, node, file)?;
-            // The kernel may keep the name for longer, and not look it up again.
+            // The kernel may cache the name for longer than the attributes, and skip the next
+            // look-up.
             let attr_ttl = if fs.promises.are_given() { lasts } else { FILE_ATTR_TTL };
             timed(attr, attr_ttl, lasts)
         }
@@ -90,7 +94,8 @@ fn promised(fs: &Shared, node: &Node, file: &FileNode) -> Result<(Attr, Duration
     Ok((attr, lasts))
 }
 
-/// Returns true if `file` has no writer here, and its last change is older than [`QUIET_TIME`].
+/// Returns true if no handle of this mount writes to `file`, the file is sealed and local, and its
+/// last change is at least [`QUIET_TIME`] old.
 pub(super) fn is_at_rest(file: &FileNode, changed: SystemTime) -> bool {
     let is_settled = changed.elapsed().is_ok_and(|age| age >= QUIET_TIME);
     is_settled && file.remote_stat().is_none() && {
@@ -128,8 +133,9 @@ fn attr(fs: &Shared, node: &Node) -> Result<Attr> {
     })
 }
 
-/// Fails with [`FsError::Stale`] if `node` is a directory of views under a name that its file has
-/// lost. While names are promised, the kernel may not have looked it up since.
+/// Fails with [`FsError::Stale`] if `node` is a directory of views and its file has been renamed
+/// since the look-up. While the kernel holds promises about names, it may not have looked up the
+/// new name.
 pub(super) fn check_name(fs: &Shared, node: &Node, of: &Node) -> Result<()> {
     match node.key {
         NodeKey::ViewDir(_, _, _, name)
@@ -179,9 +185,10 @@ fn set_file(
         return set_open(&*file.any_open().ok_or(FsError::Stale)?, change);
     };
     let dir = link.dir()?;
-    // Before any change, as this may have to be retried. A resized file is sealed again.
+    // Take the lock before any change, because the operation may have to be retried. A resized file
+    // needs no lock here: it is sealed again.
     let held = if change.size.is_none() { record::lock_sealed(fs, node)? } else { None };
-    // A time that is set here must not look like a change by another process.
+    // A change of times here must not look like a change by another process.
     let mut life = file.life();
     let before = dir.stat(&link.name)?;
     life.noticed(&before, fs.engine.store.clock());
@@ -193,8 +200,8 @@ fn set_file(
     held.map_or(Ok(()), |held| record::record_attributes(fs, held, (node, &change), None))
 }
 
-/// Truncates or extends a file. Without a handle that writes, this is a life of its own: the
-/// artifact is live for a moment, then sealed again.
+/// Truncates or extends a file. Without a handle that writes, the artifact becomes live for a
+/// moment and is then sealed again.
 pub(super) fn resize(
     fs: &Shared,
     node: &Arc<Node>,
@@ -229,7 +236,7 @@ pub(super) fn resize(
 }
 
 /// Truncates a file that `caller` has opened as `fh`, and clears its set-id bits unless the caller
-/// is root: here the kernel does not do that.
+/// is root. The kernel does not clear the bits in this case.
 pub(super) fn empty(
     fs: &Shared,
     node: &Arc<Node>,
@@ -267,7 +274,8 @@ fn set_dir(node: &Node, dir: &DirNode, change: &SetAttr) -> Result<()> {
     set_named(&*link.dir()?, &link.name, change)
 }
 
-/// Sets the owner first: a change of owner clears the set-id bits, which a mode may set again.
+/// Sets the owner before the mode, because a change of owner clears the set-id bits and the mode
+/// may set them again.
 fn set_named(dir: &Dir, name: &std::ffi::OsStr, change: &SetAttr) -> Result<()> {
     if change.uid.is_some() || change.gid.is_some() {
         dir.chown(name, change.uid, change.gid)?;
@@ -318,7 +326,8 @@ fn timespec(time: Option<NewTime>) -> Timespec {
     }
 }
 
-/// Converts a time before the epoch: seconds count down from there, nanoseconds always up.
+/// Converts a time that lies `before` the epoch. Seconds are negative; nanoseconds are never
+/// negative and count forward from the second.
 fn before_epoch(before: std::time::Duration) -> Timespec {
     let seconds = -i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
     match before.subsec_nanos() {

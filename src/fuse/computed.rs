@@ -1,9 +1,11 @@
-//! Computed files: one node for each version, with an exact size once the text has been computed.
+//! Computed files. Each version of a computed file has its own node, with an exact size once its
+//! text has been computed.
 //!
-//! On a mount that several users may enter, the kernel checks owners and modes, as it last saw
-//! them. That is enough for files on disk. A computed file shows the content of other files, and
-//! may be opened by a descriptor, or asked for its size, long after their modes have changed. So it
-//! is checked here too, each time that it is opened or its size is asked.
+//! On a mount with `allow_other`, the kernel checks owners and modes as it last saw them. That
+//! suffices for files on disk. A computed file shows the content of other files, and a client may
+//! open it through a descriptor, or request its size, long after the modes of those files have
+//! changed. So the server checks the rights again at each open of a computed file and at each
+//! request for its size.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -22,18 +24,18 @@ use ctxfs_engine::{
 };
 use ctxfs_store::Stat;
 
-/// Cache lifetime of the attributes of a computed file. They never change, so any time is right; an
-/// hour bounds the harm of a bug.
+/// Cache lifetime of the attributes of a computed file. The attributes never change, so any
+/// lifetime is correct; one hour limits the damage of a bug.
 const SETTLED: Duration = Duration::from_hours(1);
 
-/// The origin of a computed file, which takes its times and rights from `stat`.
+/// The origin of a computed file. The computed file takes its times and rights from `stat`.
 pub(crate) struct ComputedOrigin {
     pub(crate) base: Base,
     pub(crate) stat: Stat,
 }
 
-/// Returns the node of a computed file as the caller finds it, with one more look-up counted. A
-/// caller who may not read it finds another node: the kernel must not answer for the size from its
+/// Returns the node of a computed file for this caller, and adds one to its look-up count. A caller
+/// without read permission gets a separate node, so that the kernel cannot reveal the size from its
 /// cache.
 pub(crate) fn intern(
     fs: &Shared,
@@ -55,8 +57,9 @@ pub(crate) fn intern(
     })
 }
 
-/// Returns the attributes of a computed file: exact and cacheable once its text has been computed.
-/// Until then the size is 0 and nothing is cached, so that a caller who needs the size asks for it.
+/// Returns the attributes of a computed file. They are exact and cacheable once its text has been
+/// computed. Until then the size is 0 and the cache lifetime is zero, so that the kernel requests
+/// the size when a caller needs it.
 pub(crate) fn attr(node: &Node, of: &ComputedNode) -> TimedAttr {
     let size = of.computed.size();
     let attr = Attr::of_computed(node.ino, FileKind::File, size.unwrap_or(0), &of.inherited);
@@ -75,8 +78,8 @@ impl<'a> CallerAccess<'a> {
         Self { fs, caller }
     }
 
-    /// Returns true for root, for the user of this server, and for everyone unless the mount allows
-    /// other users.
+    /// Returns true if the caller is root or the user of this server. Without `allow_other`,
+    /// returns true for every caller.
     fn is_server(&self) -> bool {
         let uid = self.caller.uid;
         !self.fs.engine.options.allow_other
@@ -109,8 +112,9 @@ impl<'a> CallerAccess<'a> {
 
     /// Fails unless the caller may open `of` and learn its size.
     ///
-    /// A file without a known size is stale once its origin has other rights: a caller who found it
-    /// before would learn the size.
+    /// Fails with [`FsError::Stale`] if the size is unknown and the rights of the origin have
+    /// changed since the look-up. Otherwise a caller that looked the file up before the change
+    /// would learn the size.
     pub(super) fn check(&self, of: &ComputedNode) -> Result<()> {
         if of.closed {
             return Err(FsError::NotReadable);
@@ -133,7 +137,7 @@ impl<'a> CallerAccess<'a> {
 
 pub(crate) const PAGES: [&str; 3] = ["status.json", "metrics", "version"];
 
-/// Finds a page of `.ctxfs`. Status and metrics are computed at each look-up.
+/// Returns the node of a file in `.ctxfs`. The status and the metrics are computed at each look-up.
 pub(crate) fn control_page(
     fs: &Arc<Shared>,
     name: &OsStr,

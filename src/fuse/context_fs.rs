@@ -1,4 +1,4 @@
-//! Starting and ending the filesystem, and the operations that need nothing but its tables.
+//! Starting and shutting down the filesystem, and operations that need only its tables.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,12 +16,13 @@ use ctxfs_engine::sync::RwLock;
 use ctxfs_engine::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use ctxfs_engine::workers::WorkerPool;
 
-/// Threads for flushes to the disk and other slow work. One conversation gets all but one of them.
+/// Number of threads for flushes to the disk and other slow work. One conversation may use all but
+/// one of them.
 const SLOW_WORKERS: usize = 8;
 
 impl ContextFs {
-    /// Creates a filesystem over the store of `engine`. Starts the threads of a server; reads
-    /// nothing yet.
+    /// Creates a filesystem over the store of `engine` and starts its background threads. Does not
+    /// read the store yet.
     pub fn new(engine: Arc<Engine>, options: FsOptions) -> Result<Self> {
         let most_dirs = engine.descriptors.dirs;
         let top = node::top(&engine.store, engine.options.only.as_ref(), most_dirs)?;
@@ -51,10 +52,10 @@ impl ContextFs {
         Ok(Self(shared))
     }
 
-    /// Seals the artifacts that are not sealed yet. Nothing is served afterwards.
+    /// Seals the artifacts that are not sealed yet. The filesystem serves no requests afterwards.
     ///
-    /// The kernel does not wait for RELEASE when a mount ends, so files that were closed just
-    /// before are released here.
+    /// When a mount ends, the kernel does not wait for RELEASE requests, so this also releases the
+    /// files that were closed just before.
     pub fn shut_down(&self) {
         self.0.engine.stop_background_work();
         self.0.ending.store(true, Relaxed);
@@ -66,8 +67,9 @@ impl ContextFs {
         self.0.engine.finish();
     }
 
-    /// Begins to let the kernel answer for files at rest, unless the options forbid that. `tell`
-    /// invalidates the attributes of a node, and may be called from any thread.
+    /// Starts to give the kernel promises about files at rest: it may cache their attributes. Does
+    /// nothing if [`Self::may_promise`] is false. `tell` invalidates the attributes of a node in
+    /// the kernel, and may be called from any thread.
     pub fn promise(&self, tell: impl Fn(Ino) + Send + Sync + 'static) {
         if !self.may_promise() {
             return;
@@ -77,8 +79,9 @@ impl ContextFs {
         }
     }
 
-    /// Returns true if the options let the kernel answer for files at rest. They do not where
-    /// several users have access, as the rights of each are checked here.
+    /// Returns true if the kernel may cache the attributes of files at rest. That requires relaxed
+    /// coherence and a mount without `allow_other`: with several users, the server checks the
+    /// rights of each one.
     pub fn may_promise(&self) -> bool {
         self.0.options.coherence == Coherence::Relaxed && !self.0.engine.options.allow_other
     }
@@ -95,7 +98,7 @@ impl ContextFs {
         }
     }
 
-    /// Subtracts `count` from the look-ups of `ino`, which the kernel has forgotten.
+    /// Subtracts `count` from the look-up count of `ino`. The kernel has dropped these references.
     pub fn forget(&self, ino: Ino, count: u64) {
         self.0.nodes.forget(ino, count);
     }

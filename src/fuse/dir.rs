@@ -1,4 +1,4 @@
-//! Creating directories, removing files and directories, and the rules for new names.
+//! Creating directories, removing files and directories, and checking new names.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use ctxfs_store::{BLOCK, Dir, FileType};
 use ctxfs_view::{Derived, readings};
 
 impl ContextFs {
-    /// Creates a directory. In the root, creates a conversation with its directories.
+    /// Creates a directory. In the root, this creates a conversation and the directories inside it.
     pub fn mkdir(&self, parent: Ino, name: &OsStr, mode: u32, caller: Caller) -> Result<Entry> {
         let fs = &self.0;
         let parent = fs.nodes.get(parent)?;
@@ -26,11 +26,11 @@ impl ContextFs {
             return Err(NameError::TooDeep.into());
         }
         if parent.is_root() {
-            // A new conversation is flushed to the disk.
+            // Creating a conversation flushes it to the disk.
             allow_slow()?;
         }
         let mode = if parent.is_root() { mode & 0o700 } else { mode };
-        // A directory takes a block on most disks.
+        // On most disks, a directory takes one block.
         let _room = match parent.conversation() {
             Some(conversation) => fs.engine.reserve_in(&conversation, BLOCK)?,
             None => Reservation::default(),
@@ -46,7 +46,7 @@ impl ContextFs {
         attributes::entry(fs, &node)
     }
 
-    /// Removes a file. Removing a computed one does nothing and succeeds.
+    /// Removes a file. Removing a computed file succeeds without an effect.
     pub fn unlink(&self, parent: Ino, name: &OsStr) -> Result<()> {
         let fs = &self.0;
         let parent = fs.nodes.get(parent)?;
@@ -73,8 +73,8 @@ impl ContextFs {
         removed
     }
 
-    /// Removes an empty directory. A conversation without any file counts as empty. Removing a
-    /// directory of views does nothing and succeeds.
+    /// Removes an empty directory. A conversation that contains directories but no files counts as
+    /// empty. Removing a directory of views succeeds without an effect.
     pub fn rmdir(&self, parent: Ino, name: &OsStr) -> Result<()> {
         let fs = &self.0;
         let parent = fs.nodes.get(parent)?;
@@ -123,8 +123,8 @@ pub(super) fn writable<'a>(
     Ok(dir)
 }
 
-/// Fails with [`FsError::Computed`] if `name` is the name of a computed file, unless a real file
-/// hides it.
+/// Fails with [`FsError::Computed`] if `name` is the name of a computed file. Succeeds if a real
+/// file with that name hides the computed one.
 pub(super) fn check_not_computed(
     fs: &Shared,
     parent: &Node,
@@ -145,7 +145,7 @@ pub(super) fn check_not_computed(
     if parent.is_root() || readings(name).find_map(|(stem, _)| is_file(stem)) != Some(true) {
         return Ok(());
     }
-    // A real file of this name hides the view and is an ordinary file.
+    // A real file with this name hides the view, so it is treated as an ordinary file.
     let hides = open.stat(name).is_ok() || remote::is_at(&fs.engine, dir, name);
     if hides { Ok(()) } else { Err(FsError::Computed) }
 }
@@ -222,8 +222,8 @@ pub(super) fn note_unlinked(fs: &Shared, file: &FileNode, conversation: Option<C
     fs.engine.changed(&id, None);
 }
 
-/// Removes a computed file or directory. That does nothing if it is of the right kind; only the
-/// summary of removed content goes for good.
+/// Removes a computed file or directory. Succeeds without an effect if `kind` matches. Only the
+/// summary of removed content is really removed.
 fn remove_computed(
     fs: &Shared,
     parent: &Arc<Node>,

@@ -1,7 +1,7 @@
-//! The names in a directory on disk at one moment, in little memory.
+//! A compact snapshot of the names in a directory on disk.
 //!
-//! The names are one text, a record each, which the engine keeps in memory or in a file without a
-//! name. The names of views follow from the others, so they are not in it.
+//! The snapshot is one text with a record for each name. The engine keeps the text in memory or in
+//! an unnamed file. The names of views are not stored: they follow from the names on disk.
 
 use std::ffi::OsStr;
 use std::io;
@@ -13,14 +13,14 @@ use ctxfs_core::model::Content as _;
 use ctxfs_engine::{Spool, ViewText};
 use ctxfs_view::{Derived, Rendered, listed};
 
-/// The inode number of computed entries in listings, before they are looked up. It is below all
-/// others: programs that remove files in the order of these numbers (GNU rm in large directories)
-/// then remove views before their artifact.
+/// The inode number that listings show for computed entries before they are looked up. It is lower
+/// than the numbers of files on disk. Programs that remove files in the order of inode numbers (GNU
+/// rm in large directories) then remove views before their artifact.
 pub(crate) const COMPUTED: u64 = 2;
 
-/// The position in the text is known of every name whose number is a multiple of this.
+/// The index holds the text position of every name whose number is a multiple of this.
 const STRIDE: u64 = 1024;
-/// The bytes of a record before its name: kind, views, length, inode number.
+/// Length in bytes of a record's header: kind, views, length of the name, inode number.
 const HEAD: usize = 1 + 1 + 2 + 8;
 const BLOCK: usize = 16 * 1024;
 
@@ -38,10 +38,11 @@ impl<'a> EntryName<'a> {
     }
 }
 
-/// The names of a directory at one moment. They stay the same while entries come and go.
+/// The names of a directory at one moment. Later changes of the directory do not affect them.
 ///
-/// Each name on disk has a position for each view that may be listed beside it, and its own after
-/// them. So the position of a name is known without counting the views before it.
+/// Each name on disk takes a fixed number of positions: one for each kind of view that can be
+/// listed beside it, then one for the name itself. So the position of a name does not depend on
+/// which views exist.
 pub(crate) struct DirNames {
     text: ViewText,
     starts: Vec<u64>,
@@ -54,7 +55,7 @@ pub(crate) struct NewDirNames<'a> {
     count: u64,
 }
 
-/// The views that a directory lists beside a name: a bit for each of [`listed`].
+/// The views that a directory lists beside a name, as a bit mask over [`listed`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ListedViews(pub(crate) u8);
 
@@ -93,8 +94,8 @@ impl<'a> NewDirNames<'a> {
 }
 
 impl DirNames {
-    /// Hands the names from the position `from` on to `take`, each with its position, until that
-    /// returns true.
+    /// Calls `take` with each name from position `from` on and with the position of the name. Stops
+    /// when `take` returns true.
     pub(crate) fn read(
         &self,
         from: u64,
@@ -122,8 +123,8 @@ impl DirNames {
     }
 }
 
-/// Hands the `views` of a name, and then the name itself, to `take`. Returns true as soon as that
-/// does.
+/// Calls `take` with each of the `views` of a name, and then with the name itself. Stops and
+/// returns true as soon as `take` returns true.
 fn with_views(
     name: &EntryName<'_>,
     views: ListedViews,
@@ -171,7 +172,8 @@ impl Records<'_> {
         Ok(Some((EntryName { name, kind, ino, view: None }, ListedViews(head[1]))))
     }
 
-    /// Reads until the block has `length` more bytes. Returns false at the end.
+    /// Reads more of the text unless the block has `length` unread bytes. Returns false if the text
+    /// ends before that.
     fn has(&mut self, length: usize) -> io::Result<bool> {
         if self.block.len() - self.used >= length {
             return Ok(true);

@@ -1,4 +1,4 @@
-//! The errors of the filesystem, and the one table that maps them to an errno.
+//! The errors of the filesystem, and the only mapping from an error to an errno.
 
 use std::io;
 
@@ -10,18 +10,18 @@ use ctxfs_store::message::MessageError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
-/// The reason why an operation was refused or failed. The caller gets its [`errno`](Self::errno);
-/// the message is for the log.
+/// The reason why an operation was refused or failed. The caller gets the [`errno`](Self::errno),
+/// and the log gets the message.
 #[derive(Debug, thiserror::Error)]
 pub enum FsError {
     #[error("no such file, directory or view")]
     NotFound,
-    /// The kernel asks for a node that it had forgotten.
+    /// The kernel sent an inode number that it had already forgotten.
     #[error("unknown inode {0}")]
     UnknownInode(u64),
     #[error("unknown handle {0}")]
     UnknownHandle(u64),
-    /// The file that a look-up found has changed or gone. A new look-up finds its next state.
+    /// The file has changed or is gone since the look-up. A new look-up finds its current state.
     #[error("the artifact has changed since it was looked up")]
     Stale,
     #[error("not a directory")]
@@ -37,7 +37,7 @@ pub enum FsError {
     NotReadable,
     #[error("computed files cannot be changed")]
     Computed,
-    /// The artifact is sealed and the mount is `--write-once`, or the conversation has traces of
+    /// The mount is `--write-once`, and the artifact is sealed or the conversation has traces of
     /// sealed artifacts.
     #[error("the mount is write-once: sealed artifacts and their traces stay")]
     WriteOnce,
@@ -51,13 +51,15 @@ pub enum FsError {
     Message(#[from] MessageError),
     #[error("the root holds conversations only: make one with mkdir")]
     RootHoldsConversations,
-    /// The directory has too many directories below it to check their depth.
+    /// The directory contains too many directories to check their depth.
     #[error("a directory with more than 10,000 directories cannot be moved deeper; copy it")]
     TooManyDirectories,
-    /// A move to another conversation, where hosts share conversations.
+    /// A file or directory cannot be moved to another conversation if several hosts share the
+    /// conversations.
     #[error("hosts share this conversation: copy files out of it instead")]
     OtherConversation,
-    /// A new name for a conversation with remote artifacts: other hosts know them as parts of it.
+    /// A conversation with remote artifacts cannot be renamed: other hosts refer to the artifacts
+    /// by the name of the conversation.
     #[error(
         "outputs of this conversation are only in the bucket: it keeps its name until `ctxfs pull`"
     )]
@@ -66,14 +68,16 @@ pub enum FsError {
     NoSpecialFiles,
     #[error("this conversation, or this user, has too many open files")]
     TooManyOpen,
-    /// Another process or request holds a lock that this one needs. Nothing has changed.
+    /// Another process or request holds a lock that this operation needs. The operation has changed
+    /// nothing.
     #[error("{0}; try again")]
     TryAgain(&'static str),
-    /// The client was told to end while it waited. Nothing has changed.
+    /// A signal interrupted the client while the operation waited. The operation has changed
+    /// nothing.
     #[error("a signal has ended the wait for another process")]
     Interrupted,
-    /// An executable is opened for reading with `O_TRUNC`. The kernel would find out only afterwards
-    /// that a process runs it.
+    /// A client opened an executable for reading with `O_TRUNC`. The kernel would check only after
+    /// the truncation whether a process runs the executable.
     #[error("a program cannot be truncated by an open for reading: open it for writing")]
     MayBeRunning,
     #[error("the file was not opened for this")]
@@ -92,14 +96,14 @@ pub enum FsError {
     Io(#[from] io::Error),
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Any other error of the engine: a limit, or a failure shared by several callers.
+    /// Any other error of the engine: an exceeded limit, or a failure that several callers share.
     #[error(transparent)]
     Engine(EngineError),
 }
 
 impl FsError {
-    /// Returns the errno that the caller gets. No wildcard: a new error must choose its number
-    /// here.
+    /// Returns the errno for the caller. The match has no wildcard, so that each new error needs an
+    /// explicit errno.
     pub fn errno(&self) -> Errno {
         Errno(match self {
             Self::NotFound => libc::ENOENT,
@@ -111,8 +115,8 @@ impl FsError {
             Self::Exists => libc::EEXIST,
             Self::NotReadable => libc::EACCES,
             Self::NotSealedYet => libc::EBUSY,
-            // EPERM, not EACCES or EROFS: as for an immutable file, no change of mode or mount
-            // would help.
+            // EPERM rather than EACCES or EROFS: as with an immutable file, neither a change of
+            // mode nor a remount would help.
             Self::Computed
             | Self::WriteOnce
             | Self::AppendOnly
@@ -124,7 +128,7 @@ impl FsError {
             | Self::Invalid(_) => libc::EINVAL,
             Self::TooManyOpen => libc::EMFILE,
             Self::MayBeRunning => libc::ETXTBSY,
-            // Tools then copy, directory by directory.
+            // On EXDEV, tools fall back to copying, directory by directory.
             Self::TooManyDirectories | Self::OtherConversation => libc::EXDEV,
             Self::TryAgain(_) => libc::EAGAIN,
             Self::Interrupted => libc::EINTR,
@@ -132,7 +136,8 @@ impl FsError {
             Self::Unsupported => libc::EOPNOTSUPP,
             Self::BufferTooSmall => libc::ERANGE,
             Self::Io(error) => io_error_number(error),
-            // EINVAL of rename(2) means that a directory would be inside itself.
+            // EBADMSG rather than EINVAL: for rename(2), EINVAL means that a directory would move
+            // into itself.
             Self::NotALog(_) => libc::EBADMSG,
             Self::Message(error) => error.raw_os_error(),
             Self::Store(error) => error.raw_os_error().unwrap_or(libc::EIO),
@@ -140,14 +145,14 @@ impl FsError {
         })
     }
 
-    /// Returns true if the operation needs a lock or a lease of another process. It has changed
-    /// nothing, and is to be retried.
+    /// Returns true if another process holds a lock or a lease that the operation needs. The
+    /// operation has changed nothing and must be retried.
     pub(crate) fn must_wait(&self) -> bool {
         self.errno().0 == libc::EAGAIN
     }
 
-    /// Returns true if the operation would block a worker. It has changed nothing, and is to be
-    /// retried on a thread for slow work.
+    /// Returns true if the operation would block a worker. The operation has changed nothing and
+    /// must be retried on a thread for slow work.
     pub(crate) fn is_slow(&self) -> bool {
         self.errno().0 == EngineError::Slow.raw_os_error()
     }
@@ -156,8 +161,8 @@ impl FsError {
         self.must_wait() || self.is_slow()
     }
 
-    /// Returns true if a person should look at it. Most errors are ordinary results, such as a
-    /// missing name, or a client with too much open.
+    /// Returns true if an administrator should look at the error. Most errors are ordinary results,
+    /// such as a missing name or too many open files of one client.
     pub fn is_fault(&self) -> bool {
         let errno = self.errno().0;
         !matches!(self, Self::TooManyOpen)

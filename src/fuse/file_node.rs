@@ -1,4 +1,4 @@
-//! A regular file on disk, with the state that the filesystem keeps for it.
+//! A regular file on disk, and the state that the filesystem keeps for it.
 
 use std::fs::File;
 use std::hash::{BuildHasher as _, Hash, RandomState};
@@ -17,11 +17,11 @@ const READER: OFlags = OFlags::RDONLY;
 
 const BLOCK: u64 = 512;
 
-/// The local file of a remote artifact, open, once its bytes have been fetched.
+/// The open local file of a remote artifact. It is empty until the bytes have been fetched.
 pub(crate) type PendingFile = OnceLock<Arc<File>>;
 
-/// The place of a file's bytes, if not in the local file that it was first found as: in a copy that
-/// replaced it, or in the bucket. All readers of remote bytes share `pending`.
+/// The location of a file's bytes if it differs from the original local file: a copy that replaced
+/// the original, or the bucket. All readers of remote bytes share `pending`.
 #[derive(Default)]
 struct Bytes {
     copy: Option<FileId>,
@@ -29,8 +29,8 @@ struct Bytes {
     pending: Weak<PendingFile>,
 }
 
-/// A regular file on disk, or a remote artifact. Its identity is the local file that it was first
-/// found as, even after a copy has replaced that.
+/// A regular file on disk, or a remote artifact. Its identity is that of the local file found by
+/// the first look-up, even after a copy has replaced that file.
 pub(crate) struct FileNode {
     pub(crate) link: LinkCell,
     id: FileId,
@@ -56,14 +56,13 @@ impl FileNode {
         self.bytes.lock().as_ref().and_then(|bytes| bytes.copy).unwrap_or(self.id)
     }
 
-    /// Returns true if `stat` describes the local file with its bytes, or the remote artifact that
-    /// it is.
+    /// Returns true if `stat` describes this node's local file, or this node's remote artifact.
     pub(crate) fn is_at(&self, stat: &Stat) -> bool {
         let id = FileId::of(stat);
         id == self.id() || (stat.is_far() && id == self.id)
     }
 
-    /// Notes the attributes that a look-up found, and with them whether the bytes are remote.
+    /// Records whether the bytes are remote, according to the attributes from a look-up.
     pub(crate) fn found_as(&self, stat: &Stat) {
         let mut bytes = self.bytes.lock();
         if stat.is_far() {
@@ -90,7 +89,7 @@ impl FileNode {
     fn open_remote_stat(&self) -> Option<Stat> {
         let bytes = self.bytes.lock();
         let far = bytes.as_ref().filter(|bytes| bytes.pending.strong_count() > 0)?.far?;
-        // Its only name is the one in its record.
+        // The artifact has no name on disk, only the name in its record.
         Some(Stat { blocks: far.size.div_ceil(BLOCK), ..far })
     }
 
@@ -103,8 +102,9 @@ impl FileNode {
         FileId::of(original) == self.id || self.is_at(original)
     }
 
-    /// Makes the copy that `stat` describes the local file, unless one is in use: open handles go
-    /// on with the bytes that they have. Readers of the remote bytes read the copy from now on.
+    /// Makes the copy that `stat` describes the local file. Returns false and does nothing if the
+    /// file is in use, because open handles keep the bytes that they have. Readers of the remote
+    /// bytes read the copy from then on.
     pub(crate) fn take_copy(&self, stat: &Stat) -> bool {
         let place = self.link.get().and_then(|link| Some((link.dir().ok()?, link.name)));
         let mut life = self.life();
@@ -135,9 +135,9 @@ impl FileNode {
         self.life.lock()
     }
 
-    /// Returns its present attributes: by its name, or by an open descriptor if it has lost its
-    /// name. A remote artifact keeps the attributes of its last look-up: a file that has the name
-    /// by now may be this one, or another.
+    /// Returns the current attributes of the file. Reads them by the file's name, or through an
+    /// open descriptor if the file has lost its name. A remote artifact keeps the attributes from
+    /// its last look-up: a file that has its name now may be a different file.
     pub(crate) fn stat(&self) -> Result<Stat> {
         if let Some(link) = self.link.get() {
             match link.dir()?.stat(&link.name) {
@@ -155,8 +155,9 @@ impl FileNode {
         }
     }
 
-    /// Opens it by its name. Fails with [`FsError::Stale`] if that leads to another file by now, or
-    /// to none: the kernel then looks the name up again, and creates a file if it was told to.
+    /// Opens the file by its name. Fails with [`FsError::Stale`] if the name is gone or leads to a
+    /// different file. The kernel then looks the name up again, and creates a file if the client
+    /// requested `O_CREAT`.
     pub(crate) fn open(&self, flags: OFlags) -> Result<File> {
         let link = self.link.get().ok_or(FsError::Stale)?;
         let dir = link.dir()?;
@@ -174,8 +175,8 @@ impl FileNode {
         self.life().any_open()
     }
 
-    /// Records changes by other processes, which show by the `clock` of the disk. Returns the count
-    /// of its rewrites, and its attributes.
+    /// Records changes by other processes. Detects them with the `clock` of the disk. Returns the
+    /// number of rewrites of the file, and its attributes.
     pub(crate) fn notice(&self, file: &File, clock: FileClock) -> Result<(RewriteCount, Stat)> {
         let mut life = self.life();
         let stat = stat_file(file)?;
@@ -187,8 +188,8 @@ impl FileNode {
         self.link.get()?.place()
     }
 
-    /// Returns the conversation whose quota it counts against: its own, or its last one after it
-    /// lost its name.
+    /// Returns the conversation whose quota the file counts against: the conversation that contains
+    /// it, or if it has lost its name, the last one that contained it.
     pub(crate) fn charged_to(&self) -> Option<Component> {
         let here = self.link.get().and_then(|link| link.conversation());
         here.or_else(|| self.life().charged_to())
@@ -199,8 +200,8 @@ impl FileNode {
     }
 }
 
-/// The facts version of a file at rest and the recorded sizes of its views. Finding the views again
-/// then opens and parses nothing.
+/// The facts version of a file at rest, and the recorded sizes of its views. With these, another
+/// look-up of the views neither opens nor parses the file.
 #[derive(Debug, Default)]
 pub(crate) struct KnownFacts(Mutex<Option<FactsAt>>);
 
@@ -218,21 +219,22 @@ struct ViewSizePair {
     tail: u64,
 }
 
-/// Returns a hash of the parts of a version that the sizes of views depend on: the facts, the
-/// changes, the length and the time of modification.
+/// Returns a hash of the parts of a version that the sizes of views depend on: the facts version,
+/// the change count, the length and the modification time.
 fn hash_of(version: &Version) -> u64 {
     keyed_hash((version.facts, version.changes, version.size, version.modified))
 }
 
 impl KnownFacts {
-    /// Returns the facts version that was kept with this `basis`, a hash of all that the facts
-    /// depend on.
+    /// Returns the facts version that was stored with this `basis`. The basis is a hash of
+    /// everything that the facts depend on.
     pub(crate) fn facts(&self, basis: u64) -> Option<u64> {
         let known = self.0.lock();
         known.as_ref().filter(|known| known.basis == basis).map(|known| known.facts)
     }
 
-    /// Keeps the facts of `version`. The file must not be recent by the clock of its disk.
+    /// Stores the facts version of `version`. The file's last change must not be recent by the
+    /// clock of its disk.
     pub(crate) fn keep(&self, basis: u64, version: &Version, sizes: Option<&ViewSizes>) {
         let sizes = sizes.map(|sizes| ViewSizePair { summary: sizes.summary, tail: sizes.tail });
         let (facts, version) = (version.facts, hash_of(version));
@@ -250,8 +252,8 @@ impl KnownFacts {
     }
 }
 
-/// Returns the hash of `value` under a random key of this process: no client can choose two values
-/// with one hash.
+/// Returns the hash of `value` under a random key of this process. The random key keeps clients
+/// from choosing values whose hashes collide.
 pub(super) fn keyed_hash(value: impl Hash) -> u64 {
     static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     KEY.hash_one(value)

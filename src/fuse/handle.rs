@@ -36,7 +36,7 @@ impl OpenMode {
         self.flags & libc::O_APPEND != 0
     }
 
-    /// Returns what each write has to flush to the disk before it returns.
+    /// Returns the data that each write must flush to the disk before it returns.
     pub(super) fn flush(self) -> Option<Flush> {
         if self.flags & libc::O_SYNC == libc::O_SYNC {
             Some(Flush::All)
@@ -49,13 +49,17 @@ impl OpenMode {
         self.flags & libc::O_ACCMODE == libc::O_RDWR
     }
 
-    /// Returns the flags for the store's file. Writers can read, too, so that the last writer's
-    /// descriptor can serve the analysis. `O_CREAT` and `O_TRUNC` are up to the caller, `O_DIRECT`
-    /// is up to the kernel, `O_SYNC` and `O_DSYNC` are up to [`Self::flush`], and each write says
-    /// whether it appends: a process can switch that, and mapped pages never append.
+    /// Returns the flags with which to open the store's file. Handles for writing can also read, so
+    /// that the analysis can use the descriptor of the last writer. Some flags are left out:
+    ///
+    /// - `O_CREAT` and `O_TRUNC` are handled by the caller.
+    /// - `O_DIRECT` is handled by the kernel.
+    /// - `O_SYNC` and `O_DSYNC` are handled through [`Self::flush`].
+    /// - `O_APPEND` comes with each write, because a process can switch it and mapped pages never
+    ///   append.
     pub(crate) fn on_disk(self) -> OFlags {
-        // The analysis reads through a writer's descriptor, which must not change the time of
-        // access.
+        // The analysis reads through the descriptor of a writer. These reads must not change the
+        // access time.
         let writer = OFlags::RDWR | OFlags::NOATIME;
         if self.writes() { writer } else { OFlags::RDONLY }
     }
@@ -67,8 +71,8 @@ pub enum Flush {
     All,
 }
 
-/// An open file, and how the kernel is to treat it. `pages` are those that it may have of a file
-/// that is opened for reading.
+/// An open file, with instructions for the kernel. `pages` is the set of cached pages that the
+/// kernel may use if the file is opened for reading.
 #[derive(Debug)]
 pub struct Opened {
     pub fh: Fh,
@@ -76,11 +80,12 @@ pub struct Opened {
     /// remote artifact.
     pub file: Option<Arc<File>>,
     pub writes: bool,
-    /// True if every read and write has to come to the server, because readers see other bytes than
-    /// the disk has.
+    /// True if every read and write must go to the server, because readers see different bytes than
+    /// those on disk.
     pub direct: bool,
     pub pages: Pages,
-    /// True if mapped pages have to be written through the server, because there is a quota.
+    /// True if changes of mapped pages must be written through the server, because there is a
+    /// quota.
     pub counts_mapped: bool,
 }
 
@@ -90,8 +95,8 @@ impl Opened {
     }
 }
 
-/// An open file or directory. Clones share it: it closes when the table and all requests have
-/// dropped it.
+/// An open file or directory. Clones share it. It closes when the table and all requests have
+/// dropped their clones.
 #[derive(Clone)]
 pub(crate) enum Handle {
     File(Arc<FileHandle>),
@@ -100,11 +105,11 @@ pub(crate) enum Handle {
     Listing(Arc<Claimed<DirListing>>),
 }
 
-/// An open remote artifact. Its bytes were not on this disk when it was opened.
+/// An open remote artifact. Its bytes were not on the local disk when it was opened.
 pub(crate) struct RemoteHandle {
     pub(crate) node: Arc<Node>,
     pub(crate) far: Arc<RemoteFile>,
-    /// The local file, once the bytes have been fetched. It may have changed since.
+    /// The local file, once the bytes have been fetched. The file may have changed since the fetch.
     pub(super) local: Arc<PendingFile>,
 }
 
@@ -124,7 +129,7 @@ impl<T> Deref for Claimed<T> {
     }
 }
 
-/// The line of the message log that was written through one handle and has no newline yet.
+/// The unfinished line of the message log: bytes written through one handle, without a newline yet.
 #[derive(Debug, Default)]
 pub(super) struct PendingLine {
     pub(super) unfinished: UnfinishedMessage,
@@ -132,7 +137,7 @@ pub(super) struct PendingLine {
     pub(super) owner: Option<u64>,
 }
 
-/// An open local file. A handle that `writes` is a writer in the life of its file until it is
+/// An open local file. If `writes` is true, the handle counts as a writer of the file until it is
 /// released.
 pub(crate) struct FileHandle {
     pub(crate) node: Arc<Node>,
@@ -145,7 +150,8 @@ pub(crate) struct FileHandle {
 }
 
 impl FileHandle {
-    /// Returns true if a descriptor of it was closed. Once the mount is gone, all of them are.
+    /// Returns true if a client has closed a descriptor of this handle. After the mount has ended,
+    /// every descriptor is closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed_by.lock().is_some()
     }
@@ -157,8 +163,8 @@ pub(crate) enum DirListing {
     Pages(u64),
 }
 
-/// All open files and directories by number, and the claims of clients on descriptors. No number is
-/// used twice.
+/// All open files and directories by handle number, and the number of descriptors that each client
+/// holds. Handle numbers are never reused.
 pub(crate) struct HandleTable {
     open: DashMap<u64, Handle>,
     next: AtomicU64,

@@ -1,4 +1,4 @@
-//! The inode table: nodes by number and by key, and the kernel's references to them.
+//! The inode table: nodes by number and by key, and the kernel's look-up counts for them.
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
@@ -10,10 +10,11 @@ use ctxfs_engine::FileId;
 use ctxfs_engine::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use ctxfs_engine::sync::{DashMap, Mutex};
 
-/// All nodes that the kernel knows.
+/// All nodes that the kernel references.
 ///
-/// `keys` is locked for interning and for forgetting, so that a node cannot be forgotten between
-/// being found and being counted. `nodes` alone serves the hot path from number to node.
+/// `keys` stays locked while a node is interned or forgotten, so that no node is forgotten between
+/// the time it is found and the time it is counted. The frequent look-ups by number use only
+/// `nodes`.
 pub(crate) struct InodeTable {
     nodes: DashMap<Ino, Arc<Node>>,
     keys: Mutex<NodeKeys>,
@@ -21,12 +22,12 @@ pub(crate) struct InodeTable {
     next_on_disk: AtomicU64,
 }
 
-/// The first inode number of files and directories on disk. Computed files have lower ones:
-/// programs that remove files in the order of these numbers then remove views before their
+/// The first inode number of files and directories on disk. Computed files have lower numbers.
+/// Programs that remove files in the order of inode numbers then remove views before their
 /// artifact.
 pub(crate) const FIRST_ON_DISK: u64 = 1 << 40;
 
-/// References to a node by the table, and by the function that examines it.
+/// Number of references to a node that the table and the examining function hold.
 const HELD_HERE: usize = 3;
 
 #[derive(Default)]
@@ -80,13 +81,14 @@ impl InodeTable {
         Ok(Arc::clone(&node))
     }
 
-    /// Returns the node of `key`. Counts no look-up.
+    /// Returns the node of `key` without counting a look-up.
     pub(crate) fn find(&self, key: &NodeKey) -> Option<Arc<Node>> {
         self.keys.lock().get(key).cloned()
     }
 
-    /// Returns the node of `key`, with one more look-up counted, or the node that `make` creates. A
-    /// computed node keeps its origin alive, so that a view found again is the same view.
+    /// Returns the node of `key` with one more look-up counted. Creates the node with `make` if
+    /// there is none. A computed node keeps the node of its origin alive, so that a later look-up
+    /// of the view finds the same node.
     pub(crate) fn intern(
         &self,
         key: NodeKey,
@@ -113,7 +115,7 @@ impl InodeTable {
         let Ok(file) = node.as_file() else { return };
         let mut keys = self.keys.lock();
         keys.copies.remove(&before);
-        // It may have been forgotten meanwhile.
+        // The node may have been forgotten in the meantime.
         if keys.own.get(&node.key).is_some_and(|Interned(known)| Arc::ptr_eq(known, node)) {
             keys.copies.insert(file.id(), Arc::clone(node));
         }
@@ -123,10 +125,10 @@ impl InodeTable {
         Ino(self.next_on_disk.fetch_add(1, Relaxed))
     }
 
-    /// Subtracts `count` from the look-ups of `ino`.
+    /// Subtracts `count` from the look-up count of `ino`.
     ///
-    /// A directory that is forgotten before the nodes below it stays: they would not learn of a
-    /// rename through another node of it.
+    /// A directory that is forgotten before the nodes below it stays in the table. A new node for
+    /// the same directory would not pass a rename on to them.
     pub(crate) fn forget(&self, ino: Ino, count: u64) {
         let mut next = Some((ino, count));
         while let Some((ino, count)) = next {
@@ -134,9 +136,9 @@ impl InodeTable {
         }
     }
 
-    /// Subtracts `count` from the look-ups of one node. If none is left, removes the node and
-    /// returns the node above with the number to subtract there: one if the removed node was
-    /// computed.
+    /// Subtracts `count` from the look-up count of one node. If the count drops to zero, removes
+    /// the node and returns the node above it with the number to subtract from that one: 1 if the
+    /// removed node was computed, else 0.
     fn forget_one(&self, ino: Ino, count: u64) -> Option<(Ino, u64)> {
         let mut keys = self.keys.lock();
         let node = self.get(ino).ok().filter(|node| !node.is_top())?;
@@ -153,7 +155,7 @@ impl InodeTable {
         }
         self.nodes.remove(&ino);
         drop(keys);
-        // The node may own open files. They close here, with nothing locked.
+        // The node may own open files. They close here, where no lock is held.
         Some((node.above()?.ino, u64::from(node.computed_from().is_some())))
     }
 

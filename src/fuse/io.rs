@@ -1,4 +1,4 @@
-//! Reading, writing, copying, seeking and reserving room in open files.
+//! Reading, writing, copying, seeking and preallocation in open files.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -18,12 +18,14 @@ use ctxfs_engine::{Counters, EngineError, FileChange, SourceFile as _, reason_of
 use ctxfs_store::{append_all, growth_of_write, read_full_at, stat_file};
 
 const OTHER_WHENCE: FsError = FsError::Invalid("a whence that the kernel keeps to itself");
-/// Bytes that a live artifact may grow before its analysis continues: enough to leave small writers
-/// alone, and few enough that a large artifact is analysed soon after its end.
+/// Number of bytes by which a live artifact may grow before its analysis continues. It is large
+/// enough not to disturb small writers, and small enough to analyse a large artifact soon after its
+/// end.
 const AHEAD: u64 = 1024 * 1024;
 
 impl ContextFs {
-    /// Hands up to `buffer.len()` bytes from `offset` on to `take`, and fewer only at the end.
+    /// Reads `buffer.len()` bytes from `offset`, or fewer at the end of the file. Calls `take` with
+    /// them.
     pub fn read<T>(
         &self,
         fh: Fh,
@@ -39,7 +41,7 @@ impl ContextFs {
             }
             Handle::Listing(_) => Err(FsError::IsADirectory),
             Handle::Remote(open) => {
-                // It may wait for the network; see `ContextFs::read_far`.
+                // The read may wait for the network; see `ContextFs::read_far`.
                 let here = open.local.get().ok_or(EngineError::Slow)?;
                 let count = read_full_at(here, offset, buffer)?;
                 Ok(take(&buffer[..count]))
@@ -55,11 +57,12 @@ impl ContextFs {
         }
     }
 
-    /// Writes all `bytes` at `offset`, or at the end if `mode`, the present mode of the open file,
-    /// appends. Returns their number. `owner` stands for the table of open files that had the
-    /// descriptor, if that is known.
+    /// Writes all `bytes` at `offset`, or at the end of the file if `mode` appends. Returns the
+    /// number of bytes. `mode` is the current mode of the open file. `owner` identifies the table
+    /// of open files that holds the descriptor, if known.
     ///
-    /// If a write fails for lack of room or for a cap, the artifact is later sealed as incomplete.
+    /// If a write fails because the disk is full or a limit is reached, the artifact is later
+    /// sealed as incomplete.
     pub fn write(
         &self,
         fh: Fh,
@@ -115,7 +118,7 @@ impl ContextFs {
         Ok(())
     }
 
-    /// Returns the next data or hole from `offset` on, as lseek(2) does.
+    /// Returns the offset of the next data or hole at or after `offset`, as lseek(2) does.
     pub fn seek(&self, fh: Fh, offset: i64, whence: i32) -> Result<i64> {
         let fs = &self.0;
         let from = u64::try_from(offset).map_err(|_| FsError::Invalid("a negative offset"))?;
@@ -153,11 +156,11 @@ fn write_file(
     } else {
         handle.file.write_all_at(bytes, offset)
     };
-    // A failed write may have written some of its bytes.
+    // A failed write may have written some of the bytes.
     done.inspect_err(|_| life.rewritten())?;
     let stat = stat_file(&handle.file)?;
     if mode.appends() {
-        // If others append too, the kernel does not know the end.
+        // The kernel does not know the end of the file if other handles append too.
         let end = life.end();
         life.written(end, &stat);
     } else {
@@ -197,8 +200,8 @@ fn seek_in(length: u64, from: u64, whence: i32) -> Result<i64> {
     }
 }
 
-/// The most bytes that one call copies. The bound keeps the next request for the thread from
-/// waiting long.
+/// Maximum number of bytes that one call copies. The limit keeps the next request for the thread
+/// from waiting long.
 const MOST_COPIED: u64 = 16 * 1024 * 1024;
 const COPY_BLOCK: u64 = 1024 * 1024;
 
@@ -242,7 +245,7 @@ fn copy_block(
         bytes => fs.write(to.fh, to.offset, bytes, mode, None),
     };
     match fs.read(from.fh, from.offset, buffer, write) {
-        // The bytes are not on this disk.
+        // The bytes are not on the local disk.
         Err(error) if error.is_slow() => {
             allow_slow()?;
             write(&remote::read(&fs.0, from.fh, from.offset, buffer.len())?)
@@ -252,7 +255,7 @@ fn copy_block(
 }
 
 thread_local! {
-    /// Grows to the largest request that the worker has served, and is kept.
+    /// The buffer grows to the largest request that the worker has served, and never shrinks.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -274,8 +277,8 @@ impl FilePosition {
 const KNOWN: FallocateFlags =
     FallocateFlags::KEEP_SIZE.union(FallocateFlags::PUNCH_HOLE).union(FallocateFlags::ZERO_RANGE);
 
-/// With a quota, refuses to reserve room beyond the end of a file that is to keep its length: a
-/// file with more blocks than its length needs could have holes that count as data.
+/// With a quota, refuses to reserve space beyond the end of a file that keeps its length. Such a
+/// file has more blocks than its length needs, so its holes could be counted as data.
 fn check_can_be_counted(
     fs: &Shared,
     change: &PlannedWrite<'_>,
@@ -288,7 +291,7 @@ fn check_can_be_counted(
     Ok(())
 }
 
-/// Bytes that are about to be written or reserved. `offset` is `None` for the end of the file.
+/// A range of bytes to be written or reserved. An `offset` of `None` is the end of the file.
 pub(super) struct PlannedWrite<'a> {
     pub(super) node: &'a FileNode,
     pub(super) open: &'a File,

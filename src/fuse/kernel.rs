@@ -1,7 +1,7 @@
-//! The adaptor to the kernel: the only layer that knows FUSE.
+//! The adaptor to the kernel: the only layer that uses the FUSE protocol.
 //!
-//! [`mount`] makes and removes mounts, [`Session`] serves one. The adaptor holds no logic: one
-//! operation is one span, one call of [`ContextFs`] and one reply.
+//! [`mount`] makes and removes mounts, and [`Session`] serves one mount. The adaptor contains no
+//! logic: each operation is one span, one call of [`ContextFs`] and one reply.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -27,11 +27,11 @@ mod workers;
 
 pub use crate::kernel::adaptor::SessionOptions;
 
-/// The offset at which `inval_inode` invalidates attributes and no pages.
+/// An offset for `inval_inode` that invalidates the attributes but no pages.
 const ATTRIBUTES: i64 = -1;
 
 /// A mount that is being served. Its workers run until the mount ends, even if the session is
-/// dropped; [`Session::wait`] then seals the artifacts that are left.
+/// dropped. [`Session::wait`] then seals the artifacts that are not sealed yet.
 #[derive(Debug)]
 pub struct Session {
     fs: ContextFs,
@@ -42,9 +42,10 @@ pub struct Session {
 
 impl Session {
     /// Serves `fs` on `fd`, a mounted `/dev/fuse` descriptor. Returns once the kernel's first
-    /// request is answered and the workers run.
+    /// request has been answered and the workers run.
     ///
-    /// Sets the umask of the process to 0: the kernel has already applied the umask of the caller.
+    /// Sets the umask of the process to 0, because the kernel has already applied the umask of the
+    /// caller.
     pub fn start(fs: ContextFs, fd: OwnedFd, options: &SessionOptions) -> io::Result<Self> {
         rustix::process::umask(rustix::fs::Mode::empty());
         let passthrough = Arc::new(PassthroughFiles::default());
@@ -63,7 +64,8 @@ impl Session {
         let session = fuser::Session::from_fd(adaptor, fd, acl, config)?;
         if options.passthrough && passthrough.offered.load(Relaxed) {
             // The kernel offers passthrough to every process but grants it only with CAP_SYS_ADMIN,
-            // so it has to be tried. The kernel keeps this one file open until the session ends.
+            // so the server has to try. The kernel keeps the probe file open until the session
+            // ends.
             let probe = fs.engine().store.probe_file().map_err(io::Error::other)?;
             match BackingId::create_raw(&session, &probe) {
                 Ok(_) => passthrough.enabled.store(true, Relaxed),
@@ -75,7 +77,7 @@ impl Session {
         fs.engine().counters().passthrough.store(passthrough.enabled.load(Relaxed).into(), Relaxed);
         let kernel = session.notifier();
         fs.promise(move |node| {
-            // The kernel may have forgotten it.
+            // The call fails if the kernel has forgotten the node, which is harmless.
             kernel.inval_inode(INodeNo(node.0), ATTRIBUTES, 0).ok();
         });
         let files = fs.clone();
@@ -89,8 +91,8 @@ impl Session {
         self.passthrough.enabled.load(Relaxed)
     }
 
-    /// Waits for the end of the mount and calls `left`, then seals the artifacts that are not yet
-    /// sealed.
+    /// Waits for the end of the mount, calls `left`, and then seals the artifacts that are not
+    /// sealed yet.
     pub fn wait(self, left: impl FnOnce()) -> io::Result<()> {
         let ended = self.workers.join();
         left();

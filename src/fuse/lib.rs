@@ -1,14 +1,14 @@
-//! The filesystem, without a kernel: inodes, handles, directories and open files.
+//! The filesystem without the kernel: inodes, handles, directories and open files.
 //!
-//! [`ContextFs`] has one method for each operation, with types of its own ([`Ino`], [`Attr`],
-//! [`Entry`], [`Errno`]), and may be called from many threads at once. The method stands in the
-//! module of its subject. [`kernel`] translates between these methods and FUSE. This crate holds
-//! only what a kernel needs; the [`Engine`](ctxfs_engine::Engine) below does the work that all
-//! doors share.
+//! [`ContextFs`] has one method for each operation. The methods use types of this crate ([`Ino`],
+//! [`Attr`], [`Entry`], [`Errno`]), may be called from many threads at once, and are defined in the
+//! module of their subject. [`kernel`] translates between these methods and FUSE. This crate
+//! contains only the code that a kernel mount needs; the [`Engine`](ctxfs_engine::Engine) below it
+//! does the work that all interfaces share.
 //!
-//! Locks, in the order in which they may be held together: a manifest, `Shared::places`, the link
-//! of a node on disk, its life, its analysis, the inode table. None is held while a view is
-//! computed.
+//! Locks may be held together in this order: a manifest, `Shared::places`, the link of a node on
+//! disk, the life of a file, the analysis of a file, the inode table. No lock is held while a view
+//! is computed.
 
 #![expect(missing_docs, reason = "names that say it all have no doc")]
 

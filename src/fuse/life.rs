@@ -3,7 +3,7 @@
 //! ```text
 //! opened for writing -> live: each write is a change -> last writer closed -> sealed
 //! sealed -> opened for writing, or resized: live again, as the next generation
-//! live or sealed -> renamed: its record follows, and counts on from the record of the new name
+//! live or sealed -> renamed: its record follows, and continues the count of the new name's record
 //! ```
 
 use std::fs::File;
@@ -16,31 +16,35 @@ use ctxfs_engine::RewriteCount;
 use ctxfs_engine::identity::LastSeen;
 use ctxfs_store::{FileClock, Stat, Time, this_process};
 
-/// The life of a file, as far as this mount has seen it: how often its bytes changed, and what the
-/// manifest lacks.
+/// The state of a file as this mount has seen it: the number of changes of its bytes, and the facts
+/// that the manifest lacks.
 ///
-/// A mount holds one for each file that the kernel knows, so rare parts are in [`LifeInUse`]. A
-/// life does no input or output. Its owner holds it locked while bytes are written, so that a
-/// length read under the lock is never one in the middle of a write.
+/// A mount holds one `Life` for each file in its inode table, so fields that few files need are in
+/// [`LifeInUse`]. A `Life` does no input or output. Its owner keeps it locked while bytes are
+/// written, so that a length read under the lock never falls in the middle of a write.
 #[derive(Debug, Default)]
 pub(crate) struct Life {
     writers: u32,
     unsealed: bool,
     mapped: bool,
     rewrites: u64,
-    /// All changes, and views that ran out of time: either makes a new version.
+    /// Number of changes, plus the number of views that ran out of time. Both make a new version.
     changes: u64,
     seen: LastSeen,
-    /// The length that existed before the last life began and has not been cut since.
+    /// Length of the prefix that existed when the file last became live and has not been truncated
+    /// since.
     kept: u64,
     paged: Option<Time>,
-    /// Length of the prefix without secrets, if stored bytes are redacted.
+    /// Length of the prefix that contains no secrets, if stored bytes are redacted.
     redacted: u64,
     in_use: Option<Box<LifeInUse>>,
 }
 
-/// The pages of a file that the kernel may have cached: those of earlier opens, too; only new ones,
-/// as the file may have changed; or none, as a change by another process would not show.
+/// The pages of a file that the kernel may use from its cache:
+///
+/// - `Kept`: also pages from earlier opens.
+/// - `New`: only pages read from now on, because the file may have changed.
+/// - `None`: no pages, because cached pages would hide a change by another process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pages {
     Kept,
@@ -67,9 +71,9 @@ impl Life {
         Self { seen: LastSeen::new(stat), ..Self::default() }
     }
 
-    /// Records that a writer opened it, at `home` if that is an artifact's name. `can_map` is true
-    /// if the writer may also map it for writing. Returns true for the first writer, which begins a
-    /// life.
+    /// Records that a writer opened the file. `home` is the file's name if that is the name of an
+    /// artifact. `can_map` is true if the writer may also map the file for writing. Returns true
+    /// for the first writer, which begins a life.
     pub(crate) fn opened(&mut self, can_map: bool, home: Option<(Component, RelPath)>) -> bool {
         self.writers += 1;
         self.mapped |= can_map;
@@ -83,7 +87,7 @@ impl Life {
     }
 
     fn begin(&mut self) {
-        // The loss was of the last generation, sealed or not.
+        // The recorded loss belongs to the last generation, whether sealed or not.
         self.in_use().trouble = None;
         if !std::mem::replace(&mut self.unsealed, true) {
             self.kept = self.end();
@@ -95,11 +99,12 @@ impl Life {
         self.in_use.get_or_insert_default()
     }
 
-    /// Records a change by another process: length or time differ from what this mount last saw, or
-    /// could not differ by the `clock` of the disk. Must be called before the file is changed, and
-    /// before its bytes are relied upon.
+    /// Records a change by another process. A change is assumed if the length or the time differs
+    /// from the last one that this mount saw, or if the `clock` of the disk is too coarse to show a
+    /// difference. Must be called before this mount changes the file, and before it relies on the
+    /// bytes.
     ///
-    /// Which bytes changed is unknown: even a file that only grew may have been rewritten from its
+    /// Which bytes changed is unknown: a file that only grew may still have been rewritten from its
     /// start.
     pub(crate) fn noticed(&mut self, stat: &Stat, clock: FileClock) {
         if self.seen.notice(stat, clock, self.writers > 0) {
@@ -107,8 +112,8 @@ impl Life {
         }
     }
 
-    /// Records that it is opened for reading with the attributes `stat`. Returns which pages the
-    /// kernel may have.
+    /// Records that the file was opened for reading with the attributes `stat`. Returns which
+    /// cached pages the kernel may use.
     pub(crate) fn opened_to_read(&mut self, stat: &Stat, clock: FileClock) -> Pages {
         if clock.is_recent(stat) {
             return Pages::None;
@@ -125,7 +130,7 @@ impl Life {
         self.seen.left_as(stat);
     }
 
-    /// Records that bytes were written at `offset`, which left the file with the attributes `stat`.
+    /// Records that bytes were written at `offset`. `stat` has the attributes after the write.
     pub(crate) fn written(&mut self, offset: u64, stat: &Stat) {
         self.changes += 1;
         if offset < self.end() {
@@ -141,8 +146,9 @@ impl Life {
         self.redacted = 0;
     }
 
-    /// Records that it was truncated or extended, which left it with the attributes `stat`. Without
-    /// a writer this is a life of its own. Returns true if the file is then to be sealed.
+    /// Records that the file was truncated or extended. `stat` has the attributes after the change.
+    /// Begins a life if there is no writer, and returns true in this case: the caller must then
+    /// seal the file.
     pub(crate) fn resized(&mut self, stat: &Stat) -> bool {
         self.changes += 1;
         if stat.size < self.end() {
@@ -155,13 +161,13 @@ impl Life {
         }
         self.kept = self.kept.min(stat.size);
         if stat.size == 0 {
-            // An empty file lacks nothing.
+            // An empty file cannot have lost bytes.
             self.in_use().trouble = None;
         }
         self.writers == 0
     }
 
-    /// Records that a view ran out of time, so that the next look-up finds another version.
+    /// Records that a view ran out of time, so that the next look-up finds a new version.
     pub(crate) fn view_was_late(&mut self) {
         self.changes += 1;
     }
@@ -174,8 +180,8 @@ impl Life {
         self.in_use().last_close = Some(now);
     }
 
-    /// Records that a writer closed it, on the thread that `closed_by` gives. Returns true for the
-    /// last writer: the file is then to be sealed.
+    /// Records that a writer closed the file, on the thread that `closed_by` returns. Returns true
+    /// for the last writer: the caller must then seal the file.
     pub(crate) fn closed(&mut self, closed_by: impl FnOnce() -> Option<ClosingThread>) -> bool {
         self.writers = self.writers.saturating_sub(1);
         let last = self.writers == 0;
@@ -187,12 +193,12 @@ impl Life {
 
     pub(crate) fn unmapped(&mut self) {
         self.rewritten();
-        // A later mapping has to open it again.
+        // A later mapping needs a new open.
         self.mapped = false;
     }
 
-    /// Records that no secret is left in the first `bytes` bytes. `changed` has the new attributes
-    /// if masks were written.
+    /// Records that the first `bytes` bytes contain no secret. `changed` has the new attributes if
+    /// secrets were overwritten with masks.
     pub(crate) fn masked(&mut self, bytes: u64, changed: Option<&Stat>) {
         if let Some(stat) = changed {
             self.rewritten();
@@ -201,8 +207,8 @@ impl Life {
         self.redacted = bytes;
     }
 
-    /// Returns `record` marked as live, for the manifest, or `None` if the file was closed
-    /// meanwhile.
+    /// Returns `record` marked as live, for the manifest. Returns `None` if the file has been
+    /// closed in the meantime.
     pub(crate) fn noted_live(&mut self, record: Record) -> Option<Record> {
         if self.writers == 0 {
             return None;
@@ -224,8 +230,8 @@ impl Life {
         self.rest();
     }
 
-    /// Records that it was renamed to a name that has this record. Its generations count on from
-    /// there.
+    /// Records that the file was renamed. `record` is the record under its new name, if there is
+    /// one. The generation count of the file continues from that record.
     pub(crate) fn renamed(&mut self, record: Option<&Record>) -> AfterRename {
         let has_writers = self.has_writers();
         if let Some(in_use) = &mut self.in_use {
@@ -240,8 +246,9 @@ impl Life {
         }
     }
 
-    /// Records that another process has moved it to `home`, if that is an artifact's name.
-    /// `generation` is from its record, if one has followed.
+    /// Records that another process has moved the file. `home` is the new name if that is the name
+    /// of an artifact. `generation` is the generation in the file's record, if the record has
+    /// already moved to the new name.
     pub(crate) fn moved(&mut self, home: Option<(Component, RelPath)>, generation: Option<u64>) {
         let in_use = self.in_use();
         in_use.home = home.map(Box::new);
@@ -250,16 +257,16 @@ impl Life {
         }
     }
 
-    /// Records that the manifest lacks its record. Returns true if the file is to be sealed for
-    /// that now.
+    /// Records that the manifest has no record of the file. Returns true if the caller must seal
+    /// the file now to add the record.
     pub(crate) fn needs_record(&mut self) -> bool {
         self.unsealed = true;
         self.in_use().noted = None;
         self.writers == 0
     }
 
-    /// Records that it lost its name in `conversation`. Returns the open descriptors, the last way
-    /// to reach it.
+    /// Records that the file lost its name in `conversation`. Returns its open descriptors, which
+    /// are the only remaining way to reach it.
     pub(crate) fn lost_name(&mut self, conversation: Component) -> Vec<Weak<File>> {
         let in_use = self.in_use();
         in_use.charged_to = Some(Box::new(conversation));
@@ -273,7 +280,7 @@ impl Life {
         in_use.open.push(Arc::downgrade(file));
     }
 
-    /// Drops what only a file in use has, if it is at rest by now.
+    /// Drops the state that only a file in use needs, if the file is at rest.
     pub(crate) fn rest(&mut self) {
         if self.unsealed || self.has_writers() {
             return;
@@ -309,7 +316,7 @@ impl Life {
         self.mapped
     }
 
-    /// Returns true if manifest and extended attributes have all that is known about it.
+    /// Returns true if the manifest and the extended attributes contain every fact about the file.
     pub(crate) fn is_at_rest(&self) -> bool {
         !self.unsealed && self.in_use.as_ref().is_none_or(|in_use| in_use.trouble.is_none())
     }
@@ -348,7 +355,8 @@ impl Life {
         self.in_use.as_mut()?.closed_by.take().map(|thread| *thread)
     }
 
-    /// Returns `record` brought up to date. `recorded` is true if the manifest has it.
+    /// Returns `record` with the current state of the file. `recorded` is true if the manifest
+    /// contains the record.
     pub(crate) fn bring_up(&self, mut record: Record, recorded: bool) -> Record {
         if self.unsealed {
             record.generation = generation(self, Some(&record).filter(|_| recorded));
@@ -377,11 +385,11 @@ fn generation(life: &Life, recorded: Option<&Record>) -> u64 {
 #[cfg(test)]
 mod tests;
 
-/// The part of a life that only a file in use has: one that is open, unsealed, or without a name.
+/// The state that a file needs only while it is open, unsealed, or without a name.
 #[derive(Debug, Default)]
 pub(super) struct LifeInUse {
-    /// The number of lives that began since it was last sealed. Each is a generation, even if it
-    /// was not sealed in between.
+    /// Number of lives that began since the file was last sealed. Each life is a generation, even
+    /// if the file was not sealed between two lives.
     pub(super) lives: u64,
     pub(super) noted: Option<NotedGeneration>,
     pub(super) home: Option<Box<(Component, RelPath)>>,

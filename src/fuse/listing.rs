@@ -1,5 +1,5 @@
-//! Listing directories, with or without the attributes of the entries. With them, the kernel need
-//! not look up each name.
+//! Listing directories, with or without the attributes of the entries. If a listing has the
+//! attributes, the kernel need not look up each name.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -25,8 +25,8 @@ use ctxfs_store::{Dir, FarArtifact, FileType, MESSAGES, Stat};
 use ctxfs_view::{Derived, PageNumber, Reading, View, ViewDir, listed, readings};
 
 const DOTS: u64 = 2;
-/// The most real names that look like views, in a directory that lists views. With more of them it
-/// lists no views.
+/// Maximum number of real files with view-like names in a directory that lists views. A directory
+/// with more of them lists no views.
 const MOST_VIEW_LIKE: usize = 1 << 16;
 
 #[derive(Debug)]
@@ -70,21 +70,23 @@ pub(super) fn opendir(
     }
 }
 
-/// Fails unless the caller may list a directory of pages, whose number tells the length of a text.
+/// Fails unless the caller may list a directory of pages. The number of pages reveals the length of
+/// the text.
 fn check_open(node: &Node, access: CallerAccess<'_>) -> Result<()> {
     let NodeKind::ViewDir { of, dir: ViewDir::Pages, .. } = &node.kind else { return Ok(()) };
     let rights = Rights::of(&of.as_file()?.stat()?);
     if access.may_read(&rights) { Ok(()) } else { Err(FsError::NotReadable) }
 }
 
-/// Returns true for a conversation that only other hosts have. Looking it up would fetch it.
+/// Returns true for a conversation that exists only on other hosts. A look-up would fetch it.
 pub(super) fn is_of_other_hosts(fs: &Shared, dir: &Node, listed: &ListedName<'_>) -> bool {
     let is_computed = !listed.is_on_disk && listed.kind == FileKind::Directory;
     is_computed && dir.is_root() && fs.engine.options.other_hosts.is_some()
 }
 
 impl ContextFs {
-    /// Hands the names from `offset` on to `take`, until that returns true for being full.
+    /// Calls `take` with each name from position `offset` on. Stops when `take` returns true, which
+    /// means that the reply is full.
     pub fn readdir(
         &self,
         ino: Ino,
@@ -94,7 +96,7 @@ impl ContextFs {
     ) -> Result<()> {
         let fs = &self.0;
         let listing = fs.handles.listing(fh)?;
-        // The dots come before any other name.
+        // `.` and `..` come before any other name.
         for (at, name) in [".", ".."].into_iter().enumerate().skip(offset.min(DOTS) as usize) {
             let name = OsStr::new(name);
             let (kind, next) = (FileKind::Directory, at as u64 + 1);
@@ -104,7 +106,8 @@ impl ContextFs {
         }
         let mut take = |at, EntryName { name, kind, ino, view }: EntryName<'_>| {
             let is_on_disk = ino != COMPUTED;
-            // Numbers as of nodes, so that all parts of a listing have one order.
+            // Listed numbers of files on disk start where their node numbers start, so that all
+            // parts of a listing have one order.
             let ino = if is_on_disk { ino.saturating_add(FIRST_ON_DISK) } else { ino };
             take(ListedName { name, kind, ino, next: DOTS + at + 1, is_on_disk, view })
         };
@@ -126,8 +129,8 @@ impl ContextFs {
         }
     }
 
-    /// Hands the names from `offset` on to `take`, each with the entry that a look-up by `caller`
-    /// finds, until that returns true for being full.
+    /// Calls `take` with each name from position `offset` on, and with the entry that a look-up by
+    /// `caller` finds. Stops when `take` returns true, which means that the reply is full.
     pub fn readdirplus(
         &self,
         ino: Ino,
@@ -152,9 +155,9 @@ impl ContextFs {
             }
             let entry = match lookups.entry(&listed) {
                 Ok(entry) => entry,
-                // It has been removed since the directory was listed.
+                // The file has been removed since the directory was listed.
                 Err(FsError::NotFound | FsError::Stale) => return false,
-                // The number 0 would hide the name from programs.
+                // Inode number 0 would hide the name from programs.
                 Err(_) => unknown(fs.nodes.unused(), listed.kind, &own.attr),
             };
             let full = take(ListedEntry { name, next, entry });
@@ -167,7 +170,7 @@ impl ContextFs {
 }
 
 /// Returns the names of a directory for a reader at `offset`. A reader at the beginning gets the
-/// present ones, as rewinddir(3) says.
+/// current names, as rewinddir(3) requires.
 fn present_names(
     fs: &Shared,
     ino: Ino,
@@ -178,7 +181,7 @@ fn present_names(
     if let Some(known) = names.as_ref().filter(|_| offset > 0) {
         return Ok(Arc::clone(known));
     }
-    // Dropped first, so that only one listing takes memory.
+    // Drop the old names first, so that only one listing takes memory.
     *names = None;
     let node = fs.nodes.get(ino)?;
     Ok(Arc::clone(names.insert(Arc::new(list_dir(fs, &node, node.as_dir()?)?))))
@@ -223,8 +226,8 @@ fn list_pages_of_view(
     });
 }
 
-/// Lists a directory. Few have real files that look like views. What these hide is known after a
-/// first pass, and only then is there a second one.
+/// Lists a directory. A real file with a view-like name hides the view of that name. The first pass
+/// finds such files, and only a directory that has some needs a second pass.
 fn list_dir(fs: &Shared, node: &Node, dir: &DirNode) -> Result<DirNames> {
     let with_views = fs.options.list_views && node.holds_artifacts();
     let pass = ListingPass { fs, node, dir, with_views };
@@ -244,9 +247,9 @@ struct ListingPass<'a> {
 }
 
 impl ListingPass<'_> {
-    /// Lists the names. Leaves out views whose names are in `taken`, and files that look like views
-    /// and are not in `taken`, so that no name is there twice. Also returns the names that look
-    /// like views.
+    /// Lists the names, and also returns the real names that look like views. To list no name
+    /// twice, leaves out views whose names are in `taken`, and real files that look like views but
+    /// are not in `taken`.
     fn list(&self, taken: Option<&ViewLikeNames>) -> Result<(DirNames, ViewLikeNames)> {
         let Self { fs, node, dir, with_views } = *self;
         let mut names = NewDirNames::new(Spool::begin(&fs.engine, node.conversation()));
@@ -293,7 +296,7 @@ impl ListingPass<'_> {
         let Some(DirPlace::Below(id, path)) = place else { return Ok(()) };
         let Ok(conversation) = self.fs.engine.conversation(&id) else { return Ok(()) };
         let Ok(all) = conversation.each_far(Some(&path)) else { return Ok(()) };
-        // The first record that cannot be read ends the list.
+        // The first unreadable record ends the list.
         for far in all.map_while(std::result::Result::ok) {
             meet(&far)?;
         }
@@ -303,7 +306,7 @@ impl ListingPass<'_> {
     fn list_computed(&self, open: &Dir, names: &mut NewDirNames<'_>) -> Result<()> {
         let Self { node, dir, .. } = *self;
         for name in [names::README, names::MANIFEST, names::MESSAGE_ARRAY] {
-            // The array exists as soon as the log does.
+            // The array exists if the log exists.
             let has_source =
                 || name != names::MESSAGE_ARRAY || open.stat(MESSAGES.as_ref()).is_ok();
             if names::computed_name(dir, node.is_top(), OsStr::new(name)).is_some() && has_source()
@@ -329,14 +332,15 @@ impl ViewLikeNames {
         }
     }
 
-    /// Returns true if `name` is one of them. Beyond the limit, every name counts as one.
+    /// Returns true if the set contains `name`. Beyond the limit, returns true for every name.
     fn has(&self, name: &OsStr) -> bool {
         self.hashes.len() > MOST_VIEW_LIKE || self.hashes.contains(&self.hasher.hash_one(name))
     }
 }
 
-/// Returns the views to list beside `name`: unless `taken` hides them, or their names exceed the
-/// limit of statvfs(3). Longer names open, but no disk can have a copy of that name.
+/// Returns the views to list beside `name`. Leaves out views that `taken` hides, and views whose
+/// names exceed the limit that statvfs(3) reports. A longer name can be opened, but no copy on a
+/// disk could have it.
 fn listed_views(name: &OsStr, taken: Option<&ViewLikeNames>) -> ListedViews {
     let mut views = ListedViews::default();
     let fits = |suffix: &str| name.len() + suffix.len() <= NAME_MAX;
@@ -355,8 +359,9 @@ fn listed_views(name: &OsStr, taken: Option<&ViewLikeNames>) -> ListedViews {
 pub struct ListedEntry<'a> {
     pub name: &'a OsStr,
     pub next: u64,
-    /// The entry, with a look-up counted, except for `.` and `..`. A name that could not be looked
-    /// up has a number that no node has, so the kernel asks again.
+    /// The entry. Except for `.` and `..`, it counts as a look-up. If the name could not be looked
+    /// up, the entry has an inode number that no node has, so that the kernel looks the name up
+    /// again.
     pub entry: Entry,
 }
 
@@ -372,7 +377,7 @@ struct ListingLookups<'a> {
     last: Option<LastFile>,
 }
 
-/// The artifact that was looked up last. Its views come before it, one after the other.
+/// The artifact with the most recent look-up. The listing has its views directly before it.
 struct LastFile {
     name: OsString,
     node: Arc<Node>,

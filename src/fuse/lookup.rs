@@ -1,4 +1,4 @@
-//! Looking names up: the node that a name in a directory leads to.
+//! Look-ups: finding the node for a name in a directory.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -20,7 +20,8 @@ use ctxfs_store::{FileType, MESSAGES, Stat};
 use ctxfs_view::{Derived, Reading, View, ViewDir};
 
 impl ContextFs {
-    /// Finds `name` in the directory `parent`, and counts a look-up of the node. Computes nothing.
+    /// Finds `name` in the directory `parent`, and adds one to the look-up count of the node.
+    /// Computes no text.
     pub fn lookup(&self, parent: Ino, name: &OsStr, caller: Caller) -> Result<Entry> {
         let fs = &self.0;
         let parent = fs.nodes.get(parent)?;
@@ -28,16 +29,16 @@ impl ContextFs {
         lookup_in(fs, &parent, name, CallerAccess::new(fs, caller))
     }
 
-    /// Returns true if a file or directory on disk has `name` in the directory `parent`. False in a
-    /// directory of views.
+    /// Returns true if a file or directory on disk has `name` in the directory `parent`. Returns
+    /// false if `parent` is a directory of views.
     pub fn has_on_disk(&self, parent: Ino, name: &OsStr) -> bool {
         let find = || self.0.nodes.get(parent)?.as_dir()?.open();
         find().is_ok_and(|dir| dir.stat(name).is_ok())
     }
 }
 
-/// Asks other hosts for the outputs that a search or the manifest gathers. Listing such a name does
-/// not: a reader of the text looks it up.
+/// Requests from other hosts the outputs that a search or the manifest shows. Listing such a name
+/// sends no request, because a reader of the text looks the name up first.
 fn ask_other_hosts(fs: &Shared, parent: &Node, name: &OsStr) -> Result<()> {
     if fs.engine.options.other_hosts.is_none() {
         return Ok(());
@@ -67,8 +68,8 @@ pub(super) fn lookup_in(
     entry_of(fs, mark.as_ref(), name, &node)
 }
 
-/// Returns the entry of `node`, which is counted as found under `name` after the directory was
-/// marked. Promises the name of a directory of views along with its file.
+/// Returns the entry of `node`, which a look-up of `name` found and counted. `mark` was taken
+/// before the look-up. If `node` is a directory of views, promises its name along with its file.
 pub(super) fn entry_of(
     fs: &Shared,
     mark: Option<&PromiseMark>,
@@ -78,7 +79,8 @@ pub(super) fn entry_of(
     let mut entry = attributes::entry(fs, node).inspect_err(|_| fs.nodes.forget(node.ino, 1))?;
     let of = match &node.kind {
         NodeKind::File(file) => {
-            // Another name for it may lead elsewhere without any change of the file.
+            // Another name of the file may lead to a different file later without any change of
+            // this file.
             let is_its_name = file.link.lock().as_ref().is_some_and(|link| link.name == name);
             entry.entry_ttl = if is_its_name { entry.entry_ttl } else { Duration::ZERO };
             entry.attr_ttl = entry.attr_ttl.max(attributes::FILE_ATTR_TTL);
@@ -144,8 +146,8 @@ fn node_of(
     }
 }
 
-/// Finds a file or directory on disk. Links and special files, which another process may have made,
-/// are not found.
+/// Finds a file or directory on disk. Does not find links and special files, which other processes
+/// may have created.
 pub(super) fn find_real(
     fs: &Shared,
     parent: &Arc<Node>,
@@ -183,7 +185,7 @@ pub(super) fn file_node(
     let key = message_log::key(&fs.engine, &link, stat)?;
     let node = fs.nodes.intern(key, |_| Ok(NodeKind::File(Arc::new(FileNode::new(link, stat)))))?;
     if !node.is_at(stat) {
-        // A copy has replaced it, and yet it is here, under another name.
+        // A copy has replaced the file, but the old file still exists under another name.
         fs.nodes.forget(node.ino, 1);
         return Err(FsError::Stale);
     }
@@ -217,8 +219,8 @@ pub(super) fn view_node(
     }
 }
 
-/// Returns the node of a view of the file `of` at a version, whose bytes `source` has. With `base`,
-/// it is a view of the text of that view.
+/// Returns the node of a view of the file `of` at `version`. `source` has the bytes of the file.
+/// With `base`, the view is computed from the text of the view `base`.
 pub(super) fn view_node_at(
     fs: &Shared,
     (of, source, version, stat): (&Arc<Node>, Arc<dyn SourceFile>, Version, Stat),
@@ -303,9 +305,9 @@ fn removed_node(
     computed::intern(fs, recipe, version, Some(parent), origin, access)
 }
 
-/// Notes where `node` was found: another process may have moved it. If a thread of this mount has
-/// renamed or removed it meanwhile, the place that this thread noted stands. Returns true if the
-/// place is a new one.
+/// Records the place where a look-up found `node`, because another process may have moved it. If a
+/// thread of this mount has renamed or removed the node in the meantime, the place that this thread
+/// recorded stays. Returns true if the place is new.
 pub(super) fn relink(node: &Arc<Node>, parent: &Arc<Node>, name: &OsStr) -> bool {
     let Some(linked) = node.link() else { return false };
     let is_new = |link: &NodeLink| Arc::ptr_eq(&link.parent, parent) && link.name == name;
@@ -320,7 +322,7 @@ pub(super) fn relink(node: &Arc<Node>, parent: &Arc<Node>, name: &OsStr) -> bool
     let mut link = linked.lock();
     let is_there = match dir.stat(name) {
         Ok(stat) => node.is_at(&stat),
-        // A remote artifact has the name by its record.
+        // A remote artifact has the name through its record.
         Err(_) => node.as_file().is_ok_and(|file| file.remote_stat().is_some()),
     };
     if is_there {

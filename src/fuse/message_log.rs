@@ -1,4 +1,4 @@
-//! The message log of a conversation: a file that accepts messages only and shows whole lines only.
+//! The message log of a conversation: a file that accepts only messages and shows only whole lines.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use ctxfs_store::{Artifact, Conversation, Stat, message, stat_file};
 
 const BLOCK: u64 = 512;
 
-/// Takes bytes that were written to the log. Whole lines are messages and are appended; the rest
-/// waits for its newline.
+/// Processes bytes written to the log. Appends whole lines as messages, and keeps the rest until
+/// its newline arrives.
 pub(super) fn write(
     fs: &Shared,
     handle: &FileHandle,
@@ -38,15 +38,15 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Ends the last line when the process that wrote it closes the file. A process that inherited the
-/// open file does not end the line by closing it.
+/// Ends the last line when the process that wrote it closes the file. A process that merely
+/// inherited the open file does not end the line when it closes the file.
 pub(super) fn flush(fs: &Shared, handle: &FileHandle, owner: Option<u64>) -> Result<()> {
     let written = pending_line(fs, handle)?.owner;
     let is_another = written.zip(owner).is_some_and(|(written, closed)| written != closed);
     if is_another { Ok(()) } else { finish(fs, handle) }
 }
 
-/// Appends a last line without a newline. Fails with EINVAL if it is not a message.
+/// Appends a last line that has no newline. Fails with EINVAL if the line is not a message.
 fn finish(fs: &Shared, handle: &FileHandle) -> Result<()> {
     let mut pending = pending_line(fs, handle)?;
     if pending.unfinished.is_empty() {
@@ -57,7 +57,8 @@ fn finish(fs: &Shared, handle: &FileHandle) -> Result<()> {
     pending.unfinished.finish(&fs.engine, &conversation, append)
 }
 
-/// Finishes a released handle. A last line that is not a message is kept beside the log.
+/// Finishes the line of a released handle. If the line is not a message, it is stored beside the
+/// log.
 pub(super) fn leave(fs: &Shared, handle: &FileHandle) -> Result<()> {
     let mut pending = pending_line(fs, handle)?;
     if pending.unfinished.is_empty() {
@@ -68,8 +69,8 @@ pub(super) fn leave(fs: &Shared, handle: &FileHandle) -> Result<()> {
     pending.unfinished.leave(&fs.engine, &conversation, append, FsError::is_retried)
 }
 
-/// Locks the unfinished line. Fails with EAGAIN while another request has it, which may be waiting
-/// for the disk.
+/// Locks the unfinished line. Fails with EAGAIN while another request holds it, because that
+/// request may be waiting for the disk.
 fn pending_line<'a>(fs: &Shared, handle: &'a FileHandle) -> Result<MutexGuard<'a, PendingLine>> {
     if fs.is_ending() {
         return Ok(handle.line.lock());
@@ -77,8 +78,8 @@ fn pending_line<'a>(fs: &Shared, handle: &'a FileHandle) -> Result<MutexGuard<'a
     handle.line.try_lock().ok_or(FsError::TryAgain("the line is being written"))
 }
 
-/// Appends messages. Fails with EAGAIN while another process holds the log, unless the mount has
-/// ended.
+/// Appends messages. Fails with EAGAIN while another process holds the log. After the mount has
+/// ended, waits for the log instead.
 fn append(
     fs: &Shared,
     handle: &FileHandle,
@@ -93,7 +94,7 @@ fn append(
     };
     let stat = stat_file(&handle.file)?;
     if stat.nlink == 0 {
-        // The conversation was removed meanwhile.
+        // The conversation has been removed in the meantime.
         return Err(FsError::Stale);
     }
     if log.is_torn()? {
@@ -108,8 +109,8 @@ fn append(
     Ok(appended?)
 }
 
-/// Returns the attributes of a file, of which the disk says `stat`, as readers see it. A log shows
-/// whole lines only, and in front the messages of other hosts, which are returned, too.
+/// Returns the attributes of a file as readers see them. `stat` has the attributes on disk. A log
+/// shows only whole lines, after the messages of other hosts. These messages are returned too.
 pub(super) fn shown_with(
     engine: &Engine,
     node: &Node,
@@ -117,8 +118,8 @@ pub(super) fn shown_with(
 ) -> Result<(Stat, Option<Arc<Published>>)> {
     let file = node.as_file()?;
     if stat.is_far() && file.remote_stat() == Some(stat) {
-        // A remote artifact has a name and takes room, though not on this disk: `tar` and others
-        // take a file with fewer blocks than bytes for one with holes.
+        // Show a name and blocks for a remote artifact, although it has neither on the local disk.
+        // `tar` and other programs assume holes in a file with fewer blocks than its size needs.
         return Ok((Stat { nlink: 1, blocks: stat.size.div_ceil(BLOCK), ..stat }, None));
     }
     let own = messages::shown(engine, &**file, stat, || Ok(file.reader()?))?;
@@ -129,9 +130,9 @@ pub(super) fn shown_with(
     Ok((Stat { size, blocks, ..own }, published))
 }
 
-/// Returns the messages of other hosts in front of the log `node`, of which the disk says `own`:
-/// the present ones or, if one came that belongs before others, the last ones of this node's
-/// edition.
+/// Returns the messages of other hosts that come first in the log `node`. `own` has the log's
+/// attributes on disk. Returns the current messages, or, if a late message belongs before older
+/// ones, the last messages of this node's edition.
 fn published(engine: &Engine, node: &Node, own: &Stat) -> Result<Option<Arc<Published>>> {
     let NodeKey::SharedLog(key) = &node.key else { return Ok(None) };
     if !node.is_message_log() {
@@ -160,8 +161,8 @@ pub(super) fn key(engine: &Engine, link: &NodeLink, stat: &Stat) -> Result<NodeK
     Ok(published.map_or(NodeKey::Disk(id), shared))
 }
 
-/// Returns the shared log of which `file` is this host's part, as the source of views; `None` for
-/// any other file.
+/// Returns the shared log that contains `file` as this host's part, as the source of views. Returns
+/// `None` for any other file.
 pub(super) fn source(
     engine: &Engine,
     file: &Arc<FileNode>,

@@ -1,8 +1,8 @@
-//! Files that another process moves in the store while they are written here: their records follow.
+//! Moves the records of files that another process moves in the store while clients write to them.
 //!
-//! Nothing tells the mount of such a move. A look-up that finds the file under its new name notices
-//! it, and so does closing the file. The record goes to the new name by the next job of the sealing
-//! thread; see [`settle`].
+//! The mount gets no notice of such a move. It detects the move when a look-up finds the file under
+//! its new name, or when the file is closed. The next job of the sealing thread then moves the
+//! record; see [`settle`].
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use ctxfs_core::model::{ArtifactState, Component, Record, RelPath};
 use ctxfs_engine::{FileId, names};
 use ctxfs_store::{Conversation, this_process};
 
-/// Whose record the manifest has under a former name of a file.
+/// The owner of the record that the manifest has under a former name of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OldRecord {
     InUse,
@@ -22,8 +22,8 @@ enum OldRecord {
     Others,
 }
 
-/// Updates the place of `node` from its open descriptor. Returns true if that is a new place in the
-/// store.
+/// Updates the place of `node` from its open descriptor. Returns true if the file is at a new place
+/// in the store.
 pub(super) fn find(fs: &Shared, node: &Arc<Node>, open: &std::fs::File) -> Result<bool> {
     let before = node.place();
     if before.as_ref().is_some_and(|(id, path)| is_at(fs, node, (id, path))) {
@@ -37,7 +37,7 @@ pub(super) fn find(fs: &Shared, node: &Arc<Node>, open: &std::fs::File) -> Resul
     if only.is_some_and(|only| names.next() != Some(&only.name)) {
         return Ok(false);
     }
-    // Looking a directory up notes where it leads. The kernel may have forgotten the file already.
+    // Looking up a directory records its place. The kernel may have forgotten the file already.
     let mut way = vec![top];
     let walked = names.try_for_each(|name| {
         let parent = &way[way.len() - 1];
@@ -55,8 +55,8 @@ pub(super) fn find(fs: &Shared, node: &Arc<Node>, open: &std::fs::File) -> Resul
     }
 }
 
-/// Moves the record of `node` to its present place, if another process has moved the file. Fails
-/// with EAGAIN while another process has locked a manifest.
+/// Moves the record of `node` to the file's current place, if another process has moved the file.
+/// Fails with EAGAIN while another process holds a manifest lock.
 pub(super) fn settle(fs: &Shared, node: &Arc<Node>) -> Result<()> {
     let file = node.as_file()?;
     let Some(home) = file.life().home() else { return Ok(()) };
@@ -67,8 +67,8 @@ pub(super) fn settle(fs: &Shared, node: &Arc<Node>) -> Result<()> {
     }
 }
 
-/// Does what [`settle`] does, for a file that is not under the name that it is known by. If it has
-/// no name in the store, its record is removed.
+/// Like [`settle`], for a file that is missing at its recorded name. If the file has no name in the
+/// store, removes its record.
 pub(super) fn settle_lost(fs: &Shared, node: &Arc<Node>) -> Result<()> {
     settle(fs, node)?;
     let home = node.as_file()?.life().home();
@@ -116,7 +116,7 @@ fn follow_locked(
         OldRecord::Others => {}
         OldRecord::ItsOwn => {
             let options = MoveOptions { swapped: false, traced: fs.options.write_once };
-            // The record of the new name is of a file that was replaced there.
+            // The record under the new name belongs to a file that was replaced there.
             let from = Mover { node, path: &home.path, before: None };
             let over = Mover { path: &here.1, ..from };
             manifests.move_records(from, (Some(over), &here.1), options)?;

@@ -1,6 +1,6 @@
-//! Nodes: files and directories that the kernel knows by an inode number, and their identity.
+//! Nodes: files and directories to which the kernel refers by an inode number, and their identity.
 //!
-//! A directory on disk is open only while it is among those used last.
+//! Only the most recently used directories on disk are held open.
 
 use std::ffi::{OsStr, OsString};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -21,8 +21,8 @@ use ctxfs_store::message::Published;
 use ctxfs_store::{Dir, MESSAGES, Stat, Store};
 use ctxfs_view::{View, ViewDir};
 
-/// A file or directory, real or computed, that the kernel knows by an inode number until it forgets
-/// it. `lookups` counts the look-ups that the kernel has not forgotten.
+/// A real or computed file or directory that has an inode number until the kernel forgets it.
+/// `lookups` counts the look-ups that the kernel has not yet forgotten.
 pub(crate) struct Node {
     pub(crate) ino: Ino,
     pub(crate) key: NodeKey,
@@ -34,8 +34,8 @@ pub(crate) enum NodeKind {
     Dir(Arc<DirNode>),
     File(Arc<FileNode>),
     Computed(Box<ComputedNode>),
-    /// A directory of views that are found by name: `X.grep`, or with a view as `base`,
-    /// `X.pretty.grep`. If `of` is a directory, one of searches.
+    /// A directory of views that are found by name: `X.grep`, or `X.pretty.grep` with a view as
+    /// `base`. If `of` is a directory, this is a directory of searches.
     ViewDir {
         of: Arc<Node>,
         base: Option<Box<View>>,
@@ -44,17 +44,19 @@ pub(crate) enum NodeKind {
     Control,
 }
 
-/// A computed file at one version. Its origin `of` is a file, a directory, or the computed file
-/// that it is a view of.
+/// A computed file at one version. Its origin `of` is a file, a directory, or, for a view of a
+/// computed file, that computed file.
 pub(crate) struct ComputedNode {
     pub(crate) of: Option<Arc<Node>>,
     pub(crate) inherited: Inherited,
     pub(crate) computed: Arc<Computed>,
-    /// True if the caller who found it may not read it: it shows no size and is never opened.
+    /// True if the caller that looked the file up may not read it. The file then shows no size and
+    /// cannot be opened.
     pub(crate) closed: bool,
 }
 
-/// The name of a node on disk, which a rename changes. `None` for the root, and after removal.
+/// The name of a node on disk. A rename changes it. It is `None` for the root, and after the node
+/// was removed.
 #[derive(Default)]
 pub(crate) struct LinkCell(Mutex<Option<NodeLink>>);
 
@@ -92,7 +94,8 @@ impl LinkCell {
     }
 }
 
-/// Drops the directories above that nothing else refers to, in a loop and not by recursion.
+/// Drops the directories above if nothing else refers to them. Uses a loop, because a recursion
+/// could overflow the stack.
 impl Drop for LinkCell {
     fn drop(&mut self) {
         let mut next = self.0.get_mut().take();
@@ -145,11 +148,11 @@ impl NodeLink {
         Some(links - 1)
     }
 
-    /// Calls `each` with this link and the links of all directories above, up to the
-    /// conversation's.
+    /// Calls `each` with this link and with the links of all directories above, up to the link of
+    /// the conversation.
     ///
-    /// Returns `None` if one of them was removed, or if there are too many: after another process
-    /// has moved directories, outdated links may lead in a circle.
+    /// Returns `None` if one of the directories was removed, or if there are too many of them.
+    /// After another process has moved directories, outdated links may form a circle.
     fn climb(&self, mut each: impl FnMut(&Self)) -> Option<()> {
         each(self);
         let mut at = Arc::clone(&self.parent);
@@ -207,8 +210,8 @@ impl Node {
         }
     }
 
-    /// Returns a hash of its name on disk and of the directory. Equal numbers mean that it has not
-    /// been renamed.
+    /// Returns a hash of the node's name on disk and its directory. If two calls return the same
+    /// number, the node has not been renamed between them.
     pub(crate) fn number_of_name(&self) -> u64 {
         let Some(linked) = self.link() else { return 0 };
         let mut hasher = DefaultHasher::new();
@@ -240,13 +243,14 @@ impl Node {
         self.key == NodeKey::Root
     }
 
-    /// Returns true for the kernel's root: the directory of all conversations, or the only one.
+    /// Returns true for the root of the mount: the directory of all conversations, or a single
+    /// conversation.
     pub(crate) fn is_top(&self) -> bool {
         self.ino == Ino::ROOT
     }
 
-    /// Returns the conversation and the path inside it, of a directory or file below a
-    /// conversation.
+    /// Returns the conversation and the path inside it. Returns `None` for a node that is not below
+    /// a conversation.
     pub(crate) fn place(&self) -> Option<(Component, RelPath)> {
         self.link()?.get()?.place()
     }
@@ -255,7 +259,7 @@ impl Node {
         self.as_file().is_ok_and(|file| file.is_message_log())
     }
 
-    /// Returns the conversation that it is, lies in, or is computed from.
+    /// Returns the conversation that this node is, is in, or is computed from.
     pub(crate) fn conversation(&self) -> Option<Component> {
         let mut at = self;
         while let Some(of) = at.computed_from() {
@@ -269,8 +273,8 @@ impl Node {
     }
 }
 
-/// Returns the kernel's root: the directory of all conversations, or `only` one of them, which is
-/// created if it is missing. Holds at most `open_dirs` directories open.
+/// Returns the root of the mount: the directory of all conversations, or the conversation `only`,
+/// which is created if it is missing. The mount keeps at most `open_dirs` directories open.
 pub(crate) fn top(store: &Store, only: Option<&Component>, open_dirs: usize) -> Result<Node> {
     let open_dirs = Arc::new(OpenDirs {
         root: Arc::new(store.context().try_clone()?),
@@ -322,11 +326,12 @@ impl DirNode {
         self.open_dirs.recent.clear();
     }
 
-    /// Opens it. Costs no system call if it is held open, and two if not. Fails with
-    /// [`FsError::Stale`] if its names lead to another directory by now, or to none.
+    /// Opens the directory. This takes no system call if the directory is held open, and two if
+    /// not. Fails with [`FsError::Stale`] if its path is gone or now leads to a different
+    /// directory.
     ///
     /// Locks the links of the directories above, so the caller must hold no lock that comes after
-    /// these.
+    /// the link locks.
     pub(crate) fn open(&self) -> Result<Arc<Dir>> {
         self.held().map_or_else(|| self.open_again(), Ok)
     }
@@ -338,7 +343,7 @@ impl DirNode {
         let link = self.link.get().ok_or(FsError::Stale)?;
         match link.dir()?.stat(&link.name) {
             Ok(stat) if FileId::of(&stat) == self.id => Ok(stat),
-            // It may have been renamed meanwhile.
+            // The directory may have been renamed in the meantime.
             Ok(_) | Err(_) => Ok(self.open()?.stat_self()?),
         }
     }
@@ -350,7 +355,8 @@ impl DirNode {
         self.open_dirs.recent.get(&self.id)
     }
 
-    /// Opens it by its names. Starts over if one of them was renamed meanwhile.
+    /// Opens the directory by its path. Starts again if a part of the path was renamed in the
+    /// meantime.
     fn open_again(&self) -> Result<Arc<Dir>> {
         let mut tried = None;
         loop {
@@ -396,8 +402,8 @@ fn leads_elsewhere(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP))
 }
 
-/// The directories that this mount holds open. The kernel may remember any number of directories;
-/// the others are opened again when they are used.
+/// The directories that this mount holds open. The kernel may refer to any number of directories; a
+/// directory that is not held open is reopened when it is used.
 struct OpenDirs {
     root: Arc<Dir>,
     recent: Cache<FileId, Arc<Dir>>,
@@ -405,13 +411,13 @@ struct OpenDirs {
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum NodeKey {
-    /// A file or directory on disk, identified by device, inode and time of birth, so that an inode
-    /// number that the disk uses again is not taken for the old file.
+    /// A file or directory on disk, identified by device, inode and birth time. The birth time
+    /// distinguishes a new file from an old one whose inode number the disk has reused.
     Disk(FileId),
     SharedLog(Arc<SharedLogKey>),
     Computed(ComputedKey),
-    /// A directory of views, of a file or of one of its views. The last number stands for the name
-    /// of the file: a renamed file gets another one.
+    /// A directory of views of a file, or of one of its views. The last number is a hash of the
+    /// file's name, so a renamed file gets a new key.
     ViewDir(Ino, Option<Box<View>>, ViewDir, u64),
     Control,
     Root,
@@ -419,7 +425,8 @@ pub(crate) enum NodeKey {
 
 /// The identity of a computed file: its origin, its recipe, its version and the rights to it.
 ///
-/// Recipe and version are those in `computed`, as every node has room for its key.
+/// The recipe and the version are read from `computed`, to keep the key small: every node contains
+/// room for a key.
 #[derive(Clone)]
 pub(crate) struct ComputedKey {
     pub(crate) of: Option<Ino>,
@@ -446,8 +453,9 @@ impl Hash for ComputedKey {
     }
 }
 
-/// The identity of a message log with the messages of other hosts: this host's file, and the
-/// edition of those messages. An edition only grows; a message that comes late begins another.
+/// The identity of a message log that also shows messages of other hosts: this host's file, and the
+/// edition of the other hosts' messages. Within an edition, messages are only appended. A message
+/// that belongs before older ones begins a new edition.
 pub(crate) struct SharedLogKey {
     own: FileId,
     edition: u64,
@@ -459,8 +467,8 @@ impl SharedLogKey {
         Self { own, edition: published.edition(), published: Mutex::new(published) }
     }
 
-    /// Takes the present messages of other hosts, if they are of the same edition. Returns the last
-    /// ones of this edition.
+    /// Stores the current messages of other hosts if they belong to this edition. Returns the last
+    /// stored messages.
     pub(crate) fn follow(&self, now: Option<Arc<Published>>) -> Arc<Published> {
         let mut published = self.published.lock();
         if let Some(now) = now.filter(|now| now.edition() == self.edition) {
@@ -488,7 +496,7 @@ impl Hash for SharedLogKey {
 mod tests {
     use super::*;
 
-    /// Other processes can make links that are out of date as deep as they like.
+    /// Other processes can create arbitrarily deep chains of outdated links.
     #[test]
     fn a_long_chain_of_nodes_is_dropped_without_recursion() {
         let dir = tempfile::tempdir().unwrap();
@@ -504,7 +512,7 @@ mod tests {
         drop(at);
     }
 
-    /// `ls -l` makes four nodes known for each artifact.
+    /// `ls -l` creates four nodes for each artifact.
     #[test]
     fn nodes_are_small() {
         let of_file = size_of::<Node>() + size_of::<FileNode>();

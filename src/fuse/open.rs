@@ -17,8 +17,8 @@ use ctxfs_engine::sync::{Mutex, now};
 use ctxfs_engine::{Computed, OpenText, Reservation, Share, SourceFile, names};
 use ctxfs_store::{Dir, LEAST, stat_file};
 
-/// Cache lifetime of the attributes of a new file: the kernel needs them right after the file was
-/// created.
+/// Cache lifetime of the attributes of a new file. The kernel needs them right after it created the
+/// file.
 const NEW: Duration = Duration::from_millis(1);
 const EXECUTE: u32 = libc::S_IXUSR | libc::S_IXGRP | libc::S_IXOTH;
 
@@ -67,7 +67,7 @@ fn open_computed(
 }
 
 impl ContextFs {
-    /// Releases a handle whose last descriptor is gone.
+    /// Releases a handle after its last descriptor was closed.
     pub fn release(&self, fh: Fh) -> Result<()> {
         release(&self.0, fh)
     }
@@ -110,7 +110,7 @@ impl ContextFs {
         Ok((entry, opened))
     }
 
-    /// Creates a regular file without opening it. Refuses special files.
+    /// Creates a regular file without opening it. Refuses to create special files.
     pub fn mknod(&self, parent: Ino, name: &OsStr, mode: u32, caller: Caller) -> Result<Entry> {
         let fs = &self.0;
         if mode & libc::S_IFMT != libc::S_IFREG {
@@ -122,8 +122,9 @@ impl ContextFs {
         Ok(entry)
     }
 
-    /// Records that the thread `caller.pid` closes a descriptor of the file. There may be others.
-    /// `owner` stands for the table of open files that had it, if that is known.
+    /// Records that the thread `caller.pid` closes a descriptor of the file. Other descriptors may
+    /// stay open. `owner` identifies the table of open files that contained the descriptor, if
+    /// known.
     pub fn flush(&self, fh: Fh, caller: Caller, owner: Option<u64>) -> Result<()> {
         let fs = &self.0;
         if let Handle::File(handle) = fs.handles.get(fh)?
@@ -138,8 +139,8 @@ impl ContextFs {
     }
 }
 
-/// Reserves the room of a new file. A file that another process has created since the kernel looked
-/// it up needs none.
+/// Reserves space for a new file. Reserves none if another process has created the file since the
+/// kernel looked it up.
 fn reserve_name(fs: &Shared, parent: &Node, name: &OsStr) -> Result<Reservation> {
     let Some(conversation) = parent.conversation() else { return Ok(Reservation::default()) };
     match fs.engine.reserve_in(&conversation, LEAST) {
@@ -178,14 +179,14 @@ fn open_file(
     if mode.only_empties() && file.stat()?.mode & EXECUTE != 0 {
         return Err(FsError::MayBeRunning);
     }
-    // Open handles keep the unlinked local copy alive. The kernel may read it by passthrough, and
-    // then all handles must.
+    // Open handles keep the unlinked local copy alive. If the kernel reads it by passthrough, all
+    // handles must use it.
     let is_remote = remote::is_remote(file);
     let kept = if is_remote && !mode.writes() { file.any_open() } else { None };
     if is_remote && !mode.writes() && kept.is_none() {
         return remote::open_to_read(fs, node, file, caller);
     }
-    // Claimed before any change.
+    // Claim the descriptors before any change.
     let share = fs.claim(node, caller, descriptors(mode, node.is_message_log()))?;
     let on_disk = match kept {
         Some(kept) => kept,
@@ -211,8 +212,8 @@ fn open_here(fs: &Shared, node: &Arc<Node>, file: &FileNode, mode: OpenMode) -> 
     open_on_disk(node, file, mode)
 }
 
-/// Opens the store's file. A server that is bound by modes may be able to write a file that it
-/// cannot read: such a file is sealed once it can be read.
+/// Opens the store's file. If file modes apply to the server, it may be able to write a file that
+/// it cannot read. Such a file is sealed once the server can read it.
 fn open_on_disk(node: &Node, file: &FileNode, mode: OpenMode) -> Result<File> {
     let flags = mode.on_disk();
     match file.open(flags) {
@@ -227,8 +228,8 @@ fn open_on_disk(node: &Node, file: &FileNode, mode: OpenMode) -> Result<File> {
     }
 }
 
-/// Returns the number of descriptors that an open file may hold: a writer of the message log may
-/// have one for its unfinished line.
+/// Returns the number of descriptors that an open file may use. A writer of the message log may
+/// need a second one for its unfinished line.
 fn descriptors(mode: OpenMode, is_message_log: bool) -> u64 {
     1 + u64::from(mode.writes() && is_message_log)
 }
@@ -244,7 +245,7 @@ fn opened(
     let home = file.place().filter(|(_, path)| writes && path.is_artifact());
     let mut life = file.life();
     life.remember(&on_disk);
-    // Pages that are read from now on show every change up to now.
+    // Pages that the kernel reads after this point show every change made before it.
     let stat = if writes { None } else { stat_file(&on_disk).ok() };
     let clock = fs.engine.store.clock();
     let pages = stat.map_or(Pages::None, |stat| life.opened_to_read(&stat, clock));
@@ -277,7 +278,7 @@ pub(super) fn release(fs: &Shared, fh: Fh) -> Result<()> {
         Handle::File(handle) if handle.writes => message_log::leave(fs, &handle),
         _ => Ok(()),
     };
-    // The handle stays until its last line is finished.
+    // The handle stays in the table until its last line is finished.
     if left.as_ref().is_err_and(FsError::is_retried) {
         return left;
     }
@@ -291,8 +292,8 @@ pub(super) fn release(fs: &Shared, fh: Fh) -> Result<()> {
     left
 }
 
-/// Releases a handle whose client was interrupted. The kernel did not get the answer, and so has
-/// not dropped the pages that it was to drop.
+/// Releases a handle whose client was interrupted. The kernel did not get the reply, so it has not
+/// dropped the pages that the reply would have invalidated.
 pub(super) fn give_back(fs: &Shared, opened: &Opened) -> Result<()> {
     if let Handle::File(handle) = fs.handles.get(opened.fh)? {
         handle.node.as_file()?.life().forget_pages();
@@ -300,8 +301,8 @@ pub(super) fn give_back(fs: &Shared, opened: &Opened) -> Result<()> {
     release(fs, opened.fh)
 }
 
-/// Releases the handles that are left when the mount ends: of writers whose descriptors are all
-/// closed, and of computed files.
+/// Releases the handles that remain when the mount ends: handles of writers whose descriptors are
+/// all closed, and handles of computed files.
 pub(super) fn release_closed(fs: &Shared) {
     for handle in fs.handles.drain() {
         match handle {
@@ -327,10 +328,11 @@ fn writer_gone(fs: &Shared, handle: Arc<FileHandle>) -> Result<()> {
     }
     drop(life);
     if last {
-        // The last descriptor leads to its name, if it was moved.
+        // If the file was moved, the last descriptor still leads to its name.
         moved::find(fs, &node, &handle.file).ok();
     }
-    // Closes the descriptor before the job is submitted: a probe for writers must not find it.
+    // Close the descriptor before the job is submitted, so that a probe for writers does not find
+    // it.
     drop(handle);
     if last {
         fs.sealer.submit(SealJob::Seal(Arc::clone(&node)));
@@ -341,16 +343,17 @@ fn writer_gone(fs: &Shared, handle: Arc<FileHandle>) -> Result<()> {
     Ok(())
 }
 
-/// Closes what a reader of `node` had open.
+/// Drops the handle of a reader of `node`.
 fn reader_gone<T>(node: &Node, handle: Arc<T>) -> Result<()> {
     drop(handle);
     node.as_file()?.life().rest();
     Ok(())
 }
 
-/// Gives a new file to the user who created it, if the mount serves several users.
+/// Sets the creating user as the owner of a new file, if the server runs as root and the creator is
+/// a different user.
 ///
-/// A change of owner clears the set-id bits, so these are set again.
+/// Sets the set-id bits again afterwards, because a change of owner clears them.
 fn give_to(file: &File, dir: &Dir, (permissions, caller): (u32, Caller)) -> Result<()> {
     let me = rustix::process::geteuid();
     if me.is_root() && (caller.uid, caller.gid) != (0, 0) {

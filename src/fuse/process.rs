@@ -1,20 +1,20 @@
 //! Facts from `/proc` about client threads: how the thread that closed a file ended, whether a
-//! waiting client is told to end, and its supplementary groups.
+//! signal ends a waiting client, and the supplementary groups of a client.
 //!
-//! A writer that is killed leaves its output incomplete. The kernel sends FLUSH for a process that
-//! is being killed, too, without the reason. The handler of FLUSH must not look it up: a process in
-//! the middle of execve(2) waits for the answer with its `exec_update_lock` held, and reading its
-//! `/proc/<pid>/stat` waits for that lock. So FLUSH only checks whether the thread has given up its
-//! memory, as an exiting thread does before it closes its files, and opens a pidfd of such a
-//! thread. The sealing thread looks up later how it ended. A process that closes a file and is
-//! killed later has left it complete.
+//! If a writer is killed, its output is incomplete. The kernel sends FLUSH when a killed process
+//! closes its files, but FLUSH does not contain the reason. The handler of FLUSH must not read the
+//! reason from `/proc/<pid>/stat`. That read waits for `exec_update_lock`, which a process in the
+//! middle of execve(2) holds while it waits for the reply to FLUSH. So FLUSH only checks whether
+//! the thread has released its memory, as an exiting thread does before it closes its files, and
+//! opens a pidfd of such a thread. The sealing thread later reads how the thread ended. If a
+//! process closes a file and is killed only later, the file is complete.
 //!
-//! The kernel would send INTERRUPT for a signal, but `fuser` answers the first one with ENOSYS, and
-//! the kernel then sends no more. A client whose request was read cannot even be killed before it
-//! is answered. So the signals of waiting clients are looked up in `/proc`.
+//! The kernel sends INTERRUPT for a signal, but `fuser` answers the first one with ENOSYS, and the
+//! kernel then sends no more. A client whose request has been read cannot even be killed before the
+//! reply. So the server reads the pending signals of waiting clients from `/proc`.
 //!
-//! A thread that waits for an answer cannot end before it is answered, so its number stands for no
-//! other thread.
+//! A thread that waits for a reply cannot exit before it gets the reply, so its thread number
+//! cannot be reused in the meantime.
 
 use std::fmt::Debug;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -28,15 +28,15 @@ use rustix::process::{Pid, PidfdFlags};
 use crate::Caller;
 use ctxfs_engine::Share;
 
-/// Threads that are recognised when they close their next file.
+/// Number of exiting threads that are recognised when they close another file.
 const RECENT: usize = 64;
 
-/// Access to the state of other processes, which a confined process does not have.
+/// Access to the state of other processes. A confined server has no such access itself.
 pub trait Processes: Debug + Send + Sync {
     fn stat(&self, pid: u32) -> io::Result<String>;
 }
 
-/// Reads `/proc` directly, for a process that is not confined.
+/// Reads `/proc` directly. Used by a process that is not confined.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProcFs;
 
@@ -46,7 +46,8 @@ impl Processes for ProcFs {
     }
 }
 
-/// Exiting threads that closed files, until it is looked up how they ended.
+/// Exiting threads that closed files. An entry is valid until the server has read how its thread
+/// ended.
 pub(crate) struct ClosingThreads(Cache<u32, Weak<PidfdThread>>);
 
 #[derive(Debug)]
@@ -54,13 +55,13 @@ pub(crate) enum ClosingThread {
     Running,
     Exiting {
         pid: u32,
-        /// `None` before Linux 6.9, or if the client has no descriptor left for it.
+        /// `None` before Linux 6.9, or if the client may not hold another descriptor.
         held: Option<Arc<PidfdThread>>,
     },
 }
 
-/// A pidfd of a thread, which tells how the thread ended even after it was reaped. A thread that
-/// closes many files has one for all.
+/// A pidfd of a thread. The server can read from it how the thread ended, even after the thread was
+/// reaped. If a thread closes many files, they share one pidfd.
 #[derive(Debug)]
 pub(crate) struct PidfdThread {
     pidfd: OwnedFd,
@@ -74,8 +75,9 @@ impl Default for ClosingThreads {
 }
 
 impl ClosingThreads {
-    /// Returns the thread `pid`, which waits for the answer to its FLUSH. An exiting thread is held
-    /// by a pidfd that counts as the descriptor of `share`. How it ends is not looked up yet.
+    /// Returns the thread `pid`, which waits for the reply to its FLUSH. An exiting thread is held
+    /// by a pidfd, which counts as the descriptor of `share`. The server reads later how the thread
+    /// ended.
     pub(crate) fn of(&self, pid: u32, share: impl FnOnce() -> Option<Share>) -> ClosingThread {
         if is_exiting(pid) { self.exiting(pid, share) } else { ClosingThread::Running }
     }
@@ -92,31 +94,34 @@ impl ClosingThreads {
 }
 
 impl PidfdThread {
-    /// Returns true if the thread has not exited, so that no other one has its number.
+    /// Returns true if the thread has not exited. Its thread number cannot be reused before it
+    /// exits.
     fn is_running(&self) -> bool {
         let mut exited = [PollFd::new(&self.pidfd, PollFlags::IN)];
         poll(&mut exited, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(0)
     }
 }
 
-/// Returns false for a thread that has memory. See `proc_pid_statm(5)`; unlike `stat`, that takes
-/// no lock.
+/// Returns true if a thread has released its memory. Reads `statm`, because reading it takes no
+/// lock, unlike reading `stat`; see `proc_pid_statm(5)`.
 fn is_exiting(pid: u32) -> bool {
     let memory = fs::read(format!("/proc/{pid}/statm"));
     memory.map_or(true, |memory| memory.starts_with(b"0 "))
 }
 
 fn pidfd(pid: u32) -> Option<OwnedFd> {
-    /// `PIDFD_THREAD`, which is `O_EXCL`: any thread, not only the first of a process.
+    /// `PIDFD_THREAD`, which has the value of `O_EXCL`. Permits any thread, not only the first
+    /// thread of a process.
     const THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
     let thread = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
     rustix::process::pidfd_open(thread, THREAD).ok()
 }
 
 impl ClosingThread {
-    /// Returns the signal that was killing the thread; `None` if it went on, or ended by itself.
+    /// Returns the signal that killed the thread. Returns `None` if the thread continued or exited
+    /// by itself.
     ///
-    /// Asks `processes` only about threads that a signal may have ended.
+    /// Reads from `processes` only if a signal may have ended the thread.
     pub(crate) fn killed_by(&self, processes: &dyn Processes) -> Option<i32> {
         let Self::Exiting { pid, held } = self else { return None };
         let seen = match ProcFs.stat(*pid) {
@@ -128,21 +133,21 @@ impl ClosingThread {
             Ok(stat) => exit_code_when_exiting(&stat)?,
             Err(_) => exit_code_when_reaped(&held.as_ref()?.pidfd)?,
         };
-        // As wait(2) gives it: the low seven bits are the signal.
+        // The exit code has the format of wait(2): the low seven bits are the signal.
         Some(code & 0x7f).filter(|signal| *signal != 0)
     }
 }
 
-/// Returns true if a thread, by its `/proc/<pid>/stat`, is exiting because of a signal, or because
-/// another thread of its process ends them all. The flags do not tell the two apart. The exit code
-/// does, but only some processes may read it.
+/// Returns true if a thread, according to its `/proc/<pid>/stat`, is exiting because of a signal or
+/// because another thread ends the whole process. The flags do not distinguish the two cases. The
+/// exit code does, but only some processes may read it.
 pub(super) fn may_be_killed(stat: &str) -> Option<bool> {
     const PF_SIGNALED: u64 = 0x400;
     Some(flags(stat)? & (PF_EXITING | PF_SIGNALED) == PF_EXITING | PF_SIGNALED)
 }
 
-/// Returns the exit code of an exiting thread. See `proc_pid_stat(5)`: field 9 holds `PF_EXITING`,
-/// field 52 the exit code.
+/// Returns the exit code of an exiting thread. Field 9 holds `PF_EXITING` and field 52 holds the
+/// exit code; see `proc_pid_stat(5)`.
 fn exit_code_when_exiting(stat: &str) -> Option<i32> {
     let code = field(stat, 52)?.parse().ok()?;
     (flags(stat)? & PF_EXITING != 0).then_some(code)
@@ -155,12 +160,12 @@ fn flags(stat: &str) -> Option<u64> {
 }
 
 fn field(stat: &str, number: usize) -> Option<&str> {
-    // The name, field 2, is in parentheses and may hold anything.
+    // Field 2, the name, is in parentheses and may contain any character.
     let (_, after) = stat.rsplit_once(')')?;
     after.split_ascii_whitespace().nth(number - 3)
 }
 
-/// `struct pidfd_info` of linux/pidfd.h, in its first version.
+/// The first version of `struct pidfd_info` in linux/pidfd.h.
 #[repr(C)]
 #[derive(Default)]
 struct PidfdInfo {
@@ -170,23 +175,23 @@ struct PidfdInfo {
     exit_code: i32,
 }
 
-/// Returns the exit code of a thread that was reaped. `None` before Linux 6.15.
+/// Returns the exit code of a reaped thread. Returns `None` before Linux 6.15.
 #[expect(unsafe_code, reason = "no safe wrapper has PIDFD_GET_INFO")]
 fn exit_code_when_reaped(held: &OwnedFd) -> Option<i32> {
-    /// `_IOWR(0xFF, 11, struct pidfd_info)`, with the size of the first version, 64 bytes.
+    /// `_IOWR(0xFF, 11, struct pidfd_info)` with the size of the first version, which is 64 bytes.
     const PIDFD_GET_INFO: libc::Ioctl = 0xc040_ff0b_u32 as libc::Ioctl;
     const PIDFD_INFO_EXIT: u64 = 1 << 3;
     let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
-    // SAFETY: the request names the size of `info`, and the kernel writes no more than that.
+    // SAFETY: the request number contains the size of `info`, and the kernel writes no more bytes.
     let answer = unsafe { libc::ioctl(held.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) };
     (answer == 0 && info.mask & PIDFD_INFO_EXIT != 0).then_some(info.exit_code)
 }
 
-/// Signals that ask a process to end, even one with a handler, which runs once the request is
-/// answered.
+/// Signals that request the end of a process. They count even if the process has a handler for
+/// them, which runs once the request is answered.
 const ASK_TO_END: u64 =
     bit(libc::SIGHUP) | bit(libc::SIGINT) | bit(libc::SIGQUIT) | bit(libc::SIGTERM);
-/// Signals that do not end a process without a handler.
+/// Signals whose default action does not end a process.
 const HARMLESS: u64 = bit(libc::SIGCHLD)
     | bit(libc::SIGCONT)
     | bit(libc::SIGURG)
@@ -200,8 +205,9 @@ const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
-/// Returns true if the thread `tid`, which waits for an answer, is killed or asked to end. False
-/// for 0, a thread of another PID namespace. Never waits for another process.
+/// Returns true if the thread `tid`, which waits for a reply, was killed or has a pending signal
+/// that requests its end. Returns false for 0, which stands for a thread in another PID namespace.
+/// Never waits for another process.
 pub(super) fn is_told_to_end(tid: u32) -> bool {
     if tid == 0 {
         return false;
@@ -210,8 +216,9 @@ pub(super) fn is_told_to_end(tid: u32) -> bool {
     has_ending_signal(&status) || has_no_memory(&status) && was_killed(tid)
 }
 
-/// Returns true if a `/proc/<tid>/status` has a pending signal that ends the process, or asks it to
-/// end. Other signals with a handler do not interrupt a request, as they do not on a disk.
+/// Returns true if `status`, a `/proc/<tid>/status`, has a pending signal that ends the process or
+/// requests its end. Any other signal with a handler does not interrupt a request, just as it does
+/// not interrupt a disk access.
 fn has_ending_signal(status: &str) -> bool {
     let set = |field: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(field));
@@ -223,23 +230,25 @@ fn has_ending_signal(status: &str) -> bool {
     pending & !kept_back & ((!handled & !HARMLESS) | ASK_TO_END) != 0
 }
 
-/// Returns true if the thread has given up its memory, as an exiting one does before it closes its
-/// files. A signal that has killed it is no longer pending.
+/// Returns true if the thread has released its memory, as an exiting thread does before it closes
+/// its files. The signal that killed such a thread is no longer pending.
 fn has_no_memory(status: &str) -> bool {
     !status.lines().any(|line| line.starts_with("VmSize:"))
 }
 
-/// Returns true if an exiting thread was killed, or another thread has ended its process.
+/// Returns true if an exiting thread was killed, or if another thread has ended its process.
 ///
-/// Must not be called for a thread that may be in the middle of execve(2): this would wait for it.
+/// Must not be called for a thread that may be in the middle of execve(2), because it would wait
+/// for that thread.
 fn was_killed(tid: u32) -> bool {
     ProcFs.stat(tid).is_ok_and(|stat| may_be_killed(&stat).unwrap_or(false))
 }
 
-/// Returns the supplementary groups of the client's thread, sorted. Empty where they cannot be
-/// known: the thread is in another PID namespace, or acts for another user than its own.
+/// Returns the sorted supplementary groups of the client's thread. Returns none if they are
+/// unknown: the thread is in another PID namespace, or acts for a different user.
 ///
-/// Unlike `/proc/<pid>/stat`, this file does not wait for a thread in the middle of execve(2).
+/// Unlike `/proc/<pid>/stat`, `/proc/<pid>/status` can be read while the thread is in the middle of
+/// execve(2).
 pub(super) fn groups(caller: Caller) -> Vec<u32> {
     let status = match caller.pid {
         0 => return Vec::new(),
@@ -255,7 +264,7 @@ fn of_status(status: &str, caller: Caller) -> Option<Vec<u32>> {
         let line = status.lines().find_map(|line| line.strip_prefix(field))?;
         line.split_ascii_whitespace().map(|number| number.parse().ok()).collect::<Option<Vec<_>>>()
     };
-    // The fourth number is the one for filesystems.
+    // The fourth number is the filesystem ID.
     let (user, group) = (numbers("Uid:")?.get(3).copied(), numbers("Gid:")?.get(3).copied());
     let mut groups = numbers("Groups:")?;
     groups.sort_unstable();

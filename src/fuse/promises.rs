@@ -1,19 +1,20 @@
-//! Promises to the kernel: the time for which it may answer for a file without asking.
+//! Promises to the kernel: the time for which it may use a name and attributes from its cache.
 //!
-//! A name and the attributes of its file are promised while the server watches the directory in the
-//! store and the file is at rest: it has no writer here, and has not changed for a moment. The name
-//! of a directory of its views is promised likewise. A view's own name is never promised: the next
-//! version is another node. Any change ends the promise, and the kernel is told to forget the
-//! attributes.
+//! The server promises a name and the attributes of its file while it watches the directory in the
+//! store and the file is at rest: no client of this mount writes to it, and it has not changed for
+//! a moment. It promises the name of a directory of the file's views in the same way. It never
+//! promises the name of a view, because the next version of the view is a new node. Any change ends
+//! the promise, and the server then invalidates the attributes in the kernel.
 //!
-//! A promise is given in this order: count the changes of the directory ([`Promises::mark`]), ask
-//! the disk, and promise only if no change came meanwhile ([`PromiseMark::give`]). A later change
-//! finds the promise, and ends it.
+//! The server gives a promise in this order: read the change count of the directory
+//! ([`Promises::mark`]), read the file from the disk, and promise only if no change came in between
+//! ([`PromiseMark::give`]). A later change finds the promise and ends it.
 //!
-//! One thread waits for changes in the store, gathers them for a moment and tells the kernel. It
-//! only invalidates the attributes of a node, which takes no lock of a directory. Invalidating a
-//! name would take one, and would detach mounts on the name. A name that leads elsewhere by now is
-//! detected when the kernel asks for its attributes (ESTALE), and looked up again.
+//! One thread waits for changes in the store, collects them for a moment and notifies the kernel.
+//! It only invalidates the attributes of nodes, which takes no directory lock. Invalidating a name
+//! would take such a lock, and would detach mounts on the name. If a name leads to a different file
+//! by then, the kernel's next request for the attributes fails with ESTALE, and the kernel looks
+//! the name up again.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -32,39 +33,40 @@ use ctxfs_engine::workers::BackgroundThread;
 use ctxfs_store::{Dir, NameChange, NameWatch, WatchId};
 use ctxfs_view::readings;
 
-/// The time for which a name and its attributes are promised. A change that nothing reports shows
-/// after it.
+/// Duration of a promise about a name and its attributes. A change that the watch does not report
+/// becomes visible after this time.
 pub(super) const PROMISE_TIME: Duration = Duration::from_secs(1);
 
-/// The number of promises after which all expired ones are forgotten, in every directory: a client
-/// may walk through any number of them.
+/// Number of promises after which all expired promises are dropped, in every directory. Without
+/// this, a client that walks through many directories would make them accumulate.
 const FORGET_AFTER: u64 = 8192;
 const GATHER: Duration = Duration::from_millis(5);
 
 const MOST_DIRS: usize = 1024;
 const MOST_NAMES: usize = 32_768;
 
-/// The promises of a mount. None is given before [`Self::begin`].
+/// The promises of a mount. The mount gives no promise before [`Self::begin`].
 #[derive(Default)]
 pub(crate) struct Promises(RwLock<Option<Arc<ActivePromises>>>);
 
 struct ActivePromises {
     watch: NameWatch,
     dirs: Mutex<PromisedDirs>,
-    /// Locked while changes are taken from the watch, so that the next holder finds all of them
-    /// noted.
+    /// Locked while changes are taken from the watch. The next holder of the lock finds all of them
+    /// recorded.
     turn: Mutex<()>,
     given: AtomicU64,
     invalidate: Box<dyn Fn(Ino) + Send + Sync>,
     due: Mutex<HashSet<Ino>>,
-    /// Locked while the kernel is told, so that the next holder knows that nothing is on its way.
+    /// Locked while notifications are sent to the kernel. The next holder of the lock can rely on
+    /// all of them having been sent.
     sending: Mutex<()>,
     wake: OwnedFd,
     ended: AtomicBool,
     thread: BackgroundThread,
 }
 
-/// A watched directory, and the number of its changes before anything in it was examined.
+/// A watched directory, and its change count from before any entry of it was examined.
 pub(crate) struct PromiseMark {
     active: Arc<ActivePromises>,
     dir: Arc<PromisedDir>,
@@ -106,7 +108,8 @@ impl Promises {
         self.0.read().is_some()
     }
 
-    /// Watches `dir`, and counts its changes up to now. `None` if nothing may be promised in it.
+    /// Watches `dir` and reads its change count. Returns `None` if nothing in the directory may be
+    /// promised.
     pub(crate) fn mark(&self, dir: &DirNode) -> Option<PromiseMark> {
         let active = Arc::clone(self.0.read().as_ref()?);
         if dir.is_root {
@@ -121,7 +124,7 @@ impl Promises {
         Some(PromiseMark { active, dir, changes })
     }
 
-    /// Tells the kernel of all changes up to now: a file that is opened next shows them.
+    /// Notifies the kernel of all changes so far. A file that is opened afterwards shows them.
     pub(crate) fn settle(&self) {
         let active = self.0.read().clone();
         if let Some(active) = active {
@@ -130,7 +133,7 @@ impl Promises {
         }
     }
 
-    /// Ends the promises about `name` in `dir` at once, as this mount changes the file.
+    /// Ends the promises about `name` in `dir` at once, because this mount changes the file.
     pub(crate) fn end(&self, dir: FileId, name: &OsStr) {
         let Some(active) = self.0.read().clone() else { return };
         let dir = active.dirs.lock().get(dir);
@@ -162,8 +165,8 @@ impl PromiseMark {
         promises.mark(node.as_dir().ok()?)
     }
 
-    /// Promises `node`, which is found under `name` or is a directory of its views. Returns the
-    /// time for which that lasts: none if anything has changed since the mark.
+    /// Promises `node`, which was found under `name` or is a directory of views of the file `name`.
+    /// Returns the duration of the promise, which is zero if anything has changed since the mark.
     pub(crate) fn give(&self, name: &OsStr, node: Ino) -> Duration {
         if !self.dir.promise(name, node, PROMISE_TIME) {
             return Duration::ZERO;
@@ -195,7 +198,7 @@ impl ActivePromises {
             NameChange::Name(id, name) => {
                 let Some(dir) = self.dirs.lock().watched(id) else { return };
                 self.add_due(dir.end(&name));
-                // A new file hides the view of its name.
+                // A new file hides the view of the same name.
                 readings(&name).for_each(|(stem, _)| self.add_due(dir.end(stem)));
             }
             NameChange::Dir(id) => {
@@ -234,7 +237,8 @@ impl ActivePromises {
 }
 
 fn work(active: &Weak<ActivePromises>, changes: &OwnedFd, wake: &OwnedFd) {
-    // Checked before each wait: the wake-up for the end may have been read with an earlier one.
+    // Checked before each wait, because an earlier read may have consumed the wake-up that signals
+    // the end.
     let is_running = || active.upgrade().is_some_and(|active| !active.ended.load(Relaxed));
     while is_running() && wait(changes, wake) {
         thread::sleep(GATHER);
@@ -324,7 +328,7 @@ impl PromisedDirs {
     }
 
     fn drop_idle(&mut self, watch: &NameWatch) {
-        // Only the two maps refer to it.
+        // Only the two maps refer to the directory.
         let is_idle =
             |dir: &Arc<PromisedDir>| Arc::strong_count(dir) <= 2 && dir.forget_past() == 0;
         let idle: Vec<_> =

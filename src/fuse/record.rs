@@ -1,9 +1,9 @@
-//! Records of artifacts in the manifest: reading them as they are now, changing them, and moving
+//! Records of artifacts in the manifest: reading their current state, changing them, and moving
 //! them in a rename.
 //!
-//! To change a record, the manifest is locked first and then the places of files. If another
-//! process has the manifest, nothing is locked yet, nothing has changed, and the whole operation is
-//! retried.
+//! To change a record, the server locks the manifest first and then the places of files. If another
+//! process holds the manifest, the operation has locked and changed nothing yet, and is retried as
+//! a whole.
 
 use std::cmp::Ordering;
 use std::fs::File;
@@ -23,8 +23,8 @@ use ctxfs_store::{
     this_process,
 };
 
-/// Returns the record of `file`, whose attributes on disk are `stat`, without what its extended
-/// attributes say.
+/// Returns the record of `file`, whose attributes on disk are `stat`. Does not include the facts in
+/// the file's extended attributes.
 pub(crate) fn record(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<Record> {
     let (id, path) = file.place().ok_or(FsError::Stale)?;
     let conversation = engine.conversation(&id)?;
@@ -32,7 +32,7 @@ pub(crate) fn record(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<Re
 }
 
 /// Returns the version of a file whose attributes on disk are `stat`, after `changes` changes.
-/// Calls `open` if only its bytes can tell.
+/// Calls `open` if the attributes cannot distinguish the version, so that the bytes must be read.
 pub(crate) fn version(
     engine: &Engine,
     file: &FileNode,
@@ -46,8 +46,8 @@ pub(crate) fn version(
     Ok(Version::of_file(stat, changes, (facts, bytes)))
 }
 
-/// Returns the original attributes of a sealed file, if a copy is under its name now; else `stat`,
-/// the present ones.
+/// Returns the original attributes of a sealed file if a copy now has its name. Otherwise returns
+/// `stat`, the current attributes.
 pub(crate) fn original(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<Stat> {
     if !stat.may_be_copy() || !file.life().is_at_rest() {
         return Ok(*stat);
@@ -73,7 +73,7 @@ pub(crate) fn present_version(engine: &Engine, file: &FileNode) -> Result<(Versi
         let stat = match dir.stat(&link.name) {
             Ok(stat) => stat,
             Err(error) => stat_remote(engine, file)?.map_or_else(
-                // The file may have been fetched meanwhile.
+                // The file may have been fetched in the meantime.
                 || dir.stat(&link.name).map_err(|_| error),
                 Ok,
             )?,
@@ -83,9 +83,9 @@ pub(crate) fn present_version(engine: &Engine, file: &FileNode) -> Result<(Versi
     Ok((version(engine, file, &stat, changes, || file.reader())?, stat))
 }
 
-/// Returns the attributes of `file` as a remote artifact, as no file has its name. Fails with
-/// [`FsError::Stale`] if the record is of another artifact: the kernel then looks the name up
-/// again.
+/// Returns the attributes of `file` as a remote artifact, for a name that no file on disk has.
+/// Fails with [`FsError::Stale`] if the record belongs to a different artifact; the kernel then
+/// looks the name up again.
 fn stat_remote(engine: &Engine, file: &FileNode) -> Result<Option<Stat>> {
     if let Some(far) = file.remote_stat() {
         return Ok(Some(far));
@@ -99,24 +99,25 @@ fn stat_remote(engine: &Engine, file: &FileNode) -> Result<Option<Stat>> {
     Ok(Some(far.stat))
 }
 
-/// Returns a number that changes with every fact beside the bytes that a view shows, and with
-/// nothing else. Sealing does not change it.
+/// Returns a number that changes exactly when a fact that a view shows changes, apart from the
+/// bytes. Sealing does not change the number.
 ///
-/// It is cached for a file at rest, so that finding its views again opens and parses nothing.
+/// The number is cached for a file at rest, so that later look-ups of its views neither open nor
+/// parse the file.
 pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<u64> {
     let place = file.place().ok_or(FsError::Stale)?;
     let conversation = engine.conversation(&place.0)?;
-    // Checked before the record is read: if sealing ends in between, the known facts are of the
+    // Checked before the record is read. If sealing ends in between, the known facts belong to the
     // earlier record.
     let is_at_rest = file.life().is_at_rest();
     let recorded = conversation.manifest().position(&place.1)?;
     let same_name = others::others_of(engine, &place.0, &place.1)?;
-    // ctime is of the last change of anything, including the extended attributes.
+    // ctime changes with every change of the file, including its extended attributes.
     let basis = keyed_hash((&place, &same_name, recorded, stat.ctime));
     if let Some(version) = file.facts.facts(basis).filter(|_| is_at_rest) {
         return Ok(version);
     }
-    // Checked before the facts are read: they may change right after.
+    // Checked before the facts are read, because they may change right afterwards.
     let lasts = !engine.store.clock().is_recent(stat);
     let changes = file.life().changes();
     let mut record = record_at(&file.life(), &conversation, &place.1, stat, None)?;
@@ -137,7 +138,7 @@ pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Re
     Ok(version)
 }
 
-/// Does what [`record`] does, for a caller that has locked the file's `life`, and perhaps the
+/// Like [`record`], for a caller that has locked the `life` of the file, and possibly the
 /// `manifest`.
 pub(crate) fn record_at(
     life: &Life,
@@ -150,8 +151,8 @@ pub(crate) fn record_at(
     Ok(life.bring_up(known.record, known.recorded))
 }
 
-/// The locked record of an artifact. Until this is dropped, the record does not change, and no file
-/// moves.
+/// The locked record of an artifact. The record does not change and no file moves until this value
+/// is dropped.
 pub(crate) struct LockedRecord<'a> {
     pub(crate) conversation: Arc<Conversation>,
     pub(crate) path: RelPath,
@@ -160,8 +161,8 @@ pub(crate) struct LockedRecord<'a> {
 }
 
 impl LockedRecord<'_> {
-    /// Records that the artifact, of which the disk says `stat`, is removed. Returns its record
-    /// until then.
+    /// Records that the artifact was removed. `stat` has its attributes on disk. Returns the record
+    /// that the artifact had until then.
     pub(crate) fn retire(&self, stat: &Stat) -> Result<Record> {
         let removal = Removal::unlinked(now_millis());
         Ok(self.conversation.retire_locked(&self.manifest, (&self.path, stat), removal)?)
@@ -173,23 +174,23 @@ impl LockedRecord<'_> {
     }
 }
 
-/// Locks the record of `node`; `None` if that is no artifact. Fails with EAGAIN while another
-/// process has locked the manifest.
+/// Locks the record of `node`. Returns `None` if the node is not an artifact. Fails with EAGAIN
+/// while another process holds the manifest lock.
 pub(super) fn lock_record<'a>(fs: &'a Shared, node: &Node) -> Result<Option<LockedRecord<'a>>> {
     loop {
         let Some((id, _)) = artifact(node) else { return Ok(None) };
         let conversation = fs.engine.conversation(&id)?;
         let manifest = fs.lock_manifest(&conversation)?;
         let places = fs.places.read();
-        // It may have moved while this waited for the manifest.
+        // The file may have moved while this function waited for the manifest.
         if let Some((_, path)) = artifact(node).filter(|(now, _)| *now == id) {
             return Ok(Some(LockedRecord { conversation, path, manifest, places }));
         }
     }
 }
 
-/// Locks the record of `node` if it is a sealed file, whose record is to follow a change of
-/// attributes. The attributes of a live file are recorded when it is sealed.
+/// Locks the record of `node` if the node is a sealed file, so that the record can follow a change
+/// of attributes. The attributes of a live file are recorded when the file is sealed.
 pub(super) fn lock_sealed<'a>(fs: &'a Shared, node: &Node) -> Result<Option<LockedRecord<'a>>> {
     match node.as_file() {
         Ok(file) if !file.life().is_unsealed() => lock_record(fs, node),
@@ -197,9 +198,10 @@ pub(super) fn lock_sealed<'a>(fs: &'a Shared, node: &Node) -> Result<Option<Lock
     }
 }
 
-/// Appends the record that `change` makes of the artifact's record, with its place and its life
-/// locked: a rename, a removal or an opening comes either before or after. Then calls `done`, with
-/// both still locked, unless there was nothing to append or the disk failed.
+/// Calls `change` with the artifact's record and appends the record that it returns. The place and
+/// the life of the file are locked meanwhile, so that a rename, a removal or an open comes either
+/// before or after. Then calls `done` with both still locked, unless there was nothing to append or
+/// the disk failed.
 pub(super) fn record_as(
     fs: &Shared,
     node: &Node,
@@ -217,10 +219,10 @@ pub(super) struct AttributeChange<'a> {
     pub(super) sets_time: bool,
 }
 
-/// Makes the record of a sealed artifact follow a change of attributes, for a caller that has held
-/// the record since before the change. Adds `said`, the provenance in the attributes, and has the
-/// artifact analysed again if its bytes may have changed. A live artifact gets all that when it is
-/// sealed.
+/// Updates the record of a sealed artifact after a change of attributes. The caller has held the
+/// record since before the change. Adds `said`, the provenance in the extended attributes, and has
+/// the artifact analysed again if its bytes may have changed. The record of a live artifact is
+/// updated when the artifact is sealed.
 pub(super) fn record_attributes(
     fs: &Shared,
     held: LockedRecord<'_>,
@@ -269,7 +271,7 @@ fn append_record(
         record = stat.with_new_attributes(before, *sets_time, record);
     }
     let (size, modified) = (stat.size, stat.mtime.as_nanos());
-    // Drops an analysis of other bytes.
+    // Drops an analysis that belongs to different bytes.
     record.analysis =
         record.analysis.filter(|_| (record.size, record.modified) == (size, modified));
     (record.size, record.modified) = (size, modified);
@@ -310,8 +312,8 @@ pub(super) struct Manifests {
 }
 
 impl Manifests {
-    /// Locks both, always in the same order, so that no two renames wait for each other. Fails with
-    /// EAGAIN while another process has one of them.
+    /// Locks both manifests, always in the same order, so that two renames cannot deadlock. Fails
+    /// with EAGAIN while another process holds one of the locks.
     pub(super) fn hold(
         fs: &Shared,
         source: Arc<Conversation>,
@@ -339,7 +341,8 @@ impl Manifests {
         let moved = MovedRecords::of(&self.source, from)?;
         let there =
             over.map_or(Ok(MovedRecords::default()), |over| MovedRecords::of(&self.target, over))?;
-        // Records of old paths come before those of new ones, as the last record of a path wins.
+        // Records of old paths come before records of new paths, because the last record of a path
+        // is the valid one.
         let leave = |record: Record| {
             if options.traced && record.state != ArtifactState::Live {
                 trace(&record, (before, after), self.target.id())
@@ -353,7 +356,7 @@ impl Manifests {
         let back = options.swapped.then(|| carried(&there, (after, before), &moved));
         let back = back.into_iter().flatten();
         let Some(of_target) = &self.of_target else {
-            // One append, so that either all of it is recorded or nothing.
+            // A single append, so that either all records are written or none.
             append(&self.source, &self.of_source, here.chain(come).chain(back))?;
             return Ok(());
         };
@@ -361,7 +364,7 @@ impl Manifests {
         let Err(error) = append(&self.source, &self.of_source, here.chain(back)) else {
             return Ok(());
         };
-        // Otherwise a later file at that path would be taken for this one.
+        // Otherwise a later file at that path would be taken for the moved file.
         of_target.take_back(&first)?;
         self.target.manifest().read_again();
         Err(error)
@@ -419,8 +422,8 @@ impl MovedRecords {
     }
 }
 
-/// Returns the record of a file that was as `before` until it was renamed. The disk counts a rename
-/// as a change of attributes.
+/// Returns the record of a file after a rename. `before` has the file's attributes from before the
+/// rename. The disk counts a rename as a change of attributes.
 fn followed(record: Record, file: &FileNode, before: Option<&Stat>) -> Record {
     let Some(before) = before else { return record };
     match on_disk(file) {
@@ -434,8 +437,8 @@ pub(super) fn on_disk(file: &FileNode) -> Option<Stat> {
     link.dir().ok()?.stat(&link.name).ok()
 }
 
-/// Returns `records` under their new path, without those whose new name is not an artifact's. A
-/// file that replaces another is its next generation.
+/// Returns `records` under their new path. Leaves out records whose new name is not the name of an
+/// artifact. A file that replaces an artifact becomes the next generation of that artifact.
 fn carried<'a>(
     records: &MovedRecords,
     (from, to): (&'a RelPath, &'a RelPath),

@@ -1,13 +1,14 @@
-//! Artifacts whose bytes are not in the local file that their node was found as: either they are in
+//! Artifacts whose bytes are not in the local file that the first look-up found: the bytes are in
 //! the bucket, or a copy has replaced the file.
 //!
-//! An artifact in the bucket has the node of a file, and its bytes are fetched when they are read.
-//! Nothing here blocks a worker: slow operations fail with [`EngineError::Slow`] and are retried on
-//! another thread.
+//! An artifact in the bucket has a file node, and its bytes are fetched when they are read. No
+//! function here blocks a worker: slow operations fail with [`EngineError::Slow`] and are retried
+//! on another thread.
 //!
-//! A copy of a sealed artifact keeps its node, the nodes of its views and their texts. The record
-//! decides whether a file is such a copy (see [`LocalFile`](ctxfs_core::model::LocalFile)); any
-//! other file under the name is another artifact, even with the same bytes.
+//! A copy of a sealed artifact keeps the artifact's node, the nodes of its views and their texts.
+//! The record decides whether a file is such a copy (see
+//! [`LocalFile`](ctxfs_core::model::LocalFile)). Any other file with that name is a different
+//! artifact, even if its bytes are the same.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -28,14 +29,14 @@ use ctxfs_store::{Conversation, FarArtifact, LEAST, Rename, RenameOutcome, Stat,
 
 pub(super) type Attribute = (OsString, Vec<u8>);
 
-/// Returns true if the bytes of `file` are only in the bucket: it was found so, and no file has its
-/// name since.
+/// Returns true if the bytes of `file` are only in the bucket: its last look-up found a remote
+/// artifact, and no file on disk has its name now.
 pub(super) fn is_remote(file: &FileNode) -> bool {
     file.remote_stat().is_some() && !file.has_file()
 }
 
 /// Returns the conversation and the record of a remote artifact. Fails with [`FsError::Stale`] if
-/// `file` is none.
+/// `file` is not remote.
 fn artifact(engine: &Engine, file: &FileNode) -> Result<(Component, FarArtifact)> {
     let (id, path) = file.place().ok_or(FsError::Stale)?;
     let far = engine.conversation(&id)?.far(&path)?;
@@ -56,17 +57,19 @@ pub(super) fn open_to_read(
 ) -> Result<Opened> {
     allow_slow()?;
     let share = fs.claim(node, caller, 1)?;
-    // Taken first: a file that is fetched meanwhile is found below, or put there.
+    // Taken before the open. If the file is fetched in the meantime, the fetched file is found
+    // below or stored there.
     let local = file.pending();
     let OpenFile::Far(far) = open(&fs.engine, file)? else { return Err(FsError::Stale) };
     far.file()?;
     let handle = RemoteHandle { node: Arc::clone(node), far, local };
     let fh = fs.handles.insert(Handle::Remote(Claimed::new(handle, share)));
-    // The bytes may have been fetched since the last open, and have changed.
+    // The bytes may have been fetched and changed since the last open.
     Ok(Opened::without_file(fh, Pages::New))
 }
 
-/// Reads on a thread for slow work. Returns fewer bytes than `length` only at the end.
+/// Reads bytes on a thread for slow work. Returns fewer bytes than `length` only at the end of the
+/// file.
 pub(super) fn read(fs: &Shared, fh: Fh, offset: u64, length: usize) -> Result<Vec<u8>> {
     let Handle::Remote(open) = fs.handles.get(fh)? else {
         return Err(FsError::UnknownHandle(fh.0));
@@ -80,8 +83,8 @@ pub(super) fn read(fs: &Shared, fh: Fh, offset: u64, length: usize) -> Result<Ve
     Ok(bytes)
 }
 
-/// Returns the extended attributes of a remote artifact, which came with its record; `None` for
-/// another file.
+/// Returns the extended attributes of a remote artifact, which came with its record. Returns `None`
+/// if `file` is not remote.
 pub(super) fn attributes(fs: &Shared, file: &FileNode) -> Result<Option<Vec<Attribute>>> {
     if !is_remote(file) {
         return Ok(None);
@@ -91,7 +94,7 @@ pub(super) fn attributes(fs: &Shared, file: &FileNode) -> Result<Option<Vec<Attr
     Ok(Some(far.file()?.attributes.clone()))
 }
 
-/// Fetches all bytes of a remote artifact, before a change of it.
+/// Fetches all bytes of a remote artifact, so that it can be changed.
 pub(super) fn fetch(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<()> {
     if !is_remote(file) {
         return Ok(());
@@ -105,8 +108,8 @@ pub(super) fn fetch(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<()
     use_local_file(fs, (node, file), has_come.then_some((&conversation, &far.path))).map(drop)
 }
 
-/// Replaces a remote artifact by an empty local file, without fetching its bytes, and then calls
-/// `act`, which opens or truncates it. If `act` fails, the empty file is sealed.
+/// Replaces a remote artifact by an empty local file without fetching its bytes. Then calls `act`,
+/// which opens or truncates the file. If `act` fails, the empty file is sealed.
 pub(super) fn replace_by_empty<T>(
     fs: &Shared,
     node: &Arc<Node>,
@@ -128,7 +131,7 @@ pub(super) fn replace_by_empty<T>(
 fn begin_empty(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<Stat> {
     let (id, far) = artifact(&fs.engine, file)?;
     let OpenFile::Far(open) = fs.engine.open_far(&id, &far) else { return Err(FsError::Stale) };
-    // For most artifacts, they came with the record.
+    // For most artifacts, the attributes came with the record.
     let attributes = match open.file() {
         Ok(file) => file.attributes.clone(),
         Err(error) => {
@@ -142,7 +145,7 @@ fn begin_empty(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<Stat> {
     use_local_file(fs, (node, file), has_begun.then_some((&conversation, &far.path)))
 }
 
-/// Makes `file` use the local file at `place`. Fails with [`FsError::Stale`] if there is none.
+/// Makes `file` use the local file at `place`. Fails with [`FsError::Stale`] if `place` is `None`.
 fn use_local_file(
     fs: &Shared,
     (node, file): (&Arc<Node>, &FileNode),
@@ -168,8 +171,8 @@ pub(super) fn unlink(fs: &Shared, file: &FileNode) -> Result<()> {
     Ok(())
 }
 
-/// Renames a remote artifact to a free name of its conversation, by its record alone. Returns false
-/// if that needs its bytes.
+/// Renames a remote artifact to a free name in its conversation by changing only its record.
+/// Returns false if the rename needs the bytes of the artifact.
 pub(super) fn rename(fs: &Shared, file: &FileNode, to: &NodeLink) -> Result<bool> {
     let (id, far) = artifact(&fs.engine, file)?;
     let Some((other, path)) = to.place() else { return Ok(false) };
@@ -178,7 +181,7 @@ pub(super) fn rename(fs: &Shared, file: &FileNode, to: &NodeLink) -> Result<bool
     }
     let conversation = fs.engine.conversation(&id)?;
     let origin = far.record.far.as_ref().map_or("", |far| &far.origin);
-    // Fails before any change if another process has the manifest.
+    // Fails before any change if another process holds the manifest lock.
     drop(fs.lock_manifest(&conversation)?);
     let rename = Rename { from: &far.path, to: &path, at: now_millis() };
     match ctxfs_store::shared::rename_far(&conversation, rename, origin)? {
@@ -192,8 +195,9 @@ pub(super) fn rename(fs: &Shared, file: &FileNode, to: &NodeLink) -> Result<bool
     }
 }
 
-/// Fails with [`FsError::NotEmpty`] if there are remote artifacts in a directory, not below, or
-/// with `path` `None` in the conversation. A manifest that cannot be read has none.
+/// Fails with [`FsError::NotEmpty`] if the directory `path` directly contains remote artifacts. If
+/// `path` is `None`, fails if the conversation contains any. An unreadable manifest counts as
+/// empty.
 pub(super) fn check_empty(fs: &Shared, id: &Component, path: Option<&RelPath>) -> Result<()> {
     let conversation = match fs.engine.conversation(id) {
         Err(EngineError::NotFound) => return Ok(()),
@@ -202,7 +206,8 @@ pub(super) fn check_empty(fs: &Shared, id: &Component, path: Option<&RelPath>) -
     if conversation.has_far(path).unwrap_or_default() { Err(FsError::NotEmpty) } else { Ok(()) }
 }
 
-/// Returns true if a remote artifact has this name. The caller has found no file of that name.
+/// Returns true if a remote artifact has this name. The caller must have found no file with the
+/// name.
 pub(super) fn is_at(engine: &Engine, dir: &DirNode, name: &OsStr) -> bool {
     let Ok(DirPlace::Below(id, below)) = dir.place() else { return false };
     let Ok(path) = RelPath::below(Some(&below), name) else { return false };
@@ -210,8 +215,8 @@ pub(super) fn is_at(engine: &Engine, dir: &DirNode, name: &OsStr) -> bool {
     conversation.is_ok_and(|conversation| conversation.far(&path).is_ok_and(|far| far.is_some()))
 }
 
-/// If the file at `link` is a copy that replaced a sealed artifact, makes the node of the artifact
-/// use it. Any other file gets a node of its own.
+/// If the file at `link` is a copy that replaced a sealed artifact, makes the artifact's node use
+/// the copy. Does nothing for any other file, which gets its own node.
 pub(super) fn follow_copy(fs: &Shared, link: &NodeLink, stat: &Stat) {
     let is_known = || fs.nodes.find(&NodeKey::Disk(FileId::of(stat))).is_some();
     if !stat.may_be_copy() || is_known() {
@@ -227,8 +232,8 @@ pub(super) fn follow_copy(fs: &Shared, link: &NodeLink, stat: &Stat) {
     }
 }
 
-/// Opens the copy under the name of `file`, for a view that is read without another look-up. Fails
-/// with [`FsError::Stale`] if there is none.
+/// Opens the copy that has the name of `file`, for a view that is read without another look-up.
+/// Fails with [`FsError::Stale`] if there is no copy.
 pub(super) fn open_copy(engine: &Engine, file: &FileNode) -> Result<File> {
     let link = file.link.get().ok_or(FsError::Stale)?;
     let dir = link.dir()?;

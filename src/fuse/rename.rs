@@ -1,4 +1,4 @@
-//! Renaming: names move, and the records of artifacts follow.
+//! Renames of files and directories, and of the records of artifacts.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use ctxfs_engine::{DirPlace, Reservation, SourceDir as _};
 use ctxfs_store::message::MessageError;
 use ctxfs_store::{Stat, message};
 
-/// The treatment of a new name that is taken: its file is removed, the rename fails, or the two
-/// files exchange their names.
+/// What a rename does if the new name is taken: replace the existing file, fail, or exchange the
+/// names of the two files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RenameMode {
     Replace,
@@ -148,8 +148,8 @@ fn rename_node(
     done
 }
 
-/// Fails if a directory would lie too deep after `node` has moved. A node that moves up, or stays
-/// as deep, is not checked.
+/// Fails if the move of `node` would put a directory too deep. A node that does not move deeper is
+/// not checked.
 fn check_depth(node: &Node, from: &End<'_>, to: &End<'_>) -> Result<()> {
     let (before, after) = (from.dir.depth()?, to.dir.depth()?);
     if node.as_dir().is_err() || after <= before {
@@ -172,9 +172,9 @@ impl<'a> PlannedRename<'a> {
         self.other().filter(|_| self.mode == RenameMode::Exchange)
     }
 
-    /// If hosts share conversations, refuses to move anything to another one: other hosts know it
-    /// as a part of its conversation. For the same reason a conversation with remote artifacts is
-    /// neither renamed nor replaced.
+    /// If hosts share conversations, refuses to move a file or directory to another conversation,
+    /// because other hosts refer to it as a part of its conversation. For the same reason, refuses
+    /// to rename or replace a conversation with remote artifacts.
     fn check_conversations(&self, fs: &Shared) -> Result<()> {
         let Self { from, to, .. } = *self;
         if from.parent.is_root() {
@@ -193,7 +193,7 @@ impl<'a> PlannedRename<'a> {
     }
 
     /// On a write-once mount, refuses to replace a sealed artifact, and to rename one to a name
-    /// that is not an artifact's. Prepares the others for their traces.
+    /// that is not the name of an artifact. Prepares the other affected artifacts for their traces.
     fn check_write_once(&self, fs: &Shared) -> Result<()> {
         let Self { node, to, mode, .. } = *self;
         if !fs.options.write_once {
@@ -226,8 +226,9 @@ impl<'a> PlannedRename<'a> {
         self.swapped().map_or(Ok(()), |swapped| check_depth(swapped, self.to, self.from))
     }
 
-    /// Renames a remote artifact by its record alone, and returns true. Where that is not possible,
-    /// fetches its bytes, and the bytes of a remote artifact that it is exchanged with.
+    /// Renames a remote artifact by changing only its record, and returns true. If that is not
+    /// possible, fetches the bytes of the artifact, and the bytes of a remote artifact with which
+    /// it exchanges names.
     fn rename_remote(&self, fs: &Shared) -> Result<bool> {
         let Self { node, from, to, mode, .. } = *self;
         let away = |node: &'a Arc<Node>| node.as_file().ok().filter(|file| remote::is_remote(file));
@@ -266,7 +267,7 @@ impl<'a> PlannedRename<'a> {
         let before = node.place();
         let stats = [Some(node), self.other()];
         let stats = stats.map(|node| record::on_disk(node?.as_file().ok()?));
-        // A conversation without any file counts as empty, as for rmdir.
+        // A conversation without any file counts as empty, as in `rmdir`.
         if from.parent.is_root() && mode == RenameMode::Replace && target.is_some() {
             fs.engine.store.remove_conversation(&Component::new(to.name)?)?;
         }
@@ -305,8 +306,8 @@ impl<'a> PlannedRename<'a> {
         moved.inspect_err(|_| self.undo(fs))
     }
 
-    /// Renames on disk, and notes the new names. The links are locked meanwhile: a thread that
-    /// opens a directory by names from before the rename reads them again.
+    /// Renames on disk and records the new names. The links are locked meanwhile. A thread that
+    /// opens a directory by the names from before the rename reads the names again.
     fn move_names(&self, from: &End<'_>, to: &End<'_>, flags: RenameFlags) -> Result<()> {
         let (from_dir, to_dir) = (from.dir.open()?, to.dir.open()?);
         let mut link = self.node.link().map(LinkCell::lock);
@@ -321,8 +322,8 @@ impl<'a> PlannedRename<'a> {
         Ok(())
     }
 
-    /// Undoes a rename whose records could not follow, unless it has replaced something. The files
-    /// are recorded again once the disk works.
+    /// Undoes a rename if its records could not be moved, unless the rename has replaced a file.
+    /// The files are recorded again once the disk works.
     fn undo(&self, fs: &Shared) {
         let Self { node, from, to, .. } = *self;
         let swapped = self.swapped();
@@ -366,8 +367,8 @@ impl<'a> PlannedRename<'a> {
     }
 }
 
-/// Submits the jobs that a file needs under its new name. A file that has just got an artifact's
-/// name is materialized, now or when it is closed. One that had such a name before needs nothing.
+/// Submits the jobs that a file needs under its new name. A file that had no artifact name before
+/// is sealed now, or when it is closed. A file that had one before needs no job.
 fn seal_renamed(fs: &Shared, node: &Arc<Node>) -> Result<()> {
     let Ok(file) = node.as_file() else { return Ok(()) };
     let Some((id, path)) = file.place().filter(|(_, path)| path.is_artifact()) else {

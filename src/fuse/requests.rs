@@ -1,12 +1,12 @@
-//! Requests that may have to wait. Each is tried on the worker that got it, which other clients
-//! need, and continues on another thread if it must.
+//! Requests that may have to wait. The worker that received a request tries it first. Other clients
+//! need the worker, so a request that must wait continues on another thread.
 //!
 //! A request that needs a lock or a lease of another process is retried from the waiting room
-//! ([`waiting`](super::waiting)). Work that takes long by itself, such as a flush to the disk, goes
-//! to a pool of threads, of which no conversation gets all.
+//! ([`waiting`](super::waiting)). Work that takes long by itself, such as a flush to the disk, runs
+//! on a pool of threads. No conversation may use all threads of the pool.
 //!
-//! A request that changes nothing can be interrupted: its client gets EINTR, the work goes on, and
-//! its result is released.
+//! A request that changes nothing can be interrupted. Its client then gets EINTR, the work
+//! continues, and the result is released.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use ctxfs_engine::patience::{promptly, slowly};
 use ctxfs_engine::sync::{Mutex, now};
 use ctxfs_engine::workers::JobOwner;
 
-/// The longest wait of a rename from one directory to another: the kernel begins no other such
-/// rename of the mount meanwhile.
+/// Maximum wait of a rename from one directory to another. Meanwhile the kernel starts no other
+/// such rename on the mount.
 const CROSSING: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy)]
@@ -31,9 +31,9 @@ pub enum RequestSubject {
     Handle(Fh),
 }
 
-/// The origin of a request: the subject that it is about, the client thread `tid` that waits for
-/// the answer, and the longest wait for another process. `tid` is 0 if none waits, or if it is in
-/// another PID namespace.
+/// The origin of a request: its subject, the client thread `tid` that waits for the reply, and the
+/// maximum wait for another process. `tid` is 0 if no thread waits, or if the thread is in another
+/// PID namespace.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestOrigin {
     pub about: RequestSubject,
@@ -110,8 +110,8 @@ impl<T> PendingReply<T> {
     }
 }
 
-/// The work on a request. If it ends without a result, as by a panic, the reply is dropped, which
-/// answers EIO.
+/// The work on a request. If it ends without a result, for instance by a panic, the reply is
+/// dropped, which answers EIO.
 struct PendingWork<T>(Arc<PendingReply<T>>);
 
 impl<T> Drop for PendingWork<T> {
@@ -120,8 +120,8 @@ impl<T> Drop for PendingWork<T> {
     }
 }
 
-/// Starts a request that changes nothing. If its client is told to end before there is a result,
-/// `done` gets [`FsError::Interrupted`], and `undo` gets the result.
+/// Starts a request that changes nothing. If a signal ends its client before there is a result,
+/// `done` gets [`FsError::Interrupted`] and `undo` gets the later result.
 fn interruptibly<T, R>(
     request: PatientRequest<R>,
     done: Reply<T>,
@@ -155,11 +155,13 @@ fn interruptibly<T, R>(
 }
 
 impl ContextFs {
-    /// Tries an operation, and hands its result to `done`. If it needs what another process has
-    /// locked, or would take long, it continues on another thread, and this returns at once.
+    /// Tries an operation and calls `done` with its result. If the operation needs a lock that
+    /// another process holds, or would take long, it continues on another thread and this function
+    /// returns at once.
     ///
-    /// `attempt` is called again as long as it fails for such a reason, and must have changed
-    /// nothing then. If the client is told to end, `done` gets [`FsError::Interrupted`].
+    /// `attempt` is called again as long as it fails for one of these reasons, so it must not have
+    /// changed anything when it does. If a signal ends the client, `done` gets
+    /// [`FsError::Interrupted`].
     pub fn retry<T: 'static>(
         &self,
         origin: RequestOrigin,
@@ -171,8 +173,8 @@ impl ContextFs {
         PatientRequest::new(self, origin, run).start(Box::new(done));
     }
 
-    /// Does what [`Self::retry`] does, for an operation that changes nothing, and whose result
-    /// needs no release. The client can be interrupted at any time.
+    /// Like [`Self::retry`], for an operation that changes nothing and whose result needs no
+    /// release. The client can be interrupted at any time.
     pub fn retry_interruptibly<T: 'static>(
         &self,
         origin: RequestOrigin,
@@ -184,7 +186,8 @@ impl ContextFs {
         interruptibly(PatientRequest::new(self, origin, run), Box::new(done), |_, _| ());
     }
 
-    /// Finds a name as [`Self::lookup`] does, and hands it to `done`. It may wait for other hosts.
+    /// Looks up a name like [`Self::lookup`] and calls `done` with the entry. May wait for other
+    /// hosts.
     pub fn lookup_then(
         &self,
         parent: Ino,
@@ -198,8 +201,8 @@ impl ContextFs {
         interruptibly(PatientRequest::new(self, origin, run), Box::new(done), undo);
     }
 
-    /// Hands the attributes of `ino` to `done`. Those of a view may come on another thread, as its
-    /// size has to be computed.
+    /// Calls `done` with the attributes of `ino`. May call it on another thread, because the size
+    /// of a view may have to be computed.
     pub fn getattr(
         &self,
         ino: Ino,
@@ -211,8 +214,8 @@ impl ContextFs {
         interruptibly(PatientRequest::new(self, origin, run), Box::new(done), |_, _| ());
     }
 
-    /// Opens a directory and hands it to `done`. The pages of a view may come on another thread, as
-    /// their number follows from its size.
+    /// Opens a directory and calls `done` with the handle. For a directory of the pages of a view,
+    /// may call it on another thread, because the number of pages depends on the size of the view.
     pub fn opendir(
         &self,
         ino: Ino,
@@ -225,7 +228,8 @@ impl ContextFs {
         interruptibly(PatientRequest::new(self, origin, run), Box::new(done), undo);
     }
 
-    /// Opens a file and hands it to `done`. A computed file may come on another thread.
+    /// Opens a file and calls `done` with the result. For a computed file, may call it on another
+    /// thread.
     pub fn open(
         &self,
         ino: Ino,
@@ -237,16 +241,16 @@ impl ContextFs {
         let run = move |fs: &Self, done: Reply<_>| open::open(&fs.0, ino, (mode, caller), done);
         let request = PatientRequest::new(self, origin, run);
         if mode.writes() {
-            // It may truncate the file, so it is not interrupted.
+            // The open may truncate the file, so it is not interrupted.
             return request.start(Box::new(done));
         }
         let undo = |fs: &Self, opened: Opened| drop(open::give_back(&fs.0, &opened));
         interruptibly(request, Box::new(done), undo);
     }
 
-    /// Writes as [`Self::write`] does, and hands the result to `done`. It may come on another
-    /// thread: the message log may be locked by another process, room may have to be made, and
-    /// `mode` may demand that the bytes are flushed to the disk.
+    /// Writes like [`Self::write`] and calls `done` with the result. May call it on another thread:
+    /// another process may have locked the message log, disk space may have to be freed, or `mode`
+    /// may require a flush to the disk.
     pub fn write_then(
         &self,
         (fh, tid): (Fh, u32),
@@ -266,9 +270,9 @@ impl ContextFs {
         }
     }
 
-    /// Copies up to `length` bytes, a block at a time, and hands their number to `done`. Copies
-    /// fewer if `from` ends, if `length` is above 16 MiB, or if an error comes after the first
-    /// bytes. Each block is one write like any other.
+    /// Copies up to `length` bytes, one block at a time, and calls `done` with the number of copied
+    /// bytes. Copies fewer if `from` ends, if `length` exceeds 16 MiB, or if an error occurs after
+    /// the first bytes. Each block is an ordinary write.
     pub fn copy_then(
         &self,
         (from, to): (FilePosition, FilePosition),
@@ -288,7 +292,8 @@ impl ContextFs {
 }
 
 impl ContextFs {
-    /// Reads bytes that are not on this disk, after [`Self::read`] has failed as it would be slow.
+    /// Reads bytes that are not on the local disk, after [`Self::read`] has failed because it would
+    /// be slow.
     pub fn read_far(
         &self,
         fh: Fh,
@@ -308,8 +313,8 @@ impl ContextFs {
     }
 }
 
-/// Returns a function that hands a result to `done`, after the bytes of `fh` are flushed to the
-/// disk if its `mode` demands that.
+/// Returns a function that calls `done` with a result. If `mode` requires it, the function first
+/// flushes the bytes of `fh` to the disk.
 fn flush_then<T: Send + 'static>(
     fs: &ContextFs,
     (fh, mode): (Fh, OpenMode),

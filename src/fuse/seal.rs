@@ -1,11 +1,11 @@
-//! Sealing: masking, analysing and recording an artifact once its last writer has gone.
+//! Sealing: masking, analysing and recording an artifact after its last writer has closed it.
 //!
-//! One thread does it, a step at a time ([`seal_queue`](super::seal_queue)), so that neither a
-//! large artifact nor a busy conversation delays others. No reader waits for it: views are computed
-//! from the bytes.
+//! One thread seals all artifacts, one step at a time ([`seal_queue`](super::seal_queue)), so that
+//! neither a large artifact nor a busy conversation delays others. No reader waits for the thread,
+//! because views are computed from the bytes.
 //!
-//! Secrets are masked in place before the artifact is recorded as sealed: a mask is as long as its
-//! secret. Until then the bytes are on disk as they were written.
+//! Secrets are masked in place before the artifact is recorded as sealed. A mask has the same
+//! length as its secret. Until then, the disk has the bytes as they were written.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -29,21 +29,22 @@ use ctxfs_engine::{
 };
 use ctxfs_store::{Artifact, Lease, lease_of, provenance_of, stat_file};
 
-/// The pause before a file that may still be written through a mapping is tried again.
+/// Pause before the next attempt to seal a file that may still be written through a mapping.
 const MAPPED_RETRY: Duration = Duration::from_millis(100);
-/// The pause before a file is tried again that was truncated, or written by another process, while
-/// it was being sealed.
+/// Pause before the next attempt to seal a file that was truncated, or written by another process,
+/// while it was being sealed.
 const CHANGED_RETRY: Duration = Duration::from_millis(10);
-/// The pause before a file that other processes write is analysed again.
+/// Pause before the next attempt to analyse a file that other processes write.
 const OTHERS_RETRY: Duration = Duration::from_millis(100);
-/// The pause before a seal that failed is tried again; it doubles up to [`FAILED_RARELY`].
+/// Pause before the next attempt after a failed seal. It doubles up to [`FAILED_RARELY`].
 const FAILED_RETRY: Duration = Duration::from_millis(500);
 const FAILED_RARELY: Duration = Duration::from_mins(1);
-/// The pause of a conversation whose manifest, or a file, another process has locked; it doubles up
-/// to [`HELD_LONG`].
+/// Pause of a conversation while another process has locked its manifest or one of its files. It
+/// doubles up to [`HELD_LONG`].
 const HELD_RETRY: Duration = Duration::from_millis(10);
 const HELD_LONG: Duration = Duration::from_millis(500);
-/// The most artifacts that are tried again. Others are left to recovery after the next start.
+/// Maximum number of artifacts whose sealing is retried. The recovery after the next start handles
+/// the rest.
 const MOST_FAILED: usize = 10_000;
 
 enum JobResult {
@@ -60,7 +61,7 @@ pub(super) fn start(fs: &Arc<Shared>) -> io::Result<()> {
 }
 
 fn work(fs: &Shared) {
-    // Sealing takes the processor time that writers and readers leave.
+    // Sealing uses only the processor time that writers and readers leave.
     lower_priority();
     let (mut failed, mut held) = (FailedSeals::default(), HashMap::new());
     while let Some((job, ending)) = fs.sealer.next() {
@@ -100,8 +101,8 @@ fn work(fs: &Shared) {
 struct FailedSeals(HashMap<Ino, Duration>);
 
 impl FailedSeals {
-    /// Returns the pause before the next try, and logs the first failure of a file. `None` if too
-    /// many files wait.
+    /// Returns the pause before the next attempt, and logs the first failure of a file. Returns
+    /// `None` if too many files wait for another attempt.
     fn again(&mut self, ino: Ino, error: &FsError) -> Option<Duration> {
         if let Some(pause) = self.0.get_mut(&ino) {
             *pause = (*pause * 2).min(FAILED_RARELY);
@@ -133,8 +134,8 @@ fn run(fs: &Shared, job: SealJob, ending: bool) -> JobResult {
     })
 }
 
-/// Repeats the job where the file is now, if another process has moved it. A removed file has
-/// nothing to seal.
+/// Repeats the job at the current place of the file, if another process has moved it. If the file
+/// was removed, there is nothing to seal.
 fn retry_where_moved(fs: &Shared, job: &SealJob) -> Result<JobResult> {
     let node = job.node();
     let file = node.as_file()?;
@@ -165,7 +166,7 @@ fn follow(fs: &Shared, node: &Arc<Node>) -> Result<JobResult> {
     let Some(open) = file.any_open().filter(|_| behind >= STEP / 4) else {
         return Ok(JobResult::Done);
     };
-    // Otherwise each step would analyse it from its beginning. Sealing does that once.
+    // Otherwise each step would analyse the file from the beginning. Sealing does that once.
     if !file.tracker.can_be_kept(&fs.engine, &**file) {
         return Ok(JobResult::Done);
     }
@@ -173,13 +174,13 @@ fn follow(fs: &Shared, node: &Arc<Node>) -> Result<JobResult> {
     let (rewrites, _) = file.notice(&open, clock)?;
     let goal = file.tracker.seen() + behind;
     let (_, whole) = analyse(&fs.engine, &**file, FileRef::Here(&open), goal, &|| true)?;
-    // While other processes write, too, the analysis would start over each time.
+    // If other processes write too, the analysis would start over each time.
     let done = whole || file.notice(&open, clock)?.0 != rewrites;
     Ok(if done { JobResult::Done } else { JobResult::Again(SealJob::Follow(Arc::clone(node))) })
 }
 
-/// Records the artifact as sealed, with its analysis if one step is enough for that. Otherwise the
-/// analysis follows.
+/// Records the artifact as sealed. The record includes the analysis if one step completes it.
+/// Otherwise another job completes the analysis.
 fn seal(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResult> {
     let file = node.as_file()?;
     let is_mapped = {
@@ -204,7 +205,7 @@ fn seal(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResult> {
         if lease_of(&open) == Lease::Held {
             match ending {
                 false => return Ok(JobResult::Later(MAPPED_RETRY, again())),
-                // A sealed artifact must not change. The next mount finds this one incomplete.
+                // A sealed artifact must not change. The next mount marks this one as incomplete.
                 true if fs.options.write_once => return Ok(JobResult::Done),
                 true => {}
             }
@@ -234,7 +235,7 @@ fn analyse_and_record(
     let file = node.as_file()?;
     let clock = fs.engine.store.clock();
     let (rewrites, stat) = file.notice(open, clock)?;
-    // Waits until the next change would show by the time of the file.
+    // Waits until the modification time of the file would show the next change.
     if let Some(pause) = clock.settles_in(&stat).filter(|_| !ending) {
         return Ok(JobResult::Later(pause, SealJob::Seal(Arc::clone(node))));
     }
@@ -257,7 +258,7 @@ struct Sealing {
 }
 
 /// Records the artifact as sealed, unless it has a writer again. Returns false if its bytes have
-/// changed since they were analysed.
+/// changed since the analysis.
 fn record_sealed(
     fs: &Shared,
     node: &Arc<Node>,
@@ -306,7 +307,8 @@ fn note_sealed(fs: &Shared, node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// Continues the analysis of a sealed artifact by a step. Records it once it is complete.
+/// Continues the analysis of a sealed artifact by one step. Records the analysis when it is
+/// complete.
 fn analyse_sealed(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResult> {
     let file = node.as_file()?;
     if ending || file.life().is_unsealed() {
@@ -315,7 +317,8 @@ fn analyse_sealed(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResu
     let open = Arc::new(file.open(OFlags::RDONLY | OFlags::NOATIME)?);
     let clock = fs.engine.store.clock();
     let (rewrites, _) = file.notice(&open, clock)?;
-    // A state that was evicted meanwhile would be evicted again, so this continues to the end.
+    // If the analysis state was evicted in the meantime, it would be evicted again. So this call
+    // then continues to the end.
     let was_pushed_out = file.tracker.seen() == 0;
     let expired = || !was_pushed_out || fs.sealer.is_ending();
     let Some(analysis) = try_analysis(fs, file, &open, &expired)? else {
@@ -340,8 +343,8 @@ fn analyse_sealed(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResu
     Ok(JobResult::Done)
 }
 
-/// Counts the bytes that were stored since the file was last counted, at `tokens.0` tokens for
-/// `tokens.1` bytes. Without `tokens`, they are counted later.
+/// Counts the bytes that were stored since the file was last counted. `tokens` is a ratio:
+/// `tokens.0` tokens for `tokens.1` bytes. Without `tokens`, the bytes are counted later.
 fn count_stored(
     fs: &Shared,
     node: &Node,
@@ -356,8 +359,8 @@ fn count_stored(
     Ok(())
 }
 
-/// Continues the analysis by a step, and by more until time has `expired`. Returns it once it is
-/// complete.
+/// Continues the analysis by at least one step, until `expired` returns true. Returns the analysis
+/// if it is complete.
 fn try_analysis(
     fs: &Shared,
     file: &FileNode,
@@ -383,15 +386,15 @@ pub(super) fn measured(
     view_sizes::measure(engine, &source, &place, (&record, facts), &stat)
 }
 
-/// Returns true if secrets in the stored bytes of `file` are masked once it is closed. Scratch
-/// files are not masked, and the message log takes only masked messages.
+/// Returns true if secrets in the stored bytes of `file` must be masked after it is closed. Scratch
+/// files are not masked, and the message log accepts only masked messages.
 pub(super) fn is_to_be_masked(engine: &Engine, file: &FileNode) -> bool {
     let is_scratch = || file.place().is_none_or(|(_, path)| is_scratch(path.file_name()));
     engine.secrets.stored_rules().is_some() && !file.is_message_log() && !is_scratch()
 }
 
-/// Masks secrets in the stored bytes of a file without writers: one step, or everything if the
-/// mount is `ending`. Returns true once nothing is left.
+/// Masks secrets in the stored bytes of a file without writers. Does one step, or everything if the
+/// mount is `ending`. Returns true once the whole file is masked.
 pub(super) fn mask_stored(engine: &Engine, file: &FileNode, ending: bool) -> Result<bool> {
     let Some(rules) = engine.secrets.stored_rules() else { return Ok(true) };
     let open = Arc::new(file.open(OFlags::RDWR | OFlags::NOATIME)?);
@@ -405,11 +408,11 @@ pub(super) fn mask_stored(engine: &Engine, file: &FileNode, ending: bool) -> Res
     Ok(false)
 }
 
-/// Returns the number of the block at which to continue after block `number` needed no mask, in a
-/// file of `length` bytes: in the middle of a hole, all blocks are alike.
+/// Returns the number of the block at which to continue after block `number` needed no mask. Skips
+/// the blocks in the middle of a hole, which are all alike. `length` is the file length in bytes.
 ///
-/// The masks of a block depend on bytes up to a block away, so this block and all that are skipped
-/// have a hole on both sides.
+/// The masks of a block depend on bytes up to one block away, so block `number` and each skipped
+/// block have a hole on both sides.
 fn after_hole(open: &File, number: u64, length: u64) -> u64 {
     let from = number.saturating_sub(1) * BLOCK;
     let data = match rustix::fs::seek(open, SeekFrom::Data(from)) {
@@ -419,7 +422,8 @@ fn after_hole(open: &File, number: u64, length: u64) -> u64 {
     (data / BLOCK).saturating_sub(1)
 }
 
-/// Masks the next block, while nothing can be written. Returns true if it was the last.
+/// Masks the next block, with the life of the file locked so that no client can write. Returns true
+/// if it was the last block.
 fn mask_block(file: &FileNode, open: &Arc<File>, rules: &SecretRules) -> Result<bool> {
     let mut life = file.life();
     let content = Artifact::new(Arc::clone(open), stat_file(open)?.size);

@@ -1,9 +1,9 @@
 //! The queue of the sealing thread.
 //!
-//! Conversations take turns of one step each, so that none holds up another, whatever it has
-//! written. Within a conversation, new jobs come before jobs that need another step: small outputs
-//! need not wait for large ones. While another process has a manifest locked, the jobs of that
-//! conversation pause, and no other.
+//! Conversations take turns of one step each, so that no conversation delays another. Within a
+//! conversation, new jobs come before jobs that need another step, so that small outputs need not
+//! wait for large ones. While another process holds a manifest lock, only the jobs of that
+//! conversation pause.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::mem::{Discriminant, discriminant};
@@ -16,17 +16,17 @@ use ctxfs_engine::sync::{Condvar, Mutex, now, thread};
 use ctxfs_engine::workers::BackgroundThread;
 use ctxfs_engine::workers::JobOwner;
 
-/// The time for which jobs gather: an output that is written at once is opened, written and closed
-/// before the thread looks at it, and wakes it only once.
+/// Time during which jobs accumulate before the thread starts. An output that is written in one go
+/// is opened, written and closed within this time, and wakes the thread only once.
 const GATHER: Duration = Duration::from_millis(5);
-/// New jobs of a conversation in a row, before one continues that had begun.
+/// Number of new jobs of a conversation that may run in a row before a started job continues.
 const BEGIN: u32 = 16;
-/// Waiting jobs of a conversation, above which no more of its files are opened for writing. A node
-/// and a job take less than a kilobyte.
+/// Maximum number of waiting jobs of a conversation. Beyond it, no file of the conversation is
+/// opened for writing. A node and a job together take less than a kilobyte.
 const MOST: usize = 16_384;
 
-/// A job of the sealing thread. Two jobs of one kind for one file are the same, and the queue holds
-/// only one of them. A job keeps its node known to the table until it is done.
+/// A job of the sealing thread. The queue holds at most one job of each kind for a file. A job
+/// keeps its node in the inode table until the job is done.
 #[derive(Clone)]
 pub(crate) enum SealJob {
     NoteLive(Arc<Node>),
@@ -59,7 +59,8 @@ impl SealJob {
 pub(crate) struct Sealer {
     queue: Mutex<SealQueue>,
     changed: Condvar,
-    /// Separate from `changed`, so that jobs do not wake a thread that lets them gather.
+    /// Separate from `changed`, so that new jobs do not wake the thread while it lets jobs
+    /// accumulate.
     ended: Condvar,
     pub(super) thread: BackgroundThread,
 }
@@ -67,15 +68,15 @@ pub(crate) struct Sealer {
 #[derive(Default)]
 struct SealQueue {
     jobs: HashMap<JobOwner, ConversationJobs>,
-    /// The conversations that have jobs, the next one first.
+    /// The conversations that have jobs, in the order of their turns.
     turns: VecDeque<JobOwner>,
     known: HashSet<JobKey>,
-    /// Jobs by the time at which they are due, with a number for jobs of the same time.
+    /// Jobs by the time at which they are due. The number distinguishes jobs with the same time.
     later: BTreeMap<(Instant, u64), (JobOwner, SealJob)>,
     known_later: HashSet<JobKey>,
     number: u64,
     seals: usize,
-    /// True while a job is worked on; `sealing` while that is one that seals.
+    /// `busy` is true while a job runs. `sealing` is true while a job that seals runs.
     busy: bool,
     sealing: bool,
     closed: bool,
@@ -110,7 +111,7 @@ impl Sealer {
         self.queue.lock().add_later(now() + pause, whom, job);
     }
 
-    /// Takes a job back that needs a lock of another process. Its conversation pauses.
+    /// Puts back a job that needs a lock of another process, and pauses its conversation.
     pub(super) fn hold(&self, pause: Duration, job: SealJob) {
         let whom = job.node().conversation();
         let mut queue = self.queue.lock();
@@ -129,8 +130,8 @@ impl Sealer {
         queue.known.len() + queue.later.len() + usize::from(queue.busy)
     }
 
-    /// Fails with EAGAIN while a conversation has too many waiting jobs for another of its files to
-    /// be written.
+    /// Fails with EAGAIN while a conversation has so many waiting jobs that no further file of it
+    /// may be opened for writing.
     pub(super) fn check_backlog(&self, whom: &JobOwner) -> Result<()> {
         let queue = self.queue.lock();
         let waiting = queue.jobs.get(whom).map_or(0, |jobs| jobs.new.len() + jobs.begun.len());
@@ -142,8 +143,8 @@ impl Sealer {
         }
     }
 
-    /// Waits until every file without writers is sealed, for at most `most`. Live files do not
-    /// count, nor do outstanding analyses.
+    /// Waits until every file without writers is sealed, at most for the time `most`. Does not wait
+    /// for live files or for incomplete analyses.
     pub(crate) fn settle(&self, most: Duration) {
         let started = now();
         let is_sealing = || {
@@ -162,8 +163,8 @@ impl Sealer {
         self.thread.join();
     }
 
-    /// Waits for the next job that is due. Returns it with true if the mount is ending, or `None`
-    /// at the end.
+    /// Waits for the next due job. Returns the job, with true if the mount is ending. Returns
+    /// `None` if the mount is ending and no job is left.
     pub(super) fn next(&self) -> Option<(SealJob, bool)> {
         let mut queue = self.queue.lock();
         loop {
@@ -240,7 +241,7 @@ impl SealQueue {
             self.known_later.remove(&job.key());
             let kept = Arc::clone(job.node());
             self.add(whom, job, |jobs| &mut jobs.begun);
-            // `add` has counted it again if it was added.
+            // If `add` has added the job, it has counted the look-up a second time.
             kept.lookups.fetch_sub(1, Relaxed);
         }
     }
@@ -268,8 +269,8 @@ impl ConversationJobs {
     }
 }
 
-/// Keeps the node in the table until the job is done: a new node of the same file would not know
-/// that it is about to be sealed.
+/// Keeps the node in the table until the job is done. A new node of the same file would not have
+/// the state that sealing needs.
 fn keep_known(job: &SealJob) {
     job.node().lookups.fetch_add(1, Relaxed);
 }

@@ -1,4 +1,4 @@
-//! The filesystem as a value: its options, and the state that all operations share.
+//! The filesystem object: its options, and the state that all operations share.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,22 +16,21 @@ use ctxfs_engine::workers::WorkerPool;
 use ctxfs_engine::{Client, Confinement, Engine, Share};
 use ctxfs_store::{Conversation, ManifestLock, Stat};
 
-/// Which changes a look at a file through the mount may miss.
-/// The changes that a look at a file through the mount may miss.
+/// The changes by other processes that an access through the mount may miss.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Coherence {
-    /// A change that another process has just made in the store, for up to a second.
+    /// An access may miss a change that another process made in the store within the last second.
     #[default]
     Relaxed,
-    /// None: every look asks the store.
+    /// An access misses no change, because each one reads the store.
     Strict,
 }
 
-/// The options of a mount, beside the options of the engine.
+/// The options of a mount that are not options of the engine.
 ///
-/// With `list_views`, directories list `X.summary`, `X.tail` and `X.grep`; otherwise these are only
-/// found by name. `root_mode` has the permission bits of the root, `processes` tells how a writer
-/// ended, and `confinement` is shown in `.ctxfs/status.json`.
+/// With `list_views`, directories list `X.summary`, `X.tail` and `X.grep`; without it, these views
+/// are only found by name. `root_mode` contains the permission bits of the root. `processes` reads
+/// how a writer ended. `.ctxfs/status.json` shows `confinement`.
 #[derive(Debug, Clone)]
 pub struct FsOptions {
     pub write_once: bool,
@@ -55,8 +54,8 @@ impl Default for FsOptions {
     }
 }
 
-/// The number of nodes that the kernel knows, which include the root, of open files and
-/// directories, and of jobs of the sealing thread.
+/// The number of nodes in the inode table (including the root), of open files and directories, and
+/// of jobs of the sealing thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InUse {
     pub nodes: usize,
@@ -64,16 +63,16 @@ pub struct InUse {
     pub waiting_to_seal: usize,
 }
 
-/// The filesystem. Cheap to clone: all clones are the same filesystem.
+/// The filesystem. It is cheap to clone, and all clones refer to the same filesystem.
 ///
-/// Each operation is a method. Those that take a function `done` may answer later on another
-/// thread; the others fail with EAGAIN where another process holds a lock that they need. After
-/// [`Self::shut_down`] nothing is served.
+/// Each operation is a method. A method with a parameter `done` may call it later on another
+/// thread. Any other method fails with EAGAIN if another process holds a lock that it needs. After
+/// [`Self::shut_down`], the filesystem serves no requests.
 #[derive(Debug, Clone)]
 pub struct ContextFs(pub(crate) Arc<Shared>);
 
-/// The state that all clones of a filesystem share. The documentation of the crate has the order of
-/// its locks.
+/// The state that all clones of a filesystem share. The crate documentation describes the lock
+/// order.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) options: FsOptions,
@@ -81,9 +80,9 @@ pub(crate) struct Shared {
     pub(crate) handles: HandleTable,
     pub(crate) closing: ClosingThreads,
     pub(crate) sealer: Sealer,
-    /// Locked for reading while a record is written under the path of its file, which consists of
-    /// the names of all directories above. Locked for writing while a name moves and its records
-    /// follow.
+    /// Locked for reading while a record is written under the path of its file. The path contains
+    /// the names of all directories above the file. Locked for writing while a name moves and its
+    /// records are moved.
     pub(crate) places: RwLock<()>,
     pub(crate) promises: Promises,
     pub(crate) waiting: Arc<WaitingRoom>,
@@ -93,16 +92,16 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Claims `count` descriptors for something that `caller` opens in, or as, `node`. Fails with
-    /// [`FsError::TooManyOpen`] if the client has too much open.
+    /// Claims `count` descriptors for a file or directory that `caller` opens at or inside `node`.
+    /// Fails with [`FsError::TooManyOpen`] if the client has too many descriptors.
     pub(crate) fn claim(&self, node: &Node, caller: Caller, count: u64) -> Result<Share> {
         let user = self.engine.options.allow_other.then_some(caller.uid);
         let client = Client { conversation: node.conversation(), user };
         self.handles.shares.claim(client, count).ok_or(FsError::TooManyOpen)
     }
 
-    /// Locks a manifest for a moment. Fails with EAGAIN while another process has it, unless the
-    /// mount has ended: then no client waits for this thread.
+    /// Locks a manifest for a moment. Fails with EAGAIN while another process holds the lock. After
+    /// the mount has ended, waits for the lock instead, because no client waits for this thread.
     pub(crate) fn lock_manifest(&self, conversation: &Conversation) -> Result<ManifestLock> {
         Ok(lock_manifest(conversation, self.is_ending())?)
     }
@@ -111,13 +110,14 @@ impl Shared {
         self.ending.load(Relaxed)
     }
 
-    /// Compacts a manifest if that pays, on another thread as it flushes to the disk.
+    /// Compacts a manifest if most of it is outdated. Runs on another thread, because it flushes to
+    /// the disk.
     pub(crate) fn compact(&self, conversation: &Arc<Conversation>) {
         if conversation.manifest().may_be_wasteful() {
             let conversation = Arc::clone(conversation);
             let whom = Some(conversation.id().clone());
             let compact = move || conversation.manifest().compact_if_wasteful();
-            // Without a thread for it, the next change tries again.
+            // If no thread is free, the next change tries again.
             self.slow_workers.submit(whom, compact).ok();
         }
     }

@@ -1,4 +1,4 @@
-//! Files and directories of the mount as the engine sees them.
+//! The interface through which the engine reads files and directories of the mount.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ impl FileNode {
     }
 }
 
-/// A file that is read through a descriptor of its own that leaves its access time alone: sealing
-/// is no use of the file.
+/// A file with a separate descriptor that does not update the access time. Sealing must not count
+/// as an access by a user.
 pub(crate) struct QuietFile {
     pub(crate) node: Arc<FileNode>,
     pub(crate) open: Arc<File>,
@@ -129,7 +129,7 @@ impl SourceFile for FileNode {
         let copy = |error| remote::open_copy(engine, self).map(Arc::new).map_err(|_| error);
         let here = || self.reader().or_else(copy).map(OpenFile::Here);
         match here() {
-            // Its bytes may be fetched meanwhile.
+            // The bytes may be fetched in the meantime.
             Err(FsError::Stale) => Ok(remote::open(engine, self).or_else(|_| here())?),
             opened => Ok(opened?),
         }

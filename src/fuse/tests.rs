@@ -1,4 +1,4 @@
-//! The filesystem without a kernel.
+//! Tests of the filesystem without a kernel.
 
 mod analyses;
 mod dirs;

@@ -1,12 +1,12 @@
-//! Requests that have to wait, so that the threads which serve the kernel never do.
+//! Requests that have to wait. The threads that serve the kernel never wait themselves.
 //!
-//! An operation never waits for a lock or a lease of another process: it fails with EAGAIN before
-//! it has changed anything ([`FsError::must_wait`]), and is retried until it succeeds, or until its
-//! client is told to end. One thread retries all requests. Conversations take turns, and so do the
-//! requests of each, as they may wait for different locks.
+//! An operation never waits for a lock or a lease of another process. It fails with EAGAIN before
+//! it has changed anything ([`FsError::must_wait`]), and is retried until it succeeds or a signal
+//! ends its client. One thread retries all requests. Conversations take turns. The requests of a
+//! conversation take turns too, because they may wait for different locks.
 //!
-//! Other threads may work on a request whose client is told to end, too: the same thread then
-//! answers that client ([`Unanswered`]).
+//! If a signal ends a client whose request runs on a different thread, the retrying thread answers
+//! the client ([`Unanswered`]).
 
 use std::cell::Cell;
 use std::collections::{HashSet, VecDeque};
@@ -20,15 +20,15 @@ use ctxfs_engine::sync::{Condvar, Mutex, now, thread_local};
 use ctxfs_engine::workers::BackgroundThread;
 use ctxfs_engine::workers::JobOwner;
 
-/// The most waiting requests of a conversation. Others get EAGAIN.
+/// Maximum number of waiting requests of a conversation. Further requests fail with EAGAIN.
 pub(super) const MOST: usize = 1024;
-/// Requests of a conversation that are retried in a row.
+/// Number of requests of a conversation that are retried in a row.
 const AT_ONCE: usize = 4;
-/// The pause before requests are tried again. It doubles up to [`LONGEST`] while none succeeds.
+/// Pause before the next retry. It doubles up to [`LONGEST`] while no request succeeds.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(16);
-/// The pause before the signals of all waiting clients are looked up again, and how many times as
-/// long as that look-up it is at least.
+/// Minimum pause between two checks of the signals of all waiting clients. The pause is also at
+/// least [`LOOK_SELDOM`] times as long as the last check took.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const LOOK_SELDOM: u32 = 10;
 thread_local! {
@@ -36,8 +36,8 @@ thread_local! {
     static RETRIES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The end of a request's wait: it is to be retried, there is no room to wait, or its client is
-/// told to end.
+/// How the wait of a request ended: the request is to be retried, there is no room to wait, or a
+/// signal ends its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WaitOutcome {
     Again,
@@ -85,9 +85,9 @@ impl WaitingRoom {
         self.thread.join();
     }
 
-    /// Keeps a request of the client thread `tid` until it is time to retry it. Returns it if it
-    /// cannot wait: a new one where too many of its conversation wait already, and any one at the
-    /// end.
+    /// Keeps a request of the client thread `tid` until its next retry. Gives the request back as
+    /// an error if it cannot wait: a new request if too many of the conversation's requests wait
+    /// already, and any request if the mount is ending.
     pub(super) fn add(
         &self,
         whom: JobOwner,
@@ -112,8 +112,8 @@ impl WaitingRoom {
         Ok(())
     }
 
-    /// Interrupts a request that another thread works on, if its client is told to end before it is
-    /// answered.
+    /// Interrupts a request that another thread works on, if a signal ends its client before the
+    /// reply.
     pub(super) fn watch(&self, request: Unanswered) {
         let mut queue = self.queue.lock();
         queue.unanswered.push(request);
@@ -152,7 +152,8 @@ impl WaitingRoom {
         now() + pause
     }
 
-    /// Returns the requests to retry after a pause, if any; `None` at the end.
+    /// Returns the requests to retry after a pause; there may be none. Returns `None` at the end of
+    /// the mount.
     fn next(&self, pause: Duration) -> Option<Vec<WaitingRequest>> {
         let mut queue = self.queue.lock();
         let none_waits = |queue: &mut WaitingQueue| !queue.closed && queue.waiting.is_empty();

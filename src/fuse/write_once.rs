@@ -1,7 +1,8 @@
-//! Write-once mounts: the content of a sealed artifact cannot change, by any name.
+//! Write-once mounts: the content of a sealed artifact cannot change, under any name.
 //!
-//! A sealed artifact is one by its name, so it keeps the name of an artifact: it cannot be renamed
-//! to scratch, or out of `artifacts/`. Removing or renaming it leaves a trace in the manifest.
+//! The name decides whether a sealed file is an artifact, so a sealed artifact must keep an
+//! artifact's name. It cannot be renamed to a scratch name, or out of `artifacts/`. Removing or
+//! renaming it leaves a trace in the manifest.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,9 +14,9 @@ use ctxfs_engine::sync::{now, thread};
 use ctxfs_engine::{DirPlace, SourceDir as _};
 use ctxfs_store::Artifacts;
 
-/// The longest time that an open for writing waits for a release after a descriptor was closed.
-/// Another descriptor may be left, so that there is no release. On a busy machine the thread that
-/// serves the release may get no processor for much of this time.
+/// Maximum time that an open for writing waits for a release after a descriptor was closed. There
+/// is no release if another descriptor stays open. On a busy machine, the thread that serves the
+/// release may get no processor time for much of this period.
 const CLOSING: Duration = Duration::from_secs(1);
 const STEP: Duration = Duration::from_millis(1);
 
@@ -23,8 +24,8 @@ pub(super) fn check(fs: &Shared, file: &FileNode) -> Result<()> {
     if is_sealed(fs, file)? { Err(FsError::WriteOnce) } else { Ok(()) }
 }
 
-/// Returns true for a sealed artifact on a write-once mount. Fails with EAGAIN while a close may be
-/// under way, since the client believes that the file is closed.
+/// Returns true for a sealed artifact on a write-once mount. Fails with EAGAIN while a close may
+/// still be in progress, because from the client's view the file is already closed.
 fn is_sealed(fs: &Shared, file: &FileNode) -> Result<bool> {
     if !fs.options.write_once || !file.is_artifact() {
         return Ok(false);
@@ -40,8 +41,8 @@ fn is_sealed(fs: &Shared, file: &FileNode) -> Result<bool> {
     }
 }
 
-/// Returns true if `node` is a sealed artifact or a directory with artifacts, on a write-once
-/// mount.
+/// Returns true if the mount is write-once, and `node` is a sealed artifact or a directory that
+/// contains artifacts.
 pub(super) fn holds_sealed(fs: &Shared, node: &Node) -> Result<bool> {
     match &node.kind {
         _ if !fs.options.write_once => Ok(false),
@@ -60,7 +61,7 @@ pub(super) fn holds_sealed(fs: &Shared, node: &Node) -> Result<bool> {
 }
 
 /// On a write-once mount, refuses to remove a conversation in which artifacts were removed or
-/// renamed: their traces would go with it.
+/// renamed, because the removal would delete their traces.
 pub(super) fn check_conversation(fs: &Shared, id: &Component) -> Result<()> {
     if !fs.options.write_once {
         return Ok(());
@@ -71,11 +72,11 @@ pub(super) fn check_conversation(fs: &Shared, id: &Component) -> Result<()> {
     }
 }
 
-/// Waits until a sealed artifact is recorded with its digest, which its trace needs, or fails with
-/// EAGAIN on a thread that must not wait. Returns false if it needs no trace. Fails with
-/// [`FsError::NotSealedYet`] if that takes too long.
+/// Waits until a sealed artifact is recorded with its digest, which its trace needs. On a thread
+/// that must not wait, fails with EAGAIN instead. Returns false if the artifact needs no trace.
+/// Fails with [`FsError::NotSealedYet`] if the wait takes too long.
 ///
-/// An artifact that cannot be read has no digest, and is not waited for.
+/// An unreadable artifact has no digest, so this does not wait for it.
 pub(super) fn await_record(fs: &Shared, node: &Arc<Node>) -> Result<bool> {
     let Ok(file) = node.as_file() else { return Ok(false) };
     if !is_sealed(fs, file)? {

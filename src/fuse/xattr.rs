@@ -1,5 +1,5 @@
-//! Extended attributes: the provenance that writers give an artifact, and any others that users
-//! set.
+//! Extended attributes: the provenance that writers set on an artifact, and any attributes that
+//! users set.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -17,12 +17,12 @@ use ctxfs_store::{
     stat_file,
 };
 
-/// The prefix of the attributes that have a meaning here; see `store::parse_attribute`.
+/// The prefix of attributes that ctxfs interprets; see `store::parse_attribute`.
 const OURS: &[u8] = b"user.ctx.";
 
 impl ContextFs {
-    /// Sets an extended attribute. Fails with EINVAL if its name is one of ctxfs's and its value is
-    /// not valid.
+    /// Sets an extended attribute. Fails with EINVAL if ctxfs interprets attributes of this name
+    /// and the value is invalid.
     pub fn setxattr(&self, ino: Ino, name: &OsStr, value: &[u8], flags: i32) -> Result<()> {
         let fs = &self.0;
         if !is_user(name) {
@@ -45,7 +45,8 @@ impl ContextFs {
 
     pub fn getxattr(&self, ino: Ino, name: &OsStr) -> Result<Vec<u8>> {
         let fs = &self.0;
-        // The kernel asks for security.capability before every cached write, so this comes first.
+        // The kernel requests security.capability before every cached write, so this check comes
+        // first.
         if !is_user(name) {
             return Err(FsError::NoAttribute);
         }
@@ -60,7 +61,7 @@ impl ContextFs {
         }
     }
 
-    /// Returns the names of all extended attributes, each ended by a NUL.
+    /// Returns the names of all extended attributes. A NUL ends each name.
     pub fn listxattr(&self, ino: Ino) -> Result<Vec<u8>> {
         let fs = &self.0;
         let names = names(fs, ino)?;
@@ -78,14 +79,14 @@ impl ContextFs {
     }
 }
 
-/// Calls `act`, which changes an attribute of `file`, and copies the provenance in the attributes
-/// to the record of a sealed artifact.
+/// Calls `act`, which changes an attribute of `file`. For a sealed artifact, then copies the
+/// provenance in the attributes to the record.
 fn change(
     fs: &Shared,
     (node, file): (&Arc<Node>, &File),
     act: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
-    // Before any change, as this may have to be retried.
+    // Take the lock before any change, because the operation may have to be retried.
     let held = record::lock_sealed(fs, node)?;
     let before = &stat_file(file)?;
     act()?;

@@ -1,13 +1,16 @@
-//! The state of a session whose client and servers speak different revisions.
+//! Session state for a client and servers that use different protocol revisions.
+//!
+//! In this module and its submodules, an old client or server uses a revision up to 2025-11-25, and
+//! a new one uses 2026-07-28.
 //!
 //! | module | content |
 //! |---|---|
-//! | `messages` | one message in the other revision |
-//! | `handshake` | finds out which revision a server speaks |
-//! | `requests`, `notices` | requests and notifications on their way |
-//! | `rounds` | old clients: the input that a new server needs is requested, and the call repeated |
-//! | `held_calls` | new clients: a call ends with the request of an old server, and is held |
-//! | `subscriptions` | notifications of new servers, and for new clients |
+//! | `messages` | translates one message |
+//! | `handshake` | finds out which revision a server uses |
+//! | `requests`, `notices` | translate requests and notifications in transit |
+//! | `rounds` | old client, new server: gets the input that the server needs and repeats the call |
+//! | `held_calls` | new client, old server: ends a call with the server's request and holds it |
+//! | `subscriptions` | subscriptions at new servers, and of new clients |
 
 pub(crate) mod handshake;
 pub(crate) mod held_calls;
@@ -34,27 +37,28 @@ use crate::revision::{
     ClientProfile, Era, EraCell, EraMismatch, InputKind, ServerProfile, revision_of,
 };
 
-// Requests of clients that 2026-07-28 has removed.
+// Client requests that 2026-07-28 removed.
 const REMOVED_METHODS: [&str; 5] =
     ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
-// Calls held at a time. The oldest gives way to a new one.
+// Maximum number of held calls. When it is reached, a new call evicts the oldest one.
 const MAX_HELD: usize = 64;
-// Questions of one held call, and questions of one server that wait for a call.
+// Maximum number of questions per held call, and of early questions per server.
 pub(crate) const MAX_QUESTIONS: usize = 16;
-/// Memory for what servers ask, until the client has answered. Each question counts at least
-/// `MIN_QUESTION_COST`, so their number is bounded too.
+/// Memory in bytes for questions of servers that the client has not answered yet. Each question is
+/// charged at least `MIN_QUESTION_COST`, which also limits their number.
 const QUESTION_BYTES: usize = 16 << 20;
 const MIN_QUESTION_COST: usize = 64 << 10;
 pub(crate) const TOO_MUCH: &str = "asks for too much at once";
 const MAX_SUBSCRIPTIONS: usize = 256;
-// Notifications kept until the client has been told that its subscription is open.
+// Maximum number of notifications kept per subscription until the client has been told that the
+// subscription is open.
 const MAX_EARLY_NOTICES: usize = 256;
 
 /// State for translating between a client and servers of different revisions.
 ///
-/// It has the era and profile of the client, held calls, questions of servers, and subscriptions in
-/// both directions. While client and server share an era, only the comparison of eras is used. The
-/// requests of a server are locked before held calls, never after.
+/// It holds the client's era and profile, the held calls, the servers' questions, and the
+/// subscriptions in both directions. If client and server share an era, only the era comparison is
+/// used. Lock order: a server's pending requests before held calls.
 pub(crate) struct Bridge {
     pub(crate) client: EraCell,
     is_given: bool,
@@ -88,8 +92,8 @@ impl Bridge {
         }
     }
 
-    /// Learns the era and the profile of the client from its first requests. `initialize` always
-    /// counts, as a client may fall back from `server/discover`.
+    /// Records the client's era and profile from its first requests. A later `initialize` replaces
+    /// them, because a client may fall back to it after `server/discover`.
     pub(crate) fn learn(&self, method: &str, params: Option<&RawValue>) {
         let mut profile = self.profile.lock();
         if self.is_given {
@@ -105,8 +109,9 @@ impl Bridge {
         }
     }
 
-    /// Returns true for a request that the client's revision has removed. A client whose era is not
-    /// fixed by the transport may return to `initialize`.
+    /// Returns true if the client's revision removed `method`. This is always false if the
+    /// transport does not fix the client's era, because such a client may fall back to
+    /// `initialize`.
     pub(crate) fn is_removed(&self, method: &str) -> bool {
         self.is_given && REMOVED_METHODS.contains(&method)
     }
@@ -124,7 +129,7 @@ impl Bridge {
         if is_modern { with_first(modern_members(false), &result) } else { result }
     }
 
-    /// Keeps the failure of a held call for the client that repeats it.
+    /// Stores the failure of a held call until the client repeats the call.
     pub(crate) fn failed(&self, pending: PendingRequest, code: i32, text: &str) {
         let Some(number) = pending.carrier().and_then(Carrier::held) else { return };
         let answer = Err((code, text.to_owned()));
@@ -146,11 +151,11 @@ impl Default for HeldCalls {
     }
 }
 
-/// A call of a new client at an old server that waits for the client to repeat it.
+/// A new client's call to an old server, held until the client repeats it.
 ///
-/// `request` is its number at the server `upstream`. `outcome` holds the answer if it arrives
-/// before the client repeats the call; a repeated call that finds no entry was answered or given
-/// up.
+/// `request` is the number of the call at the server `upstream`. `outcome` holds the server's
+/// answer if it arrives before the client repeats the call. If a repeated call has no entry, it was
+/// already answered or given up.
 pub(crate) struct HeldCall {
     pub(crate) upstream: usize,
     pub(crate) request: u64,
@@ -166,9 +171,10 @@ pub(crate) struct HeldOutcome {
     pub(crate) answer: Result<Message, (i32, String)>,
 }
 
-/// A request of a server that a held call carries to the client, under `key`. The server's `id` is
-/// emptied once the server no longer waits for an answer. The memory that the question takes is
-/// released when it is answered or dropped.
+/// A server's request that a held call carries to the client under `key`.
+///
+/// `id` is the server's id, and is emptied once the server no longer waits for an answer. The
+/// reserved memory is released when the question is answered or dropped.
 #[derive(Debug, Clone)]
 pub(crate) struct HeldQuestion {
     pub(crate) key: String,
@@ -178,8 +184,8 @@ pub(crate) struct HeldQuestion {
     _place: Option<Arc<QuestionPlace>>,
 }
 
-/// A question of a server that came while no call could carry it. The next call of the client that
-/// can provide this kind of input gets it.
+/// A server's question that arrived while no call could carry it. It goes to the client's next call
+/// that can provide this kind of input.
 pub(crate) struct EarlyQuestion {
     pub(crate) upstream: usize,
     pub(crate) ask: InputKind,
@@ -192,7 +198,7 @@ impl HeldCall {
         Self { upstream, request, questions, is_sent: false, outcome: None, next_key: 0 }
     }
 
-    /// Adds a question under a new key. Returns false if the call has [`MAX_QUESTIONS`].
+    /// Adds a question under a new key. Returns false if the call already has [`MAX_QUESTIONS`].
     pub(crate) fn add(&mut self, mut question: HeldQuestion) -> bool {
         if self.questions.len() == MAX_QUESTIONS {
             return false;
@@ -254,8 +260,8 @@ impl HeldCalls {
         forgotten.sum::<usize>() > 0
     }
 
-    /// Keeps a question until a request of the client can carry it. Returns false if too many of
-    /// this server wait.
+    /// Stores a question until a client request can carry it. Returns false if too many questions
+    /// of the same server are waiting.
     pub(crate) fn put_early(&self, question: EarlyQuestion) -> bool {
         let mut held = self.0.lock();
         let of_it = held.early.iter().filter(|early| early.upstream == question.upstream);
@@ -276,8 +282,7 @@ impl HeldCalls {
         held.early.extract_if(.., is_it).collect()
     }
 
-    /// Forgets the questions of a server that has ended. Held calls stay, without questions to
-    /// answer.
+    /// Removes all questions of a server that has ended. Its held calls remain, without questions.
     pub(crate) fn forget_all(&self, upstream: usize) {
         let mut held = self.0.lock();
         for call in held.calls.entries.values_mut().filter(|call| call.upstream == upstream) {
@@ -289,8 +294,8 @@ impl HeldCalls {
 
 pub(crate) struct QuestionRoom(Arc<Semaphore>);
 
-/// Memory reserved for a question, released on drop. A question without room is refused, as servers
-/// are not slowed by their own questions.
+/// Memory reserved for a question, released on drop. If no memory is left, the question is refused,
+/// because a server cannot be slowed down by its own questions.
 type QuestionPlace = OwnedSemaphorePermit;
 
 impl Default for QuestionRoom {
@@ -300,38 +305,38 @@ impl Default for QuestionRoom {
 }
 
 impl QuestionRoom {
-    /// Reserves memory without waiting: the answer that would release some may be behind this
-    /// message.
+    /// Reserves memory without waiting. Waiting could deadlock: the answer that releases memory may
+    /// be queued behind this message.
     pub(crate) fn place(&self, bytes: u64) -> Option<QuestionPlace> {
         let bytes = usize::try_from(bytes).ok()?.max(MIN_QUESTION_COST);
         Arc::clone(&self.0).try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()
     }
 }
 
-/// Handshakes with the only server. `done` counts them, so that requests that waited for one do not
-/// begin another.
+/// Handshakes with the only server. `done` counts finished handshakes, so that a request that
+/// waited for one does not start another.
 #[derive(Default)]
 struct Handshakes {
     turn: tokio::sync::Mutex<()>,
     done: AtomicU64,
 }
 
-/// The gateway's subscription at one new server. Each change opens a new stream and then ends the
-/// old one; `acknowledged` is the number of the newest stream that the server confirmed.
+/// The gateway's subscription at one new server. A change of the subscription opens a new stream
+/// and then ends the old one. `acknowledged` is the number of the newest stream that the server
+/// confirmed.
 struct UpstreamSubscription {
     state: Mutex<UpstreamSubscriptionState>,
     acknowledged: watch::Sender<u64>,
 }
 
-/// The wanted notifications and the task that reads the stream. `failures` counts consecutive
-/// streams that ended without confirmation, which lengthen the pause before the next.
+/// The wanted notifications, and the task that reads the stream.
 #[derive(Default)]
 struct UpstreamSubscriptionState {
     wanted: SubscriptionFilter,
     subscribes: bool,
     task: Option<AbortHandle>,
-    /// Consecutive streams that ended without confirmation, which lengthen the pause before the
-    /// next.
+    /// Number of consecutive streams that ended without confirmation. Each one lengthens the pause
+    /// before the next attempt.
     failures: u32,
 }
 
@@ -341,25 +346,26 @@ impl Default for UpstreamSubscription {
     }
 }
 
-/// Subscriptions of a new client, by request id. `watched` counts the subscriptions per server and
-/// resource, so that a server is subscribed to each resource once, and unsubscribed with the last.
+/// A new client's subscriptions, by request id. `watched` counts the subscriptions per server and
+/// resource: the gateway subscribes at the server with the first one and unsubscribes after the
+/// last one.
 #[derive(Default)]
 pub(crate) struct Subscriptions {
     open: Mutex<BTreeMap<String, Subscription>>,
     watched: Mutex<HashMap<(usize, String), usize>>,
 }
 
-/// A subscription of a new client. `early` has notifications that came before the client was told
-/// that the subscription is open, which the protocol demands first.
+/// A new client's subscription. `early` holds the notifications that arrive before the client is
+/// told that the subscription is open. The protocol requires that message to come first.
 struct Subscription {
     filter: SubscriptionFilter,
     early: Option<Vec<Vec<u8>>>,
 }
 
 impl Subscription {
-    /// Returns a notification that can be sent now. Before the client was told that the
-    /// subscription is open, keeps each distinct notification once: it says that something changed,
-    /// not how often.
+    /// Returns the notification if it can be sent now. Before the client is told that the
+    /// subscription is open, the notification is stored instead. Duplicates are dropped, because a
+    /// notification only says that something changed.
     fn take(&mut self, notification: Vec<u8>) -> Option<Vec<u8>> {
         let Some(early) = &mut self.early else { return Some(notification) };
         if early.contains(&notification) {

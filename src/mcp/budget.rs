@@ -1,7 +1,7 @@
-//! Divides the bytes of a reply fairly among its results.
+//! Divides the byte budget of a reply fairly among its results.
 
-/// A result that needs `size` bytes of a reply. `min` is its shortest stand-in: its reference and
-/// one line.
+/// The space that a result needs in a reply, in bytes. `size` is its full size. `min` is the size
+/// of its shortest stand-in: a reference and one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SizeRequest {
     pub(crate) size: usize,
@@ -14,10 +14,10 @@ impl SizeRequest {
     }
 }
 
-/// Returns the bytes that each result may take of a reply of `budget` bytes.
+/// Returns the number of bytes that each result may use in a reply of `budget` bytes.
 ///
-/// A small result gets its whole size; the others share the rest equally. None gets less than its
-/// `min`, so the sum exceeds `budget` only if every result has just that.
+/// A small result gets its full size, and the others share the rest equally. Every result gets at
+/// least its `min`, so the sum exceeds `budget` only if every result is at its minimum.
 pub(crate) fn shares(wanted: &[SizeRequest], budget: usize) -> Vec<usize> {
     let level = highest_level(wanted, budget);
     wanted.iter().map(|one| one.at(level)).collect()
@@ -60,7 +60,7 @@ mod tests {
             (&[(50, 5), (50, 5)], 100, &[50, 50]),
             (&[(51, 5), (50, 5)], 100, &[50, 50]),
             (&[(1000, 70), (1000, 5), (1000, 5)], 100, &[70, 15, 15]),
-            // There is room for the leasts alone, or not even for these.
+            // The budget only covers the minimums, or not even those.
             (&[(1000, 60), (1000, 60)], 100, &[60, 60]),
             (&[(1000, 60), (20, 60)], 0, &[60, 20]),
             (&[(usize::MAX, 5), (usize::MAX, 5)], 100, &[50, 50]),

@@ -1,4 +1,4 @@
-//! The client's side of a session: its open requests, the questions put to it, and its queue.
+//! The client side of a session: open client requests, questions to the client, and its send queue.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,21 +11,22 @@ use crate::message::{Message, Outgoing};
 use crate::queue::Sender;
 use crate::upstream::Upstream;
 
-// Requests that the gateway answers at a time.
+// Maximum number of requests that the gateway answers concurrently.
 const MAX_CONCURRENT: usize = 64;
-/// Bounds of the requests that wait for the gateway: their number and their bytes. A request of any
-/// length is admitted if no other waits.
+/// Limits on requests that wait for the gateway: their number and their total bytes. A request of
+/// any length is admitted if no other request is waiting.
 const REQUESTS: usize = 4096;
 const BYTES: usize = 64 << 20;
 const MIN_COST: usize = 1024;
-// The revision that introduced `resource_link`.
+// The first revision with `resource_link`.
 const LINKS_SINCE: &str = "2025-06-18";
 
 /// The client of a session, independent of servers and revisions.
 ///
-/// Request ids are kept as the client wrote them. Each request is answered once: the caller that
-/// gets it from [`ClientSession::end`] sends the answer. A request that `end` does not find was
-/// cancelled, and gets no answer. Nothing here waits for the client except [`ClientSession::tell`].
+/// Request ids are kept exactly as the client wrote them. Each request is answered once: the caller
+/// that receives it from [`ClientSession::end`] sends the answer. If `end` does not find a request,
+/// the request was cancelled and gets no answer. No method waits for the client except
+/// [`ClientSession::send`] and its callers.
 pub(crate) struct ClientSession {
     queue: Sender,
     backlog: Backlog,
@@ -42,30 +43,30 @@ struct RequestTable {
     declared: Option<Declared>,
 }
 
-/// Which part of the gateway has a request of the client: the server at an index, under a number of
-/// its own, or the gateway.
+/// The part of the gateway that handles a client request: the server at an index, with the number
+/// of the request at this server, or the gateway itself.
 #[derive(Clone, Copy)]
 pub(crate) enum Route {
     Upstream(usize, u64),
     Gateway,
 }
 
-/// The asker of a question to the client: a server, or the gateway itself, which waits at the other
-/// end of the channel.
+/// The origin of a question to the client: a server, or the gateway itself, which waits at the
+/// other end of the channel.
 pub(crate) enum QuestionSource {
     Server(ServerQuestion),
     Gateway(oneshot::Sender<Message>),
 }
 
-/// A request of a server to the client. The client sees another id, as servers count independently;
-/// `id` is the server's own, as written.
+/// A server's request to the client. `id` is the server's own id, as written. The client sees a
+/// different id, because servers number their requests independently.
 pub(crate) struct ServerQuestion {
     pub(crate) from: Arc<Upstream>,
     pub(crate) id: String,
 }
 
-/// Capabilities that the only server declared in its last handshake. The gateway answers for the
-/// missing ones if it has tools of its own.
+/// The capabilities that the only server declared in its last handshake. If the gateway has tools
+/// of its own, it answers requests for capabilities that the server lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Declared {
     pub(crate) tools: bool,
@@ -78,8 +79,8 @@ impl ClientSession {
         Self { queue, backlog: Backlog::new(), table, ended }
     }
 
-    /// Sends a message, waiting for room in the queue, which has room once the client reads. Does
-    /// nothing once the client is gone.
+    /// Sends a message, waiting until the queue has room. The queue drains as the client reads.
+    /// Does nothing if the client is gone.
     pub(crate) async fn send(&self, message: impl Into<Outgoing>) {
         self.queue.send(message).await;
     }
@@ -88,8 +89,8 @@ impl ClientSession {
         self.send(json_rpc::error(id, code, text)).await;
     }
 
-    /// Registers a request that the gateway has. Returns false if a request with this id is open,
-    /// which the protocol forbids.
+    /// Registers a request as handled by the gateway. Returns false if a request with the same id
+    /// is already open, which the protocol forbids.
     pub(crate) fn begin(&self, id: &str) -> bool {
         let mut table = self.table.lock();
         if table.open.contains_key(id) {
@@ -99,8 +100,8 @@ impl ClientSession {
         true
     }
 
-    /// Records which server has a request, so that a cancellation reaches it. Returns false if the
-    /// request has ended.
+    /// Records which server handles a request, so that a cancellation can be forwarded. Returns
+    /// false if the request has ended.
     pub(crate) fn sent(&self, id: &str, route: Route) -> bool {
         let mut table = self.table.lock();
         table.open.get_mut(id).map(|open| *open = route).is_some()
@@ -126,8 +127,8 @@ impl ClientSession {
         }
     }
 
-    /// Admits a request that the gateway answers itself. If too many wait, refuses the request with
-    /// an error and returns `None`.
+    /// Admits a request that the gateway answers itself. If too many requests are waiting, answers
+    /// this one with an error and returns `None`.
     pub(crate) async fn place(&self, id: &str, bytes: u64) -> Option<BacklogPlace> {
         let place = self.backlog.place(bytes);
         if place.is_none() && self.end(id).is_some() {
@@ -137,8 +138,8 @@ impl ClientSession {
         place
     }
 
-    /// Waits for the turn of an admitted request, which lasts as long as the permit. Returns `None`
-    /// if the request is cancelled before.
+    /// Waits until an admitted request may run. It runs as long as the returned permit is held.
+    /// Returns `None` if the request is cancelled first.
     pub(crate) async fn turn(
         &self,
         place: &BacklogPlace,
@@ -191,9 +192,9 @@ impl ClientSession {
         of_it.map(|(id, _)| id).collect()
     }
 
-    /// Puts the request that `compose` makes with an id to the client, and waits for the answer.
-    /// Returns `None` if the client is gone. Dropping the future tells the client that the question
-    /// is cancelled.
+    /// Sends a request to the client and waits for the answer. `compose` builds the request from
+    /// its id. Returns `None` if the client is gone. Dropping the future cancels the request at the
+    /// client.
     pub(crate) async fn put_question(
         self: &Arc<Self>,
         compose: impl FnOnce(u64) -> Vec<u8>,
@@ -252,8 +253,8 @@ impl Drop for OpenQuestion<'_> {
     }
 }
 
-/// Bounds the requests that the gateway answers itself: `places` and bytes (`room`) of waiting
-/// requests, and `turns` of running ones.
+/// Limits the requests that the gateway answers itself. `places` and `room` limit the number and
+/// the bytes of admitted requests; `turns` limits the running ones.
 struct Backlog {
     places: Arc<Semaphore>,
     room: Arc<Semaphore>,
@@ -275,8 +276,8 @@ impl Backlog {
         }
     }
 
-    /// Reserves a place without waiting: the message that would free one may be behind this
-    /// request.
+    /// Reserves a place without waiting. Waiting could deadlock: the message that frees a place may
+    /// be queued behind this request.
     fn place(&self, bytes: u64) -> Option<BacklogPlace> {
         let bytes = usize::try_from(bytes).unwrap_or(BYTES).clamp(MIN_COST, BYTES);
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;

@@ -1,7 +1,8 @@
-//! The servers behind the gateway, from a file with an `mcpServers` object as clients have it.
+//! Parses the servers behind the gateway from a file with an `mcpServers` object, as clients use
+//! it.
 //!
-//! A wrong server is left out and reported; the others are kept. Values of `env`, `headers` and variables
-//! are secrets: no error and no `Debug` output shows them.
+//! An invalid server is skipped and reported; the others are kept. Values of `env`, `headers` and
+//! variables are secrets, so no error and no `Debug` output shows them.
 
 pub(crate) mod reader;
 
@@ -18,10 +19,10 @@ use crate::config::reader::{InvalidValue, ValueReader};
 use ctxfs_core::model::visible;
 
 const SERVERS: &str = "mcpServers";
-/// The timeout of a call to a server that configures none.
+/// Default timeout of a call to a server.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
-/// JSON with comments and trailing commas, which clients accept in their settings. Everything else
-/// is as strict as JSON.
+/// JSON with comments and trailing commas, as clients accept it in their settings. All other JSON
+/// rules are enforced.
 pub const AS_CLIENTS_HAVE_IT: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_loose_object_property_names: false,
@@ -36,12 +37,12 @@ pub const AS_CLIENTS_HAVE_IT: ParseOptions = ParseOptions {
 };
 const KNOWN: &str = "command, args, env, cwd, type, url, headers, trust, timeout, tools, prefix, \
                      shared, disabled";
-// A week. Longer timeouts are mistakes, such as milliseconds.
+// One week. A longer timeout is assumed to be a mistake, such as a value in milliseconds.
 const MAX_TIMEOUT: Duration = Duration::from_hours(7 * 24);
 
-/// A parsed file: the servers that can be started, and everything that is wrong or unknown in the
-/// file. A wrong server is missing from `servers` and has an error in `flaws`; unknown keys are
-/// warnings.
+/// The result of parsing a file: the servers that can be started, and the flaws found in the file.
+/// An invalid server is missing from `servers` and has an error in `flaws`. An unknown key is a
+/// warning.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Servers {
@@ -49,9 +50,9 @@ pub struct Servers {
     pub flaws: Vec<Flaw>,
 }
 
-/// A server behind the gateway, as its entry of the file configures it, with variables substituted
-/// and all values checked. `name` holds no `/`. `timeout` is the time for a call without progress.
-/// An empty `prefix` means none; without one, the server's name is the prefix.
+/// A server from the file, with variables substituted and all values checked. `name` contains no
+/// `/`. `timeout` is the longest time that a call may go without progress. If `prefix` is `None`,
+/// the server's name is the prefix; an empty `prefix` means no prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named as in the file")]
 pub struct Server {
@@ -64,9 +65,9 @@ pub struct Server {
     pub shared: bool,
 }
 
-/// The process or the address of a server. An entry has either `command` or `url`, which begins
-/// with `http://` or `https://`. Values that may hold secrets are [`Secret`]s; `env` adds to the
-/// few variables that every server gets.
+/// How to reach a server: a process to start, or a URL. The file has either `command` or `url` for
+/// each server. The URL starts with `http://` or `https://`. Values that may be secret are
+/// [`Secret`]s. `env` is added to the few variables that every server gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named as in the file")]
 pub enum Transport {
@@ -75,21 +76,21 @@ pub enum Transport {
 }
 
 impl Server {
-    /// Returns a server with default options, as one behind `--` has.
+    /// Returns a server with default options, as for a command after `--`.
     pub fn new(name: String, transport: Transport) -> Self {
         let (trust, shared, timeout) = (false, false, DEFAULT_TIMEOUT);
         Self { name, transport, trust, timeout, tools: ToolFilter::default(), prefix: None, shared }
     }
 
-    /// Returns the prefix of its tools' names: the configured one, or the server's name.
+    /// Returns the prefix of the server's tool names: the configured one, or the server's name.
     pub fn prefix(&self) -> &str {
         self.prefix.as_deref().unwrap_or(&self.name)
     }
 }
 
 impl Servers {
-    /// Parses `text`, the content of the file that messages call `file`. `variable` looks up
-    /// variables of the environment. Never fails as a whole: a wrong server is left out and
+    /// Parses `text`, the content of a file. Messages refer to the file as `file`. `variable` looks
+    /// up environment variables. Parsing never fails as a whole: an invalid server is skipped and
     /// reported in `flaws`.
     pub fn parse(file: &str, text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Self {
         let mut reader = ValueReader::new(file, text, variable);
@@ -173,7 +174,8 @@ enum TransportKind {
     Http,
 }
 
-/// Reads one entry. Returns `None` if it is wrong, which is reported, or disabled.
+/// Reads one server entry. Returns `None` if the server is disabled or invalid. An invalid entry is
+/// reported.
 fn read_server(
     reader: &mut ValueReader<'_>,
     name: &str,
@@ -342,8 +344,8 @@ fn is_header(name: &str) -> bool {
     !name.is_empty() && name.chars().all(is_token)
 }
 
-/// Globs of offered and hidden tools, matched against the server's own names. Without any glob that
-/// offers, all tools that are not hidden are offered.
+/// Globs that select tools by the server's own names. A glob either offers or hides tools. If no
+/// glob offers tools, all tools that are not hidden are offered.
 #[derive(Clone, Default)]
 pub struct ToolFilter(Vec<FilterPattern>);
 
@@ -354,8 +356,8 @@ struct FilterPattern {
 }
 
 impl ToolFilter {
-    /// Parses patterns; a pattern that begins with `!` hides. The error names the first pattern
-    /// that is no glob.
+    /// Parses patterns. A pattern that starts with `!` hides tools. The error names the first
+    /// pattern that is not a valid glob.
     pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let read = |pattern: &str| {
             let glob = pattern.strip_prefix('!').unwrap_or(pattern);
@@ -366,8 +368,8 @@ impl ToolFilter {
         patterns.into_iter().map(read).collect::<Result<_, String>>().map(Self)
     }
 
-    /// Returns true if `tool`, by its server's own name, is offered: a pattern offers it or none
-    /// offers any, and no pattern hides it.
+    /// Returns true if `tool`, the server's own name of a tool, is offered. It is offered if no
+    /// pattern hides it, and if a pattern offers it or no pattern offers anything.
     pub fn offers(&self, tool: &str) -> bool {
         let matches = |hides| self.0.iter().any(|p| p.hides == hides && p.matcher.is_match(tool));
         let offered = self.0.iter().all(|pattern| pattern.hides) || matches(false);

@@ -1,4 +1,4 @@
-//! The context tools: they read stored outputs for clients without file tools, within one conversation.
+//! The context tools. They read stored outputs of one conversation, for clients without file tools.
 
 pub(crate) mod extraction;
 pub(crate) mod location;
@@ -18,9 +18,9 @@ use crate::shelf::GatewayConversation;
 use ctxfs_core::model::{Content, ContextRef};
 use ctxfs_view::context_ref;
 
-// Newest artifacts that are listed as resources.
+// Maximum number of artifacts listed as resources, newest first.
 const MAX_RESOURCES: usize = 100;
-// Bytes of a resource that are read at once.
+// Maximum number of bytes per read of a resource.
 const MAX_READ: u64 = 4 << 20;
 pub(crate) const NAMES: [&str; 6] = [
     "context_list",
@@ -31,10 +31,10 @@ pub(crate) const NAMES: [&str; 6] = [
     extraction::NAME,
 ];
 const REF: &str = "Reference of a stored output: its ctx:// id, call id, handle or path.";
-// Rows of a listing by default, and at most.
+// Default and maximum number of rows in a listing.
 const ROWS: u64 = 50;
 const MAX_ROWS: u64 = 200;
-// Bytes of an answer if the limits allow more.
+// Maximum length of an answer in bytes, unless the limits are lower.
 const MAX_TEXT: u64 = 1 << 20;
 
 pub(crate) fn tools() -> Vec<Tool> {
@@ -111,8 +111,8 @@ fn tool(name: &'static str, about: &'static str, properties: Value, required: &[
     Tool::new(name, about, Arc::new(schema)).with_annotations(annotations)
 }
 
-/// Runs a context tool and returns its result. The error is worded for the model. Waits for the
-/// disk, and for `tool_output` for a language model.
+/// Runs a context tool and returns its result. Errors are worded for the model. Blocks on disk
+/// reads, and for `tool_output` on a language model.
 pub(crate) fn call(
     open: &GatewayConversation,
     (name, arguments): (&str, &Value),
@@ -307,8 +307,8 @@ fn most_bytes(open: &GatewayConversation) -> u64 {
     open.engine.limits(None).max_inline_bytes.clamp(4, MAX_TEXT)
 }
 
-/// A part of a file that begins and ends between characters. `next` is the offset to continue at,
-/// if the file goes on.
+/// A part of a file that starts and ends at character boundaries. `next` is the offset to continue
+/// at, or `None` at the end of the file.
 struct TextRange {
     pub(crate) offset: u64,
     pub(crate) next: Option<u64>,
@@ -318,7 +318,7 @@ struct TextRange {
 
 impl TextRange {
     pub(crate) fn read(file: &dyn Content, offset: u64, limit: u64) -> io::Result<Self> {
-        // A character has at most four bytes.
+        // A UTF-8 character has at most four bytes.
         let mut bytes = file.bytes(offset, limit.max(4) as usize)?;
         let begins = |byte: &u8| byte & 0xC0 != 0x80;
         let skipped = bytes.iter().take(3).take_while(|byte| offset > 0 && !begins(byte)).count();
@@ -350,7 +350,8 @@ fn end_of_last(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// Returns the text of a view, cut to `most` bytes. A cut text ends with a line that says so.
+/// Returns the text of a view, truncated to `most` bytes. A truncated text ends with a line that
+/// says so.
 pub(crate) fn shown(file: &dyn Content, most: u64) -> io::Result<String> {
     let slice = TextRange::read(file, 0, most)?;
     let Some(next) = slice.next else { return Ok(slice.text) };

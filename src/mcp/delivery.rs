@@ -1,5 +1,5 @@
-//! Hands the answers of servers to the client, with what the gateway adds to or takes out of lists and
-//! capabilities.
+//! Delivers servers' answers to the client, with the gateway's additions to and removals from lists
+//! and capabilities.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -17,8 +17,8 @@ use crate::revision::EraMismatch;
 use crate::upstream::Upstream;
 use crate::{context, own, results};
 
-/// An answer on its way to the client. `first` holds members, each with a comma, to put in front of
-/// a result that is not in memory.
+/// An answer about to be delivered to the client. `first` holds members, each followed by a comma,
+/// to insert at the start of a result that is not in memory.
 pub(crate) struct ClientAnswer {
     pub(crate) client_id: String,
     pub(crate) kind: PendingKind,
@@ -27,8 +27,8 @@ pub(crate) struct ClientAnswer {
     pub(crate) first: &'static str,
 }
 
-/// An answer as it came from its server, with the request that it answers. The envelope describes
-/// the message and must follow its edits.
+/// An answer as received from a server, with the request that it answers. `envelope` holds
+/// positions in the message and must be updated when the message is edited.
 pub(crate) struct ServerAnswer {
     pub(crate) from: Arc<Upstream>,
     pub(crate) pending: PendingRequest,
@@ -36,9 +36,9 @@ pub(crate) struct ServerAnswer {
     pub(crate) message: Message,
 }
 
-/// Sends an answer to the client: results of calls through the store if they are long, handshakes
-/// and lists with the gateway's additions, and anything else under the client's id alone. A request
-/// that was cancelled meanwhile gets no answer.
+/// Sends an answer to the client under the client's request id. Long results of calls go through
+/// the store, and handshakes and lists get the gateway's additions. All other answers are
+/// unchanged. A cancelled request gets no answer.
 pub(crate) async fn deliver(relay: &Arc<Relay>, from: &Arc<Upstream>, answer: ClientAnswer) {
     let ClientAnswer { client_id, kind, envelope, message, first } = answer;
     let Some(id) = envelope.id.clone() else { return };
@@ -107,7 +107,7 @@ async fn deliver_call(relay: &Arc<Relay>, answered: results::Answered) {
         if let Ok((message, failed)) = &treated {
             relay.count(&call, *failed, received, message.length());
         }
-        // A call that was cancelled meanwhile has no answer.
+        // A call that was cancelled in the meantime gets no answer.
         if relay.client.end(&client_id).is_none() {
             return;
         }
@@ -168,7 +168,7 @@ pub(crate) fn edits(
     }
 }
 
-/// A result that is in memory, and the message that holds it, to make edits of its members.
+/// A result in memory, with the message that contains it, for editing its members.
 struct PlacedResult<'a> {
     message: &'a Message,
     result: Range<usize>,
@@ -251,8 +251,9 @@ fn listed(
     place.replace(object, name, all).into_iter().collect()
 }
 
-/// Returns a listed tool without its `outputSchema` if stand-ins would not fit it, and renamed if
-/// the gateway has a tool of its name. Returns `None` for a tool that is listed unchanged.
+/// Returns the edited list entry of a tool, or `None` if the entry is unchanged. Removes
+/// `outputSchema` if stand-ins would violate it. Renames a tool that has the name of one of the
+/// gateway's own tools.
 fn tool(relay: &Relay, from: &Upstream, row: &RawValue) -> Option<String> {
     let tool = RawObject::parse(row)?;
     let name = tool.text("name")?;

@@ -1,4 +1,4 @@
-//! Messages of the client: parsed, and handed to the part that answers.
+//! Parses messages of the client and dispatches them to the part of the gateway that answers.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -28,9 +28,9 @@ use crate::revision::{Era, EraMismatch};
 use crate::upstream::Upstream;
 use crate::{context, own};
 
-// Bytes of a request that the gateway answers for its servers.
+// Maximum size in bytes of a request that the gateway answers on behalf of its servers.
 const MAX_IN_MEMORY: usize = 32 << 20;
-// Suffixes of the `_meta` keys in which clients send their call ids, in lower case.
+// Suffixes, in lower case, of the `_meta` keys in which clients send their call ids.
 const CALL_KEYS: [&str; 2] = ["tooluseid", "toolcallid"];
 
 pub(crate) async fn line(relay: &Arc<Relay>, line: InputLine) {
@@ -122,7 +122,7 @@ async fn request(relay: &Arc<Relay>, method: String, envelope: Envelope, message
             None => handshake::shake_hands(&relay).await,
         }
         drop(place);
-        // The request may have been cancelled meanwhile.
+        // The request may have been cancelled in the meantime.
         if relay.client.is_open(&id) {
             dispatch(&relay, id, method, envelope, message).await;
         }
@@ -135,23 +135,24 @@ fn begins(method: &str) -> bool {
 
 /// The part of the gateway that answers a request.
 enum Responder {
-    /// The bridge, for a client of 2026-07-28 whose servers cannot: `subscriptions/listen`.
+    /// The bridge handles `subscriptions/listen` of a 2026-07-28 client, because the servers
+    /// cannot.
     Subscription,
-    /// The bridge, from the profile of a server that made its handshake with the gateway.
+    /// The bridge answers from the profile of a server that did its handshake with the gateway.
     Handshake,
-    /// The bridge, for a server of 2026-07-28, which gets the level with each request.
+    /// The bridge stores the log level, because a 2026-07-28 server gets it with each request.
     LogLevel,
-    /// The hub, for all servers together.
+    /// The hub answers for all servers together.
     Hub,
-    /// The gateway's own tools and resources.
+    /// The gateway answers with its own tools and resources.
     Own,
-    /// The server, after references in the arguments are resolved.
+    /// The server answers, after the references in the arguments are resolved.
     ServerByReference,
     Server,
 }
 
-/// Decides which part of the gateway answers a request. Everything that depends on the method of a
-/// request before it is sent is decided here.
+/// Decides which part of the gateway answers a request. All decisions that depend on the method, up
+/// to the sending of the request, are made here.
 fn responder(relay: &Relay, method: &str, envelope: &Envelope, message: &Message) -> Responder {
     let params = envelope.params(message);
     let text = |name: &str| params.and_then(RawObject::parse).and_then(|params| params.text(name));
@@ -248,7 +249,7 @@ async fn answer_by_hub(relay: Arc<Relay>, id: String, method: String, message: M
             Ok(Err(_)) => Err(RpcError::new(INTERNAL_ERROR, "the message cannot be read")),
             Err(why) => Err(RpcError::new(INVALID_PARAMS, why)),
         };
-        // A request that was cancelled has no answer.
+        // A cancelled request gets no answer.
         if relay.client.end(&id).is_none() {
             return;
         }
@@ -283,8 +284,8 @@ async fn route(
     }
 }
 
-/// Returns the only server as the destination. A tool that was renamed in favor of one of the
-/// gateway's gets its own name back.
+/// Returns the only server as the destination. If the gateway renamed the called tool because one
+/// of its own tools has the same name, the edit restores the server's name.
 fn only_server(
     relay: &Relay,
     method: &str,
@@ -311,8 +312,8 @@ fn has_references(envelope: &Envelope, message: &Message) -> bool {
     params.is_some_and(|params| params.get().contains(references::MEMBER)) && !message.has_holes()
 }
 
-/// Sends a call to its server after resolving the references in its arguments, while other requests
-/// go on.
+/// Resolves the references in a call's arguments and sends the call to its server. Does not delay
+/// other requests.
 async fn resolve_and_send(relay: Arc<Relay>, id: String, envelope: Envelope, message: Message) {
     let Some(place) = relay.client.place(&id, message.length()).await else { return };
     tokio::spawn(async move {
@@ -376,7 +377,7 @@ async fn send(
     if let PendingKind::Call(call) = &mut waiting.kind
         && message.has_holes()
     {
-        // Arguments with holes are too long to be recorded.
+        // Arguments with holes are too long to record.
         call.arguments = None;
     }
     if let (Some(arguments), PendingKind::Call(call)) = (arguments, &mut waiting.kind) {
@@ -514,7 +515,7 @@ fn notification(relay: &Relay, method: &str, envelope: &Envelope, message: Messa
     if let Some(hub) = &relay.hub
         && method == "notifications/initialized"
     {
-        // Each server got the notification at its introduction.
+        // Each server got this notification when the client was introduced to it.
         hub.ready.send_replace(true);
         return;
     }
@@ -544,7 +545,7 @@ fn response(relay: &Relay, envelope: &Envelope, message: Message) {
         Some(QuestionSource::Server(question)) => {
             question.from.notify(with_id(message, range, &question.id));
         }
-        // The asker may be gone.
+        // The waiting task may be gone.
         Some(QuestionSource::Gateway(waiting)) => drop(waiting.send(message)),
         None => {}
     }

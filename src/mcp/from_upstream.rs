@@ -1,4 +1,4 @@
-//! Messages of servers on their way to the client.
+//! Processes messages of servers on their way to the client.
 
 use std::sync::Arc;
 
@@ -19,8 +19,9 @@ use crate::relay::Relay;
 use crate::results::stored;
 use crate::upstream::Upstream;
 
-/// The inbox of a session: takes the messages of all its servers, in the order of each. It waits
-/// for the client's queue, so a client that does not read slows the servers through their pipes.
+/// Receives the messages of all servers of a session. Each server's messages stay in order. It
+/// waits for room in the client's queue, so a client that does not read slows down the servers
+/// through their pipes.
 pub(crate) struct SessionInbox(pub(crate) Arc<Relay>);
 
 impl Inbox for SessionInbox {
@@ -38,7 +39,8 @@ impl Inbox for SessionInbox {
         for (number, pending) in late {
             of.notify(cancelled_because(number, "the time is over"));
             let Some(pending) = pending.fail_own(&why) else { continue };
-            // Not awaited: the client may not be reading, while deadlines of the server go on.
+            // Not awaited: the client may not be reading, and the server's other deadlines must not
+            // wait.
             let (relay, text) = (Arc::clone(&self.0), text.clone());
             tokio::spawn(async move { relay.fail(pending, TIMED_OUT, &text).await });
         }
@@ -165,7 +167,7 @@ impl SessionInbox {
         relay.client.send(message.edited(edits)).await;
     }
 
-    /// Fails the request that a broken message was to answer, if that is known. Returns false if
+    /// Fails the request that a broken message answers, if it can be identified. Returns false if
     /// the server must be restarted.
     async fn broken(&self, from: &Arc<Upstream>, line: BrokenLine) -> bool {
         let kind = line.kind;
@@ -197,8 +199,8 @@ impl SessionInbox {
     }
 }
 
-/// Sends a request of a server to the client once the client is ready. A server may know of the
-/// client before that.
+/// Sends a server's request to the client once the client is ready. A server can be introduced, and
+/// send requests, before the client is ready.
 async fn ask_when_ready(relay: &Relay, from: &Upstream, number: u64, request: Outgoing) {
     let Some(hub) = &relay.hub else { return };
     if hub.until_ready().await {

@@ -1,4 +1,4 @@
-//! Calls that are held until the client repeats them, and the signed numbers that name them.
+//! Tables of held calls, and the signed numbers that identify a held call to the client.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::permission::state_token::{BoundCall, StateError, StateKey};
 use crate::shelf::LazyShelf;
 
-/// Values under increasing numbers that are never reused. If the table is full, the oldest value
-/// gives way, so a client that never returns cannot fill it.
+/// A table of values under increasing numbers that are never reused. If the table is full, a new
+/// value evicts the oldest one, so a client that never returns cannot fill it.
 #[derive(Debug)]
 pub(crate) struct BoundedTable<T> {
     next: u64,
@@ -31,10 +31,10 @@ impl<T> BoundedTable<T> {
     }
 }
 
-/// Signs the number of a held call as the `requestState` of a result.
+/// Signs the number of a held call, for use as the `requestState` of a result.
 ///
-/// A state is valid for the same request in the same conversation, for a limited time. It is signed
-/// and not encrypted: the number in it is worthless without the call.
+/// A state is valid only for the same request in the same conversation, and only for a limited
+/// time. It is signed but not encrypted, because the number is worthless without the held call.
 pub(crate) struct HeldKey(StateKey);
 
 impl HeldKey {
@@ -54,8 +54,8 @@ impl HeldKey {
         self.0.seal(&call, expires, number.to_string().as_bytes())
     }
 
-    /// Returns the number in a state that came with the same request. The error says why the state
-    /// is not accepted.
+    /// Returns the number in `state`. The request must be the one that the state was signed for.
+    /// The error says why the state is not accepted.
     pub(crate) fn open(
         &self,
         shelf: &LazyShelf,

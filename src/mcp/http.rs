@@ -2,10 +2,10 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `gate` | checks of hosts, origins and tokens, and refusals |
-//! | `endpoint` | what each request gets |
+//! | `gate` | checks hosts, origins and tokens; builds refusals |
+//! | `endpoint` | routes and answers each HTTP request |
 //! | `clients` | sessions by id, each with its streams |
-//! | `streams` | which message goes to which stream |
+//! | `streams` | assigns messages to streams |
 //! | `body` | response bodies |
 
 pub(crate) mod body;
@@ -30,7 +30,7 @@ use crate::session::{Gateway, Signals};
 use crate::shelf::ConversationSources;
 use ctxfs_models::http_server::{self, Connection};
 
-// How often idle sessions are looked for.
+// Interval between checks for idle sessions.
 const TICK: Duration = Duration::from_secs(1);
 
 pub(crate) async fn serve(

@@ -33,7 +33,8 @@ pub(crate) fn is_type(value: &str, kind: &str) -> bool {
     value.split(';').next().is_some_and(|essence| essence.trim().eq_ignore_ascii_case(kind))
 }
 
-/// Returns the text of a header value, which may be encoded as in 2026-07-28 (`=?base64?...?=`).
+/// Returns the decoded text of a header value. Since 2026-07-28, a value may be encoded as
+/// `=?base64?...?=`.
 pub(crate) fn decoded(value: &str) -> Cow<'_, str> {
     let encoded = value.strip_prefix(PREFIX).and_then(|value| value.strip_suffix(SUFFIX));
     let Some(encoded) = encoded else { return Cow::Borrowed(value) };
@@ -52,7 +53,7 @@ pub(crate) fn encoded(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{PREFIX}{}{SUFFIX}", STANDARD.encode(text)))
 }
 
-/// Reads the body of an HTTP message, within bounds of size and time if it comes from a client.
+/// Reads the body of an HTTP message. A body from a client is limited in size and time.
 pub(crate) struct BodyReader<B> {
     body: B,
     unused: Bytes,
@@ -71,8 +72,8 @@ impl<B> BodyReader<B> {
         Self { body, unused: Bytes::new(), bounds: None }
     }
 
-    /// Reads at most `most` bytes, with pauses of at most `idle`, within the time `all`. Fails with
-    /// [`io::ErrorKind::FileTooLarge`] or [`io::ErrorKind::TimedOut`].
+    /// Limits the body to `most` bytes, each pause to `idle`, and the total time to `all`. Reading
+    /// fails with [`io::ErrorKind::FileTooLarge`] or [`io::ErrorKind::TimedOut`].
     pub(crate) fn bounded(body: B, most: u64, idle: Duration, all: Duration) -> Self {
         let (next, end) = (Box::pin(sleep(idle)), Box::pin(sleep(all)));
         let bounds = Some(Bounds { left: most, idle, next, end });
@@ -144,8 +145,8 @@ where
     }
 }
 
-/// A message as a body, read from the disk as it is sent. Its room in the queue is released at the
-/// end.
+/// An HTTP body that contains one message. Values on disk are read while the body is sent. The
+/// message keeps its room in the queue until the body is dropped.
 pub(crate) struct JsonBody {
     message: Outgoing,
     left: u64,
@@ -190,7 +191,8 @@ impl Body for JsonBody {
     }
 }
 
-/// Replaces newlines by spaces, so that a body is one line. JSON allows both between tokens alone.
+/// Replaces newlines by spaces, so that a body becomes one line. In JSON, newlines occur only
+/// between tokens, where spaces are equivalent.
 pub(crate) struct OneLine<R>(pub(crate) R);
 
 impl<R: AsyncRead + Unpin> AsyncRead for OneLine<R> {
@@ -206,8 +208,8 @@ impl<R: AsyncRead + Unpin> AsyncRead for OneLine<R> {
     }
 }
 
-/// Turns a sequence of JSON values into lines: newlines within a value become spaces, newlines
-/// between values stay.
+/// Reads a sequence of JSON values and puts each value on one line. Newlines within a value become
+/// spaces; newlines between values are kept.
 pub(crate) struct ValueLines<R> {
     input: R,
     depth: usize,

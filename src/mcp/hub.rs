@@ -1,11 +1,12 @@
-//! Several servers, or one with a light index, behind a gateway that answers the client itself.
+//! Combines several servers, or one server behind the light index. The gateway answers the client
+//! itself.
 //!
 //! | module | content |
 //! |---|---|
 //! | `introduction` | introduces the client to the servers |
 //! | `catalog` | the lists of a server |
-//! | `route` | finds the server of a request |
-//! | `answer` | answers for all servers |
+//! | `route` | finds the server for a request |
+//! | `answer` | answers on behalf of all servers |
 //! | `index_tools`, `batch` | the light index and its batches |
 //! | `survey` | what servers offer, without a client |
 
@@ -32,21 +33,22 @@ use crate::options::{IndexOptions, Offer};
 use crate::permission::decision::SessionAllowances;
 use crate::tool_name::{ServerTool, ToolNames};
 
-// Batches held at a time. The oldest gives way to a new one.
+// Maximum number of held batches. When it is reached, a new batch evicts the oldest one.
 const MAX_HELD_BATCHES: usize = 64;
 
-// Questions of servers that wait until the client is ready.
+// Maximum number of server questions that wait until the client is ready.
 const MAX_EARLY: usize = 16;
-// The tools of index mode: one describes tools, the other calls them.
+// The tools of index mode. The first describes tools; the second calls them.
 pub(crate) const DETAILS: &str = "get_tool_details";
 pub(crate) const BATCH: &str = "run_tool_batch";
 const INDEX_TOOLS: [&str; 2] = [DETAILS, BATCH];
 
-/// The servers behind a gateway that answers the client itself: what each server said of itself,
-/// its lists, and the offered names of tools and prompts.
+/// The servers behind a gateway that answers the client itself. The hub stores each server's
+/// handshake result and lists, and the offered names of tools and prompts.
 ///
-/// Servers are introduced to the client at its first request and may become known at any time
-/// after. `ready` is true once servers may ask the client.
+/// The client's first request introduces the client to the servers. A server may complete its
+/// introduction at any later time. `ready` becomes true once servers may send requests to the
+/// client.
 pub(crate) struct Hub {
     servers: Vec<KnownServer>,
     pub(crate) index: Option<IndexMode>,
@@ -64,8 +66,8 @@ struct KnownServer {
     catalog: Catalog,
 }
 
-/// The parameters of `initialize` for the servers, and whether the client was told what the servers
-/// are. A server that comes later is announced.
+/// The `initialize` parameters for the servers, and whether the client has been told about the
+/// servers. A server that is introduced after that is announced by notifications.
 #[derive(Default)]
 struct HubSession {
     parameters: Option<String>,
@@ -95,7 +97,7 @@ impl Hub {
         self.session.lock().is_introduced
     }
 
-    /// Waits until the client is ready. Returns false if too many wait.
+    /// Waits until the client is ready. Returns false if too many questions are waiting.
     pub(crate) async fn until_ready(&self) -> bool {
         if *self.ready.borrow() {
             return true;
@@ -108,8 +110,8 @@ impl Hub {
         *self.ready.borrow()
     }
 
-    /// Returns true if the client is told of changes of a list. In index mode the list of tools is
-    /// fixed.
+    /// Returns true if changes of a list are announced to the client. In index mode, the list of
+    /// tools never changes.
     fn announces(&self, kind: CatalogKind) -> bool {
         self.index.is_none() || kind != CatalogKind::Tools
     }
@@ -123,8 +125,8 @@ impl Hub {
     }
 }
 
-/// Offered names of tools and of prompts, kept until a list changes. `version` counts the changes,
-/// so that names made from an old list are not kept.
+/// A cache of the offered names of tools and prompts, cleared when a list changes. `version` counts
+/// the changes, so that names computed from an outdated list are not stored.
 #[derive(Default)]
 struct NameCache {
     tools: Option<Arc<ToolNames>>,
@@ -181,8 +183,11 @@ impl Hub {
     }
 }
 
-/// The state of index mode in a session: the current index by the version of the names, the index
-/// of the start, which the client was told, allowances of the user, and held batches.
+/// The state of index mode in a session.
+///
+/// `built` is the current index with the version of the names that it was built from. `start` is
+/// the index that the client got at the start. `remembered` holds the tools that the user has
+/// allowed, and `held` the batches that wait for the client.
 pub(crate) struct IndexMode {
     pub(crate) options: IndexOptions,
     built: Mutex<Option<(u64, Arc<Index>)>>,

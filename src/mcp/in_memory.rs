@@ -1,4 +1,4 @@
-//! A gateway between a client and a server in memory, for fuzzers.
+//! Connects the gateway to a client and a server in memory, for fuzzing.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -36,12 +36,13 @@ use crate::upstream::Upstream;
 /// The name of the only server.
 pub const SERVER: &str = "srv";
 const MAX_BYTES: u64 = 64 << 20;
-// A request without an answer after this time fails the fuzz run.
+// A request without an answer within this time fails the fuzz run.
 const ANSWER_TIME: Duration = Duration::from_mins(1);
 
-/// A gateway between one client and one server, whose messages are bytes in memory. Requests of the
-/// client are answered by a scripted server; requests to the client are declined. A current-thread
-/// runtime makes runs reproducible.
+/// A gateway between one client and one server, with all messages as bytes in memory.
+///
+/// A scripted server answers the client's requests. Requests to the client are declined. The
+/// gateway runs on a current-thread runtime, which makes runs reproducible.
 pub struct InMemoryGateway {
     runtime: Runtime,
     relay: Arc<Relay>,
@@ -51,8 +52,8 @@ pub struct InMemoryGateway {
     turns: u32,
 }
 
-/// A kind of request that [`InMemoryGateway::expect`] registers, which decides how the answer is
-/// treated.
+/// The kind of a request registered by [`InMemoryGateway::expect`]. It decides how the answer is
+/// processed.
 #[derive(Debug, Clone, Copy)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Waiting<'a> {
@@ -62,7 +63,7 @@ pub enum Waiting<'a> {
     Other,
 }
 
-/// The messages that left the gateway during one call, in order, each without its newline.
+/// The messages that the gateway sent during one call, in order, without their newlines.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Sent {
@@ -71,7 +72,7 @@ pub struct Sent {
 }
 
 impl InMemoryGateway {
-    /// Returns a gateway that stores in the conversation of `shelf`.
+    /// Returns a gateway that stores outputs in the conversation of `shelf`.
     pub fn new(shelf: Arc<dyn Shelf>, mode: OfferMode) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let (client, to_client) = queue::queue();
@@ -95,8 +96,8 @@ impl InMemoryGateway {
         Self { runtime, relay, upstream, to_client, to_server, turns }
     }
 
-    /// Registers a request of the client under its id as written. Returns the id that the server's
-    /// answer must have.
+    /// Registers a client request under `client_id`, the client's id as written. Returns the id
+    /// that the server's answer must carry.
     pub fn expect(&self, waiting: Waiting<'_>, client_id: &str) -> u64 {
         self.relay.client.begin(client_id);
         let kind = match waiting {
@@ -109,7 +110,7 @@ impl InMemoryGateway {
         self.upstream.expect(PendingRequest { client_id, ..PendingRequest::new(kind) })
     }
 
-    /// Takes bytes of the server, read in the given pieces.
+    /// Processes input from the server. Each element of `pieces` is returned by one read.
     pub fn server_says(&mut self, pieces: &[&[u8]]) -> Sent {
         let relay = Arc::clone(&self.relay);
         let (upstream, turns) = (Arc::clone(&self.upstream), self.turns);
@@ -125,8 +126,8 @@ impl InMemoryGateway {
         self.drive(work)
     }
 
-    /// Takes bytes of the client, read in the given pieces. Returns once every request has its
-    /// answer.
+    /// Processes input from the client. Each element of `pieces` is returned by one read. Returns
+    /// after every request is answered.
     pub fn client_says(&mut self, pieces: &[&[u8]]) -> Sent {
         let (relay, turns) = (Arc::clone(&self.relay), self.turns);
         let work = async move {
@@ -192,7 +193,7 @@ impl fmt::Debug for InMemoryGateway {
     }
 }
 
-/// Returns the lines in a stream of events that is read in the given pieces.
+/// Returns the data lines of an event stream. Each element of `pieces` is returned by one read.
 pub fn event_lines(pieces: &[&[u8]]) -> Vec<u8> {
     let runtime = Builder::new_current_thread().build().expect("a runtime");
     let marks = Arc::new(Mutex::new(StreamPosition::default()));
@@ -204,7 +205,7 @@ pub fn event_lines(pieces: &[&[u8]]) -> Vec<u8> {
 
 async fn settle(relay: &Relay, turns: u32) {
     drop(relay.work.acquire_many(turns).await);
-    // Tasks that had a turn still send their messages.
+    // Lets tasks that finished in this turn send their messages.
     for _ in 0..8 {
         yield_now().await;
     }

@@ -1,4 +1,4 @@
-//! The light index: short entries for all tools of the servers, and details on demand.
+//! The light index: a short entry for each tool of all servers, and details on demand.
 
 pub(crate) mod call;
 pub(crate) mod overview;
@@ -17,25 +17,25 @@ use crate::tool_name::ServerTool;
 use ctxfs_core::model::visible;
 
 const MAX_SUGGESTED: usize = 3;
-// Names at least this similar are suggested, from 0 to 1.
+// Minimum similarity of suggested names, from 0 to 1.
 const ALIKE: f64 = 0.7;
-// Bounds of the names that are compared.
+// Limits on name comparison: the number of names, and the length of a name in bytes.
 const MAX_COMPARED: usize = 10_000;
 const MAX_NAME_BYTES: usize = 200;
-// Bounds of a short description, and of the text it is taken from.
+// Maximum length of a short description in characters, and of the text it is taken from in bytes.
 const MAX_CHARS: usize = 80;
 const READ_BYTES: usize = 4096;
-// Words whose full stop ends no sentence.
+// Abbreviations whose full stop does not end a sentence.
 const ABBREVIATIONS: &[&str] = &["e.g.", "i.e.", "etc.", "vs.", "approx."];
-// Bounds of a signature, and of one argument in it.
+// Maximum length in bytes of a signature, and of one argument in it.
 const MAX_BYTES: usize = 1000;
 const ONE_BYTES: usize = 120;
 const MAX_VALUES: usize = 8;
-/// Names that one call of `get_tool_details` can ask about.
+/// Maximum number of names in one call of `get_tool_details`.
 pub const MOST_NAMES: usize = 20;
 
-/// The tools of all servers, by offered name. It is immutable: a changed list of tools makes a new
-/// index.
+/// The tools of all servers, by offered name. An index is immutable. When the tools change, a new
+/// one is built.
 #[derive(Debug, Clone, Default)]
 pub struct Index {
     tools: BTreeMap<String, Tool>,
@@ -62,9 +62,9 @@ impl Index {
     }
 }
 
-/// A tool of a server, as the index describes it. `name` is the offered name. `listed` is the tool
-/// as the server lists it, which is not trusted: texts from it are shortened and stripped of hidden
-/// characters before they are shown.
+/// A tool of a server, as described by the index. `name` is the offered name. `listed` is the
+/// tool's entry in the server's list. It is untrusted, so texts from it are shortened and stripped
+/// of hidden characters before they are shown.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Tool {
@@ -111,8 +111,8 @@ impl Tool {
     }
 }
 
-/// The tool that a name refers to, or names that may be meant. An ambiguous name is as unresolved
-/// as an unknown one, as a wrong guess would call the wrong tool.
+/// The result of resolving a name: a tool, or names that may have been meant. An ambiguous name is
+/// treated like an unknown one, because a wrong guess would call the wrong tool.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Resolved<'i> {
@@ -121,8 +121,9 @@ pub enum Resolved<'i> {
 }
 
 impl Index {
-    /// Finds the tool of a name: the offered name, or if only one tool matches, the name in another
-    /// case, as `server/tool`, or without its server.
+    /// Finds a tool by name. An exact match of the offered name wins. Otherwise the offered name,
+    /// `server/tool` and the tool's own name are compared without regard to case, and exactly one
+    /// tool must match.
     pub fn resolve(&self, name: &str) -> Resolved<'_> {
         if let Some(tool) = self.tools.get(name) {
             return Resolved::Tool(tool);
@@ -166,8 +167,8 @@ fn likeness(name: &str, known: &str) -> f64 {
     strsim::jaro_winkler(name, &known).max(strsim::jaro_winkler(name, without))
 }
 
-/// Returns the first sentence of `text` in one line, without hidden characters. A cut sentence ends
-/// in `...`.
+/// Returns the first sentence of `text` on one line, without hidden characters. A truncated
+/// sentence ends with `...`.
 pub(crate) fn short(text: &str) -> String {
     let read = text.floor_char_boundary(READ_BYTES);
     let paragraphs = text[..read].split("\n\n").map(visible::one_line);
@@ -201,8 +202,9 @@ fn cut(sentence: &str) -> String {
     format!("{kept}...")
 }
 
-/// Returns arguments that fit `schema` in one line, such as `owner: string, state?: "open" |
-/// "closed"`. Required arguments come first.
+/// Returns the arguments that `schema` accepts on one line, required ones first.
+///
+/// Example: `owner: string, state?: "open" | "closed"`.
 pub(crate) fn signature(schema: &Value) -> String {
     let Some(properties) = schema["properties"].as_object().filter(|all| !all.is_empty()) else {
         return "any object".to_owned();
@@ -241,16 +243,16 @@ fn kind(schema: &Value) -> String {
     }
 }
 
-/// A call of `get_tool_details` had more names than [`MOST_NAMES`]. The message tells the model to
-/// ask again or to use a pattern.
+/// The error for a call of `get_tool_details` with more than [`MOST_NAMES`] names. The message
+/// tells the model to split the call or to use a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "at most {MOST_NAMES} names at a time, not {0}: ask again for the others, or use a pattern"
 )]
 pub struct TooManyNames(usize);
 
-/// Describes the tools that `names` refer to, each a name or a glob, and lists names without a
-/// tool. A tool is described once.
+/// Describes the tools that match `names`, which are names or globs. Each tool is described once.
+/// The result also lists the names that match no tool.
 pub fn details(index: &Index, names: &[String]) -> Result<Value, TooManyNames> {
     if names.len() > MOST_NAMES {
         return Err(TooManyNames(names.len()));
@@ -288,15 +290,15 @@ fn meant<'i>(index: &'i Index, name: &str) -> Result<Vec<&'i Tool>, Vec<String>>
     }
 }
 
-/// Returns the content of `catalog/index.json`. Each tool is one line, so that a search finds it
-/// whole.
+/// Returns the content of `catalog/index.json`. Each tool is on one line, so that a search returns
+/// the whole entry.
 pub fn index_json(index: &Index) -> String {
     let entries: Vec<String> = index.tools().map(|tool| tool.entry().to_string()).collect();
     format!("{{\"tools\":[\n{}\n]}}\n", entries.join(",\n"))
 }
 
-/// Returns the content of `catalog/tools/<name>.json`: the details, and all else that the server
-/// lists.
+/// Returns the content of `catalog/tools/<name>.json`: the tool's details, and all other members
+/// that the server lists.
 pub fn tool_json(tool: &Tool) -> String {
     let mut details = tool.details();
     if let (Value::Object(details), Some(listed)) = (&mut details, tool.listed.as_object()) {
@@ -307,7 +309,7 @@ pub fn tool_json(tool: &Tool) -> String {
         }
         details.insert("tool".to_owned(), tool.true_name.tool.clone().into());
     }
-    // JSON values can always be written.
+    // Serializing a JSON value cannot fail.
     let text = serde_json::to_string_pretty(&details).unwrap_or_default();
     format!("{text}\n")
 }

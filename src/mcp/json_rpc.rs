@@ -10,7 +10,7 @@ use crate::message::{Edit, Message};
 use crate::raw_object::{RawObject, elements};
 
 const MAX_BATCH_BYTES: usize = 32 << 20;
-// `_meta` keys by which a request describes its client since 2026-07-28.
+// `_meta` keys with which a request describes its client, since 2026-07-28.
 pub(crate) const REVISION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 pub(crate) const CLIENT_KEY: &str = "io.modelcontextprotocol/clientInfo";
 pub(crate) const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -19,19 +19,19 @@ pub(crate) const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
 pub(crate) const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 pub(crate) const INITIALIZED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 pub(crate) const UNSUPPORTED_VERSION: i32 = -32022;
-// Error codes of JSON-RPC.
+// JSON-RPC error codes.
 pub(crate) const PARSE_ERROR: i32 = -32700;
 pub(crate) const INVALID_REQUEST: i32 = -32600;
 pub(crate) const METHOD_NOT_FOUND: i32 = -32601;
 pub(crate) const INVALID_PARAMS: i32 = -32602;
 pub(crate) const INTERNAL_ERROR: i32 = -32603;
-// Code of a missing resource up to 2025-11-25.
+// Error code for a missing resource up to 2025-11-25.
 pub(crate) const RESOURCE_NOT_FOUND: i32 = -32002;
-// Code that the reference implementations use for a request that timed out.
+// Error code that the reference implementations use for a request timeout.
 pub(crate) const TIMED_OUT: i32 = -32001;
 
-/// The positions of the parts of a message in its text. The message is checked to be JSON-RPC 2.0
-/// with a valid id; parameters and results are not looked into.
+/// The positions of a message's parts in its text. The message is valid JSON-RPC 2.0 with a valid
+/// id; parameters and results are not checked.
 #[derive(Debug)]
 pub(crate) struct Envelope {
     pub(crate) kind: MessageKind,
@@ -39,8 +39,7 @@ pub(crate) struct Envelope {
     pub(crate) params: Option<Range<usize>>,
 }
 
-/// The kind of a message. The result of a response is its position, or `None` for a response that
-/// is an error.
+/// The kind of a message. A response holds the position of its result, or `None` if it is an error.
 #[derive(Debug)]
 pub(crate) enum MessageKind {
     Request { method: String },
@@ -48,8 +47,8 @@ pub(crate) enum MessageKind {
     Response { result: Option<Range<usize>> },
 }
 
-/// The reason why a text is no message. `Json` means that it is not JSON, `Shape` that it is JSON
-/// of another shape.
+/// The reason why a text is not a message. `Json` means that the text is not JSON. `Shape` means
+/// that it is JSON, but not a JSON-RPC message.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EnvelopeError {
     #[error("{0}")]
@@ -85,7 +84,7 @@ impl Envelope {
             _ => EnvelopeError::Json(error.to_string()),
         })?;
         if !message.text().trim_start().starts_with('{') {
-            // serde would read an array as the members in order.
+            // serde would accept an array as the members in order.
             return Err(EnvelopeError::Shape("it is no JSON-RPC message"));
         }
         if raw.jsonrpc.is_none_or(|version| version.get() != "\"2.0\"") {
@@ -202,8 +201,8 @@ pub(crate) fn is_batch(message: &Message) -> bool {
     message.text().trim_start().starts_with('[')
 }
 
-/// Returns the messages in an array of a server, at least one. Servers may log arrays that hold no
-/// messages.
+/// Returns the messages in an array that a server sent. An array without messages is an error,
+/// because servers may log arrays of other values.
 pub(crate) fn messages_of_server(batch: &Message) -> Result<Vec<Message>, EnvelopeError> {
     if !batch.text().contains("\"jsonrpc\"") {
         return Err(EnvelopeError::Shape("a batch has messages"));
@@ -230,7 +229,7 @@ pub(crate) fn subscription_id<'a>(params: &RawObject<'a>) -> Option<&'a RawValue
     RawObject::parse(params.get("_meta")?)?.get(SUBSCRIPTION_KEY)
 }
 
-/// Returns the number in an id, which may be written as a string.
+/// Returns the number in an id. The id may be a number or a string.
 pub(crate) fn number_of(id: &RawValue) -> Option<u64> {
     id.get().trim_matches('"').parse().ok()
 }
@@ -255,8 +254,8 @@ pub(crate) fn request(id: u64, method: &str, parameters: &str) -> Vec<u8> {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{parameters}}}"#).into()
 }
 
-/// The error that answers a request: a JSON-RPC code, and a text for the user or the log. It
-/// becomes a message under the id of the request.
+/// An error answer to a request: a JSON-RPC code, and a text for the user or the log. The request's
+/// id is added when it is sent.
 #[derive(Debug)]
 pub(crate) struct RpcError {
     pub(crate) code: i32,
@@ -273,7 +272,7 @@ pub(crate) fn failed_call(text: &str) -> String {
     json!({"content": [{"type": "text", "text": text}], "isError": true}).to_string()
 }
 
-/// Returns the `requestId` of a cancellation as written, and its position.
+/// Returns the `requestId` of a cancellation as written, and its position in the message.
 pub(crate) fn request_id(envelope: &Envelope, message: &Message) -> Option<(String, Range<usize>)> {
     let id = RawObject::parse(envelope.params(message)?)?.get("requestId")?;
     Some((id.get().to_owned(), message.range_of(id)))

@@ -1,21 +1,23 @@
-//! The MCP gateway: it stands between a client and its servers. Long results of tools are stored, and the
-//! client gets stand-ins; everything else passes.
+//! The MCP gateway between a client and its servers. It stores long results of tools and gives the
+//! client stand-ins. All other messages pass through.
 //!
-//! Messages that pass are not parsed into values: a message is its bytes, in which ids are replaced
-//! ([`message`], [`json_rpc`]). A message that is too long for memory is a file and a skeleton
-//! ([`line_reader`]), and the texts in it go from the file to the store ([`results`]).
+//! Messages that pass through are not parsed into values: a message is its bytes, in which only ids
+//! are replaced ([`message`], [`json_rpc`]). A message that is too long for memory consists of a
+//! file and a skeleton ([`line_reader`]). Its texts are copied from the file to the store
+//! ([`results`]).
 //!
-//! A session ([`relay`]) has two halves that do not know each other: the client ([`client`]), and its
-//! servers ([`upstream`]). Requests of the client enter at [`from_client`], which decides by their method
-//! which part answers; messages of servers enter at [`from_upstream`]. Where the two speak different
-//! revisions, [`bridge`] translates; where there are several servers or a light index, [`hub`] answers for
-//! them.
+//! A session ([`relay`]) has two independent halves: the client ([`client`]) and its servers
+//! ([`upstream`]). Client requests enter at [`from_client`], which selects the answering part by
+//! method. Server messages enter at [`from_upstream`]. If client and server use different
+//! revisions, [`bridge`] translates. If there are several servers or a light index, [`hub`] answers
+//! on behalf of the servers.
 //!
-//! Each server has a task that starts it, writes to it and ends it ([`manager`], [`remote`], [`shared`]),
-//! and one that reads. All queues are bounded: a fast peer waits, and delays no other. Clients connect at
-//! standard input and output ([`stdio`]) or over HTTP ([`http`]).
+//! Each server has one task that starts it, writes to it and ends it ([`manager`], [`remote`],
+//! [`shared`]), and one task that reads from it. All queues are bounded: a sender that is too fast
+//! waits without delaying the others. Clients connect through standard input and output ([`stdio`])
+//! or HTTP ([`http`]).
 //!
-//! The public modules are free of sockets, processes and clocks: configuration, names of tools, the light
+//! The public modules use no sockets, processes or clocks: configuration, names of tools, the light
 //! index, and permissions.
 
 pub mod config;
@@ -73,17 +75,17 @@ pub use shelf::{ConversationSources, GatewayConversation, Shelf};
 use session::{Gateway, GatewaySession};
 use shelf::LazyShelf;
 
-// How long the client may take to read what was sent last.
+// Time that the client has to read the last messages.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 
-/// Serves the client at standard input and output until its input ends or a signal asks to stop.
-/// All processes of servers have ended on return.
+/// Serves the client on standard input and output until its input ends or a signal requests a stop.
+/// All server processes have ended when this returns.
 pub fn serve(options: GatewayOptions, shelf: Arc<dyn Shelf>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let gateway = Gateway::new(options)?;
     let shelf = Arc::new(LazyShelf::new(shelf));
     let written = runtime.block_on(stdio::serve(&gateway, &shelf));
-    // Reading standard input cannot be interrupted.
+    // A read of standard input cannot be interrupted.
     runtime.shutdown_background();
     let served = written.map(|written| {
         written.recv_timeout(DRAIN_TIME).ok();
@@ -92,8 +94,8 @@ pub fn serve(options: GatewayOptions, shelf: Arc<dyn Shelf>) -> io::Result<()> {
     served
 }
 
-/// Serves clients over HTTP until a signal asks to stop. All processes of servers have ended on
-/// return.
+/// Serves clients over HTTP until a signal requests a stop. All server processes have ended when
+/// this returns.
 pub fn serve_http(
     options: GatewayOptions,
     http: HttpOptions,
@@ -106,8 +108,7 @@ pub fn serve_http(
     served
 }
 
-/// Starts the servers, asks them for what they offer, and ends them. The options must have
-/// [`OfferMode::Index`].
+/// Starts the servers, lists their offers, and ends them. `options` must use [`OfferMode::Index`].
 pub fn survey(options: GatewayOptions, shelf: Arc<dyn Shelf>) -> io::Result<Survey> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let gateway = Gateway::new(options)?;

@@ -1,9 +1,9 @@
 //! Reads messages from a stream of lines in bounded memory.
 //!
-//! A line of up to 1 MiB is held whole. A longer one goes to a scratch file while a [`Skeleton`] of it is
-//! built in memory: its structure and short values, without white space. Long values become holes, that
-//! is spans of the file. So the id, the method and the position of every text are known when the line
-//! ends.
+//! A line of up to 1 MiB is kept in memory. A longer line goes to a scratch file, while a
+//! [`Skeleton`] of it is built in memory. The skeleton has the structure and the short values,
+//! without white space. Long values become holes, which are spans of the file. The id, the method
+//! and the position of every text are therefore known when the line ends.
 
 use std::io;
 use std::sync::Arc;
@@ -20,11 +20,12 @@ const MAX_IN_MEMORY: usize = 1 << 20;
 const BLOCK: usize = 64 * 1024;
 const BATCH_BYTES: usize = 512 * 1024;
 const SHOWN: usize = 2048;
-// The byte order mark that some servers write first.
+// The byte order mark that some servers send first.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 // Longer values become holes.
 const LONG_VALUE: usize = 64 * 1024;
-// Bounds the text of a skeleton. If it grows longer, whole values are left out.
+// Maximum length of a skeleton's text in bytes. If it would become longer, whole values are left
+// out.
 const MAX_SKELETON: usize = 1 << 20;
 
 pub(crate) enum InputLine {
@@ -32,8 +33,8 @@ pub(crate) enum InputLine {
     Broken(BrokenLine),
 }
 
-/// A line that is no message. `id` and `is_response` are what could be told of it, to fail the
-/// request that it was to answer; `kept` has the bytes of a long line.
+/// A line that is not a message. `id` and `is_response` are set as far as the line could be parsed.
+/// They identify the request to fail. `kept` holds the bytes of a long line.
 pub(crate) struct BrokenLine {
     pub(crate) kind: BrokenKind,
     pub(crate) why: String,
@@ -43,9 +44,9 @@ pub(crate) struct BrokenLine {
     pub(crate) kept: Option<Scratch>,
 }
 
-/// The fault of a broken line. `Log` is text, or JSON without `jsonrpc`; `Torn` is a message that
-/// is not JSON; `Unused` is a message with wrong members, or one over the limit. Only torn messages
-/// count against their sender.
+/// The fault of a broken line. `Log` is text, or JSON without `jsonrpc`. `Torn` is a message that
+/// is not valid JSON. `Unused` is a message with invalid members, or one over the size limit. Only
+/// torn messages count toward the restart of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BrokenKind {
     Log,
@@ -53,8 +54,8 @@ pub(crate) enum BrokenKind {
     Unused,
 }
 
-/// Reads lines of up to `most` bytes, in bounded memory. Longer lines are read to their end and
-/// reported as broken, so that the next line is found.
+/// Reads lines of up to `most` bytes in bounded memory. A longer line is skipped and reported as
+/// broken, so that reading continues with the next line.
 pub(crate) struct LineReader<R> {
     input: R,
     shelf: Arc<LazyShelf>,
@@ -70,8 +71,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         Self { input, shelf, most, block, unused: 0..0, line: Vec::new() }
     }
 
-    /// Returns the next line that is not blank, or `None` at the end. `long` observes lines that do
-    /// not fit in memory.
+    /// Returns the next line that is not blank, or `None` at the end of the input. `long` is
+    /// notified when a line that does not fit in memory starts and ends.
     pub(crate) async fn next(&mut self, long: &dyn LongLines) -> io::Result<Option<InputLine>> {
         loop {
             let ended = self.fill().await?;
@@ -144,8 +145,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 }
 
-/// Observes lines that do not fit in memory, so that deadlines can wait for a message that is
-/// arriving. After `is_lost`, no message comes of the line.
+/// Observes lines that do not fit in memory. Deadlines can then wait for a message that is still
+/// arriving.
 pub(crate) trait LongLines: Sync {
     fn arriving(&self, _is_arriving: bool) {}
 }
@@ -165,7 +166,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 fn line(bytes: Vec<u8>) -> InputLine {
     let text = match String::from_utf8(bytes) {
         Ok(text) => text,
-        // Most clients read invalid UTF-8 this way.
+        // Most clients decode invalid UTF-8 lossily.
         Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
     };
     InputLine::Message(Message::whole(text))
@@ -184,8 +185,9 @@ pub(crate) fn broken(text: &str, error: &EnvelopeError) -> BrokenLine {
     BrokenLine { kind, why, id, is_response: skeleton.is_response, shown, kept: None }
 }
 
-/// A line that is too long for memory: its bytes go to a scratch file, its skeleton to memory.
-/// `lost` says why bytes are no longer kept, `wrong` is the offset at which it stops being JSON.
+/// A line that is too long for memory. Its bytes go to a scratch file, and its skeleton is built in
+/// memory. `lost` says why bytes are no longer stored. `wrong` is the offset of the first byte that
+/// is not valid JSON.
 struct LongLine {
     scratch: Option<Scratch>,
     most: u64,
@@ -302,9 +304,9 @@ fn readable(text: Vec<u8>) -> String {
     })
 }
 
-/// The structure and short values of a message, built while the message is scanned. `open` are the
-/// values that may be left out as a whole, outermost first; `skipped` is the depth of the value
-/// being left out.
+/// The structure and short values of a message, built while the message is scanned. `open` lists
+/// the open values that can be left out as a whole, outermost first. `skipped` is the depth of the
+/// value being left out.
 #[derive(Default)]
 #[expect(clippy::struct_excessive_bools, reason = "what was seen of a message, each by itself")]
 struct Skeleton {

@@ -1,5 +1,5 @@
-//! The life of a server process: started for the first message, ended with the gateway, and restarted for
-//! the next message after it died.
+//! Manages a server process. The process starts with the first message for it, restarts for the
+//! next message after it died, and ends with the gateway.
 
 use std::io;
 use std::pin::pin;
@@ -23,21 +23,21 @@ use crate::server_request::own_request;
 use crate::shelf::LazyShelf;
 use crate::upstream::{Handshake, Upstream};
 
-// How often deadlines are checked.
+// Interval between deadline checks.
 const TICK: Duration = Duration::from_millis(200);
-// The pause after a failed start. It doubles each time.
+// The pause after a failed start. It doubles with each failure.
 const MIN_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_BACKOFF: Duration = Duration::from_mins(1);
-// How long a restarted server may take to answer `initialize`.
+// Time that a restarted server has to answer `initialize`.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(30);
-// How long a server is given to read that its calls are cancelled.
+// Time that a server has to read the cancellations of its calls.
 pub(crate) const CANCEL_TIME: Duration = Duration::from_millis(200);
-// How long the rest of the output is read after the input broke.
+// Time for reading the remaining output after the server closed its input.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 
-/// Receives what servers say, and what becomes of requests that get no answer. One implementation
-/// serves a session, another a server that sessions share. Methods may wait; the server is then
-/// slowed.
+/// Receives the messages of servers, and the requests that will not be answered. One implementation
+/// serves a session; the other serves a server shared by sessions. Methods may wait, which slows
+/// down the server.
 pub(crate) trait Inbox: Send + Sync + 'static {
     fn line(&self, from: &Arc<Upstream>, line: InputLine) -> impl Future<Output = bool> + Send;
 
@@ -58,8 +58,8 @@ pub(crate) trait Inbox: Send + Sync + 'static {
     ) -> impl Future<Output = ()> + Send;
 }
 
-/// The parts that all managers of a session share. `most` is the longest message of a server in
-/// bytes; longer ones fail their request.
+/// State shared by all managers of a session. `most` is the maximum length of a server message in
+/// bytes. A longer message fails the request that it answers.
 pub(crate) struct ManagerContext<I> {
     pub(crate) inbox: Arc<I>,
     pub(crate) shelf: Arc<LazyShelf>,
@@ -70,8 +70,8 @@ pub(crate) struct ManagerContext<I> {
 }
 
 /// Starts, feeds and ends the process of one server. The process starts with the first message for
-/// it, and again with the next message after it ended; a start that fails is followed by growing
-/// pauses, in which requests fail at once.
+/// it. If the process has ended, it starts again with the next message. Failed starts are followed
+/// by growing pauses, during which requests fail immediately.
 pub(crate) struct Manager<I> {
     upstream: Arc<Upstream>,
     command: ServerCommand,
@@ -81,8 +81,8 @@ pub(crate) struct Manager<I> {
     not_before: Option<Instant>,
 }
 
-/// The reason why a conversation with a process ended. `Output` says why reading stopped early, or
-/// is empty at the end of the output.
+/// The reason why communication with a process ended. `Output` holds the reason why reading stopped
+/// early, or an empty string at the end of the output.
 enum TalkEnd {
     Stop,
     Output(&'static str),
@@ -208,8 +208,8 @@ impl<I: Inbox> Manager<I> {
     }
 }
 
-/// Runs `work` and calls `look` regularly while requests are pending. Returns `None` if the gateway
-/// stops first.
+/// Runs `work`, and calls `look` at regular intervals while requests are pending. Returns `None` if
+/// the gateway stops first.
 pub(crate) async fn until_stopped<T>(
     upstream: &Upstream,
     stop: &mut watch::Receiver<bool>,
@@ -244,7 +244,7 @@ async fn cancel_all(upstream: &Upstream, input: &mut ChildStdin) -> io::Result<(
 }
 
 pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // A dropped sender stops too.
+    // A dropped sender also means stop.
     stop.wait_for(|stop| *stop).await.ok();
 }
 
@@ -266,7 +266,7 @@ async fn read<I: Inbox>(
         if !inbox.line(&upstream, line).await {
             return "sent too many messages that are not JSON";
         }
-        // Yields, as lines that are no messages wait for nothing.
+        // Yields, because lines that are not messages never wait for anything.
         tokio::task::consume_budget().await;
     }
     ""

@@ -1,7 +1,7 @@
-//! A JSON-RPC message as received, and the bytes sent in its place.
+//! JSON-RPC messages as received, and the messages sent in their place.
 //!
-//! Messages are relayed as text: numbers keep their digits, members their order, and unknown members
-//! stay. Only the parts that must differ, such as ids, are replaced, each by an [`Edit`].
+//! Messages are relayed as text: digits of numbers, the order of members, and unknown members are
+//! preserved. Only parts that must change, such as ids, are replaced, each by an [`Edit`].
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -13,14 +13,14 @@ use crate::raw_object::RawObject;
 use crate::shelf::Scratch;
 
 const BLOCK: usize = 64 * 1024;
-// Length of a placeholder: `""` for a string, `{}` for another value.
+// Length in bytes of a placeholder: `""` for a string, `{}` for any other value.
 pub(crate) const HOLE_BYTES: usize = 2;
-// Stands for a value on disk in an outline.
+// Placeholder in an outline for a value on disk.
 const PLACEHOLDER: &[u8] = b"\"\"";
 
-/// A message. In one that is too long for memory, long values are holes: spans of a scratch file,
-/// at positions where [`HOLE_BYTES`] bytes stand for them in the text. Parts are found by borrowing
-/// from the text; see [`Self::range_of`].
+/// A received message. If the message is too long for memory, its long values are holes. A hole is
+/// a span of a scratch file, and [`HOLE_BYTES`] bytes of placeholder stand for it in the text.
+/// Parts of a message borrow from its text; see [`Self::range_of`].
 #[derive(Clone)]
 pub(crate) struct Message {
     text: String,
@@ -34,15 +34,14 @@ pub(crate) struct Hole {
     pub(crate) span: Range<u64>,
 }
 
-/// A replacement of a byte range in the text of a message. Ranges refer to the text before any
-/// edit.
+/// Replaces a byte range in the text of a message. `range` refers to the text before any edit.
 pub(crate) struct Edit {
     pub(crate) range: Range<usize>,
     pub(crate) with: Vec<u8>,
 }
 
-/// Bytes to be sent, without the newline. Values on disk stay there until they are sent, so a queue
-/// of long messages takes little memory.
+/// A message to send, without the newline. Values on disk are read only when they are sent, so a
+/// queue of long messages takes little memory.
 #[derive(Clone)]
 pub(crate) struct Outgoing {
     pieces: Vec<OutgoingPiece>,
@@ -68,7 +67,7 @@ impl Message {
         &self.text
     }
 
-    /// Returns the length in bytes, including values on disk.
+    /// Returns the length of the message in bytes, including values on disk.
     pub(crate) fn length(&self) -> u64 {
         let holes = self.holes.iter().map(|hole| hole.span.end.saturating_sub(hole.span.start));
         self.text.len() as u64 + holes.sum::<u64>()
@@ -78,8 +77,8 @@ impl Message {
         !self.holes.is_empty()
     }
 
-    /// Returns the position of `part` in the text. `part` must be borrowed from this text, as its
-    /// address tells the position.
+    /// Returns the position of `part` in the text. `part` must borrow from this text, because the
+    /// position is computed from its address.
     pub(crate) fn range_of(&self, part: &RawValue) -> Range<usize> {
         let start = part.get().as_ptr().addr() - self.text.as_ptr().addr();
         start..start + part.get().len()
@@ -101,8 +100,8 @@ impl Message {
         String::from_utf8_lossy(&spliced(&self.text, edits)).into_owned()
     }
 
-    /// Returns the message with `edits`, which must be in the order of their ranges and must not
-    /// overlap. An edit that covers a hole replaces it.
+    /// Applies `edits`, which must be sorted by range and must not overlap. An edit that covers a
+    /// hole replaces it.
     pub(crate) fn edited(self, edits: Vec<Edit>) -> Outgoing {
         if self.holes.is_empty() {
             return Outgoing::from(spliced(&self.text, edits));
@@ -111,8 +110,8 @@ impl Message {
         self.part(range, edits)
     }
 
-    /// Like [`Self::edited`], and puts `members`, each with a comma, in front of the members of the
-    /// object at `at` if it is on disk.
+    /// Applies `edit` like [`Self::edited`]. If the object at `at` is on disk, also inserts
+    /// `members` at its start. Each member must be followed by a comma.
     pub(crate) fn edited_on_disk(mut self, edit: Edit, at: usize, members: &str) -> Outgoing {
         let mut edits = vec![edit];
         let scratch = self.scratch.clone();
@@ -131,8 +130,8 @@ impl Message {
         self.edited(edits)
     }
 
-    /// Returns the message with all values in memory, for code that parses it into values. Fails if
-    /// it has more than `most` bytes.
+    /// Loads all values into memory, for code that parses the message into values. Fails if the
+    /// message is longer than `most` bytes.
     pub(crate) fn filled(self, most: usize) -> Result<Self, String> {
         if self.holes.is_empty() {
             return Ok(self);
@@ -149,7 +148,7 @@ impl Message {
         Ok(Self::whole(text))
     }
 
-    /// Returns the message with `edits` in its text. They must be in order and replace no hole.
+    /// Applies `edits` to the text. They must be sorted and must not cover a hole.
     pub(crate) fn rewritten(mut self, edits: Vec<Edit>) -> Self {
         for hole in &mut self.holes {
             let before = edits.iter().filter(|edit| edit.range.end <= hole.at);
@@ -172,7 +171,7 @@ impl Message {
             .map(|hole| (hole.at..hole.at + HOLE_BYTES, OutgoingPiece::Span(hole.span.clone())));
         let edits = edits.into_iter().map(|edit| (edit.range, OutgoingPiece::Bytes(edit.with)));
         let mut changes: Vec<_> = edits.chain(holes).collect();
-        // Of an edit that replaces a hole, the edit wins.
+        // If an edit and a hole have the same range, the edit comes first and replaces the hole.
         changes
             .sort_by_key(|(range, piece)| (range.start, matches!(piece, OutgoingPiece::Span(_))));
         let mut at = range.start;
@@ -202,7 +201,7 @@ fn spliced(text: &str, edits: Vec<Edit>) -> Vec<u8> {
 }
 
 impl Outgoing {
-    /// Returns the memory that the message takes, in bytes.
+    /// Returns the memory size of the message in bytes.
     pub(crate) fn held(&self) -> usize {
         let held = |piece: &OutgoingPiece| match piece {
             OutgoingPiece::Bytes(bytes) => bytes.len(),
@@ -223,7 +222,7 @@ impl Outgoing {
         self.pieces.iter().map(length).sum()
     }
 
-    /// Returns the message with a placeholder for each value on disk, to find positions for
+    /// Returns the message with a placeholder for each value on disk. Its positions are valid for
     /// [`Self::replace`].
     pub(crate) fn outline(&self) -> Message {
         let mut text = Vec::new();
@@ -236,8 +235,8 @@ impl Outgoing {
         Message::whole(String::from_utf8(text).unwrap_or_default())
     }
 
-    /// Replaces a part by its position in the outline. Several edits must be applied from the end,
-    /// and parts on disk stay.
+    /// Replaces the part at a position in the outline. Apply several edits from last to first.
+    /// Parts on disk cannot be replaced.
     pub(crate) fn replace(&mut self, edit: &Edit) {
         let mut at = 0;
         for piece in &mut self.pieces {
@@ -257,7 +256,7 @@ impl Outgoing {
         }
     }
 
-    /// Takes the next bytes, at most one block of those on disk. Returns `None` at the end.
+    /// Takes the next bytes to send. Reads at most one block from disk. Returns `None` at the end.
     pub(crate) fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         let Some(piece) = self.pieces.first_mut() else { return Ok(None) };
         match piece {
@@ -302,7 +301,7 @@ impl From<Vec<u8>> for Outgoing {
     }
 }
 
-/// The last member of some name in an object, with the comma that must go if the member is removed.
+/// The last member with a given name in an object, and the comma to remove along with it.
 pub(crate) struct ObjectMember {
     range: Range<usize>,
     is_first: bool,
@@ -316,7 +315,7 @@ impl ObjectMember {
         let text = message.text();
         let start = match index.checked_sub(1) {
             Some(before) => message.range_of(object.0[before].1).end,
-            // Between the brace and the value there is only its name.
+            // Only the member's name stands between the brace and the value.
             None => text[..value.start].rfind('{')? + 1,
         };
         let has_next = index + 1 < object.0.len();
@@ -344,7 +343,7 @@ pub(crate) fn without_members(
 ) -> Vec<Edit> {
     let goes: Vec<bool> = object.0.iter().map(|(key, _)| names.contains(&&**key)).collect();
     let ends: Vec<usize> = object.0.iter().map(|(_, value)| message.range_of(value).end).collect();
-    // Where a member begins: after the brace, or after the comma.
+    // A member begins after the opening brace or after the preceding comma.
     let begin = |index: usize| match index.checked_sub(1) {
         None => start + 1,
         Some(before) => {

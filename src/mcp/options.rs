@@ -10,8 +10,8 @@ use crate::config::ToolFilter;
 use crate::permission::rules::{RiskRules, Rules};
 use crate::tool_name::Naming;
 
-/// The command that starts a server. Nothing is inherited from the gateway's environment:
-/// `environment` is all that the process gets. Without a `directory` it starts in the gateway's.
+/// The command that starts a server. The process inherits no environment: `environment` is its
+/// whole environment. Without a `directory`, it starts in the gateway's directory.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct ServerCommand {
@@ -27,23 +27,26 @@ pub struct ServerCommand {
 pub struct GatewayOptions {
     /// The servers behind the gateway.
     pub servers: Vec<ServerOptions>,
-    /// Mode in which they are offered to clients.
+    /// How the servers are offered to clients.
     pub offer: OfferMode,
-    /// True if the gateway has tools and resources of its own.
+    /// True if the gateway offers its own tools and resources.
     pub context_tools: bool,
-    /// True if references in arguments are resolved.
+    /// True if the gateway resolves references in arguments.
     pub references: bool,
-    /// Decoded bytes of binary content that pass; longer content is stored.
+    /// Maximum decoded size in bytes of binary content that passes through. Larger content is
+    /// stored.
     pub max_binary: u64,
-    /// Bytes of a message of a server.
+    /// Maximum size of a server message in bytes.
     pub max_result: u64,
-    /// Runs [`end_servers`](crate::process::end_servers) on its standard input.
+    /// The command that starts the guard process, which must call
+    /// [`end_servers`](crate::process::end_servers) with its standard input.
     pub guard_command: Vec<OsString>,
 }
 
-/// The mode in which servers are offered to clients. With `Through`, the client talks to the only
-/// server, if there is one. With `Direct`, all tools are listed under offered names, and with
-/// `Index`, a light index stands for them; then the gateway answers the client itself.
+/// How the servers are offered to clients. In `Through` mode, the client talks to the only server,
+/// or to the gateway alone if there is none. In `Direct` mode, all tools are listed under offered
+/// names. In `Index` mode, the light index replaces them. In the last two modes, the gateway
+/// answers the client itself.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum OfferMode {
@@ -52,24 +55,24 @@ pub enum OfferMode {
     Index(Box<IndexOptions>),
 }
 
-/// A server behind the gateway. With [`OfferMode::Through`], `offer` is not used, as the client
+/// A server behind the gateway. In [`OfferMode::Through`], `offer` is ignored, because the client
 /// sees the server's own tools.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// Name in records, limits and rules.
+    /// Name of the server in records, limits and rules.
     pub name: String,
-    /// Process or address.
+    /// How to reach the server: a process to start, or an address.
     pub place: ServerPlace,
-    /// Time for an answer, restarted by progress. `None` waits forever.
+    /// Maximum time for an answer; progress restarts it. `None` waits forever.
     pub timeout: Option<Duration>,
-    /// Naming and selection of its tools, unless the client talks to it directly.
+    /// Naming and selection of the server's tools, unless the client talks to the server directly.
     pub offer: Offer,
-    /// True if all sessions share one instance.
+    /// True if all sessions share one instance of the server.
     pub shared: bool,
 }
 
-/// The process or the address of a server. Either way its messages are read as lines, and long ones
-/// go to the disk.
+/// How to reach a server: a process to start, or an address. In both cases, its messages are read
+/// as lines, and long messages go to the disk.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum ServerPlace {
@@ -77,24 +80,25 @@ pub enum ServerPlace {
     Remote(RemoteServer),
 }
 
-/// Options of a gateway for clients over HTTP. There is no TLS; a proxy in front has to provide it.
+/// Options for serving clients over HTTP. The gateway does not support TLS; use a proxy in front of
+/// it.
 #[derive(Debug)]
 pub struct HttpOptions {
-    /// Socket that clients connect to.
+    /// Socket that accepts clients.
     pub listener: TcpListener,
-    /// Host names of this machine that clients may use, besides addresses and `localhost`.
+    /// Host names of this machine that clients may use, in addition to addresses and `localhost`.
     pub names: Vec<String>,
-    /// Accepted bearer tokens; empty if none is required.
+    /// Accepted bearer tokens. If empty, no token is required.
     pub tokens: Vec<String>,
-    /// A session without requests and streams ends after this time.
+    /// Time after which a session without requests and streams ends.
     pub session_idle: Duration,
-    /// Bytes of a message of a client.
+    /// Maximum size of a client message in bytes.
     pub max_body: u64,
 }
 
-/// A server over HTTP, with an address that begins with `http://` or `https://` and the headers of
-/// every request. `Debug` shows neither the URL nor header values, as they may be secret. Proxies
-/// of the environment are not used.
+/// A server over HTTP, with its URL and the headers of every request. The URL starts with `http://`
+/// or `https://`. `Debug` shows neither the URL nor header values, because they may be secret.
+/// Proxies from the environment are not used.
 #[derive(Clone)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct RemoteServer {
@@ -104,14 +108,14 @@ pub struct RemoteServer {
 
 impl fmt::Debug for RemoteServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The values of headers are secrets, and so may be the URL.
+        // Header values are secret, and the URL may be.
         let names: Vec<&String> = self.headers.iter().map(|(name, _)| name).collect();
         f.debug_struct("RemoteServer").field("headers", &names).finish_non_exhaustive()
     }
 }
 
-/// The offer of a server's tools: the rule for their names, a selection, and `trust`, which says
-/// whether the server's annotations about their risk are believed.
+/// How a server's tools are offered: the naming rule, a selection of tools, and `trust`, which is
+/// true if the server's annotations about risk are believed.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Offer {
@@ -120,14 +124,14 @@ pub struct Offer {
     pub trust: bool,
 }
 
-/// Options of the light index. Rules that the user keeps in the store are read before each batch
-/// and added to `rules`.
+/// Options of the light index. Rules that the user keeps in the store are added to `rules` before
+/// each batch.
 #[derive(Debug, Clone, Default)]
 pub struct IndexOptions {
-    /// The user's risks of tools.
+    /// Risks of tools, as configured by the user.
     pub risks: RiskRules,
-    /// The user's rules, without those in the store.
+    /// Rules of the user, without the rules in the store.
     pub rules: Rules,
-    /// Bytes of the reply to a batch.
+    /// Size of the reply to a batch in bytes.
     pub batch_budget: usize,
 }

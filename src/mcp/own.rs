@@ -1,4 +1,5 @@
-//! Requests that the gateway answers itself: its tools and resources, or everything without a server.
+//! Answers requests with the gateway's own tools and resources, and all requests if there is no
+//! server.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,7 +27,7 @@ use crate::shelf::LazyShelf;
 use crate::tool_name::ServerTool;
 use ctxfs_models::extract::{CallRecord, CallTally};
 
-// What models are told about the gateway.
+// Instructions for models about the gateway.
 pub(crate) const INSTRUCTIONS: &str = "Long results of tools are stored whole, and a summary with \
     a reference (ctx://...) stands in for each. Do not call the tool again for the rest: read on \
     with context_read, context_grep, context_tail and context_view, or list all with context_list.";
@@ -50,7 +51,7 @@ pub(crate) async fn answer(
         let work = move || result(&shared, (&request, &method), &params);
         let done = tokio::task::spawn_blocking(work).await;
         drop(turn);
-        // A request that was cancelled has no answer.
+        // A cancelled request gets no answer.
         if relay.client.end(&id).is_none() {
             return;
         }
@@ -92,8 +93,8 @@ pub(crate) fn is_modern(params: &Value) -> bool {
     params["_meta"][json_rpc::REVISION_KEY].is_string()
 }
 
-/// Returns a result in the revision of the client that sent `params`. `is_kept` says that clients
-/// may cache it.
+/// Returns `result` in the revision of the client that sent `params`. `is_kept` is true if clients
+/// may cache the result.
 pub(crate) fn for_client(params: &Value, result: String, is_kept: bool) -> String {
     if is_modern(params) { with_first(modern_members(is_kept), &result) } else { result }
 }
@@ -195,8 +196,8 @@ fn question_call(relay: &Relay, arguments: &Value) -> ToolCall {
     }
 }
 
-/// Reports the calls of a language model as progress of the request, from the thread that waits for
-/// the model.
+/// Reports the calls of a language model as progress of the request. Runs on the thread that waits
+/// for the model.
 struct ProgressReporter<'a> {
     relay: &'a Relay,
     token: &'a Value,

@@ -1,4 +1,4 @@
-//! Requests that wait for an answer of a server, with the notes that the answer needs.
+//! Requests that wait for a server's answer, with the data needed to process the answer.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -13,16 +13,16 @@ use uuid::Uuid;
 use crate::message::{Message, Outgoing};
 use crate::revision::InputKinds;
 
-// Bytes of call arguments that are recorded.
+// Maximum size in bytes of recorded call arguments.
 pub(crate) const MAX_ARGUMENTS: usize = 64 * 1024;
 
 const NUMBERS: u64 = 36_u64.pow(4);
 
 /// A request to a server that waits for its answer.
 ///
-/// `client_id` is the client's id, or `None` for a request of the gateway and for a call that is
-/// held. Ids and progress tokens are kept as written. `translation` is present if client and server
-/// speak different revisions.
+/// `client_id` is the client's id of the request. It is `None` for a request of the gateway itself
+/// and for a held call. Ids and progress tokens are kept as written. `translation` is set if client
+/// and server use different revisions.
 pub(crate) struct PendingRequest {
     pub(crate) client_id: Option<String>,
     pub(crate) kind: PendingKind,
@@ -31,9 +31,9 @@ pub(crate) struct PendingRequest {
     pub(crate) translation: Option<Box<Translation>>,
 }
 
-/// The treatment of the answer. It passes as it is, or with the gateway's additions to handshakes
-/// and lists, or through the store. `Shared` and `Own` are answers to other sessions and to the
-/// gateway itself.
+/// How the answer is processed. `Relay` passes it unchanged. `Handshake` and `Listing` add the
+/// gateway's entries. `Call` sends it through the store. With `Shared`, the answer goes to a
+/// session of a shared server, and with `Own`, to the gateway itself.
 pub(crate) enum PendingKind {
     Relay,
     Handshake,
@@ -43,8 +43,8 @@ pub(crate) enum PendingKind {
     Own(oneshot::Sender<Result<Message, String>>),
 }
 
-/// A request of a session to a server that sessions share. `number` is its id in the upstream of
-/// that session.
+/// A session's request to a shared server. `number` is the id of the request in the session's
+/// upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SharedRequest {
     pub(crate) session: u64,
@@ -89,8 +89,8 @@ pub(crate) enum ListKind {
     Templates,
 }
 
-/// A call of a tool, as it is recorded with its result. `arguments` are absent if they are too
-/// long; `links` is true if the client knows `resource_link`.
+/// A tool call, as recorded with its result. `arguments` is `None` if they are too long. `links` is
+/// true if the client supports `resource_link`.
 #[derive(Debug, Clone)]
 pub(crate) struct ToolCall {
     pub(crate) id: String,
@@ -107,7 +107,8 @@ impl ToolCall {
     }
 }
 
-/// The pending requests to one server, by id. Ids increase, so the newest request has the greatest.
+/// The pending requests to one server, by id. Ids increase, so the newest request has the highest
+/// id.
 #[derive(Default)]
 pub(crate) struct PendingRequests {
     next: u64,
@@ -194,8 +195,9 @@ impl PendingRequests {
     }
 }
 
-/// The treatment of an answer between revisions: of `initialize` at a server of unknown revision,
-/// of a request of an old client to a new server, or of a request of a new client to an old server.
+/// How an answer is translated between revisions. `Opening` is an answer to `initialize` from a
+/// server of unknown revision. `Repeatable` is for a request of an old client to a new server, and
+/// `Carrier` for a request of a new client to an old server.
 #[derive(Debug)]
 pub(crate) enum Translation {
     Opening { version: String },
@@ -203,8 +205,8 @@ pub(crate) enum Translation {
     Carrier(Carrier),
 }
 
-/// A request that can be repeated with input. `request` is the request as first sent, before the
-/// additions of any round; `is_call` says that its result is one of a tool.
+/// A request that can be repeated with input. `request` is the original request, without the
+/// members added in later rounds. `is_call` is true if it is a tool call.
 pub(crate) struct Repeatable {
     pub(crate) request: Outgoing,
     pub(crate) rounds: u32,
@@ -212,9 +214,9 @@ pub(crate) struct Repeatable {
     pub(crate) is_call: bool,
 }
 
-/// A request whose client can be asked for input by ending it. `is_kept` says that the client may
-/// cache its result, `logs` that it wants log messages; `token` is its progress token as the client
-/// last wrote it.
+/// A request that can carry questions to its client by ending. `is_kept` is true if the client may
+/// cache the result. `logs` is true if the client wants log messages. `token` is the progress token
+/// that the client sent last.
 #[derive(Debug)]
 pub(crate) struct Carrier {
     pub(crate) abilities: InputKinds,
@@ -225,13 +227,13 @@ pub(crate) struct Carrier {
     pub(crate) rounds: u32,
 }
 
-/// The way in which questions of a server reach the client of a [`Carrier`]: not at all, by ending
-/// the request, which the client then repeats, or through the batch that the call belongs to.
+/// How a server's questions reach the client of a [`Carrier`]. `Nothing` means that they cannot.
+/// With `Batch`, they go through the batch that the call belongs to.
 #[derive(Debug)]
 pub(crate) enum CarryMode {
     Nothing,
-    /// The request ends with the question, and the client repeats it. `number` is set while it is
-    /// held.
+    /// The request ends with the question, and the client repeats it. `number` is set while the
+    /// request is held.
     Held {
         identity: RequestIdentity,
         number: Option<u64>,
@@ -239,8 +241,8 @@ pub(crate) enum CarryMode {
     Batch(BatchInputs),
 }
 
-/// Identifies a request that is repeated: its method, server and name, and a digest of the
-/// arguments, so that a state cannot be used for another request.
+/// Identifies a request across repetitions: method, server, name, and a digest of the arguments. It
+/// prevents the use of a state for a different request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestIdentity {
     pub(crate) name: String,
@@ -253,8 +255,8 @@ impl RequestIdentity {
     }
 }
 
-/// Input that a server needs for the call at `place` of a batch. `request` has the members of the
-/// request; `answer` takes the result as JSON.
+/// Input that a server needs for the call at position `place` of a batch. `request` holds the
+/// members of the server's request. `answer` receives the result as JSON.
 #[derive(Debug)]
 pub(crate) struct BatchInput {
     pub(crate) place: usize,
@@ -305,10 +307,10 @@ impl Carrier {
     }
 }
 
-/// Returns a new call id of time and number, such as `mib1x0cz-4k2a`.
+/// Returns a new call id made of the time and a number, such as `mib1x0cz-4k2a`.
 ///
-/// The numbers of a process start at random: two gateways that serve one conversation may begin
-/// calls in the same millisecond.
+/// Each process starts its numbers at a random value, because two gateways of the same conversation
+/// may start calls in the same millisecond.
 pub(crate) fn new_call_id() -> String {
     static NEXT: LazyLock<AtomicU64> =
         LazyLock::new(|| AtomicU64::new(Uuid::new_v4().as_u64_pair().1));
@@ -331,8 +333,8 @@ tokio::task_local! {
     static ORIGIN: u64;
 }
 
-/// Marks messages as having arrived on the stream of a request. Messages of a process have no such
-/// mark.
+/// Marks the messages handled by `taking` as received on the stream of a request. Messages from a
+/// process have no such mark.
 pub(crate) async fn on_stream_of<T>(request: u64, taking: impl Future<Output = T>) -> T {
     ORIGIN.scope(request, taking).await
 }

@@ -1,4 +1,4 @@
-//! Decisions about calls: the risk of a tool, the rules, and the question to the user.
+//! Decides about calls: risks of tools, rules, and questions to the user.
 
 pub(crate) mod decision;
 pub(crate) mod rule_file;

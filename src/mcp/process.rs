@@ -1,9 +1,10 @@
-//! The processes of servers, each in a process group of its own, their end, and the log of what they
-//! write to standard error.
+//! Server processes: starting them in process groups of their own, ending them, and logging their
+//! standard error.
 //!
-//! A guard process ends the servers if the gateway is killed. The gateway reports each process group that
-//! begins or ends through a pipe; when the pipe closes, the guard ends the groups that are left. It runs
-//! in a group of its own, so signals sent to the gateway do not reach it.
+//! A guard process ends the servers if the gateway is killed. The gateway reports the start and the
+//! end of each process group through a pipe. When the pipe closes, the guard ends the remaining
+//! groups. The guard has its own process group, so it does not receive signals sent to the
+//! gateway's group.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -23,10 +24,10 @@ use tokio::time::timeout;
 
 use crate::options::ServerCommand;
 
-// The time between closed input, SIGTERM and SIGKILL.
+// Time between closing the input and SIGTERM, and between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-// Bounds of the log of standard error: bytes of a line, and lines in the queue.
+// Limits of the standard error log: bytes per line, and lines in the queue.
 const MAX_LOG_LINE: usize = 2048;
 const LOG_QUEUE: usize = 256;
 
@@ -84,14 +85,14 @@ impl ServerProcess {
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // The group may have ended.
+            // The group may have ended already.
             kill_process_group(group, signal).ok();
         }
     }
 }
 
-/// Logs what servers write to standard error, one line at a time, under the name of the server. A
-/// thread writes the log, so a log that is not read slows only the servers that fill it.
+/// Logs the standard error of servers line by line, prefixed with the server's name. A separate
+/// thread writes the log, so a log that is not read slows down only the servers that fill it.
 #[derive(Clone)]
 pub(crate) struct ServerLog(SyncSender<String>);
 
@@ -145,8 +146,8 @@ impl ServerLog {
     }
 }
 
-/// The gateway's end of the pipe to the guard process. The process starts with the first server, so
-/// a gateway without servers has none.
+/// The gateway's end of the pipe to the guard process. The guard starts with the first server, so a
+/// gateway without servers has no guard.
 pub(crate) struct Guard {
     command: Vec<OsString>,
     pipe: Mutex<Option<std::process::ChildStdin>>,
@@ -183,8 +184,8 @@ impl Guard {
     }
 }
 
-/// Reads `+GROUP` and `-GROUP` lines until `reports` ends, then ends the process groups that are
-/// left. This is the guard process, which outlives a killed gateway by a few seconds.
+/// The main loop of the guard process. Reads `+GROUP` and `-GROUP` lines until `reports` ends, then
+/// ends the remaining process groups. The guard outlives a killed gateway by a few seconds.
 pub fn end_servers(reports: &mut dyn BufRead) {
     let mut groups = BTreeSet::new();
     for line in reports.lines().map_while(Result::ok) {
@@ -199,7 +200,7 @@ pub fn end_servers(reports: &mut dyn BufRead) {
     let is_there = |group: &Pid| test_kill_process_group(*group).is_ok();
     for signal in [Signal::TERM, Signal::KILL] {
         for group in &groups {
-            // The group may have ended.
+            // The group may have ended already.
             kill_process_group(*group, signal).ok();
         }
         let mut waited = Duration::ZERO;

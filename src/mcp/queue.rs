@@ -1,4 +1,4 @@
-//! A queue of outgoing messages, bounded in number and in bytes.
+//! A queue of outgoing messages, limited in number and in bytes.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use crate::message::Outgoing;
 
 const MESSAGES: usize = 1024;
-// Bytes in memory. One message always fits, however long.
+// Limit on the bytes in memory. A single message of any length fits.
 const BYTES: usize = 8 << 20;
-// Least size of a message, which covers its memory besides the bytes.
+// Minimum size charged for a message. It covers the overhead beyond the bytes.
 const MIN_COST: usize = 256;
 
-/// The sending end of the queue. All clones share its room; a sender that finds none waits or is
-/// refused, and nothing is dropped.
+/// The sending end of the queue. All clones share the same limits. A sender waits or is refused if
+/// there is no room; no message is dropped.
 #[derive(Clone)]
 pub(crate) struct Sender {
     messages: mpsc::Sender<Queued>,
@@ -22,8 +22,8 @@ pub(crate) struct Sender {
 
 pub(crate) type Receiver = mpsc::Receiver<Queued>;
 
-/// A message, and its room in the queue. The room is released on drop, so a message that is being
-/// written still counts.
+/// A message and its reserved room in the queue. Dropping it releases the room, so a message still
+/// counts while it is being written.
 pub(crate) struct Queued {
     pub(crate) message: Outgoing,
     _room: OwnedSemaphorePermit,
@@ -41,8 +41,7 @@ pub(crate) fn queue() -> (Sender, Receiver) {
 }
 
 impl Sender {
-    /// Sends a message as soon as there is room for it. Returns false if the receiver is gone, and
-    /// with it whoever would miss the message.
+    /// Sends a message, waiting until there is room. Returns false if the receiver is gone.
     pub(crate) async fn send(&self, message: impl Into<Outgoing>) -> bool {
         let message = message.into();
         let room = Arc::clone(&self.room).acquire_many_owned(room(&message));

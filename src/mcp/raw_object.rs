@@ -1,4 +1,4 @@
-//! JSON objects taken apart into members that keep their text, and JSON strings decoded in pieces.
+//! Splits JSON objects into members that keep their text, and decodes JSON strings piece by piece.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,11 +8,11 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-// Replaces half of a surrogate pair.
+// Replaces an unpaired surrogate.
 const REPLACEMENT: &str = "\u{fffd}";
 
-/// The members of an object in order, each value as written. Of members with one name, the last
-/// counts, as in most parsers.
+/// The members of an object in order, with values as written. If a name occurs several times, the
+/// last member wins, as in most parsers.
 #[derive(Debug, Default)]
 pub(crate) struct RawObject<'a>(pub(crate) Vec<(Cow<'a, str>, &'a RawValue)>);
 
@@ -44,7 +44,7 @@ pub(crate) fn text(json: &RawValue) -> Option<Cow<'_, str>> {
     let parsed: Result<Text<'_>, _> = serde_json::from_str(json.get());
     match parsed {
         Ok(Text(text)) => Some(text),
-        // Half of a surrogate pair is no character.
+        // An unpaired surrogate is not a character.
         Err(_) if json.get().starts_with('"') => Some(Cow::Owned(lossy(json.get()))),
         Err(_) => None,
     }
@@ -100,7 +100,7 @@ impl<'de: 'a, 'a> Visitor<'de> for Members<'a> {
     }
 }
 
-/// Decodes a valid JSON string with its quotes, in pieces of any size. Half of a surrogate pair
+/// Decodes a valid JSON string, including its quotes, in pieces of any size. An unpaired surrogate
 /// becomes U+FFFD.
 #[derive(Debug, Default)]
 pub(crate) struct Unescaper {

@@ -1,5 +1,5 @@
-//! Arguments by reference: `{"$ctx": REF}` in the arguments of a call stands for stored text, so a result
-//! can go from tool to tool without the model repeating it.
+//! Resolves references in arguments. `{"$ctx": REF}` in the arguments of a call stands for stored
+//! text, so a result can be passed to another tool without the model repeating it.
 
 use std::io;
 
@@ -12,21 +12,21 @@ use crate::shelf::GatewayConversation;
 use ctxfs_core::model::Content;
 
 pub(crate) const MEMBER: &str = "$ctx";
-// Bytes that all references of a call resolve to.
+// Maximum number of bytes that all references of a call may resolve to.
 const MAX_BYTES: u64 = 16 << 20;
-// References are found in arguments up to this depth.
+// Maximum depth at which references are found.
 const MAX_DEPTH: usize = 100;
 const BLOCK: usize = 64 * 1024;
 
-/// Resolves the references in the arguments of a call. The calls of a batch share one, and with it
-/// the limit.
+/// Resolves the references in the arguments of a call. All calls of a batch share one resolver and
+/// its limit.
 pub(crate) struct Resolver {
     open: GatewayConversation,
     left: u64,
 }
 
-/// A reference in arguments: `to` names a stored output, and `part` selects all of it, some lines,
-/// or a value.
+/// A reference in arguments. `to` names a stored output. `part` selects the whole output, some
+/// lines, or a value.
 struct Reference<'a> {
     to: std::borrow::Cow<'a, str>,
     part: ReferencePart,
@@ -43,7 +43,7 @@ impl Resolver {
         Self { open, left: MAX_BYTES }
     }
 
-    /// Returns the arguments with references resolved. The error is worded for the model.
+    /// Returns the arguments with all references resolved. Errors are worded for the model.
     pub(crate) fn resolved(&mut self, arguments: &RawValue) -> Result<String, String> {
         let mut out = String::new();
         self.value(arguments, 0, &mut out)?;
@@ -108,7 +108,8 @@ impl Resolver {
             .map_err(|_| format!("`{}` is not text, and cannot be an argument", place.name()))?;
         let is_filter = matches!(reference.part, ReferencePart::Filter(_));
         Ok(match serde_json::from_str::<&RawValue>(text.trim()) {
-            // Outside of strings, a newline is white space; a message is one line.
+            // A message must be one line. Outside of JSON strings, newlines are white space and can
+            // be replaced.
             Ok(value) if is_filter => value.get().replace(['\n', '\r'], " "),
             _ if is_filter && text.starts_with("# ") => return Err(text),
             _ => Value::from(text).to_string(),

@@ -1,4 +1,4 @@
-//! The parts of a session: the client, the servers, and the state between them.
+//! The state of a session: the client, the servers, and the state between them.
 
 use std::sync::Arc;
 
@@ -15,14 +15,15 @@ use crate::shelf::LazyShelf;
 use crate::upstream::Upstream;
 use ctxfs_core::model::{CallCounts, Counts};
 
-// Results that are stored, and calls of the gateway's own tools, at a time.
+// Maximum number of results stored and own tools called concurrently.
 const MAX_CONCURRENT: usize = 4;
 
 /// A session: one client, its servers, and the state between them.
 ///
-/// The client's half is [`ClientSession`], and each server's half is an [`Upstream`]. Neither knows
-/// of the other; the modules that translate and answer take both from here. `questions` are turns
-/// of requests that a language model answers, apart from `work` as they can take minutes.
+/// [`ClientSession`] represents the client, and an [`Upstream`] represents each server. The two are
+/// independent; the modules that translate and answer use both through this type. `questions`
+/// limits requests answered by a language model. They are limited separately from `work`, because
+/// they can take minutes.
 pub(crate) struct Relay {
     pub(crate) client: Arc<ClientSession>,
     pub(crate) upstreams: Vec<Arc<Upstream>>,
@@ -59,16 +60,16 @@ impl Relay {
         }
     }
 
-    /// Counts an ended call in the conversation, with the bytes received from the server and the
-    /// bytes given to the client.
+    /// Records a finished call in the conversation's counts, with the bytes received from the
+    /// server and the bytes sent to the client.
     pub(crate) fn count(&self, call: &ToolCall, failed: bool, received: u64, given: u64) {
         let millis = u64::try_from(call.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let calls = CallCounts { times: 1, errors: u64::from(failed), millis, received, given };
         self.shelf.count(call.tool_name(), &Counts { calls, ..Counts::default() });
     }
 
-    /// Fails a request that its server does not answer. A call gets a result that is an error,
-    /// which the model sees; any other request gets an error.
+    /// Fails a request that its server does not answer. A call gets a result marked as an error,
+    /// which the model sees. Any other request gets a JSON-RPC error.
     pub(crate) async fn fail(&self, pending: PendingRequest, code: i32, text: &str) {
         let Some(id) = pending.client_id.clone() else {
             return self.bridge.failed(pending, code, text);

@@ -1,13 +1,13 @@
-//! A server over streamable HTTP; the gateway is its client.
+//! A server over streamable HTTP, with the gateway as its client.
 //!
-//! Each message is one request. Responses, whether one message or a stream of events, are read like the
-//! lines of a process, so long ones go to a file.
+//! Each message is sent as one HTTP request. A response is one message or a stream of events. Both
+//! are read like the lines of a process, so a long message goes to a file.
 //!
 //! | module | content |
 //! |---|---|
-//! | `link` | messages and their responses, the session, and its renewal |
+//! | `link` | sends messages, reads responses, and renews the session |
 //! | `wire` | HTTP requests |
-//! | `event_lines` | the data of a stream of events |
+//! | `event_lines` | extracts the data of an event stream |
 
 pub(crate) mod event_lines;
 pub(crate) mod link;
@@ -28,7 +28,7 @@ use crate::remote::link::Link;
 use crate::remote::wire::{RequestHead, Wire};
 use crate::upstream::Upstream;
 
-// How long the end of the session may take.
+// Maximum time for ending the session.
 const SESSION_END_TIME: Duration = Duration::from_secs(2);
 
 type RunningRequests = Mutex<JoinSet<()>>;

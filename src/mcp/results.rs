@@ -1,4 +1,4 @@
-//! Results of tools: long parts go to the store, and stand-ins take their place.
+//! Processes tool results: stores long parts and puts stand-ins in their place.
 
 pub(crate) mod parts;
 pub(crate) mod stored;
@@ -19,17 +19,18 @@ use crate::shelf::LazyShelf;
 use ctxfs_core::model::Limits;
 use ctxfs_engine::Replace;
 
-// Stand-ins of one result that show an excerpt. Others only name the artifact.
+// Maximum number of stand-ins with an excerpt per result. Further stand-ins only name the artifact.
 const MAX_SUMMARIES: usize = 2;
-// Longer texts are not kept in memory to be shown whole.
+// Maximum length in bytes of a text kept in memory to be shown whole.
 const SHOWN: u64 = 64 * 1024;
-// A result with more parts is stored as one.
+// A result with more parts is stored as a whole.
 const MAX_PARTS: usize = 16;
-// Longest result that passes although it cannot be stored.
+// Maximum size in bytes of a result that passes unchanged if it cannot be stored.
 const PASSES: usize = 1 << 20;
 
-/// The answer to a call, with the positions of id and result in the message. `first` holds members,
-/// each with a comma, for the front of a result that is made here or is not in memory.
+/// The answer to a call, with the positions of the id and the result in the message. `first` holds
+/// members, each followed by a comma, to insert at the start of a result that the gateway builds or
+/// that is not in memory.
 pub(crate) struct Answered {
     pub(crate) call: ToolCall,
     pub(crate) client_id: String,
@@ -47,8 +48,8 @@ impl Answered {
     }
 }
 
-/// Returns false if a result is surely within the limits. Most results are, so this does not wait
-/// for the disk.
+/// Returns false if a result is certainly within the limits. Most results are, so this check does
+/// not access the disk.
 pub(crate) fn may_be_long(shelf: &LazyShelf, answered: &Answered) -> bool {
     let limits = shelf.source.limits(&answered.call.tool_name());
     if limits.mirror {
@@ -59,8 +60,8 @@ pub(crate) fn may_be_long(shelf: &LazyShelf, answered: &Answered) -> bool {
         && (answered.message.has_holes() || answered.message.text().len() as u64 > most)
 }
 
-/// Returns the result that the client gets, with long parts stored and replaced. Waits for the
-/// disk; call it from a blocking thread.
+/// Returns the result for the client, with long parts stored and replaced by stand-ins. Blocks on
+/// the disk, so call it from a blocking thread.
 pub(crate) fn treat(shelf: &LazyShelf, answered: Answered) -> Outgoing {
     let Answered { call, client_id, id, result, message, max_binary, first } = answered;
     let limits = shelf.source.limits(&call.tool_name());
@@ -80,8 +81,8 @@ pub(crate) fn treat(shelf: &LazyShelf, answered: Answered) -> Outgoing {
     message.edited(edits)
 }
 
-/// Like [`treat`] for a result of the gateway. Only `max_inline_bytes` counts, as the end of an
-/// answer without a model is as long as a stand-in.
+/// Like [`treat`], for a result of the gateway itself. Only `max_inline_bytes` applies, because an
+/// answer given without a language model ends with a text as long as a stand-in.
 pub(crate) fn treat_own(shelf: &LazyShelf, call: &ToolCall, result: String) -> String {
     let limits =
         Limits { max_inline_chars: Limits::NEVER, ..shelf.source.limits(&call.tool_name()) };
@@ -165,9 +166,9 @@ fn edits(
     Ok(edits)
 }
 
-/// The parts of a result that are replaced: the largest texts until the rest is within the limits,
-/// binary content over its limit, and structured content that repeats a replaced text or is long
-/// itself.
+/// The parts of a result to replace. The largest texts are replaced until the remaining texts are
+/// within the limits. Binary content is replaced if it is over its limit. Structured content is
+/// replaced if any text is replaced, or if it is too long itself.
 struct ReplacementPlan<'a> {
     stored: Vec<&'a ResultPart<'a>>,
     structured: Option<&'a ResultPart<'a>>,
@@ -282,8 +283,8 @@ pub(crate) struct StoredResult {
     pub(crate) parts: Vec<StoredPart>,
 }
 
-/// A stored part of a result. `reference` is `None` for a text that is itself a stand-in; `text` is
-/// set if it is short enough to be shown whole; `hint` is one line.
+/// A stored part of a result. `reference` is `None` if the text is already a stand-in. `text` is
+/// set if it is short enough to be shown whole. `hint` is one line.
 #[derive(Debug)]
 pub(crate) struct StoredPart {
     pub(crate) reference: Option<String>,
@@ -292,8 +293,8 @@ pub(crate) struct StoredPart {
     pub(crate) hint: String,
 }
 
-/// Stores all parts of a result, however short. One of more than [`MAX_PARTS`] is stored as a
-/// whole. Waits for the disk.
+/// Stores all parts of a result, regardless of length. A result with more than [`MAX_PARTS`] parts
+/// is stored as a whole. Blocks on the disk.
 pub(crate) fn store_all(
     shelf: &LazyShelf,
     call: &ToolCall,

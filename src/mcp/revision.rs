@@ -1,7 +1,8 @@
-//! Protocol revisions, and how each one describes clients and servers.
+//! Protocol revisions, and how clients and servers describe themselves in each.
 //!
-//! Revisions up to 2025-11-25 open a session with `initialize`, and servers send requests to clients.
-//! Since 2026-07-28, each request describes its client in `_meta`, and a result can ask for input.
+//! In revisions up to 2025-11-25, `initialize` opens a session, and servers send requests to
+//! clients. Since 2026-07-28, each request describes its client in `_meta`, and a result can ask
+//! for input.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -13,16 +14,16 @@ use serde_json::value::RawValue;
 use crate::json_rpc;
 use crate::raw_object::{self, RawObject, elements, quoted, text};
 
-// The revision without `initialize` that the gateway speaks.
+// The revision without `initialize` that the gateway supports.
 pub(crate) const MODERN: &str = "2026-07-28";
 pub(crate) const REQUEST_KEYS: [&str; 4] =
     [json_rpc::REVISION_KEY, json_rpc::CLIENT_KEY, json_rpc::CAPABILITIES_KEY, json_rpc::LEVEL_KEY];
-// The client information of a client that gives none.
+// The client information for a client that sends none.
 const UNNAMED_CLIENT: &str = r#"{"name":"ctxfs","version":"1"}"#;
 
-/// The two ways in which revisions work, by the words of the specification. Up to 2025-11-25
-/// (`Legacy`), `initialize` begins a session and servers send requests. Since 2026-07-28
-/// (`Modern`), each request describes its client, and results ask for input.
+/// The two kinds of revisions. Up to 2025-11-25 (`Legacy`), `initialize` opens a session, and
+/// servers send requests to clients. Since 2026-07-28 (`Modern`), each request describes its
+/// client, and a result can ask for input. The names are from the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Era {
     Legacy,
@@ -32,8 +33,8 @@ pub(crate) enum Era {
 #[derive(Debug, Default)]
 pub(crate) struct EraCell(AtomicU8);
 
-/// A client and a server of different eras, between which messages are translated. Peers of one
-/// era, and peers whose era is unknown, are relayed unchanged.
+/// A client and a server of different eras, between which messages are translated. If the eras are
+/// equal or one is unknown, messages are relayed unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EraMismatch {
     OldClient,
@@ -68,8 +69,7 @@ impl EraMismatch {
     }
 }
 
-/// A client's description of itself, as it wrote it: in `initialize`, or since 2026-07-28 in each
-/// request.
+/// A client's self-description, as written: in `initialize`, or since 2026-07-28 in each request.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientProfile {
     info: String,
@@ -84,7 +84,7 @@ pub(crate) enum InputKind {
     Roots,
 }
 
-/// The kinds of input that a client declared to provide. A server that asks for another kind gets
+/// The kinds of input that a client declared to provide. A server that asks for any other kind gets
 /// an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct InputKinds([bool; 4]);
@@ -152,7 +152,7 @@ impl ClientProfile {
         let has = |name: &str| declared.get(name).is_some_and(|json| json.get() != "null");
         let modes = declared.get("elicitation").and_then(RawObject::parse);
         let mode = |name: &str| modes.as_ref().is_some_and(|modes| modes.get(name).is_some());
-        // A client that declares no modes has forms.
+        // A client that declares no modes supports forms.
         let forms = modes.is_some() && (mode("form") || !mode("url"));
         InputKinds([forms, mode("url"), has("sampling"), has("roots")])
     }
@@ -165,7 +165,8 @@ impl InputKinds {
 }
 
 impl InputKind {
-    /// Returns the kind of a server's request, or `None` if no client takes it.
+    /// Returns the kind of input that a server's request asks for, or `None` for a request that no
+    /// client accepts.
     pub(crate) fn of(method: &str, params: Option<&RawValue>) -> Option<Self> {
         match method {
             "sampling/createMessage" => Some(Self::Sampling),
@@ -193,8 +194,7 @@ pub(crate) fn revision_of(params: Option<&RawValue>) -> Option<String> {
     Some(json_rpc::meta_of(params?)?.text(json_rpc::REVISION_KEY)?.into_owned())
 }
 
-/// A server's description of itself, as it wrote it: in the result of `initialize` or
-/// `server/discover`.
+/// A server's self-description, as written in the result of `initialize` or `server/discover`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ServerProfile {
     pub(crate) capabilities: String,
@@ -208,8 +208,8 @@ impl ServerProfile {
         Some(Self::of(&result, result.get("serverInfo")))
     }
 
-    /// Reads the result of `server/discover`. Returns `None` if it is no such result, or the server
-    /// does not speak [`MODERN`].
+    /// Reads the result of `server/discover`. Returns `None` if `result` is invalid or the server
+    /// does not support [`MODERN`].
     pub(crate) fn of_discover(result: &RawValue) -> Option<Self> {
         let result = RawObject::parse(result)?;
         let versions = elements(result.get("supportedVersions")?)?;
@@ -235,8 +235,8 @@ impl ServerProfile {
         text(raw).map(Cow::into_owned)
     }
 
-    /// Returns true if a capability is declared, and if `member` is not empty, has this member set
-    /// to true.
+    /// Returns true if a capability is declared. If `member` is not empty, the capability must also
+    /// have this member set to true.
     pub(crate) fn has(&self, name: &str, member: &str) -> bool {
         let found = RawObject::of(&self.capabilities).and_then(|all| all.get(name));
         let Some(found) = found else { return false };
@@ -245,7 +245,8 @@ impl ServerProfile {
             || RawObject::parse(found).is_some_and(|found| found.get(member).is_some_and(is_true))
     }
 
-    /// Returns the profile as a result of `initialize`, with `name` for a server that gives none.
+    /// Returns the profile as a result of `initialize`. `name` is used for a server that gives no
+    /// name.
     pub(crate) fn initialize_result(&self, version: &str, name: &str) -> String {
         let info = self.info.clone();
         let info = info.unwrap_or_else(|| format!(r#"{{"name":{},"version":"0"}}"#, quoted(name)));
@@ -280,8 +281,8 @@ fn comma_member(name: &str, value: Option<&str>) -> String {
     value.map(|value| format!(",\"{name}\":{value}")).unwrap_or_default()
 }
 
-/// Returns the revision to answer a client with that asks for one: the same, or the latest that
-/// begins with `initialize`.
+/// Returns the revision for the answer to a client that requested the revision `asked`: the same
+/// revision if it is known and uses `initialize`, or else the latest revision that does.
 pub(crate) fn negotiated(asked: &str) -> ProtocolVersion {
     let known = ProtocolVersion::KNOWN_VERSIONS.iter().find(|version| version.as_str() == asked);
     let version = known.filter(|version| version.has_initialize());

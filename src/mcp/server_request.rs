@@ -15,8 +15,8 @@ use crate::upstream::Upstream;
 
 const MAX_BYTES: usize = 32 << 20;
 
-/// A request of the gateway to a server. `parameters` is a JSON object; `meta` has the members of
-/// its `_meta`, which servers of 2026-07-28 demand.
+/// A request of the gateway to a server. `parameters` is a JSON object. `meta` holds the members of
+/// `_meta`, which servers of 2026-07-28 require.
 pub(crate) struct OwnRequest<'a> {
     pub(crate) method: &'a str,
     pub(crate) parameters: &'a str,
@@ -32,7 +32,7 @@ impl<'a> OwnRequest<'a> {
     }
 }
 
-/// A request of the gateway that was sent. Dropping it before the answer cancels it at the server.
+/// A sent request of the gateway. Dropping it before the answer arrives cancels it at the server.
 pub(crate) struct OpenRequest<U: Deref<Target = Upstream>> {
     upstream: U,
     pub(crate) number: u64,
@@ -40,8 +40,8 @@ pub(crate) struct OpenRequest<U: Deref<Target = Upstream>> {
     answer: oneshot::Receiver<Result<Message, String>>,
 }
 
-/// Sends a request of the gateway. The error says why it cannot be sent, worded to follow the name
-/// of the server.
+/// Sends a request of the gateway. If that fails, the error text continues a sentence that starts
+/// with the server's name.
 pub(crate) fn open<U: Deref<Target = Upstream>>(
     upstream: U,
     own: OwnRequest<'_>,
@@ -73,7 +73,7 @@ impl<U: Deref<Target = Upstream>> OpenRequest<U> {
 
 impl<U: Deref<Target = Upstream>> Drop for OpenRequest<U> {
     fn drop(&mut self) {
-        // Present as long as the request is not answered and has not failed.
+        // The request is still present if it was neither answered nor failed.
         if self.upstream.take(self.number).is_some() {
             self.upstream.notify(cancelled(self.number));
         }
@@ -97,8 +97,8 @@ pub(crate) async fn result(
     result_of(message, method)
 }
 
-/// Returns the result in an answer, as JSON. The error is worded to follow the name of the server,
-/// as in "the server `x` refused ...".
+/// Returns the result in an answer, as JSON. The error text continues a sentence that starts with
+/// the server's name, as in "the server `x` refused ...".
 pub(crate) fn result_of(message: Message, method: &str) -> Result<Box<RawValue>, String> {
     let message = message.filled(MAX_BYTES)?;
     let envelope = Envelope::of(&message).map_err(|_| format!("answered `{method}` wrongly"))?;

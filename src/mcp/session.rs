@@ -1,4 +1,4 @@
-//! Gateways and the sessions of their clients.
+//! The gateway, and the sessions of its clients.
 
 use std::io;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::shelf::LazyShelf;
 use crate::upstream::Upstream;
 use crate::{from_client, queue};
 
-// More than each server takes to end.
+// Longer than any server takes to end.
 const ENDING: Duration = Duration::from_secs(10);
 
 pub(crate) struct Gateway {
@@ -35,8 +35,8 @@ pub(crate) struct Gateway {
     shared: SharedServers,
 }
 
-/// A session with the managers of its servers. [`GatewaySession::end`] must be called, as dropping
-/// a session leaves its processes to the guard.
+/// A session and the managers of its servers. Call [`GatewaySession::end`] before dropping it;
+/// otherwise its server processes run until the guard ends them.
 pub(crate) struct GatewaySession {
     relay: Arc<Relay>,
     managers: Mutex<JoinSet<()>>,
@@ -57,8 +57,8 @@ impl Gateway {
 }
 
 impl GatewaySession {
-    /// Begins a session. Messages for the client go to `client`; `era` is set if the transport
-    /// fixes the era of the client.
+    /// Starts a session. Messages for the client go to `client`. `era` is set if the transport
+    /// fixes the client's era.
     pub(crate) fn begin(
         gateway: &Gateway,
         shelf: &Arc<LazyShelf>,
@@ -106,7 +106,7 @@ impl GatewaySession {
     pub(crate) async fn survey(gateway: &Gateway, shelf: &Arc<LazyShelf>) -> io::Result<Survey> {
         let (sender, mut queue) = queue::queue();
         let session = Self::begin(gateway, shelf, sender, None)?;
-        // There is no client to read the messages.
+        // Discards the messages, because there is no client.
         let unread = tokio::spawn(async move { while queue.recv().await.is_some() {} });
         let survey = survey::survey(&session.relay).await;
         session.end().await;

@@ -1,13 +1,14 @@
-//! A server that all sessions of a gateway share: one process, or one session over HTTP.
+//! A server shared by all sessions of a gateway: one process, or one session over HTTP.
 //!
-//! Each session keeps an upstream of its own, with its own ids, deadlines and conversation. In place of a
-//! process, the upstream talks to the shared server, which gives each request a number that is unique
-//! among all sessions, and restores the session's own number in the answer. Nothing here waits for a
-//! session: a session that does not read loses messages that do not fit its queue.
+//! Each session keeps its own upstream, with its own ids, deadlines and conversation. The upstream
+//! is connected to the shared server instead of a process. The shared server gives each request a
+//! number that is unique among all sessions, and restores the session's number in the answer. It
+//! never waits for a session: if a session does not read, messages that do not fit its queue are
+//! lost.
 //!
 //! | module | content |
 //! |---|---|
-//! | `pool` | the shared servers of a gateway, and the session side of one |
+//! | `pool` | the shared servers of a gateway, and a session's connection to one |
 //! | `messages` | messages from sessions and from the server |
 
 pub(crate) mod messages;
@@ -27,18 +28,18 @@ use crate::pending::SharedRequest;
 use crate::upstream::Upstream;
 
 const EVENTS: usize = 1024;
-// Bytes of events in memory, for each session.
+// Limit on the bytes of queued events per session.
 const BYTES: usize = 4 << 20;
 const MIN_COST: usize = 256;
 
-/// A server that several sessions use. The requests of `upstream` are the requests of all sessions,
-/// and have no deadlines; the upstreams of the sessions do.
+/// A server used by several sessions. The requests of all sessions are requests of `upstream`. They
+/// have no deadlines here; the upstreams of the sessions have them.
 pub(crate) struct SharedServer {
     upstream: Arc<Upstream>,
     state: Mutex<SharedState>,
 }
 
-/// The sessions, the handshake, the sessions that the server asked by request id, and the
+/// The sessions, the handshake, the session of each server question by request id, and the
 /// subscribers of each resource.
 #[derive(Default)]
 struct SharedState {
@@ -49,8 +50,8 @@ struct SharedState {
     subscribers: HashMap<String, BTreeSet<u64>>,
 }
 
-/// The answer to `initialize`, which the server gets once. `Asked` has the sessions that wait for
-/// it, with the numbers of their requests.
+/// The answer to `initialize`, which is sent to the server once. `Asked` holds the waiting sessions
+/// and the numbers of their requests.
 #[derive(Default)]
 enum SharedHandshake {
     #[default]
@@ -113,7 +114,7 @@ impl SharedServer {
     fn lose(&self, session: u64, number: u64, why: &str) {
         let lost = SharedEvent::Lost { number, why: why.to_owned() };
         if let Some(events) = self.state.lock().sessions.get(&session) {
-            // Without room, the request times out.
+            // If the queue is full, the request times out.
             events.send(lost);
         }
     }
@@ -126,8 +127,8 @@ impl SharedServer {
     }
 }
 
-/// An event for one session of a shared server. `Line` carries the session's own ids, and its room
-/// in the queue until it is handled.
+/// An event for one session of a shared server. `Line` has the session's own ids, and holds its
+/// room in the queue until it is handled.
 pub(crate) enum SharedEvent {
     Line(InputLine, OwnedSemaphorePermit),
     Lost { number: u64, why: String },
@@ -147,8 +148,8 @@ fn event_queue() -> (EventSender, SharedEvents) {
 }
 
 impl EventSender {
-    /// Queues a line that answers no request, unless it would take the half of the room kept for
-    /// answers.
+    /// Queues a line that does not answer a request. Returns false if the line does not fit in the
+    /// half of the queue that is open to such lines. The other half is kept for answers.
     pub(crate) fn send_notice(&self, line: InputLine) -> bool {
         let has_room = self.room.available_permits() > BYTES / 2;
         has_room && self.events.capacity() > EVENTS / 2 && self.send_line(line)

@@ -1,4 +1,4 @@
-//! The store behind the gateway, opened on first use.
+//! The gateway's store, opened on first use.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,22 +16,22 @@ use ctxfs_engine::Engine;
 use ctxfs_store::{Conversation, Draft};
 use ctxfs_view::Form;
 
-// How long counts wait for the store to be opened by something else.
+// Time that counts wait for the store to be opened for another reason.
 const COUNT_DELAY: Duration = Duration::from_secs(5);
 const MAX_COUNTED: usize = 500;
-// The disk is checked for room at steps of this size.
+// Number of bytes written between checks for free disk space.
 const DISK_CHECK_STEP: u64 = 1 << 20;
 
-/// The settings and the store of one conversation. Implementations may wait for the disk in `open`
-/// alone.
+/// The settings and the store of one conversation. Implementations may block on the disk only in
+/// `open`.
 pub trait Shelf: Send + Sync {
-    /// Returns the limits for outputs of `tool`, a `server/tool`.
+    /// Returns the limits for outputs of `tool`, in the form `server/tool`.
     fn limits(&self, tool: &str) -> Limits;
 
     /// Returns the conversation that outputs go to.
     fn conversation(&self) -> &Component;
 
-    /// Opens the conversation, creating it if it is missing. The error is worded for the model and
+    /// Opens the conversation, and creates it if it is missing. Errors are worded for the model and
     /// the log.
     fn open(&self) -> Result<GatewayConversation, String>;
 }
@@ -42,13 +42,13 @@ pub trait ConversationSources: Send + Sync {
     /// Returns the shelf of a new session.
     fn of_session(&self) -> Arc<dyn Shelf>;
 
-    /// Returns the shelf of requests without a session. `token` is a stable name of the bearer
-    /// token that does not reveal it, if tokens are required.
+    /// Returns the shelf for requests without a session. If tokens are required, `token` is a
+    /// stable name of the client's bearer token. It does not reveal the token.
     fn of_token(&self, token: Option<&str>) -> Arc<dyn Shelf>;
 }
 
-/// A conversation, and the engine over its store. If the store is `mounted`, stand-ins name paths
-/// that can be read as files. It is cheap to clone, and keeps the store open.
+/// A conversation, and the engine over its store. If `mounted`, stand-ins name paths that can be
+/// read as files. A clone is cheap and keeps the store open.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct GatewayConversation {
@@ -58,17 +58,17 @@ pub struct GatewayConversation {
     pub form: Form,
 }
 
-/// A shelf whose store is opened when it is first needed, so that a gateway that stores nothing
-/// touches no disk. Counts are kept in memory until then.
+/// A shelf that opens its store on first use, so that a gateway that stores nothing does not touch
+/// the disk. Until then, counts are kept in memory.
 pub(crate) struct LazyShelf {
-    /// The limits and the conversation, which are known without the store.
+    /// Provides the limits and the conversation, which are available without the store.
     pub(crate) source: Arc<dyn Shelf>,
     open: Mutex<Option<GatewayConversation>>,
     uncounted: Mutex<UnsavedCounts>,
 }
 
-/// Counts by tool from before the store was open. At most `MAX_COUNTED` tools are named; others
-/// count together.
+/// Counts per tool, collected before the store was open. The calls of tools beyond the first
+/// `MAX_COUNTED` are counted together.
 #[derive(Default)]
 struct UnsavedCounts {
     counts: HashMap<String, Counts>,
@@ -86,7 +86,7 @@ impl LazyShelf {
             return Ok(open.clone());
         }
         let opened = self.source.open()?;
-        // Long messages of gateways that were killed.
+        // Removes long messages left behind by killed gateways.
         if let Err(error) = opened.engine.store().cache(0).remove_abandoned() {
             tracing::warn!("abandoned files stay in the store: {error}");
         }
@@ -101,8 +101,8 @@ impl LazyShelf {
         Scratch::begin(open.engine)
     }
 
-    /// Counts what happened with a tool. Does not wait: if the store is not open, it is opened
-    /// later on another thread.
+    /// Adds to the counts of a tool without waiting. If the store is not open yet, another thread
+    /// opens it later.
     pub(crate) fn count(self: &Arc<Self>, tool: String, counts: &Counts) {
         let open = self.open.try_lock().and_then(|open| open.clone());
         if let Some(open) = open {
@@ -140,8 +140,8 @@ impl LazyShelf {
     }
 }
 
-/// A file in the store's cache for a message that is too long for memory. It is removed on drop,
-/// and by the next gateway if this one is killed.
+/// A file in the store's cache for a message that is too long for memory. It is deleted on drop. If
+/// the gateway is killed, the next gateway deletes it.
 pub(crate) struct Scratch {
     engine: Arc<Engine>,
     draft: Draft,
@@ -151,7 +151,7 @@ pub(crate) struct Scratch {
 
 impl Scratch {
     pub(crate) fn begin(engine: Arc<Engine>) -> io::Result<Self> {
-        // Drafts do not count for the bound of a cache.
+        // The cache limit does not apply to drafts.
         let draft = engine.store().cache(0).draft()?;
         Ok(Self { engine, draft, length: 0, checked: 0 })
     }
@@ -171,8 +171,8 @@ impl Scratch {
         self.length
     }
 
-    /// Reads from the start of `span`, which it shortens. Returns the number of bytes; 0 at the
-    /// end.
+    /// Reads from the start of `span` and shortens it accordingly. Returns the number of bytes
+    /// read, or 0 at the end.
     pub(crate) fn read(&self, span: &mut Range<u64>, block: &mut [u8]) -> io::Result<usize> {
         let left = span.end.saturating_sub(span.start).min(block.len() as u64);
         let count = self.draft.file().read_at(&mut block[..left as usize], span.start)?;

@@ -1,4 +1,4 @@
-//! Serves one client at standard input and output.
+//! Serves one client on standard input and output.
 
 use std::io::{self, BufWriter, Write as _};
 use std::sync::{Arc, mpsc};
@@ -14,8 +14,8 @@ use crate::shelf::LazyShelf;
 
 const MAX_FROM_CLIENT: u64 = 64 << 20;
 
-/// Serves the client until its input ends or a signal asks to stop. The returned channel closes
-/// when everything is written.
+/// Serves the client until its input ends or a signal requests a stop. The returned channel closes
+/// when all output is written.
 pub(crate) async fn serve(
     gateway: &Gateway,
     shelf: &Arc<LazyShelf>,

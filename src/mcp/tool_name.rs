@@ -1,19 +1,20 @@
-//! The names under which the tools of all servers are offered.
+//! The offered names of the tools of all servers.
 //!
-//! A name depends on the set of tools alone, not on the order of servers or of their lists, so a restart
-//! changes nothing. If two tools would get one name, or names that differ only in case, both get a hash;
-//! a name never comes to mean another tool. The gateway's own names are reserved.
+//! A name depends only on the set of tools, not on the order of servers or lists, so it survives a
+//! restart. If two tools would get the same name, or names that differ only in case, both names get
+//! a hash. A name therefore never changes its meaning. The gateway's own names are reserved.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Longest name that every client accepts.
+/// Maximum length in bytes of a name that every client accepts.
 pub const MAX_BYTES: usize = 64;
-// Hexadecimal digits of a hash, and of a second one if the first one is taken.
+// Number of hexadecimal digits of a name's hash, and of the longer hash used if the first name is
+// taken.
 const HASH_DIGITS: [usize; 2] = [8, 16];
 
-/// A tool by its server and the server's own name, displayed as `server/tool` as in rules and
-/// limits. The configured name of a server holds no `/`, so the display is unambiguous.
+/// A tool, identified by its server and the server's own name. It is displayed as `server/tool`, as
+/// in rules and limits. A server's configured name contains no `/`, so the display is unambiguous.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct ServerTool {
@@ -27,21 +28,21 @@ impl fmt::Display for ServerTool {
     }
 }
 
-/// The rule for the names of a server's tools. A name that not every client accepts, or that two
-/// tools would get, is replaced by a shortened name with a hash.
+/// The naming rule for a server's tools. If a name is not accepted by every client, or two tools
+/// would get it, a shortened name with a hash is used instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Naming {
-    /// The server's own names, whatever they hold. For the only server.
+    /// The server's own names, without any restriction. Used for the only server.
     AsIs,
-    /// The server's own names, if every client accepts them.
+    /// The server's own names. A name that not every client accepts is replaced.
     Bare,
-    /// `<prefix>__<tool>`, if every client accepts it.
+    /// `<prefix>__<tool>`. A name that not every client accepts is replaced.
     Prefixed(String),
 }
 
 impl Naming {
-    /// Returns the naming of a server among others, whose tools get this prefix. An empty prefix
-    /// means none, as in the file of servers.
+    /// Returns the naming rule for one of several servers. An empty prefix means no prefix, as in
+    /// the servers file.
     pub fn with_prefix(prefix: &str) -> Self {
         if prefix.is_empty() { Self::Bare } else { Self::Prefixed(prefix.to_owned()) }
     }
@@ -62,8 +63,8 @@ impl Naming {
     }
 }
 
-/// The offered names of all tools, in both directions. Names are unique even if case is ignored,
-/// and depend on the set of tools alone.
+/// The offered names of all tools, in both directions. Names are unique even if case is ignored.
+/// They depend only on the set of tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolNames {
     by_name: BTreeMap<String, ServerTool>,
@@ -71,14 +72,14 @@ pub struct ToolNames {
 }
 
 impl ToolNames {
-    /// Names `tools`. None gets one of the names `ours`, in any case, as those are tools of the
-    /// gateway.
+    /// Assigns names to `tools`. The names in `ours` are reserved for the gateway's own tools,
+    /// regardless of case.
     pub fn new(tools: impl IntoIterator<Item = (ServerTool, Naming)>, ours: &[&str]) -> Self {
         let tools: BTreeMap<ServerTool, Naming> = tools.into_iter().collect();
         let mut left: Vec<(ServerTool, Naming)> = tools.into_iter().collect();
         let mut taken: BTreeSet<String> = ours.iter().map(|name| name.to_lowercase()).collect();
         let mut names = Self::default();
-        // Each round has other hashes, and only so many names are taken.
+        // Each round uses different hashes, and the number of taken names is finite.
         for round in 0.. {
             if left.is_empty() {
                 break;
@@ -88,17 +89,17 @@ impl ToolNames {
         names
     }
 
-    /// Returns the offered name of a tool.
+    /// Returns the offered name of `tool`.
     pub fn name_of(&self, tool: &ServerTool) -> Option<&str> {
         self.by_true_name.get(tool).map(String::as_str)
     }
 
-    /// Returns the tool with an offered name.
+    /// Returns the tool with the offered name `name`.
     pub fn tool_of(&self, name: &str) -> Option<&ServerTool> {
         self.by_name.get(name)
     }
 
-    /// Returns all offered names in order, with their tools.
+    /// Returns all tools with their offered names, sorted by name.
     pub fn all(&self) -> impl Iterator<Item = (&str, &ServerTool)> {
         self.by_name.iter().map(|(name, tool)| (name.as_str(), tool))
     }

@@ -1,4 +1,4 @@
-//! A server as the gateway sees it: its queue, pending requests and handshake.
+//! The gateway's state for one server: its queue, pending requests and handshake.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,14 @@ use crate::queue::{Receiver, Refused, Sender};
 use crate::raw_object::{self, RawObject};
 use crate::revision::{Era, EraCell};
 
-// Consecutive torn messages after which a server is restarted.
+// Number of consecutive torn messages after which a server is restarted.
 const MAX_TORN: u32 = 3;
 
 /// A server in one session: its queue, pending requests and handshake.
 ///
-/// Its manager starts it, feeds it from the queue and reads from it. Requests get numbers of their
-/// own, as clients count independently. `timeout` is the time for an answer; progress restarts it.
+/// A manager starts the server, feeds it from the queue and reads its output. Requests get new
+/// numbers, because clients number their requests independently. `timeout` is the time for an
+/// answer; progress restarts it.
 pub(crate) struct Upstream {
     pub(crate) name: String,
     pub(crate) timeout: Option<Duration>,
@@ -31,9 +32,9 @@ pub(crate) struct Upstream {
     pub(crate) era: EraCell,
 }
 
-/// The state that changes while the server runs. `asked` counts questions to the client and
-/// `long_lines` messages on their way: deadlines wait for both. `meta` has the `_meta` members of
-/// each request to a server of 2026-07-28.
+/// The state that changes while the server runs. `asked` counts open questions to the client, and
+/// `long_lines` counts long messages that are still arriving. No deadline expires while either is
+/// above 0. `meta` holds the `_meta` members for each request to a 2026-07-28 server.
 #[derive(Default)]
 struct UpstreamState {
     requests: PendingRequests,
@@ -45,8 +46,8 @@ struct UpstreamState {
     meta: Option<String>,
 }
 
-/// The messages that a restarted server gets again: `initialize` with the parameters as the client
-/// wrote them, and the last `logging/setLevel`.
+/// The messages that are sent again to a restarted server: `initialize` with the client's
+/// parameters as written, and the last `logging/setLevel`.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Handshake {
     pub(crate) initialize: Option<String>,
@@ -68,7 +69,7 @@ impl Upstream {
     pub(crate) fn set_modern(&self, meta: String) {
         let mut state = self.state.lock();
         state.meta = Some(meta);
-        // The server knows no `initialize`, after a restart either.
+        // The server does not support `initialize`, not even after a restart.
         state.handshake.initialize = None;
         self.era.set(Era::Modern);
     }
@@ -95,8 +96,8 @@ impl Upstream {
         format!("{}__{tool}", self.name)
     }
 
-    /// Sends a request under a new id and registers it as pending. Fails without waiting if the
-    /// queue is full or closed, as waiting would delay other servers.
+    /// Sends a request under a new id and registers it as pending. Fails at once if the queue is
+    /// full or closed, because waiting would delay other servers.
     pub(crate) fn request(
         &self,
         pending: PendingRequest,
@@ -121,8 +122,8 @@ impl Upstream {
         self.queue.send(message).await
     }
 
-    /// Sends a message without an answer. Drops it if the server is not running and not about to,
-    /// or does not read.
+    /// Sends a message that needs no answer. The message is dropped if the server neither runs nor
+    /// is about to start, or if its queue is full.
     pub(crate) fn notify(&self, message: impl Into<Outgoing>) {
         let state = self.state.lock();
         let is_wanted = state.is_running || !state.requests.waiting.is_empty();
@@ -141,8 +142,8 @@ impl Upstream {
         state.requests.take_answered(id)
     }
 
-    /// Takes the request that a broken message answers: by its id, or the only pending call if the
-    /// id is unknown.
+    /// Takes the pending request that a broken message answers. If the message has a readable id,
+    /// the request is found by id. Otherwise, returns the pending call if there is only one.
     pub(crate) fn take_broken(&self, line: &BrokenLine) -> Option<PendingRequest> {
         let requests = &mut self.state.lock().requests;
         match &line.id {
@@ -172,7 +173,7 @@ impl Upstream {
 
     pub(crate) fn take_late(&self) -> Vec<(u64, PendingRequest)> {
         let mut state = self.state.lock();
-        // The user may be thinking about a question, or the answer may be arriving.
+        // The user may be answering a question, or the answer may be arriving.
         if (state.asked > 0 || state.long_lines > 0)
             && let Some(time) = self.timeout
         {
@@ -206,7 +207,7 @@ impl Upstream {
             if comes { state.long_lines + 1 } else { state.long_lines.saturating_sub(1) };
     }
 
-    /// Counts torn messages. Returns false after several in a row, when the server must be
+    /// Counts torn messages. Returns false if there were several in a row and the server must be
     /// restarted.
     pub(crate) fn goes_on_after(&self, kind: BrokenKind) -> bool {
         let mut state = self.state.lock();

@@ -1,7 +1,7 @@
 //! Extraction: a language model reads an output and answers a question about it.
 //!
-//! This module is pure policy over two traits: a [`Document`] to read and a [`LanguageModel`] to ask. It
-//! opens no file, socket or conversation.
+//! This module depends only on two traits: [`Document`] for the output and [`LanguageModel`] for
+//! the model. It does not open files, sockets or conversations.
 
 mod agent;
 mod asking;

@@ -11,12 +11,12 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{self, Builder, Client};
 
-/// The time limit for a connection to one address of a host.
+/// Time limit for connecting to one address of a host.
 const CONNECT: Duration = Duration::from_secs(10);
-/// The kernel probes a connection that was silent for this long.
+/// Time without traffic after which the kernel probes a connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
-/// The connections of a client that sends bodies of type `B`.
+/// A pool of connections for requests with bodies of type `B`.
 pub enum HttpClient<B> {
     /// Over `http`.
     Plain(Client<HttpConnector, B>),
@@ -36,8 +36,8 @@ where
     B::Data: Buf + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    /// Makes a client that speaks only `https`, or only `http`. A secure client needs the
-    /// certificates of the system, and fails without them.
+    /// Creates a client for `https`, or for `http` if `is_secure` is false. A secure client needs
+    /// the system's certificates, and fails if they are missing.
     pub fn new(builder: &Builder, is_secure: bool) -> io::Result<Self> {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(CONNECT));
@@ -55,8 +55,8 @@ where
         Ok(Self::Secure(builder.build(connector)))
     }
 
-    /// Sends a request, and waits for the head of the response. Dropping the future or the response
-    /// before its end closes the connection.
+    /// Sends a request and waits for the head of the response. Dropping the future closes the
+    /// connection, and so does dropping the response before its end.
     pub async fn send(&self, request: Request<B>) -> Result<Response<Incoming>, legacy::Error> {
         match self {
             Self::Plain(client) => client.request(request).await,
@@ -65,7 +65,7 @@ where
     }
 }
 
-/// Returns the text of an error with its causes.
+/// Returns the text of an error, followed by its causes.
 pub fn causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -80,17 +80,17 @@ pub fn causes(error: &dyn Error) -> String {
     text
 }
 
-/// Splits a stream of server-sent events that arrives in pieces into lines, which end with a
-/// newline, a carriage return, or both.
+/// Splits a stream of server-sent events into lines. The stream may arrive in pieces. Lines end
+/// with a newline, a carriage return, or both.
 #[derive(Debug, Default)]
 pub struct LineEnds {
-    /// True if the last byte was a carriage return, which a newline may follow.
+    /// True if the last byte was a carriage return. A newline may follow it.
     after_return: bool,
 }
 
 impl LineEnds {
-    /// Takes the next part of a line off `bytes`. Returns it, and true if the line ends with it.
-    /// Returns `None` if `bytes` is empty.
+    /// Removes the next part of a line from `bytes`. Returns the part, and true if the line ends
+    /// after it. Returns `None` if `bytes` is empty.
     pub fn next_part<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<(&'a [u8], bool)> {
         let first = *bytes.first()?;
         if std::mem::take(&mut self.after_return) && first == b'\n' {

@@ -1,8 +1,9 @@
-//! HTTP servers: connections, whose number is bounded.
+//! HTTP servers with a limited number of connections.
 //!
-//! Any user of this machine can connect, and hold many silent connections. So a new one is always
-//! accepted, and at the limit another one is closed: first one whose client has not been admitted,
-//! then one without a request, then one whose client does not read its answer.
+//! Any user of this machine can connect and keep many silent connections open. A new connection is
+//! therefore always accepted, and an old one is closed when the limit is reached. Connections of
+//! clients that are not admitted are closed first, then connections without a request, and then
+//! those of clients that do not read their answer.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -23,18 +24,18 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-/// Open connections, at most.
+/// Maximum number of open connections.
 const CONNECTIONS: usize = 512;
-/// The time limit for the head of a request, from the end of the one before.
+/// Time limit for the head of a request, counted from the end of the previous request.
 const HEAD: Duration = Duration::from_mins(1);
-/// Bytes of the head of a request, at most.
+/// Maximum size in bytes of the head of a request.
 const MOST_HEAD: usize = 64 * 1024;
-/// A client that takes nothing of its answer for this long may be disconnected.
+/// A client that reads nothing of its answer for this long may be disconnected.
 const SLOW: Duration = Duration::from_secs(2);
-/// The pause after a connection could not be accepted.
+/// Pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves connections forever, each by the service that `service` makes for it.
+/// Serves connections forever. `service` creates the service for each connection.
 pub async fn serve<S, B>(listener: &TcpListener, service: impl Fn(Connection) -> S)
 where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Send + 'static,
@@ -68,7 +69,7 @@ where
     B: Body + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    // Pieces of pages and events are small, and each is to arrive at once.
+    // Pieces of pages and events are small and must be sent immediately.
     stream.set_nodelay(true).ok();
     let connection = open.connection.clone();
     let answer = service_fn(move |request| {
@@ -89,7 +90,7 @@ where
     }
 }
 
-/// A connection, as the answers to its requests see it.
+/// A connection, for use by the services that answer its requests.
 #[derive(Clone)]
 pub struct Connection(Arc<SharedConnection>);
 
@@ -98,21 +99,21 @@ struct SharedConnection {
     state: Mutex<ConnectionState>,
 }
 
-/// The state by which connections are chosen to be closed.
+/// The state that determines which connection is closed at the limit.
 struct ConnectionState {
     is_admitted: bool,
     pace: ConnectionPace,
     since: Instant,
 }
 
-/// The event that a connection waits for.
+/// What a connection is waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConnectionPace {
     /// The next request.
     Idle,
     /// The next part of an answer.
     Answering,
-    /// The client, which has to take the last part of the answer.
+    /// The client, which must read the last part of the answer.
     Sending,
 }
 
@@ -123,13 +124,13 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Notes that a request has authenticated its client, so that the connection is not closed in
-    /// favour of others that are not admitted.
+    /// Records that a request has authenticated its client. The connection is then not closed as
+    /// long as there are connections of clients that are not admitted.
     pub fn admit(&self) {
         self.0.state.lock().is_admitted = true;
     }
 
-    /// Returns the signal that ends the connection.
+    /// Returns the signal that closes the connection.
     pub fn hang_up(&self) -> Arc<Notify> {
         Arc::clone(&self.0.hang_up)
     }
@@ -140,12 +141,13 @@ impl Connection {
         state.since = Instant::now();
     }
 
-    /// Returns the rank by which connections are closed: lowest first, and of equal ones the
-    /// oldest. `None` for a connection that stays.
+    /// Returns the rank that determines the order in which connections are closed: lowest rank
+    /// first, and the oldest first among equal ranks. Returns `None` if the connection must not be
+    /// closed.
     fn rank(&self) -> Option<(u8, Option<Instant>)> {
         let state = self.0.state.lock();
         match state.pace {
-            // Its requests make it no younger.
+            // The time of its requests does not matter.
             _ if !state.is_admitted => Some((0, None)),
             ConnectionPace::Idle => Some((1, Some(state.since))),
             ConnectionPace::Sending if state.since.elapsed() > SLOW => Some((2, Some(state.since))),
@@ -170,8 +172,7 @@ struct OpenConnection {
 }
 
 impl OpenConnections {
-    /// Closes a connection if there is no room for another one. Returns false if none may be
-    /// closed.
+    /// Closes a connection if the limit is reached. Returns false if no connection may be closed.
     fn make_room(&self) -> bool {
         let mut numbered = self.0.lock();
         if numbered.open.len() < CONNECTIONS {
@@ -208,7 +209,7 @@ impl Drop for OpenConnection {
     }
 }
 
-/// The body of an answer, which keeps the state of its connection up to date.
+/// The body of an answer. It updates the state of the connection.
 struct BusyBody<B> {
     body: B,
     connection: Connection,
@@ -229,7 +230,7 @@ impl<B: Body + Unpin> Body for BusyBody<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
-        // The next part is asked for once the client has taken enough of this one.
+        // The next part is requested when the client has read enough of this part.
         self.connection.set(if polled.is_ready() {
             ConnectionPace::Sending
         } else {
@@ -257,7 +258,7 @@ impl<B> Drop for BusyBody<B> {
 mod tests {
     use super::*;
 
-    /// Returns as many connections as there may be.
+    /// Opens the maximum number of connections.
     fn full(connections: &Arc<OpenConnections>) -> Vec<OpenConnection> {
         let room = |_| {
             assert!(connections.make_room());

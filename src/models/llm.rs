@@ -1,21 +1,21 @@
 //! Language models behind HTTP endpoints.
 //!
-//! [`model()`] makes a [`LanguageModel`] of the settings of a target. The model sends requests over
-//! HTTP, retries if that may help, and reports other faults as a `ModelFailure`.
+//! [`model()`] creates a [`LanguageModel`] from the settings of a target. The model sends requests
+//! over HTTP, retries them if this may help, and reports other faults as a `ModelFailure`.
 //!
 //! [`LanguageModel`]: crate::extract::LanguageModel
 //!
 //! | module | content |
 //! |---|---|
-//! | `http_model` | the model: a request, its attempts, and what it learns of its endpoint |
-//! | `endpoint` | one attempt, over the connections to an endpoint |
-//! | `address` | the address of an endpoint, and the key of its requests |
-//! | `patience` | how long an attempt waits, and the time between two attempts |
-//! | `reading` | a reply as it arrives: a stream of events, or one document |
-//! | `reply` | a reply, put together from its parts |
-//! | `wire` | the two forms of requests and replies: `openai` and `anthropic` |
+//! | `http_model` | the model: its attempts, and the parameters that its endpoint accepts |
+//! | `endpoint` | a single attempt, over the connections to an endpoint |
+//! | `address` | the address of an endpoint, and the key for its requests |
+//! | `patience` | the time limit of an attempt, and the pause between attempts |
+//! | `reading` | reads a reply: a stream of events, or one document |
+//! | `reply` | a reply that is assembled from its parts |
+//! | `wire` | the two formats of requests and replies: `openai` and `anthropic` |
 //! | `dialect` | the parameters that an endpoint accepts |
-//! | `fault` | why an attempt has no reply |
+//! | `fault` | the reason why an attempt failed |
 
 mod address;
 mod anthropic;
@@ -38,10 +38,10 @@ pub use http_model::{HttpModel, TargetError, UnusableModel};
 
 use crate::extract::TargetSettings;
 
-/// Returns the model of a target.
+/// Returns the model of a target. Makes no request.
 ///
-/// `timeout` limits one attempt, from the connection to the last byte. `key` is the secret in the
-/// variable `api_key_env`; it is sent only to the endpoint. Makes no request.
+/// `timeout` limits a single attempt, from the connection to the last byte. `key` is the secret in
+/// the variable `api_key_env`. It is only sent to the endpoint.
 pub fn model(
     settings: &TargetSettings,
     timeout: Duration,

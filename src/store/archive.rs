@@ -1,22 +1,22 @@
-//! A conversation as one file, to move it or to back it up: a tar archive, compressed by zstd.
+//! A conversation as one file, for moving it or backing it up: a tar archive, compressed by zstd.
 //!
 //! ```text
 //! c7/.ctxfs-archive     the description: format and conversation, one line of JSON
-//! c7/                   directories and files, depth first, each directory sorted by the bytes of
-//! c7/artifacts/         the names; modes, times to the nanosecond, extended attributes `user.*`
-//! c7/artifacts/...
-//! c7/manifest.jsonl     a record for every file, as it was when the file was read
-//! c7/.ctxfs-digests     BLAKE3 of every file above, a line each, as `b3sum` prints and checks it
+//! c7/                   directories and files, depth first; the entries of a directory are
+//! c7/artifacts/         sorted by the bytes of their names; with modes, times to the nanosecond,
+//! c7/artifacts/...      and extended attributes `user.*`
+//! c7/manifest.jsonl     one record for each file, as it was when the file was read
+//! c7/.ctxfs-digests     one line for each file above: its BLAKE3, as `b3sum` prints and checks it
 //! ```
 //!
-//! An archive has no time of its own, so the same conversation makes the same bytes. `tar` can read
-//! it. The names of the archive's own files begin with `.ctxfs`, which no other file of a
-//! conversation can.
+//! An archive does not store when it was made: exporting the same conversation twice gives the same
+//! bytes. `tar` can read the archive. The names of the archive's own files begin with `.ctxfs`; no
+//! file of a conversation can have such a name.
 //!
-//! An archive is not trusted. Types, order, names and headers must be as `export` writes them,
-//! sizes are compared with the free space before anything is written, and every digest is computed
-//! again. Members go to a directory that no reader sees, which becomes the conversation in one step
-//! once everything has been checked.
+//! An archive is not trusted. Types, order, names and headers must be as `export` writes them.
+//! Sizes are compared with the free space before anything is written, and every digest is computed
+//! again. Members are first written to a directory that no reader sees. Once everything has been
+//! checked, one rename turns that directory into the conversation.
 
 mod export;
 mod extract;
@@ -36,17 +36,19 @@ pub use import::{ImportOptions, Imported};
 
 pub(super) use staging::clean as clean_staging;
 
-/// The format that this code writes, and the newest that it reads. Raised when an older ctxfs could
-/// not read the archive correctly.
+/// Format version that this code writes, and the newest that it reads. It is raised when an older
+/// ctxfs could not read the archive correctly.
 const FORMAT: u32 = 1;
-/// Compression level: zstd's own default, which is about as fast as a disk.
+/// Compression level. This is zstd's default; it is about as fast as a disk.
 const LEVEL: i32 = 3;
-/// Largest window of the decoder, as a power of two: 8 MiB, which zstd uses up to level 19.
+/// Maximum window of the decoder, as a power of two: 8 MiB, which zstd uses up to level 19.
 const WINDOW_LOG: u32 = 23;
 const BLOCK: usize = 256 * 1024;
-/// Most bytes in the extended header of one member. An attribute has at most 64 KiB in Linux.
+/// Maximum size of the extended header of one member, in bytes. On Linux an attribute has at most
+/// 64 KiB.
 const MAX_HEADER: u64 = 1 << 20;
-/// Most bytes of one record, far above what a command line or an attribute can hold.
+/// Maximum size of one record, in bytes. It is far above what a command line or an attribute can
+/// hold.
 const MAX_RECORD: u64 = 16 << 20;
 
 const DESCRIPTION: &str = ".ctxfs-archive";
@@ -58,7 +60,7 @@ struct Description {
     conversation: String,
 }
 
-/// An error of export or import. A failed import leaves the store as it was.
+/// An error of an export or import. A failed import leaves the store unchanged.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the text of each error describes it")]
 pub enum ArchiveError {
@@ -98,7 +100,7 @@ pub enum ArchiveError {
     Refused { member: String, flaw: ArchiveFlaw },
 }
 
-/// A reason to refuse an archive. Its text has the member as its subject.
+/// A reason to refuse an archive. The word "it" in the text stands for the member.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the text of each flaw describes it")]
 pub enum ArchiveFlaw {

@@ -1,4 +1,4 @@
-//! A file that arrives from another host, and the directories that are made for it.
+//! A file that arrives from another host, and the directories that are created for it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -16,17 +16,17 @@ use crate::{
 };
 use ctxfs_core::model::{ArtifactState, Far, LocalFile, Record, RelPath};
 
-/// The permission bits that are kept, without set-user-ID and set-group-ID.
+/// The permission bits that are kept. Set-user-ID and set-group-ID are not among them.
 pub(super) const MODE: u32 = 0o777;
 const CUT: &str = "its writer had not closed it when it was published";
-/// The attribute of a directory that was made for a file of another host. Without it, as on a disk
-/// that has no attributes, an empty directory stays.
+/// The attribute that marks a directory as created for a file of another host. An empty directory
+/// without it is not removed. On a disk without attributes, this is every empty directory.
 const MADE: &str = "user.ctx.made";
 
 /// A file that arrives from another host.
 ///
-/// The file has a scratch name until it is whole. Dropping an arrival that was not completed
-/// removes the file; so does [`Self::remove_unfinished`] after a crash.
+/// The file has a scratch name until it is complete. Dropping an arrival that was not completed
+/// removes the file. After a crash, [`Self::remove_unfinished`] removes it.
 #[derive(Debug)]
 pub struct Arrival<'a> {
     conversation: &'a Conversation,
@@ -41,16 +41,16 @@ pub struct Arrival<'a> {
 /// The facts about a file of another host, without its bytes.
 #[derive(Debug, Clone, Default)]
 pub struct Arrived {
-    /// Record of the file on the other host.
+    /// The record of the file on the other host.
     pub record: Record,
     /// Permission bits.
     pub mode: u32,
-    /// Extended attributes. Only `user.*` are set here.
+    /// Extended attributes. Only `user.*` attributes are set on this host.
     pub attributes: Vec<(OsString, Vec<u8>)>,
 }
 
 impl<'a> Arrival<'a> {
-    /// Begins a file that is to get the name `path`.
+    /// Begins a file that will get the name `path` when it is complete.
     pub fn begin(conversation: &'a Conversation, path: &RelPath) -> Result<Self, StoreError> {
         let unique = RandomState::new().hash_one(path);
         let scratch = OsString::from(layout::arriving(unique));
@@ -61,8 +61,8 @@ impl<'a> Arrival<'a> {
         Ok(Self { conversation, path, scratch, file, hasher, written: 0, is_named: false })
     }
 
-    /// Removes the unfinished files of a process that died. No other thread or process may be
-    /// receiving files of the conversation.
+    /// Removes the unfinished files of a process that died. No thread or process may be receiving
+    /// files of the conversation during the call.
     pub fn remove_unfinished(conversation: &Conversation) -> Result<(), StoreError> {
         let dir = conversation.dir();
         let entries = dir.entries().map_err(|error| conversation.listing_error(error))?;
@@ -83,11 +83,11 @@ impl<'a> Arrival<'a> {
         self.hasher.finalize().to_hex().to_string()
     }
 
-    /// Gives the whole file its name, which must be free, and records it if it is an artifact.
-    /// Makes the directories of the name. Returns the attributes of the file, or `None` if the name
+    /// Gives the complete file its name, and records the file if it is an artifact. Creates the
+    /// missing directories of the name. Returns the attributes of the file, or `None` if the name
     /// is taken or a file is in the way of a directory.
     ///
-    /// The bytes are synced before the file gets its name. The name is on the disk after
+    /// The bytes are synced before the file gets its name. The name is on the disk only after
     /// [`sync_parents`](crate::shared::sync_parents).
     pub fn complete(mut self, arrived: &Arrived) -> Result<Option<Stat>, StoreError> {
         self.prepare(arrived).map_err(|error| self.fault(error))?;
@@ -98,7 +98,7 @@ impl<'a> Arrival<'a> {
         };
         let recorded = self.record(&lock, &arrived.record);
         if recorded.is_err() {
-            // The error that matters is the one of the record.
+            // The error of the record is the one to return.
             let _removed = dir.unlink(self.path.file_name());
         }
         recorded.map(Some)
@@ -130,8 +130,9 @@ impl<'a> Arrival<'a> {
         Ok(stat)
     }
 
-    /// Gives the whole file the name of the far artifact of `record`, which keeps its identity.
-    /// Returns false if the artifact has changed since `record`, or its name is taken.
+    /// Gives the complete file the name of the far artifact of `record`. The artifact keeps its
+    /// identity. Returns false if the artifact has changed since `record` was read, or if the name
+    /// is taken.
     pub(super) fn take_place_of(
         self,
         record: &Record,
@@ -146,8 +147,8 @@ impl<'a> Arrival<'a> {
         })
     }
 
-    /// Gives an empty file the name of the far artifact of `record`. Returns false as
-    /// [`Self::take_place_of`] does.
+    /// Gives an empty file the name of the far artifact of `record`. Returns false in the same
+    /// cases as [`Self::take_place_of`].
     pub(super) fn begin_empty(
         self,
         record: &Record,
@@ -202,13 +203,13 @@ impl Write for Arrival<'_> {
 impl Drop for Arrival<'_> {
     fn drop(&mut self) {
         if !self.is_named {
-            // If this fails, the file is removed before the next one arrives.
+            // If this fails, the scratch file is removed before the next file arrives.
             let _removed = self.conversation.dir().unlink(&self.scratch);
         }
     }
 }
 
-/// Returns the record of a far artifact that has a local file from now on. The record does not say
+/// Returns the record of a far artifact that now has a local file. The record does not state
 /// anything about the bytes of that file.
 fn with_file(record: &Record) -> Record {
     let far = record.far.clone().map(|far| Far { here: true, ..far });
@@ -232,8 +233,8 @@ pub(super) fn recorded(path: &RelPath, record: &Record, stat: &Stat) -> Record {
     }
 }
 
-/// Opens the directory of `path` in a conversation. Makes the missing directories on the way, and
-/// syncs their names. Fails with ENOTDIR or EEXIST if a file is in the way.
+/// Opens the parent directory of `path` in a conversation. Creates the missing directories on the
+/// way and syncs their names. Fails with ENOTDIR or EEXIST if a file is in the way.
 pub(super) fn made_parent(conversation: &Dir, path: &RelPath) -> io::Result<Dir> {
     match dir::parent_dir(conversation, path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -265,14 +266,14 @@ fn mark_made(dir: &Dir, path: Option<&RelPath>) -> io::Result<()> {
     }
 }
 
-/// Returns true if the directory at `path` was made for a file of another host.
+/// Returns true if the directory at `path` was created for a file of another host.
 pub(super) fn is_made(conversation: &Dir, path: &RelPath) -> bool {
     let dir = conversation.open_dir_at(path);
     dir.is_ok_and(|dir| rustix::fs::fgetxattr(&dir, MADE, &mut [0_u8; 0]).is_ok())
 }
 
-/// Removes the directories above `path` that were made for files of other hosts and are empty now.
-/// A directory with a far artifact is not empty.
+/// Removes the parent directories of `path` that were created for files of other hosts and are now
+/// empty. A directory with a far artifact does not count as empty.
 pub(super) fn remove_made_parents(conversation: &Conversation, path: &RelPath) {
     let dir = conversation.dir();
     let is_empty =

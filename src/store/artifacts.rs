@@ -12,13 +12,15 @@ use crate::walk::{DirWalk, PathBudget, WalkEntry};
 use crate::{Conversation, Dir, FarArtifact, FileType, Stat, StoreError, UnreadPlaces, error};
 use ctxfs_core::model::{RelPath, is_scratch, without_digits};
 
-/// Directories that are kept open. Files in others are opened by their path, which takes longer.
+/// Maximum number of directories that are kept open. A file in any other directory is opened by its
+/// path, which takes longer.
 const OPEN_DIRS: usize = 64;
 
-/// The artifacts below a directory of a conversation, newest first. None of them is opened yet.
+/// The artifacts below a directory of a conversation, newest first. Listing them does not open the
+/// files.
 ///
-/// They are ordered by `Record::created` and then by path. For a file without a record, the disk
-/// says when it was created. An artifact is named by its number in this order.
+/// Artifacts are ordered by `Record::created` and then by path. The creation time of a file without
+/// a record comes from the disk. Methods identify an artifact by its position in this order.
 #[derive(Debug)]
 pub struct Artifacts {
     base: Dir,
@@ -30,7 +32,7 @@ pub struct Artifacts {
 /// The artifacts of a conversation on disk, with their attributes.
 #[derive(Debug)]
 pub struct StoredArtifacts {
-    /// Path and attributes of each, sorted by the components of the path.
+    /// Path and attributes of each artifact, sorted by the components of the path.
     pub files: Vec<(RelPath, Stat)>,
     /// The places that could not be read, by path in the conversation.
     pub unread: UnreadPlaces,
@@ -40,13 +42,13 @@ pub struct StoredArtifacts {
 struct ArtifactFile {
     path: RelPath,
     dir: usize,
-    /// In milliseconds since the epoch, as `Record::created`.
+    /// Time of creation in milliseconds since the epoch, as in `Record::created`.
     created: i64,
     far: Option<Box<FarArtifact>>,
 }
 
 impl Conversation {
-    /// Finds the artifacts on disk, with or without a record. Calls `stat` for each. Skips places
+    /// Returns the artifacts on disk, with or without a record, and their attributes. Skips places
     /// that cannot be read.
     pub fn artifacts(&self) -> Result<StoredArtifacts, StoreError> {
         let (mut files, mut budget) = (Vec::new(), PathBudget::new());
@@ -59,7 +61,7 @@ impl Conversation {
         Ok(StoredArtifacts { files, unread })
     }
 
-    /// Finds the artifacts on disk, and those whose bytes are in the bucket alone.
+    /// Returns the artifacts on disk and the artifacts whose bytes are only in the bucket.
     pub fn all_artifacts(&self) -> Result<StoredArtifacts, StoreError> {
         let mut found = self.artifacts()?;
         match self.far_artifacts(None) {
@@ -88,12 +90,12 @@ fn each_artifact(
 }
 
 impl Artifacts {
-    /// Finds the artifacts below the directory `base`, or all of the conversation if there is no
-    /// `base`. Calls `enters` with each directory before its names are read. If that returns false,
-    /// leaves out the directory with everything below it.
+    /// Finds the artifacts below the directory `base`, or in the whole conversation if `base` is
+    /// `None`. Calls `enters` with each directory before its names are read. If `enters` returns
+    /// false, the directory and everything below it are left out.
     ///
-    /// Skips places that cannot be read. If the manifest is one of them, the order is by the times
-    /// of the disk.
+    /// Skips places that cannot be read. If the manifest cannot be read, the artifacts are ordered
+    /// by the creation times of the disk.
     pub fn below(
         conversation: &Conversation,
         base: Option<&RelPath>,
@@ -121,7 +123,7 @@ impl Artifacts {
         self.files.is_empty()
     }
 
-    /// Returns the path of the artifact `number`, relative to the base.
+    /// Returns the path of artifact `number`, relative to the base.
     pub fn path(&self, number: usize) -> &RelPath {
         &self.files[number].path
     }
@@ -131,12 +133,12 @@ impl Artifacts {
         &self.unread
     }
 
-    /// Returns the artifact `number`, if its bytes are not on this disk.
+    /// Returns artifact `number` if its bytes are not on this disk, and `None` otherwise.
     pub fn far(&self, number: usize) -> Option<&FarArtifact> {
         self.files[number].far.as_deref()
     }
 
-    /// Opens the artifact `number` for reading, if its bytes are on this disk.
+    /// Opens artifact `number` for reading. Its bytes must be on this disk.
     pub fn open(&self, number: usize) -> io::Result<File> {
         let file = &self.files[number];
         match self.dirs.get(file.dir) {
@@ -145,8 +147,8 @@ impl Artifacts {
         }
     }
 
-    /// Returns the attributes of the artifact `number`. Returns `None` if it is gone, or cannot be
-    /// looked at, which is added to `unread`.
+    /// Returns the attributes of artifact `number`. Returns `None` if the artifact is gone or its
+    /// attributes cannot be read; in the second case its path is added to `unread`.
     pub fn stat(&self, number: usize, unread: &mut UnreadPlaces) -> io::Result<Option<Stat>> {
         if let Some(far) = self.far(number) {
             return Ok(Some(far.stat));
@@ -243,7 +245,7 @@ impl Artifacts {
     }
 
     /// Returns the time of creation according to the disk, as `Conversation::fresh_record` does. A
-    /// file that is gone sorts as the oldest.
+    /// file that no longer exists counts as the oldest.
     fn created_on_disk(&self, number: usize) -> i64 {
         if let Some(far) = self.far(number) {
             return far.record.created;
@@ -268,11 +270,12 @@ fn artifacts_dir() -> Option<RelPath> {
 }
 
 impl Conversation {
-    /// Returns the outputs that may have been written under the same name as the output at `path`:
-    /// the names differ by the digits of an origin, as `x~3f09ab.txt` from `x.txt`. They are sorted
-    /// by path. Whether they had one name is known to the hosts that wrote them.
+    /// Returns the outputs that may originally have had the same name as the output at `path`,
+    /// sorted by path. Such names differ only by the digits of an origin, for example
+    /// `x~3f09ab.txt` and `x.txt`. Only the hosts that wrote the outputs can tell if the names were
+    /// the same.
     ///
-    /// Costs one `stat` where there is none.
+    /// If there is no such output, this costs one `stat`.
     pub fn alike(&self, path: &RelPath) -> Result<Vec<RelPath>, StoreError> {
         let mut alike = Vec::new();
         if !path.is_artifact() {

@@ -15,11 +15,11 @@ use ctxfs_core::model::Provenance;
 
 pub(super) const USER: &[u8] = b"user.";
 const PREFIX: &str = "user.ctx.";
-/// Longest value that the kernel allows, in bytes.
+/// Maximum length of an attribute value in bytes, as set by the kernel.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// Reads the provenance in the attributes of `file`. Returns an empty one if the disk has no
-/// attributes, and skips invalid values.
+/// Reads the provenance from the attributes of `file`. Skips invalid values. The provenance is
+/// empty if the disk does not support attributes.
 pub fn provenance_of(file: &File) -> io::Result<Provenance> {
     let mut provenance = Provenance::default();
     for name in attributes(file)? {
@@ -31,10 +31,10 @@ pub fn provenance_of(file: &File) -> io::Result<Provenance> {
     Ok(provenance)
 }
 
-/// Writes `provenance` to the attributes of `file`. Leaves other attributes alone.
+/// Writes `provenance` to the attributes of `file`. Does not change other attributes.
 ///
-/// A disk without attributes, or without room for a long value, is not an error: the manifest has
-/// everything.
+/// It is not an error if the disk does not support attributes or has no room for a long value: the
+/// manifest has the full provenance.
 pub fn set_provenance(file: &File, provenance: &Provenance) -> io::Result<()> {
     let exit_code = provenance.exit_code.map(|code| code.to_string());
     let duration_ms = provenance.duration_ms.map(|duration| duration.to_string());
@@ -61,10 +61,10 @@ pub fn set_provenance(file: &File, provenance: &Provenance) -> io::Result<()> {
 }
 
 /// Stores the value of the attribute `name` in `provenance`. Returns false and changes nothing if
-/// the name is not one of ctxfs or the value is invalid.
+/// `name` is not an attribute of ctxfs or the value is invalid.
 ///
-/// A value must be UTF-8, not empty, and without control characters (except in arguments). An exit
-/// code and a duration must be numbers.
+/// A value must be non-empty UTF-8 without control characters; only arguments may contain control
+/// characters. An exit code and a duration must be numbers.
 pub fn parse_attribute(name: &str, value: &[u8], provenance: &mut Provenance) -> bool {
     let Some(key) = name.strip_prefix(PREFIX) else { return false };
     let Some(value) = std::str::from_utf8(value).ok().filter(|value| !value.is_empty()) else {
@@ -95,7 +95,8 @@ fn parse_number<N: std::str::FromStr>(value: &str, field: &mut Option<N>) -> boo
     true
 }
 
-/// Returns the names of all attributes. Returns an empty list if the disk has no attributes.
+/// Returns the names of all attributes of `file`, or an empty list if the disk does not support
+/// attributes.
 pub fn attributes(file: &File) -> io::Result<Vec<OsString>> {
     let mut list = Vec::with_capacity(1024);
     match rustix::fs::flistxattr(file, spare_capacity(&mut list)) {
@@ -111,7 +112,8 @@ pub fn attributes(file: &File) -> io::Result<Vec<OsString>> {
     Ok(names.map(|name| OsStr::from_bytes(name).to_owned()).collect())
 }
 
-/// Returns the value of one attribute. `None` if the file or the disk does not have it.
+/// Returns the value of the attribute `name`, or `None` if the file does not have it or the disk
+/// does not support attributes.
 pub fn attribute(file: &File, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
     let mut value = Vec::with_capacity(256);
     let mut got = rustix::fs::fgetxattr(file, name, spare_capacity(&mut value));
@@ -126,8 +128,8 @@ pub fn attribute(file: &File, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Returns the attributes `user.*`, sorted by name. They belong to the file; others belong to the
-/// disk.
+/// Returns the `user.*` attributes of `file`, sorted by name. These belong to the file; attributes
+/// with other prefixes belong to the disk.
 pub fn user_attributes(file: &File) -> io::Result<Vec<(OsString, Vec<u8>)>> {
     let mut found = Vec::new();
     for name in attributes(file)? {
@@ -141,8 +143,8 @@ pub fn user_attributes(file: &File) -> io::Result<Vec<(OsString, Vec<u8>)>> {
     Ok(found)
 }
 
-/// Sets attributes of another file. An attribute that the disk does not support or has no room for
-/// is lost; see [`set_provenance`].
+/// Sets attributes that were read from another file. An attribute that the disk does not support or
+/// has no room for is dropped without an error; see [`set_provenance`].
 pub(super) fn set_attributes(file: &File, all: &[(OsString, Vec<u8>)]) -> io::Result<()> {
     for (name, value) in all {
         match rustix::fs::fsetxattr(file, name, value, XattrFlags::empty()) {
@@ -166,10 +168,11 @@ pub(super) fn set_mode_and_time(
     Ok(rustix::fs::futimens(file, &times)?)
 }
 
-/// Returns the bytes of names and values of all `user.` attributes of the file at `path`, without
-/// following a link. Returns 0 where the disk has no attributes or the file is gone.
+/// Returns the total size in bytes of the names and values of all `user.` attributes of the file at
+/// `path`. Does not follow links. Returns 0 if the disk does not support attributes or the file is
+/// gone.
 pub(super) fn bytes_at(path: &OsStr) -> u64 {
-    // Most files have none, and the kernel answers that without a buffer.
+    // Most files have no attributes, and the kernel reports that without a buffer.
     let length = rustix::fs::llistxattr(path, &mut [0_u8; 0]).unwrap_or(0);
     if length == 0 {
         return 0;
@@ -185,12 +188,12 @@ pub(super) fn bytes_at(path: &OsStr) -> u64 {
     .sum()
 }
 
-/// Sets one attribute. `flags` say whether it must exist or be new.
+/// Sets the attribute `name`. `flags` can require that it exists already or that it is new.
 pub fn set_attribute(file: &File, name: &OsStr, value: &[u8], flags: XattrFlags) -> io::Result<()> {
     Ok(rustix::fs::fsetxattr(file, name, value, flags)?)
 }
 
-/// Removes one attribute. Fails with ENODATA if there is none.
+/// Removes the attribute `name`. Fails with ENODATA if the file does not have it.
 pub fn remove_attribute(file: &File, name: &OsStr) -> io::Result<()> {
     Ok(rustix::fs::fremovexattr(file, name)?)
 }

@@ -1,12 +1,13 @@
 //! The cache of views that took long to compute.
 //!
-//! Each result is a file in one directory, named by a hash of everything that it depends on. Any
-//! change leads to another name, so no result is ever stale. When the directory passes its bound,
-//! the results that were used longest ago are removed. The directory may be removed at any time, as
-//! a whole or file by file; a reader keeps the result that it has open.
+//! Each result is a file in one directory. Its name is a hash of everything that the result depends
+//! on. Any change leads to another name, and no result is ever stale. When the total size of the
+//! results exceeds the bound of the cache, the least recently used results are removed. The
+//! directory, or any file in it, may be removed at any time; a reader keeps the result that it has
+//! open.
 //!
-//! A result gets its name when it is complete. It is not used after the next boot: after a power
-//! cut it is unknown which bytes have reached the disk.
+//! A result gets its name when it is complete. It is not used after a reboot: after a power failure
+//! it is unknown which bytes have reached the disk.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -19,15 +20,15 @@ use rustix::fs::{OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW};
 
 use crate::{Dir, FileType, Store, StoreError, file_lock, layout, stat_file};
 
-/// Version of the names. Raised if the same name would stand for other bytes in the same version of
-/// ctxfs.
+/// Version of the names. It is raised if a change within one version of ctxfs would give the same
+/// name to different bytes.
 const FORMAT: u32 = 1;
 
 static BOOT: LazyLock<Option<String>> =
     LazyLock::new(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok());
 
-/// The cached results of a store, up to a number of bytes. All caches of a store are one directory,
-/// so each process keeps its own bound.
+/// The cached results of a store, up to a maximum size in bytes. All caches of a store use the same
+/// directory, and each process applies its own maximum.
 #[derive(Debug, Clone)]
 pub struct Cache {
     store: Store,
@@ -38,7 +39,7 @@ pub struct Cache {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheKey(OsString);
 
-/// A result that is being written. Dropping it before it is kept removes it.
+/// A result that is being written. Dropping a draft that was not kept removes its file.
 #[derive(Debug)]
 pub struct Draft {
     dir: Dir,
@@ -47,13 +48,13 @@ pub struct Draft {
 }
 
 impl Store {
-    /// Returns the cache of views. Keeping a result removes others until at most `bound` bytes are
-    /// left.
+    /// Returns the cache of views. Each time a result is kept, the least recently used results are
+    /// removed until at most `bound` bytes are left.
     pub fn cache(&self, bound: u64) -> Cache {
         Cache::new(self.clone(), bound)
     }
 
-    /// Removes everything from the cache of views. A reader keeps the result that it has open.
+    /// Removes all results from the cache of views. A reader keeps the result that it has open.
     pub fn clear_cache(&self) -> Result<(), StoreError> {
         let path = self.root().join(layout::CACHE);
         self.cache(0).clear().map_err(|error| StoreError::io("clear", &path, error))
@@ -61,8 +62,8 @@ impl Store {
 }
 
 impl CacheKey {
-    /// Returns the name of the result that depends on `parts`, on the version of ctxfs and on
-    /// nothing else. Returns `None` if one boot cannot be told from the next.
+    /// Returns the name of a result that depends only on `parts` and on the version of ctxfs.
+    /// Returns `None` if the system has no boot id.
     pub fn of(parts: &[&[u8]]) -> Option<Self> {
         let boot = BOOT.as_ref()?;
         let version = env!("CARGO_PKG_VERSION");
@@ -75,7 +76,7 @@ impl CacheKey {
         Some(Self(hasher.finalize().to_hex().as_str().into()))
     }
 
-    /// Returns the name: 64 hexadecimal digits.
+    /// Returns the name as bytes: 64 hexadecimal digits.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
     }
@@ -86,25 +87,26 @@ impl Cache {
         Self { store, bound }
     }
 
-    /// Opens the result of this name, if it is kept. It counts as just used.
+    /// Opens the result with the name `key`, or returns `None` if it is not in the cache. Marks the
+    /// result as just used.
     pub fn open(&self, key: &CacheKey) -> Option<File> {
         let file = self.dir().ok()?.open_file(&key.0, OFlags::RDONLY).ok()?;
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
         let used = Timestamps { last_access: now, last_modification: now };
-        // If this fails, the result is removed a little earlier.
+        // If this fails, the result is only removed somewhat earlier.
         rustix::fs::futimens(&file, &used).ok();
         Some(file)
     }
 
-    /// Creates a file for a result, locked while its writer lives.
+    /// Creates a file for a result. The file is locked while the draft exists.
     pub fn draft(&self) -> io::Result<Draft> {
         // The directory may be removed at any time; the second try creates it again.
         self.try_draft().or_else(|_| self.try_draft())
     }
 
-    /// Keeps a complete result under its name. Returns false if the result is larger than the bound
-    /// of the cache, or its draft has been removed. Such a result lasts as long as its file is
-    /// open.
+    /// Stores a complete result under the name `key`. Returns false if the result is larger than
+    /// the bound of the cache, or if its draft file has been removed. In both cases, the result can
+    /// be read while its file is open.
     pub fn keep(&self, draft: Draft, key: &CacheKey) -> io::Result<bool> {
         if stat_file(&draft.file)?.size > self.bound {
             return Ok(false);
@@ -163,8 +165,8 @@ impl Drop for Draft {
     }
 }
 
-/// Removes the results that were used longest ago until `bound` bytes are left, and the drafts of
-/// processes that have ended.
+/// Removes the least recently used results until at most `bound` bytes are left. Also removes the
+/// drafts of processes that have ended.
 fn shrink(dir: &Dir, bound: u64) -> io::Result<()> {
     let mut kept = Vec::new();
     for entry in dir.entries()?.into_iter().filter(|entry| entry.kind == FileType::File) {
@@ -179,7 +181,7 @@ fn shrink(dir: &Dir, bound: u64) -> io::Result<()> {
     for (_, size, name) in kept {
         total = total.saturating_add(size);
         if total > bound {
-            // Another process may have removed it first.
+            // Another process may have removed the result first.
             dir.unlink(&name).ok();
         }
     }
@@ -190,8 +192,8 @@ fn is_draft(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b".ctxfs")
 }
 
-/// Removes a draft unless its writer holds its lock. A draft that is removed between its creation
-/// and its locking only fails to be kept.
+/// Removes a draft unless its writer holds the lock on it. A draft may be removed after its
+/// creation and before it is locked; the only effect is that it cannot be kept.
 fn remove_abandoned(dir: &Dir, name: &OsStr) {
     if let Ok(file) = dir.open_file(name, OFlags::RDWR)
         && file_lock::try_lock(&file).unwrap_or(false)

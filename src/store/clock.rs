@@ -1,9 +1,9 @@
-//! The clock by which a disk dates the changes of its files.
+//! The clock that a disk uses for the change times of its files.
 //!
-//! Two changes within one step of the clock leave the same times, so that the second does not show.
-//! Since 6.13, Linux dates changes of ext4, xfs, btrfs and tmpfs finely if the times were read in
-//! between. On older kernels a step takes some milliseconds; on ext2, and on ext4 with small
-//! inodes, a whole second.
+//! Two changes within one step of the clock get the same time, which hides the second one. Since
+//! 6.13, Linux gives changes on ext4, xfs, btrfs and tmpfs fine-grained times if the times were
+//! read since the previous change. On older kernels, a step is a few milliseconds; on ext2, and on
+//! ext4 with small inodes, it is a whole second.
 
 use std::fs::File;
 use std::io;
@@ -12,35 +12,35 @@ use std::time::Duration;
 
 use crate::{Dir, Stat, stat_file};
 
-/// Longest step of a clock that follows the kernel's ticks, of which there are at least 100 a
-/// second, and one more step for a clock that is being adjusted.
+/// Maximum step of a clock that follows the kernel's ticks. There are at least 100 ticks per
+/// second; the value is two of the longest ticks, to allow for a clock that is being adjusted.
 const TICK: Duration = Duration::from_millis(20);
-/// Longest step of a clock that keeps whole seconds: on FAT they are even.
+/// Maximum step of a clock that stores whole seconds. FAT stores only even seconds.
 const SECONDS: Duration = Duration::from_secs(2);
-/// Two times closer than this come from a clock without ticks: the kernel's fastest ticks are a
-/// thousand a second.
+/// Two times closer than this come from a clock without ticks: the kernel has at most a thousand
+/// ticks per second.
 const FINE: Duration = Duration::from_micros(500);
-/// Changes by which the clock is measured. On a busy machine one change may take longer than a
-/// tick.
+/// Maximum number of changes made to measure the clock. On a busy machine, one change may take
+/// longer than a tick.
 const TRIES: usize = 8;
 
-/// The clock by which a disk dates the changes of its files.
+/// The clock that a disk uses for the change times of its files.
 ///
-/// Within one step of the clock, a second change leaves the times of the first. A cache must not
-/// trust a file until [`Self::settles_in`] has passed.
+/// A second change within one step of the clock does not change the times. A cache must not trust a
+/// file until [`Self::settles_in`] has passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileClock {
     step: Duration,
 }
 
 impl FileClock {
-    /// A clock by which each change shows.
+    /// A clock that gives each change a new time.
     pub const FINE: Self = Self { step: Duration::ZERO };
 
-    /// The coarsest clock, for a disk whose clock cannot be measured.
+    /// The coarsest clock. It is assumed for a disk whose clock cannot be measured.
     pub(super) const COARSEST: Self = Self { step: SECONDS };
 
-    /// Returns the clock with steps of this length.
+    /// Returns a clock with steps of length `step`.
     #[cfg(any(test, feature = "testing"))]
     pub const fn of_steps(step: Duration) -> Self {
         Self { step }
@@ -50,26 +50,28 @@ impl FileClock {
         Ok(Self { step: step_of(&dir.nameless_file()?)? })
     }
 
-    /// Returns true if each change shows, however short after another.
+    /// Returns true if each change gets a new time, even immediately after another change.
     pub fn is_fine(self) -> bool {
         self.step.is_zero()
     }
 
-    /// Returns true if a file with the attributes `stat` may change now without showing it.
+    /// Returns true if the file with the attributes `stat` could change now and keep the same
+    /// times.
     pub fn is_recent(self, stat: &Stat) -> bool {
         self.settles_in(stat).is_some()
     }
 
-    /// Returns the time until each further change of a file with the attributes `stat` will show.
-    /// `None` if it would show now.
+    /// Returns the time after which every change of the file with the attributes `stat` changes its
+    /// times. Returns `None` if that is already the case.
     pub fn settles_in(self, stat: &Stat) -> Option<Duration> {
-        // No program can set ctime. If it lies in the future, a change now gets another.
+        // No program can set ctime. If it lies in the future, a change made now gets a different
+        // time.
         let age = if self.is_fine() { None } else { stat.ctime.age() };
         self.step.checked_sub(age?).filter(|wait| !wait.is_zero())
     }
 }
 
-/// Returns the step of the clock that dates `file`, and changes the file to find it out.
+/// Returns the step of the clock that dates `file`. Measures it by changing the file.
 fn step_of(file: &File) -> io::Result<Duration> {
     let mut times = vec![stat_file(file)?.ctime];
     for _ in 0..TRIES {
@@ -114,7 +116,8 @@ mod tests {
         assert!(!FileClock::of_steps(SECONDS).is_recent(&stat));
     }
 
-    /// The next change of a file that is not recent shows, on the disk of the tests.
+    /// Checks on the disk of the tests that a change of a file that is not recent changes its
+    /// times.
     #[test]
     fn the_clock_of_a_disk_is_found() {
         let dir = tempfile::tempdir().unwrap();

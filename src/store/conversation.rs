@@ -19,9 +19,9 @@ const DIED: &str = "its writer or the daemon stopped before it was closed";
 
 /// An open conversation.
 ///
-/// Records are read from the disk at each call, so a caller sees the records of every process.
-/// Other modules add the operations of one subject: `far`, `history`, `artifacts`, `counts`.
-/// Operations that combine several subjects are functions: `shared`, `archive`.
+/// Records are read from the disk at each call, and include the records of all processes. Other
+/// modules add methods for one subject each: `far`, `history`, `artifacts`, `counts`. Operations
+/// that combine several subjects are functions in `shared` and `archive`.
 #[derive(Debug)]
 pub struct Conversation {
     id: Component,
@@ -40,23 +40,23 @@ impl Conversation {
         Ok(Self { id, path, dir, stat, manifest })
     }
 
-    /// Returns the id: the name of the directory.
+    /// Returns the id, which is also the name of the directory.
     pub fn id(&self) -> &Component {
         &self.id
     }
 
-    /// Returns the directory, held open: it stays the same directory after a rename.
+    /// Returns the directory. It is held open, and stays the same directory after a rename.
     pub fn dir(&self) -> &Dir {
         &self.dir
     }
 
-    /// Returns the manifest, the file of records.
+    /// Returns the manifest, which is the file of records.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Returns true if there is a manifest. A conversation without one is new, or has lost its
-    /// records.
+    /// Returns true if the conversation has a manifest. A conversation without one is new or has
+    /// lost its records.
     pub fn has_manifest(&self) -> Result<bool, StoreError> {
         match self.dir.stat(layout::MANIFEST.as_ref()) {
             Ok(_) => Ok(true),
@@ -78,8 +78,9 @@ impl Conversation {
     /// Returns the record of the file at `path`, or `None` if no record was written or the file is
     /// gone.
     ///
-    /// A record of removed content counts only if the file is still there as it was recorded. Then
-    /// the removal was cut off before it happened, and the record is returned as it was before.
+    /// A record of removed content is returned only if the file still exists as recorded. In that
+    /// case the removal was interrupted before it took effect, and the record is returned as it was
+    /// before the removal.
     pub fn record(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
         let record = self.manifest.record(&path.to_text())?;
         Ok(record.and_then(|record| {
@@ -89,15 +90,16 @@ impl Conversation {
         }))
     }
 
-    /// Returns the record of content that was removed from `path`, if no file is there now.
+    /// Returns the record of content that was removed from `path`, or `None` if a file exists there
+    /// now.
     pub fn removed(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
         let record = self.manifest.record(&path.to_text())?;
         let removed = record.filter(|record| record.removed.is_some());
         Ok(removed.filter(|_| self.dir.stat_at(path).is_err()))
     }
 
-    /// Returns the record of the file at `path`. Without one, returns a record made from `stat` and
-    /// the file's attributes.
+    /// Returns the record of the file at `path`. If it has no record, returns one made from `stat`
+    /// and the file's attributes.
     pub fn record_for(&self, path: &RelPath, stat: &Stat) -> Result<Record, StoreError> {
         Ok(self.record(path)?.unwrap_or_else(|| Record {
             provenance: provenance_at(&self.dir, path),
@@ -105,7 +107,7 @@ impl Conversation {
         }))
     }
 
-    /// Returns a first record of the file at `path`: sealed, generation 1, not analysed.
+    /// Returns an initial record of the file at `path`: sealed, generation 1, not analysed.
     pub fn fresh_record(path: &RelPath, stat: &Stat) -> Record {
         Record {
             path: path.to_text(),
@@ -130,8 +132,8 @@ impl Conversation {
         Artifact::open(&self.dir, path).map_err(|error| self.error_at("read", path, error))
     }
 
-    /// Returns all records of artifacts that are not gone, and of content that was removed by a
-    /// rule, in the order they were last recorded.
+    /// Returns the records of all artifacts that are not gone, and of content that was removed by a
+    /// rule, in the order in which they were last written.
     pub fn records(&self) -> Result<StoredRecords, StoreError> {
         self.manifest.records()?.with_paths(is_artifact)
     }
@@ -142,15 +144,16 @@ impl Conversation {
         self.manifest.records()?.with_paths(|path| path.starts_with(&below) && is_artifact(path))
     }
 
-    /// Marks the artifact at `path` as incomplete if its writer or daemon died: its record says
-    /// live, its owner has ended, and no process has the file open for writing.
+    /// Marks the artifact at `path` as incomplete if its writer or daemon died. This is the case if
+    /// its record has the state live, its owner has ended, and no process has the file open for
+    /// writing.
     ///
-    /// Returns the new record, or `None` if the writer did not die or the disk cannot tell. The
-    /// caller, who has met a live record and is not its writer, does the analysis. Does not wait:
-    /// while another process has the lock of the manifest, or where this process may only read, the
-    /// new record is returned and not recorded.
+    /// Returns the new record, or `None` if the writer has not died or the disk cannot tell. The
+    /// caller, which has found a live record and is not its writer, does the analysis. This
+    /// function does not wait: if another process holds the lock of the manifest, or if this
+    /// process has no write access, it returns the new record without writing it.
     pub fn recover(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
-        // Most live records have a writer. Finding that out does not need the lock.
+        // Most live records have a writer, and this check does not need the lock.
         let Some(incomplete) = incomplete(self, path)? else { return Ok(None) };
         match self.manifest.lock_at_once() {
             Ok(Some(lock)) => self.recover_locked(&lock, path),
@@ -160,7 +163,8 @@ impl Conversation {
         }
     }
 
-    /// Does what [`Self::recover`] does, for a caller that holds the lock of the manifest.
+    /// Recovers the artifact as [`Self::recover`] does, for a caller that holds the lock of the
+    /// manifest.
     pub fn recover_locked(
         &self,
         lock: &ManifestLock,
@@ -173,23 +177,24 @@ impl Conversation {
         Ok(recovered)
     }
 
-    /// Returns true if the file at `path` is the output of `call`, by its record or its attributes.
+    /// Returns true if the record or the attributes of the file at `path` say that it is the output
+    /// of `call`.
     pub fn is_output_of(&self, path: &RelPath, call: &OsStr) -> Result<bool, StoreError> {
         let is = |provenance: Provenance| provenance.call.is_some_and(|known| call == &*known);
         let recorded = self.record(path)?.is_some_and(|record| is(record.provenance));
         Ok(recorded || is(provenance_at(&self.dir, path)))
     }
 
-    /// Opens the directory of `folder`. Creates it if it has been removed.
+    /// Opens the directory of `folder`. Creates the directory if it has been removed.
     pub fn folder(&self, folder: Folder) -> Result<Dir, StoreError> {
         open_folder(&self.dir, folder).map_err(|error| self.listing_error(error))
     }
 
-    /// Returns a number that changes whenever an output appears in or disappears from the folders
-    /// of outputs, and with every record, count and message.
+    /// Returns a number that changes with every record, count and message, and whenever an output
+    /// appears in or disappears from the folders of outputs.
     ///
     /// The cost does not depend on the number of outputs. The number does not change while a live
-    /// output grows, nor with files in directories below the folders.
+    /// output grows, or when files change in subdirectories of the folders.
     pub fn state_number(&self) -> io::Result<u64> {
         let mut hasher = DefaultHasher::new();
         self.dir.stat_self()?.mtime.hash(&mut hasher);
@@ -206,13 +211,13 @@ impl Conversation {
         Ok(hasher.finish())
     }
 
-    /// Wraps an error about the file at `path`.
+    /// Returns `source` as a [`StoreError`] about the file at `path`.
     pub fn error_at(&self, action: &'static str, path: &RelPath, source: io::Error) -> StoreError {
         StoreError::io(action, &self.path.join(path.as_os_str()), source)
     }
 
-    /// Adds the place of an error to the places that could not be read. Fails with the error if it
-    /// is not about one place of the store.
+    /// If `error` concerns one place of the store, adds that place to `unread`. Otherwise fails
+    /// with `error`.
     pub fn pass_over(
         &self,
         error: StoreError,
@@ -226,10 +231,12 @@ impl Conversation {
     }
 }
 
-/// Returns the record that recovery makes of a live one, or `None` if it has a writer.
+/// Returns the record that recovery writes for a live artifact, or `None` if the artifact has a
+/// writer.
 ///
-/// The result stays true while the lock of the manifest is held. A writer opens its file before
-/// it appends a record, so either the open file is seen here or the record comes later.
+/// The result stays valid while the lock of the manifest is held. A writer opens its file before it
+/// appends a record. If the writer is not detected here, its record comes after the lock is
+/// released.
 fn incomplete(conversation: &Conversation, path: &RelPath) -> Result<Option<Record>, StoreError> {
     let Some(record) =
         conversation.record(path)?.filter(|record| record.state == ArtifactState::Live)
@@ -275,8 +282,8 @@ pub(super) fn open_folder(conversation: &Dir, folder: Folder) -> io::Result<Dir>
     dir.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// Creates the directories that every conversation has, and then syncs the directories that got an
-/// entry. All syncs come last, as a disk writes the changes of all with the first.
+/// Creates the directories that every conversation has, and then syncs the directories that got a
+/// new entry. All syncs come last, because the first one writes the changes of all directories.
 pub(super) fn make_directories(conversation: &Dir) -> io::Result<()> {
     let (mut changed, mut is_new) = (Vec::new(), false);
     for (name, inner) in layout::DIRECTORIES {
@@ -292,8 +299,8 @@ pub(super) fn make_directories(conversation: &Dir) -> io::Result<()> {
     if is_new { conversation.sync() } else { Ok(()) }
 }
 
-/// Removes the store's own files and the empty standard directories from a conversation that holds
-/// nothing else. Fails with ENOTEMPTY otherwise, and has then removed nothing.
+/// Removes the store's own files and the empty standard directories from a conversation that
+/// contains nothing else. If it contains anything else, fails with ENOTEMPTY and removes nothing.
 pub(super) fn remove_bookkeeping(dir: &Dir) -> io::Result<()> {
     let entries = dir.entries()?;
     for entry in &entries {
@@ -316,7 +323,7 @@ pub(super) fn remove_bookkeeping(dir: &Dir) -> io::Result<()> {
     Ok(())
 }
 
-/// Fails with ENOTEMPTY unless `dir` holds nothing but empty directories with names in `inner`.
+/// Fails with ENOTEMPTY unless `dir` contains only empty directories with names in `inner`.
 fn require_bare(dir: &Dir, inner: &[&str]) -> io::Result<()> {
     for entry in dir.entries()? {
         let known = inner.iter().any(|name| entry.name == *name);

@@ -1,8 +1,9 @@
-//! The counts of a conversation: a file of sums, one a line, that all processes append to.
+//! The counts of a conversation: a file of sums, one per line, to which all processes append.
 //!
-//! A line has the counts of one day and one tool since the line before. Adding is one write under a
-//! lock. When the size of the file passes a power of two, the lines of a day and a tool are merged
-//! into one. Clients can name any number of tools, so the number of tools of a day is bounded.
+//! A line has the counts of one day and one tool since the previous line with that day and tool.
+//! Adding counts is one write under a lock. When the size of the file passes a power of two, the
+//! lines with the same day and tool are merged into one. Clients can name any number of tools, so
+//! the number of tools per day is bounded.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,14 +15,15 @@ use crate::file_lock::{LockedLines, each_line};
 use crate::{Conversation, Dir, StoreError, layout, stat_file};
 use ctxfs_core::model::{Counts, DailyCounts, MOST_TOOLS, OTHER_TOOLS, counted_tool};
 
-/// Smallest file that is rewritten, in bytes. A larger one is rewritten each time its size passes a
-/// power of two.
+/// Minimum size in bytes at which the file is rewritten. A larger file is rewritten each time its
+/// size passes a power of two.
 const REWRITTEN: u64 = 64 * 1024;
-/// Longest line in bytes. A longer one was not written by ctxfs.
+/// Maximum length of a line in bytes. ctxfs does not write longer lines.
 const MAX_LINE: u64 = 1024 * 1024;
 
 impl Conversation {
-    /// Adds counts of the outputs of each tool. `at` is the time, in milliseconds since the epoch.
+    /// Adds the counts in `happened`, each with its tool. `at` is the time in milliseconds since
+    /// the epoch.
     pub fn count(
         &self,
         at: i64,
@@ -33,8 +35,7 @@ impl Conversation {
         add(self.dir(), &counted).map_err(|error| error_of(self, "add to", error))
     }
 
-    /// Returns the counts so far, ordered by day and then by tool. A line that is cut off is
-    /// skipped.
+    /// Returns the counts so far, ordered by day and then by tool. Skips truncated lines.
     pub fn counted(&self) -> Result<Vec<DailyCounts>, StoreError> {
         match self.dir().open_file(layout::COUNTS.as_ref(), OFlags::RDONLY) {
             Ok(file) => sums(&file).map_err(|error| error_of(self, "read", error)),
@@ -62,7 +63,7 @@ fn add(dir: &Dir, counted: &[DailyCounts]) -> io::Result<()> {
     Ok(())
 }
 
-/// Replaces the lines by their sums. The caller holds the lock.
+/// Replaces the lines by their sums. The caller must hold the lock.
 fn rewrite(dir: &Dir, file: &File) -> io::Result<()> {
     let sums = sums(file)?;
     let flags = OFlags::WRONLY | OFlags::TRUNC;
@@ -73,8 +74,8 @@ fn rewrite(dir: &Dir, file: &File) -> io::Result<()> {
     dir.rename(from, dir, to, RenameFlags::empty())
 }
 
-/// Returns one sum for each day and tool. Beyond [`MOST_TOOLS`] of a day, further tools count as
-/// [`OTHER_TOOLS`]. Skips lines that are cut off or invalid.
+/// Returns one sum for each day and tool. Once a day has [`MOST_TOOLS`] tools, further tools count
+/// as [`OTHER_TOOLS`]. Skips truncated or invalid lines.
 fn sums(file: &File) -> io::Result<Vec<DailyCounts>> {
     let mut sums: BTreeMap<String, BTreeMap<String, Counts>> = BTreeMap::new();
     let mut file = file.try_clone()?;

@@ -1,4 +1,4 @@
-//! A directory held open, and the system calls on the names in it.
+//! A directory held open, and the system calls on names in it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File};
@@ -18,37 +18,39 @@ use ctxfs_core::model::RelPath;
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 const PERMISSIONS: u32 = 0o7777;
 const CREATING: OFlags = OFlags::CREATE.union(OFlags::EXCL);
-/// Bytes of a path, with the NUL at its end, that one system call takes; see limits.h.
+/// Maximum length of a path that one system call accepts, in bytes, including the NUL at its end;
+/// see limits.h.
 const PATH_MAX: usize = libc::PATH_MAX as usize;
-/// No links, neither on the way nor at its end, and no way out of the directory.
+/// Resolution flags that refuse links anywhere in a path, and any path that leaves the directory.
 const BENEATH: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
-/// Directories that [`Dir::height`] looks at before it gives up, which takes some 100 ms.
+/// Maximum number of directories that [`Dir::height`] visits before it gives up. Visiting them
+/// takes about 100 ms.
 const MEASURED: usize = 10_000;
-/// Links of a directory without directories in it, on disks that count these. On other disks a
-/// directory has 1.
+/// Link count of a directory without subdirectories, on disks that count subdirectories as links.
+/// On other disks, every directory has the count 1.
 const LINKS_OF_LEAF: u32 = 2;
 
 /// A directory held open.
 ///
-/// Every method is about one system call, relative to the directory. A name is exactly one path
-/// component (EINVAL otherwise), and symbolic links are never followed (ELOOP or ENOTDIR). So
-/// nothing here reaches outside the directory, whatever an attacker puts into it and whenever. Only
-/// regular files open as files: opening a fifo or a device (ELOOP) could block or have side
-/// effects.
+/// Most methods make one system call, relative to the directory. A name must be exactly one path
+/// component; otherwise the call fails with EINVAL. Symbolic links are never followed: the call
+/// fails with ELOOP or ENOTDIR. No method reaches outside the directory, even if an attacker
+/// changes its content during the call. Only regular files can be opened as files. For a fifo or a
+/// device, opening fails with ELOOP, as it could block or have side effects.
 ///
-/// A mount point counts as a directory, as a user who may mount may choose disks.
+/// A mount point counts as a directory: a user with the right to mount may choose disks.
 #[derive(Debug)]
 pub struct Dir {
     fd: OwnedFd,
-    /// True if opening a file waits for another process to give up a lease of it, for which the
-    /// kernel gives that process 45 seconds; see `/proc/sys/fs/lease-break-time`. Otherwise it
-    /// fails with EAGAIN.
+    /// True if opening a file waits until another process gives up its lease on the file. The
+    /// kernel gives that process 45 seconds; see `/proc/sys/fs/lease-break-time`. If this is false,
+    /// opening such a file fails with EAGAIN.
     waits: bool,
 }
 
-/// An entry of a directory: name, type and inode number, as the listing has them. No system call
-/// was made for the file.
+/// An entry of a directory: name, type and inode number, as listed in the directory. The file
+/// itself was not looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct DirEntry {
@@ -58,27 +60,27 @@ pub struct DirEntry {
 }
 
 impl Dir {
-    /// Opens the directory at `path`. Follows links on the way, as the caller chose the path.
+    /// Opens the directory at `path`. Follows links on the way, because the caller chose the path.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { fd: rustix::fs::open(path, DIRECTORY, Mode::empty())?, waits: true })
     }
 
     /// Returns the directory in a mode in which opening a file fails with EAGAIN instead of waiting
-    /// for a lease. Directories opened in it inherit the mode. The kernel asks the holder of the
-    /// lease to give it up all the same.
+    /// for a lease. Directories opened through it inherit the mode. The kernel still notifies the
+    /// holder of the lease, which then has to give it up.
     pub(super) fn never_waiting(self) -> Self {
         Self { waits: false, ..self }
     }
 
-    /// Creates the directory at `path`, with the directories above it, unless it exists, and opens
-    /// it. Syncs the names of new ones to the disk.
+    /// Opens the directory at `path`. If it does not exist, creates it and its missing parents with
+    /// the mode `mode`, and syncs the new names to the disk.
     pub fn ensure(path: &Path, mode: u32) -> io::Result<Self> {
         let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && Self::open(dir).is_err();
         let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
         DirBuilder::new().recursive(true).mode(mode).create(path)?;
         for made in missing {
             let above = made.parent().filter(|above| !above.as_os_str().is_empty());
-            // A directory that may be written and not read cannot be synced.
+            // A directory that can be written but not read cannot be synced.
             if let Ok(above) = Self::open(above.unwrap_or(Path::new("."))) {
                 above.sync()?;
             }
@@ -86,23 +88,24 @@ impl Dir {
         Self::open(path)
     }
 
-    /// Duplicates the descriptor. The clone is the same directory, even after it was renamed.
+    /// Duplicates the descriptor. The clone refers to the same directory, even after a rename.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Self { fd: self.fd.try_clone()?, waits: self.waits })
     }
 
-    /// Returns the descriptor, for calls that this type does not have.
+    /// Returns the descriptor, for system calls that this type does not provide.
     pub fn into_fd(self) -> OwnedFd {
         self.fd
     }
 
-    /// Opens a directory in this one. Fails with ENOTDIR for a link.
+    /// Opens the subdirectory `name`. Fails with ENOTDIR if the name is a link.
     pub fn open_dir(&self, name: &OsStr) -> io::Result<Self> {
         let fd = self.open_beneath(checked_name(name)?, DIRECTORY, Mode::empty())?;
         Ok(Self { fd, waits: self.waits })
     }
 
-    /// Opens the directory at the end of `names`, each of which is in the one before.
+    /// Opens the directory that is reached by following `names` one after another, starting from
+    /// this directory.
     pub fn open_dir_below(&self, names: &[OsString]) -> io::Result<Self> {
         let names: Vec<&OsStr> =
             names.iter().map(|name| checked_name(name)).collect::<io::Result<_>>()?;
@@ -111,34 +114,37 @@ impl Dir {
         Ok(Self { fd, waits: self.waits })
     }
 
-    /// Opens a directory at any depth below this one, without following links on the way.
+    /// Opens the directory at `path`, at any depth below this one. Does not follow links on the
+    /// way.
     pub fn open_dir_at(&self, path: &RelPath) -> io::Result<Self> {
         let fd = self.open_beneath(path.as_os_str(), DIRECTORY, Mode::empty())?;
         Ok(Self { fd, waits: self.waits })
     }
 
-    /// Opens a file in this directory. Never creates one, whatever `flags` say. With
-    /// `OFlags::NOATIME`, reads do not change the access time if the system allows that.
+    /// Opens the file `name` in this directory. Never creates a file, even if `flags` contain
+    /// `OFlags::CREATE`. With `OFlags::NOATIME`, reads do not change the access time if the system
+    /// allows that.
     pub fn open_file(&self, name: &OsStr, flags: OFlags) -> io::Result<File> {
         let name = checked_name(name)?;
         without_atime(flags - CREATING, |flags| self.open_regular(name, flags, Mode::empty()))
     }
 
-    /// Opens a file at any depth below this directory, as [`Dir::open_file`] does.
+    /// Opens the file at `path`, at any depth below this directory, as [`Dir::open_file`] does.
     pub fn open_file_at(&self, path: &RelPath, flags: OFlags) -> io::Result<File> {
         without_atime(flags - CREATING, |flags| {
             self.open_regular(path.as_os_str(), flags, Mode::empty())
         })
     }
 
-    /// Opens a file, and creates it if it is missing. With `OFlags::EXCL` it must be missing. The
-    /// umask of the process applies to `mode`.
+    /// Opens the file `name`, and creates it if it is missing. With `OFlags::EXCL`, fails if the
+    /// file exists. The umask of the process applies to `mode`.
     pub fn create_file(&self, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<File> {
         let flags = flags | OFlags::CREATE;
         self.open_regular(checked_name(name)?, flags, Mode::from_raw_mode(mode & PERMISSIONS))
     }
 
-    /// Creates a file without a name, which is gone when it is closed. It can be read and written.
+    /// Creates a file without a name, open for reading and writing. It disappears when it is
+    /// closed.
     pub(super) fn nameless_file(&self) -> io::Result<File> {
         let name = layout::temporary(RandomState::new().hash_one(std::process::id()));
         let flags = OFlags::RDWR | OFlags::EXCL;
@@ -146,13 +152,14 @@ impl Dir {
         self.unlink(name.as_ref()).map(|()| file)
     }
 
-    /// Returns the attributes of a file. Does not follow a link.
+    /// Returns the attributes of the file `name`. Does not follow a link.
     pub fn stat(&self, name: &OsStr) -> io::Result<Stat> {
         let flags = AtFlags::SYMLINK_NOFOLLOW;
         Ok(Stat::from(rustix::fs::statx(&self.fd, checked_name(name)?, flags, stat::WANTED)?))
     }
 
-    /// Returns the attributes of a file at any depth below this directory, as [`Dir::stat`] does.
+    /// Returns the attributes of the file at `path`, at any depth below this directory, as
+    /// [`Dir::stat`] does.
     pub fn stat_at(&self, path: &RelPath) -> io::Result<Stat> {
         stat::stat_open(self.open_beneath(path.as_os_str(), OFlags::PATH, Mode::empty())?)
     }
@@ -171,8 +178,8 @@ impl Dir {
         )?)
     }
 
-    /// Creates a directory unless it exists. Returns true if it was created: then its name is on
-    /// the disk once this directory is synced.
+    /// Creates a directory unless it exists. Returns true if it was created. The new name is on the
+    /// disk only after a sync of this directory.
     pub fn ensure_dir(&self, name: &OsStr, mode: u32) -> io::Result<bool> {
         match self.mkdir(name, mode) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -180,7 +187,7 @@ impl Dir {
         }
     }
 
-    /// Creates a directory unless it exists, and syncs the name of a new one to the disk.
+    /// Creates a directory unless it exists, and syncs a new name to the disk.
     pub fn ensure_synced_dir(&self, name: &OsStr, mode: u32) -> io::Result<()> {
         if self.ensure_dir(name, mode)? { self.sync() } else { Ok(()) }
     }
@@ -190,13 +197,13 @@ impl Dir {
         Ok(rustix::fs::unlinkat(&self.fd, checked_name(name)?, AtFlags::empty())?)
     }
 
-    /// Removes an empty directory. Fails with ENOTEMPTY otherwise.
+    /// Removes an empty directory. Fails with ENOTEMPTY if it is not empty.
     pub fn rmdir(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.fd, checked_name(name)?, AtFlags::REMOVEDIR)?)
     }
 
-    /// Renames a file within this directory or into another one, with the flags of renameat2(2).
-    /// Some disks refuse flags with EINVAL.
+    /// Renames a file, within this directory or into `to_dir`, with the flags of renameat2(2). Some
+    /// disks refuse flags with EINVAL.
     pub fn rename(
         &self,
         from: &OsStr,
@@ -213,8 +220,9 @@ impl Dir {
         )?)
     }
 
-    /// Renames a file to a name that must be free. Fails with EEXIST otherwise. Where the disk
-    /// lacks NOREPLACE, a file that appears in between is replaced.
+    /// Renames a file to a name that must be free, and fails with EEXIST if it is taken. On a disk
+    /// that lacks NOREPLACE, a file that gets the name between the check and the rename is
+    /// replaced.
     pub(super) fn rename_to_free(&self, from: &OsStr, to_dir: &Self, to: &OsStr) -> io::Result<()> {
         match self.rename(from, to_dir, to, RenameFlags::NOREPLACE) {
             // The disk lacks NOREPLACE.
@@ -228,7 +236,7 @@ impl Dir {
         }
     }
 
-    /// Returns all entries but `.` and `..`, in the order of the disk.
+    /// Returns all entries except `.` and `..`, in the order of the disk.
     pub fn entries(&self) -> io::Result<Vec<DirEntry>> {
         let mut found = Vec::new();
         self.each_entry(|name, kind, ino| {
@@ -238,8 +246,8 @@ impl Dir {
         Ok(found)
     }
 
-    /// Passes name, type and inode number of all entries but `.` and `..` to `take`, in the order
-    /// of the disk. For a directory that may be too large for [`Dir::entries`].
+    /// Calls `take` with the name, type and inode number of each entry except `.` and `..`, in the
+    /// order of the disk. This suits a directory that may be too large for [`Dir::entries`].
     pub fn each_entry(
         &self,
         mut take: impl FnMut(&OsStr, FileType, u64) -> io::Result<()>,
@@ -257,18 +265,19 @@ impl Dir {
         Ok(())
     }
 
-    /// Changes the permissions of a file or directory, even one that can be neither read nor
-    /// written. Fails with ELOOP for anything else.
+    /// Changes the permissions of a file or directory, even of one that can be neither read nor
+    /// written. Fails with ELOOP for any other type.
     pub fn chmod(&self, name: &OsStr, mode: u32) -> io::Result<()> {
         let file = self.open_beneath(checked_name(name)?, OFlags::PATH, Mode::empty())?;
         if stat::stat_open(&file)?.kind() == FileType::Other {
             return Err(Errno::LOOP.into());
         }
-        // A descriptor opened with O_PATH has no fchmod.
+        // fchmod(2) does not work on a descriptor opened with O_PATH.
         Ok(rustix::fs::chmod(proc_path(&file), Mode::from_raw_mode(mode & PERMISSIONS))?)
     }
 
-    /// Changes the owner and group of a file. `None` leaves one as it is.
+    /// Changes the owner and group of a file. An argument that is `None` leaves that value
+    /// unchanged.
     pub fn chown(&self, name: &OsStr, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
         let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
         Ok(rustix::fs::chownat(&self.fd, checked_name(name)?, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?)
@@ -279,19 +288,19 @@ impl Dir {
         Ok(rustix::fs::utimensat(&self.fd, checked_name(name)?, times, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// Truncates or extends a file. Needs write permission on it.
+    /// Truncates or extends a file. The file must be writable.
     pub fn set_len(&self, name: &OsStr, length: u64) -> io::Result<()> {
         self.open_file(name, OFlags::WRONLY)?.set_len(length)
     }
 
-    /// Syncs the names in this directory to the disk, but not the files.
+    /// Syncs the names in this directory to the disk. Does not sync the files.
     pub fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.fd)?)
     }
 
     /// Returns the names that lead from this directory to an open file, according to the kernel.
-    /// Returns `None` if the file is not below this directory, or has no name. The names may be
-    /// outdated when this returns.
+    /// Returns `None` if the file is not below this directory or has no name. The names may already
+    /// be outdated when this returns.
     pub fn names_of(&self, file: &File) -> io::Result<Option<Vec<OsString>>> {
         let here = rustix::fs::readlink(proc_path(self), Vec::new())?.into_bytes();
         let there = rustix::fs::readlink(proc_path(file), Vec::new())?.into_bytes();
@@ -300,7 +309,8 @@ impl Dir {
         Ok(below.map(|below| below.split(|byte| *byte == b'/').map(name).collect()))
     }
 
-    /// Returns total, free and available blocks and inodes of the disk that holds the directory.
+    /// Returns the total, free and available blocks and inodes of the disk that contains the
+    /// directory.
     pub fn space(&self) -> io::Result<rustix::fs::StatVfs> {
         Ok(rustix::fs::fstatvfs(&self.fd)?)
     }
@@ -318,7 +328,7 @@ impl Dir {
 
     fn open_regular(&self, path: &OsStr, flags: OFlags, mode: Mode) -> io::Result<File> {
         let file = match self.open_beneath(path, flags | OFlags::NONBLOCK, mode) {
-            // Another process has a lease on it. If it is a file, wait for the lease.
+            // Another process has a lease on the path. If it is a regular file, wait for the lease.
             Err(Errno::AGAIN) if self.waits && !flags.contains(OFlags::NONBLOCK) => {
                 let held = self.open_beneath(path, OFlags::PATH, Mode::empty())?;
                 check_regular(&held)?;
@@ -330,9 +340,9 @@ impl Dir {
         Ok(File::from(file))
     }
 
-    /// Opens a path of one or more components in one system call. Opens one component after the
-    /// other where the path is longer than the kernel takes, and without openat2, in an old kernel
-    /// or a sandbox.
+    /// Opens a path of one or more components in one system call. Opens the components one by one
+    /// if the path is longer than the kernel accepts, or if openat2 is not available because of an
+    /// old kernel or a sandbox.
     fn open_beneath(&self, path: &OsStr, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         let all = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         if path.len() >= PATH_MAX {
@@ -383,7 +393,7 @@ pub(super) fn parent_dir(conversation: &Dir, path: &RelPath) -> io::Result<Dir> 
     }
 }
 
-/// Returns the name of an open file under /proc. It leads to that file even after the file was
+/// Returns the path of an open file under /proc. It leads to that file even after the file is
 /// renamed or removed.
 fn proc_path(file: &impl AsFd) -> String {
     format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
@@ -397,8 +407,8 @@ fn check_regular(file: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// Opens with `flags`. If `NOATIME` is refused, because another user owns the file, opens without
-/// it.
+/// Calls `open` with `flags`. If `NOATIME` is refused because another user owns the file, calls
+/// `open` again without it.
 fn without_atime(flags: OFlags, open: impl Fn(OFlags) -> io::Result<File>) -> io::Result<File> {
     match open(flags) {
         Err(error)
@@ -411,7 +421,8 @@ fn without_atime(flags: OFlags, open: impl Fn(OFlags) -> io::Result<File>) -> io
     }
 }
 
-/// Returns `name` if it is one component. A name that is too long is left to the disk to refuse.
+/// Returns `name` if it is one component, and fails with EINVAL otherwise. The length is not
+/// checked, as the disk refuses a name that is too long.
 fn checked_name(name: &OsStr) -> io::Result<&OsStr> {
     let bytes = name.as_bytes();
     if matches!(bytes, b"" | b"." | b"..") || memchr::memchr2(b'/', 0, bytes).is_some() {
@@ -421,11 +432,11 @@ fn checked_name(name: &OsStr) -> io::Result<&OsStr> {
 }
 
 impl Dir {
-    /// Removes a file, or a directory with everything in it, however deep.
+    /// Removes a file, or a directory with everything in it, at any depth.
     ///
-    /// Nothing here recurses, and at most three descriptors are open: a directory that is not empty
-    /// is moved to the top before it is emptied. If this is cut off, everything left is still below
-    /// `name`.
+    /// The function does not recurse and has at most three descriptors open: it moves a directory
+    /// that is not empty to the top before emptying it. If the removal is interrupted, everything
+    /// left is still below `name`.
     pub fn remove_all(&self, name: &OsStr) -> io::Result<()> {
         match self.unlink(name) {
             Err(error) if Errno::from_io_error(&error) == Some(Errno::ISDIR) => {}
@@ -440,9 +451,9 @@ impl Dir {
         self.rmdir(name)
     }
 
-    /// Returns the height of the tree of directories in `name`: 0 if there is no directory in it,
-    /// and `most` + 1 if there are more than `most` levels. Returns `None` if it has more than
-    /// 10,000 directories. A place that cannot be read counts as empty.
+    /// Returns the height of the directory tree in `name`: 0 if it has no subdirectories, and
+    /// `most` + 1 if there are more than `most` levels. Returns `None` if there are more than
+    /// 10,000 directories. A directory that cannot be read counts as empty.
     pub fn height(&self, name: &OsStr, most: usize) -> io::Result<Option<usize>> {
         let top = self.open_dir(name)?;
         let (mut height, mut seen) = (0, 0);
@@ -495,8 +506,8 @@ impl Emptying {
         Self { top, left: Vec::new(), prefix, moved: 0 }
     }
 
-    /// Empties the top, or the directory `name` in it. Moves directories that are not empty to the
-    /// top.
+    /// Empties the directory `name` in the top directory, or the top itself if `name` is `None`.
+    /// Moves subdirectories that are not empty to the top.
     fn empty(&mut self, name: Option<&OsStr>) -> io::Result<()> {
         let inner = name.map(|name| self.top.open_dir(name)).transpose()?;
         for entry in inner.as_ref().unwrap_or(&self.top).entries()? {

@@ -1,15 +1,16 @@
-//! The errors of the store, each with its path and the next step, and the places that a walk could
-//! not read.
+//! The errors of the store, each with its path and the next step, and the list of places that a
+//! walk could not read.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
 use rustix::io::Errno;
 
-/// Places that are kept with their names. Further ones are counted.
+/// Maximum number of places that are kept by name. Further places are only counted.
 const NAMED: usize = 64;
 
-/// A failure of the store. Every variant names its path; its text names the next step.
+/// A failure of the store. Every variant has the path, and its text includes the next step for the
+/// user.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the text of each error describes it")]
 pub enum StoreError {
@@ -30,12 +31,12 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Wraps the error of `action` on `path`. The text reads "cannot `action` `path`".
+    /// Returns the error of `action` on `path`. Its text begins with "cannot `action` `path`".
     pub fn io(action: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
         Self::Io { action, path: path.to_owned(), source: source.into() }
     }
 
-    /// Returns the path of the file or directory that the error is about.
+    /// Returns the path of the file or directory that caused the error.
     pub fn path(&self) -> &Path {
         match self {
             Self::Io { path, .. }
@@ -45,8 +46,9 @@ impl StoreError {
         }
     }
 
-    /// Returns true if the error is about one place of the store, so that a walk can go on
-    /// elsewhere. A lack of descriptors, memory or disk space is not, nor is a read-only disk.
+    /// Returns true if the error concerns only one place of the store, so that a walk can skip the
+    /// place and continue. Running out of descriptors, memory or disk space, and a read-only disk,
+    /// affect all places.
     pub fn is_of_place(&self) -> bool {
         match self {
             Self::Io { source, .. } => is_of_place(source),
@@ -55,7 +57,7 @@ impl StoreError {
         }
     }
 
-    /// Returns the errno, if there is one.
+    /// Returns the errno, or `None` if the error has none.
     pub fn raw_os_error(&self) -> Option<i32> {
         match self {
             Self::Io { source, .. } => source.raw_os_error(),
@@ -71,7 +73,8 @@ pub(super) fn is_of_place(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_none_or(|errno| !of_all.contains(&errno))
 }
 
-/// Returns true if an error says that a file has the name, or the name of a directory above it.
+/// Returns true if `error` means that a name, or the name of a directory above it, is taken by a
+/// file.
 pub(super) fn is_in_the_way(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::EXIST | Errno::NOTDIR | Errno::ISDIR))
 }
@@ -89,8 +92,8 @@ fn next_step(error: &io::Error) -> &'static str {
     }
 }
 
-/// The places that a walk skipped because they could not be read: the first 64 by name, and the
-/// number of all. A place counts once.
+/// The places that a walk skipped because they could not be read: the names of the first 64, and
+/// the total number. A named place is counted only once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnreadPlaces {
     named: Vec<UnreadPlace>,
@@ -107,7 +110,8 @@ pub struct UnreadPlace {
 }
 
 impl UnreadPlaces {
-    /// Adds the place at `path`, unless it is one of the named places already.
+    /// Adds the place at `path`. Does nothing if the same place with the same reason is already in
+    /// the list of named places.
     pub fn add(&mut self, path: impl Into<String>, why: impl fmt::Display) {
         self.push(UnreadPlace { path: path.into(), why: why.to_string() });
     }
@@ -116,8 +120,8 @@ impl UnreadPlaces {
         self.count += count;
     }
 
-    /// Adds the place of an error, by its path relative to `dir`. Fails with the error if it is not
-    /// about one place.
+    /// Adds the place of `error`, by its path relative to `dir`. If the error does not concern only
+    /// one place, fails with `error`.
     pub(super) fn pass_over(&mut self, dir: &Path, error: StoreError) -> Result<(), StoreError> {
         if !error.is_of_place() {
             return Err(error);
@@ -130,14 +134,14 @@ impl UnreadPlaces {
         Ok(())
     }
 
-    /// Adds the places of another walk.
+    /// Adds the places in `others`, which come from another walk.
     pub fn extend(&mut self, others: Self) {
         let unnamed = others.count - others.named.len() as u64;
         others.named.into_iter().for_each(|place| self.push(place));
         self.count += unnamed;
     }
 
-    /// Returns the same places, with paths relative to the directory that contains `dir`.
+    /// Returns the same places with `dir` prepended to each path.
     #[must_use]
     pub fn below(mut self, dir: &str) -> Self {
         for place in &mut self.named {
@@ -146,12 +150,12 @@ impl UnreadPlaces {
         self
     }
 
-    /// Returns the number of places.
+    /// Returns the total number of places.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns true if everything could be read.
+    /// Returns true if there are no places: everything could be read.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -161,7 +165,8 @@ impl UnreadPlaces {
         &self.named
     }
 
-    /// Returns `and 3 more places`, if not all places are named.
+    /// Returns the text `and 3 more places` with the number of places that are not named, or `None`
+    /// if all are named.
     pub fn more(&self) -> Option<String> {
         let more = self.count - self.named.len() as u64;
         let plural = if more == 1 { "" } else { "s" };

@@ -1,9 +1,9 @@
-//! Artifacts whose bytes are in a bucket and not on this disk: only the manifest lists them.
+//! Artifacts whose bytes are in a bucket and not on this disk. Only the manifest lists them.
 //!
-//! Such an artifact has the identity of a local file that does not exist: the file that it was
-//! before its bytes were removed here, or, if they never were here, a file of a device that no disk
-//! has. When the bytes are fetched, the new file is recorded as a copy that took the place of that
-//! file. So the artifact keeps its identity for every process that knows it.
+//! Such an artifact has the identity of a local file that does not exist. If its bytes were once on
+//! this disk, it is the identity of the removed file. If they never were, it is that of a file on a
+//! device number that no disk has. When the bytes are fetched, the new file is recorded as a copy
+//! that replaces the nonexistent file. This way, the artifact keeps its identity for all processes.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -18,7 +18,8 @@ const BLOCK: usize = 1 << 20;
 /// An artifact whose bytes are not on this disk: its path in the conversation, its record with the
 /// origin in the bucket, and the attributes that its file would have.
 ///
-/// The attributes have no name (`nlink` is 0) and no blocks; see [`Stat::is_far`].
+/// In the attributes, the number of links (`nlink`) and the number of blocks are 0; see
+/// [`Stat::is_far`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct FarArtifact {
@@ -27,20 +28,21 @@ pub struct FarArtifact {
     pub stat: Stat,
 }
 
-/// An artifact of another host, to be recorded while its bytes stay in the bucket.
+/// An artifact of another host that is to be recorded here while its bytes stay in the bucket.
 #[derive(Debug)]
 pub struct Expected<'a> {
-    /// Path that the artifact gets.
+    /// Path of the artifact on this host.
     pub path: &'a RelPath,
-    /// Record and attributes on the other host.
+    /// Record and attributes of the artifact on the other host.
     pub arrived: &'a Arrived,
     /// Origin of the bytes in the bucket.
     pub origin: String,
 }
 
 impl Conversation {
-    /// Returns the artifact at `path`, if its record says that its bytes are not on this disk. The
-    /// caller must have found that no file is there: the record does not count beside a file.
+    /// Returns the artifact at `path` if its record says that its bytes are not on this disk. The
+    /// caller must already have checked that no file exists there: if one does, the record does not
+    /// apply.
     pub fn far(&self, path: &RelPath) -> Result<Option<FarArtifact>, StoreError> {
         if !path.is_artifact() {
             return Ok(None);
@@ -49,19 +51,20 @@ impl Conversation {
         Ok(record.and_then(|record| far_of(self, path, record)))
     }
 
-    /// Returns the far artifacts with names in the directory `dir`, or all of the conversation. An
-    /// artifact at whose path there is a file is left out.
+    /// Returns the far artifacts directly in the directory `dir`, or in the whole conversation if
+    /// `dir` is `None`. Leaves out an artifact if there is a file at its path.
     pub fn far_artifacts(&self, dir: Option<&RelPath>) -> Result<Vec<FarArtifact>, StoreError> {
         self.each_far(dir)?.collect()
     }
 
-    /// Returns true if there is a far artifact with a name in `dir`, or any in the conversation.
+    /// Returns true if there is a far artifact directly in `dir`, or anywhere in the conversation
+    /// if `dir` is `None`.
     pub fn has_far(&self, dir: Option<&RelPath>) -> Result<bool, StoreError> {
         Ok(self.each_far(dir)?.next().transpose()?.is_some())
     }
 
-    /// Returns the artifacts of [`Self::far_artifacts`] one at a time. Each is read from the
-    /// manifest, and looked for on the disk, when it is asked for.
+    /// Returns an iterator over the artifacts of [`Self::far_artifacts`]. Each step reads one
+    /// record from the manifest and checks the disk for a file.
     pub fn each_far(
         &self,
         dir: Option<&RelPath>,
@@ -82,12 +85,12 @@ impl Conversation {
 }
 
 impl Expected<'_> {
-    /// Records artifacts of another host, whose bytes stay in the bucket. Makes the directories of
-    /// their names. Returns the attributes of each, or `None` if its name is taken or a file is in
-    /// the way of a directory. Fails if none could be recorded.
+    /// Records artifacts of another host whose bytes stay in the bucket. Creates the parent
+    /// directories of their paths. Returns the attributes of each artifact, or `None` if its path
+    /// is taken or a file is in the way of a directory. Fails if no artifact could be recorded.
     ///
-    /// The directories are on the disk after [`sync_parents`](crate::shared::sync_parents). Records
-    /// are not synced: the next pull records a lost one again.
+    /// The directories are on the disk only after [`sync_parents`](crate::shared::sync_parents).
+    /// The records are not synced: if one is lost, the next pull records it again.
     pub fn record_all(
         conversation: &Conversation,
         all: &[Self],
@@ -121,8 +124,9 @@ impl Expected<'_> {
 
 impl FarArtifact {
     /// Writes the bytes of the artifact to this disk, under its name. The artifact keeps its
-    /// identity. Returns false, and leaves no file, if it was removed or renamed meanwhile, or a
-    /// file has its name. Fails with `InvalidData` if the bytes do not have the recorded digest.
+    /// identity. Returns false and leaves no file if the artifact was removed or renamed in the
+    /// meantime, or if a file has its name. Fails with `InvalidData` if the bytes do not have the
+    /// recorded digest.
     pub fn bring_here(
         &self,
         conversation: &Conversation,
@@ -147,8 +151,8 @@ impl FarArtifact {
         arrival.take_place_of(&self.record, file.attributes.clone())
     }
 
-    /// Makes an empty file under the name of the artifact, for a writer that replaces all of its
-    /// bytes. Returns false as [`Self::bring_here`] does.
+    /// Creates an empty file under the name of the artifact, for a writer that will replace all of
+    /// its bytes. Returns false in the same cases as [`Self::bring_here`].
     pub fn begin_empty(
         &self,
         conversation: &Conversation,
@@ -159,8 +163,8 @@ impl FarArtifact {
 }
 
 impl Stat {
-    /// Returns true for the attributes of a [`FarArtifact`]. The attributes must have been found by
-    /// a name: an open file without a name and without bytes looks the same.
+    /// Returns true if these are the attributes of a [`FarArtifact`]. They must come from a lookup
+    /// by name: those of an open file without a name and without bytes look the same.
     pub fn is_far(&self) -> bool {
         self.nlink == 0 && self.blocks == 0
     }
@@ -173,8 +177,8 @@ fn far_of(conversation: &Conversation, path: &RelPath, record: Record) -> Option
     Some(FarArtifact { path: path.clone(), stat, record })
 }
 
-/// Returns true if the name of an artifact is free, and no file is in the way of its directory.
-/// `parent` is the directory that was opened last.
+/// Returns true if the path of an artifact is free and no file is in the way of its directories.
+/// Creates the missing directories. `parent` caches the directory that was opened last.
 fn is_free(
     conversation: &Conversation,
     path: &RelPath,
@@ -212,12 +216,13 @@ fn stat_of(conversation: &Conversation, record: &Record, file: LocalFile, mode: 
     }
 }
 
-/// Returns the identity of an artifact whose bytes were never on this disk. No disk is device 0.
+/// Returns the identity of an artifact whose bytes were never on this disk. It uses device 0, which
+/// no disk has.
 fn imagined_file(id: &Component, record: &Record, far: &Far) -> LocalFile {
     let origin = &far.origin;
     let digest = blake3::hash(format!("{}/{origin}", id.to_text()).as_bytes());
     let number = digest.as_bytes().first_chunk::<8>();
-    // Doors add to inode numbers, so the upper bits stay free.
+    // The front ends add to inode numbers; the upper bits are left free for that.
     let ino = u64::from_le_bytes(*number.expect("a digest has eight bytes")) >> 16;
     let born = Some(record.created.saturating_mul(1_000_000));
     LocalFile { dev: 0, ino, born, changed: record.modified, copied: None }

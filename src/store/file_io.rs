@@ -1,4 +1,4 @@
-//! Reading, appending to and replacing plain files.
+//! Reads, appends to and replaces plain files.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,10 +14,10 @@ use crate::{Dir, layout, stat};
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Analysis, Content, RelPath};
 
-/// An artifact opened for reading, with the length that it had when it was opened.
+/// An artifact opened for reading. Its length is the length that the file had when it was opened.
 ///
-/// Readers do not see bytes that a writer adds later. If the file is truncated meanwhile, reads
-/// come back short.
+/// Readers do not see bytes that a writer adds later. If the file is truncated after it was opened,
+/// reads return fewer bytes.
 #[derive(Debug, Clone)]
 pub struct Artifact {
     file: Arc<File>,
@@ -25,20 +25,20 @@ pub struct Artifact {
 }
 
 impl Artifact {
-    /// Returns the artifact of the first `length` bytes of `file`.
+    /// Returns an artifact that consists of the first `length` bytes of `file`.
     pub fn new(file: Arc<File>, length: u64) -> Self {
         Self { file, length }
     }
 
-    /// Opens the file at `path` below `dir`, the directory of a conversation, for its writer. Reads
-    /// do not change the access time, so they do not count as a use.
+    /// Opens the file at `path` in the conversation directory `dir`. Reads do not change the access
+    /// time, and do not count as a use of the artifact.
     pub fn open(dir: &Dir, path: &RelPath) -> io::Result<Self> {
         let file = dir.open_file_at(path, OFlags::RDONLY | OFlags::NOATIME)?;
         let length = stat::stat_file(&file)?.size;
         Ok(Self::new(Arc::new(file), length))
     }
 
-    /// Returns the file. It may be longer than the artifact.
+    /// Returns the underlying file, which may be longer than the artifact.
     pub fn file(&self) -> &Arc<File> {
         &self.file
     }
@@ -56,8 +56,8 @@ impl Content for Artifact {
     }
 }
 
-/// Fills `buffer` with the bytes from `offset` on, and returns their number. It is less than the
-/// length of `buffer` only if the file ends before.
+/// Fills `buffer` with the bytes of `file` from `offset` on, and returns the number of bytes read.
+/// The number is less than the length of `buffer` only if the file ends earlier.
 pub fn read_full_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {
@@ -71,8 +71,8 @@ pub fn read_full_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<u
     Ok(done)
 }
 
-/// Appends `bytes` to `file`. The kernel finds the end and writes there in one step, so other
-/// processes may append at the same time.
+/// Appends `bytes` to `file`. The kernel finds the end of the file and writes there in one step, so
+/// that other processes may append at the same time.
 pub fn append_all(file: &File, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         let slices = [IoSlice::new(bytes)];
@@ -86,8 +86,9 @@ pub fn append_all(file: &File, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Replaces the file `name`. A reader of `name` sees either the old content or the new one: with
-/// `syncs` after a crash of the machine too, otherwise it may then be neither.
+/// Replaces the content of the file `name`. A reader of `name` sees either the old content or the
+/// new one. With `syncs`, this holds even after a crash of the machine; without, a crash may leave
+/// neither.
 pub(super) fn replace_file(dir: &Dir, name: &OsStr, bytes: &[u8], syncs: bool) -> io::Result<()> {
     let temporary = layout::temporary(RandomState::new().hash_one(std::process::id()));
     let temporary = OsStr::new(&temporary);
@@ -110,14 +111,14 @@ fn write_whole(dir: &Dir, name: &OsStr, bytes: &[u8], syncs: bool) -> io::Result
 
 /// A file whose bytes are analysed while they are written.
 ///
-/// The analysis covers the bytes that were written through this, from the first one on.
+/// The analysis covers all bytes that were written through this value.
 pub struct AnalysedFile {
     file: File,
     analyzer: Analyzer,
 }
 
 impl AnalysedFile {
-    /// Returns a writer to the empty `file`.
+    /// Returns a writer for `file`, which must be empty.
     pub fn new(file: File, analyzer: Analyzer) -> Self {
         Self { file, analyzer }
     }
@@ -132,7 +133,7 @@ impl AnalysedFile {
         self.analyzer.seen()
     }
 
-    /// Returns the analysis of the bytes written so far. More may follow.
+    /// Returns the analysis of the bytes written so far. More bytes may be written afterwards.
     pub fn analysis(&self) -> Analysis {
         self.analyzer.finish()
     }

@@ -1,8 +1,8 @@
-//! Locks of files between processes, and files of lines that are appended to under such a lock.
+//! File locks between processes, and files of lines to which processes append under such a lock.
 //!
-//! The locks are `flock`s of files that are open for writing, never of directories: NFS emulates
-//! `flock` by a lock of the file's bytes, and refuses an exclusive one where the descriptor cannot
-//! write. Nothing else in ctxfs calls `flock`.
+//! The locks are `flock` locks on files that are open for writing, never on directories. NFS
+//! emulates `flock` by a lock on the file's bytes, and refuses an exclusive lock if the descriptor
+//! is not writable. No other module of ctxfs calls `flock`.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -22,21 +22,21 @@ pub(super) enum LockKind {
     Shared,
 }
 
-/// A file with its lock, which ends when this is dropped.
+/// A locked file. Dropping it releases the lock.
 ///
-/// The lock is released explicitly. Closing the file would not be enough: a process that another
-/// thread has just started has a copy of each descriptor until it runs its program.
+/// The lock is released explicitly, because closing the file is not enough: if another thread has
+/// just started a process, that process has a copy of each descriptor until it calls `exec`.
 #[derive(Debug)]
 pub(super) struct LockedFile(File);
 
 impl LockedFile {
-    /// Waits for an exclusive lock of `file`, which must be open for writing.
+    /// Waits for an exclusive lock on `file`, which must be open for writing.
     pub(super) fn lock(file: File) -> io::Result<Self> {
         lock(&file)?;
         Ok(Self(file))
     }
 
-    /// Takes the lock as [`Self::lock`] does, or returns `None` if another process has it.
+    /// Takes the lock as [`Self::lock`] does, or returns `None` if another process holds it.
     pub(super) fn try_lock(file: File) -> io::Result<Option<Self>> {
         Ok(try_lock(&file)?.then_some(Self(file)))
     }
@@ -56,14 +56,14 @@ impl Drop for LockedFile {
     }
 }
 
-/// Waits for an exclusive lock of `file`, which must be open for writing. The lock lasts until
-/// [`unlock`], or until all descriptors of this opening are closed.
+/// Waits for an exclusive lock on `file`, which must be open for writing. The lock lasts until
+/// [`unlock`] is called or until `file` and all duplicates of its descriptor are closed.
 pub fn lock(file: &File) -> io::Result<()> {
     wait(file, LockKind::Exclusive)
 }
 
-/// Takes the lock as [`lock`] does, or returns false if another process has it. Fails with EBADF if
-/// `file` is not open for writing.
+/// Takes the lock as [`lock`] does, or returns false if another process holds it. Fails with EBADF
+/// if `file` is not open for writing.
 pub fn try_lock(file: &File) -> io::Result<bool> {
     check_writable(file)?;
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
@@ -73,20 +73,20 @@ pub fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Releases the lock. A failure is ignored: closing the file releases it.
+/// Releases the lock on `file`. Ignores a failure, as closing the file also releases the lock.
 pub fn unlock(file: &File) {
-    // If this fails, closing the file does it.
+    // If this fails, closing the file releases the lock.
     rustix::fs::flock(file, FlockOperation::Unlock).ok();
 }
 
-/// Waits for the lock of the file `name` in `dir`, which holds nothing but the lock. Creates the
+/// Waits for the lock on the file `name` in `dir`. The file is used only for locking. Creates the
 /// file if it is missing.
 pub(super) fn lock_by_name(dir: &Dir, name: &str, kind: LockKind) -> io::Result<LockedFile> {
     open_locked(dir, name, OFlags::RDWR, &|file| wait(file, kind))
 }
 
-/// Opens the file `name` in `dir`, or creates it if it is missing, and locks it by `lock`. Tries
-/// again if another process has removed or replaced the file before it was locked.
+/// Opens the file `name` in `dir`, creating it if it is missing, and calls `lock` to lock it. Tries
+/// again if another process removed or replaced the file before it was locked.
 fn open_locked(
     dir: &Dir,
     name: &str,
@@ -120,7 +120,8 @@ fn wait(file: &File, kind: LockKind) -> io::Result<()> {
     Ok(rustix::io::retry_on_intr(|| rustix::fs::flock(file, how))?)
 }
 
-/// Fails where NFS would, on any disk.
+/// Fails with EBADF if `file` is not writable. NFS refuses such a lock; this makes all disks behave
+/// alike.
 fn check_writable(file: &File) -> io::Result<()> {
     let mode = rustix::fs::fcntl_getfl(file)? & OFlags::ACCMODE;
     if mode == OFlags::RDONLY { Err(Errno::BADF.into()) } else { Ok(()) }
@@ -128,17 +129,18 @@ fn check_writable(file: &File) -> io::Result<()> {
 
 const BLANKS: [u8; 4096] = [b' '; 4096];
 
-/// A file of lines with its exclusive lock: no other process appends to it until this is dropped.
+/// A file of lines with its exclusive lock. No other process appends to the file until this is
+/// dropped.
 #[derive(Debug)]
 pub(super) struct LockedLines(LockedFile);
 
 impl LockedLines {
-    /// Waits for the lock of the file `name` in `dir`. Creates the file if it is missing.
+    /// Waits for the lock on the file `name` in `dir`. Creates the file if it is missing.
     pub(super) fn lock(dir: &Dir, name: &str) -> io::Result<Self> {
         open_locked(dir, name, FLAGS, &lock).map(Self)
     }
 
-    /// Takes the lock as [`Self::lock`] does, or returns `None` if it is taken.
+    /// Takes the lock as [`Self::lock`] does, or returns `None` if another process holds it.
     pub(super) fn try_lock(dir: &Dir, name: &str) -> io::Result<Option<Self>> {
         let taken = || io::Error::from(io::ErrorKind::WouldBlock);
         let lock = |file: &File| try_lock(file)?.then_some(()).ok_or_else(taken);
@@ -148,8 +150,8 @@ impl LockedLines {
         }
     }
 
-    /// Appends whole lines in one write: all of them, or none. If the last line was cut off, ends
-    /// it first. Returns the offset of the new lines.
+    /// Appends complete lines in one write, either all or none. If the last line in the file is
+    /// truncated, ends it first. Returns the offset of the end of the file before the write.
     pub(super) fn append(&self, lines: &[u8]) -> io::Result<u64> {
         let start = stat::stat_file(&self.0)?.size;
         let written = if self.ends_with_newline()? {
@@ -160,7 +162,7 @@ impl LockedLines {
         match written {
             Ok(()) => Ok(start),
             Err(error) => {
-                // If this fails, the part that was written becomes a line of its own, as after a
+                // If this fails, the part that was written becomes a separate line, as after a
                 // crash.
                 let _blanked = self.take_back(start);
                 Err(error)
@@ -168,12 +170,12 @@ impl LockedLines {
         }
     }
 
-    /// Overwrites everything from `start` on, which the caller has appended, by one blank line.
-    /// That needs no room on the disk. The file does not get shorter, so readers need not start
-    /// over.
+    /// Overwrites everything from `start` to the end with one blank line. The caller must have
+    /// appended those bytes. Overwriting needs no space on the disk. The file does not get shorter,
+    /// so that readers need not start over.
     pub(super) fn take_back(&self, start: u64) -> io::Result<()> {
         let end = stat::stat_file(&self.0)?.size;
-        // With O_APPEND every write goes to the end, whatever its offset.
+        // With O_APPEND, every write goes to the end of the file and its offset is ignored.
         let flags = rustix::fs::fcntl_getfl(self.file())?;
         rustix::fs::fcntl_setfl(self.file(), flags - OFlags::APPEND)?;
         let blanked = self.blank(start, end);
@@ -204,8 +206,8 @@ impl LockedLines {
     }
 }
 
-/// Passes each line of `file`, with its newline, to `take`. A line of more than `most` bytes, which
-/// nothing here writes, comes in pieces.
+/// Calls `take` with each line of `file`, including its newline. A line of more than `most` bytes
+/// is passed in pieces; ctxfs does not write such lines.
 pub(super) fn each_line(file: impl Read, most: u64, mut take: impl FnMut(&[u8])) -> io::Result<()> {
     let mut reader = BufReader::new(file);
     let mut line = Vec::new();
@@ -282,7 +284,8 @@ mod tests {
         thread::scope(|scope| {
             let dir = &dir;
             scope.spawn(move || send.send(lock_by_name(dir, NAME, LockKind::Exclusive)).unwrap());
-            // It has the old file open by now, or finds the new one, which it then may hold.
+            // The waiting thread has the old file open by now, or finds the new one and may lock
+            // it.
             dir.unlink(NAME.as_ref()).unwrap();
             drop(file(dir, OFlags::RDWR));
             drop(held);

@@ -1,4 +1,4 @@
-//! Files that gateways share: the rules of permitted tool calls, and the index of tools.
+//! Files that gateways share: the rules for permitted tool calls, and the index of tools.
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _};
@@ -11,7 +11,7 @@ use ctxfs_core::model::Component;
 
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The rules of a store under their lock: no other process changes them until this is dropped.
+/// The rules of a store, locked. No other process changes them until this is dropped.
 #[derive(Debug)]
 pub struct LockedPermissions {
     store: Store,
@@ -19,13 +19,13 @@ pub struct LockedPermissions {
 }
 
 impl Store {
-    /// Returns the text of the rules of permitted calls, empty if there are none. A change by
-    /// another process shows as a whole or not at all.
+    /// Returns the text of the rules for permitted calls. It is empty if there are no rules. A
+    /// change by another process is visible either completely or not at all.
     pub fn permissions(&self) -> Result<String, StoreError> {
         self.read_permissions().map_err(|error| self.permissions_error("read", error))
     }
 
-    /// Waits for the lock of the rules, to change them.
+    /// Waits for the lock on the rules. The lock is needed to change them.
     pub fn lock_permissions(&self) -> Result<LockedPermissions, StoreError> {
         let name = layout::PERMISSIONS_LOCK;
         let locked = file_lock::lock_by_name(self.dir(), name, LockKind::Exclusive);
@@ -56,7 +56,7 @@ impl LockedPermissions {
         self.store.permissions()
     }
 
-    /// Replaces the rules. They are on the disk when this returns.
+    /// Replaces the text of the rules. The new text is on the disk when this returns.
     pub fn replace(&self, text: &str) -> Result<(), StoreError> {
         let name = OsStr::new(layout::PERMISSIONS);
         let written = file_io::replace_file(self.store.dir(), name, text.as_bytes(), true);
@@ -66,8 +66,8 @@ impl LockedPermissions {
 
 /// A writer of the index of tools: `catalog/index.json` and `catalog/tools/<name>.json`.
 ///
-/// A reader sees each file whole. Nothing is synced, as the next start of a gateway writes all of
-/// it again.
+/// A reader always sees a complete file. Nothing is synced, because a gateway writes all files
+/// again when it starts.
 #[derive(Debug)]
 pub struct CatalogWriter<'a> {
     conversation: &'a Conversation,
@@ -76,7 +76,7 @@ pub struct CatalogWriter<'a> {
 }
 
 impl Conversation {
-    /// Opens the directories of the index of tools, and creates them if they are missing.
+    /// Opens the directories of the index of tools, creating them if they are missing.
     pub fn write_catalog(&self) -> Result<CatalogWriter<'_>, StoreError> {
         let open = || {
             let catalog = below(self.dir(), layout::CATALOG)?;
@@ -88,14 +88,14 @@ impl Conversation {
 }
 
 impl CatalogWriter<'_> {
-    /// Writes the file of a tool. Files of other tools stay, as another gateway may have written
-    /// them.
+    /// Writes the file of one tool. Does not remove files of other tools, which another gateway may
+    /// have written.
     pub fn tool(&self, name: &Component, text: &str) -> Result<(), StoreError> {
         let written = file_io::replace_file(&self.tools, name.as_os_str(), text.as_bytes(), false);
         written.map_err(|error| error_of(self.conversation, error))
     }
 
-    /// Replaces the index, which lists the tools.
+    /// Replaces the index, which is the list of the tools.
     pub fn index(&self, text: &str) -> Result<(), StoreError> {
         let name = OsStr::new(layout::CATALOG_INDEX);
         let written = file_io::replace_file(&self.catalog, name, text.as_bytes(), false);

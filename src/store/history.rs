@@ -1,8 +1,9 @@
-//! The files below `history` of a conversation: the message log, the logs of decisions and of
-//! questions, and the answers of language models. The module `message` has the rules of the log.
+//! The files below `history` of a conversation: the message log, the log of decisions about calls,
+//! the log of questions to language models, and their answers. The module `message` has the rules
+//! of the message log.
 //!
-//! The answers about an output are the lines of `history/answers/<digest>.jsonl`: they belong to
-//! its bytes, under any name. They are removed with the output.
+//! The answers about an output are the lines of `history/answers/<digest>.jsonl`. They belong to
+//! the bytes of the output, which may have any name, and are removed with the output.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -16,13 +17,13 @@ use crate::file_lock::{LockedLines, each_line};
 use crate::{Conversation, Dir, StoreError, layout};
 use ctxfs_core::model::{Record, RelPath};
 
-/// Longest line of a log or of answers that is read, in bytes.
+/// Maximum length in bytes of a line that is read from a log or from a file of answers.
 const MAX_LINE: u64 = 1 << 20;
 const DIGITS: usize = 64;
 const SUFFIX: &str = ".jsonl";
 
 impl Conversation {
-    /// Opens the message log for reading, if there is one.
+    /// Opens the message log for reading. Returns `None` if there is no log.
     pub fn log_file(&self) -> Result<Option<Arc<File>>, StoreError> {
         let open = self.dir().open_dir(layout::HISTORY.as_ref());
         match open.and_then(|dir| dir.open_file(layout::MESSAGES.as_ref(), OFlags::RDONLY)) {
@@ -32,32 +33,33 @@ impl Conversation {
         }
     }
 
-    /// Opens the message log for reading and writing, and creates it if it is missing. Fails if its
+    /// Opens the message log for reading and writing, creating it if it is missing. Fails if its
     /// directory is missing.
     pub fn writable_log_file(&self) -> Result<File, StoreError> {
         let history = self.dir().open_dir(layout::HISTORY.as_ref());
         create_log(history).map_err(|error| self.log_error("open", error))
     }
 
-    /// Opens the message log as [`Self::writable_log_file`] does, and creates its directory if that
-    /// is missing.
+    /// Opens the message log as [`Self::writable_log_file`] does, but also creates its directory if
+    /// that is missing.
     pub fn ensured_log_file(&self) -> Result<File, StoreError> {
         create_log(ensured(self)).map_err(|error| self.log_error("open", error))
     }
 
-    /// Creates a file without a name, which is gone when it is closed.
+    /// Creates a file without a name. It disappears when it is closed.
     pub fn nameless_file(&self) -> Result<File, StoreError> {
         self.dir().nameless_file().map_err(|error| self.log_error("make a file for", error))
     }
 
-    /// Returns the time of the last message, in milliseconds since the epoch; `None` without a log.
+    /// Returns the time at which the message log was last changed, in milliseconds since the epoch.
+    /// Returns `None` if there is no log or it is empty.
     pub fn last_message(&self) -> Option<i64> {
         let path = RelPath::new(format!("{}/{}", layout::HISTORY, layout::MESSAGES)).ok()?;
         let stat = self.dir().stat_at(&path).ok()?;
         (stat.size > 0).then(|| stat.mtime.as_millis())
     }
 
-    /// Wraps an error about the message log.
+    /// Returns `error` as a [`StoreError`] about the message log.
     pub fn log_error(&self, action: &'static str, error: io::Error) -> StoreError {
         fault(self, action, layout::MESSAGES, error)
     }
@@ -70,7 +72,8 @@ pub(super) fn set_aside_file(conversation: &Conversation) -> Result<File, StoreE
     opened.map_err(|error| fault(conversation, "open", layout::SET_ASIDE, error))
 }
 
-/// Passes each line with an answer about the output with this BLAKE3 to `take`, oldest first.
+/// Calls `take` with each line that is an answer about the output whose BLAKE3 is `digest`, oldest
+/// first.
 pub fn each_answer(
     conversation: &Conversation,
     digest: &str,
@@ -82,8 +85,8 @@ pub fn each_answer(
     read.map_err(|error| fault(conversation, "read", layout::ANSWERS, error))
 }
 
-/// Appends a line with an answer about the output with this BLAKE3. Removes the answers about
-/// outputs that have left the conversation.
+/// Appends a line with an answer about the output whose BLAKE3 is `digest`. Removes the answers
+/// about outputs that are no longer in the conversation.
 pub fn append_answer(
     conversation: &Conversation,
     digest: &str,
@@ -97,7 +100,7 @@ pub fn append_answer(
     remove_stale_answers(conversation, digest)
 }
 
-/// Passes each line of the log of questions to language models to `take`, oldest first.
+/// Calls `take` with each line in the log of questions to language models, oldest first.
 pub fn each_extraction(
     conversation: &Conversation,
     take: impl FnMut(&[u8]),
@@ -109,25 +112,25 @@ pub fn each_extraction(
     read.map_err(|error| fault(conversation, "read", name, error))
 }
 
-/// Appends whole lines to the log of questions to language models.
+/// Appends complete lines to the log of questions to language models.
 pub fn append_extraction(conversation: &Conversation, line: &[u8]) -> Result<(), StoreError> {
     append(conversation, layout::EXTRACTIONS_LOG, line)
 }
 
-/// Appends whole lines to the log of decisions about calls.
+/// Appends complete lines to the log of decisions about calls.
 pub fn append_permissions(conversation: &Conversation, lines: &[u8]) -> Result<(), StoreError> {
     append(conversation, layout::PERMISSIONS_LOG, lines)
 }
 
-/// Removes the answers about the output of `record`, which was removed. A failure is ignored:
-/// [`append_answer`] removes stale answers too.
+/// Removes the answers about the output of `record`, which has been removed. Ignores a failure, as
+/// [`append_answer`] also removes stale answers.
 pub(super) fn forget_answers(conversation: &Conversation, record: &Record) {
     let Some(analysis) = &record.analysis else { return };
     let removed = answers_dir(conversation)
         .and_then(|dir| Ok((file_name(&analysis.digest)?, dir)))
         .and_then(|(name, dir)| dir.unlink(&name));
     if removed.is_ok() {
-        // Fails while there are other answers.
+        // This fails while there are answers about other outputs.
         let history = conversation.dir().open_dir(layout::HISTORY.as_ref());
         let _is_left = history.and_then(|dir| dir.rmdir(layout::ANSWERS.as_ref()));
     }

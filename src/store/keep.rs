@@ -1,9 +1,10 @@
 //! Retention: which outputs are removed to make room, and in which order.
 //!
-//! Nothing is removed unless a rule says so, and outputs that are in the bucket are only evicted.
-//! The output that was used longest ago is removed first, and outputs that a message refers to
-//! last. [`plan()`] decides, [`sweep()`] removes. Between the two, only other sweeps of the store
-//! are locked out, so each removal checks again that its output has not been used.
+//! Nothing is removed unless a rule requires it, and outputs whose bytes are in the bucket are only
+//! evicted. The least recently used output is removed first. Outputs that a message refers to are
+//! removed last. [`plan()`] decides what to remove, and [`sweep()`] removes it. Between the two,
+//! only other sweeps of the store are locked out. Each removal therefore checks again that its
+//! output has not been used.
 
 mod plan;
 mod references;
@@ -16,30 +17,30 @@ use ctxfs_core::model::{Component, EvictionResult, Evictor, RelPath};
 
 pub use plan::{PlannedRemoval, RemovalPlan, RetentionRules, SweepScope, plan};
 
-/// Artifacts that are removed between two calls of `stop`.
+/// Number of artifacts that are removed between two calls of `stop`.
 const STEP: usize = 256;
 
-/// Returns, for a conversation, a function that evicts local copies of shared outputs. It is used
-/// for one sweep.
+/// Returns a function that evicts the local copies of shared outputs of one conversation. The
+/// function is used for one sweep.
 pub type EvictorOf<'a> = dyn Fn(&Component) -> Evictor<'a> + 'a;
 
-/// The result of a sweep: each planned removal is in one of the lists.
+/// The result of a sweep. Each planned removal is in one of the lists `removed` and `kept`.
 #[derive(Debug, Default)]
 pub struct SweepReport {
-    /// The artifacts that were removed, and those whose local copies were evicted.
+    /// The artifacts that were removed or whose local copies were evicted.
     pub removed: Vec<PlannedRemoval>,
-    /// The artifacts that were to be removed and are still there, each with the reason.
+    /// The artifacts that were planned for removal but still exist, each with the reason.
     pub kept: Vec<(PlannedRemoval, &'static str)>,
-    /// The room that is left, as the plan computed it, and the places that could not be read. Its
-    /// removals were moved to the other fields.
+    /// The remaining room, as computed by the plan, and the places that could not be read. The list
+    /// of removals is empty here: they were moved to the other fields.
     pub plan: RemovalPlan,
 }
 
 /// Makes a [`plan()`] for the time `now` and removes the artifacts in it. Waits for other sweeps of
-/// the store.
+/// the store to end.
 ///
 /// Skips places that cannot be read and outputs that cannot be removed, and reports them in the
-/// plan. Calls `progress` with the number of artifacts done and the number of all. Ends early once
+/// plan. Calls `progress` with the number of artifacts done and the total number. Ends early once
 /// `stop` returns true.
 pub fn sweep(
     store: &Store,
@@ -54,8 +55,9 @@ pub fn sweep(
     })
 }
 
-/// Sweeps a store that other hosts share, as [`sweep()`] does. `let_go` evicts the local copies of
-/// outputs that are in the bucket; only outputs that are nowhere else are removed.
+/// Sweeps a store whose outputs are shared between hosts, as [`sweep()`] does. `let_go` evicts the
+/// local copies of outputs that are in the bucket. An output is removed only if this disk has the
+/// only copy.
 pub fn sweep_shared(
     store: &Store,
     rules: &RetentionRules,
@@ -131,8 +133,8 @@ fn clear_cache_if_full(store: &Store, rules: &RetentionRules) -> Result<(), Stor
     Ok(())
 }
 
-/// Completes the removals of a sweep that was cut off. Returns the conversations in which that
-/// cannot be done.
+/// Completes the removals of a sweep that was interrupted. Returns the conversations for which this
+/// failed.
 fn finish_removals(
     store: &Store,
     scope: &SweepScope,

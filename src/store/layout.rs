@@ -1,77 +1,79 @@
-//! The layout of a store. No other code knows the paths in it.
+//! The layout of a store. Only this module contains the paths in it.
 //!
 //! ```text
 //! <store>/                          0700, as are context and the conversations
 //!   VERSION                         the format, a number and a newline; a newer format is refused
-//!   ctxfs.toml                      settings of the store, if any; ctxfs never writes it
-//!   permissions.toml                rules of which tools may be called, if any; replaced by rename
+//!   ctxfs.toml                      settings of the store, optional; never written by ctxfs
+//!   permissions.toml                rules for permitted tool calls, optional; replaced by rename
 //!   context/
 //!     <conversation>/
 //!       artifacts/tool/<name>       plain bytes, as the writer wrote them
 //!       artifacts/terminal/<name>
-//!       history/messages.jsonl      one message a line, appended under an exclusive flock
+//!       history/messages.jsonl      one message per line, appended under an exclusive flock
 //!       history/messages.torn       lines that a crash cut off and that are not messages
-//!       history/permissions.jsonl   one decision about a call a line, appended under a flock
-//!       history/extractions.jsonl   one question to a language model a line, appended under a flock
+//!       history/permissions.jsonl   one decision about a call per line, appended under a flock
+//!       history/extractions.jsonl   one question to a language model per line, likewise
 //!       history/answers/<digest>.jsonl  answers about the output with this BLAKE3, likewise
 //!       history/archive/  history/summary/
 //!       catalog/index.json  catalog/tools/<name>.json
-//!       manifest.jsonl              one record a line, appended; the last one for a path wins
-//!       .ctxfs-counts.jsonl         counts of outputs stored and read, a sum a line, appended
+//!       manifest.jsonl              one record per line, appended; the last one for a path wins
+//!       .ctxfs-counts.jsonl         counts of outputs stored and read, one sum per line, appended
 //!       .ctxfs-room                 the room left below the quota since the last measurement
 //!       .ctxfs-outputs              locked while the output of a message is stored
 //!       .ctxfs-gone-*               an artifact being removed
 //!       .ctxfs-come-*               a file that is arriving from another host
 //!       .ctxfs-*                    being written, or a harmless leftover of a crash
 //!   cache/                          computed views that took long; may be removed at any time
-//!     <64 hexadecimal digits>       one of them
-//!     .ctxfs-*                      being written, under an exclusive flock
+//!     <64 hexadecimal digits>       one view
+//!     .ctxfs-*                      a view being written, under an exclusive flock
 //!   remote/                         the state of shared buckets; see `remote`
 //!     messages/<conversation>/published.jsonl  the messages that hosts have published
 //!   .ctxfs-sweep                    locked while old outputs are removed
 //!   .ctxfs-permissions              locked while permissions.toml is changed
-//!   .ctxfs-staging                  under a shared lock while something is imported
+//!   .ctxfs-staging                  holds a shared lock for each running import
 //!   staging/                        running imports
-//!     <16 hexadecimal digits>/      one of them; opening the store removes leftovers of a crash
+//!     <16 hexadecimal digits>/      one import; opening the store removes leftovers of a crash
 //! ```
 //!
-//! The mode 0700 of the store keeps other users out, so everything below may have any mode. Files
-//! created here are 0600; files created through a mount have the mode that their writers asked for.
+//! The mode 0700 of the store keeps other users out, and everything below may have any mode. Files
+//! created by ctxfs have the mode 0600. Files created through a mount have the mode that their
+//! writers requested.
 //!
 //! # Crashes
 //!
-//! The plain file is the truth, and nothing else is needed to read it. A process or the machine may
-//! stop between any two system calls. Then:
+//! The plain file has the authoritative content, and nothing else is needed to read it. A process
+//! or the machine may stop between any two system calls. The following then holds:
 //!
-//! - VERSION is whole or absent: it is written under a temporary name, synced, and renamed.
-//! - A record is in the manifest or not. An append is one write. If it is cut off, it leaves a line
-//!   without a newline, which readers skip and the next append ends.
-//! - Records are not synced one by one. If the machine stops, the last of them may be missing.
-//!   Their files then get a record made from the disk and their extended attributes.
-//! - Compaction writes a new manifest under a temporary name, syncs and renames it, so there is
+//! - VERSION is complete or absent: it is written under a temporary name, synced, and renamed.
+//! - A record is in the manifest or not. An append is one write. If the write is interrupted, it
+//!   leaves a line without a newline. Readers skip that line, and the next append ends it.
+//! - Records are not synced one by one. If the machine stops, the last records may be missing. The
+//!   files concerned then get a record made from the disk and their extended attributes.
+//! - Compaction writes a new manifest under a temporary name, syncs it and renames it. There is
 //!   always one complete manifest.
-//! - A new store and a new conversation are on the disk, with the directories of both, before they
-//!   are used.
+//! - A new store or conversation is on the disk, including its directories, before it is used.
 //! - `ArtifactWriter` syncs an artifact before it records it as sealed, and syncs its name before
 //!   `seal` returns.
 //! - An artifact that is JSON is renamed when it is complete, and then recorded under its new name.
-//!   In between it has its bytes and no record.
-//! - A writer or daemon that died leaves a record that says `live` and a file without a writer.
-//!   The next process that meets the two marks the artifact incomplete (`Conversation::recover`).
-//!   Opening a store scans nothing.
-//! - Content that is removed to make room is first recorded as removed, and the record synced. Then
-//!   the file is renamed to `.ctxfs-gone-*`, then unlinked. Before the rename the record has no
-//!   effect, as the file is still there as recorded. After it, the next sweep unlinks the file.
-//! - A file that comes from another host is whole and on the disk before it gets its name. Its record
-//!   follows. One that was cut off is unlinked when the next file comes.
+//!   After a crash between the two steps, it has its bytes and no record.
+//! - If a writer or daemon dies, it leaves a record with the state `live` and a file without a
+//!   writer. The next process that finds both marks the artifact incomplete
+//!   (`Conversation::recover`). Opening a store does not scan for such files.
+//! - Content that is removed to make room is first recorded as removed, and the record is synced.
+//!   Then the file is renamed to `.ctxfs-gone-*`, and finally unlinked. Before the rename, the
+//!   record has no effect, as the file still exists as recorded. After the rename, the next sweep
+//!   unlinks the file.
+//! - A file from another host is complete and on the disk before it gets its name. Its record
+//!   follows. If the transfer is interrupted, the unfinished file is unlinked when the next file
+//!   arrives.
 //! - A message is in the log or not. The messages that one write completes are appended in one
-//!   write. A line that a crash cut off is skipped by readers, and set aside by the next process
-//!   that appends to the log or looks for such lines. The output of a message is sealed as an
-//!   artifact before its line is appended.
-//! - A cached view gets its name when it is complete, and names are not used after the next boot.
-//!   One that was being written is removed when the next view is kept.
-//! - An import is filled and checked in `staging`, synced, and renamed to its conversation, which
-//!   exists as a whole or not at all.
+//!   write. If a crash cuts off a line, readers skip it. The next process that appends to the log
+//!   or looks for such lines sets it aside. The output of a message is sealed as an artifact before
+//!   its line is appended.
+//! - A cached view gets its name when it is complete, and names are not used after a reboot. An
+//!   unfinished view is removed when the next view is kept.
+//! - An import is written and checked in `staging`, synced, and renamed to its conversation. The
+//!   conversation exists either completely or not at all.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -84,18 +86,18 @@ pub(super) const DIRECTORY_MODE: u32 = 0o700;
 pub(super) const FILE_MODE: u32 = 0o600;
 
 pub(super) const VERSION: &str = "VERSION";
-/// Name of a settings file, in a store and in other places.
+/// Name of a settings file. A store may contain one, and other directories too.
 pub const SETTINGS: &str = "ctxfs.toml";
 pub(super) const CONTEXT: &str = "context";
 /// Directory of the message log and the other logs of a conversation.
 pub const HISTORY: &str = "history";
 /// Name of the message log in [`HISTORY`].
 pub const MESSAGES: &str = "messages.jsonl";
-/// Directory of a store for the state of shared buckets.
+/// Directory in the store for the state of shared buckets.
 pub const REMOTE: &str = "remote";
-/// Directory in [`REMOTE`] for published messages, with a directory for each conversation.
+/// Directory in [`REMOTE`] for published messages. It has a subdirectory for each conversation.
 pub const REMOTE_MESSAGES: &str = "messages";
-/// Name of the published messages of a conversation, below [`REMOTE_MESSAGES`].
+/// Name of the file with the published messages of a conversation, below [`REMOTE_MESSAGES`].
 pub const PUBLISHED: &str = "published.jsonl";
 pub(super) const SET_ASIDE: &str = "messages.torn";
 pub(super) const PERMISSIONS: &str = "permissions.toml";
@@ -106,17 +108,20 @@ pub(super) const ANSWERS: &str = "answers";
 pub(super) const CACHE: &str = "cache";
 pub(super) const STAGING: &str = "staging";
 pub(super) const COUNTS: &str = ".ctxfs-counts.jsonl";
-/// The new counts that a rewrite is writing. Only the holder of the lock of [`COUNTS`] touches it.
+/// Temporary name of the new counts during a rewrite. Only the holder of the lock on [`COUNTS`]
+/// uses it.
 pub(super) const NEW_COUNTS: &str = ".ctxfs-counts";
 pub(super) const ROOM: &str = ".ctxfs-room";
 pub(super) const OUTPUT_LOCK: &str = ".ctxfs-outputs";
 pub(super) const SWEEP_LOCK: &str = ".ctxfs-sweep";
 pub(super) const STAGING_LOCK: &str = ".ctxfs-staging";
 pub(super) const MANIFEST: &str = "manifest.jsonl";
-/// The new manifest that compaction is writing. Only the holder of the manifest's lock touches it.
+/// Temporary name of the new manifest during compaction. Only the holder of the manifest lock uses
+/// it.
 pub(super) const NEW_MANIFEST: &str = ".ctxfs-manifest";
 
-/// Bytes of a name that its scratch name repeats. They keep the scratch name below 255 bytes.
+/// Maximum number of bytes of a name that are repeated in its scratch name. The limit keeps the
+/// scratch name below 255 bytes.
 const SHOWN_BYTES: usize = 220;
 
 /// The directories of every conversation, each with its subdirectories.
@@ -126,8 +131,8 @@ pub(super) const DIRECTORIES: &[(&str, &[&str])] = &[
     (CATALOG, &[CATALOG_TOOLS]),
 ];
 
-/// Returns the path of a conversation in the store at `root`. There need not be such a
-/// conversation.
+/// Returns the path of the conversation `id` in the store at `root`. The conversation need not
+/// exist.
 pub fn conversation_path(root: &Path, id: &Component) -> PathBuf {
     root.join(CONTEXT).join(id.as_os_str())
 }
@@ -182,8 +187,8 @@ pub(super) fn is_of_log(path: &RelPath) -> bool {
     [MESSAGES, SET_ASIDE].iter().any(|log| first == Some(log.as_bytes()))
 }
 
-/// Returns a scratch name for the file that will replace `name` once it is complete. It repeats the
-/// name as far as there is room.
+/// Returns a scratch name for the file that will replace `name` once it is complete. The scratch
+/// name contains the first [`SHOWN_BYTES`] bytes of `name`.
 pub(super) fn replacing(name: &OsStr, unique: u64) -> OsString {
     let shown = &name.as_bytes()[..name.len().min(SHOWN_BYTES)];
     let mut scratch = OsString::from(".");
@@ -192,8 +197,8 @@ pub(super) fn replacing(name: &OsStr, unique: u64) -> OsString {
     scratch
 }
 
-/// Returns true if a name in a conversation's directory is the store's own, hidden from readers of
-/// the tree: the manifest, and every name that begins with `.ctxfs`.
+/// Returns true if a name in a conversation's directory belongs to the store itself and is hidden
+/// from readers of the tree. This is the manifest and every name that begins with `.ctxfs`.
 pub fn is_bookkeeping(name: &OsStr) -> bool {
     name == MANIFEST || name.as_bytes().starts_with(b".ctxfs")
 }

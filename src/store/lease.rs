@@ -1,5 +1,5 @@
-//! Tests whether a file still has a writer: by a lease of the file, and by the process that owns
-//! its record.
+//! Tests whether a file still has a writer, by a lease on the file and by the process that owns its
+//! record.
 
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd as _, RawFd};
@@ -10,29 +10,31 @@ use std::{io, thread};
 use ctxfs_core::model::Owner;
 
 const ATTEMPTS: u32 = 4;
-/// First pause of [`settled_lease`]. The second is twice and the third three times as long: 30 ms
-/// in all.
+/// First pause of [`settled_lease`]. The second pause is twice as long and the third three times:
+/// 30 ms in total.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// The `fcntl` command, which the `libc` crate lacks for this platform.
 const F_SETSIG: libc::c_int = 10;
 
-/// The answer of the kernel to a request for a read lease: whether a file has writers.
+/// The kernel's answer to a request for a read lease on a file. It tells whether the file has
+/// writers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lease {
     /// No process has the file open for writing or mapped for writing.
     Free,
     /// A process has the file open or mapped for writing.
     Held,
-    /// The disk has no leases, or the file belongs to another user.
+    /// The disk does not support leases, or the file belongs to another user.
     Unknown,
 }
 
-/// Reports whether any process has `file` open for writing, or has a writable mapping of it.
+/// Returns whether any process has `file` open for writing or has a writable mapping of it.
 ///
-/// `file` must be opened read-only for this question alone, as every other open file description
-/// counts, including the caller's own. Requests a read lease, which the kernel grants only if there
-/// is no writer, and gives it back at once. In between, `open` for writing waits, or fails with
-/// EWOULDBLOCK if `O_NONBLOCK` is set.
+/// The caller must have opened `file` read-only, and only for this call. Every other open file
+/// description that is writable counts as a writer, even one of the caller. This function requests
+/// a read lease, which the kernel grants only if there is no writer, and releases it immediately.
+/// Until the lease is released, another process that opens the file for writing waits; with
+/// `O_NONBLOCK`, its `open` fails with EWOULDBLOCK.
 pub fn lease_of(file: &File) -> Lease {
     match take_lease(file) {
         Lease::Free => release(file.as_raw_fd()),
@@ -40,12 +42,12 @@ pub fn lease_of(file: &File) -> Lease {
     }
 }
 
-/// Requests a lease as [`lease_of`] does. If the answer is `Free`, keeps the lease until `file` is
-/// closed: a process that opens the file for writing waits for that.
+/// Requests a lease as [`lease_of`] does. If the result is `Free`, keeps the lease until `file` is
+/// closed. Until then, a process that opens the file for writing waits.
 pub(super) fn take_lease(file: &File) -> Lease {
     let fd = file.as_raw_fd();
-    // A writer that comes while the lease is held makes the kernel signal this process: with
-    // SIGIO, which ends it, unless another signal is chosen. SIGURG is ignored by default.
+    // When a writer opens the file while the lease is held, the kernel signals this process. The
+    // default signal is SIGIO, which would end the process. SIGURG is ignored by default.
     if fcntl(fd, F_SETSIG, libc::SIGURG).is_err() {
         return Lease::Unknown;
     }
@@ -56,11 +58,11 @@ pub(super) fn take_lease(file: &File) -> Lease {
     }
 }
 
-/// Requests a lease as [`lease_of`] does, but answers `Held` only if the writer is still there a
+/// Requests a lease as [`lease_of`] does, but returns `Held` only if the writer still exists a
 /// moment later.
 ///
-/// A process between `fork` and `exec` has copies of the descriptors of its parent. Such a copy is
-/// not a writer.
+/// Between `fork` and `exec`, a process has copies of its parent's descriptors. Such a copy does
+/// not belong to a writer.
 pub(super) fn settled_lease(file: &File) -> Lease {
     for attempt in 1..ATTEMPTS {
         match lease_of(file) {
@@ -72,15 +74,15 @@ pub(super) fn settled_lease(file: &File) -> Lease {
 }
 
 fn release(fd: RawFd) -> Lease {
-    // If this fails, closing the descriptor gives the lease back.
+    // If this fails, closing the descriptor releases the lease.
     let _released = fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK);
     Lease::Free
 }
 
 #[expect(unsafe_code, reason = "no safe wrapper has F_SETLEASE and F_SETSIG")]
 fn fcntl(fd: RawFd, command: libc::c_int, argument: libc::c_int) -> io::Result<()> {
-    // SAFETY: both commands take an integer and touch no memory of this process; `fd` is open,
-    // since the caller borrows its `File`.
+    // SAFETY: both commands take an integer and do not access memory of this process. `fd` is open,
+    // because the caller borrows its `File`.
     let answer = unsafe { libc::fcntl(fd, command, argument) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -90,13 +92,13 @@ static ME: LazyLock<Option<Owner>> = LazyLock::new(|| {
     Some(Owner { pid, started: started(pid)? })
 });
 
-/// Returns this process, or `None` if /proc is not available.
+/// Returns the identity of this process, or `None` if /proc is not available.
 pub fn this_process() -> Option<Owner> {
     *ME
 }
 
-/// Returns true if `owner` is still running. A process of another pid namespace cannot be seen, and
-/// counts as ended: then the lease of the file tells whether it has a writer.
+/// Returns true if `owner` is still running. A process in another pid namespace is not visible and
+/// counts as ended; in that case the lease on the file tells whether it has a writer.
 pub fn owner_lives(owner: Owner) -> bool {
     started(owner.pid) == Some(owner.started)
 }
@@ -105,7 +107,7 @@ pub fn owner_lives(owner: Owner) -> bool {
 /// such process, or if it is a zombie.
 fn started(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, field 2, is in parentheses and may hold anything; field 3 is the state.
+    // Field 2, the name, is in parentheses and may contain any characters. Field 3 is the state.
     let (_, after) = stat.rsplit_once(')')?;
     let mut fields = after.split_ascii_whitespace();
     let ended = matches!(fields.next()?, "Z" | "X");
@@ -144,7 +146,8 @@ mod tests {
         assert_eq!(lease_of(&file), Lease::Held);
     }
 
-    /// With the signal that the kernel sends by default, this ends the test process.
+    /// Checks that opening the file for writing during `lease_of` does not end this process, as the
+    /// default signal of the kernel would.
     #[test]
     fn writers_that_come_while_it_asks_do_no_harm() {
         let file = tempfile::NamedTempFile::new().unwrap();

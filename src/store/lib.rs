@@ -1,12 +1,13 @@
 //! The disk: layout, manifest, artifacts, recovery.
 //!
-//! Everything that ctxfs stores goes through here, and nothing here interprets the content of a
-//! file. Several processes share a store and meet on disk, so every answer is as fresh as one
-//! `stat`.
+//! All files of ctxfs are read and written through this crate, and it does not interpret their
+//! content. Several processes may share a store, and they communicate only through the disk. Cached
+//! data is therefore checked against the disk before each use, usually with one `stat`.
 //!
-//! [`Store`] has the conversations. A [`Conversation`] has a directory ([`Dir`]) and a
-//! [`Manifest`], the records of its artifacts. [`ArtifactWriter`] writes an artifact, [`Artifacts`]
-//! lists them. The tree and the crash rules are in `layout`.
+//! [`Store`] contains the conversations. A [`Conversation`] has a directory ([`Dir`]) and a
+//! [`Manifest`], which contains the records of its artifacts. [`ArtifactWriter`] writes an
+//! artifact, and [`Artifacts`] lists the artifacts. The file tree and the rules for crashes are in
+//! `layout`.
 
 mod archive;
 mod arrival;

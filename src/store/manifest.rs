@@ -1,11 +1,11 @@
-//! The manifest of a conversation: a file of records, one a line.
+//! The manifest of a conversation: a file with one record per line.
 //!
-//! The file only grows, under an exclusive `flock` of the file itself, until compaction replaces it
-//! with a shorter one. Readers take no lock: they index whole lines, and skip a line that is cut
-//! off or is not a record. A thread that waits for the lock never holds the index.
+//! Appending needs an exclusive `flock` on the file. The file only grows until compaction replaces
+//! it with a shorter one. Readers take no lock: they index complete lines and skip a line that is
+//! truncated or not a record. A thread that waits for the lock never holds the index.
 //!
-//! The threads of a server that serve requests take turns with the lock, and never wait for another
-//! process: if a process has it, they fail and the request is repeated
+//! In a server, the threads that serve requests take turns with the lock and never wait for another
+//! process. If another process holds the lock, they fail, and the request is repeated
 //! ([`Manifest::lock_in_turn`]).
 
 mod index;
@@ -27,20 +27,21 @@ use ctxfs_core::model::{Record, RelPath};
 pub use index::RecordPosition;
 pub use records::StoredRecords;
 
-/// Bytes of records that are appended in one write.
+/// Size in bytes at which collected records are appended in one write.
 const PIECE: usize = 1 << 20;
 
 /// The records of one conversation.
 ///
-/// Each call reads what any process has appended since the last one, at the cost of one `stat`
-/// while nothing has. A record is found through an index of hashes, so records of any size take no
-/// memory.
+/// Each call first reads the records that any process has appended since the last call. This costs
+/// one `stat` if there are none. Records are found through an index of hashes, and records of any
+/// size use no memory.
 #[derive(Debug)]
 pub struct Manifest {
     dir: Arc<Dir>,
     path: PathBuf,
     index: Mutex<ManifestIndex>,
-    /// The turn among the threads of this process that hold the lock only for a moment.
+    /// The mutex by which threads of this process take turns with the lock. Each may hold the lock
+    /// only briefly.
     turn: Arc<Mutex<()>>,
 }
 
@@ -49,7 +50,8 @@ impl Manifest {
         Self { dir, path, index: Mutex::default(), turn: Arc::default() }
     }
 
-    /// Returns the last record of `path`, unless that record says the file is gone.
+    /// Returns the last record of `path`. Returns `None` if there is no record, or if it says that
+    /// the file is gone.
     pub(super) fn record(&self, path: &str) -> Result<Option<Record>, StoreError> {
         let index = self.refreshed_index()?;
         let Some((file, line)) = index.find(path) else { return Ok(None) };
@@ -57,8 +59,8 @@ impl Manifest {
         Ok(records::parse(&bytes))
     }
 
-    /// Returns the position of the record of the file at `path`, if there is one. Equal positions
-    /// mean the same record. Costs one `stat` while the manifest does not change.
+    /// Returns the position of the record of the file at `path`, or `None` if it has no record.
+    /// Equal positions mean the same record. Costs one `stat` if the manifest has not changed.
     pub fn position(&self, path: &RelPath) -> Result<Option<RecordPosition>, StoreError> {
         Ok(self.refreshed_index()?.position(&path.to_text()))
     }
@@ -71,8 +73,8 @@ impl Manifest {
         Ok(paths.map(|path| index.created(path.as_ref())).collect())
     }
 
-    /// Returns for each of `paths`, in their order, whether its record says live. No record is
-    /// read: the index knows.
+    /// Returns for each of `paths`, in order, whether its record has the state live. Reads no
+    /// records, as the index contains the state.
     pub fn live<P: AsRef<str>>(
         &self,
         paths: impl Iterator<Item = P>,
@@ -81,8 +83,8 @@ impl Manifest {
         Ok(paths.map(|path| index.is_live(path.as_ref())).collect())
     }
 
-    /// Returns for each of `paths`, in their order, whether its record says that its bytes are not
-    /// on this disk.
+    /// Returns for each of `paths`, in order, whether its record says that its bytes are not on
+    /// this disk.
     pub(super) fn are_far<P: AsRef<str>>(
         &self,
         paths: impl Iterator<Item = P>,
@@ -96,34 +98,34 @@ impl Manifest {
         Ok(StoredRecords::new(lines, self.path.clone()))
     }
 
-    /// Returns the traces: records of write-once content that was removed or renamed, in their
-    /// order. A trace stays, whatever is recorded for its path later.
+    /// Returns the traces, in the order of the file. Traces are the records of write-once content
+    /// that was removed or renamed. A trace is kept even if its path gets a later record.
     pub fn traces(&self) -> Result<StoredRecords, StoreError> {
         let lines = self.refreshed_index()?.traces();
         Ok(StoredRecords::new(lines, self.path.clone()))
     }
 
-    /// Returns the last records of the paths whose bytes are not on this disk, oldest first: of
-    /// paths in the directory `dir`, or of all. Reads no other records.
+    /// Returns the last record of each path whose bytes are not on this disk, oldest first. With
+    /// `dir`, returns only those of paths directly in that directory. Reads no other records.
     pub fn far(&self, dir: Option<&str>) -> Result<StoredRecords, StoreError> {
         let lines = self.refreshed_index()?.far(dir);
         Ok(StoredRecords::new(lines, self.path.clone()))
     }
 
-    /// Returns the last records of the paths that are `path` with digits of an origin, oldest
-    /// first. Costs one `stat` where there are none.
+    /// Returns the last records of the paths that consist of `path` and the digits of an origin,
+    /// oldest first. Costs one `stat` if there are none.
     pub(super) fn with_digits(&self, path: &str) -> Result<StoredRecords, StoreError> {
         let lines = self.refreshed_index()?.with_digits(path);
         Ok(StoredRecords::new(lines, self.path.clone()))
     }
 
-    /// Returns true if there are traces; see [`Self::traces`]. Reads no record.
+    /// Returns true if there are traces; see [`Self::traces`]. Reads no records.
     pub fn has_traces(&self) -> Result<bool, StoreError> {
         Ok(self.refreshed_index()?.has_traces())
     }
 
-    /// Appends `records` in one write, so that nothing another thread or process appends comes
-    /// between them. Compacts the file if most of it is outdated.
+    /// Appends `records` in one write. No record of another thread or process comes between them.
+    /// Compacts the file if most of it is outdated.
     pub fn append(&self, records: &[Record]) -> Result<(), StoreError> {
         if records.is_empty() {
             return Ok(());
@@ -135,17 +137,17 @@ impl Manifest {
         Ok(())
     }
 
-    /// Waits for the lock, which keeps every other thread and process from appending.
+    /// Waits for the lock. While it is held, no other thread or process can append.
     ///
-    /// The wait may be for a process that has been stopped, so the caller must not hold anything
-    /// that views need.
+    /// The lock may be held by a process that has been stopped. While waiting, the caller must not
+    /// hold anything that views need.
     pub fn lock(&self) -> Result<ManifestLock, StoreError> {
         let lines = LockedLines::lock(&self.dir, layout::MANIFEST);
         let lines = lines.map_err(|error| self.error("lock", error))?;
         Ok(ManifestLock { lines, path: self.path.clone(), _turn: None })
     }
 
-    /// Takes the lock as [`Self::lock`] does, or returns `None` if another thread or process has
+    /// Takes the lock as [`Self::lock`] does, or returns `None` if another thread or process holds
     /// it.
     pub fn lock_at_once(&self) -> Result<Option<ManifestLock>, StoreError> {
         let lines = LockedLines::try_lock(&self.dir, layout::MANIFEST);
@@ -153,9 +155,9 @@ impl Manifest {
         Ok(lines.map(|lines| ManifestLock { lines, path: self.path.clone(), _turn: None }))
     }
 
-    /// Takes the lock once the other threads of this process that use this method have had it. They
-    /// must hold it for a moment only. Fails with EAGAIN if a process, or a thread that took it in
-    /// another way, has it.
+    /// Takes the lock, in turn with the other threads of this process that use this method. Each
+    /// must hold it only briefly. Fails with EAGAIN if the lock is held by another process, or by a
+    /// thread that took it through another method.
     pub fn lock_in_turn(&self) -> Result<ManifestLock, StoreError> {
         let turn = Mutex::lock_arc(&self.turn);
         let locked = self.lock_at_once()?;
@@ -163,23 +165,24 @@ impl Manifest {
         Ok(ManifestLock { _turn: Some(turn), ..locked })
     }
 
-    /// Compacts the file if most of it is outdated. The caller must not hold the lock. A failure is
-    /// ignored: all records are in the file.
+    /// Compacts the file if most of it is outdated. The caller must not hold the lock. Ignores a
+    /// failure, as the file then still contains all records.
     pub fn compact_if_wasteful(&self) {
         if self.is_wasteful() {
-            // All records are in; a rewrite that finds no room has lost nothing.
+            // All records are in the file; if there is no room for the rewrite, nothing is lost.
             let _compacted = self.compact();
         }
     }
 
-    /// Rewrites the file with nothing but the current records and the traces, unless another
-    /// process has locked it. [`Self::append`] does so when it pays.
+    /// Rewrites the file so that it contains only the current records and the traces. Does nothing
+    /// if another process holds the lock. [`Self::append`] compacts automatically if most of the
+    /// file is outdated.
     pub fn compact(&self) -> Result<(), StoreError> {
         self.rewrite().map_err(|error| self.error("rewrite", error))
     }
 
     fn rewrite(&self) -> io::Result<()> {
-        // The process that has it may be stopped. A later append compacts.
+        // The process that holds the lock may be stopped. A later append compacts the file instead.
         let Some(locked) = LockedLines::try_lock(&self.dir, layout::MANIFEST)? else {
             return Ok(());
         };
@@ -202,13 +205,13 @@ impl Manifest {
         self.index.lock().refresh(&self.dir)
     }
 
-    /// Forgets the index, so that the next call reads the file from its start. Needed after records
-    /// were taken back, as the file did not get shorter.
+    /// Clears the index, so that the next call reads the file from its start. This is needed after
+    /// records were taken back, as that does not shorten the file.
     pub fn read_again(&self) {
         *self.index.lock() = ManifestIndex::default();
     }
 
-    /// Returns a number that changes whenever the records may have changed, or 0 without a
+    /// Returns a number that changes whenever the records may have changed, or 0 if there is no
     /// manifest. Costs one `stat`.
     pub fn version(&self) -> Result<u64, StoreError> {
         let stat = match self.dir.stat(layout::MANIFEST.as_ref()) {
@@ -221,13 +224,14 @@ impl Manifest {
         Ok(hasher.finish())
     }
 
-    /// Returns true if a rewrite may pay, by the index as it was last read. Does no system call.
+    /// Returns true if most of the file was outdated when the index was last updated. Makes no
+    /// system call.
     pub fn may_be_wasteful(&self) -> bool {
         self.index.lock().is_wasteful()
     }
 
-    /// Returns true if a rewrite pays. Refreshes the index only if it looks so already: a process
-    /// that merely appends never loads the index.
+    /// Returns true if most of the file is outdated. Refreshes the index only if the index already
+    /// says so: a process that only appends never loads the index.
     fn is_wasteful(&self) -> bool {
         let mut index = self.index.lock();
         index.is_wasteful() && index.refresh(&self.dir).is_ok() && index.is_wasteful()
@@ -244,7 +248,8 @@ impl Manifest {
     }
 }
 
-/// The lock of a manifest: no other thread or process can append to it until this is dropped.
+/// The lock on a manifest. No other thread or process can append to the manifest until this is
+/// dropped.
 pub struct ManifestLock {
     lines: LockedLines,
     path: PathBuf,
@@ -258,19 +263,20 @@ impl std::fmt::Debug for ManifestLock {
 }
 
 impl ManifestLock {
-    /// Appends `records` in one write. After many records, call [`Manifest::compact_if_wasteful`]
-    /// once the lock is dropped.
+    /// Appends `records` in one write. After appending many records, the caller should call
+    /// [`Manifest::compact_if_wasteful`] once the lock is dropped.
     pub fn append(&self, records: &[Record]) -> Result<(), StoreError> {
         let appended = append(&self.lines, records);
         appended.map_err(|error| StoreError::io("append to", &self.path, error))?;
         Ok(())
     }
 
-    /// Appends any number of `records`: all of them, or none. Returns the argument of
-    /// [`Self::take_back`], for a caller that may fail later. After an error, call
+    /// Appends any number of `records`, either all or none. A caller that fails later can pass the
+    /// result to [`Self::take_back`]. After an error, the caller must call
     /// [`Manifest::read_again`].
     ///
-    /// Holds about a mebibyte of them at a time. The records of one piece are written at once.
+    /// Holds about one mebibyte of records in memory at a time and appends each such piece in one
+    /// write.
     pub fn append_all(
         &self,
         mut records: impl Iterator<Item = Result<Record, StoreError>>,
@@ -278,7 +284,7 @@ impl ManifestLock {
         let mut appended = Appended { start: None };
         let done = self.append_pieces(&mut records, &mut appended);
         if let (Err(_), Some(_)) = (&done, appended.start) {
-            // If this fails, the records stay, as after a crash.
+            // If this fails, the records stay in the file, as after a crash.
             let _taken = self.take_back(&appended);
         }
         done.map(|()| appended)
@@ -304,8 +310,8 @@ impl ManifestLock {
         Ok(())
     }
 
-    /// Blanks the records that were appended last, in place, so that readers need not start over.
-    /// Call [`Manifest::read_again`] afterwards.
+    /// Overwrites the records in `appended`, which must be the last in the file, with blanks.
+    /// Readers need not start over. The caller must then call [`Manifest::read_again`].
     pub fn take_back(&self, appended: &Appended) -> Result<(), StoreError> {
         let taken = appended.start.map_or(Ok(()), |start| self.lines.take_back(start));
         taken.map_err(|error| StoreError::io("write", &self.path, error))
@@ -316,7 +322,7 @@ impl ManifestLock {
     }
 }
 
-/// Records that were appended and may be taken back, as long as the lock is held.
+/// Records that were appended and can be taken back while the lock is held.
 #[derive(Debug)]
 pub struct Appended {
     start: Option<u64>,

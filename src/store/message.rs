@@ -1,13 +1,13 @@
-//! The protocol log of a conversation: a file of messages, one JSON object a line.
+//! The message log of a conversation: a file with one message per line, each a JSON object.
 //!
-//! Writers send pieces of any size, which [`UnfinishedLine`] collects to lines. Complete lines are
+//! Writers send pieces of any size, from which [`UnfinishedLine`] builds lines. Complete lines are
 //! checked, and long outputs in them are stored as artifacts (`offload`). Then the lines are
-//! appended in one step under a lock of the file ([`LockedLog`]). An artifact is on the disk before
-//! the line that refers to it. So a process that dies in between leaves an artifact, which is found
+//! appended in one step under a lock on the file ([`LockedLog`]). An artifact is on the disk before
+//! the line that refers to it. If the process dies in between, the artifact remains and is found
 //! when the message is appended again.
 //!
-//! Memory is bounded for any input: a line is held in memory up to [`HELD`] bytes and then in a
-//! file without a name, and it is read in blocks.
+//! Memory is bounded for any input. A line is held in memory up to [`HELD`] bytes; a longer line is
+//! in a file without a name and is read in blocks.
 
 mod append;
 mod entry;
@@ -28,14 +28,15 @@ pub use entry::{MessageCall, MessageEntry, MessageTime};
 pub use lines::{Log, LogLine, LogLines, OtherMessages, Published, log_of, whole};
 pub use unfinished::{UnfinishedLine, stored};
 
-/// Longest unfinished line that is held in memory, in bytes. A longer one is in a file.
+/// Maximum length in bytes of an unfinished line that is held in memory. A longer line is in a
+/// file.
 pub const HELD: usize = 1 << 20;
-/// Longest line, in bytes.
+/// Maximum length of a line in bytes.
 pub const LONGEST: u64 = 1 << 30;
-/// Bytes that are read and written at once.
+/// Number of bytes that are read or written at once.
 const BLOCK: usize = 256 << 10;
 
-/// The conversation that messages are appended to, and the host of this layer.
+/// The conversation to which messages are appended, and the host of this layer.
 #[derive(Clone, Copy)]
 pub struct AppendContext<'a> {
     /// The conversation.
@@ -52,30 +53,32 @@ impl std::fmt::Debug for AppendContext<'_> {
     }
 }
 
-/// The services of the layers above: limits, stand-ins and secrets. `engine` implements it; tests
-/// have a plain one.
+/// The services that the layers above provide: limits, stand-ins and secrets. `engine` implements
+/// this trait, and tests have a simple implementation.
 pub trait Host {
     /// Returns the limits for the output of `tool`.
     fn limits(&self, tool: Option<&str>) -> Limits;
 
-    /// Returns true if `reference`, such as a path or a handle, leads to a file of the store.
+    /// Returns true if `reference`, for example a path or a handle, refers to a file of the store.
     fn is_stored(&self, reference: &str) -> bool;
 
-    /// Returns true if `output` is a stand-in for a stored file, by the reference in it.
+    /// Returns true if `output` is a stand-in for a stored file, which is decided by the reference
+    /// in it.
     fn is_stand_in(&self, output: &[u8], limits: &Limits) -> io::Result<bool>;
 
-    /// Returns true if secrets are masked before output is stored.
+    /// Returns true if secrets must be masked before output is stored.
     fn masks_stored(&self) -> bool;
 
     /// Writes `output` to `sink` in the form in which it is stored.
     fn write_stored(&self, output: &mut dyn Read, sink: &mut dyn Write) -> io::Result<()>;
 
-    /// Called before an output is stored, which may take long. An error refuses the message.
+    /// Called before an output is stored, which may take long. If this returns an error, the
+    /// message is refused.
     fn allow_storing(&self) -> Result<(), MessageError> {
         Ok(())
     }
 
-    /// Stores `output`, all of it or nothing, and returns its path.
+    /// Stores `output`, either completely or not at all, and returns its path.
     fn take_in(&self, output: LongOutput<'_>) -> Result<RelPath, MessageError>;
 
     /// Returns the text that replaces the artifact at `path` in the log.
@@ -84,13 +87,13 @@ pub trait Host {
 
 /// An output that is too long for the log.
 pub struct LongOutput<'a> {
-    /// Id of the call, after which the artifact is named.
+    /// Id of the call. The artifact is named after it.
     pub call: String,
     /// Description of the call.
     pub provenance: Provenance,
     /// Number of bytes.
     pub length: u64,
-    /// Reader of the bytes.
+    /// Reader of the output's bytes.
     pub content: Box<dyn Read + 'a>,
 }
 
@@ -100,17 +103,17 @@ impl std::fmt::Debug for LongOutput<'_> {
     }
 }
 
-/// The text of a message whose output is stored as an artifact.
+/// The text that replaces an output in a message when the output is stored as an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preview {
-    /// The first characters of the output, and where the whole is.
+    /// The first characters of the output, and the location of the complete output.
     pub text: String,
-    /// Path of the whole output, as the reader sees it.
+    /// Path of the complete output, as the reader sees it.
     pub full_output_path: String,
 }
 
-/// The reason why nothing was appended. `NotAMessage` says why a line is not a message; `Host` is a
-/// refusal by the layers above, with its errno.
+/// The reason why nothing was appended. The text of `NotAMessage` states why a line is not a
+/// message. `Host` is a refusal by the layers above, with its errno.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the text of each error describes it")]
 pub enum MessageError {
@@ -130,7 +133,7 @@ pub enum MessageError {
 }
 
 impl MessageError {
-    /// Returns the errno for the writer of the message.
+    /// Returns the errno that the writer of the message gets.
     pub fn raw_os_error(&self) -> i32 {
         match self {
             Self::NotAMessage(_) => libc::EINVAL,

@@ -1,21 +1,21 @@
-//! Naming an artifact after the id of its call.
+//! Names an artifact after the id of its call.
 
 use std::ffi::OsString;
 
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Component, Folder, Json, is_scratch};
 
-/// Longest call id that is used as it is, in bytes. With a number, an extension and the suffix of a
-/// view the name stays below the limit of 255.
+/// Maximum length in bytes of a call id that is used unchanged. With a number, an extension and the
+/// suffix of a view, the name stays below the limit of 255 bytes.
 const MAX_BYTES: usize = 200;
-/// Hexadecimal digits of a digest that replace a call id.
+/// Number of hexadecimal digits of the digest that replaces a call id.
 const DIGITS: usize = 32;
 
 /// Returns the name for the first artifact of a call, without an extension.
 ///
-/// It is the id itself if that can be a name: one component, not reserved, not scratch and not too
-/// long. Otherwise it is `call-` and a digest of the id, and the writer keeps the id in
-/// `Provenance::call`.
+/// The name is the id itself if the id is usable as a name: one component, not reserved, not a
+/// scratch name and not too long. Otherwise the name is `call-` and a digest of the id, and the
+/// writer stores the id in `Provenance::call`.
 pub fn call_stem(call: &str) -> Component {
     Component::new(call).ok().filter(is_usable).unwrap_or_else(|| hashed(call))
 }
@@ -40,8 +40,8 @@ impl CallNaming {
         Self { number, ..self.clone() }
     }
 
-    /// Returns names that are free: the first ones, unless artifacts were removed from between.
-    /// Calls `is_taken` some 2 log2(number) times.
+    /// Returns names that are free. They have the lowest free number, unless artifacts with lower
+    /// numbers were removed. Calls `is_taken` about 2 log2(number) times.
     pub(super) fn free<E>(self, is_taken: impl Fn(&Self) -> Result<bool, E>) -> Result<Self, E> {
         let (mut taken, mut free) = (0, 1);
         while is_taken(&self.at(free))? {
@@ -59,8 +59,8 @@ impl CallNaming {
         self.folder
     }
 
-    /// Returns the name while it is written. It is also the final one, unless that is
-    /// [`Self::json`].
+    /// Returns the name used while the artifact is written. It is also the final name, unless the
+    /// artifact is renamed to [`Self::json`].
     pub(super) fn name(&self) -> Component {
         let extension = match self.folder {
             Folder::Tool => ".txt",
@@ -69,12 +69,12 @@ impl CallNaming {
         self.with(extension)
     }
 
-    /// Returns the name for content that is one JSON value or JSON Lines. Logs have no such name.
+    /// Returns the name for content that is a JSON value or JSON Lines. Returns `None` for a log.
     pub(super) fn json(&self) -> Option<Component> {
         (self.folder == Folder::Tool).then(|| self.with(".json"))
     }
 
-    /// Returns all names of the artifact. A log may also have one for each stream.
+    /// Returns all names that the artifact may have. A log may also have one name per stream.
     pub(super) fn all(&self) -> Vec<Component> {
         let others: &[&str] = match self.folder {
             Folder::Tool => &[".json"],

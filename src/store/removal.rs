@@ -1,7 +1,7 @@
-//! Removing content to make room. The record stays, and says when and why.
+//! Removes content to make room. The record stays and states when and why the content was removed.
 //!
-//! A candidate that is being written, or was changed or read since it was chosen, is kept. The
-//! crash rules are in `layout`.
+//! A candidate is kept if it is being written, or was changed or read since it was chosen. The
+//! rules for crashes are in `layout`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -18,16 +18,16 @@ use crate::{
 };
 use ctxfs_core::model::{Amount, ArtifactState, Counts, Record, RelPath, Removal};
 
-/// Artifacts that are removed at a time. All of a batch are open, and no other process appends
-/// records, until the batch is done.
+/// Number of artifacts that are removed in one batch. During a batch, all of its artifacts are
+/// open, and no other process can append records.
 const BATCH: usize = 64;
 
-/// An artifact that is to be removed, as it was when that was decided: a candidate that has
-/// changed, or was read later, is kept.
+/// An artifact that is to be removed, as it was when this was decided. A candidate that has changed
+/// or was read since then is kept.
 ///
 /// `path` is the path in the conversation. `changed` is the time of the last change of bytes or
 /// attributes, in nanoseconds since the epoch; no client can set it. `read` is the time of the last
-/// read, in milliseconds. `removal` is what the record is to say.
+/// read, in milliseconds since the epoch. `removal` is stored in the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct RemovalCandidate {
@@ -42,15 +42,15 @@ pub struct RemovalCandidate {
 /// The result of removing a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemovalOutcome {
-    /// The content is gone. If a rule removed it, the record says why.
+    /// The content was removed. If a rule required it, the record states the reason.
     Removed,
-    /// The file is as it was. The text says why.
+    /// The file is unchanged. The text states the reason.
     Kept(&'static str),
 }
 
 impl Conversation {
-    /// Records that the file at `path` is gone, for a caller that holds the lock of the manifest.
-    /// Also ends the trace of content that a rule removed. Returns the record until then.
+    /// Records that the file at `path` is gone. Also replaces the record of content that a rule
+    /// removed. The caller must hold the lock of the manifest. Returns the previous record.
     pub fn forget_locked(
         &self,
         lock: &ManifestLock,
@@ -64,9 +64,9 @@ impl Conversation {
         Ok(Some(record))
     }
 
-    /// Records that the content at `path`, a file with the attributes `stat`, is removed as
-    /// `removal` says. Returns the record until then. The caller holds the lock of the manifest,
-    /// and removes or renames the file next.
+    /// Records that the content at `path`, a file with the attributes `stat`, is removed for the
+    /// reason in `removal`. Returns the previous record. The caller must hold the lock of the
+    /// manifest, and must then remove or rename the file.
     pub fn retire_locked(
         &self,
         lock: &ManifestLock,
@@ -80,7 +80,7 @@ impl Conversation {
     }
 }
 
-/// The lock of a store that keeps other processes from sweeping it until this is dropped.
+/// The sweep lock of a store. No other process sweeps the store until this is dropped.
 #[derive(Debug)]
 pub struct SweepLock {
     _locked: LockedFile,
@@ -92,11 +92,12 @@ impl SweepLock {
         Ok(Self { _locked: locked })
     }
 
-    /// Removes the content of `candidates` in `conversation` and records why. Returns an outcome
-    /// for each. A candidate that is being written, or was used since it was chosen, is kept.
+    /// Removes the content of `candidates` in `conversation` and records the reason. Returns one
+    /// outcome per candidate. A candidate that is being written, or was used since it was chosen,
+    /// is kept.
     ///
-    /// A reader that has one open can read it to its end. A writer that opens one waits a moment,
-    /// and finds that it is gone.
+    /// A process that has a removed file open can still read it to its end. A process that opens a
+    /// candidate for writing during the removal waits briefly and then finds that the file is gone.
     pub fn remove(
         &self,
         conversation: &Conversation,
@@ -110,8 +111,8 @@ impl SweepLock {
         Ok(outcomes)
     }
 
-    /// Completes the removals in `conversation` of a process that died: unlinks the files that had
-    /// lost their names.
+    /// Completes the removals in `conversation` that a process left when it died. Unlinks the files
+    /// that it had renamed for removal.
     pub fn finish_removals(&self, conversation: &Conversation) -> Result<(), StoreError> {
         let dir = conversation.dir();
         let entries = dir.entries().map_err(|error| conversation.listing_error(error))?;
@@ -176,7 +177,8 @@ fn remove_files(
     leased.iter().enumerate().map(remove).collect()
 }
 
-/// Splits records of removals into failed ones, without the removal, and successful ones.
+/// Splits the records of removals into those that failed and those that succeeded. The failed ones
+/// are returned without the removal.
 fn split(records: Vec<Record>, failed: &[bool]) -> (Vec<Record>, Vec<Record>) {
     let (mut stay, mut gone) = (Vec::new(), Vec::new());
     for (record, failed) in records.into_iter().zip(failed) {
@@ -199,7 +201,7 @@ fn count_removed(conversation: &Conversation, records: &[Record]) -> Result<(), 
     conversation.count(removal.map_or(0, |removal| removal.at), counts)
 }
 
-/// A candidate with a lease: no process can open it for writing until this is dropped.
+/// A candidate with a lease. No process can open it for writing until this is dropped.
 struct LeasedArtifact<'a> {
     candidate: &'a RemovalCandidate,
     dir: Dir,
@@ -208,8 +210,8 @@ struct LeasedArtifact<'a> {
 }
 
 impl<'a> LeasedArtifact<'a> {
-    /// Takes a lease on the candidate. Returns the reason to keep it if it has changed or is being
-    /// written.
+    /// Takes a lease on the candidate. If the candidate has changed or is being written, returns
+    /// the reason to keep it.
     fn of(
         conversation: &Conversation,
         candidate: &'a RemovalCandidate,
@@ -242,10 +244,10 @@ impl<'a> LeasedArtifact<'a> {
     }
 }
 
-/// Renames the file `name` of `dir` to `gone` in the directory of its `conversation` and removes
-/// it, if its inode number is `ino`.
+/// Removes the file `name` of `dir` if its inode number is `ino`. Renames it first, to `gone` in
+/// the directory of its `conversation`.
 ///
-/// A process may have renamed another file over it a moment ago. That file gets its name back.
+/// If a process has just renamed another file to `name`, that file gets its name back.
 pub(super) fn remove_file(
     (dir, name): (&Dir, &OsStr),
     ino: u64,
@@ -279,7 +281,8 @@ fn open(conversation: &Dir, path: &RelPath) -> io::Result<(File, Stat)> {
     Ok((file, stat))
 }
 
-/// Returns the record of a file that is about to be removed. Drops an analysis of other content.
+/// Returns the record of a file that is about to be removed. Drops the analysis if it is of other
+/// content.
 fn removed(record: Record, stat: &Stat, removal: &Removal) -> Record {
     let analysed = stat.matches(&record);
     Record {

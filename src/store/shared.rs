@@ -1,10 +1,9 @@
-//! The files that hosts share: listing them, applying changes of other hosts, and evicting local
-//! copies.
+//! The files that hosts share: lists them, applies changes of other hosts, and evicts local copies.
 //!
-//! The caller knows a local file by its path and a [`FileMark`]. Each change is made under the lock
-//! of the manifest, after the file was opened as a `HeldFile`: it must still be the marked file,
-//! and have no writer. Otherwise the file is kept, with a reason. A reader that has the file open
-//! can read it to its end.
+//! The caller identifies a local file by its path and a [`FileMark`]. Each change is made under the
+//! lock of the manifest, after the file was opened as a `HeldFile`. The file must still match its
+//! mark and have no writer; otherwise it is kept, and the reason is returned. A process that has
+//! the file open can still read it to its end.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -37,14 +36,14 @@ const WRITTEN: &str = "it is being written";
 /// A place that [`each_file`] found.
 #[derive(Debug)]
 pub enum SharedPlace {
-    /// A file, with its attributes.
+    /// A file with its attributes.
     File(RelPath, Stat),
     /// A directory.
     Directory {
         /// Path in the conversation.
         path: RelPath,
-        /// True if the directory was made for a file of another host. Then it is removed with the
-        /// last file in it.
+        /// True if the directory was created for a file of another host. Such a directory is
+        /// removed when its last file is removed.
         is_made: bool,
     },
 }
@@ -56,32 +55,34 @@ pub enum RenameOutcome {
     Done,
     /// The new name is taken, or a file is in the way of its directory.
     Taken,
-    /// The file is as it was. The text says why.
+    /// The file is unchanged. The text states the reason.
     Kept(&'static str),
 }
 
 /// A rename: old and new path, and its time in milliseconds since the epoch.
 #[derive(Debug, Clone, Copy)]
 pub struct Rename<'a> {
-    /// Path that the file has now.
+    /// Current path of the file.
     pub from: &'a RelPath,
-    /// Path that the file gets.
+    /// New path of the file.
     pub to: &'a RelPath,
-    /// Time for the trace that write-once content leaves under its old name.
+    /// Time of the rename in milliseconds since the epoch. It is stored in the trace that
+    /// write-once content leaves at its old path.
     pub at: i64,
 }
 
-/// The bytes of an artifact in the bucket.
+/// The bytes of an artifact that are in the bucket.
 #[derive(Debug, Clone, Copy)]
 pub struct BucketBytes<'a> {
     /// Origin of the bytes.
     pub origin: &'a str,
-    /// Facts published with the bytes, which spare a host reading all of them.
+    /// Facts that were published with the bytes. With them, a host need not read all of the bytes.
     pub shortcuts: Option<&'a Shortcuts>,
 }
 
-/// Returns true if hosts share a file at `path` as a file. All files are shared but the store's
-/// own, the message log, and scratch files.
+/// Returns true if hosts share the file at `path` as a file. All files are shared except the
+/// store's own files, the message log, scratch files, files with the name of a standard directory,
+/// and files that are too deep for a walk.
 pub fn is_shared(path: &RelPath) -> bool {
     let bytes = path.as_os_str().as_bytes();
     let end = memchr::memchr(b'/', bytes).unwrap_or(bytes.len());
@@ -93,8 +94,8 @@ pub fn is_shared(path: &RelPath) -> bool {
         && memchr::memchr_iter(b'/', bytes).count() <= MAX_DEPTH
 }
 
-/// Passes each file that hosts share, and each directory, to `meet`. Returns the places that could
-/// not be read.
+/// Calls `meet` with each file that hosts share and with each directory. Returns the places that
+/// could not be read.
 pub fn each_file(
     conversation: &Conversation,
     mut meet: impl FnMut(SharedPlace),
@@ -121,11 +122,11 @@ pub fn each_file(
     walked().map_err(|error| conversation.listing_error(error))
 }
 
-/// Removes the file at `path` and its record. `at` is the time, in milliseconds since the epoch,
-/// for the trace that write-once content leaves.
+/// Removes the file at `path` and its record. `at` is the time in milliseconds since the epoch, for
+/// the trace that write-once content leaves.
 ///
-/// Empty directories above it that were made for files of other hosts are removed too. The removal
-/// is on the disk after [`sync_parents`].
+/// Also removes parent directories that are now empty and were created for files of other hosts.
+/// The removal is on the disk only after [`sync_parents`].
 pub fn remove(
     conversation: &Conversation,
     path: &RelPath,
@@ -155,8 +156,8 @@ pub fn remove(
     Ok(RemovalOutcome::Removed)
 }
 
-/// Removes the artifact `origin` at `path`, whose bytes were not here when the caller looked. If
-/// they have been fetched since, [`remove`] is done.
+/// Removes the artifact `origin` at `path`, whose bytes were not on this disk when the caller
+/// checked. If they have been fetched since, removes the file as [`remove`] does.
 pub fn remove_far(
     conversation: &Conversation,
     path: &RelPath,
@@ -176,10 +177,10 @@ pub fn remove_far(
     Ok(RemovalOutcome::Removed)
 }
 
-/// Renames a file, and its record follows. Makes the directories of the new name, which must be
-/// free.
+/// Renames a file together with its record. Creates the missing directories of the new path. The
+/// new path must be free.
 ///
-/// The new name, and that the old one is gone, are on the disk after [`sync_parents`].
+/// The rename is on the disk only after [`sync_parents`] of both directories.
 pub fn rename(
     conversation: &Conversation,
     rename: Rename<'_>,
@@ -201,7 +202,7 @@ pub fn rename(
         return Ok(RenameOutcome::Kept("another file has its name now"));
     };
     let moved = held.record.clone().map_or(Ok(()), |record| {
-        // A rename changes ctime, and nothing else could change the file while it was held.
+        // A rename changes ctime. No other change was possible while the file was held.
         let has_recorded_bytes = held.is_leased && held.stat.is_recorded(&record);
         let now = |file: LocalFile| if has_recorded_bytes { stat.renewed(file) } else { file };
         let file = record.file.map(now);
@@ -209,7 +210,7 @@ pub fn rename(
     });
     if moved.is_err() {
         let (from, to) = (rename.from.file_name(), rename.to.file_name());
-        // If this fails, the file has no record under its new name, as after a crash.
+        // If this fails, the file has no record at its new path, as after a crash.
         let _back = dir.rename_to_free(to, &held.dir, from);
     }
     moved?;
@@ -218,8 +219,8 @@ pub fn rename(
     Ok(RenameOutcome::Done)
 }
 
-/// Gives the record of the artifact `origin` another path. The bytes were not here when the caller
-/// looked. If they have been fetched since, [`rename`] is done.
+/// Changes the path in the record of the artifact `origin`, whose bytes were not on this disk when
+/// the caller checked. If they have been fetched since, renames the file as [`rename`] does.
 pub fn rename_far(
     conversation: &Conversation,
     rename: Rename<'_>,
@@ -246,10 +247,11 @@ pub fn rename_far(
     Ok(RenameOutcome::Done)
 }
 
-/// Removes the file at `path` from this disk, while the artifact stays: the caller has made sure
-/// that its bytes are in the bucket. The file is kept unless its record vouches for its bytes.
+/// Removes the file at `path` from this disk; the artifact itself remains. The caller must have
+/// checked that the bucket has its bytes. The file is kept if its record does not match its bytes.
 ///
-/// Wherever a crash stops this, the file is there, or the record says where the bytes are.
+/// If this is interrupted by a crash at any point, either the file still exists or the record
+/// states where the bytes are.
 pub fn evict(
     conversation: &Conversation,
     path: &RelPath,
@@ -274,11 +276,13 @@ pub fn evict(
     kept_or_failed(conversation, path, error)
 }
 
-/// Makes sure that the record of the file at `path` describes it, and that it has the bytes of
-/// `known`, the record of this artifact in the bucket. Returns the reason if that is not so.
+/// Checks that the record of the file at `path` describes the file, and that the file has the bytes
+/// of `known`, which is the record of this artifact in the bucket. Updates an outdated record.
+/// Returns the reason if a check fails.
 ///
-/// Reads the whole file if its record is outdated, because a program renamed it or changed its
-/// attributes without ctxfs. Holds no lock meanwhile. `clock` is that of the store's disk.
+/// A record is outdated if a program renamed the file or changed its attributes without ctxfs.
+/// Updating it reads the whole file, without holding a lock. `clock` is the clock of the store's
+/// disk.
 pub fn ensure_recorded(
     conversation: &Conversation,
     path: &RelPath,
@@ -339,7 +343,8 @@ fn record_again(
     Ok(Ok(()))
 }
 
-/// Returns the mark of the file at `path`, if it is a fetched copy of the far artifact `origin`.
+/// Returns the mark of the file at `path`, or `None` if the file is not a fetched copy of the far
+/// artifact `origin`.
 pub fn mark_of_copy(
     conversation: &Conversation,
     path: &RelPath,
@@ -351,8 +356,8 @@ pub fn mark_of_copy(
     Ok(is_it.then(|| FileMark::of(&stat)))
 }
 
-/// Syncs the names in directories to the disk. `None` is the directory of the conversation. A
-/// directory that is gone, or replaced by a file, is skipped.
+/// Syncs the names in the directories `parents` to the disk. `None` stands for the directory of the
+/// conversation. Skips a directory that is gone or replaced by a file.
 pub fn sync_parents(
     conversation: &Conversation,
     parents: impl IntoIterator<Item = Option<RelPath>>,
@@ -374,21 +379,21 @@ pub fn sync_parents(
     Ok(())
 }
 
-/// A file that has its mark and no writer. If its disk has leases, no process can open it for
-/// writing until this is dropped.
+/// A file that matches its mark and has no writer. If its disk supports leases, no process can open
+/// the file for writing until this is dropped.
 struct HeldFile {
     dir: Dir,
     stat: Stat,
     record: Option<Record>,
-    /// True if the disk could tell that the file has no writer.
+    /// True if the disk supports leases and confirmed that the file has no writer.
     is_leased: bool,
-    /// Open for reading. Holds the lease.
+    /// The file, open for reading. It holds the lease.
     file: File,
 }
 
 impl HeldFile {
-    /// Opens the file at `path`. Returns the reason to keep it if it differs from `mark`, or is
-    /// being written.
+    /// Opens the file at `path`. If the file differs from `mark` or is being written, returns the
+    /// reason to keep it.
     fn open(
         conversation: &Conversation,
         path: &RelPath,
@@ -397,7 +402,7 @@ impl HeldFile {
         let open = || -> io::Result<(File, Lease, Stat, Dir)> {
             let flags = OFlags::RDONLY | OFlags::NONBLOCK;
             let file = conversation.dir().open_file_at(path, flags)?;
-            // The lease comes first: all earlier writes show in `stat`.
+            // The lease is taken first, so that `stat` reflects all earlier writes.
             let lease = lease::take_lease(&file);
             let stat = stat_file(&file)?;
             let dir = dir::parent_dir(conversation.dir(), path)?;
@@ -427,8 +432,8 @@ impl HeldFile {
         removal::remove_file((&self.dir, name), self.stat.ino, (conversation.dir(), gone.as_str()))
     }
 
-    /// Renames the file. Returns its new directory and attributes. If another file had taken its
-    /// name, returns `None`, and that file has its name again.
+    /// Renames the file. Returns its new directory and attributes. If the name belonged to another
+    /// file by then, returns `None` after giving that file its name back.
     fn rename(
         &self,
         conversation: &Conversation,
@@ -445,7 +450,8 @@ impl HeldFile {
     }
 }
 
-/// Returns the opened value, or a reason that concerns this file alone. Fails with any other error.
+/// Returns the opened value. If an error concerns only this file, returns a reason to keep the
+/// file. Fails with any other error.
 fn unless_of_place<T>(opened: io::Result<T>) -> io::Result<Result<T, &'static str>> {
     match opened {
         Ok(opened) => Ok(Ok(opened)),
@@ -497,14 +503,14 @@ fn append_moved(
     lock.append(&[before, Record { path: to.to_text(), ..record }])
 }
 
-/// Returns the record of an artifact whose file is about to be removed from this disk. The artifact
-/// keeps the identity of that file.
+/// Returns the new record of an artifact whose file is about to be removed from this disk. The
+/// artifact keeps the identity of that file.
 fn evicted(record: &Record, held: &HeldFile, bytes: BucketBytes<'_>) -> Record {
     let BucketBytes { origin, shortcuts } = bytes;
     let file = held.stat.original(record).local_file();
     let far = Far { origin: origin.to_owned(), mode: held.stat.mode & MODE, here: false };
     let mut provenance = record.provenance.clone();
-    // The attributes are removed with the file.
+    // The attributes are removed with the file, so the record stores them.
     provenance.update(&attributes::provenance_of(&held.file).unwrap_or_default());
     let mut analysis = record.analysis.clone();
     if let (Some(analysis), Some(shortcuts)) = (&mut analysis, shortcuts) {

@@ -1,5 +1,5 @@
-//! The attributes of a file, and what they prove: the same file, the same bytes, or the bytes of a
-//! record.
+//! The attributes of a file, and what they prove: that it is the same file, has the same bytes, or
+//! has the bytes of a record.
 
 use std::fs::File;
 use std::io;
@@ -13,8 +13,8 @@ use ctxfs_core::model::{ArtifactState, LocalFile, Record};
 const NANOS: i64 = 1_000_000_000;
 pub(super) const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
-/// A point in time, as the disk stores it: seconds since the epoch, negative before it, and
-/// nanoseconds to add, below one billion.
+/// A point in time as stored by the disk: seconds since the epoch, negative before it, and
+/// nanoseconds to add, which are below one billion.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Time {
@@ -23,39 +23,39 @@ pub struct Time {
 }
 
 impl Time {
-    /// Returns nanoseconds since the epoch, as in `Record::modified`.
+    /// Returns the nanoseconds since the epoch, as in `Record::modified`.
     pub fn as_nanos(self) -> i64 {
         self.seconds.saturating_mul(NANOS).saturating_add(i64::from(self.nanos))
     }
 
-    /// Returns the time that lies this many nanoseconds after the epoch.
+    /// Returns the time that is `nanos` nanoseconds after the epoch.
     pub fn from_nanos(nanos: i64) -> Self {
         let (seconds, rest) = (nanos.div_euclid(NANOS), nanos.rem_euclid(NANOS));
         Self { seconds, nanos: rest as u32 }
     }
 
-    /// Returns the time that has passed since then. `None` for a time in the future, as after the
-    /// clock was set back.
+    /// Returns the time that has passed since this point in time. Returns `None` if it is in the
+    /// future, for example after the clock was set back.
     pub fn age(self) -> Option<Duration> {
         let since_epoch = Duration::new(u64::try_from(self.seconds).ok()?, self.nanos);
         SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + since_epoch).ok()
     }
 
-    /// Returns milliseconds since the epoch, as in `Record::created`.
+    /// Returns the milliseconds since the epoch, as in `Record::created`.
     pub fn as_millis(self) -> i64 {
         self.seconds.saturating_mul(1000).saturating_add(i64::from(self.nanos / 1_000_000))
     }
 }
 
-/// The attributes of a file or directory, named as in statx(2). Blocks have 512 bytes; `born` is
-/// `None` where the disk does not store it.
+/// The attributes of a file or directory, named as in statx(2). A block has 512 bytes. `born` is
+/// `None` if the disk does not store it.
 ///
 /// The owner of a file can set `atime` and `mtime`. Only the kernel sets `ctime`, the time of the
-/// last change of bytes or attributes. Some disks update `atime` seldom or never.
+/// last change of bytes or attributes. Some disks update `atime` rarely or never.
 ///
-/// Equality of all fields is rarely the question. [`Self::same_file`] compares files,
-/// [`Self::is_unchanged`] also their bytes and attributes, and [`Self::is_recorded`] a file with
-/// its record.
+/// Comparing all fields is rarely useful. [`Self::same_file`] compares only the identity of files,
+/// [`Self::is_unchanged`] also their bytes and attributes, and [`Self::is_recorded`] compares a
+/// file with its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields of statx(2)")]
 pub struct Stat {
@@ -75,7 +75,8 @@ pub struct Stat {
 
 #[cfg(any(test, feature = "testing"))]
 impl Stat {
-    /// Returns the attributes of no file: device, inode and link count are 1, all else is 0.
+    /// Returns attributes that no real file has: device, inode and link count are 1, and all other
+    /// values are 0.
     pub fn imagined() -> Self {
         let zero = Time::default();
         Self {
@@ -101,32 +102,32 @@ impl Stat {
         FileType::from(rustix::fs::FileType::from_raw_mode(self.mode))
     }
 
-    /// Returns true if both describe the same file: equal device and inode.
+    /// Returns true if both describe the same file: device and inode are equal.
     pub fn same_file(&self, other: &Self) -> bool {
         (self.dev, self.ino) == (other.dev, other.ino)
     }
 
     /// Returns true if both describe the same file, and neither its bytes nor its attributes have
-    /// changed in between.
+    /// changed between the two.
     pub fn is_unchanged(&self, other: &Self) -> bool {
         let moment = |stat: &Self| (stat.size, stat.mtime, stat.ctime);
         self.same_file(other) && moment(self) == moment(other)
     }
 
-    /// Returns the time of creation, or of the last change if the disk does not store it.
+    /// Returns the time of creation, or the time of the last write if the disk does not store it.
     pub fn created(&self) -> Time {
         self.born.unwrap_or(self.mtime)
     }
 }
 
-/// The type of a file, as far as ctxfs tells types apart.
+/// The types of files that ctxfs distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileType {
     /// A regular file.
     File,
     /// A directory.
     Directory,
-    /// Anything else: a link, fifo, socket or device. ctxfs creates none and follows none.
+    /// Any other type: a link, fifo, socket or device. ctxfs does not create or follow such files.
     Other,
 }
 
@@ -187,8 +188,9 @@ impl Stat {
         }
     }
 
-    /// Returns true if the file has the bytes that `record` describes: the record is sealed, and
-    /// the file has neither changed in any way since nor been replaced by an unrecorded one.
+    /// Returns true if the file has the bytes that `record` describes. The record must be sealed or
+    /// incomplete. The file must not have changed in any way since it was recorded, and must not be
+    /// an unrecorded replacement.
     pub fn is_recorded(&self, record: &Record) -> bool {
         let changed = record.file.map(|file| file.copied.unwrap_or(file.changed));
         let is_sealed = match record.state {
@@ -199,11 +201,12 @@ impl Stat {
         is_sealed && moment == (self.size, self.mtime.as_nanos(), Some(self.ctime.as_nanos()))
     }
 
-    /// Returns `record` after a change of attributes of this file, which had the attributes
-    /// `before`. The new record describes the same bytes.
+    /// Returns `record` updated for a change of this file's attributes from `before` to `self`. The
+    /// new record describes the same bytes.
     ///
-    /// A record that did not describe the bytes before, or whose file was written meanwhile, is
-    /// returned unchanged. With `sets_time`, the change was one of the time of the last write.
+    /// If `record` did not describe the bytes before the change, or if the file was written in the
+    /// meantime, returns `record` unchanged. `sets_time` must be true if the change set the time of
+    /// the last write.
     #[must_use]
     pub fn with_new_attributes(&self, before: &Self, sets_time: bool, record: Record) -> Record {
         let is_same = (self.ino, self.size) == (before.ino, before.size)
@@ -215,8 +218,8 @@ impl Stat {
         Record { modified: self.mtime.as_nanos(), file, ..record }
     }
 
-    /// Returns the identity of a file after a change that left its bytes alone: `self` has the new
-    /// time of the change.
+    /// Returns the identity `file`, updated with the change time in `self`. The change must not
+    /// have affected the bytes of the file.
     pub(super) fn renewed(&self, file: LocalFile) -> LocalFile {
         let changed = self.ctime.as_nanos();
         match file.copied {
@@ -225,29 +228,29 @@ impl Stat {
         }
     }
 
-    /// Returns true if size and time of the last write are as recorded. Any program can set that
-    /// time, so this does not prove that the bytes are the recorded ones: see
+    /// Returns true if the size and the time of the last write are as recorded. This does not prove
+    /// that the bytes are the recorded ones, as any program can set that time: see
     /// [`Self::is_recorded`].
     pub(super) fn matches(&self, record: &Record) -> bool {
         (self.size, self.mtime.as_nanos()) == (record.size, record.modified)
     }
 
-    /// Returns the origin of the file's bytes in the bucket, if the file is a fetched copy of a far
-    /// artifact. A program that has written to the file since has recorded another file.
+    /// Returns the origin of the file's bytes in the bucket. Returns `None` if the file is not a
+    /// fetched copy of a far artifact, or was written since it was fetched.
     pub fn far_origin<'a>(&self, record: &'a Record) -> Option<&'a str> {
         record.file.filter(|file| file.copied.is_some())?;
         let far = record.far.as_ref().filter(|far| far.here && self.is_recorded(record))?;
         Some(&far.origin)
     }
 
-    /// Returns false if the file cannot be a fetched copy: a copy is younger than its bytes. For
-    /// most files this answers without their records.
+    /// Returns false if the file cannot be a fetched copy: a copy is created later than its bytes
+    /// were last written. For most files this avoids reading their records.
     pub fn may_be_copy(&self) -> bool {
         self.born.is_some_and(|born| born > self.mtime)
     }
 
-    /// Returns the attributes of the file that was sealed, if this file took its place according to
-    /// `record`. Otherwise returns its own attributes.
+    /// Returns the attributes of the file that was originally sealed, if `record` says that this
+    /// file is a copy that replaced it. Otherwise returns `self`.
     #[must_use]
     pub fn original(&self, record: &Record) -> Self {
         match record.file.filter(|file| file.copied.is_some() && self.is_recorded(record)) {
@@ -263,12 +266,12 @@ impl Stat {
     }
 }
 
-/// A file of this disk, under any name, and the state of its bytes: inode, time of creation (0 if
-/// the disk does not store it), size, and time of the last write. Times are in nanoseconds since
-/// the epoch.
+/// A mark that identifies a file of this disk and the state of its bytes, independent of the file's
+/// name. It consists of the inode, the time of creation (0 if the disk does not store it), the
+/// size, and the time of the last write. Times are in nanoseconds since the epoch.
 ///
-/// A host that finds a file again with its mark takes the bytes to be the same, without reading
-/// them. Other attributes do not count.
+/// If a file still has the same mark, a host assumes that its bytes are unchanged and does not read
+/// them. Other attributes are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "described above")]
 pub struct FileMark {
@@ -300,7 +303,7 @@ mod tests {
         Time { seconds, nanos: 7 }
     }
 
-    /// Returns a file that was sealed at 20 s.
+    /// Returns the attributes of a file that was sealed at 20 s.
     fn sealed() -> Stat {
         let (born, mtime, ctime) = (Some(at(10)), at(15), at(20));
         Stat { ino: 5, size: 3, born, mtime, ctime, ..Stat::imagined() }
@@ -312,7 +315,8 @@ mod tests {
         Record { state, size, modified, file: Some(stat.local_file()), ..Record::default() }
     }
 
-    /// Returns a copy that took its place at 40 s, and the record of that.
+    /// Returns the attributes of a copy that replaced the sealed file at 40 s, and the record of
+    /// the copy.
     fn copy() -> (Stat, Record) {
         let copy = Stat { ino: 6, born: Some(at(30)), ctime: at(40), ..sealed() };
         let mut record = record();

@@ -1,4 +1,4 @@
-//! An open store: its conversations, and the files beside them.
+//! An open store: its conversations, and the other files in its directory.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -22,9 +22,9 @@ use ctxfs_core::model::{Component, RelPath, is_scratch, readings};
 
 /// An open store: a directory with conversations, a cache and locks.
 ///
-/// Cheap to clone; all clones are the same store. Conversations in use are shared, so each has a
-/// single index of its manifest. Several processes may have the store open: nothing here caches
-/// what another process can change.
+/// A store is cheap to clone, and all clones refer to the same store. A conversation in use is
+/// shared, and therefore has a single index of its manifest. Several processes may have the store
+/// open: nothing that another process can change is cached here.
 #[derive(Debug, Clone)]
 pub struct Store(Arc<OpenStore>);
 
@@ -34,19 +34,19 @@ struct OpenStore {
     dir: Dir,
     context: Dir,
     clock: OnceLock<FileClock>,
-    /// The conversations in use. Sharing them gives each a single index of its manifest.
+    /// The conversations in use. They are shared so that each has a single index of its manifest.
     open: Mutex<HashMap<Component, Weak<Conversation>>>,
 }
 
 impl Store {
-    /// Opens the store at `root`, and creates it if it is missing. Reads one small file, and
-    /// removes what interrupted imports left behind.
+    /// Opens the store at `root`, creating it if it is missing. Reads one small file, and removes
+    /// what interrupted imports left behind.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         Self::open_with(root, |dir| dir)
     }
 
-    /// Opens the store as [`Self::open`] does, for a server whose threads must not wait: opening a
-    /// file of which another process has a lease fails with EAGAIN.
+    /// Opens the store as [`Self::open`] does, for a server whose threads must not wait. If another
+    /// process has a lease on a file, opening that file fails with EAGAIN.
     pub fn open_to_serve(root: &Path) -> Result<Self, StoreError> {
         Self::open_with(root, Dir::never_waiting)
     }
@@ -55,7 +55,7 @@ impl Store {
         let dir = Dir::ensure(root, layout::DIRECTORY_MODE).map(made);
         let dir = dir.map_err(|error| StoreError::io("make", root, error))?;
         check_version(&dir, root)?;
-        // Leftovers that cannot be removed do no harm.
+        // Leftovers that cannot be removed are harmless.
         archive::clean_staging(&dir).ok();
         let path = root.join(layout::CONTEXT);
         let context = dir
@@ -66,8 +66,8 @@ impl Store {
         Ok(Self(Arc::new(OpenStore { root, dir, context, clock, open })))
     }
 
-    /// Returns the path that the store was opened with, for messages. Files are reached through
-    /// [`Self::context`] alone.
+    /// Returns the path with which the store was opened, for messages. To access files, use
+    /// [`Self::context`].
     pub fn root(&self) -> &Path {
         &self.0.root
     }
@@ -76,13 +76,13 @@ impl Store {
         &self.0.dir
     }
 
-    /// Returns the directory of all conversations, held open.
+    /// Returns the directory of all conversations. It is held open.
     pub fn context(&self) -> &Dir {
         &self.0.context
     }
 
-    /// Returns the clock of the store's disk. The first call measures it. While that fails, as on a
-    /// full disk, the coarsest clock is returned.
+    /// Returns the clock of the store's disk. The first call measures the clock. If that fails, for
+    /// example because the disk is full, returns the coarsest clock, and the next call tries again.
     pub fn clock(&self) -> FileClock {
         if let Some(clock) = self.0.clock.get() {
             return *clock;
@@ -91,14 +91,14 @@ impl Store {
         found.map_or(FileClock::COARSEST, |clock| *self.0.clock.get_or_init(|| clock))
     }
 
-    /// Sets the clock of the disk. Panics if [`Self::clock`] has been called before.
+    /// Sets the clock of the store's disk. Panics if [`Self::clock`] has already measured it.
     #[cfg(any(test, feature = "testing"))]
     pub fn date_by(&self, clock: FileClock) {
         self.0.clock.set(clock).expect("a clock that was not asked for");
     }
 
-    /// Returns the ids of all conversations, sorted. Files, and directories whose names are not
-    /// valid, are left out.
+    /// Returns the ids of all conversations, sorted. Leaves out files, and directories without a
+    /// valid name.
     pub fn conversations(&self) -> Result<Vec<Component>, StoreError> {
         let path = self.0.root.join(layout::CONTEXT);
         let entries = self.0.context.entries();
@@ -109,8 +109,9 @@ impl Store {
         Ok(ids)
     }
 
-    /// Returns the conversation `id`, if there is one. All callers share one instance while it is
-    /// in use. A conversation that was renamed, or removed and created again, gets a new instance.
+    /// Returns the conversation `id`, or `None` if it does not exist. All callers share one
+    /// instance while it is in use. A conversation that was renamed, or removed and created again,
+    /// gets a new instance.
     pub fn conversation(&self, id: &Component) -> Result<Option<Arc<Conversation>>, StoreError> {
         let path = layout::conversation_path(&self.0.root, id);
         let mut open = self.0.open.lock();
@@ -131,7 +132,8 @@ impl Store {
         let dir = dir.map_err(|error| StoreError::io("open", &path, error))?;
         let opened = Conversation::new(id.clone(), path.clone(), dir);
         let opened = Arc::new(opened.map_err(|error| StoreError::io("open", &path, error))?);
-        // Entries of closed conversations are removed here, at powers of two, and not on closing.
+        // Entries of conversations that are no longer in use are removed here, each time the number
+        // of entries is a power of two.
         if open.len().is_power_of_two() {
             open.retain(|_, conversation| conversation.strong_count() > 0);
         }
@@ -139,8 +141,8 @@ impl Store {
         Ok(Some(opened))
     }
 
-    /// Adds the place of an error to the places that could not be read, by its path below the
-    /// directory of all conversations. Fails with the error if it is not about one place.
+    /// If `error` concerns only one place, adds that place to `unread`, by its path below the
+    /// directory of all conversations. Otherwise fails with `error`.
     pub fn pass_over(
         &self,
         error: StoreError,
@@ -149,8 +151,8 @@ impl Store {
         unread.pass_over(&self.0.root.join(layout::CONTEXT), error)
     }
 
-    /// Returns the time of the last write of a record or a message of the conversation `id`. `None`
-    /// if it has neither, or is gone.
+    /// Returns the time of the last write of a record or message in the conversation `id`. Returns
+    /// `None` if it has neither, or does not exist.
     pub fn touched(&self, id: &Component) -> Result<Option<Time>, StoreError> {
         let look = || -> io::Result<Option<Time>> {
             let dir = self.0.context.open_dir(id.as_os_str())?;
@@ -167,8 +169,8 @@ impl Store {
         }
     }
 
-    /// Creates the conversation `id` with its directories. If it exists, adds missing directories.
-    /// New names are synced to the disk before this returns.
+    /// Creates the conversation `id` with its directories. If the conversation exists, creates
+    /// missing directories. New names are on the disk when this returns.
     pub fn create_conversation(&self, id: &Component) -> Result<Arc<Conversation>, StoreError> {
         let path = layout::conversation_path(&self.0.root, id);
         let fault = |error| StoreError::io("make", &path, error);
@@ -184,20 +186,21 @@ impl Store {
         Ok(conversation)
     }
 
-    /// Syncs the names of all conversations to the disk, after one was renamed or removed.
+    /// Syncs the names of all conversations to the disk. This is needed after one was renamed or
+    /// removed.
     pub fn sync_conversations(&self) -> Result<(), StoreError> {
         let path = self.0.root.join(layout::CONTEXT);
         self.0.context.sync().map_err(|error| StoreError::io("sync", &path, error))
     }
 
-    /// Removes a conversation that holds nothing but the store's own files, as `rmdir` does for a
-    /// user of the tree. Fails with ENOTEMPTY otherwise.
+    /// Removes a conversation that contains only the store's own files, as `rmdir` does through a
+    /// mount. Fails with ENOTEMPTY if it contains anything else.
     pub fn remove_conversation(&self, id: &Component) -> Result<(), StoreError> {
         let path = layout::conversation_path(&self.0.root, id);
         let removed = self.0.context.open_dir(id.as_os_str()).and_then(|dir| {
             remove_bookkeeping(&dir)?;
             self.0.context.rmdir(id.as_os_str()).or_else(|_| {
-                // Another process may have added a record or a count in between.
+                // Another process may have added a record or a count in the meantime.
                 remove_bookkeeping(&dir)?;
                 self.0.context.rmdir(id.as_os_str())
             })
@@ -205,36 +208,37 @@ impl Store {
         removed.map_err(|error| StoreError::io("remove", &path, error))
     }
 
-    /// Waits until no other process sweeps the store. Other sweeps wait until the returned lock is
-    /// dropped.
+    /// Waits until no other process is sweeping the store, and takes the sweep lock. Other sweeps
+    /// wait until the lock is dropped.
     pub fn lock_sweeps(&self) -> Result<SweepLock, StoreError> {
         let path = self.0.root.join(layout::SWEEP_LOCK);
         SweepLock::wait(&self.0.dir).map_err(|error| StoreError::io("lock", &path, error))
     }
 
-    /// Opens a regular file of the store, to try which operations the kernel allows on its disk.
+    /// Opens a regular file of the store, with which the caller can test which operations the
+    /// kernel allows on the disk.
     pub fn probe_file(&self) -> Result<File, StoreError> {
         let path = self.0.root.join(layout::VERSION);
         let file = self.0.dir.open_file(layout::VERSION.as_ref(), OFlags::RDONLY);
         file.map_err(|error| StoreError::io("open", &path, error))
     }
 
-    /// Returns true if the store lies on overlayfs, which is itself a stack of filesystems: the
-    /// kernel limits how deep these may be stacked.
+    /// Returns true if the store is on overlayfs. Overlayfs is a stack of filesystems, and the
+    /// kernel limits the depth of stacking.
     pub fn is_stacked(&self) -> bool {
-        /// `OVERLAYFS_SUPER_MAGIC` of linux/magic.h.
+        /// The value of `OVERLAYFS_SUPER_MAGIC` in linux/magic.h.
         const OVERLAYFS: i64 = 0x794c_7630;
         rustix::fs::fstatfs(&self.0.context).is_ok_and(|disk| disk.f_type == OVERLAYFS)
     }
 
-    /// Returns total, free and available blocks and inodes of the disk that holds the store.
+    /// Returns the total, free and available blocks and inodes of the disk that contains the store.
     pub fn space(&self) -> Result<rustix::fs::StatVfs, StoreError> {
         let space = self.0.context.space();
         space.map_err(|error| StoreError::io("measure the disk of", &self.0.root, error))
     }
 
     /// Opens the messages that hosts have published in a conversation. Returns `None`, after one
-    /// system call, if the local log is all there is.
+    /// system call, if there are none.
     pub fn published_messages(&self, id: &Component) -> io::Result<Option<File>> {
         let mut path = OsString::from(format!("{}/{}/", layout::REMOTE, layout::REMOTE_MESSAGES));
         path.push(id.as_os_str());
@@ -246,11 +250,11 @@ impl Store {
         }
     }
 
-    /// Finds the file that a handle, a reference or a path stands for. Returns its conversation and
-    /// its path in there.
+    /// Finds the file to which a handle, a reference or a path refers. Returns its conversation and
+    /// its path in that conversation.
     ///
-    /// Finds only files that have views: no scratch files, no files of the store itself and nothing
-    /// outside the store, for any `text` and any links in the store.
+    /// Finds only files that have views. For any `text` and any links in the store, it finds no
+    /// scratch files, no files of the store itself, and nothing outside the store.
     pub fn resolve(&self, text: &str) -> Result<Option<(Component, RelPath)>, StoreError> {
         for (id, path) in readings(text) {
             let Some(conversation) = self.conversation(&id)? else { continue };
@@ -261,9 +265,9 @@ impl Store {
         Ok(None)
     }
 
-    /// Removes a conversation that holds nothing but the store's own files and a message log.
-    /// Returns false, and leaves it as it was, if there is anything else in it. The caller has
-    /// locked the log, and knows that no message in it is shown.
+    /// Removes a conversation that contains only the store's own files and a message log. If it
+    /// contains anything else, returns false and does not change it. The caller must hold the lock
+    /// on the log, and must have checked that no message in it is shown.
     pub fn remove_ended(&self, conversation: &Conversation) -> Result<bool, StoreError> {
         let dir = conversation.dir();
         let aside = layout::removing(RandomState::new().hash_one(conversation.id()));
@@ -319,7 +323,7 @@ fn version(dir: &Dir) -> io::Result<Option<String>> {
         Err(error) => return Err(error),
     };
     let mut text = String::new();
-    // Enough for any number, and enough to recognize other content.
+    // 64 bytes are enough for any number, and enough to recognize other content.
     file.take(64).read_to_string(&mut text)?;
     Ok(Some(text))
 }
@@ -345,7 +349,8 @@ fn is_absence(error: &io::Error) -> bool {
 
 fn take_back(dir: &Dir, aside: &str, history: &Dir) -> io::Result<()> {
     match dir.rename_to_free(aside.as_ref(), history, layout::MESSAGES.as_ref()) {
-        // The log was removed with the conversation's own files, before the removal failed.
+        // The log is gone: it was removed with the store's own files before the removal of the
+        // conversation failed.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         renamed => renamed,
     }
@@ -361,7 +366,8 @@ mod tests {
 
     const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 
-    /// A store with some files, beside a secret.
+    /// Calls `test` with a store that contains some files, and with its parent directory, which
+    /// also contains a file `secret`.
     fn with_store(test: impl FnOnce(&Store, &std::path::Path)) {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("secret"), "secret").unwrap();

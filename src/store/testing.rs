@@ -1,4 +1,4 @@
-//! Fixtures for tests, of this crate and others.
+//! Fixtures for the tests of this crate and of other crates.
 #![allow(
     dead_code,
     missing_debug_implementations,
@@ -7,14 +7,15 @@
     reason = "fixtures, of which tests of other crates use a part"
 )]
 
-/// The clock that dates files, which may advance in steps of some milliseconds.
+/// The clock that dates files. It may advance in steps of several milliseconds.
 pub mod disk_clock {
     use std::thread;
     use std::time::Duration;
 
     use crate::stat_file;
 
-    /// Waits until a new file is dated later than all before it, in milliseconds as records are.
+    /// Waits until a new file gets a later creation time than all existing files, compared in
+    /// milliseconds as in records.
     pub fn moves_on() {
         let now = || stat_file(&tempfile::tempfile().unwrap()).unwrap().created().as_millis();
         let before = now();
@@ -24,12 +25,12 @@ pub mod disk_clock {
     }
 }
 
-/// Work with the rights of an ordinary user.
+/// Runs code with the rights of an ordinary user.
 pub mod mere_owner {
     use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-    /// Does `work` in a thread that has only the rights which the modes of files give to their
-    /// owner, as the server of an ordinary user has.
+    /// Runs `work` in a thread with the rights of an ordinary user: only the rights that file modes
+    /// give to the owner.
     pub fn as_mere_owner<T: Send>(work: impl FnOnce() -> T + Send) -> T {
         let limited = || {
             let CapabilitySets { permitted, inheritable, .. } = capabilities(None).unwrap();

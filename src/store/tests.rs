@@ -1,4 +1,4 @@
-//! The store on a real disk.
+//! Tests of the store on a real disk.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The directory of complete outputs that some agent hosts keep beside the files they work on.
+//! The directory in which some agent hosts store complete outputs, next to the files they work on.
 
 use std::fs::File;
 use std::io;
@@ -16,9 +16,10 @@ const NAMELESS: &str = "tool";
 const PREFIX: &str = "tool_";
 const SUFFIX: &str = ".json";
 
-/// A directory of files named `tool_<YYYYMMDD_HHMMSS>_<tool>.json`, each one complete output.
+/// A directory with files named `tool_<YYYYMMDD_HHMMSS>_<tool>.json`, each of which is one complete
+/// output.
 ///
-/// Never touches other files in the directory, and follows no link in it.
+/// Other files in the directory are never changed, and links in it are not followed.
 #[derive(Debug)]
 pub struct ToolOutputDir {
     dir: Dir,
@@ -26,17 +27,16 @@ pub struct ToolOutputDir {
 }
 
 impl ToolOutputDir {
-    /// Opens the directory at `path`, and creates it if it is missing. `path` may lead through
-    /// links.
+    /// Opens the directory at `path`, creating it if it is missing. Follows links in `path`.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let dir = Dir::ensure(path, layout::DIRECTORY_MODE);
         let dir = dir.map_err(|error| StoreError::io("make", path, error))?;
         Ok(Self { dir, path: path.to_owned() })
     }
 
-    /// Creates a file for an output of `tool`. Returns it open for reading and writing, with its
-    /// path below the path that the directory was opened with. A second output in the same second
-    /// gets the suffix `-2`, so that no file is replaced.
+    /// Creates a file for an output of `tool`. Returns the file, open for reading and writing, and
+    /// its path, which begins with the path of the directory as passed to [`Self::open`]. Never
+    /// replaces a file: a second output of the tool in the same second gets the suffix `-2`.
     pub fn create(&self, tool: &str, now: SystemTime) -> Result<(File, PathBuf), StoreError> {
         let stem = format!("{PREFIX}{}_{}", stamp(now), plain(tool));
         for number in 1..=MAX_A_SECOND {
@@ -58,7 +58,8 @@ impl ToolOutputDir {
         self.dir.sync().map_err(|error| StoreError::io("sync", &self.path, error))
     }
 
-    /// Returns true if `path` is an output in this directory, by its name and by the file.
+    /// Returns true if `path` is an output in this directory: its name matches the layout, and it
+    /// is a regular file.
     pub fn holds(&self, path: &str) -> bool {
         let Some(name) = Path::new(path).strip_prefix(&self.path).ok().and_then(Path::to_str)
         else {
@@ -68,11 +69,12 @@ impl ToolOutputDir {
             && self.dir.stat(name.as_ref()).is_ok_and(|stat| stat.kind() == FileType::File)
     }
 
-    /// Removes the outputs that were last written more than `age` before `now`. Returns their
-    /// number. For a time of writing in the future, the time of the last change counts.
+    /// Removes the outputs that were last written more than `age` before `now`. Returns the number
+    /// of removed outputs. If the time of the last write is in the future, the time of the last
+    /// change counts instead.
     ///
-    /// Removes only regular files whose names match the layout exactly. A file that another process
-    /// removes meanwhile is not an error.
+    /// Removes only regular files whose names match the layout exactly. It is not an error if
+    /// another process removes a file at the same time.
     pub fn expire(&self, age: Duration, now: SystemTime) -> Result<u64, StoreError> {
         let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let oldest = now.saturating_sub(age).as_nanos() as i64;
@@ -109,7 +111,8 @@ fn stamp(now: SystemTime) -> String {
     jiff::Timestamp::try_from(now).unwrap_or_default().strftime(STAMP).to_string()
 }
 
-/// Returns a tool's name with anything but letters, digits, `-` and `_` replaced by `_`.
+/// Returns the name of a tool, truncated, with every character except letters, digits, `-` and `_`
+/// replaced by `_`.
 fn plain(tool: &str) -> String {
     let plain = |c: char| if is_plain(c) { c } else { '_' };
     let name: String = tool.chars().take(TOOL_CHARS).map(plain).collect();

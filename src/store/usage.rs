@@ -1,4 +1,5 @@
-//! Disk space: the usage of a conversation, the growth by a write, and the room left in a quota.
+//! Disk space: the usage of a conversation, the growth caused by a write, and the room left below a
+//! quota.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,34 +15,35 @@ use crate::walk::DirWalk;
 use crate::{Conversation, Dir, FileType, Stat, StoreError, attributes, layout, read_full_at};
 use ctxfs_core::model::RelPath;
 
-/// Allocation unit of disks, in bytes. Most disks have this one.
+/// Assumed allocation unit of disks, in bytes. Most disks use this value.
 pub const BLOCK: u64 = 4096;
-/// Least that a file or directory counts, in bytes: about an inode and a name, which `st_blocks`
-/// does not include.
+/// Minimum number of bytes that count for a file or directory. This is about the size of an inode
+/// and a name, which `st_blocks` does not include.
 pub const LEAST: u64 = 512;
-/// Pieces of data that are looked at in a range. All that follows them counts as a hole.
+/// Maximum number of pieces of data that are examined in a range. Everything after them counts as a
+/// hole.
 const MAX_PIECES: usize = 1024;
 
-/// Disk space that the files of a conversation take, including the store's own files.
+/// Disk space used by the files of a conversation, including the store's own files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Number of files and directories.
     pub entries: u64,
     /// Bytes on the disk; see [`room_of`].
     pub bytes: u64,
-    /// Sum of the lengths of the artifacts, in bytes.
+    /// Total length of the artifacts in bytes.
     pub artifacts: u64,
-    /// False if a place could not be read. Such a place is not counted.
+    /// False if a place could not be read and is therefore not counted.
     pub is_whole: bool,
 }
 
-/// Returns the bytes that a file or directory takes on the disk: its blocks, and at least
-/// [`LEAST`]. A hole takes none.
+/// Returns the number of bytes that a file or directory uses on the disk: its blocks, but at least
+/// [`LEAST`]. Holes do not count.
 pub fn room_of(stat: &Stat) -> u64 {
     (stat.blocks * 512).max(LEAST)
 }
 
-/// Returns `bytes` rounded up to whole blocks, saturating.
+/// Returns `bytes` rounded up to whole blocks, or `u64::MAX` on overflow.
 pub fn whole_blocks(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX)
 }
@@ -73,13 +75,13 @@ fn measure(base: &Dir, start: Option<RelPath>) -> io::Result<Usage> {
 }
 
 impl Usage {
-    /// Measures everything in the directory of a conversation. Calls `stat` for each file.
+    /// Measures everything in the directory of a conversation. Calls `stat` on each file.
     pub fn of(conversation: &Conversation) -> Result<Self, StoreError> {
         let usage = measure(conversation.dir(), None);
         usage.map_err(|error| conversation.listing_error(error))
     }
 
-    /// Measures the file or directory at `path` in a conversation, with everything in it.
+    /// Measures the file or directory at `path` in a conversation, including everything below it.
     pub fn of_path(conversation: &Conversation, path: &RelPath) -> Result<Self, StoreError> {
         let dir = conversation.dir();
         let found = dir.stat_at(path).and_then(|stat| match stat.kind() {
@@ -93,7 +95,7 @@ impl Usage {
 
     fn add_own_files(&mut self, dir: &Dir) -> io::Result<()> {
         for entry in dir.entries()?.iter().filter(|entry| is_own(&entry.name)) {
-            // An error means that the file was removed meanwhile.
+            // An error means that the file was removed in the meantime.
             if let Ok(stat) = dir.stat(&entry.name) {
                 self.add_file(&stat, 0, false);
             }
@@ -114,20 +116,21 @@ fn is_own(name: &OsStr) -> bool {
     RelPath::below(None, name).is_err()
 }
 
-/// Returns the bytes of the extended attributes of a file. Some disks do not count them among its
-/// blocks.
+/// Returns the size of the extended attributes of a file in bytes. Some disks do not include them
+/// in the blocks of the file.
 fn attribute_bytes(dir: &Dir, name: &OsStr) -> u64 {
     let mut path = format!("/proc/self/fd/{}/", dir.as_fd().as_raw_fd()).into_bytes();
     path.extend_from_slice(name.as_bytes());
     attributes::bytes_at(OsStr::from_bytes(&path))
 }
 
-/// Returns an upper bound of the disk space by which a write of `length` bytes at `offset` makes
-/// `file` grow: the blocks beyond its end, and the blocks in holes. `stat` has the attributes of
-/// the file. Overwriting takes no space.
+/// Returns an upper bound of the disk space that a write of `length` bytes at `offset` adds to
+/// `file`: blocks beyond its end, and blocks in holes. `stat` has the attributes of the file.
+/// Overwriting adds nothing.
 ///
-/// Space that is reserved and not written yet counts as a hole if the file has other holes. It is
-/// charged again until the next measurement, as no call of every disk tells the two apart.
+/// If the file has holes, space that is reserved but not yet written counts as a hole too. It is
+/// counted twice until the next measurement, because no system call distinguishes the two on every
+/// disk.
 pub fn growth_of_write(file: &File, stat: &Stat, offset: u64, length: u64) -> io::Result<u64> {
     let end = offset.saturating_add(length);
     let (first, last) = (offset / BLOCK * BLOCK, whole_blocks(end));
@@ -144,7 +147,7 @@ fn holes(file: &File, from: u64, end: u64) -> io::Result<u64> {
     let (mut at, mut bytes) = (from, 0);
     for _ in 0..MAX_PIECES {
         let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
-            // No data from there on.
+            // There is no data from this offset on.
             Err(rustix::io::Errno::NXIO) => end,
             data => data?.min(end),
         };
@@ -160,17 +163,18 @@ fn holes(file: &File, from: u64, end: u64) -> io::Result<u64> {
     Ok(bytes + (end - at))
 }
 
-/// The bytes that may be written to a conversation before its usage is measured again, under a lock
-/// that all processes take.
+/// The number of bytes that may be written to a conversation before its usage is measured again. It
+/// is shared by all processes and locked while this value exists.
 ///
-/// The file holds two numbers: the quota, and the room left since the last measurement. It may be
-/// removed at any time; then usage is measured again.
+/// The file contains two numbers: the quota, and the room left since the last measurement. The file
+/// may be removed at any time; the usage is then measured again.
 #[derive(Debug)]
 pub struct SharedRoom(LockedFile);
 
 impl SharedRoom {
-    /// Locks the room of a conversation. If another process has the lock, waits for it if
-    /// `may_wait`, and fails with EAGAIN otherwise. Returns `None` if the conversation is gone.
+    /// Locks the room of a conversation. If another process holds the lock, waits for it if
+    /// `may_wait` is true, and fails with EAGAIN otherwise. Returns `None` if the conversation is
+    /// gone.
     pub fn lock(conversation: &Conversation, may_wait: bool) -> io::Result<Option<Self>> {
         let name = layout::ROOM.as_ref();
         let file = match conversation.dir().create_file(name, OFlags::RDWR, layout::FILE_MODE) {
@@ -184,7 +188,8 @@ impl SharedRoom {
         locked.map(Self).map(Some).ok_or_else(|| io::Error::from_raw_os_error(libc::EAGAIN))
     }
 
-    /// Returns the bytes left below `quota`: 0 if they were never measured, or for another quota.
+    /// Returns the number of bytes left below `quota`. Returns 0 if it was never measured or was
+    /// measured for a different quota.
     pub fn left(&self, quota: u64) -> io::Result<u64> {
         let mut numbers = [0; 16];
         if read_full_at(&self.0, 0, &mut numbers)? < numbers.len() {
@@ -195,7 +200,7 @@ impl SharedRoom {
         Ok(if of == quota { left } else { 0 })
     }
 
-    /// Stores that `left` bytes are left below `quota`.
+    /// Stores `left` as the number of bytes left below `quota`.
     pub fn set(&self, quota: u64, left: u64) -> io::Result<()> {
         let number = u128::from(left) << 64 | u128::from(quota);
         self.0.write_all_at(&number.to_le_bytes(), 0)

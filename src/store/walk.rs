@@ -1,4 +1,4 @@
-//! Walking everything below a directory of the store, in bounded memory.
+//! Walks everything below a directory of the store, in bounded memory.
 
 use std::ffi::OsStr;
 use std::{io, vec};
@@ -6,25 +6,28 @@ use std::{io, vec};
 use crate::{Dir, DirEntry, FileType, Stat, UnreadPlaces, error, layout};
 use ctxfs_core::model::{MAX_DEPTH, RelPath};
 
-/// Depth of directories that a walk enters: as many as a mount lets anyone create.
+/// Maximum depth of directories that a walk enters. A mount does not allow deeper directories to be
+/// created.
 pub(super) const MAX_LEVELS: usize = MAX_DEPTH;
-/// Directories that a walk holds open: the innermost ones. It opens others again by their path when
-/// it comes back to them, which at most doubles the calls.
+/// Maximum number of directories that a walk holds open. These are the innermost ones. When the
+/// walk returns to another directory, it opens it again by its path, which at most doubles the
+/// number of calls.
 const HELD: usize = 16;
-/// Bytes of a path that counts as long. Trees of programs stay far below.
+/// Length in bytes from which a path counts as long. Paths in ordinary program trees are far
+/// shorter.
 const LONG: usize = 1024;
-/// Bytes that the long paths of a list take together.
+/// Maximum total length of the long paths in a list, in bytes.
 const MAX_BYTES: usize = 64 << 20;
 
-/// A walk of all directories and files below a directory, depth first, sorted by the bytes of their
-/// names.
+/// A walk of all directories and files below a directory. It goes depth first and is sorted by the
+/// bytes of the names.
 ///
-/// A place that cannot be read is added to `unread`, and the walk goes on: a directory that cannot
-/// be opened or listed, or that is more than 256 levels deep. Fails only if the process can open
-/// nothing more.
+/// A place that cannot be read is added to `unread`, and the walk continues. This includes a
+/// directory that cannot be opened or listed, or is more than 256 levels deep. The walk fails only
+/// if the process cannot open any more files.
 ///
-/// Follows no links. Holds at most 20 descriptors, and the names in the directories that contain
-/// the current one.
+/// It does not follow links. It holds at most 20 descriptors, and the names in all directories on
+/// the path to the current one.
 pub(super) struct DirWalk<F> {
     base: Dir,
     levels: Vec<WalkLevel>,
@@ -33,11 +36,11 @@ pub(super) struct DirWalk<F> {
     left_out: SkippedPlaces,
 }
 
-/// The places that a walk passed over.
+/// The places that a walk skipped.
 ///
-/// `unread` has the places that could not be read, by path relative to the base. `unseen` counts
-/// links, special files and invalid names, which no reader of the tree sees. `gone` counts files
-/// and directories that were removed or renamed meanwhile.
+/// `unread` has the places that could not be read, by path relative to the base. `unseen` is the
+/// number of links, special files and invalid names, which readers of the tree do not see. `gone`
+/// is the number of files and directories that were removed or renamed during the walk.
 #[derive(Debug, Default)]
 pub(super) struct SkippedPlaces {
     pub(super) unread: UnreadPlaces,
@@ -46,10 +49,10 @@ pub(super) struct SkippedPlaces {
 }
 
 struct WalkLevel {
-    /// The path relative to the base; `None` for the base itself.
+    /// The path relative to the base. `None` stands for the base itself.
     path: Option<RelPath>,
     number: usize,
-    /// `None` once the directory is too far out to be held open.
+    /// `None` if the directory is not one of the innermost ones, and is therefore not held open.
     dir: Option<Dir>,
     entries: vec::IntoIter<DirEntry>,
 }
@@ -58,15 +61,15 @@ struct WalkLevel {
 pub(super) struct WalkEntry {
     pub(super) path: RelPath,
     pub(super) kind: FileType,
-    /// Number of the directory of the entry: 0 for the one in which the walk began, 1 for the one
-    /// that was entered next.
+    /// Number of the directory that contains the entry: 0 for the directory in which the walk
+    /// began, 1 for the directory that was entered next, and so on.
     pub(super) dir: usize,
 }
 
 impl<F: FnMut(&Dir) -> io::Result<bool>> DirWalk<F> {
-    /// Begins in the directory `start` of `base`, or in `base` itself. Calls `enters` with each
-    /// directory before its names are read. If that returns false, leaves out the directory with
-    /// everything below it.
+    /// Begins in the directory `start` of `base`, or in `base` itself if `start` is `None`. Calls
+    /// `enters` with each directory before its names are read. If `enters` returns false, the
+    /// directory and everything below it are left out.
     pub(super) fn new(base: Dir, start: Option<RelPath>, enters: F) -> io::Result<Self> {
         let (levels, left_out) = (Vec::new(), SkippedPlaces::default());
         let mut walk = Self { base, levels, enters, entered: 0, left_out };
@@ -106,8 +109,8 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> DirWalk<F> {
         Ok(None)
     }
 
-    /// Returns the attributes of a file that [`Self::next`] has just returned, or `None` if it is
-    /// gone or cannot be read.
+    /// Returns the attributes of the file that [`Self::next`] has just returned, or `None` if the
+    /// file is gone or cannot be read.
     pub(super) fn stat(&mut self, file: &WalkEntry) -> io::Result<Option<Stat>> {
         let stat = self.with(file, Dir::stat)?;
         Ok(stat.filter(|stat| stat.kind() == FileType::File))
@@ -118,8 +121,8 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> DirWalk<F> {
         dir.map_or_else(|| Err(io::ErrorKind::NotFound.into()), Dir::stat_self)
     }
 
-    /// Calls `ask` with directory and name of a file that [`Self::next`] has just returned. Returns
-    /// the result, or `None` if the file is gone or cannot be read.
+    /// Calls `ask` with the directory and name of the file that [`Self::next`] has just returned.
+    /// Returns the result of `ask`, or `None` if the file is gone or cannot be read.
     pub(super) fn with<T>(
         &mut self,
         file: &WalkEntry,
@@ -134,8 +137,8 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> DirWalk<F> {
         self.left_out
     }
 
-    /// Enters the directory at `path`, which is in the innermost one. Returns false if that cannot
-    /// be done.
+    /// Enters the directory at `path`, which must be in the innermost directory. Returns false if
+    /// it is too deep or cannot be read.
     fn descend(&mut self, path: &RelPath) -> io::Result<bool> {
         if self.levels.len() > MAX_LEVELS {
             let why = format_args!("it is more than {MAX_LEVELS} directories deep");
@@ -165,8 +168,8 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> DirWalk<F> {
         Ok(true)
     }
 
-    /// Returns the innermost directory. Opens it again if it was not held. If that fails, skips the
-    /// rest of its entries.
+    /// Returns the innermost directory. If it is not held open, opens it again. If that fails,
+    /// skips the rest of its entries.
     fn innermost(&mut self) -> io::Result<Option<&Dir>> {
         let Some(level) = self.levels.last() else { return Ok(None) };
         if level.dir.is_none() {
@@ -202,11 +205,11 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> DirWalk<F> {
     }
 }
 
-/// A bound on the memory of the long paths in a list.
+/// A limit on the memory for the long paths in a list.
 ///
-/// A path may have 64 KiB, and a directory at the end of one may hold any number of files. So a
-/// list takes long paths only up to 64 MiB together, and reports the rest as unread. Other paths
-/// are always taken.
+/// A path may have 64 KiB, and a directory with such a path may contain any number of files. A list
+/// therefore accepts long paths only up to a total of 64 MiB, and reports the rest as unread. Other
+/// paths are always accepted.
 #[derive(Debug)]
 pub(super) struct PathBudget {
     left: usize,

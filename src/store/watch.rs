@@ -1,8 +1,9 @@
-//! Changes in directories by any process, reported by inotify.
+//! Changes in directories, reported by inotify.
 //!
-//! The kernel reports changes by any process of this machine before the call that makes the change
-//! returns. It reports neither writes through a mapping nor changes that other machines make on a
-//! network disk. It queues events until they are read, by default at most 16,384.
+//! The kernel reports a change by any process of this machine before the system call that makes the
+//! change returns. It does not report writes through a mapping, or changes that other machines make
+//! on a network disk. It queues events until they are read; by default the queue holds 16,384
+//! events.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -28,7 +29,8 @@ const NAME_CHANGES: WatchFlags = WatchFlags::ATTRIB
     .union(WatchFlags::MODIFY)
     .union(WatchFlags::MOVE)
     .union(WatchFlags::MOVE_SELF);
-/// Bytes of an event without a name: the fields of `struct inotify_event`.
+/// Size in bytes of an event without a name, which consists of the fields of
+/// `struct inotify_event`.
 const MIN_EVENT: u64 = 16;
 
 /// A set of watched directories that reports whether anything in them has changed.
@@ -39,26 +41,26 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Creates an empty set. With `attributes`, changes of owners, modes, times and extended
+    /// Creates an empty set. If `attributes` is true, changes of owners, modes, times and extended
     /// attributes count too. Fails if the user has too many sets (`max_user_instances` of
-    /// inotify(7)), or if a sandbox forbids it.
+    /// inotify(7)), or if a sandbox forbids inotify.
     pub fn new(attributes: bool) -> io::Result<Self> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let events = if attributes { CHANGES | WatchFlags::ATTRIB } else { CHANGES };
         Ok(Self { inotify, events })
     }
 
-    /// Watches `dir` from now on, but not the directories in it. Fast if `dir` is watched already.
+    /// Starts watching `dir`, without its subdirectories. This is fast if `dir` is already watched.
     /// Otherwise the time grows with the number of its files in the kernel's cache.
     pub fn add(&self, dir: &Dir) -> io::Result<()> {
-        // The name under /proc leads to the open directory itself.
+        // The path under /proc leads to the open directory itself.
         let link = format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd());
         inotify::add_watch(&self.inotify, link, self.events | WatchFlags::ONLYDIR)?;
         Ok(())
     }
 
-    /// Reports whether anything has changed since the last call. If so, there may be new
-    /// directories, which the caller must add.
+    /// Returns true if anything has changed since the last call. There may then be new directories,
+    /// which the caller must add.
     pub fn has_changed(&self) -> bool {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(&self.inotify, &mut buffer);
@@ -74,20 +76,21 @@ impl Watch {
     }
 }
 
-/// A watched directory. A [`NameWatch`] never uses a number twice.
+/// The identifier of a watched directory. A [`NameWatch`] never uses the same identifier twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WatchId(i32);
 
 /// A change in a watched directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NameChange {
-    /// A name of the directory was created, moved or removed, or its file was changed.
+    /// A name in the directory was created, moved or removed, or its file was changed.
     Name(WatchId, OsString),
     /// The directory itself was renamed, or its attributes were changed.
     Dir(WatchId),
-    /// The watch of the directory has ended: it was removed, or its disk unmounted.
+    /// The watch of the directory has ended, because the directory was removed or its disk
+    /// unmounted.
     Ended(WatchId),
-    /// Anything may have changed: there were more changes than the kernel keeps.
+    /// Anything may have changed, because there were more changes than the kernel queues.
     Lost,
 }
 
@@ -97,26 +100,26 @@ pub struct NameWatch(OwnedFd);
 
 impl NameWatch {
     /// Creates an empty set. Fails if the user has too many sets (`max_user_instances` of
-    /// inotify(7)), or if a sandbox forbids it.
+    /// inotify(7)), or if a sandbox forbids inotify.
     pub fn new() -> io::Result<Self> {
         Ok(Self(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?))
     }
 
-    /// Watches `dir` from now on, but not the directories in it.
+    /// Starts watching `dir`, without its subdirectories.
     pub fn add(&self, dir: &Dir) -> io::Result<WatchId> {
-        // The name under /proc leads to the open directory itself.
+        // The path under /proc leads to the open directory itself.
         let link = format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd());
         Ok(WatchId(inotify::add_watch(&self.0, link, NAME_CHANGES | WatchFlags::ONLYDIR)?))
     }
 
-    /// Ends the watch of a directory, which may be gone.
+    /// Ends the watch of a directory. The directory may already be gone.
     pub fn remove(&self, id: WatchId) {
-        // The directory may be gone.
+        // This fails if the directory is gone.
         inotify::remove_watch(&self.0, id.0).ok();
     }
 
-    /// Passes all changes up to now to `each`. Does not wait for any, and returns even if more
-    /// changes come all the time.
+    /// Calls `each` with every change that has been queued so far. Does not wait for changes, and
+    /// returns even if new changes keep arriving.
     pub fn take(&self, mut each: impl FnMut(NameChange)) {
         let Ok(bytes) = rustix::io::ioctl_fionread(&self.0) else {
             return each(NameChange::Lost);
@@ -124,7 +127,7 @@ impl NameWatch {
         let mut left = bytes / MIN_EVENT;
         let mut buffer = [MaybeUninit::uninit(); 8192];
         let mut events = inotify::Reader::new(&self.0, &mut buffer);
-        // Events that are in the buffer are passed on even beyond the count.
+        // Events that are already in the buffer are passed on even beyond the count.
         while left > 0 || !events.is_buffer_empty() {
             left = left.saturating_sub(1);
             match events.next() {
@@ -238,7 +241,7 @@ mod tests {
         assert!(names().is_empty());
     }
 
-    /// A process that changes names as fast as they are read holds up nobody who reads them.
+    /// Checks that a process that changes names as fast as they are read does not block the reader.
     #[test]
     fn changes_that_come_meanwhile_are_left_for_later() {
         let temporary = tempfile::tempdir().unwrap();
@@ -247,7 +250,7 @@ mod tests {
         let watch = NameWatch::new().unwrap();
         watch.add(&Dir::open(temporary.path()).unwrap()).unwrap();
         let permissions = fs::metadata(&path).unwrap().permissions();
-        // Two in a row that are equal are one.
+        // The kernel merges two equal events in a row, so the events alternate.
         let change = || {
             fs::set_permissions(&path, permissions.clone()).unwrap();
             fs::rename(&path, temporary.path().join("b")).unwrap();

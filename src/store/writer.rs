@@ -1,4 +1,4 @@
-//! Writing an artifact without a mount.
+//! Writes an artifact without a mount.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -21,18 +21,19 @@ use ctxfs_core::model::{
 const BEFORE: u64 = 4096;
 const DROPPED: &str = "its writer stopped before it was closed";
 const APPENDING: OFlags = OFlags::WRONLY.union(OFlags::APPEND);
-/// Numbers without a complete output after which the search ends. They belong to writers that work
-/// at the same time, and to outputs that were removed.
+/// Maximum gap in the numbering of a call's outputs before the search ends. Missing numbers belong
+/// to outputs that are being written or were removed.
 const GAP: u32 = 16;
 
-/// A writer that streams one artifact to its plain file and analyses it on the way.
+/// A writer that streams one artifact to its plain file and analyses it at the same time.
 ///
-/// Every byte is in the file before `write` returns, under a name that readers see, and the record
-/// says live. `seal` completes the artifact. A writer that is dropped leaves an incomplete
-/// artifact. One that is killed leaves a live artifact, which `Conversation::recover` handles.
+/// When `write` returns, the bytes are in the file, under a name that readers see, and the record
+/// has the state live. `seal` completes the artifact. A writer that is dropped leaves an incomplete
+/// artifact. A writer whose process is killed leaves a live artifact, which `Conversation::recover`
+/// handles.
 ///
-/// A writer never replaces anything: model servers repeat the ids of calls, so an output of the
-/// same id may be of another call.
+/// A writer never replaces an existing output: model servers reuse the ids of calls, and an output
+/// with the same id may belong to another call.
 pub struct ArtifactWriter {
     conversation: Arc<Conversation>,
     dir: Dir,
@@ -40,23 +41,24 @@ pub struct ArtifactWriter {
     path: RelPath,
     naming: Option<CallNaming>,
     record: Record,
-    /// True while every byte of the file came through `content`, whose analysis then covers it.
-    /// Otherwise the whole file is analysed when it is closed.
+    /// True while all bytes of the file were written through `content`; its analysis then covers
+    /// the file. Otherwise the whole file is analysed when it is closed.
     is_analysed: bool,
     closed: bool,
 }
 
-/// An artifact that is complete.
+/// A completed artifact.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Completed {
     /// Record of the artifact.
     pub record: Record,
-    /// False if the call had an artifact of the same bytes, which this is.
+    /// False if the call already had an artifact with the same bytes. `record` is then the record
+    /// of that artifact.
     pub is_new: bool,
 }
 
 impl ArtifactWriter {
-    /// Begins the artifact `name`. Fails with `StoreError::Exists` if there is a file of that name.
+    /// Begins the artifact `name`. Fails with `StoreError::Exists` if a file with that name exists.
     pub fn create(
         conversation: &Arc<Conversation>,
         folder: Folder,
@@ -70,13 +72,14 @@ impl ArtifactWriter {
         Self::begin(conversation, dir, (file, path, None), provenance, analyzer(folder))
     }
 
-    /// Begins an artifact of a call. It is named `<call>.txt`, which `seal` renames to
-    /// `<call>.json` if the content is one JSON value or JSON Lines. So its bytes and views are
-    /// available while it is written, and an output that a crash cuts off is text. In the folder of
-    /// logs it is named `<call>.log`.
+    /// Begins an artifact of a call. In the folder of tools it is named `<call>.txt`; if the
+    /// content is one JSON value or JSON Lines, `seal` renames it to `<call>.json`. Its bytes and
+    /// views are therefore available while it is written, and an output that a crash cuts off is
+    /// treated as text. In the folder of logs it is named `<call>.log`.
     ///
-    /// If the call has an artifact already, this one is `<call>-2`, and so on. A call id that
-    /// cannot be a name becomes a digest (see `call_stem`), and `Provenance::call` keeps it.
+    /// If the call already has an artifact, the new one is named `<call>-2`, and so on. If a call
+    /// id cannot be a name, a digest of it is used (see `call_stem`); `Provenance::call` stores the
+    /// id itself.
     pub fn create_for_call(
         conversation: &Arc<Conversation>,
         folder: Folder,
@@ -92,8 +95,9 @@ impl ArtifactWriter {
         Self::begin(conversation, dir, (file, path, Some(naming)), provenance, analyzer(folder))
     }
 
-    /// Continues the artifact `name` of a writer in another process, which will
-    /// [leave](Self::leave) it, and adds `newer` facts. This process owns it from here on.
+    /// Continues the artifact `name`, which a writer in another process began and will
+    /// [leave](Self::leave), and adds the facts in `newer`. From now on, this process owns the
+    /// artifact.
     pub fn take_over(
         conversation: &Arc<Conversation>,
         folder: Folder,
@@ -142,19 +146,19 @@ impl ArtifactWriter {
         Ok(Self { conversation, dir, content, path, naming, record, is_analysed, closed: false })
     }
 
-    /// Makes the artifact write-once: after it is sealed, its content cannot be changed.
+    /// Makes the artifact write-once: its content cannot be changed after it is sealed.
     #[must_use]
     pub fn write_once(mut self) -> Self {
         self.record.once = true;
         self
     }
 
-    /// Returns the path in the conversation. `seal` may still change it, see `create_for_call`.
+    /// Returns the path in the conversation. `seal` may still change it; see `create_for_call`.
     pub fn path(&self) -> &RelPath {
         &self.path
     }
 
-    /// Returns the number of bytes written so far, by any process that has owned the artifact.
+    /// Returns the number of bytes written so far, by all processes that have owned the artifact.
     pub fn written(&self) -> u64 {
         if self.is_analysed {
             return self.content.written();
@@ -162,7 +166,7 @@ impl ArtifactWriter {
         stat::stat_file(self.content.file()).map_or(0, |stat| stat.size)
     }
 
-    /// Returns up to 4 KiB before the offset `end`, with the offset of the first byte.
+    /// Returns up to 4 KiB that end at the offset `end`, and the offset of the first returned byte.
     pub fn bytes_before(&self, end: u64) -> io::Result<(u64, Vec<u8>)> {
         let start = end.saturating_sub(BEFORE);
         let mut bytes = vec![0; (end - start) as usize];
@@ -172,8 +176,8 @@ impl ArtifactWriter {
         Ok((start, bytes))
     }
 
-    /// Replaces everything after the first `length` bytes with `end`. Fails, and changes nothing,
-    /// if another process has written to the artifact.
+    /// Replaces everything after the first `length` bytes with `end`. If another process has
+    /// written to the artifact, fails and changes nothing.
     pub fn replace_end(&mut self, length: u64, end: &[u8]) -> io::Result<()> {
         let mut file = self.content.file();
         if stat::stat_file(file)?.size != self.written() {
@@ -184,32 +188,33 @@ impl ArtifactWriter {
         file.write_all(end)
     }
 
-    /// Adds facts that are known only now, such as an exit code. They are recorded when the
+    /// Adds facts that became known later, such as an exit code. They are recorded when the
     /// artifact is sealed.
     pub fn say(&mut self, newer: &Provenance) {
         self.record.provenance.update(newer);
     }
 
-    /// Completes the artifact: it is synced, analysed and recorded. If the call has a complete
-    /// artifact of the same bytes, that is returned, and this one is removed.
+    /// Completes the artifact: syncs, analyses and records it. If the call already has a complete
+    /// artifact with the same bytes, removes the new one and returns the existing one.
     pub fn seal(mut self) -> Result<Completed, StoreError> {
         self.close(ArtifactState::Sealed)
     }
 
-    /// Closes the artifact as incomplete for the reason `why`. If the call has an artifact of the
-    /// same bytes that is incomplete for the same reason, that is returned, and this one is
-    /// removed.
+    /// Closes the artifact as incomplete for the reason `why`. If the call already has an artifact
+    /// with the same bytes that is incomplete for the same reason, removes the new one and returns
+    /// the existing one.
     pub fn seal_incomplete(mut self, why: &str) -> Result<Completed, StoreError> {
         self.close(ArtifactState::Incomplete(why.to_owned()))
     }
 
-    /// Leaves the artifact as it is, for a process that has taken it over. Returns its path.
+    /// Ends this writer without closing the artifact, which another process has taken over. Returns
+    /// the path of the artifact.
     pub fn leave(mut self) -> RelPath {
         self.closed = true;
         self.path.clone()
     }
 
-    /// Removes the artifact and its record, as if it had never been begun.
+    /// Removes the artifact and its record, as if the artifact had never been begun.
     pub fn discard(mut self) -> Result<(), StoreError> {
         let conversation = Arc::clone(&self.conversation);
         self.remove(&conversation.manifest().lock()?)
@@ -228,8 +233,8 @@ impl ArtifactWriter {
         Ok(completed)
     }
 
-    /// Returns the analysis of the whole file. Returns `None` if the file cannot be read: then the
-    /// next reader makes it.
+    /// Returns the analysis of the whole file. Returns `None` if the file cannot be read; the next
+    /// reader then analyses it.
     fn analysis(&self) -> Option<Analysis> {
         if self.is_analysed {
             return Some(self.content.analysis());
@@ -239,8 +244,8 @@ impl ArtifactWriter {
         analyze(&content).ok()
     }
 
-    /// Gives the file its final name and records it, or removes it if the call has the same output
-    /// already.
+    /// Gives the file its final name and records it. If the call already has the same output,
+    /// removes the file instead.
     fn complete(&mut self, analysis: Option<Analysis>) -> Result<Completed, StoreError> {
         let is_json = analysis.as_ref().is_some_and(|found| naming::is_json(&found.json));
         let lock = self.conversation.manifest().lock()?;
@@ -269,8 +274,8 @@ impl ArtifactWriter {
         Record { state: ArtifactState::Gone, ..self.record.clone() }
     }
 
-    /// Gives the file its name for JSON. Returns false, and leaves it as it is, if it has no such
-    /// name or another process has put a file there.
+    /// Gives the file its name for JSON. If there is no such name, or another process has put a
+    /// file there, returns false and leaves the file unchanged.
     fn rename_to_json(&mut self) -> Result<bool, StoreError> {
         let Some((naming, name)) = self.naming.as_ref().and_then(|n| Some((n, n.json()?))) else {
             return Ok(false);
@@ -295,7 +300,7 @@ impl ArtifactWriter {
     }
 
     /// Returns the record with the current size and time. Leaves out the analysis if it does not
-    /// cover the whole file, because another process wrote to it too.
+    /// cover the whole file because another process wrote to the file too.
     fn measure(&self, analysis: Option<Analysis>) -> Result<Record, StoreError> {
         let stat = self.stat()?;
         Ok(Record {
@@ -328,7 +333,7 @@ impl Write for ArtifactWriter {
 impl Drop for ArtifactWriter {
     fn drop(&mut self) {
         if !self.closed {
-            // On an error the record still says live, and recovery handles that.
+            // If this fails, the record keeps the state live, which recovery handles.
             let _closed = self.close(ArtifactState::Incomplete(DROPPED.to_owned()));
         }
     }
@@ -377,7 +382,8 @@ fn create_next(
     }
 }
 
-/// Returns true if there is a file of one of these names, or a record of one that was removed.
+/// Returns true if a file has one of the names of the artifact, or if there is a record of removed
+/// content at one of them.
 fn is_taken(
     conversation: &Conversation,
     dir: &Dir,
@@ -402,10 +408,12 @@ pub(super) fn create_new(dir: &Dir, name: &Component) -> io::Result<File> {
 }
 
 impl ArtifactWriter {
-    /// Returns the record of another output of the same call with the same bytes as this one, whose
-    /// record is `own`, and the same state. Reads records alone: the digests tell.
+    /// Returns the record of another output of the same call that has the same bytes and the same
+    /// state as this one, whose record is `own`. Compares the digests in the records and does not
+    /// read the files.
     ///
-    /// A host with two hooks hands over each output twice. A command that runs twice has two logs.
+    /// This finds duplicates: a host with two hooks passes each output twice. Logs are not
+    /// compared, as a command that runs twice has two logs.
     fn same_output(&self, own: &Record) -> Result<Option<Record>, StoreError> {
         let Some(naming) = self.naming.as_ref().filter(|of| of.folder() == Folder::Tool) else {
             return Ok(None);
@@ -426,8 +434,8 @@ impl ArtifactWriter {
         Ok(None)
     }
 
-    /// Returns the records of an output of the call, under any of its names, where the file is as
-    /// recorded.
+    /// Returns the records of an output of the call, under any of its names. Leaves out a record if
+    /// its file is not as recorded.
     fn recorded(&self, names: &CallNaming) -> Result<Vec<Record>, StoreError> {
         let mut found = Vec::new();
         for name in names.all() {
@@ -442,8 +450,8 @@ impl ArtifactWriter {
     }
 }
 
-/// Returns true if two outputs of one call have the same bytes, and both are complete, or both are
-/// incomplete for the same reason.
+/// Returns true if two outputs belong to the same call, have the same bytes, and are both complete
+/// or both incomplete for the same reason.
 fn is_same(one: &Record, other: &Record) -> bool {
     let is_closed = matches!(one.state, ArtifactState::Sealed | ArtifactState::Incomplete(_));
     is_closed

@@ -1,20 +1,20 @@
-//! The object store that hosts share: its keys and formats, and the requests.
+//! Keys and formats of the object store that hosts share, and the requests to it.
 //!
-//! Objects are created under new names and never changed, and no key has two writers, so there is
-//! no lock, no lease and no coordinator. Anyone with write access may have written the bytes of a
-//! bucket: every reader bounds and checks them first.
+//! Objects are created under new names and never changed, and no key has two writers. So no lock,
+//! no lease and no coordinator is needed. Anyone with write access may have written the bytes in a
+//! bucket, so every reader limits their size and checks them before it uses them.
 //!
 //! | module | content |
 //! |---|---|
 //! | `name` | keys |
 //! | `segment` | archives of records, messages and the bytes of small artifacts |
-//! | `line` | the records of a segment |
-//! | `object` | the bytes of one larger artifact, in blocks |
+//! | `line` | records of a segment |
+//! | `object` | bytes of one larger artifact, in blocks |
 //! | `frame` | single zstd frames |
 //! | `directory` | a bucket that is a directory on a local or mounted disk |
-//! | `url` | URLs of buckets, and the clients for each kind of store |
+//! | `url` | URLs of buckets, and a client for each kind of store |
 //! | `access` | requests, with retries and deadlines |
-//! | `identity` | the id and format of a bucket |
+//! | `identity` | id and format of a bucket |
 //! | `error` | errors |
 
 mod access;

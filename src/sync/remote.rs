@@ -1,30 +1,31 @@
 //! Synchronizes the conversations of a store with a bucket.
 //!
-//! The rules are in `replica`, formats and requests in `bucket`. This layer applies them to the
-//! store: it finds local changes by comparing the disk with the state that host and bucket last
-//! agreed upon, publishes them, and fetches and applies the changes of other hosts. Each operation
-//! can be interrupted at any point; the next one continues.
+//! The module `replica` has the rules, and `bucket` has the formats and requests. This module
+//! applies them to the store. It finds local changes by comparing the disk with the state on which
+//! host and bucket last agreed, and publishes these changes. It also fetches and applies the
+//! changes of other hosts. Each operation can be interrupted at any point; the next operation
+//! continues it.
 //!
 //! | module | content |
 //! |---|---|
-//! | `process` | the same requests, made by another process |
+//! | `process` | requests to the bucket that another process makes |
 //! | `home` | local state about a bucket: writer id, lock, conversations |
 //! | `notes` | local state about one conversation: agreement, intent, segments |
-//! | `pieces` | the local segments in the form that `replica` needs |
-//! | `files` | the files of a conversation, compared with the agreement |
+//! | `pieces` | local segments in the form that `replica` requires |
+//! | `files` | local files of a conversation, compared with the agreement |
 //! | `source` | files and messages opened for a push |
 //! | `apply` | changes of other hosts, applied to local files |
 //! | `sync` | push and pull of one conversation |
 //! | `look` | new and missing segments in the bucket |
 //! | `push` | publishing local changes |
 //! | `fetch`, `blocks`, `far` | reading the bytes of remote artifacts, and evicting local copies |
-//! | `messages` | the merged message log of all hosts |
+//! | `messages` | merged message log of all hosts |
 //! | `merge`, `tidy` | merges of segments, and garbage collection |
 //! | `purge` | immediate removal of bytes from the bucket |
-//! | `resend` | repair of what the bucket has lost |
-//! | `check`, `status` | consistency check; what is not sent yet |
+//! | `resend` | repair of a bucket that lost segments or objects |
+//! | `check`, `status` | consistency check; backlog of changes that are not sent yet |
 //! | `tier` | background synchronization of a running server |
-//! | `disk`, `moment` | small files and disk space; clocks |
+//! | `disk`, `moment` | small files and limits of disk space; clocks |
 //! | `error` | errors |
 
 mod apply;

@@ -1,17 +1,18 @@
-//! The rules by which hosts that share a bucket agree on one conversation. No I/O.
+//! Rules by which hosts that share a bucket agree on one conversation. This module does no I/O.
 //!
 //! Hosts publish immutable *segments*. Hosts with the same segments compute the same state from
-//! them, in whatever order the segments arrived; no host talks to another. An artifact is
-//! identified by its *origin*, the place where it was first published. A segment says which origins
-//! it renames and which it removes, and removes only origins that its writer had seen.
+//! them, regardless of the order in which the segments arrived. Hosts do not communicate with each
+//! other directly. An artifact is identified by its *origin*, which is the segment and line of its
+//! first publication. A segment lists the origins that it renames and the origins that it removes.
+//! It removes only origins that its writer had seen.
 //!
 //! | module | content |
 //! |---|---|
 //! | `origin` | ids of writers, segments and origins; the hybrid clock |
-//! | `state` | segments, merges of segments, and the state that they add up to |
-//! | `names` | the paths of artifacts in a state |
-//! | `base` | the last agreement of host and bucket, local changes since, and their publication |
-//! | `plan` | the steps that make local files show a state |
+//! | `state` | segments, merges of segments, and the resulting state |
+//! | `names` | paths of the artifacts in a state |
+//! | `base` | last agreement of host and bucket, later local changes, and their publication |
+//! | `plan` | steps after which the local files match a state |
 
 mod base;
 mod names;

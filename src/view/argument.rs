@@ -1,15 +1,15 @@
-//! The argument that a name spells, such as `<query>` in `X.grep/<query>`. A name spells `/` as
-//! `%2F`, `%` as `%25` and a dot that would change its meaning as `%2E`; every other byte stands
+//! Decoding of arguments in names, such as `<query>` in `X.grep/<query>`. A name encodes `/` as
+//! `%2F`, `%` as `%25` and a dot that would change its meaning as `%2E`. Every other byte stands
 //! for itself.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
-// A path of Linux has at most 4,095 bytes and a NUL.
+// A Linux path has at most 4,095 bytes and a NUL.
 const MAX_NAME_BYTES: usize = 4095;
 
-/// Returns the argument that a name spells. Returns `None` for names that programs probe on their
-/// own, and for names that do not fit into a path.
+/// Decodes the argument in a name. Returns `None` for names that programs probe on their own, and
+/// for names that do not fit into a path.
 pub(super) fn decoded(name: &OsStr) -> Option<Vec<u8>> {
     let name = name.as_bytes();
     if name.is_empty() || name.len() > MAX_NAME_BYTES || is_probe(name) {
@@ -42,12 +42,12 @@ pub(super) fn encoded(text: &[u8], which: &[u8]) -> Vec<u8> {
     name
 }
 
-// True if a name is never read as an argument, so that its dots have to be escaped.
+// Returns true if a name is never read as an argument. The dots of such an argument are escaped.
 pub(super) fn is_taken(name: &[u8]) -> bool {
     matches!(name, b"." | b"..") || is_probe(name)
 }
 
-// ripgrep, fd, git, npm, cargo, rustup, pyenv, editors and file managers look these up.
+// Names that ripgrep, fd, git, npm, cargo, rustup, pyenv, editors and file managers look up.
 const PROBED_NAMES: &[&[u8]] = &[
     b".git",
     b".gitignore",
@@ -68,9 +68,8 @@ const PROBED_NAMES: &[&[u8]] = &[
     b"4913",
 ];
 
-/// Returns true for a name that programs look up on their own in any directory. Directories of
-/// queries do not have such a name: an empty result under it would be taken for a configuration
-/// file.
+/// Returns true for a name that programs look up on their own in any directory. Query directories
+/// do not contain such names: a program would take the empty result for a configuration file.
 fn is_probe(name: &[u8]) -> bool {
     PROBED_NAMES.contains(&name)
         || is_swap(name)
@@ -79,7 +78,7 @@ fn is_probe(name: &[u8]) -> bool {
         || is_temporary(name)
 }
 
-// `.x.swp` and the like: the swap files of vim and nano.
+// Matches the swap files of vim and nano, such as `.x.swp`.
 fn is_swap(name: &[u8]) -> bool {
     name.first() == Some(&b'.')
         && name.len() > 5
@@ -87,7 +86,7 @@ fn is_swap(name: &[u8]) -> bool {
         && name[name.len() - 1].is_ascii_lowercase()
 }
 
-// `x.<32 hexadecimal digits>.tmp`: a file that a file server writes before it renames it.
+// Matches `x.<32 hexadecimal digits>.tmp`, a file that a file server writes and then renames.
 fn is_temporary(name: &[u8]) -> bool {
     let stem = name.strip_suffix(b".tmp").unwrap_or_default();
     stem.len() > 33 && {

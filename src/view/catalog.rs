@@ -1,8 +1,8 @@
-//! The catalog of views, with one row for each.
+//! The catalog of views. Each view has one row.
 //!
-//! A row holds all that the program knows about a view besides its text. `View`, `ViewDir`, names
-//! and their parsing, listings, `.ignore`, the table of `README.md` and [`render`]
-//! are made from it.
+//! A row holds everything about a view except its text. These are generated from the rows: `View`,
+//! `ViewDir`, names and their parsing, listings, `.ignore`, the table of `README.md` and
+//! [`render`].
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -17,8 +17,8 @@ use crate::{
 use ctxfs_core::model::{Limits, Root, Subject};
 use ctxfs_core::redact::MaskCounter;
 
-/// A view of an artifact, or a directory of views of it. Both are named after the artifact:
-/// `X.tail`, `X.grep`.
+/// A view of an artifact, or a directory of its views. The name of either begins with the name of
+/// the artifact: `X.tail`, `X.grep`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Derived {
     /// A view.
@@ -27,25 +27,26 @@ pub enum Derived {
     Dir(ViewDir),
 }
 
-/// Makes [`View`] and [`ViewDir`] from a table of views.
+/// Generates [`View`] and [`ViewDir`] from a table of views.
 ///
-/// A row is `Variant = facts, render;` for a view that is a file, or `Variant(argument: Type) in
-/// Directory = facts, render;` for the files of a directory. Their names are parsed by
-/// `Type::parse` and printed by its `Display`. `facts` is a [`ViewType`]. `render` is a function of
-/// the argument, if there is one, the subject, `expired` and the writer.
+/// A row is `Variant = facts, render;` for a view that is a file. For a view that is a directory, a
+/// row is `Variant(argument: Type) in Directory = facts, render;`. `Type::parse` parses the names
+/// of the files in the directory, and the `Display` of `Type` prints them. `facts` is a
+/// [`ViewType`]. `render` is a function of the argument (if the view has one), the subject,
+/// `expired` and the writer.
 macro_rules! views {
     ($(
         $variant:ident $(($argument:ident: $type:ty) in $dir:ident)? =
             $facts:expr, $render:expr;
     )*) => {
-        /// A computed file. Printed as the end of its path: `.summary`, `.grep/-i timeout`.
+        /// A computed file. `Display` prints the end of its path: `.summary`, `.grep/-i timeout`.
         #[derive(Debug, Clone, PartialEq, Eq, Hash)]
         #[expect(missing_docs, reason = "the row of a view tells its suffix and what it shows")]
         pub enum View {
             $($variant $(($type))?,)*
         }
 
-        /// A directory of views that are named by their arguments.
+        /// A directory of views. Each view in it is named by its argument.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[expect(missing_docs, reason = "the row of a view tells its suffix and what it shows")]
         pub enum ViewDir {
@@ -83,7 +84,7 @@ macro_rules! views {
         }
 
         impl ViewDir {
-            /// All directories, in the order of the catalog.
+            /// All directories of views, in catalog order.
             pub const ALL: &[Self] = &[$($(Self::$dir,)?)*];
 
             pub(super) fn view_type(self) -> &'static ViewType {
@@ -92,7 +93,7 @@ macro_rules! views {
                 }
             }
 
-            /// Returns the view of this name in the directory, or `None` if the name does not
+            /// Returns the view called `name` in this directory, or `None` if `name` does not
             /// parse.
             pub fn view(self, name: &std::ffi::OsStr) -> Option<View> {
                 match self {
@@ -192,7 +193,7 @@ views! {
         ..ViewType::TEXT
     }, shape::render;
 
-    // The beginning is never shown early: a filter may never end.
+    // The beginning is not shown early, because a filter may never end.
     Jq(filter: Filter) in
     Jq = ViewType {
         suffix: ".jq",
@@ -202,8 +203,8 @@ views! {
         ..ViewType::TEXT
     }, jq::render;
 
-    // The answer of a language model. No row in the root's `README.md`: it has to be asked for by a
-    // setting.
+    // The answer of a language model. It has no row in the root's `README.md` because a setting has
+    // to enable it.
     Extract(question: Words) in
     Extract = ViewType {
         suffix: ".extract",
@@ -264,8 +265,8 @@ views! {
 }
 
 impl View {
-    /// Returns the view behind a pointer. `.summary` and `.tail` stand beside every output, so each
-    /// of them has one static instance.
+    /// Returns a shared pointer to the view. Every output has a `.summary` and a `.tail`, so these
+    /// two views have one static instance each.
     pub fn shared(self) -> Arc<Self> {
         static SUMMARY: LazyLock<Arc<View>> = LazyLock::new(|| Arc::new(View::Summary));
         static TAIL: LazyLock<Arc<View>> = LazyLock::new(|| Arc::new(View::Tail));
@@ -276,46 +277,48 @@ impl View {
         }
     }
 
-    /// Returns the word for this type of view in counts: `grep`, `meta`.
+    /// Returns the word for this type of view in statistics: `grep`, `meta`.
     pub fn kind(&self) -> &'static str {
         self.view_type().kind()
     }
 
-    /// Returns true if the text tells facts about the whole content, which has to be analysed
+    /// Returns true if the text describes the whole content. The content then has to be analysed
     /// first.
     pub fn needs_analysis(&self) -> bool {
         self.view_type().needs_analysis
     }
 
-    /// Returns true if the text depends only on the bytes, so that it may be kept on disk.
+    /// Returns true if the text depends only on the bytes of the artifact. Such a text may be
+    /// cached on disk.
     pub fn may_be_cached(&self) -> bool {
         !self.view_type().needs_analysis
     }
 
-    /// Returns the kind of work that rendering takes. [`render`] does not do the
-    /// work of [`RenderCost::Model`]: the caller has to ask a model.
+    /// Returns the kind of work that rendering takes. [`render`] does not do the work of
+    /// [`RenderCost::Model`]: the caller has to query a model.
     pub fn cost(&self) -> RenderCost {
         self.view_type().cost
     }
 
-    /// Returns true if the view is made to be given to a model in place of the artifact.
+    /// Returns true if the view is designed to be given to a model in place of the artifact.
     pub fn is_stand_in(&self) -> bool {
         self.view_type().is_stand_in
     }
 
-    /// Returns true if the text of the view has views in turn.
+    /// Returns true if the text of this view has views of its own.
     pub fn has_views(&self) -> bool {
         self.view_type().has_views
     }
 
-    /// Returns true if the beginning of the text may be shown while the rest is being computed.
+    /// Returns true if the beginning of the text may be shown while the rest is still being
+    /// computed.
     pub fn shows_beginning(&self) -> bool {
         self.view_type().shows_beginning
     }
 }
 
 impl Derived {
-    /// Returns the kind of work that the view takes, or that any view of the directory takes.
+    /// Returns the kind of work that this view, or any view in this directory, takes.
     pub fn cost(&self) -> RenderCost {
         self.view_type().cost
     }
@@ -328,68 +331,71 @@ impl Derived {
     }
 }
 
-/// Returns the suffixes that directories list beside an artifact, in the order of the catalog.
+/// Returns the suffixes that directory listings show beside an artifact, in catalog order.
 pub fn listed() -> impl Iterator<Item = (&'static str, &'static Derived)> {
     let rows = CATALOG.iter().map(|derived| (derived.view_type(), derived));
     rows.filter(|(row, _)| row.is_listed).map(|(row, derived)| (row.suffix, derived))
 }
 
 /// A row of the catalog: the facts about one view that hold for every artifact. A row names only
-/// the fields in which it differs from [`ViewType::TEXT`], `LINES` or `FACTS`.
+/// the fields that differ from [`ViewType::TEXT`], `LINES` or `FACTS`.
 #[expect(clippy::struct_excessive_bools, reason = "each is a question that some caller asks")]
 pub(super) struct ViewType {
-    // The end of the name of its file or directory: `.summary`, `.grep`.
+    // The suffix of its file or directory name: `.summary`, `.grep`.
     pub(super) suffix: &'static str,
-    // Directories list it beside every artifact. The others are found by name only.
+    // True if directory listings show the view beside every artifact. The other views are found by
+    // name only.
     is_listed: bool,
-    // The view tells facts about the whole content, which has to be analysed first. The analysis
-    // and the record belong to a generation, so the text is kept for that generation alone. Other
-    // views read only the bytes that they show, so their texts may be kept on disk, under a key
-    // that identifies the bytes.
+    // True if the view describes the whole content, which then has to be analysed first. The
+    // analysis and the record belong to a generation of the artifact, so the text is cached for
+    // that generation only. All other views read only the bytes that they show, so their texts may
+    // be cached on disk under a key that identifies these bytes.
     needs_analysis: bool,
     pub(super) shows: Shows,
     pub(super) cost: RenderCost,
-    // The view counts masked secrets in its own form, because its first line is not free for a
-    // notice.
+    // True if the view reports the number of masked secrets in its own format. The first line of
+    // such a view is not free for a notice.
     counts_masks: bool,
-    // The view is made to be given to a model in place of the artifact.
+    // True if the view is designed to be given to a model in place of the artifact.
     pub(super) is_stand_in: bool,
-    // The text that it prints has views in turn: those with `is_of_views`.
+    // True if the text of this view has views of its own: those with `is_of_views`.
     pub(super) has_views: bool,
-    // The view also applies to the texts that other views print.
+    // True if the view can also be applied to the text of another view.
     pub(super) is_of_views: bool,
-    // Its beginning may be shown while the rest is being computed.
+    // True if the beginning may be shown while the rest is still being computed.
     shows_beginning: bool,
-    // The rows in the table of the root's `README.md`. `{prefix}` is the root of the tree.
+    // The rows of this view in the table of the root's `README.md`. `{prefix}` is the root of the
+    // tree.
     pub(super) readme: &'static str,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shows {
-    // None as they are: it describes them, in text that is valid for any content.
+    // No bytes of the artifact. The view describes the artifact in text that is valid for any
+    // content.
     Facts,
-    // A few lines, held back until they are known to have no NUL byte: the analysis may have seen
-    // less than these lines.
+    // A few lines. They are held back until they are known to contain no NUL byte, because the
+    // analysis may not have covered them.
     Lines,
-    // Text of any length, which the view itself keeps free of NUL bytes.
+    // Text of any length. The view itself removes NUL bytes.
     Text,
 }
 
 /// The kind of work that rendering a view takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RenderCost {
-    /// A few small reads, however long the content is.
+    /// A few small reads, independent of the length of the content.
     Constant,
-    /// A pass over the content, or over a part of it.
+    /// A pass over the content or a part of it.
     Content,
-    /// A run of a program that the reader wrote. It may take long even if the content is short.
+    /// A run of a program that the reader wrote. It may take long even for a short content.
     Program,
-    /// The answer of a language model, which takes minutes and costs money.
+    /// A query to a language model, which takes minutes and costs money.
     Model,
 }
 
 impl ViewType {
-    // A view that shows text of the artifact, and is not a view of views.
+    // Defaults for a view that shows text of the artifact and cannot be applied to other views.
     const TEXT: Self = Self {
         suffix: "",
         is_listed: false,
@@ -403,26 +409,28 @@ impl ViewType {
         shows_beginning: false,
         readme: "",
     };
-    // A view of some lines of the artifact, or of the text that another view prints.
+    // Defaults for a view that shows some lines of the artifact or of the text of another view.
     pub(super) const LINES: Self = Self { shows: Shows::Lines, is_of_views: true, ..Self::TEXT };
-    // A view that tells facts about the artifact.
+    // Defaults for a view that describes the artifact.
     pub(super) const FACTS: Self =
         Self { needs_analysis: true, shows: Shows::Facts, counts_masks: true, ..Self::TEXT };
 
-    // The suffix without its dot and without `.json`: `summary`, `meta`.
+    // Returns the suffix without its dot and without `.json`: `summary`, `meta`.
     pub(super) fn kind(&self) -> &'static str {
         let name = self.suffix.trim_start_matches('.');
         name.strip_suffix(".json").unwrap_or(name)
     }
 }
 
-/// Writes the text of `view` to `out`. Returns its notice, which may be known only at the end.
+/// Writes the text of `view` to `out`. Returns the notice of the view, which may be known only at
+/// the end.
 ///
-/// Calls `expired` from time to time; once it returns true, the text so far is the result. Memory
-/// is bounded for any artifact. The length of the text is bounded, except for `.pretty`, `.wrap`, a
-/// search or filter with `-m0`, and an envelope that asks to be left as it is.
+/// Calls `expired` from time to time. Once `expired` returns true, the text so far is the result.
+/// Memory is bounded for any artifact. The length of the text is bounded, except for `.pretty`,
+/// `.wrap`, a search or filter with `-m0`, and the envelope of a response that sets
+/// `truncation_skip`.
 ///
-/// Counts the masked secrets in the text; the first line of the notice tells the numbers.
+/// Counts the masked secrets in the text. The first line of the notice reports the counts.
 pub fn render(
     view: &View,
     subject: &Subject<'_>,
@@ -452,8 +460,8 @@ fn render_unmarked(
     }
 }
 
-/// Writes lines unless they have a NUL byte, which text does not. The analysis may have seen less
-/// than these lines, so they are searched again.
+/// Writes lines unless they contain a NUL byte, which text does not. The lines are checked here
+/// because the analysis may not have covered them.
 fn text_only(
     subject: &Subject<'_>,
     out: &mut dyn Write,
@@ -477,18 +485,18 @@ fn binary_notice(subject: &Subject<'_>) -> String {
     )
 }
 
-/// A search of all artifacts below a directory, as `<conversation>/.grep/<query>` and
-/// `<conversation>/.find/<words>` name it.
+/// A search of all artifacts below a directory: `<conversation>/.grep/<query>` or
+/// `<conversation>/.find/<words>`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum CorpusQuery {
-    /// `.grep/<query>`: the lines that match.
+    /// `.grep/<query>`: the matching lines.
     Grep(Query),
-    /// `.find/<words>`: the passages that match some words best.
+    /// `.find/<words>`: the passages that match the words best.
     Find(Words),
 }
 
 impl CorpusQuery {
-    /// Reads a name in the directory `dir` of searches. Returns `None` if the name is not a search.
+    /// Parses a name in the search directory `dir`. Returns `None` if the name is not a search.
     pub fn named(dir: ViewDir, name: &OsStr) -> Option<Self> {
         match dir {
             ViewDir::Grep => Query::of_many(name).map(Self::Grep),
@@ -499,11 +507,11 @@ impl CorpusQuery {
 
     /// Searches all artifacts in `directory` and writes the result to `out`, without the notice.
     ///
-    /// Calls `expired` from time to time; once it returns true, the text so far is the result.
-    /// Memory is bounded for any artifacts. The length of the output is bounded, except for a
-    /// `Grep` with `-m0`.
+    /// Calls `expired` from time to time. Once `expired` returns true, the text so far is the
+    /// result. Memory is bounded for any number of artifacts of any size. The length of the output
+    /// is bounded, except for a `Grep` with `-m0`.
     ///
-    /// Counts the masked secrets in the output; the first line of the notice tells the numbers.
+    /// Counts the masked secrets in the output. The first line of the notice reports the counts.
     pub fn render(
         &self,
         directory: &Directory<'_>,
@@ -531,7 +539,8 @@ impl CorpusQuery {
     }
 }
 
-/// Returns the root's `README.md`, for an agent that knows nothing of the tree yet.
+/// Returns the root's `README.md`, which introduces the tree to an agent that has not used it
+/// before.
 pub fn readme(root: &Root) -> String {
     let rows = CATALOG.iter().map(|derived| derived.view_type().readme);
     let views: Vec<&str> = rows.filter(|row| !row.is_empty()).collect();
@@ -540,8 +549,9 @@ pub fn readme(root: &Root) -> String {
     text.replace("{prefix}/c7", &root.of("c7"))
 }
 
-/// Returns the `.ignore` of the root and of every artifact directory. It keeps views out of
-/// recursive searches by ripgrep, fd and ag, which would find everything several times.
+/// Returns the `.ignore` file of the root and of every artifact directory. It excludes views from
+/// recursive searches by ripgrep, fd and ag, which would otherwise find the same text several
+/// times.
 pub fn ignore() -> String {
     let mut text = "# Computed views. They repeat what stands beside them.\n".to_owned();
     for derived in CATALOG {

@@ -1,4 +1,4 @@
-//! Text of a program, made safe to show: without control characters, terminal escapes and endless
+//! Program output, made safe to show: without control characters, terminal escapes and overlong
 //! lines.
 
 use bstr::ByteSlice as _;
@@ -9,17 +9,17 @@ use ctxfs_core::model::Limits;
 
 const CUT_MARK_CHARS: usize = 48;
 
-/// A cleaned line, or as much of it as fits. `used` is the number of bytes of the original that
-/// `text` shows.
+/// A cleaned line, or the part of it that fits. `used` is the number of original bytes that `text`
+/// shows.
 pub(super) struct Cleaned {
     pub(super) text: String,
     pub(super) used: usize,
 }
 
-/// Cleans `raw` until `chars` characters or `bytes` bytes are reached.
+/// Cleans `raw` until the result has `chars` characters or `bytes` bytes.
 ///
-/// Leaves out terminal escapes. Shows other control characters as their symbols (U+2400 and
-/// following), and bytes that are not UTF-8 as U+FFFD. Keeps tabs.
+/// Leaves out terminal escapes. Replaces other control characters by their symbols (U+2400 and
+/// following), and bytes that are not UTF-8 by U+FFFD. Keeps tabs.
 pub(super) fn clean(raw: &[u8], chars: usize, bytes: usize) -> Cleaned {
     let mut text = String::new();
     let mut used = 0;
@@ -42,18 +42,18 @@ pub(super) fn clean(raw: &[u8], chars: usize, bytes: usize) -> Cleaned {
     Cleaned { text, used }
 }
 
-/// Returns at most `chars` characters of `raw` in one line that is safe to show: without terminal
-/// escapes, and with control characters as their symbols.
+/// Returns at most `chars` characters of `raw` as one line that is safe to show: without terminal
+/// escapes, and with symbols in place of control characters.
 pub fn cleaned(raw: &str, chars: usize) -> String {
     clean(raw.as_bytes(), chars, usize::MAX).text
 }
 
-// A line of facts, cut if a name in it is endless.
+// Shortens a line of facts if it is too long, for example because of a long name in it.
 pub(super) fn capped(line: &str) -> String {
     clean(line.as_bytes(), Limits::LINE_CHARS, 2 * Limits::LINE_CHARS).text
 }
 
-// `raw` in one line of at most `chars` characters, with a mark if it is cut.
+// Returns `raw` as one line of at most `chars` characters. A mark shows that text was cut.
 pub(super) fn shortened(raw: &[u8], chars: usize) -> String {
     const CUT: &str = "...";
     let whole = clean(raw, chars, usize::MAX);
@@ -74,7 +74,7 @@ fn symbol(c: char) -> char {
     }
 }
 
-/// Returns `cut_line`, cut if it is longer than [`Limits::LINE_CHARS`]. The mark of a cut names its
+/// Returns `line`, cut if it is longer than [`Limits::LINE_CHARS`]. The mark at the cut names its
 /// byte column.
 pub(super) fn cut_line(line: &str) -> String {
     let whole = clean(line.as_bytes(), Limits::LINE_CHARS, usize::MAX);

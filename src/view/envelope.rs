@@ -1,8 +1,9 @@
 //! `.envelope.json`: an output in the common protocol of tool responses.
 //!
 //! `status`, `data`, `text`, `stats`, `context` and `error` are at the top level (`formats.md`,
-//! section 2). An output that does not fit is shown in part ([`preview`]), a response of the
-//! protocol keeps its own members ([`response`]), and `text` tells how to go on.
+//! section 2). If an output does not fit, the envelope shows a part of it ([`preview`]). If the
+//! output is a response of the protocol, the envelope keeps the members of that response
+//! ([`response`]). `text` tells the reader how to see the rest.
 
 mod preview;
 mod response;
@@ -25,10 +26,10 @@ const COPY_BYTES: usize = 256 << 10;
 pub(super) const PREVIEW_BYTES: u64 = EnvelopePreview::MAX_BYTES;
 const SUBAGENT: &str = "Task";
 
-/// The stand-in for an output: the output itself, if it is a response that fits or that asks to be
-/// left as it is, or a new response around a part of it.
+/// The stand-in for an output. It is the output itself if the output is a response that fits or
+/// that sets `truncation_skip`. Otherwise it is a new response around a part of the output.
 ///
-/// `text` is valid JSON and a newline. `whole` is true if more time would not change it.
+/// `text` is valid JSON and a newline. `whole` is true if more time would not change the text.
 pub(super) enum Envelope {
     Untouched,
     Wrapped { text: String, whole: bool },
@@ -62,7 +63,7 @@ struct Truncation<'a> {
     direction: Direction,
     max_lines: u64,
     max_bytes: u64,
-    // `null` if there was no time to count the lines.
+    // `None` if there was no time to count the lines.
     original_lines: Option<u64>,
     original_bytes: u64,
     kept_lines: u64,
@@ -93,7 +94,8 @@ pub(super) fn render(
     }
 }
 
-/// Returns the envelope for a reader who has `tools`. If the list is empty, the tools are unknown.
+/// Returns the envelope for a reader who has `tools`. An empty list means that the tools are
+/// unknown.
 pub(super) fn of(
     subject: &Subject<'_>,
     tools: &[String],
@@ -173,8 +175,8 @@ fn preview(subject: &Subject<'_>, kept: EnvelopePreview) -> String {
     format!("[not text: {}, {bytes}]", kind::brief(subject.analysis))
 }
 
-/// Copies an output as it is. Half of it would not be JSON, so the copy fails with `TimedOut` if
-/// time runs out.
+/// Copies an output unchanged. Fails with `TimedOut` if time runs out, because a part of the output
+/// would not be valid JSON.
 fn copy(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,

@@ -1,7 +1,8 @@
-//! `.errors`: the first line of each kind of error, with the lines around it.
+//! `.errors`: the first error line of each kind, with the lines around it.
 //!
-//! Lines are printed as `rg -n` prints them. A remark above an error names its owner and how many
-//! lines are like it. A kind that does not fit has one line, as in a summary.
+//! Lines are printed as `rg -n` prints them. A remark above an error names the test, file or step
+//! that it belongs to, and the number of similar lines. A kind that does not fit with its context
+//! is printed as one line, as in a summary.
 
 pub(super) mod context;
 mod finding;
@@ -23,7 +24,7 @@ use ctxfs_core::model::{Json, Subject};
 pub(super) use finding::{Finding, Findings, findings};
 pub(super) use report::error_line;
 
-// The length of the suggested range if there is no word to search for.
+// Length in lines of the suggested range if there is no word to search for.
 const ON_LINES: u64 = 200;
 
 pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
@@ -45,7 +46,7 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
     Ok(Rendered { notice: (!notice.is_empty()).then_some(notice), whole })
 }
 
-// The lines of a document are no context of each other.
+// The lines of a document are not useful as context of each other.
 fn of_document(found: &Findings, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     for finding in &found.shown {
         writeln!(out, "{}", error_line(finding))?;
@@ -53,8 +54,8 @@ fn of_document(found: &Findings, out: &mut dyn Write) -> Result<Rendered, Render
     Ok(Rendered::plain())
 }
 
-/// Returns the number of error lines and where to find all of them, if one stands for several or
-/// some are left out.
+/// Returns the number of error lines and where to find all of them. Returns `None` if every error
+/// line is of a kind of its own.
 fn counts(subject: &Subject<'_>, found: &Findings) -> Option<String> {
     let all = || found.shown.iter().chain(&found.lesser);
     let (count, kinds) = (found.count, all().count() as u64);

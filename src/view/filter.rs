@@ -1,4 +1,4 @@
-//! The names under `X.jq/`: options, and a jq filter.
+//! The names under `X.jq/`: options and a jq filter.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -6,22 +6,22 @@ use std::fmt;
 use crate::query::next_word;
 use crate::{argument, range};
 
-// A name that ends with one of these is a directory of views of the filter's output.
+// A name with one of these suffixes is a directory of views of the filter's output.
 pub(super) const DIRS: [&str; 4] = [".grep", ".find", ".lines", ".pages"];
 
 /// A filter: some of jq's options, and a program.
 ///
 /// Options come first, each followed by a space. The program begins with the first word that is not
-/// an option; `--` ends the options before a program that looks like one.
+/// an option. `--` ends the options, so that the program may begin with a word that looks like one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Filter {
     options: FilterOptions,
     program: Vec<u8>,
 }
 
-/// The options of a filter. They are jq's, except for two: `max` (`-m`) stops after that many
-/// results, and 0 lifts the limit on their size; `from` (`--from`) reads the values from that line
-/// on.
+/// The options of a filter. They are jq's options, and two more. `max` (`-m`) limits the number of
+/// results; 0 lifts the limit on their size instead. `from` (`--from`) is the first line from which
+/// values are read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one of jq's switches")]
 pub(super) struct FilterOptions {
@@ -66,7 +66,7 @@ impl Filter {
         &self.options
     }
 
-    // The program. An empty one is jq's `.`.
+    // The program. An empty program is `.` as in jq.
     pub(super) fn program(&self) -> String {
         let program = String::from_utf8_lossy(&self.program);
         if program.trim().is_empty() { ".".to_owned() } else { program.into_owned() }
@@ -76,7 +76,7 @@ impl Filter {
         Self { options: FilterOptions { from: Some(line), ..self.options.clone() }, ..self.clone() }
     }
 
-    // The same filter for at most `max` results. 0 also lifts the limit on their size.
+    // Returns the same filter with at most `max` results. 0 lifts the limit on their size instead.
     pub(super) fn at_most(&self, max: u64) -> Self {
         Self { options: FilterOptions { max: Some(max), ..self.options.clone() }, ..self.clone() }
     }
@@ -95,7 +95,7 @@ impl Filter {
     }
 }
 
-// Escapes the last dot of a name that would be a directory of views.
+// Escapes the last dot of a name that would otherwise name a directory of views.
 fn without_dir(mut name: Vec<u8>) -> Vec<u8> {
     let dir = DIRS.iter().find(|dir| name.len() > dir.len() && name.ends_with(dir.as_bytes()));
     if let Some(dir) = dir {
@@ -112,7 +112,8 @@ impl fmt::Display for Filter {
 }
 
 impl FilterOptions {
-    // Takes one word if it is an option. Returns the new options, and true if the word ends them.
+    // Parses one word if it is an option. Returns the new options, and true if the word ends the
+    // options.
     fn with_word(&self, word: &[u8]) -> Option<(Self, bool)> {
         let word = str::from_utf8(word).ok()?;
         let mut options = self.clone();
@@ -166,7 +167,7 @@ fn count(text: &str) -> Option<u64> {
     if text == "0" { Some(0) } else { range::number(text) }
 }
 
-// In a name each option has a space after it.
+// Each option is followed by a space.
 impl fmt::Display for FilterOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(from) = self.from {
@@ -191,7 +192,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    /// Returns the canonical name, and the program.
+    /// Returns the canonical name and the program.
     fn read(name: &str) -> (String, String) {
         let filter = Filter::parse(OsStr::new(name)).unwrap();
         (filter.to_string(), filter.program())

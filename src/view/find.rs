@@ -1,9 +1,10 @@
-//! `.find/<words>`: the passages that match some words best.
+//! `.find/<words>`: the passages that match the words best.
 //!
-//! A first pass counts how often each word occurs ([`census`]), which tells how much it counts
-//! ([`question`]); for a word that does not occur, the nearest one is taken. A second pass gathers
-//! the places with most of the words ([`gather`], [`json`]). The best of them become passages
-//! ([`record`], [`passages`]), and [`reply`] shows as many as are worth reading.
+//! The first pass ([`census`]) counts how often each word occurs, which determines the weight of
+//! the word ([`question`]). A word that does not occur is replaced by the nearest word that does.
+//! The second pass gathers the places with most of the words ([`gather`], [`json`]). The best
+//! places become passages ([`record`], [`passages`]). [`reply`] shows as many passages as are worth
+//! reading.
 
 mod census;
 mod gather;
@@ -34,7 +35,7 @@ use ctxfs_core::model::{Content, Subject};
 
 pub use words::Words;
 
-// Words that are suggested if none of those asked for occurs.
+// Number of words that are suggested if none of the given words occurs.
 const SUGGESTED_WORDS: usize = 12;
 
 pub(super) fn render(
@@ -97,8 +98,8 @@ pub(super) fn render(
     Ok(Rendered { notice: Some(notice), whole: passages.stopped.is_none() })
 }
 
-/// Counts the words of `question` in `content`. Returns the words to look for, or `None` if none
-/// occurs.
+/// Counts the words of `question` in `content`. Returns the words to search for, or `None` if none
+/// of them occurs.
 fn choose(
     question: &FindQuestion,
     content: &dyn Content,

@@ -20,7 +20,8 @@ use ctxfs_core::model::{
     Record, RedactingWriter, Redactor, RelPath, Sections, Subject,
 };
 
-/// Returns views of each type in the catalog, with several arguments for each directory.
+/// Returns views of each type in the catalog. Directories have several views with different
+/// arguments.
 pub fn every_view() -> Vec<View> {
     let named = |derived: &Derived| match derived {
         Derived::File(view) => vec![view.clone()],
@@ -44,7 +45,7 @@ fn arguments(dir: ViewDir) -> &'static [&'static str] {
     }
 }
 
-/// Runs filters in this process: the filters of tests do no harm.
+/// Runs filters in this process. That is safe because the filters of tests do no harm.
 pub struct InProcess;
 
 impl Filters for InProcess {
@@ -81,7 +82,7 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// Analyses `bytes` in the simplest way: no JSON, no errors.
+    /// Creates a fixture with a minimal analysis of `bytes`: no JSON, no errors.
     pub(super) fn new(bytes: impl Into<Vec<u8>>) -> Self {
         let bytes = bytes.into();
         let analysis = analysis(&bytes);
@@ -99,7 +100,8 @@ impl Fixture {
         fixture
     }
 
-    /// Analyses `bytes` as outputs are. Its content is what views of them show.
+    /// Creates a fixture with the real analysis of `bytes`. Its content is the decoded text that
+    /// views show.
     pub fn analysed(bytes: impl Into<Vec<u8>>) -> Self {
         let bytes = bytes.into();
         let analysis = analyze(&bytes).unwrap();
@@ -137,7 +139,7 @@ impl Fixture {
         (!self.redacts.is_empty()).then_some(self)
     }
 
-    /// Returns the text that was written, and the result of rendering.
+    /// Renders `view`. Returns the text that was written, and the result of rendering.
     pub fn render(&self, view: &View) -> Result<(Vec<u8>, Rendered), RenderError> {
         self.render_until(view, &|| false)
     }
@@ -152,7 +154,7 @@ impl Fixture {
         Ok((out, rendered))
     }
 
-    /// Returns the whole view as a reader sees it.
+    /// Returns the whole text of the view as a reader sees it.
     pub(super) fn bytes(&self, view: &View) -> Vec<u8> {
         let (body, rendered) = self.render(view).unwrap();
         [rendered.notice.unwrap_or_default().into_bytes(), body].concat()
@@ -163,7 +165,7 @@ impl Fixture {
     }
 }
 
-/// Knows the names of masks, and finds no secrets.
+/// A redactor that recognizes the names of masks and finds no secrets.
 impl Redactor for Fixture {
     fn names(&self) -> &[String] {
         &self.redacts

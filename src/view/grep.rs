@@ -1,9 +1,9 @@
 //! `.grep/<query>`: the output of `rg -n <query>`.
 //!
-//! The searching is ripgrep's own. This module adds three things: lines that are too long for
+//! ripgrep's libraries do the searching. This module adds three things. Lines that are too long for
 //! memory or for a reader are searched in overlapping pieces and shown as windows ([`fold`],
-//! [`page`]); a result that is too large for a reader is cut where a later search can go on
-//! ([`page`]); and the first lines tell the reader so.
+//! [`page`]). A result that is too large for a reader is cut where a later search can continue
+//! ([`page`]). The first lines tell the reader about both.
 
 pub(super) mod corpus;
 mod fold;
@@ -63,7 +63,7 @@ fn search(
     Ok(finish(query, subject, &line_map, report, &outcome, expired)?)
 }
 
-/// The way a search ended. `fallback` is the reason why the pattern was searched as text;
+/// How a search ended. `fallback` is the reason why the pattern was searched as literal text.
 /// `out_of_memory` is true if lines and their context did not fit into memory.
 struct SearchOutcome {
     fallback: Option<String>,
@@ -71,7 +71,7 @@ struct SearchOutcome {
     out_of_memory: bool,
 }
 
-// `all_lines` counts the lines of the content, if they are needed and could be counted.
+// `all_lines` is the number of lines of the content, if it is needed and could be counted.
 struct SearchNotices<'a> {
     query: &'a Query,
     subject: &'a Subject<'a>,
@@ -128,7 +128,7 @@ impl SearchNotices<'_> {
         lines.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect()
     }
 
-    // The most bytes that the notices of a cut result can have.
+    // Returns the maximum size in bytes of the notices of a cut result.
     fn longest(&self) -> usize {
         let far = TextPosition { line: u64::MAX, column: u64::MAX };
         let cut = self.cut(far, self.lines).len() + 64;
@@ -158,7 +158,7 @@ impl SearchNotices<'_> {
         )
     }
 
-    // ` of 8,112 lines`
+    // Formats the total: ` of 8,112 lines`.
     fn among(&self) -> String {
         let from = self.query.options().from.map_or(1, |from| from.line);
         match self.all_lines {

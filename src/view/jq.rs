@@ -1,11 +1,11 @@
 //! `.jq/<filter>`: the output of jq.
 //!
-//! The language is jaq's. A filter can run for ever, and one that recurses without end takes its
-//! process with it. jaq has no hook between its steps that could prevent either, and evaluating on
-//! a thread contains neither. So [`run_filter`] runs in a process of its own, with limits, which
-//! [`Filters`](ctxfs_core::model::Filters) starts. This module has both ends of the pipe to it:
-//! [`sender`] finds the values and sends them, [`results`] makes a view of the answers, and
-//! [`protocol`] defines the form of both.
+//! The language is implemented by jaq. A filter can run for ever, and a filter that recurses
+//! without end crashes its process. jaq has no hook between its steps that could prevent either,
+//! and a separate thread would not contain them. [`run_filter`] therefore runs in a separate
+//! process with limits, which [`Filters`](ctxfs_core::model::Filters) starts. This module
+//! implements both ends of the pipe to that process. [`sender`] finds the values and sends them,
+//! [`results`] turns the answers into the text of the view, and [`protocol`] defines the messages.
 
 mod path;
 mod program;
@@ -27,18 +27,18 @@ use ctxfs_core::model::{FilterOutcome, Limits, Subject};
 
 pub use program::run_filter;
 
-/// The bytes of memory that the process of a filter may have, including the program itself.
+/// Memory limit in bytes of the process of a filter, including the program itself.
 pub const FILTER_MEMORY: u64 = 256 << 20;
-// Bytes to keep free for notices, without the paths in them.
+// Bytes that are reserved for notices, not counting the paths in them.
 const NOTICE_BYTES: usize = 1600;
-// If the usual limit is lifted, the results may have this many times the size of the content:
-// indented text grows.
+// If the usual limit is lifted, the results may have this many times the size of the content,
+// because indented text is longer.
 const LIMIT_GROWTH: u64 = 8;
-// The least value of that limit.
+// Minimum of the limit on results if the usual limit is lifted.
 const MIN_LIMIT: u64 = 16 << 20;
 
-/// Writes the results of `filter`. The filter gets masked text, but may put together or decode a
-/// new secret, so the results are masked again.
+/// Writes the results of `filter`. The filter receives masked text. Its results are masked again,
+/// because it may assemble or decode a new secret.
 pub(super) fn render(
     filter: &Filter,
     subject: &Subject<'_>,
@@ -59,7 +59,7 @@ fn filtered(
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
     let options = filter.options();
-    // A filter on all values together has no path.
+    // A filter on all values together has no path that can be followed.
     let alone = options.slurp || options.null_input;
     let path = if alone { path::FilterPath::default() } else { path::leading(&filter.program()) };
     let request = request(filter, &path.steps);
@@ -112,7 +112,7 @@ fn request(filter: &Filter, steps: &[PathStep]) -> FilterRequest {
     }
 }
 
-// The notices of one run. `read` is the number of bytes that were read.
+// The notices of one run. `read` is the number of bytes of the content that were read.
 struct FilterNotices<'a> {
     filter: &'a Filter,
     subject: &'a Subject<'a>,
@@ -155,7 +155,7 @@ impl FilterNotices<'_> {
         }
     }
 
-    // The end of a run that did not end by itself.
+    // Describes why a run ended early.
     fn ended(&self, results: &Results<'_>, any: bool) -> Option<String> {
         let follows = if any { "; what was found before follows" } else { "" };
         Some(match self.ended {
@@ -215,8 +215,8 @@ impl FilterNotices<'_> {
         ))
     }
 
-    // The filter that goes on with the values that were not all seen, unless it would begin where
-    // this run did.
+    // Returns the filter that continues with the remaining values. Returns `None` if that filter
+    // would begin where this run did.
     fn go_on(&self, results: &Results<'_>) -> Option<String> {
         let options = self.filter.options();
         let first = options.from.unwrap_or(1);

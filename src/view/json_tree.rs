@@ -1,40 +1,43 @@
-//! The members of one value in JSON of any size, for a reader who opens a tree node by node.
+//! The members of one value in a JSON document of any size, for a reader who opens a tree node by
+//! node.
 //!
-//! The document is scanned up to the end of the value, and only the members that are asked for are
-//! held. A reader who knows where the value begins has it scanned from there.
+//! The document is scanned up to the end of the value, and only the requested members are held in
+//! memory. If the offset of the value is given, the scan starts there.
 
 use std::io;
 
 use ctxfs_core::materialize::json::{Events, Scalar, ScanOutcome, Scanner};
 use ctxfs_core::model::Content;
 
-/// The number of members in one window.
+/// The maximum number of members in one window.
 pub const JSON_WINDOW: u64 = 100;
-// Bytes of a key that are known.
+// Maximum number of bytes that are kept of a key.
 const KEY_BYTES: usize = 1024;
-// Bytes of a string or a number that are shown.
+// Maximum number of bytes that are shown of a string or a number.
 const TEXT_BYTES: usize = 240;
-// Bytes that are read at once.
+// Number of bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
 
 /// A step from a value to one of its members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JsonStep {
-    /// The member of an object with this key, as it is spelled between its quotes.
+    /// The member of an object with this key. The key is in its raw JSON spelling, without quotes.
     Key(Vec<u8>),
-    /// The item of an array, from 0; of JSON Lines, the value of a line.
+    /// The item of an array, from 0. In JSON Lines, the document on a line.
     Item(u64),
 }
 
-/// A value of a document, and the window of its members that is asked for.
+/// A value of a document, and the requested window of its members.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JsonNode {
-    /// The path to the value. Without steps it is the document, or the list of all documents of
+    /// The path to the value. An empty path means the document, or the list of all documents in
     /// JSON Lines.
     pub path: Vec<JsonStep>,
-    /// True if the content is JSON Lines, whose first step is the number of a document.
+    /// True if the content is JSON Lines. The first step of the path is then the number of a
+    /// document.
     pub is_lines: bool,
-    /// The offset at which the value begins, if it is known; then the path is not followed.
+    /// The offset at which the value begins, if it is known. If it is set, the path is not
+    /// followed.
     pub offset: Option<u64>,
     /// The number of the first member to show, from 0.
     pub from: u64,
@@ -51,10 +54,10 @@ pub enum JsonType {
     Array,
 }
 
-/// A member of a value. `step` leads to it, and `offset` is the place of its first byte.
+/// A member of a value. `step` is the step to it, and `offset` is the offset of its first byte.
 ///
-/// `size` is the number of its own members, or of a string its bytes as spelled. `written` is the
-/// beginning of a string without its quotes, or a number or word, as spelled.
+/// `size` is the number of its own members, or the raw length in bytes if it is a string. `written`
+/// is the beginning of the raw text of a string (without quotes), number or word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract above tells it")]
 pub struct JsonMember {
@@ -65,22 +68,22 @@ pub struct JsonMember {
     pub written: Vec<u8>,
 }
 
-/// A window of the members of a value. If time ran out, or the content is not JSON, it has the
-/// members found before.
+/// A window of the members of a value. If time ran out, or if the content is not valid JSON, it
+/// contains the members that were found before.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JsonMembers {
-    /// The type of the value; `None` if there is no such value, or the content is not JSON up to
-    /// it.
+    /// The type of the value. `None` if there is no such value, or if the content before the value
+    /// is not valid JSON.
     pub kind: Option<JsonType>,
-    /// The members, at most [`JSON_WINDOW`].
+    /// The members in the window, at most [`JSON_WINDOW`].
     pub members: Vec<JsonMember>,
-    /// The members that were seen. There are more if `whole` is false.
+    /// The number of members that were seen. If `whole` is false, there may be more.
     pub total: u64,
     /// True if the value was read to its end.
     pub whole: bool,
 }
 
-/// Finds members of the value `node`. Stops once `expired` returns true.
+/// Finds the members of the value `node`. Stops when `expired` returns true.
 pub fn json_members(
     content: &dyn Content,
     node: &JsonNode,
@@ -103,26 +106,27 @@ pub fn json_members(
     Ok(finder.found)
 }
 
-/// Follows a path through the events of a scanner, and collects the members that it leads to.
+/// Follows a path through the events of a scanner, and collects the members of the value at its
+/// end.
 ///
-/// The values of the stream are the members of an array around them, so that JSON Lines are no
-/// special case: the path of a single document begins with its number, 0.
+/// The values of the stream are treated as items of an enclosing array, so that JSON Lines need no
+/// special case. The path of a single document begins with its number, 0.
 #[derive(Debug, Default)]
 struct MemberFinder {
     path: Vec<JsonStep>,
     from: u64,
-    // Containers that are open.
+    // Number of open containers.
     level: usize,
-    // Steps of the path that lead to the open containers.
+    // Number of path steps that lead to the open containers.
     on: usize,
-    // Items so far in the container that the steps lead to.
+    // Number of items so far in the innermost container on the path.
     index: u64,
-    // The key of the next value, if it is in that container.
+    // The key of the next value, if that value is in the innermost container on the path.
     key: Option<Vec<u8>>,
-    // The offsets of the block that is being scanned, and of the value that begins.
+    // The offset of the current block, and the offset of the value that has begun.
     block: u64,
     began: u64,
-    // True while a member that is shown is being read.
+    // True while a member that is shown is being scanned.
     in_member: bool,
     found: JsonMembers,
 }
@@ -142,8 +146,9 @@ impl MemberFinder {
         Self { path, from: node.from, found, ..Self::default() }
     }
 
-    /// Scans `bytes` from `offset` on; `inside` is true if a value began before them. Returns true
-    /// if a value is unfinished at their end, and `None` if they are not JSON.
+    /// Scans `bytes` from `offset` on. `inside` is true if a value began before these bytes.
+    /// Returns true if a value is unfinished at the end of the bytes, and `None` if they are not
+    /// valid JSON.
     fn scan(
         &mut self,
         scanner: &mut Scanner,
@@ -170,7 +175,7 @@ impl MemberFinder {
         Some(inside)
     }
 
-    // Takes a value. Returns true if the path leads into it.
+    // Processes a value. Returns true if the path leads into it.
     fn value(&mut self, kind: JsonType, size: u64, written: &[u8]) -> bool {
         if self.found.whole {
             return false;
@@ -261,7 +266,7 @@ impl Events for MemberFinder {
             self.in_member = false;
         }
         if self.level < self.on {
-            // Nothing follows in a value that the path leads into once it has ended.
+            // The value at the end of the path has ended, so no more members follow.
             self.found.whole = true;
         }
     }

@@ -3,7 +3,7 @@
 use crate::number::{counted, grouped};
 use ctxfs_core::model::{Analysis, Encoding, Json};
 
-// The type of an output: `text`, `JSON`, `text/html`, `image/png`.
+// Returns the type of an output: `text`, `JSON`, `text/html`, `image/png`.
 pub(super) fn brief(analysis: &Analysis) -> &str {
     match analysis.json {
         Json::Document { .. } => "JSON",
@@ -14,7 +14,7 @@ pub(super) fn brief(analysis: &Analysis) -> &str {
     }
 }
 
-// The same with details on JSON and encoding.
+// Returns the type of an output with details on JSON and encoding.
 pub(super) fn full(analysis: &Analysis) -> String {
     let kind = match &analysis.json {
         Json::Document { .. } => "JSON, valid".to_owned(),

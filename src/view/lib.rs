@@ -1,7 +1,8 @@
 //! The computed files beside an artifact.
 //!
-//! Each is a pure function of its [`Subject`](ctxfs_core::model::Subject): bytes in, text out.
-//! [`readings`] finds the view that a name means, [`render`] writes its text.
+//! Each view is a pure function of its [`Subject`](ctxfs_core::model::Subject): bytes in, text out.
+//! [`readings`] returns the views that a name may refer to, and [`render`] writes the text of a
+//! view.
 
 mod argument;
 mod catalog;

@@ -1,4 +1,4 @@
-//! Lines as they are: `.head`, `.tail` and `.lines/`.
+//! Unmodified lines: `.head`, `.tail` and `.lines/`.
 
 use std::io;
 use std::io::Write;
@@ -8,13 +8,13 @@ use crate::scan::LineStart;
 use crate::{LineRange, RenderError, Rendered, scan};
 use ctxfs_core::model::{Content, Subject};
 
-// Bytes to keep free for a notice, without the two paths in it.
+// Bytes that are reserved for a notice, not counting the two paths in it.
 const NOTICE_BYTES: usize = 400;
-// Characters in one line of the suggested search that shows a long line in parts.
+// Number of characters in one line of the suggested search that shows a long line in parts.
 const PART_CHARS: usize = 400;
 
-/// As many lines as fit: all that were asked for, the first whole ones, or a part of a single line
-/// that alone is too large.
+/// The requested lines that fit: all of them, the first whole ones, or a part of a single line that
+/// is too large.
 struct Fitted {
     bytes: Vec<u8>,
     extent: FittedExtent,
@@ -106,7 +106,7 @@ fn fit_first(content: &dyn Content, offset: u64, count: u64, budget: usize) -> i
 fn fit_last(content: &dyn Content, count: u64, budget: usize) -> io::Result<Fitted> {
     let from = content.len().saturating_sub(budget as u64 + 1);
     let mut bytes = content.bytes(from, budget + 1)?;
-    // A newline at the very end closes the last line and begins none.
+    // A newline at the very end terminates the last line and does not begin another one.
     let inner = &bytes[..bytes.len().saturating_sub(1)];
     let nth = usize::try_from(count - 1).unwrap_or(usize::MAX);
     let start = memchr::memrchr_iter(b'\n', inner).nth(nth).map(|at| at + 1);
@@ -122,7 +122,7 @@ fn fit_last(content: &dyn Content, count: u64, budget: usize) -> io::Result<Fitt
     Ok(Fitted { bytes, extent })
 }
 
-// The bytes that fit beside a notice.
+// Returns the number of bytes that remain beside a notice.
 fn budget(subject: &Subject<'_>) -> usize {
     subject.view_bytes().saturating_sub(NOTICE_BYTES + 2 * subject.place.file().len())
 }
@@ -202,7 +202,7 @@ fn out_of_time(subject: &Subject<'_>, first: u64, offset: u64) -> Rendered {
     Rendered { notice: Some(notice), whole: false }
 }
 
-// `lines 8,090-8,112 follow`, `line 7 follows`
+// Formats a range: `lines 8,090-8,112 follow`, `line 7 follows`.
 fn following(first: u64, last: u64) -> String {
     if first == last {
         format!("line {} follows", grouped(first))

@@ -8,8 +8,8 @@ use crate::{RenderError, Rendered};
 use ctxfs_core::model::{Analysis, Subject};
 use ctxfs_core::redact::MaskCounts;
 
-/// The fields, in the order in which they are written. `size` is in bytes, `created` in
-/// milliseconds since the epoch.
+/// The fields of the record in output order. `size` is in bytes. `created` is in milliseconds since
+/// the epoch.
 #[derive(Serialize)]
 struct Meta<'a> {
     reference: String,
@@ -38,7 +38,7 @@ struct Meta<'a> {
     incomplete: Option<&'a str>,
     #[serde(skip_serializing_if = "MaskCounts::is_empty")]
     redacted: MaskCounts,
-    // The analysis of the first `bytes` bytes.
+    // The analysis of the first `bytes` bytes of the artifact.
     analysis: &'a Analysis,
 }
 

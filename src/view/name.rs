@@ -1,4 +1,4 @@
-//! The names of views: `9f3k.txt.summary` and the rest.
+//! Parsing of view names such as `9f3k.txt.summary`.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -7,19 +7,19 @@ use crate::catalog::CATALOG;
 use crate::{Derived, View, ViewDir};
 use ctxfs_core::model::is_scratch;
 
-/// The meaning of a name beside an artifact: something derived from the artifact, or from the text
-/// that one of its views prints.
+/// The meaning of a name beside an artifact. The name refers to something that is derived from the
+/// artifact, or from the text of one of its views.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Reading {
-    /// The view from whose text it is derived; `None` for the artifact itself.
+    /// The view from whose text it is derived, or `None` if it is derived from the artifact itself.
     pub base: Option<View>,
-    /// The file or directory that the name means.
+    /// The file or directory that the name refers to.
     pub derived: Derived,
 }
 
 impl Reading {
-    /// Returns the same derived from the text that `base` prints, or `None` if that does not exist.
-    /// Without `base`, returns it unchanged.
+    /// Returns the same reading, derived from the text of `base`, or `None` if that does not exist.
+    /// If `base` is `None`, returns the reading unchanged.
     pub fn below(self, base: Option<&View>) -> Option<Self> {
         match (&self.base, base) {
             (_, None) => Some(self),
@@ -40,7 +40,7 @@ impl Reading {
     }
 }
 
-// Other views look into a view of which nothing is left out for its length.
+// Lifts the size limit of a view, so that other views are derived from its complete text.
 fn unlimited(view: View) -> View {
     match view {
         View::Jq(filter) if filter.options().max.is_none() => View::Jq(filter.at_most(0)),
@@ -48,12 +48,12 @@ fn unlimited(view: View) -> View {
     }
 }
 
-/// Returns the meanings that `name` may have, each with the name of a file, the longest file name
-/// first.
+/// Returns the possible readings of `name`. Each comes with the file name that it assumes, the
+/// longest file name first.
 ///
-/// `9f3k.json.pretty.tail` is the tail of a file `9f3k.json.pretty` if there is one, else the tail
-/// of the text that `.pretty` of `9f3k.json` prints. The caller takes the first meaning whose file
-/// exists. Scratch names (`model::is_scratch`) have no views.
+/// `9f3k.json.pretty.tail` is the tail of the file `9f3k.json.pretty` if that file exists.
+/// Otherwise it is the tail of the `.pretty` view of `9f3k.json`. The caller uses the first reading
+/// whose file exists. Scratch names (`model::is_scratch`) have no views.
 pub fn readings(name: &OsStr) -> impl Iterator<Item = (&OsStr, Reading)> {
     let of_artifact = split(name);
     let of_view = of_artifact.as_ref().and_then(|(stem, derived)| {
@@ -64,7 +64,7 @@ pub fn readings(name: &OsStr) -> impl Iterator<Item = (&OsStr, Reading)> {
     of_artifact.into_iter().chain(of_view)
 }
 
-// `9f3k.txt.summary` is `9f3k.txt` and the summary.
+// Splits `9f3k.txt.summary` into `9f3k.txt` and the summary.
 fn split(name: &OsStr) -> Option<(&OsStr, Derived)> {
     let (stem, derived) = suffixed(name)?;
     let named = !stem.is_empty() && !is_scratch(stem);
@@ -80,12 +80,13 @@ fn suffixed(name: &OsStr) -> Option<(&OsStr, &'static Derived)> {
 }
 
 impl ViewDir {
-    /// Returns the meaning of `name` in the directory, or `None` if it has none there.
+    /// Returns the meaning of `name` in the directory, or `None` if the name has no meaning there.
     ///
-    /// A view that has views in turn has its directories here, too: `<filter>.grep` has the
-    /// searches in the output of the filter, `.find` its passages, `.lines` and `.pages` its parts.
-    /// At the end of a filter, other names are keys; these four are written as `["lines"]` if a key
-    /// is meant, because a look-up does not tell whether it wants a file or a directory.
+    /// If a view in the directory has views of its own, their directories are also here:
+    /// `<filter>.grep` has the searches in the output of the filter, `.find` its passages, `.lines`
+    /// and `.pages` its parts. Any other suffix at the end of a filter is a key. A filter that ends
+    /// with one of these four keys must write it as `["lines"]`, because a look-up does not say
+    /// whether it expects a file or a directory.
     pub fn child(self, name: &OsStr) -> Option<Reading> {
         let of_view = suffixed(name).and_then(|(stem, derived)| match derived {
             Derived::Dir(_) if !stem.is_empty() => {
@@ -175,15 +176,15 @@ mod tests {
         ] {
             assert_eq!(read(name).len(), 1, "{name}");
         }
-        // Two suffixes and no more; none below scratch names.
+        // At most two suffixes are recognized, and none after scratch names.
         assert_eq!(read("x.pretty.tail.tail")[0].0, "x.pretty.tail");
         assert_eq!(read("x.pretty.tail.tail").len(), 1);
         assert_eq!(read("x.tmp.pretty.tail").len(), 1);
         assert!(read("x.txt").is_empty());
     }
 
-    /// The output of a filter can be searched and read in parts. Other suffixes belong to the
-    /// argument.
+    /// Only the output of a filter can be searched and read in parts. Elsewhere these suffixes
+    /// belong to the argument.
     #[test]
     fn names_in_directories_of_views() {
         let child = |name: &str| ViewDir::Jq.child(OsStr::new(name)).unwrap();

@@ -1,6 +1,6 @@
-//! Numbers as text for readers.
+//! Formatting of numbers for readers.
 
-// `8112` as `8,112`.
+// Formats `8112` as `8,112`.
 pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -13,13 +13,14 @@ pub(super) fn grouped(number: u64) -> String {
     text
 }
 
-// `8,112 lines`, `1 line`.
+// Formats a count: `8,112 lines`, `1 line`.
 pub(super) fn counted(number: u64, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {what}{plural}", grouped(number))
 }
 
-// Rounds to three significant digits. More would suggest a precision that an estimate lacks.
+// Rounds to three significant digits, because more digits would suggest a precision that an
+// estimate does not have.
 pub(super) fn rounded(number: u64) -> u64 {
     let mut unit = 1;
     while number / unit >= 1000 {
@@ -28,7 +29,7 @@ pub(super) fn rounded(number: u64) -> u64 {
     number.saturating_add(unit / 2) / unit * unit
 }
 
-// `3.1 of 10.4 GB`: both numbers in the unit that suits the whole.
+// Formats two sizes in the unit that suits the whole: `3.1 of 10.4 GB`.
 pub(super) fn portion(part: u64, whole: u64) -> String {
     let (unit, name) = match whole {
         0..1_000 => return format!("{part} of {}", counted(whole, "byte")),

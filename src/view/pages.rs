@@ -1,9 +1,8 @@
-//! `.pages/<number>`: the whole artifact, in parts that a reader with a size limit can fetch one by
-//! one.
+//! `.pages/<number>`: the whole artifact, in parts for readers with a size limit.
 //!
-//! A page ends near a multiple of [`STEP`], whatever comes before. So two small reads find each
-//! page, and the number of pages follows from the size alone. Joined in order they are the
-//! artifact, byte for byte.
+//! A page ends near a multiple of [`STEP`] and does not depend on the pages before it. Two small
+//! reads are therefore enough to find a page, and the number of pages follows from the size of the
+//! artifact. The pages joined in order equal the artifact byte for byte.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -12,31 +11,32 @@ use std::{fmt, io};
 use crate::{RenderError, Rendered, scan};
 use ctxfs_core::model::{Content, Limits, REDACTION_BYTES, Subject};
 
-// The average bytes of a page.
+// Average size of a page in bytes.
 const STEP: u64 = 5000;
-// A page ends at the end of a line if there is one in this many bytes before a multiple of `STEP`.
-// A shorter line is never torn, and no page passes the limit, even below a line that counts
-// secrets.
+// Maximum distance in bytes between the end of a page and the multiple of `STEP` after it. A page
+// ends at the last newline within this distance. Lines shorter than this are therefore never split,
+// and no page exceeds the size limit, even with a line that counts secrets.
 const BACK: u64 = (Limits::STAND_IN_BYTES - REDACTION_BYTES) as u64 - STEP;
-// The fewest digits of a name.
+// Minimum number of digits in a name.
 const DIGITS: usize = 4;
 
-/// The number of a page, from 1. Its name has four digits or more: `0001`.
+/// The number of a page, from 1. Its name has at least four digits: `0001`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PageNumber(u64);
 
 impl PageNumber {
-    /// Returns the page after `pages` others.
+    /// Returns the page that follows the first `pages` pages.
     pub fn after(pages: u64) -> Self {
         Self(pages + 1)
     }
 
-    /// Returns the number of pages of `length` bytes. It is 0 for an empty artifact.
+    /// Returns the number of pages of an artifact with `length` bytes. It is 0 for an empty
+    /// artifact.
     pub fn count(length: u64) -> u64 {
         length.div_ceil(STEP)
     }
 
-    // Reads a name. A number has only one name.
+    // Parses a name. Each number has only one valid name.
     pub(super) fn parse(name: &OsStr) -> Option<Self> {
         let number = Self(name.to_str()?.parse().ok()?);
         (number.0 > 0 && name == number.to_string().as_str()).then_some(number)
@@ -64,16 +64,16 @@ pub(super) fn render(
     Ok(Rendered::plain())
 }
 
-/// Returns the offset at which the page after `pages` others begins: behind the last newline that
-/// is near enough, else between two characters.
+/// Returns the offset at which the page after the first `pages` pages begins. That is after the
+/// last newline within [`BACK`], or else between two characters.
 fn boundary(content: &dyn Content, pages: u64) -> io::Result<u64> {
     let near = pages * STEP;
     if near == 0 || near >= content.len() {
         return Ok(near.min(content.len()));
     }
     let from = near - BACK;
-    // The first byte may be a newline before the earliest boundary, the last one follows the
-    // latest.
+    // The first byte that is read may be a newline directly before the earliest boundary. The last
+    // byte that is read follows the latest boundary.
     let bytes = content.bytes(from - 1, BACK as usize + 2)?;
     let before = &bytes[..bytes.len().min(BACK as usize + 1)];
     let at = match memchr::memrchr(b'\n', before) {
@@ -91,7 +91,7 @@ mod tests {
     use crate::View;
     use crate::fixture::Fixture;
 
-    /// Returns all pages, as a reader fetches them.
+    /// Returns all pages as a reader fetches them.
     fn pages(bytes: impl Into<Vec<u8>>) -> Vec<Vec<u8>> {
         let fixture = Fixture::new(bytes);
         let count = PageNumber::count(fixture.bytes.len() as u64);
@@ -130,7 +130,7 @@ mod tests {
         let found = pages(text.as_str());
         assert!(found.iter().all(|page| page.ends_with(b"\n")), "{:?}", sizes(&found));
         assert_eq!(found.concat(), text.as_bytes());
-        // The longest line that is never torn.
+        // The longest line that is never split.
         let line = format!("{}\n", "x".repeat(BACK as usize - 1));
         assert!(pages(line.repeat(100)).iter().all(|page| page.ends_with(b"\n")));
     }
@@ -158,7 +158,8 @@ mod tests {
         }
     }
 
-    /// The largest possible page: a line ends as early as it may before it, none in it.
+    /// Uses the largest possible page: the line before it ends as early as possible, and no line
+    /// ends in it.
     #[test]
     fn no_page_passes_the_limit() {
         let mut text = vec![b'x'; 20_000];
@@ -174,7 +175,7 @@ mod tests {
         let mut text = vec![b'x'; 200_000];
         text[150_001] = 0;
         let mut fixture = Fixture::new(text);
-        // The first bytes alone tell this.
+        // The first bytes alone determine the encoding.
         fixture.analysis.encoding = ctxfs_core::model::Encoding::Ascii;
         let page = |number| fixture.text(&View::Page(PageNumber(number)));
         assert_eq!(page(30).len(), 5000);

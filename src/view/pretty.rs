@@ -1,8 +1,9 @@
 //! `.pretty`: JSON and JSON Lines, indented.
 //!
-//! Only white space between tokens changes: numbers and strings keep their spelling, keys their
-//! order and their duplicates. So no value is held in memory, and text that is not JSON is passed
-//! on as it is. No library does this: parsers change `1.0`, large numbers or escapes, or recurse.
+//! Only white space between tokens changes. Numbers and strings keep their spelling, and keys keep
+//! their order and duplicates. Values are not held in memory, and text that is not JSON is passed
+//! through unchanged. Existing libraries do not offer this: parsers change `1.0`, large numbers or
+//! escapes, or they recurse.
 
 use std::io;
 use std::io::Write;
@@ -15,12 +16,12 @@ use ctxfs_core::materialize::json::{Events, ScanOutcome, Scanner};
 use ctxfs_core::model::{Json, Subject};
 use ctxfs_core::redact::MaskCounter;
 
-// The indented text of one block stays in the processor's cache until it is written.
+// The indented text of one block of this size stays in the processor's cache until it is written.
 const READ_BYTES: usize = 64 << 10;
-// Bytes of white space that are kept for text that is not JSON.
+// Maximum number of white space bytes that are kept in case the text is not JSON.
 const MAX_BLANKS: usize = 4096;
-// Beyond this depth lines are not indented further. Deeply nested brackets alone would make a text
-// that grows with the square of their depth.
+// Lines deeper than this level are not indented further. Otherwise the text for deeply nested
+// brackets would grow with the square of their depth.
 const MAX_INDENT_LEVELS: usize = 64;
 
 pub(super) fn render(
@@ -59,10 +60,12 @@ pub(super) fn render(
     Ok(Rendered { notice: [shown, rest].into_iter().flatten().reduce(|a, b| a + &b), whole })
 }
 
-// The analysis may be of the first bytes alone, so it rarely rules out JSON.
+// Returns false only if the content cannot be JSON. The analysis may cover only the first bytes, so
+// it rarely rules out JSON.
 fn may_be_json(subject: &Subject<'_>) -> io::Result<bool> {
     let Subject { content, analysis, .. } = subject;
-    // The analysis takes a string for JSON only as a whole, so it does not call its beginning JSON.
+    // The analysis accepts a string as JSON only as a whole, so it does not accept the beginning of
+    // a long string.
     let begins_a_string = || {
         let start = content.bytes(0, READ_BYTES)?;
         let first = start.iter().find(|byte| !byte.is_ascii_whitespace());
@@ -79,7 +82,7 @@ fn not_json(subject: &Subject<'_>) -> io::Result<String> {
     let mut values = ValueStream::default();
     values.push(&subject.content.bytes(0, READ_BYTES)?);
     let wrong = values.faults.first.map(|fault| fault.place);
-    // There is nothing to point at if the first byte is not JSON.
+    // No place is named if the very first byte is not JSON.
     let from = wrong.filter(|place| (place.line, place.column) > (1, 1)).map(|place| {
         format!(" from line {}, byte column {} on", grouped(place.line), grouped(place.column))
     });
@@ -100,7 +103,7 @@ fn out_of_time(subject: &Subject<'_>, offset: u64) -> String {
     )
 }
 
-// Line numbers in the notices include these lines, and `first` lines before them.
+// Line numbers in the notices include the notices themselves, and `first` lines before them.
 fn notice(
     subject: &Subject<'_>,
     values: &ValueStream,
@@ -165,20 +168,20 @@ fn hidden(faults: &BrokenParts, subject: &Subject<'_>) -> Option<String> {
     ))
 }
 
-/// Indents the values of a stream that comes in pieces of any size.
+/// Indents the values of a stream that arrives in pieces of any size.
 ///
-/// Text that is not JSON stays as it is. It extends to the end of its line if the broken value
-/// began in that line, so that one bad line among JSON Lines spoils no other; otherwise to the end
-/// of the stream.
+/// Text that is not JSON stays unchanged. If the broken value began in the current line, that text
+/// extends to the end of the line, so that one bad line among JSON Lines does not affect the
+/// others. Otherwise it extends to the end of the stream.
 #[derive(Debug, Default)]
 struct ValueStream {
     indenter: Indenter,
     faults: BrokenParts,
     scanner: Scanner,
     state: StreamState,
-    // Bytes taken.
+    // Number of bytes processed.
     taken: u64,
-    // Newlines taken, except for newlines that the scanner counts.
+    // Number of newlines processed, except those that the scanner counts.
     newlines: u64,
     // The start of the last line.
     line_start: u64,
@@ -188,28 +191,28 @@ struct ValueStream {
 
 #[derive(Debug, Default, Clone, Copy)]
 enum StreamState {
-    // Only white space so far.
+    // Only white space has been read so far.
     #[default]
     Before,
     // Between two values.
     Between,
-    // In a value that began in this line.
+    // Inside a value that began in this line.
     Inside {
         line: u64,
     },
-    // In text that is not JSON, up to the end of its line.
+    // Inside text that is not JSON, up to the end of its line.
     Line,
-    // In text that is not JSON, up to the end of the stream.
+    // Inside text that is not JSON, up to the end of the stream.
     Rest,
-    // In bytes that are not shown, up to the end of the stream.
+    // Inside bytes that are not shown, up to the end of the stream.
     Hidden,
 }
 
 /// The parts of a stream that are not JSON: their number and the first of them.
 ///
-/// `rest` is the line from which on nothing was taken for JSON. `open` is the place where the
-/// stream ended inside a value, and the number of open brackets. `hidden` is the offset of the
-/// first byte that is not text; nothing is shown from there on.
+/// `rest` is the line from which on the stream was no longer parsed as JSON. `open` is set if the
+/// stream ended inside a value, and has the place of the end and the number of open brackets.
+/// `hidden` is the offset of the first byte that is not text. Nothing is shown from that byte on.
 #[derive(Debug, Default)]
 struct BrokenParts {
     count: u64,
@@ -220,7 +223,7 @@ struct BrokenParts {
 }
 
 /// The start of a part that is not JSON: its place in the stream, and its line in the indented
-/// text. `deep` is true if the part may be JSON, but is nested too deep to be followed.
+/// text. `deep` is true if the part may be JSON but is nested too deeply to be parsed.
 #[derive(Debug, Clone, Copy)]
 struct BrokenPart {
     place: TextPosition,
@@ -252,7 +255,7 @@ impl ValueStream {
         }
     }
 
-    // White space, or the first byte of the next part.
+    // Handles white space, or the first byte of the next value.
     fn between(&mut self, bytes: &[u8], at: usize) -> usize {
         match (bytes[at], self.state) {
             (b'\n', _) => {
@@ -338,7 +341,7 @@ impl ValueStream {
         self.newlines + self.scanner.newlines() + 1
     }
 
-    // The place in the stream of the byte at `at` of the piece `bytes`.
+    // Returns the place in the stream of the byte at index `at` of the piece `bytes`.
     fn place(&self, bytes: &[u8], at: usize) -> TextPosition {
         let newline = memchr::memrchr(b'\n', &bytes[..at]);
         let start = newline.map_or(self.line_start, |newline| self.taken + newline as u64 + 1);
@@ -349,17 +352,17 @@ impl ValueStream {
 // Two blanks for each level.
 const BLANKS: [u8; 2 * MAX_INDENT_LEVELS] = [b' '; 2 * MAX_INDENT_LEVELS];
 
-/// Writes tokens as they are spelled, each key and each item on a line of its own.
+/// Writes tokens in their original spelling, with each key and each item on its own line.
 ///
-/// If a line is `due`, it ends before the next token, which is the first in its brackets or follows
-/// a comma.
+/// If `due` is set, the current line ends before the next token, which is the first inside its
+/// brackets or follows a comma.
 #[derive(Debug, Default)]
 struct Indenter {
     text: Vec<u8>,
     depth: usize,
     due: bool,
     newlines: u64,
-    // True if the text that was taken ended in the middle of a line.
+    // True if the processed text ended in the middle of a line.
     inside_line: bool,
     // True if a value was nested deeper than `MAX_INDENT_LEVELS`.
     capped: bool,
@@ -419,7 +422,7 @@ impl Indenter {
     #[inline]
     fn close(&mut self, bracket: u8) {
         self.depth -= 1;
-        // A line that is due was due behind the opening bracket: the brackets are empty.
+        // If a line end is still due after the opening bracket, the brackets are empty.
         if !std::mem::take(&mut self.due) {
             self.begin_line();
         }

@@ -1,4 +1,4 @@
-//! The names under `X.grep/` and `.grep/`: ripgrep's options, and a pattern.
+//! The names under `X.grep/` and `.grep/`: ripgrep's options and a pattern.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -7,14 +7,14 @@ use crate::range::TextPosition;
 use crate::{argument, range};
 use ctxfs_core::model::RelPath;
 
-// The most lines of context on either side. A result has no room for more.
+// Maximum number of lines of context on either side. A result has no room for more.
 const MAX_CONTEXT: u64 = 10_000;
 
-/// A search: options as in ripgrep, and a pattern of any bytes.
+/// A search: options as in ripgrep, and a pattern of arbitrary bytes.
 ///
 /// Options come first, each followed by a space. The pattern begins with the first word that is not
-/// an option, so `-n` alone searches for `-n`; `--` or `-e` ends the options before a pattern that
-/// looks like one.
+/// an option, so `-n` alone searches for `-n`. `--` or `-e` ends the options, so that the pattern
+/// may look like an option.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Query {
     options: SearchOptions,
@@ -26,8 +26,8 @@ impl Query {
         Self::parse_in(SearchScope::One, name)
     }
 
-    /// Reads a name under the `.grep/` of a directory, which has more options: `-l`, and `--from`
-    /// with the name of an artifact.
+    /// Parses a name under the `.grep/` of a directory. Such a search has more options: `-l`, and
+    /// `--from` with the name of an artifact.
     pub fn of_many(name: &OsStr) -> Option<Self> {
         Self::parse_in(SearchScope::Many, name)
     }
@@ -71,8 +71,8 @@ impl Query {
         Self { options, ..self.clone() }
     }
 
-    /// Returns the same search for at most `max` lines. 0 also lifts the limit on the size of the
-    /// result.
+    /// Returns the same search with at most `max` lines. 0 lifts the limit on the size of the
+    /// result instead.
     pub(super) fn at_most(&self, max: u64) -> Self {
         Self { options: SearchOptions { max: Some(max), ..self.options.clone() }, ..self.clone() }
     }
@@ -101,8 +101,8 @@ pub(super) fn name_of(pattern: &str) -> String {
     Query::of(pattern).to_string()
 }
 
-/// The comparison of upper and lower case: `-s`, `-i`, or `-S`, which ignores case unless the
-/// pattern has an upper-case letter.
+/// Case sensitivity: `-s`, `-i`, or `-S`. `-S` ignores case unless the pattern has an upper-case
+/// letter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) enum CaseMode {
     #[default]
@@ -111,8 +111,8 @@ pub(crate) enum CaseMode {
     Smart,
 }
 
-/// The scope of a search: one artifact, or all below a directory. Some options apply to many
-/// artifacts only.
+/// The scope of a search: one artifact, or all artifacts below a directory. Some options apply only
+/// to many artifacts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) enum SearchScope {
     #[default]
@@ -120,9 +120,9 @@ pub(crate) enum SearchScope {
     Many,
 }
 
-/// ripgrep's options, as parsed. Two are of this program: `max` (`-m`) stops after that many
-/// matching lines, and 0 lifts the limit on the size of the result; `from` and `resume` (`--from`)
-/// begin the search at a place in one artifact, or in one of many.
+/// ripgrep's options, as parsed, and two additions. `max` (`-m`) limits the number of matching
+/// lines; 0 lifts the limit on the size of the result instead. `from` and `resume` (`--from`) are
+/// the place where the search begins, in one artifact or in one of many.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one of ripgrep's switches")]
 pub(crate) struct SearchOptions {
@@ -149,7 +149,7 @@ pub(crate) struct SearchOptions {
     pub(crate) resume: Option<ResumePoint>,
 }
 
-/// The meaning of one word of a query: options, of which the last may take the next word as its
+/// The meaning of one word of a query: options, the last of which may take the next word as its
 /// value, or the end of the options (`--`, `-e`).
 enum OptionWord {
     SearchOptions,
@@ -171,8 +171,8 @@ impl SearchOptions {
         (options, rest)
     }
 
-    /// Takes one word if it is an option and followed by more. Returns the new options, the rest,
-    /// and true if the word ends the options.
+    /// Parses one word if it is an option and more text follows. Returns the new options, the
+    /// remaining text, and true if the word ends the options.
     fn with_word<'a>(&self, text: &'a [u8]) -> Option<(Self, &'a [u8], bool)> {
         let (word, after) = next_word(text)?;
         let mut options = self.clone();
@@ -292,13 +292,13 @@ fn short_of(long: &str) -> Option<u8> {
     })
 }
 
-// The text up to the first space, and the text after that space.
+// Returns the text before the first space, and the text after it.
 pub(crate) fn next_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let space = memchr::memchr(b' ', text)?;
     Some((&text[..space], &text[space + 1..]))
 }
 
-// In a query each option has a space after it.
+// Each option is followed by a space.
 impl fmt::Display for SearchOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(from) = self.from {
@@ -333,7 +333,7 @@ impl fmt::Display for SearchOptions {
 /// A place in one of many artifacts: `x.txt:5821`, `x.txt:5821@77`.
 ///
 /// The path is the text of a `RelPath`, with `%20` for a blank and `%25` for `%`. `shown` is the
-/// number of matching lines of the artifact that were shown before and count for `-m`:
+/// number of matching lines of the artifact that were already shown, which count towards `-m`:
 /// `x.txt:5821+3`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ResumePoint {
@@ -349,7 +349,8 @@ impl ResumePoint {
             Some((at, shown)) => (at, range::number(shown)?),
             None => (at, 0),
         };
-        // In this order, because the `%` of `%25` begins no other escape.
+        // `%20` is replaced first, so that the `%` that results from `%25` cannot begin another
+        // escape.
         let artifact = artifact.replace("%20", " ").replace("%25", "%");
         Some(Self {
             artifact: RelPath::from_text(&artifact).ok()?,
@@ -439,7 +440,7 @@ mod tests {
         }
     }
 
-    /// Returns the canonical options, and the pattern.
+    /// Returns the canonical options and the pattern.
     fn read(query: &str) -> (String, String) {
         read_in(SearchScope::One, query)
     }

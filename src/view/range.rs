@@ -3,24 +3,23 @@
 use std::ffi::OsStr;
 use std::fmt;
 
-/// A range of lines, which count from 1.
+/// A range of lines. Lines are numbered from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LineRange {
-    /// `A-B`, `A+N` (N lines from A on, fewer at the end) and `A` (one line). Both ends are
-    /// included.
+    /// `A-B`, `A+N` (at most N lines from A on) or `A` (one line). Both ends are inclusive.
     Between {
-        /// At least 1.
+        /// The first line, at least 1.
         first: u64,
-        /// At least `first`.
+        /// The last line, at least `first`.
         last: u64,
     },
-    /// `-N`: the last N lines, at least 1.
+    /// `-N`: the last N lines. N is at least 1.
     Last(u64),
 }
 
 impl LineRange {
-    /// Reads a name. Numbers are canonical (no sign, no leading zero), so each form of a range has
-    /// one name.
+    /// Parses a name. Numbers must be canonical (no sign, no leading zero), so each form of a range
+    /// has only one name.
     pub(super) fn parse(name: &OsStr) -> Option<Self> {
         let name = name.to_str()?;
         if let Some(count) = name.strip_prefix('-') {
@@ -47,14 +46,14 @@ impl fmt::Display for LineRange {
     }
 }
 
-// Reads a canonical decimal of at least 1.
+// Parses a canonical decimal number of at least 1.
 pub(super) fn number(text: &str) -> Option<u64> {
     let canonical = !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
     canonical.then(|| text.parse().ok())?
 }
 
-/// A position in a text: a line, and a byte column in it, both from 1. Printed as `line`, or as
-/// `line@column` unless that is the first column.
+/// A position in a text: a line and a byte column, both from 1. Printed as `line` if the column is
+/// 1, and as `line@column` otherwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct TextPosition {
     pub(super) line: u64,
@@ -62,7 +61,7 @@ pub(super) struct TextPosition {
 }
 
 impl TextPosition {
-    // Reads `line` or `line@column`.
+    // Parses `line` or `line@column`.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (line, column) = text.split_once('@').unwrap_or((text, "1"));
         Some(Self { line: number(line)?, column: number(column)? })

@@ -1,5 +1,5 @@
 //! The ranges of an output that its `.summary`, `.head` and `.tail` read, and facts about the whole
-//! output that make reading the rest unnecessary.
+//! output that make it unnecessary to read the rest.
 
 use std::io;
 use std::ops::Range;
@@ -13,18 +13,18 @@ use ctxfs_core::materialize::{SNIFFED, is_binary};
 use ctxfs_core::model::{Content, Limits, LinesBefore, Shortcuts, Subject, TriedView};
 use ctxfs_core::redact::{Masked, PatternSet, SETS, SecretRules, read_to_mask};
 
-// Bytes that are read at either end: an excerpt reads more than a view shows, and one more byte
-// tells whether a line begins there.
+// Number of bytes that are read at either end. An excerpt reads more than a view shows, and one
+// more byte shows whether a line begins there.
 const END: u64 = READ as u64 + 1;
 const _: () = assert!(READ > Limits::VIEW_BYTES && READ >= SNIFFED);
-// A last line that is no longer is in the part that all stand-ins read.
+// A last line up to this length is inside the part that all stand-ins read.
 const NEAR: u64 = 16 << 10;
 
 /// The ranges of an output that its `.summary`, `.head` and `.tail` read. They may overlap.
 ///
-/// `ends` are both ends, whatever the limits are; `found` are all ranges that were read when the
-/// views were made. `masked_ends` are the ends, and `masked` all ranges, with the bytes around them
-/// that are read if secrets are masked.
+/// `ends` are both ends of the output, independent of the limits. `found` are all ranges that were
+/// read when the views were rendered. `masked_ends` and `masked` are the ends and all ranges,
+/// extended by the surrounding bytes that are read if secrets are masked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract above tells it")]
 pub struct StandInReads {
@@ -40,8 +40,9 @@ struct Noted<'a> {
 }
 
 impl StandInReads {
-    /// Makes the three views of `subject`, and returns what they read. With the shortcuts in its
-    /// analysis that is little; without them a summary of errors reads everything to try searches.
+    /// Renders the three views of `subject`, and returns the ranges that they read. With the
+    /// shortcuts in the analysis these are small. Without shortcuts, the summary of an output with
+    /// errors reads everything to try searches.
     pub fn of(subject: &Subject<'_>) -> io::Result<Self> {
         let length = subject.content.len();
         let noted = Noted { content: subject.content, reads: Mutex::default() };
@@ -64,7 +65,7 @@ impl StandInReads {
     }
 }
 
-// Of an output that begins as no text only the beginning is read.
+// If an output does not begin as text, only its beginning is read.
 fn ends(subject: &Subject<'_>) -> io::Result<Vec<Range<u64>>> {
     let length = subject.content.len();
     let beginning = 0..END.min(length);
@@ -75,7 +76,7 @@ fn ends(subject: &Subject<'_>) -> io::Result<Vec<Range<u64>>> {
     Ok(vec![beginning, length.saturating_sub(END)..length])
 }
 
-// Ranges that touch are one.
+// Merges ranges that touch or overlap.
 fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by_key(|range| range.start);
@@ -109,12 +110,12 @@ impl Content for Noted<'_> {
     }
 }
 
-/// Returns the shortcuts of `subject`, in which no secrets are masked: facts that spare others
-/// reading all of an output for its stand-ins. Reads all of an output with errors, as a summary
-/// does to try searches.
+/// Computes the shortcuts of `subject`: facts that make it unnecessary to read the whole output for
+/// its stand-ins. No secrets may be masked in `subject`. Reads the whole output if it has errors,
+/// as a summary does to try searches.
 ///
-/// The shortcuts hold where secrets are masked, too: a shortcut that masks of all known secrets
-/// would change is left out.
+/// The shortcuts are also valid where secrets are masked. A shortcut that would differ if all known
+/// secrets were masked is left out.
 pub fn shortcuts(subject: &Subject<'_>) -> io::Result<Shortcuts> {
     let tried = summary::tried(subject)?;
     let tried = if tried.is_empty() { tried } else { agreed(subject, tried)? };
@@ -125,8 +126,8 @@ pub fn shortcuts(subject: &Subject<'_>) -> io::Result<Shortcuts> {
     Ok(Shortcuts { tried, last_line, places: Vec::new() })
 }
 
-/// Returns the views of `tried` that are the same with secrets masked, and the views that are tried
-/// only then.
+/// Returns the views of `tried` that stay the same with secrets masked, and the views that are
+/// tried only if secrets are masked.
 fn agreed(subject: &Subject<'_>, mut tried: Vec<TriedView>) -> io::Result<Vec<TriedView>> {
     let length = usize::try_from(subject.content.len()).map_err(io::Error::other)?;
     let masked = Masked::new(subject.content, &RULES).bytes(0, length)?;
@@ -145,7 +146,7 @@ fn agreed(subject: &Subject<'_>, mut tried: Vec<TriedView>) -> io::Result<Vec<Tr
     Ok(tried)
 }
 
-// All known secrets.
+// Rules for all known secrets.
 static RULES: LazyLock<SecretRules> = LazyLock::new(|| {
     let sets: Vec<&PatternSet> = SETS.iter().collect();
     SecretRules::new(&sets, &[]).expect("the sets of this program are valid")

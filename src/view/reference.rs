@@ -1,4 +1,4 @@
-//! `.ref.json` and `manifest.json`: references to artifacts, for a model to remember.
+//! `.ref.json` and `manifest.json`: references to artifacts for a model to remember.
 
 use std::io;
 use std::io::Write;
@@ -7,10 +7,11 @@ use crate::number::counted;
 use crate::{ClosedCounts, RenderError, Rendered, Title, clean, kind};
 use ctxfs_core::model::{Analysis, ContextRef, Place, Record, Subject};
 
-// The most characters of a hint.
+// Maximum number of characters in a hint.
 const HINT_CHARS: usize = 300;
 
-/// Returns the reference to an artifact of `size` bytes. The hint has only facts of `analysis`.
+/// Returns the reference to an artifact of `size` bytes. The hint is built from facts in `analysis`
+/// only.
 pub fn context_ref(
     record: &Record,
     place: &Place,
@@ -36,7 +37,7 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
     Ok(Rendered { notice: None, whole: subject.analysis.bytes == subject.content.len() })
 }
 
-/// Writes references in the given order, as a JSON array with one on each line, up to the first
+/// Writes references in the given order as a JSON array, one on each line. Stops at the first
 /// error.
 pub fn manifest<E: From<io::Error>>(
     references: impl Iterator<Item = Result<ContextRef, E>>,
@@ -52,14 +53,14 @@ pub fn manifest<E: From<io::Error>>(
     Ok(out.write_all(if before == "\n" { b"]\n" } else { b"\n]\n" })?)
 }
 
-/// Returns the reference that stands for everything in `conversation` that is closed to the reader,
-/// if anything is.
+/// Returns a reference that represents everything in `conversation` that the reader has no
+/// permission to read. Returns `None` if there is nothing of that kind.
 pub fn ref_to_closed(conversation: &str, closed: ClosedCounts) -> Option<ContextRef> {
     let hint = format!("{}, and not listed", closed.text()?);
     Some(ref_to_unlisted(format!("ctx://{conversation}"), "closed", &hint))
 }
 
-/// Returns the reference that stands for a place of `conversation` that could not be read.
+/// Returns a reference that represents a place in `conversation` that could not be read.
 pub fn ref_to_unread(conversation: &str, path: &str, why: &str) -> ContextRef {
     let hint = format!("could not be read, and is not listed: {why}");
     ref_to_unlisted(format!("ctx://{conversation}/{path}"), "unread", &hint)
@@ -84,8 +85,8 @@ fn kind_of(path: &str) -> &'static str {
     }
 }
 
-// `cargo test (shell/exec 9f3k): 412,908 bytes of text, 8,112 lines, exit 0`; without a title,
-// `shell/exec 9f3k: ...`
+// Formats a hint: `cargo test (shell/exec 9f3k): 412,908 bytes of text, 8,112 lines, exit 0`.
+// Without a title it begins with `shell/exec 9f3k: ...`.
 fn hint(record: &Record, size: u64, analysis: Option<&Analysis>) -> String {
     let tool = record.provenance.tool_name().map(|tool| format!("{tool} ")).unwrap_or_default();
     let call = format!("{tool}{}", record.call());

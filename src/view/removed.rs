@@ -1,12 +1,12 @@
-//! `.summary` of an output whose content was removed to free space, or cannot be fetched now.
+//! `.summary` of an output whose content was removed to free space, or is temporarily unavailable.
 
 use crate::number::{counted, grouped, rounded};
 use crate::summary::also;
 use crate::{Title, clean, kind};
 use ctxfs_core::model::{Analysis, Place, Record, Removal};
 
-/// Describes a removed output: when and why it was removed, the call that made it, and its type and
-/// size.
+/// Describes a removed output: when and why it was removed, the call that produced it, its type and
+/// its size.
 pub fn removed(record: &Record, removal: &Removal, place: &Place) -> String {
     let (at, why) = (moment(removal.at), &removal.why);
     let is_renamed = removal.rule == Removal::RENAME;
@@ -19,8 +19,8 @@ pub fn removed(record: &Record, removal: &Removal, place: &Place) -> String {
     text([first], known(record, place), (!is_renamed).then_some(again))
 }
 
-/// Describes an output whose bytes are in the bucket that hosts share, and cannot be read now: why,
-/// the call that made it, its type and size, and the other outputs of its name.
+/// Describes an output whose bytes are in the bucket that hosts share and cannot be read now: the
+/// reason, the call that produced it, its type and size, and other outputs of the same name.
 pub fn away(record: &Record, why: &str, place: &Place, same_name: &[String]) -> String {
     let first = "[ctxfs] AWAY: the bytes of this output are in the bucket that hosts share.";
     let why = format!("They cannot be read now: {why}");
@@ -53,7 +53,7 @@ fn text(
     first.into_iter().chain(known).chain(last).map(|line| clean::capped(&line) + "\n").collect()
 }
 
-// `412,908 bytes, 8,112 lines, about 103,000 tokens; text`
+// Formats the size: `412,908 bytes, 8,112 lines, about 103,000 tokens; text`.
 fn size(bytes: u64, found: Option<&Analysis>) -> String {
     let bytes = counted(bytes, "byte");
     match found {
@@ -66,7 +66,7 @@ fn size(bytes: u64, found: Option<&Analysis>) -> String {
     }
 }
 
-// `2026-01-13 15:30:45 UTC`, from milliseconds since the epoch
+// Formats milliseconds since the epoch: `2026-01-13 15:30:45 UTC`.
 fn moment(millis: i64) -> String {
     let time = jiff::Timestamp::from_millisecond(millis).unwrap_or_default();
     time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()

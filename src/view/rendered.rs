@@ -5,7 +5,7 @@ use std::io;
 use ctxfs_core::model::Place;
 use ctxfs_core::redact::MaskCounts;
 
-/// Returns the first line of the beginning of a view whose rest is still being computed.
+/// Returns the notice for a view that shows only its beginning while the rest is being computed.
 pub fn beginning_notice() -> &'static str {
     "# out of time: the beginning follows, and the rest is being computed. Look again in a while\n"
 }
@@ -13,9 +13,9 @@ pub fn beginning_notice() -> &'static str {
 /// The result of rendering a view, besides the text that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
-    /// Lines to put before the text, each of which begins with `# `.
+    /// Lines to put before the text. Each begins with `# `.
     pub notice: Option<String>,
-    /// True if more time would not change the text. Only a whole text may be cached.
+    /// True if more time would not change the text. Only such a text may be cached.
     pub whole: bool,
 }
 
@@ -24,15 +24,15 @@ impl Rendered {
         Self { notice: None, whole: true }
     }
 
-    /// Returns the result of a view whose time was up while it read. More than the end of its text
-    /// may be missing.
+    /// Returns the result of a view that ran out of time while it was reading. More than the end of
+    /// its text may be missing.
     pub fn out_of_time() -> Self {
         let notice = "# out of time: only what was found so far follows. Look again in a while\n";
         Self { notice: Some(notice.to_owned()), whole: false }
     }
 
-    /// Returns the result of a view of a text at `place` if time sufficed only for the beginning of
-    /// that text.
+    /// Returns the result of a view of the text at `place`, of which only the beginning was
+    /// available in time.
     #[must_use]
     pub fn of_beginning(self, place: &Place) -> Self {
         let notice = format!(
@@ -59,7 +59,7 @@ impl Rendered {
 /// The reason why a view has no text.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    /// The range begins beyond the last line, or the page is beyond the last one.
+    /// The range begins after the last line, or there is no page of this number.
     #[error("the artifact has no such lines or page")]
     NotFound,
     /// Reading the artifact or writing the text failed.

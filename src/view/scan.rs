@@ -1,19 +1,20 @@
-//! Finding lines in contents of any size, in bounded memory, and the ends of characters and strings
-//! in bytes.
+//! Finds lines in contents of any size with bounded memory, and finds the ends of characters and
+//! strings.
 
 use std::io;
 
 use ctxfs_core::model::{Content, Subject, place_before_line};
 
-// Enough for reading to cost more than the call.
+// Number of bytes that are read at once. It is large enough to make the overhead of a read call
+// small.
 const READ_BYTES: usize = 1 << 20;
-// Bytes before an offset in which the start of its line is looked for.
+// Maximum distance in bytes from an offset to the start of its line that is searched.
 const MAX_BACK_BYTES: u64 = 64 << 20;
-// Bytes in which lines are counted: seconds of work.
+// Maximum number of bytes in which lines are counted. Counting them takes seconds.
 const MAX_COUNTED_BYTES: u64 = 8 << 30;
 
-/// The result of looking for the start of a line: the offset of its first byte, that the content
-/// has fewer lines, or the offset at which time ran out.
+/// The result of a search for the start of a line: the offset of its first byte, the information
+/// that the content has fewer lines, or the offset at which time ran out.
 pub(super) enum LineStart {
     At(u64),
     Beyond,
@@ -44,8 +45,8 @@ pub(super) fn line_start(
     Ok(if offset < content.len() { LineStart::At(offset) } else { LineStart::Beyond })
 }
 
-/// Returns the number of lines, from the analysis if it is complete, else counted. Returns `None`
-/// if counting would take too long.
+/// Returns the number of lines. Uses the analysis if it is complete, and counts the lines
+/// otherwise. Returns `None` if counting would take too long.
 pub(super) fn count_lines(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
@@ -53,7 +54,7 @@ pub(super) fn count_lines(
     count_lines_from(subject, NewlineCount::default(), expired)
 }
 
-// The number of lines like `count_lines`, but counts on from `counted`.
+// Returns the number of lines like `count_lines`, but starts counting at `counted`.
 pub(super) fn count_lines_from(
     subject: &Subject<'_>,
     counted: NewlineCount,
@@ -93,14 +94,14 @@ pub(super) struct NewlineCount {
     pub(super) newlines: u64,
 }
 
-// The bytes up to and including the newline number `count`, which has to exist.
+// Returns the number of bytes up to and including the newline number `count`, which must exist.
 fn after_newline(block: &[u8], count: u64) -> u64 {
     let nth = usize::try_from(count - 1).unwrap_or(usize::MAX);
     memchr::memchr_iter(b'\n', block).nth(nth).map_or(block.len(), |at| at + 1) as u64
 }
 
-/// Returns the start of the line that has the byte before `offset`, which is in the last line of
-/// the subject. Returns `None` if the start is very far away.
+/// Returns the start of the line that contains the byte before `offset`. That line must be the last
+/// line of the subject. Returns `None` if the start is too far away.
 pub(super) fn start_of_last(subject: &Subject<'_>, offset: u64) -> io::Result<Option<u64>> {
     let Some(start) = last_line(subject)?.filter(|start| *start <= offset) else {
         return start_before(subject.content, offset);
@@ -118,8 +119,8 @@ fn last_line(subject: &Subject<'_>) -> io::Result<Option<u64>> {
     Ok(noted.or_else(|| (analysis.lines == 1).then_some(0)))
 }
 
-/// Returns the start of the line that has the byte before `offset`, or `None` if it is very far
-/// away.
+/// Returns the start of the line that contains the byte before `offset`. Returns `None` if the
+/// start is too far away.
 pub(super) fn start_before(content: &dyn Content, offset: u64) -> io::Result<Option<u64>> {
     let mut end = offset;
     while end > 0 && offset - end < MAX_BACK_BYTES {
@@ -134,7 +135,7 @@ pub(super) fn start_before(content: &dyn Content, offset: u64) -> io::Result<Opt
     Ok((end == 0).then_some(0))
 }
 
-// The offset `count` characters after `at`. At most four bytes count as one character.
+// Returns the offset `count` characters after `at`. Counts at most four bytes as one character.
 pub(super) fn forward(line: &[u8], at: usize, count: usize) -> usize {
     let most = line.len().min(at.saturating_add(4 * count));
     let starts = line[at..most].iter().enumerate().filter(|(_, byte)| !continues(**byte));
@@ -145,24 +146,24 @@ pub(super) fn continues(byte: u8) -> bool {
     byte & 0xc0 == 0x80
 }
 
-// The last offset at or before `at` where a character of `bytes` begins.
+// Returns the last offset at or before `at` where a character of `bytes` begins.
 pub(super) fn char_floor(bytes: &[u8], at: usize) -> usize {
     let inside = |at: &usize| bytes.get(*at).is_some_and(|byte| continues(*byte));
     (at.saturating_sub(3)..=at).rev().find(|at| !inside(at)).unwrap_or(at)
 }
 
-// The first offset at or after `at` where a character of `bytes` begins.
+// Returns the first offset at or after `at` where a character of `bytes` begins.
 pub(super) fn char_ceiling(bytes: &[u8], at: usize) -> usize {
     let inside = |at: &usize| bytes.get(*at).is_some_and(|byte| continues(*byte));
     (at..=at + 3).find(|at| !inside(at)).unwrap_or(at)
 }
 
-// The length of the JSON string that `bytes` begins with, quotes included.
+// Returns the length of the JSON string at the start of `bytes`, including its quotes.
 pub(super) fn json_string_length(bytes: &[u8]) -> Option<usize> {
     Some(json_string_end(&bytes[1..])? + 2)
 }
 
-// The offset of the quote that closes a string.
+// Returns the offset of the quote that closes a string.
 pub(super) fn json_string_end(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -236,7 +237,7 @@ mod tests {
         assert_eq!(count("", some(0), false), Some(0));
     }
 
-    /// Knows how many lines end before its last byte, and has only that.
+    /// A content that has only its last byte, and the number of lines before it.
     struct LastByte(u64);
 
     impl Content for LastByte {
@@ -273,7 +274,7 @@ mod tests {
         assert_eq!(start(0), Some(0));
     }
 
-    /// Has only lines whose starts are known.
+    /// A content in which only the starts of lines are available.
     struct Unread(u64, Option<u64>);
 
     impl Content for Unread {

@@ -1,7 +1,8 @@
-//! `.shape`: the structure of JSON, one line for each path.
+//! `.shape`: the structure of JSON, with one line for each path.
 //!
-//! The view reads the content, and the analysis keeps no shape: records would grow by kilobytes for
-//! a view that few ask for, and the scanner reads a gigabyte in a second or two.
+//! The view reads the content each time. The analysis stores no shape, because records would grow
+//! by kilobytes for a view that is rarely read, and the scanner processes a gigabyte in a second or
+//! two.
 
 mod outline;
 
@@ -14,17 +15,17 @@ use crate::{RenderError, Rendered};
 use ctxfs_core::materialize::json::{JsonKind, JsonReader};
 use ctxfs_core::model::{Limits, Subject};
 
-// Bytes that are read at once.
+// Number of bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
-// Bytes to keep free for notices, without the paths in them.
+// Bytes that are reserved for notices, not counting the paths in them.
 const NOTICE_BYTES: usize = 600;
 // Paths are padded to at most this many columns.
 const PATH_COLUMN: usize = 48;
 // Types and counts are padded to at most this many columns.
 const WORD_COLUMN: usize = 16;
 
-/// Writes the shape. Each line has a path in jq's syntax, the types of the values there, their
-/// number, and ranges and samples, separated by two spaces or more.
+/// Writes the shape. Each line has a path in jq's syntax, the types of the values at that path,
+/// their number, and ranges and samples. These columns are separated by two or more spaces.
 pub(super) fn render(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
@@ -122,9 +123,9 @@ fn no_shape(subject: &Subject<'_>) -> String {
     )
 }
 
-/// The lines that fit. `levels` is the deepest level that is shown if deeper ones were left out to
-/// save space; `missing` counts the lines left out at the end because not even the upper levels
-/// fit; `hidden` is true if there are paths that the outline did not keep.
+/// The lines that fit. `levels` is the deepest level shown if deeper levels were omitted to save
+/// space. `missing` is the number of lines omitted at the end because not even the upper levels
+/// fit. `hidden` is true if there are paths that the outline did not record.
 struct PrintedShape {
     text: String,
     lines: usize,
@@ -230,19 +231,20 @@ impl ShapeRows<'_> {
     }
 }
 
-// `.a` and `.b` are `.a.b`, `.` and `.b` are `.b`, `.` and `[]` are `.[]`.
+// Joins a path and a step: `.a` and `.b` give `.a.b`, `.` and `.b` give `.b`, `.` and `[]` give
+// `.[]`.
 fn joined(path: &str, step: &str) -> String {
     let path = if path == "." && step.starts_with('.') { "" } else { path };
     format!("{path}{step}")
 }
 
-// The step to a key in jq's syntax: `.name`, `."two words"`
+// Returns the step to a key in jq's syntax: `.name`, `."two words"`.
 fn key(written: &[u8]) -> String {
     let text = String::from_utf8_lossy(written);
     if written.len() == KEY_BYTES {
         return format!(".\"{text}...\"");
     }
-    // jq's strings do not have the surrogate escapes of JSON, so escapes are decoded.
+    // Escapes are decoded, because strings in jq do not support JSON's escapes of surrogate pairs.
     let decoded = serde_json::from_str(&format!("\"{text}\"")).unwrap_or(text.into_owned());
     let bare = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     if decoded.bytes().all(bare) && decoded.starts_with(|c: char| !c.is_ascii_digit()) {
@@ -251,7 +253,7 @@ fn key(written: &[u8]) -> String {
     format!(".{}", serde_json::Value::String(decoded))
 }
 
-// `str`, or `str 12|null 3` if there are several types
+// Formats the types: `str`, or `str 12|null 3` if there are several.
 fn types(node: &PathNode) -> String {
     let number = if node.floats > 0 { "float" } else { "int" };
     let all = [
@@ -284,7 +286,7 @@ fn values(node: &PathNode) -> String {
     sizes.into_iter().flatten().collect::<Vec<String>>().join("  ")
 }
 
-// `1..5000`. The numbers are exact if all are integers.
+// Formats the range of numbers: `1..5000`. The numbers are exact if all are integers.
 fn numbers(node: &PathNode) -> Option<String> {
     let mut all = node.numbers;
     match (all.ends(), node.whole.ends()) {
@@ -297,7 +299,7 @@ fn numbers(node: &PathNode) -> Option<String> {
     }
 }
 
-// `3..18 items`, `1 item`
+// Adds the unit to a range: `3..18 items`, `1 item`.
 fn unit(range: &str, unit: &str) -> String {
     let plural = if range == "1" { "" } else { "s" };
     format!("{range} {unit}{plural}")

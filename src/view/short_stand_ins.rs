@@ -1,4 +1,4 @@
-//! The short stand-ins: `.handle` for a host with the `tool_output` tool, `.preview` for the
+//! The short stand-ins: `.handle` for a host with the `tool_output` tool, and `.preview` for the
 //! message log.
 
 use std::io;
@@ -12,12 +12,12 @@ use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{self, Limits, Subject};
 use ctxfs_core::redact::MaskCounts;
 
-// Bytes in which text is told from binary. A preview of a long output is cheap, and the same before
-// and after the analysis.
+// Number of bytes that are examined to distinguish text from binary data. The limit keeps a preview
+// of a long output cheap, and makes it the same before and after the analysis.
 const SNIFFED_BYTES: usize = 64 << 10;
-// Lines that follow the text: a blank one, and the path.
+// Number of lines after the text: a blank line and the path.
 const LINES_AFTER: usize = 2;
-// Bytes of the line that counts redacted secrets.
+// Bytes that are reserved for the line that counts redacted secrets.
 const REDACTED_BYTES: usize = 256;
 
 pub(super) fn is_preview_over(subject: &Subject<'_>) -> bool {
@@ -25,7 +25,7 @@ pub(super) fn is_preview_over(subject: &Subject<'_>) -> bool {
 }
 
 /// Writes the first characters, a blank line and the path (`formats.md`, section 4). If secrets are
-/// masked in the first characters, a line after them tells the number.
+/// masked in the first characters, the next line states their number.
 pub(super) fn preview(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     let path = clean::cut_line(&format!("[Full output: {}]", subject.place.file()));
     let start = subject.content.bytes(0, SNIFFED_BYTES)?;
@@ -67,7 +67,8 @@ fn text(subject: &Subject<'_>, start: &[u8], limit: PreviewLimit) -> String {
     }
 }
 
-// Within the limits of a stand-in. Bytes that are not UTF-8 are shown as U+FFFD.
+// Returns the first characters within the limits of a stand-in. Bytes that are not UTF-8 are shown
+// as U+FFFD.
 fn first(bytes: &[u8], chars: usize, limit: PreviewLimit) -> String {
     let mut text = String::new();
     let (mut lines, mut column) = (1, 0);
@@ -90,8 +91,8 @@ pub(super) fn is_handle_over(subject: &Subject<'_>) -> bool {
         || limits.token_budget.is_some_and(|budget| tokens > budget)
 }
 
-// Writes the handle, the text of `formats.md`, section 3. It calls an output too large only if it
-// is.
+// Writes the handle as defined in `formats.md`, section 3. The text calls the output too large only
+// if it exceeds the limits.
 pub(super) fn handle(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     let analysis = subject.analysis;
     let whole = analysis.bytes == subject.content.len();

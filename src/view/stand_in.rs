@@ -1,5 +1,5 @@
-//! The text that goes to the model in place of an output: one analysis, four forms (`formats.md`).
-//! An output may itself be a stand-in that comes back; then it is left as it is.
+//! The text that replaces an output for the model. It is based on one analysis and has four forms
+//! (`formats.md`). An output that is itself a stand-in is left unchanged.
 
 use std::io;
 
@@ -9,14 +9,14 @@ use crate::envelope::{Envelope, PREVIEW_BYTES};
 use crate::{RenderError, View, envelope, render, short_stand_ins, summary};
 use ctxfs_core::model::{Limits, Subject};
 
-// Bytes of an envelope besides its preview.
+// Size in bytes of an envelope without its preview.
 const ENVELOPE_REST: u64 = 128 << 10;
-// Bytes that one byte of a preview may take in JSON.
+// Maximum number of bytes that one byte of a preview takes in JSON.
 const ESCAPED_BYTES: u64 = 6;
 
-/// The form of a stand-in; each kind of host has its own. `Summary` has facts, head and tail,
-/// errors, and where to read on; `Envelope` is a response in the common protocol of tools; `Handle`
-/// is for a host with the `tool_output` tool; `Preview` is for the message log.
+/// The form of a stand-in. Each kind of host uses its own form. `Summary` has facts, head and tail,
+/// errors, and hints for further reading. `Envelope` is a response in the common protocol of tools.
+/// `Handle` is for a host with the `tool_output` tool. `Preview` is for the message log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract above tells it")]
 pub enum Form {
@@ -26,12 +26,12 @@ pub enum Form {
     Preview,
 }
 
-/// The reader of a stand-in.
+/// The model and host that receive a stand-in.
 #[derive(Clone, Copy)]
 pub struct Audience<'a> {
-    /// The tools that the model has. Empty if they are unknown.
+    /// The tools that the model has. An empty list means that they are unknown.
     pub tools: &'a [String],
-    /// Returns true if a reference, a handle or a path leads to a stored output.
+    /// Returns true if a reference, a handle or a path refers to a stored output.
     pub is_stored: &'a dyn Fn(&str) -> bool,
 }
 
@@ -41,20 +41,21 @@ impl std::fmt::Debug for Audience<'_> {
     }
 }
 
-/// The text that the model gets.
+/// The text that the model receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StandIn {
-    /// The output itself, byte for byte.
+    /// The output itself is passed on, byte for byte.
     Unchanged,
-    /// This text.
+    /// The output is replaced by this text.
     Replaced(String),
 }
 
-/// Returns the text that goes to the model in place of `subject`.
+/// Returns the text that replaces `subject` for the model.
 ///
-/// That is the output itself if it is within the limits of the form, asks to be left as it is, or
-/// is a stand-in already. An incomplete output never passes for a complete one, if the form can
-/// tell. The text depends on the subject and `audience.tools` alone.
+/// The result is the output itself if the output is within the limits of the form, asks to be left
+/// unchanged, or is already a stand-in. If the form can mark an output as incomplete, an incomplete
+/// output is never passed on as complete. The text depends only on the subject and
+/// `audience.tools`.
 pub fn stand_in(
     form: Form,
     subject: &Subject<'_>,
@@ -66,7 +67,7 @@ pub fn stand_in(
     stand_in_always(form, subject, audience)
 }
 
-/// Returns the text of the form's view, even for an output that is within the limits.
+/// Returns the text of the form's view, even if the output is within the limits.
 pub fn stand_in_always(
     form: Form,
     subject: &Subject<'_>,
@@ -90,8 +91,8 @@ pub fn stand_in_always(
     Ok(StandIn::Replaced(text))
 }
 
-/// Returns true if `subject` is a stand-in for a stored output. Its reference decides, not its
-/// wording.
+/// Returns true if `subject` is a stand-in for a stored output. The decision depends on the
+/// reference in it, not on its wording.
 pub fn is_stand_in(subject: &Subject<'_>, audience: &Audience<'_>) -> io::Result<bool> {
     let references = references(subject)?;
     Ok(references.iter().any(|reference| (audience.is_stored)(reference)))
@@ -107,11 +108,11 @@ fn passes(form: Form, subject: &Subject<'_>) -> bool {
     }
 }
 
-// A summary names its output in the second line, below a notice and the line with the command if
-// there are any.
+// A summary names its output in the second line. A notice and a line with the command may come
+// before it.
 const IDENTITY_LINES: [usize; 3] = [1, 2, 3];
 
-// The members of an envelope that lead to the path of the whole output.
+// The members of an envelope that contain the path of the whole output.
 #[derive(Deserialize)]
 struct ReturnedEnvelope {
     data: ReturnedData,
@@ -127,9 +128,10 @@ struct ReturnedTruncation {
     full_output_path: String,
 }
 
-/// Returns the outputs that `subject` would refer to if it were a stand-in: a reference, a handle
-/// or a path, from the place where each form has it. It is a stand-in only if one of these leads to
-/// an output, which the caller finds out. Content that is larger than any stand-in is not read.
+/// Returns the outputs that `subject` would refer to if it were a stand-in. Each form has its
+/// reference, handle or path in a fixed place. `subject` is a stand-in only if one of these refers
+/// to a stored output, which the caller checks. Content that is larger than any stand-in is not
+/// read.
 pub(super) fn references(subject: &Subject<'_>) -> io::Result<Vec<String>> {
     let length = subject.content.len();
     if length > max_stand_in_bytes(subject.limits) {
@@ -156,20 +158,20 @@ fn of_envelope(text: &str) -> Option<String> {
     Some(envelope.data.truncation.full_output_path)
 }
 
-// `tool: ...    call: ...    ref: ctx://c7/artifacts/tool/9f3k.txt`
+// Parses `tool: ...    call: ...    ref: ctx://c7/artifacts/tool/9f3k.txt`.
 fn of_summary(text: &str) -> impl Iterator<Item = String> {
     let reference =
         |line: &str| Some(line[line.rfind("ref: ctx://")?..]["ref: ".len()..].to_owned());
     IDENTITY_LINES.into_iter().filter_map(move |line| reference(text.lines().nth(line)?))
 }
 
-// `Call tool_output(handle = "c7/9f3k.txt", extract = "what to extract").`
+// Parses `Call tool_output(handle = "c7/9f3k.txt", extract = "what to extract").`
 fn of_handle(text: &str) -> Option<String> {
     let (_, rest) = text.lines().nth(1)?.split_once("(handle = ")?;
     serde_json::Deserializer::from_str(rest).into_iter().next()?.ok()
 }
 
-// `[Full output: /ctx/c7/artifacts/tool/9f3k.txt]`
+// Parses `[Full output: /ctx/c7/artifacts/tool/9f3k.txt]`.
 fn of_preview(text: &str) -> Option<String> {
     let last = text.lines().next_back()?.strip_prefix("[Full output: ")?;
     Some(last.strip_suffix(']')?.to_owned())

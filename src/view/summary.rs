@@ -1,7 +1,7 @@
-//! `.summary`: the text that a model gets in place of an output.
+//! `.summary`: the text that a model receives in place of an output.
 //!
-//! The facts come first, a line each ([`facts`]), then an excerpt ([`excerpt`]). The text depends
-//! on the subject alone.
+//! The facts come first, one on each line ([`facts`]), followed by an excerpt ([`excerpt`]). The
+//! text depends only on the subject.
 
 mod contents;
 mod excerpt;
@@ -21,13 +21,13 @@ use ctxfs_core::redact::MaskCounts;
 pub(super) use excerpt::READ;
 pub(super) use facts::{also, ended};
 
-// Bytes kept free for a notice, and for the lines that are known only with the excerpt.
+// Bytes that are reserved for a notice and for the lines that depend on the excerpt.
 const RESERVE: usize = 600;
-// Lines kept free for these lines.
+// Number of lines that are reserved for these.
 const RESERVED_LINES: usize = 6;
 
-/// Returns true if an output is larger than the limits up to which a conversation takes one in as
-/// it is.
+/// Returns true if an output exceeds the limits up to which outputs are included unchanged in a
+/// conversation.
 pub(super) fn is_over(subject: &Subject<'_>) -> bool {
     !subject.limits.are_kept_by(subject.size(), subject.analysis.chars)
 }
@@ -93,7 +93,7 @@ fn excerpted(subject: &Subject<'_>) -> io::Result<String> {
     Ok(lines(&all))
 }
 
-// `redacted: 3 secrets (aws-key 2, jwt 1) in what is shown`
+// Formats the line: `redacted: 3 secrets (aws-key 2, jwt 1) in what is shown`.
 fn redacted(subject: &Subject<'_>, shown: &[String]) -> Option<String> {
     let counts = MaskCounts::of(&lines(shown), subject.mask_names());
     let line = || format!("redacted: {} in what is shown", counts.text());

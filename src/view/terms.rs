@@ -1,5 +1,5 @@
 //! `.terms`: the most distinctive words of an artifact, for a reader who does not know what to
-//! search for. One pass counts the words, which are then ranked.
+//! search for. One pass counts the words. They are then ranked.
 
 mod words;
 
@@ -14,21 +14,22 @@ use ctxfs_core::materialize::frequent::Frequent;
 use ctxfs_core::model::{Content, Json, Subject};
 
 const TERMS: usize = 200;
-// The most words that are counted at a time: about 10 MB.
+// Maximum number of words that are counted at the same time. They take about 10 MB.
 const MAX_WORDS: usize = 1 << 16;
-// About a second of reading. Of a larger artifact, evenly spaced samples are read.
+// About a second of reading. If the artifact is larger, evenly spaced samples are read.
 const MAX_BYTES: u64 = 32 << 20;
 const SAMPLE_BYTES: u64 = 256 << 10;
-// A sample begins and ends between two words if there is a gap in this many bytes.
+// A sample begins and ends between two words if there is a gap within this many bytes.
 const GAP_MARGIN: usize = 512;
 // Longer lines are divided into units of this many bytes.
 const UNIT_BYTES: usize = 512;
-// Candidates for each term that is shown. They are searched for names that contain them.
+// Number of candidates for each term that is shown. The candidates are searched for names that
+// contain them.
 const CANDIDATES: usize = 4;
-// Scores are integers: a value of 1.0 is this many points.
+// Scores are integers: this many points represent 1.0.
 const SCORE_UNIT: f64 = 1000.0;
 
-// Writes the terms, a line each: its number of occurrences, the term, its first line.
+// Writes one line for each term: its number of occurrences, the term, and its first line.
 pub(super) fn render(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
@@ -54,8 +55,8 @@ pub(super) fn render(
     Ok(Rendered { notice, whole })
 }
 
-/// Returns the `count` most distinctive words of `content`. If `escaped`, it has escapes as in
-/// JSON.
+/// Returns the `count` most distinctive words of `content`. `escaped` is true if the content has
+/// escapes as in JSON.
 pub(super) fn distinctive(
     content: &dyn Content,
     escaped: bool,
@@ -67,7 +68,7 @@ pub(super) fn distinctive(
     Ok(terms.iter().map(|term| String::from_utf8_lossy(term.text).into_owned()).collect())
 }
 
-// Describes the lines and the part of the content that they cover, and how to search for a term.
+// Describes the columns, the part of the content that was counted, and how to search for a term.
 fn notice(
     subject: &Subject<'_>,
     counts: &WordCounts,
@@ -95,8 +96,8 @@ fn notice(
     format!("# {words} in {among}; {most}: count, word, first line. Search: {file}.grep/{query}\n")
 }
 
-/// The words of an artifact, with their counts. `units` are lines, or parts of longer ones; `lines`
-/// and `bytes` count the part that was read; `stopped` is the byte at which time ran out.
+/// The words of an artifact, with their counts. `units` counts lines, or parts of long lines.
+/// `lines` and `bytes` count the part that was read. `stopped` is the offset at which time ran out.
 struct WordCounts {
     words: Frequent<Vec<u8>, WordStats>,
     units: u64,
@@ -106,8 +107,8 @@ struct WordCounts {
     escaped: bool,
 }
 
-/// The counts of a word: the line of its first occurrence, if lines are counted, the number of
-/// units with the word, and the last of them.
+/// The counts of a word: the line of its first occurrence (if lines are counted), the number of
+/// units that contain the word, and the last of these units.
 #[derive(Debug, Clone, Copy)]
 struct WordStats {
     line: Option<u64>,
@@ -118,7 +119,7 @@ struct WordStats {
 struct CountedTerm<'a> {
     text: &'a [u8],
     times: u64,
-    // Lines in which it occurs.
+    // Number of units in which the term occurs.
     units: u64,
     line: Option<u64>,
 }
@@ -188,7 +189,7 @@ impl WordCounts {
         Ok(())
     }
 
-    // If `numbered`, all lines before the sample were counted.
+    // `numbered` is true if all lines before the sample were counted.
     fn add(&mut self, sample: &[u8], numbered: bool) {
         let mut lines = 0;
         for line in sample.split(|byte| *byte == b'\n') {
@@ -208,20 +209,21 @@ impl WordCounts {
     }
 }
 
-// Only samples of a longer content are read.
+// Returns true if the content is so long that only samples are read.
 fn is_sampled(length: u64) -> bool {
     length > MAX_BYTES
 }
 
-// The offset after the last byte near the end that is part of no word, or the end if there is none.
+// Returns the offset after the last byte near the end that is not part of a word, or the end if
+// there is no such byte.
 fn last_gap(bytes: &[u8]) -> usize {
     let from = bytes.len().saturating_sub(GAP_MARGIN);
     let gap = bytes[from..].iter().rposition(|byte| words::is_gap(*byte));
     gap.map_or(bytes.len(), |at| from + at + 1)
 }
 
-// The offset after the first byte near the start that is part of no word, or the start if there is
-// none.
+// Returns the offset after the first byte near the start that is not part of a word, or the start
+// if there is no such byte.
 fn first_gap(bytes: &[u8]) -> usize {
     bytes.iter().take(GAP_MARGIN).position(|byte| words::is_gap(*byte)).map_or(0, |at| at + 1)
 }
@@ -267,9 +269,9 @@ fn best_terms(counts: &WordCounts, count: usize) -> Vec<CountedTerm<'_>> {
     terms.filter(|term| !is_part(term)).take(count).collect()
 }
 
-/// Scores a term. The score is highest for a term that occurs in the square root of all lines: one
-/// that occurs in most lines says as little as one that occurs once. Names score higher than words,
-/// and names that suggest trouble highest.
+/// Scores a term. The score is highest for a term that occurs in the square root of all lines. A
+/// term that occurs in most lines is as uninformative as a term that occurs once. Names score
+/// higher than words, and names that suggest trouble score highest.
 fn score(term: &CountedTerm<'_>, units: u64) -> u64 {
     let (some, all) = (term.units as f64, units as f64);
     let spread = some.ln_1p() * (all / some).ln_1p();

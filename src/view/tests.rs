@@ -1,4 +1,4 @@
-//! The counts of masks that views show.
+//! Tests of the counts of masks that views show.
 
 use std::ffi::OsStr;
 

@@ -1,4 +1,4 @@
-//! The name by which a person or a model knows an output: its command, or the subject of its call.
+//! The name by which people and models identify an output: its command, or the subject of its call.
 
 use std::fmt;
 use std::path::Path;
@@ -9,36 +9,38 @@ use shlex::Shlex;
 use crate::clean;
 use ctxfs_core::model::Provenance;
 
-// The most characters of a title.
+// Maximum number of characters in a title.
 const MAX_CHARS: usize = 100;
-// Longer arguments are not read.
+// Longer arguments are not parsed.
 const MAX_ARGS_BYTES: usize = 1 << 20;
-// The most commands in one another: a shell in a shell, or in the line of a host.
+// Maximum nesting of commands: a shell in a shell, or a command in the command line of a host.
 const MAX_DEPTH: usize = 4;
 
 const COMMAND_LABEL: &str = "command";
-// Arguments that have a command: a text, or a list of words.
+// Arguments that contain a command, as a string or as a list of words.
 const COMMAND_ARGS: [&str; 2] = [COMMAND_LABEL, "cmd"];
-// Arguments that tell the subject of a call, the best first.
+// Arguments that state the subject of a call, best first.
 const SUBJECT_ARGS: [&str; 8] =
     ["pattern", "query", "url", "uri", "path", "file_path", "filePath", "absolute_path"];
 // Programs that run the text after an option that ends in `c`.
 const SHELLS: [&str; 5] = ["bash", "dash", "ksh", "sh", "zsh"];
 
-/// The title of an output, in one line that is safe to show, of at most 100 characters. Printed as
-/// `cargo test --lib`, or `path src/main.rs`.
+/// The title of an output: one line that is safe to show, at most 100 characters long. Printed as
+/// `cargo test --lib` or `path src/main.rs`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Title {
-    // The name of the argument; `COMMAND_LABEL` for a command, whatever its argument is called.
+    // The name of the argument. For a command it is `COMMAND_LABEL`, whatever the argument is
+    // called.
     label: &'static str,
     text: String,
 }
 
 impl Title {
-    /// Returns the title of the output of a call. Returns `None` if the arguments have no command
-    /// and no short text that tells the subject of the call; then only the tool is known.
+    /// Returns the title of the output of a call. Returns `None` if the arguments have neither a
+    /// command nor a short text that states the subject of the call. In that case only the tool is
+    /// known.
     ///
-    /// Secrets must be masked in `provenance`, as in everything else that is shown of it.
+    /// Secrets in `provenance` must be masked, as in everything else that is shown of it.
     pub fn of(provenance: &Provenance) -> Option<Self> {
         let args = provenance.args.as_deref().filter(|args| args.len() <= MAX_ARGS_BYTES)?;
         let Value::Object(args) = serde_json::from_str(args).ok()? else { return None };
@@ -73,7 +75,7 @@ impl fmt::Display for Title {
     }
 }
 
-// The command in an argument, without the shell that runs it.
+// Returns the command in an argument, without the shell that runs it.
 fn command(argument: &Value) -> Option<String> {
     let mut command = match argument {
         Value::String(text) => text.trim().to_owned(),
@@ -90,7 +92,8 @@ fn command(argument: &Value) -> Option<String> {
     Some(command).filter(|command| !command.trim().is_empty())
 }
 
-// The command that a command runs in a shell, or that a host has put into a line of its own.
+// Returns the command that is passed to a shell, or that a host wrapped in a command line of its
+// own.
 fn inner(command: &str) -> Option<String> {
     of_snapshot(command).or_else(|| {
         let first = command.split_whitespace().next()?;
@@ -101,8 +104,8 @@ fn inner(command: &str) -> Option<String> {
     })
 }
 
-// The command in a line of Claude Code: `source .../shell-snapshots/... && eval '<command>' <
-// /dev/null && pwd -P >| ...`
+// Returns the command in a command line of Claude Code: `source .../shell-snapshots/... && eval
+// '<command>' < /dev/null && pwd -P >| ...`
 fn of_snapshot(line: &str) -> Option<String> {
     let (before, after) = line.split_once("&& eval ")?;
     let is_host = before.starts_with("source ") && before.contains("/shell-snapshots/");

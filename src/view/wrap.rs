@@ -8,22 +8,22 @@ use crate::range::TextPosition;
 use crate::{RenderError, Rendered, scan};
 use ctxfs_core::model::Subject;
 
-// Characters of a line that is shown as it is, and of a piece of a longer one.
+// Maximum number of characters in a line that is shown unchanged, and in a piece of a longer line.
 const WIDTH: usize = 400;
-// Characters before the end of a piece in which a good place to fold is looked for.
+// Number of characters before the end of a piece in which a suitable place to fold is searched.
 const SLACK: usize = 100;
-// Bytes that suffice to tell whether a line is long, and where it folds.
+// Number of bytes that suffice to decide whether a line is long and where it is folded.
 const FOLD_BYTES: usize = 4 * WIDTH + 4;
-// Bytes that are read at once.
+// Number of bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
-// Bytes that are gathered before they are written.
+// Number of bytes that are collected before they are written.
 const FLUSH_BYTES: usize = 64 << 10;
 
-/// Writes all lines; lines of more than 400 characters in pieces.
+/// Writes all lines. Splits lines of more than 400 characters into pieces.
 ///
-/// Each piece but the first of a line begins with `line@column:`, its place in the artifact.
-/// Without these marks and the newlines before them, the text is the artifact byte for byte, except
-/// that NUL bytes are shown as their symbol. Memory does not grow with the length of lines.
+/// Each piece of a line except the first begins with `line@column:`, its place in the artifact.
+/// Without these marks and the newlines before them, the text equals the artifact byte for byte,
+/// except that NUL bytes are shown as their symbol. Memory does not grow with the length of lines.
 pub(super) fn render(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
@@ -63,8 +63,8 @@ fn folded(at: TextPosition) -> String {
     )
 }
 
-/// Writes lines in pieces, and before each but the first piece of a line its place in the artifact.
-/// `at` is the place of the next byte, `first` is the first fold.
+/// Writes lines in pieces. Before each piece of a line except the first, writes its place in the
+/// artifact. `at` is the place of the next byte, and `first` is the first fold.
 struct LineFolder<'a> {
     out: BufWriter<&'a mut dyn Write>,
     at: TextPosition,
@@ -77,8 +77,8 @@ impl<'a> LineFolder<'a> {
         Self { out, at: TextPosition { line: 1, column: 1 }, first: None }
     }
 
-    /// Writes the pieces of `text` that are known to be complete, or all if it is the `last` text.
-    /// Returns the number of bytes written.
+    /// Writes the pieces of `text` that are known to be complete. Writes all of it if `text` is the
+    /// `last` one. Returns the number of bytes written.
     fn push(&mut self, text: &[u8], last: bool) -> io::Result<usize> {
         let mut at = 0;
         loop {
@@ -129,7 +129,7 @@ impl<'a> LineFolder<'a> {
     }
 }
 
-// The length of the first piece of `line`, which is all of it if it is short.
+// Returns the length of the first piece of `line`, which is the whole line if it is short.
 fn fold(line: &[u8]) -> usize {
     let most = scan::forward(line, 0, WIDTH);
     if most == line.len() {
@@ -152,7 +152,7 @@ mod tests {
         Fixture::new(text).bytes(&View::Wrap)
     }
 
-    /// Recovers the artifact: removes the notice, and the marks where a fold can be.
+    /// Recovers the artifact: removes the notice, and removes marks wherever a fold can be.
     fn unfolded(view: &[u8]) -> Vec<u8> {
         let notices = view.starts_with(b"# long");
         let mut text: Vec<u8> = Vec::new();
@@ -242,7 +242,7 @@ mod tests {
             end: bool,
         ) {
             let lines = lines.iter().map(|(word, times)| word.repeat(*times));
-            // No binary format begins like this.
+            // The text begins this way because no binary format does.
             let mut text = b"text\n".to_vec();
             text.extend(lines.collect::<Vec<Vec<u8>>>().join(&b'\n'));
             text.extend(end.then_some(b'\n'));

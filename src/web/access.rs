@@ -1,9 +1,9 @@
-//! The gate: hosts, origins, the token and its cookie, and the headers of every answer.
+//! Access control: hosts, origins, the token and its cookie, and the headers of every answer.
 //!
-//! A page in a browser can send requests to this machine, under a name of its own that it lets
-//! point here. So only addresses and known names are hosts, a request that a page of another origin
-//! makes is refused, and nothing is shown without the token, or the cookie that a browser gets for
-//! it.
+//! A web page can send requests to this machine through a host name that its owner resolves to this
+//! machine (DNS rebinding). Only addresses and known names are therefore accepted as hosts, and
+//! requests made by pages of other origins are refused. Nothing is shown without the token, or
+//! without the cookie that a browser gets in exchange for the token.
 
 use std::net::IpAddr;
 
@@ -21,8 +21,8 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
-/// Decides which requests come in. It holds hashes of the token and of the cookie, which are
-/// compared in constant time; the cookie does not reveal the token.
+/// Decides which requests are admitted. It stores hashes of the token and of the cookie, which are
+/// compared in constant time. The cookie does not reveal the token.
 #[derive(Debug)]
 pub(super) struct AccessGate {
     names: Vec<String>,
@@ -35,29 +35,29 @@ pub(super) struct AccessGate {
 /// The decision about a request that is not refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AccessDecision {
-    // Style and script: no token needed.
+    // A request for the style or the script, which needs no token.
     Public,
     // The request has the cookie.
     Admitted,
-    // The request has the token: the browser gets the cookie and is sent to the same address
+    // The request has the token. The browser gets the cookie and is redirected to the same address
     // without the token.
     LoggedIn {
         to: String,
         cookie: String,
-        // A page of another site led here. The browser sends a new strict cookie only when a page
-        // of this site leads on.
+        // True if a link on another site led here. After such a redirect, the browser sends a new
+        // strict cookie only if a page of this site starts the next navigation.
         from_elsewhere: bool,
     },
 }
 
-/// Returns a new token of 244 random bits.
+/// Returns a new token with 244 random bits.
 pub fn new_token() -> String {
     format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }
 
 impl AccessGate {
-    /// `names` are known hosts beside addresses. `port` keeps the cookies of several pages apart,
-    /// as browsers send cookies to every port.
+    /// Creates a gate. `names` are accepted as hosts in addition to addresses. `port` is part of
+    /// the cookie's name, because browsers send a cookie to every port of a host.
     pub(super) fn new(names: Vec<String>, token: &str, port: u16) -> Self {
         let key = blake3::derive_key("ctxfs 2026-11-26 cookie of a page", token.as_bytes());
         let cookie_value = Hash::from(key).to_hex().to_string();
@@ -91,7 +91,7 @@ impl AccessGate {
                 return Err(WebError::NoToken);
             }
             let mark = if rest.is_empty() { "" } else { "?" };
-            // A path that begins with two slashes would name another host.
+            // A path that starts with two slashes would be read as a host name.
             let path = uri.path().trim_start_matches('/');
             return Ok(AccessDecision::LoggedIn {
                 to: format!("/{path}{mark}{rest}"),
@@ -109,7 +109,7 @@ impl AccessGate {
         let host = only(headers, &header::HOST)?.ok_or(WebError::Host)?;
         let authority: Authority = host.parse().map_err(|_| WebError::Host)?;
         let name = authority.host();
-        // A port may follow the name.
+        // The host name may be followed by a port.
         let port = host.strip_prefix(name).unwrap_or(host);
         let is_port = port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
         let is_known = address(name).is_some()
@@ -142,8 +142,8 @@ fn check_origin(headers: &HeaderMap, host: &str) -> Result<(), WebError> {
     }
 }
 
-/// Refuses requests of pages of other sites. A link that a person follows is allowed; then the
-/// result is true.
+/// Refuses requests that pages of other sites make. Returns true if the user followed a link from
+/// another site, which is allowed.
 fn check_site(headers: &HeaderMap) -> Result<bool, WebError> {
     let site = only(headers, &FETCH_SITE)?.unwrap_or("none");
     let follows_a_link = only(headers, &FETCH_MODE)? == Some("navigate")
@@ -160,7 +160,7 @@ fn address(host: &str) -> Option<IpAddr> {
     bare.unwrap_or(host).parse().ok()
 }
 
-// The header must not come twice.
+// Fails if the header occurs more than once.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, WebError> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -169,7 +169,7 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>
         .ok_or_else(|| WebError::Bad(format!("the header {name} comes twice, or is not ASCII")))
 }
 
-// Only own resources, no inline script, no embedding.
+// Allows only resources of this site, no inline scripts, and no embedding in frames.
 const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'self'; \
                       frame-ancestors 'none'; object-src 'none'";
 

@@ -1,13 +1,13 @@
-//! The addresses of conversations and outputs, and the parameters after them.
+//! Builds and parses the addresses of conversations and outputs, and their query parameters.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use ctxfs_core::model::Component;
 
-// Everything but the unreserved characters of RFC 3986.
+// All characters except the unreserved ones of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-// One name of a path, or the value of a parameter.
+// Encodes one component of a path, or the value of a parameter.
 pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }
@@ -29,10 +29,10 @@ pub(super) fn line(address: &str, line: u64) -> String {
     format!("{address}?line={}#L{line}", line.saturating_sub(BEFORE).max(1))
 }
 
-// Lines shown before the line that a link leads to.
+// Number of lines shown before the target line of a link.
 const BEFORE: u64 = 5;
 
-/// Splits a query into the decoded value of the parameter `name` and the rest.
+/// Removes the parameter `name` from a query. Returns the remaining query and the decoded value.
 pub(super) fn without_parameter(query: &str, name: &str) -> (String, Option<String>) {
     let mut value = None;
     let mut rest = Vec::new();
@@ -47,7 +47,7 @@ pub(super) fn without_parameter(query: &str, name: &str) -> (String, Option<Stri
     (rest.join("&"), value)
 }
 
-// `?name=value&...` of the pairs with a value, or nothing.
+// Returns `?name=value&...` for the pairs with a value, or an empty string if there are none.
 pub(super) fn query(pairs: &[(&str, &str)]) -> String {
     let given = pairs.iter().filter(|(_, value)| !value.is_empty());
     let pairs: Vec<String> =

@@ -1,9 +1,10 @@
-//! The lists of conversations and of their outputs, kept at hand.
+//! Caches the lists of conversations and of their outputs.
 //!
-//! Listing 10,000 conversations takes a second or more, as each has its directory and its records.
-//! So a thread lists them while browsers look, each again only when its state has changed, and a
-//! page shows the list so far and says how complete it is. These lists ask no other host: that
-//! would take a request for each conversation.
+//! Listing 10,000 conversations takes a second or more, because each one has its own directory and
+//! records. A thread therefore lists them while pages are in use, and lists a conversation again
+//! only if its state has changed. A page shows the list as far as it is known and says whether it
+//! is complete. The lists do not include data from other hosts, because that would take one request
+//! per conversation.
 
 mod rows;
 
@@ -22,18 +23,19 @@ use ctxfs_store::message::MessageEntry;
 
 pub(super) use crate::catalog::rows::{ConversationRow, OutputList, OutputRow};
 
-// The list is kept fresh for this time after a look at it.
+// Time after a use of the list during which it is kept up to date.
 const WATCHED: Duration = Duration::from_secs(30);
-// Least pause between two listings, also as a multiple of the time for one.
+// Minimum pause between two listings. The pause is also at least `PAUSES` times as long as the last
+// listing took.
 const BETWEEN: Duration = Duration::from_secs(1);
 const PAUSES: u32 = 10;
-// A conversation with a live output is listed again after this time.
+// Time after which a conversation with a live output is listed again.
 const LIVE: Duration = Duration::from_secs(2);
-// Conversations whose outputs are kept, and outputs in all of them.
+// Maximum number of conversations with cached outputs, and of cached outputs in total.
 const KEPT: usize = 16;
 const KEPT_OUTPUTS: usize = 250_000;
 
-/// The lists, and the thread that keeps the list of conversations fresh.
+/// The cached lists, and the thread that updates the list of conversations.
 pub(super) struct PageCatalog {
     engine: Arc<Engine>,
     state: Mutex<CatalogState>,
@@ -43,7 +45,7 @@ pub(super) struct PageCatalog {
     named: NamedOutputs,
 }
 
-// A conversation, the number of its state, the time, and the outputs then.
+// A conversation, its state number, the time of the listing, and the outputs at that time.
 type KeptOutputs = (Component, u64, Instant, Arc<OutputList>);
 
 #[derive(Default)]
@@ -52,7 +54,7 @@ struct CatalogState {
     sorted: Arc<Vec<Arc<ConversationRow>>>,
     total: usize,
     is_complete: bool,
-    // Incremented for each list that differs from the one before.
+    // Incremented for each list that differs from the previous one.
     version: u64,
     wanted: Option<Instant>,
     stopped: bool,
@@ -65,7 +67,7 @@ struct KnownRow {
     row: Arc<ConversationRow>,
 }
 
-/// The conversations known so far, the ones used last first, and their number in all.
+/// The conversations known so far, most recently used first, and the total number of conversations.
 pub(super) struct ListedConversations {
     pub(super) rows: Arc<Vec<Arc<ConversationRow>>>,
     pub(super) total: usize,
@@ -96,7 +98,7 @@ impl PageCatalog {
         self.thread.join();
     }
 
-    // Waits for at most `patience` until all are known.
+    // Returns the known conversations. Waits up to `patience` for a complete list.
     pub(super) fn conversations(&self, patience: Duration) -> ListedConversations {
         let until = Instant::now() + patience;
         let mut state = self.state.lock();
@@ -107,7 +109,8 @@ impl PageCatalog {
         ListedConversations { rows: Arc::clone(sorted), total: *total, is_complete: *is_complete }
     }
 
-    /// Returns the known conversations that only other hosts have. Waits a moment for these hosts.
+    /// Returns the known conversations that exist only on other hosts. Waits a short time for these
+    /// hosts.
     pub(super) fn elsewhere(&self) -> Vec<ConversationRow> {
         let ids = self.engine.others().conversations_elsewhere().unwrap_or_else(|error| {
             tracing::warn!("the conversations of other hosts cannot be listed: {error}");
@@ -116,7 +119,8 @@ impl PageCatalog {
         ids.into_iter().map(ConversationRow::elsewhere).collect()
     }
 
-    // Changes with the list of conversations. Asking keeps the list fresh.
+    // Returns a number that changes with the list of conversations. The call also keeps the list up
+    // to date.
     pub(super) fn version(&self) -> u64 {
         let mut state = self.state.lock();
         state.wanted = Some(Instant::now());
@@ -197,8 +201,8 @@ impl PageCatalog {
         Ok(())
     }
 
-    /// Returns the row of a conversation: the known one if it is still valid. A removed or
-    /// unreadable conversation has no row.
+    /// Returns the row of a conversation. Uses the `known` row if it is still valid. Returns `None`
+    /// for a removed or unreadable conversation.
     fn row(&self, id: &Component, known: Option<&KnownRow>) -> Option<KnownRow> {
         let number = self.engine.conversation(id).ok()?.state_number().ok()?;
         let holds = |known: &&KnownRow| {
@@ -233,28 +237,29 @@ impl std::fmt::Debug for PageCatalog {
     }
 }
 
-// Messages that are read at a time, and the time for reading on.
+// Number of messages per read, and the total time for reading.
 const MESSAGES: usize = 500;
 const PATIENCE: Duration = Duration::from_millis(500);
-// Conversations whose names are kept, and names of one. Longer names are not kept.
+// Maximum number of conversations with cached names, and of names per conversation. Names longer
+// than `LONGEST` bytes are not cached.
 const KEPT_NAMED: usize = 8;
 const NAMES: usize = 200_000;
 const LONGEST: usize = 512;
 
-// Paths and call ids that messages name, by conversation.
+// The paths and call ids that occur in messages, by conversation.
 #[derive(Debug, Default)]
 pub(super) struct NamedOutputs(Mutex<VecDeque<(Component, ReadNames)>>);
 
 #[derive(Debug, Default)]
 struct ReadNames {
     names: HashSet<String>,
-    // Bytes of the log that were read.
+    // Number of bytes of the log that were read.
     read: u64,
 }
 
 impl NamedOutputs {
-    /// Returns the rows that no message of the conversation names, as far as the log could be read
-    /// in a moment. The next call reads on from there.
+    /// Returns the rows that no message of the conversation names. The log is read for a limited
+    /// time; the next call continues from there. Messages that have not been read yet are ignored.
     pub(super) fn unnamed(
         &self,
         engine: &Engine,
@@ -286,7 +291,7 @@ impl ReadNames {
         while Instant::now() < until && self.names.len() < NAMES {
             let page = engine.messages(id, MessageRange::From(self.read), MESSAGES)?;
             if page.end < self.read {
-                // The log is another one.
+                // The log was replaced.
                 *self = Self::default();
                 continue;
             }

@@ -1,5 +1,5 @@
-//! The page of a conversation: its messages and calls, its outputs beside them, and the search of
-//! all of it.
+//! The page of a conversation: its messages and calls, its outputs next to them, and a search over
+//! the whole conversation.
 
 mod timeline;
 
@@ -22,8 +22,8 @@ use ctxfs_engine::MessageRange;
 
 pub(super) use crate::conversation::timeline::time_of;
 
-/// The parameters. `errors` is `1` for failed calls alone, `before` and `after` are offsets of
-/// messages, and `output` is the output of the wanted stand-in.
+/// The query parameters. `errors` is `1` to show only failed calls. `before` and `after` are
+/// offsets of messages. `output` is the output whose stand-in is requested.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ConversationQuery {

@@ -1,13 +1,15 @@
-//! Text, numbers, sizes and times, made safe and readable.
+//! Formats text, numbers, sizes and times safely and readably.
 //!
-//! Text of outputs, names and messages stays text, and each hidden character is shown by its code.
+//! Text from outputs, names and messages is escaped as text. Each hidden character is shown by its
+//! code.
 
 use jiff::Timestamp;
 use maud::{Markup, PreEscaped, html};
 
 use ctxfs_core::model::visible::is_hidden;
 
-/// Returns `text` as markup, with each hidden character as its code. Tabs and newlines stay.
+/// Returns `text` as markup. Each hidden character is replaced by its code. Tabs and newlines are
+/// kept.
 pub(super) fn text(text: &str) -> Markup {
     let mut markup = String::with_capacity(text.len() + text.len() / 8);
     let mut rest = text;
@@ -20,12 +22,12 @@ pub(super) fn text(text: &str) -> Markup {
     PreEscaped(markup)
 }
 
-// Bytes that are not UTF-8 become U+FFFD.
+// Like `text`, for bytes. Invalid UTF-8 becomes U+FFFD.
 pub(super) fn bytes(bytes: &[u8]) -> Markup {
     text(&String::from_utf8_lossy(bytes))
 }
 
-// Control characters have symbols of their own.
+// Control characters are shown by their own symbols.
 fn mark(hidden: char) -> Markup {
     let code = format!("U+{:04X}", u32::from(hidden));
     match hidden {
@@ -54,7 +56,7 @@ fn escaped(text: &str) -> String {
     html! { (text) }.into_string()
 }
 
-// `412,908`
+// Formats a number such as `412,908`.
 pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -67,28 +69,28 @@ pub(super) fn grouped(number: u64) -> String {
     text
 }
 
-// `-12,345`
+// Formats a number such as `-12,345`.
 pub(super) fn signed(number: i64) -> String {
     let sign = if number < 0 { "-" } else { "" };
     format!("{sign}{}", grouped(number.unsigned_abs()))
 }
 
-// `1 line`, `2 lines`
+// Formats a count such as `1 line` or `2 lines`.
 pub(super) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-// `1 match`, `2 matches`
+// Formats a count such as `1 match` or `2 matches`.
 pub(super) fn matches(number: u64) -> String {
     format!("{} match{}", grouped(number), if number == 1 { "" } else { "es" })
 }
 
-// `403.2 KiB`, with the exact number of bytes as its title.
+// Formats a size such as `403.2 KiB`, with the exact number of bytes as the title.
 pub(super) fn size(bytes: u64) -> Markup {
     html! { span title=(counted(bytes, "byte")) { (short_size(bytes)) } }
 }
 
-// `403.2 KiB`
+// Formats a size such as `403.2 KiB`.
 pub(super) fn short_size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
@@ -96,7 +98,7 @@ pub(super) fn short_size(bytes: u64) -> String {
     }
     let mut size = bytes as f64 / 1024.0;
     let mut unit = 0;
-    // A number that would round to 1024 becomes 1 of the next unit.
+    // A number that would round to 1024 becomes 1 of the next larger unit.
     while size >= 1023.95 && unit + 1 < UNITS.len() {
         size /= 1024.0;
         unit += 1;
@@ -104,7 +106,7 @@ pub(super) fn short_size(bytes: u64) -> String {
     format!("{size:.1} {}", UNITS[unit])
 }
 
-// `340 ms`, `1.2 s`, `3 min 4 s`
+// Formats a duration such as `340 ms`, `1.2 s` or `3 min 4 s`.
 pub(super) fn duration(millis: u64) -> String {
     match millis {
         ..1000 => format!("{millis} ms"),
@@ -114,7 +116,7 @@ pub(super) fn duration(millis: u64) -> String {
     }
 }
 
-// Milliseconds since the epoch. Nothing for a time out of range.
+// Formats a time in milliseconds since the epoch. Returns empty markup if the time is out of range.
 pub(super) fn time(millis: i64) -> Markup {
     let Ok(time) = Timestamp::from_millisecond(millis) else { return html! {} };
     html! {

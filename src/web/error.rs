@@ -1,4 +1,4 @@
-//! The reasons why a request gets no page, and the page that says so.
+//! The reasons why a request fails, and the error page.
 
 use std::io;
 
@@ -10,9 +10,9 @@ use crate::shell;
 use ctxfs_core::model::NameError;
 use ctxfs_engine::EngineError;
 
-/// The reason why a request was refused or failed. Each is answered by a page with a status: 403
-/// for the wrong host or origin, 401 without a token, 405 for other methods than GET and HEAD, 404
-/// and 400 for addresses, 503 when busy, and 500.
+/// The reason why a request was refused or failed. It is answered with an error page. The status is
+/// 403 for a wrong host or origin, 401 without a token, 405 for methods other than GET and HEAD,
+/// 404 or 400 for a wrong address, 503 if the server is busy, and otherwise 500.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant has a message")]
 pub enum WebError {
@@ -51,7 +51,7 @@ impl WebError {
         }
     }
 
-    // The kind of page, as scripts and styles name it, and its title.
+    // Returns the kind of the page, as used by the script and the style, and its title.
     fn kind(&self) -> (&'static str, &'static str) {
         match self {
             Self::Host | Self::Origin | Self::NoToken | Self::Method => ("refused", "Not this way"),
@@ -61,7 +61,7 @@ impl WebError {
     }
 }
 
-// Missing and invalid names get the same answer.
+// Missing and invalid names are not distinguished in the answer.
 impl From<EngineError> for WebError {
     fn from(error: EngineError) -> Self {
         match error.raw_os_error() {

@@ -1,6 +1,6 @@
-//! Server-sent events: the changes of the topics that a tab follows.
+//! Server-sent events about changes of the topics that a browser tab follows.
 //!
-//! One task looks at all topics a few times a second, however many tabs follow them.
+//! One task checks all topics a few times per second, regardless of the number of tabs.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use crate::topics::{Followed, Following, Topic, TopicChange};
 const TOPICS: usize = 128;
 const ALIVE: Duration = Duration::from_secs(15);
 
-/// Answers with the changes of the topics in `watched`. Topics of missing or hidden conversations
-/// are skipped, as the other tabs of a browser share the connection.
+/// Streams the changes of the topics in `watched`. Topics of missing or hidden conversations are
+/// skipped instead of failing the request, because all tabs of a browser share the connection.
 pub(super) fn answer(site: &Arc<Site>, watched: &[String]) -> Result<Response, WebError> {
     if watched.is_empty() || watched.len() > TOPICS {
         return Err(WebError::Bad(format!("give 1 to {TOPICS} topics as `watch`")));
@@ -51,7 +51,7 @@ async fn next(following: &mut Following) -> Option<Event> {
                 return Some(event(&topic, change));
             }
             Ok(_) => {}
-            // The tab looks at everything again.
+            // The tab loads everything again.
             Err(RecvError::Lagged(_)) => return Some(Event::default().event("missed").data("{}")),
             Err(RecvError::Closed) => return None,
         }
@@ -64,7 +64,7 @@ fn event(topic: &Topic, change: TopicChange) -> Event {
 }
 
 const TICK: Duration = Duration::from_millis(250);
-// A live output that does not grow is examined in full after this time.
+// Time after which a live output that does not grow is examined completely.
 const SETTLED: Duration = Duration::from_secs(1);
 
 pub(super) async fn watch(site: &Arc<Site>) {
@@ -92,7 +92,7 @@ pub(super) async fn watch(site: &Arc<Site>) {
     }
 }
 
-// None if nothing can have changed.
+// Returns the state of a topic, or `None` if it cannot have changed or cannot be read.
 fn look_at(site: &Arc<Site>, topic: &Topic, followed: &Followed) -> Option<TopicChange> {
     match topic {
         Topic::Conversations => {

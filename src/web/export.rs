@@ -1,4 +1,4 @@
-//! A conversation as files that open from a disk, without a server and without a script.
+//! Exports a conversation as files that can be opened from disk, without a server or scripts.
 
 mod output;
 
@@ -21,9 +21,9 @@ use ctxfs_engine::{Engine, LoggedMessage, MessageRange};
 pub use crate::export::output::Shelf;
 
 /// Writes the conversation `id` to `shelf`: `index.html` with all messages and calls, one or more
-/// pages for each output, its bytes, and the style.
+/// pages for each output, the bytes of each output, and the style.
 pub fn export(engine: Arc<Engine>, id: &Component, shelf: &mut dyn Shelf) -> Result<(), WebError> {
-    // Nobody comes in: nothing is served.
+    // Nothing is served, so the gate admits no request.
     let site = Site::new(engine, AccessGate::new(Vec::new(), "", 0));
     let id = site.conversation(&id.to_text())?;
     shelf.file("page.css")?.write_all(STYLE.as_bytes())?;
@@ -80,8 +80,8 @@ impl<'a> ExportIndex<'a> {
         }
     }
 
-    /// Writes the messages in their order. Outputs that no message names come before the first
-    /// later message.
+    /// Writes the messages in order. An output that no message names is written before the first
+    /// message with the same or a later time.
     fn write_messages(&self, out: &mut dyn Write) -> Result<(), WebError> {
         let named = self.named()?;
         let is_named = |output: &ExportedOutput<'_>| named.contains(&*output.row.path);

@@ -1,4 +1,4 @@
-//! The first page: the last conversation, its last failed call, and all conversations.
+//! The front page: the last conversation, its last failed call, and the list of all conversations.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use ctxfs_core::model::Component;
 use ctxfs_engine::Look;
 
 const ROWS: usize = 100;
-// Conversations that are searched for the last failed call.
+// Number of conversations that are searched for the last failed call.
 const RECENT: usize = 20;
-// After this time, the list so far is shown.
+// Time after which an incomplete list is shown.
 const PATIENCE: Duration = Duration::from_millis(300);
-// Bytes of the line that says why a call failed.
+// Maximum length in bytes of the line that shows why a call failed.
 const LINE: usize = 300;
 
 const COLUMNS: &[Column] = &[
@@ -61,7 +61,8 @@ pub(super) fn write(site: &Arc<Site>, query: &FrontQuery, sink: &mut Sink) -> Re
     sink.write(shell::foot())
 }
 
-// Conversations here, conversations of other hosts, and the reason why other hosts cannot be asked.
+// The conversations on this host and on other hosts, and the reason why other hosts cannot be
+// reached.
 struct FrontLists {
     listed: ListedConversations,
     elsewhere: Vec<ConversationRow>,
@@ -156,7 +157,7 @@ fn why(site: &Arc<Site>, id: &Component, row: &OutputRow) -> Option<(u64, String
     Some((line, text.trim().to_owned()))
 }
 
-// None if it takes longer than a moment.
+// Returns the offset of a line, or `None` if counting the lines takes longer than a moment.
 fn counted_offset(look: &Look, line: u64) -> Option<u64> {
     const MOMENT: Duration = Duration::from_millis(30);
     let began = std::time::Instant::now();

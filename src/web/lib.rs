@@ -1,22 +1,23 @@
-//! The page for people, `ctxfs web`: a door that shows conversations and outputs in a browser.
+//! The web page `ctxfs web`, which shows conversations and outputs in a browser.
 //!
-//! It is read-only: no request changes anything. Outputs are hostile, and are shown as text, never
-//! as HTML. Sockets have one thread; the engine's work is done on a bounded number of others.
+//! It is read-only: no request changes anything. Outputs are untrusted and are shown as text, never
+//! as HTML. One thread handles all sockets. The engine's work runs on a limited number of other
+//! threads.
 //!
 //! | module | content |
 //! |---|---|
 //! | `server` | options and connections |
-//! | `access` | the gate, and the headers of every answer |
+//! | `access` | access control, and the headers of every answer |
 //! | `router`, `address` | the addresses of all pages |
-//! | `site` | the state that all requests share |
-//! | `work` | the engine's work on threads: pages that are sent as they are made, searches of tabs |
-//! | `catalog` | the lists of conversations and outputs, kept at hand |
-//! | `shell`, `display`, `table` | the parts of all pages |
+//! | `site` | the state shared by all requests |
+//! | `work` | runs the engine's work on threads: streams pages, runs searches |
+//! | `catalog` | cached lists of conversations and outputs |
+//! | `shell`, `display`, `table` | the parts common to all pages |
 //! | `front`, `conversation`, `output`, `saved` | the pages |
 //! | `raw` | the bytes of an output: downloads and images |
-//! | `search` | searches as they run |
+//! | `search` | streams search results |
 //! | `events`, `topics` | changes of the topics that tabs follow |
-//! | `export` | a conversation as files |
+//! | `export` | exports a conversation as files |
 
 mod access;
 mod address;

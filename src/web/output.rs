@@ -1,4 +1,4 @@
-//! The page of an output: what is known of it, and a window over its lines.
+//! The page of an output: its facts, and a window of its lines.
 
 mod facts;
 mod json;
@@ -21,7 +21,7 @@ use ctxfs_view::View as StoredView;
 
 pub(super) use crate::output::window::{OutputQuery, image_type};
 
-/// Writes the page, or a part of it.
+/// Writes the whole page, or the part named by `query.part`.
 pub(super) fn write(
     site: &Arc<Site>,
     id: &Component,
@@ -30,7 +30,7 @@ pub(super) fn write(
     sink: &mut Sink,
 ) -> Result<(), WebError> {
     let look = site.look(id, path)?;
-    // Those who follow a live output ask for its lines again and again.
+    // The lines of a live output are requested repeatedly, so only known facts are used for them.
     let facts = if query.part == "lines" { look.known_facts() } else { look.facts() }?;
     let output = RequestedOutput { site, id, look, facts, query };
     match &*query.part {
@@ -129,11 +129,11 @@ impl RequestedOutput<'_> {
     }
 }
 
-/// Bytes of a row, and rows of a window.
+/// Number of bytes per row, and of rows per window.
 const HEX_ROW: usize = 16;
 const HEX_ROWS: usize = 256;
 
-/// Returns the window with its pager.
+/// Returns the hex window with its pager.
 fn hex_section(output: &RequestedOutput<'_>) -> Result<Markup, WebError> {
     let (at, size) = (hex_start(output), output.look.size());
     let window = (HEX_ROW * HEX_ROWS) as u64;
@@ -157,7 +157,7 @@ fn hex_section(output: &RequestedOutput<'_>) -> Result<Markup, WebError> {
     })
 }
 
-/// Returns the table alone.
+/// Returns only the table of the hex window.
 fn hex_table(output: &RequestedOutput<'_>) -> Result<Markup, WebError> {
     let at = hex_start(output);
     let bytes = output.look.bytes(at, HEX_ROW * HEX_ROWS)?;

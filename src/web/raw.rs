@@ -1,4 +1,4 @@
-//! The bytes of an output, as a download or as an image, never as a page.
+//! Sends the bytes of an output as a download or as an image, never as a page.
 
 use std::io;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use ctxfs_core::model::Component;
 use ctxfs_engine::Look;
 
 const BLOCK: usize = 256 << 10;
-// An image may do nothing in a browser.
+// Prevents an image from doing anything in the browser.
 const IMAGE_POLICY: &str = "default-src 'none'; sandbox; frame-ancestors 'none'";
 const TEXT: &str = "text/plain; charset=utf-8";
 const OTHER: &str = "application/octet-stream";
@@ -68,7 +68,8 @@ pub(super) async fn download(
     (status, headers, send(site, look, kind, part)).into_response()
 }
 
-// Anything but an image that browsers show is missing.
+// Sends an output as an image. Fails with [`WebError::Missing`] if it is not an image type that
+// browsers show.
 pub(super) async fn image(site: &Arc<Site>, id: Component, path: String) -> Response {
     let shared = Arc::clone(site);
     let looked = site.work.wait(move || {
@@ -85,8 +86,8 @@ pub(super) async fn image(site: &Arc<Site>, id: Component, path: String) -> Resp
     (policy, send(site, look, kind, 0..size)).into_response()
 }
 
-/// Sends a part block by block. Each block is read in a turn of its own, so that slow readers hold
-/// up nothing.
+/// Sends `part` block by block. Each block is read in its own turn, so that a slow reader does not
+/// delay other requests.
 fn send(site: &Arc<Site>, look: Look, kind: &'static str, part: Range<u64>) -> Response {
     let begun = (Arc::clone(site), Arc::new(look), part);
     let blocks = try_unfold(begun, |(site, look, part)| async move {
@@ -101,8 +102,8 @@ fn send(site: &Arc<Site>, look: Look, kind: &'static str, part: Range<u64>) -> R
     (kind, Body::from_stream(blocks)).into_response()
 }
 
-/// Reads the first block of `part`. A file that has become shorter breaks the download off: a part
-/// must not pass for the whole.
+/// Reads the first block of `part`. If the file has become shorter, fails and thereby breaks off
+/// the download, so that an incomplete file is not mistaken for a complete one.
 async fn read(site: &Arc<Site>, look: &Arc<Look>, part: &Range<u64>) -> Result<Bytes, WebError> {
     let (look, at) = (Arc::clone(look), part.start);
     let most = BLOCK.min(usize::try_from(part.end - at).unwrap_or(BLOCK));
@@ -113,8 +114,8 @@ async fn read(site: &Arc<Site>, look: &Arc<Look>, part: &Range<u64>) -> Result<B
     Ok(Bytes::from(bytes))
 }
 
-/// Returns the range of `bytes=A-B`, `bytes=A-` or `bytes=-N`. Several ranges, and malformed ones,
-/// mean the whole file.
+/// Parses `bytes=A-B`, `bytes=A-` or `bytes=-N`. Multiple ranges and malformed ranges select the
+/// whole file.
 fn requested(range: &str, size: u64) -> RequestedRange {
     let Some((first, last)) = range.strip_prefix("bytes=").and_then(|r| r.split_once('-')) else {
         return RequestedRange::All;
@@ -128,7 +129,7 @@ fn requested(range: &str, size: u64) -> RequestedRange {
     if start < end { RequestedRange::Part(start..end) } else { RequestedRange::Outside }
 }
 
-// The browser keeps the file under `name`.
+// Returns the header value that makes the browser save the file under `name`.
 fn disposition(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let plain: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();

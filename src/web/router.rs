@@ -1,4 +1,4 @@
-//! The addresses of the page and their handlers.
+//! The addresses of all pages, and their handlers.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub(super) fn router(site: Arc<Site>) -> Router {
         .with_state(site)
 }
 
-// Admits or refuses a request, and adds the headers of every answer.
+// Admits or refuses a request, and adds the common headers to the answer.
 async fn admit(State(site): SharedSite, request: Request, next: Next) -> Response {
     let entry = site.gate.check(request.method(), request.uri(), request.headers());
     if let (Ok(AccessDecision::Admitted | AccessDecision::LoggedIn { .. }), Some(connection)) =

@@ -1,4 +1,4 @@
-//! The page of savings: tokens that were stored, handed out and read back, over time, by tool and
+//! The page of savings: numbers of stored, handed out and read-back tokens over time, by tool and
 //! by conversation.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::{address, display, shell};
 use ctxfs_core::model::{Component, Counts, Sums, visible};
 
 const DAYS: usize = 60;
-// Bars of a plot, and rows of its table.
+// Maximum number of bars in a plot, and of rows in its table.
 const BARS: usize = 12;
 const ROWS: usize = 200;
 const PATIENCE: Duration = Duration::from_millis(1500);
@@ -71,7 +71,7 @@ fn of_conversation<'a>((id, counts): (&Component, &'a Counts)) -> NamedCounts<'a
     NamedCounts { name: id.to_text(), link: Some(address::conversation(id)), counts }
 }
 
-// Outputs stored now that were too long for a model.
+// Returns how many of the currently stored outputs were too long for a model.
 fn offloaded(site: &Arc<Site>, only: Option<&Component>) -> Result<String, WebError> {
     let of = |long: u64, all: u64| {
         format!("{} of {}", display::grouped(long), display::counted(all, "output"))
@@ -200,7 +200,7 @@ fn row(name: &str, link: Option<&str>, counts: &Counts) -> Markup {
     }
 }
 
-// In units of the drawing.
+// Size of the drawing, in its own units.
 const WIDTH: u64 = 720;
 const HEIGHT: u64 = 160;
 // Height of a row, and width of the names before the bars.
@@ -211,7 +211,7 @@ const NAME: usize = 28;
 pub(super) struct Bar<'a> {
     name: &'a str,
     stored: u64,
-    // Handed out and read back.
+    // Tokens that were handed out or read back.
     given: u64,
 }
 
@@ -297,7 +297,7 @@ fn most(bars: &[Bar<'_>]) -> u64 {
     bars.iter().map(|bar| bar.stored.max(bar.given)).max().unwrap_or(0).max(1)
 }
 
-// At least 1 unless `number` is 0.
+// Returns at least 1, unless `number` is 0.
 fn scaled(number: u64, most: u64, length: u64) -> u64 {
     let scaled = u128::from(number) * u128::from(length) / u128::from(most);
     u64::try_from(scaled).unwrap_or(length).max(u64::from(number > 0))

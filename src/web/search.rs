@@ -1,4 +1,5 @@
-//! Searches: as lines of JSON while they run, or as a part of a page. Results are lines of ripgrep.
+//! Searches, sent as lines of JSON while they run, or as a part of a page. The results are lines in
+//! the format of ripgrep.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -17,15 +18,15 @@ use crate::{address, display};
 use ctxfs_core::model::Component;
 use ctxfs_engine::{EngineError, Look, LookText, search_conversation};
 
-// A search reports its progress after this time, and continues.
+// Time after which a search reports its progress and continues.
 const STEP: Duration = Duration::from_secs(2);
-// For results that are a part of a page.
+// Time limit for results that are part of a page.
 const PATIENCE: Duration = Duration::from_secs(3);
-// After this number of matches, a search says how to continue.
+// Number of matches after which a search ends and says how to continue.
 const MOST: u64 = 5000;
 
-/// The parameters. Without `output`, the whole conversation is searched. A new search of a `tab`
-/// ends its earlier one.
+/// The query parameters. Without `output`, the whole conversation is searched. A new search of a
+/// `tab` ends the tab's previous search.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct SearchQuery {
@@ -38,7 +39,7 @@ pub(super) struct SearchQuery {
 struct SearchScope<'a> {
     site: &'a Arc<Site>,
     id: &'a Component,
-    // One output, or else the whole conversation.
+    // The output to search. If `None`, the whole conversation is searched.
     look: Option<Look>,
 }
 
@@ -101,7 +102,7 @@ pub(super) fn stream(
     sink.write(done.to_string() + "\n")
 }
 
-/// Writes the list of results, with the first of them for a browser without the script.
+/// Writes the section of results. For browsers without scripts, it contains the first results.
 pub(super) fn write_results(
     site: &Arc<Site>,
     id: &Component,
@@ -150,7 +151,8 @@ impl<'a> SearchScope<'a> {
         };
         let found = run(name);
         if let Err(EngineError::NotFound) = found {
-            // Some words are never searched for by their mere name, as programs look them up.
+            // Some words are never searched for under their bare name, because programs look up
+            // files of these names.
             return Ok(run(&format!("-- {name}"))?);
         }
         Ok(found?)
@@ -191,7 +193,8 @@ impl<'a> SearchScope<'a> {
     }
 }
 
-// `/` and `%` stand for themselves in typed text.
+// Encodes typed text as the name of a search. `/` and `%` are escaped, so that they are searched
+// for literally.
 fn name_of(typed: &str) -> String {
     let typed = typed.replace(['\n', '\r', '\0'], " ");
     let name = typed.replace('%', "%25").replace('/', "%2F");
@@ -208,15 +211,15 @@ fn typed(name: &str) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HitKind {
     Match,
-    // A line beside a match.
+    // A line next to a match.
     Context,
-    // Left-out lines.
+    // Marks omitted lines.
     Gap,
     // A count or a name.
     Other,
 }
 
-// A line of a result. Long lines have the byte column of the text.
+// A line of a result. For long lines, it has the byte column of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SearchHit {
     pub(super) kind: HitKind,
@@ -227,13 +230,13 @@ pub(super) struct SearchHit {
 }
 
 impl SearchHit {
-    /// Reads a line of the search of one output: `12:text`, `12-text`, `12@5120:text`, `--`.
+    /// Parses a line from a search of one output: `12:text`, `12-text`, `12@5120:text` or `--`.
     fn of_line(line: &str) -> Option<Self> {
         Self::gap(line).or_else(|| Self::numbered(line, None)).or_else(|| Some(Self::other(line)))
     }
 
-    /// Reads a line of the search of many outputs: the same after the path of one. Paths may
-    /// contain the marks, so the longest known path wins.
+    /// Parses a line from a search of several outputs. It has the same form after the path of the
+    /// output. A path may contain the separators, so the longest known path is used.
     fn of_many(line: &str, is_output: &dyn Fn(&str) -> bool) -> Option<Self> {
         let ends = line.match_indices([':', '-']).map(|(at, _)| at);
         let named = ends.filter(|at| is_output(&line[..*at])).filter_map(|at| {
@@ -242,7 +245,7 @@ impl SearchHit {
             let is_same = (mark == ":") == (own.kind == HitKind::Match);
             is_same.then_some(own)
         });
-        // The longest path that an output has.
+        // The last candidate is the longest path of a known output.
         Self::gap(line).or_else(|| named.last()).or_else(|| Some(Self::other(line)))
     }
 
@@ -311,7 +314,7 @@ fn digits(text: &str) -> Option<(u64, &str)> {
     Some((text[..end].parse().ok()?, &text[end..]))
 }
 
-// Without the ways to continue, which are paths of files.
+// Returns the notes without the hints for continuing, because the hints are file paths.
 fn notes_of(notice: &str) -> Vec<String> {
     let line = |line: &str| {
         let text = line.trim_start_matches("# ");
@@ -322,7 +325,7 @@ fn notes_of(notice: &str) -> Vec<String> {
     notice.lines().map(line).filter(|line| !line.is_empty()).collect()
 }
 
-// The name of the search that continues where `found` ends.
+// Returns the name of the search that continues where `found` ends.
 fn next_search(found: &LookText) -> Option<String> {
     const WAYS: [&str; 2] = ["Go on: ", "Again: "];
     let line = |line: &str| {

@@ -1,4 +1,4 @@
-//! The server, from the first connection to the signal that ends it.
+//! Runs the server from the first connection until a signal ends it.
 
 use std::io;
 use std::net;
@@ -19,7 +19,7 @@ use ctxfs_engine::Engine;
 use ctxfs_models::http_server;
 use ctxfs_models::http_server::Connection;
 
-/// Serves the page until SIGTERM or SIGINT. Running searches stop by themselves afterwards.
+/// Serves the page until SIGTERM or SIGINT. Searches that are still running stop by themselves.
 pub fn serve(options: WebOptions) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -60,15 +60,15 @@ async fn until_stopped(options: WebOptions) -> io::Result<()> {
     Ok(())
 }
 
-/// The socket, the token and the engine of the page.
+/// The socket, the token and the engine of the web page.
 #[derive(Debug)]
 pub struct WebOptions {
-    /// The listening socket.
+    /// The socket that browsers connect to.
     pub listener: net::TcpListener,
-    /// The names of this machine that a browser may use, beside addresses and `localhost`.
+    /// Host names of this machine that a browser may use, in addition to addresses and `localhost`.
     pub names: Vec<String>,
-    /// The token that lets a browser in.
+    /// The token that grants access.
     pub token: String,
-    /// The engine. Its options say which conversations are shown.
+    /// The engine. Its options determine which conversations are shown.
     pub engine: Arc<Engine>,
 }

@@ -1,4 +1,4 @@
-//! The frame of every page: head, landmarks, help, and the style and script in the binary.
+//! The frame of every page: head, landmarks and help, and the embedded style and script.
 
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -82,7 +82,7 @@ pub(super) fn foot() -> String {
     format!("</main>{}</body></html>\n", rest.into_string())
 }
 
-// Without `is_in`, the page has no links.
+// Returns a page with only `body`. If `is_in` is false, the page has no links.
 pub(super) fn alone(kind: &str, title: &str, is_in: bool, body: &Markup) -> String {
     if is_in {
         return head(kind, title, &[]) + &body.0 + &foot();
@@ -118,7 +118,7 @@ pub(super) fn leading_to(address: &str) -> String {
 }
 
 pub(super) const STYLE: &str = include_str!("page.css");
-// One file for all pages, and for the worker that tabs share.
+// A single file for all pages and for the worker that tabs share.
 const SCRIPT: &str = concat!(
     include_str!("script/page.js"),
     include_str!("script/events.js"),
@@ -137,7 +137,7 @@ const SCRIPT: &str = concat!(
 pub(super) const STYLE_ADDRESS: &str = "/static/page.css";
 pub(super) const SCRIPT_ADDRESS: &str = "/static/page.js";
 
-// These need no token: they reveal nothing.
+// Style and script need no token, because they reveal nothing.
 pub(super) fn is_asset(path: &str) -> bool {
     path == STYLE_ADDRESS || path == SCRIPT_ADDRESS
 }
@@ -150,8 +150,8 @@ pub(super) fn script(asked: &HeaderMap) -> Response {
     answer(asked, "text/javascript; charset=utf-8", SCRIPT)
 }
 
-/// A browser asks each time whether the text has changed, as another version of ctxfs may serve
-/// this address next time.
+/// Answers with a style or script. The browser revalidates it on each use, because a different
+/// version of ctxfs may serve this address next time.
 fn answer(asked: &HeaderMap, kind: &'static str, text: &'static str) -> Response {
     let tag = format!("\"{}\"", &blake3::hash(text.as_bytes()).to_hex()[..16]);
     let known = asked.get(header::IF_NONE_MATCH).is_some_and(|known| known == tag.as_str());

@@ -1,4 +1,4 @@
-//! The state that all requests share.
+//! The state shared by all requests.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,14 +15,15 @@ use crate::work::{Searches, Work};
 use ctxfs_core::model::{Component, RelPath};
 use ctxfs_engine::{Engine, EngineError, Look};
 
-// Open streams of events: fewer than connections, so that pages have some.
+// Maximum number of open event streams. It is lower than the number of connections, so that pages
+// can still be loaded.
 const STREAMS: usize = 128;
-// Files whose lines are counted in the background at a time.
+// Maximum number of files whose lines are counted in the background at the same time.
 const COUNTERS: usize = 2;
-// After this time, a counting thread checks whether the file has grown.
+// Time after which a counting thread checks whether the file has grown.
 const ROUND: Duration = Duration::from_millis(200);
 
-/// The engine, and the lists, threads and followers beside it.
+/// The engine, and the state shared by all requests.
 pub(super) struct Site {
     pub(super) engine: Arc<Engine>,
     pub(super) gate: AccessGate,
@@ -31,7 +32,7 @@ pub(super) struct Site {
     pub(super) searches: Searches,
     pub(super) followers: Followers,
     pub(super) streams: Arc<Semaphore>,
-    // By conversation and path.
+    // The files being counted, by conversation and path.
     counting: Mutex<HashSet<(Component, String)>>,
 }
 
@@ -50,19 +51,20 @@ impl Site {
         })
     }
 
-    // Missing if the conversation is not shown.
+    // Returns the id of a conversation. Fails with [`WebError::Missing`] if the conversation is not
+    // shown.
     pub(super) fn conversation(&self, name: &str) -> Result<Component, WebError> {
         let id = Component::from_text(name)?;
         if self.engine.options.only.as_ref().is_some_and(|only| *only != id) {
             return Err(WebError::Missing);
         }
-        // Its directory is looked at, and no more.
+        // Only checks that the directory exists.
         self.engine.conversation(&id)?;
         Ok(id)
     }
 
-    /// As [`conversation`](Self::conversation), but asks other hosts for an unknown conversation
-    /// first, for some seconds at most.
+    /// Like [`conversation`](Self::conversation), but first looks up an unknown conversation on
+    /// other hosts, for a few seconds at most.
     pub(super) fn conversation_anywhere(&self, name: &str) -> Result<Component, WebError> {
         let id = Component::from_text(name)?;
         if self.engine.options.only.as_ref().is_none_or(|only| *only == id) {
@@ -74,7 +76,7 @@ impl Site {
     pub(super) fn look(&self, id: &Component, path: &str) -> Result<Look, WebError> {
         let path = RelPath::from_text(path)?;
         match Look::at(&self.engine, id, &path) {
-            // It was replaced meanwhile.
+            // The file was replaced in the meantime.
             Err(EngineError::Stale) => Ok(Look::at(&self.engine, id, &path)?),
             looked => Ok(looked?),
         }

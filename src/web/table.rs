@@ -1,4 +1,4 @@
-//! Tables that a person sorts, and the pages of long lists.
+//! Sortable tables, and the pages of long lists.
 
 use maud::{Markup, html};
 
@@ -10,7 +10,7 @@ pub(super) struct Order {
     pub(super) descends: bool,
 }
 
-/// A column of a table: name in addresses, heading, and default order.
+/// A column of a table: its name in addresses, its heading, and its default order.
 pub(super) struct Column {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
@@ -19,7 +19,7 @@ pub(super) struct Column {
 }
 
 impl Order {
-    // Unknown names mean the default column.
+    // Returns the requested order. An unknown column name selects the default column.
     pub(super) fn requested(columns: &[Column], sort: &str, order: &str, default: &str) -> Self {
         let known = |name: &str| columns.iter().find(|column| column.name == name);
         let column = known(sort).or_else(|| known(default)).unwrap_or(&columns[0]);
@@ -36,7 +36,8 @@ impl Order {
     }
 }
 
-/// Returns the row of headings, whose links sort. `kept` are the other parameters of the page.
+/// Returns the row of headings. Each heading is a link that sorts by its column. `kept` holds the
+/// other query parameters of the page.
 pub(super) fn headings(columns: &[Column], order: &Order, kept: &[(&str, &str)]) -> Markup {
     html! {
         tr {

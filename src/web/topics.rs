@@ -1,4 +1,4 @@
-//! The topics that tabs follow, and their changes.
+//! The topics that browser tabs follow, and their changes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,13 +11,14 @@ use tokio::sync::{Notify, broadcast};
 use crate::error::WebError;
 use ctxfs_core::model::{Component, RelPath};
 
-// Followed topics in all.
+// Maximum number of followed topics.
 const TOPICS: usize = 512;
-// Changes that a slow tab may lag behind. A tab that lags more loads everything again.
+// Maximum number of changes that a slow tab may lag behind. A tab that lags further loads
+// everything again.
 const BEHIND: usize = 256;
 
-/// A topic that a tab follows: the list of conversations, the messages and outputs of a
-/// conversation, or an output.
+/// A topic that a tab follows: the list of conversations, the messages and outputs of one
+/// conversation, or one output.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Topic {
     Conversations,
@@ -25,8 +26,8 @@ pub(super) enum Topic {
     Output(Component, RelPath),
 }
 
-/// A state of a topic. Of an output, it has the size, and whether it is live. `number` differs for
-/// different states.
+/// The state of a topic. For an output, it has the size and whether the output is live. Different
+/// states have different values of `number`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TopicChange {
     pub(super) size: Option<u64>,
@@ -40,7 +41,7 @@ pub(super) struct Followers {
     wanted: Arc<Notify>,
 }
 
-// Without `known`, the next look is reported, changed or not.
+// If `known` is `None`, the next check reports the state even if it has not changed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Followed {
     followers: usize,
@@ -48,7 +49,7 @@ pub(super) struct Followed {
     pub(super) at: Instant,
 }
 
-/// The topics of one tab, followed until this is dropped.
+/// The topics followed by one tab. Dropping it ends the following.
 #[derive(Debug)]
 pub(super) struct Following {
     all: Arc<Mutex<HashMap<Topic, Followed>>>,
@@ -57,7 +58,7 @@ pub(super) struct Following {
 }
 
 impl Topic {
-    // `/`, `c/ID` or `o/ID/PATH`
+    // Parses `/`, `c/ID` or `o/ID/PATH`.
     pub(super) fn parse(text: &str) -> Result<Self, WebError> {
         if text == "/" {
             return Ok(Self::Conversations);
@@ -99,14 +100,14 @@ impl Default for Followers {
 }
 
 impl Followers {
-    // Each topic is reported at once, and then with every change.
+    // Follows topics. The state of each topic is reported at once and after each change.
     pub(super) fn follow(&self, topics: Vec<Topic>) -> Result<Following, WebError> {
         let mut all = self.topics.lock();
         let new = topics.iter().filter(|topic| !all.contains_key(topic)).count();
         if all.len() + new > TOPICS {
             return Err(WebError::Busy);
         }
-        // Before the first look, so that nothing is missed.
+        // Subscribes before the first check, so that no change is missed.
         let changes = self.changes.subscribe();
         for topic in &topics {
             let fresh = Followed { followers: 0, known: None, at: Instant::now() };
@@ -127,7 +128,7 @@ impl Followers {
         self.wanted.notified().await;
     }
 
-    // Reports only changes.
+    // Reports a state to the followers if it has changed.
     pub(super) fn tell(&self, topic: Topic, change: TopicChange) {
         if let Some(followed) = self.topics.lock().get_mut(&topic) {
             let is_new = followed.known != Some(change);
@@ -137,7 +138,7 @@ impl Followers {
                 return;
             }
         }
-        // There may be no receiver.
+        // There may be no receivers.
         drop(self.changes.send((topic, change)));
     }
 }

@@ -1,5 +1,5 @@
-//! The engine's work on a bounded number of threads: pages that are sent while they are made, and
-//! searches, one at a time for each tab.
+//! Runs the engine's work on a limited number of threads: pages that are sent while they are built,
+//! and searches, one at a time per browser tab.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -18,17 +18,17 @@ use tokio::task::spawn_blocking;
 
 use crate::error::WebError;
 
-// Pages, windows and blocks of downloads at a time.
+// Maximum number of concurrent pages, windows and download blocks.
 const PAGES: usize = 8;
 const SEARCHES: usize = 4;
-// Waiting requests. More are refused.
+// Maximum number of waiting requests. Further requests are refused.
 const WAITING: usize = 256;
-// Pieces of an answer that wait to be sent.
+// Maximum number of pieces of an answer that wait to be sent.
 const PIECES: usize = 4;
 const PIECE: usize = 16 << 10;
 
-/// The threads that all requests share. Requests take a turn in their [`Lane`]; waiting ones beyond
-/// a limit are refused as busy.
+/// The threads shared by all requests. Requests wait for a turn in their [`Lane`]. If too many
+/// requests are waiting, further ones are refused as busy.
 #[derive(Debug)]
 pub(super) struct Work {
     pages: Arc<Semaphore>,
@@ -42,7 +42,7 @@ pub(super) enum Lane {
     Search,
 }
 
-/// An answer while it is made. Text is sent in pieces.
+/// An answer that is being built. Its text is sent in pieces.
 pub(super) struct Sink {
     begun: Option<oneshot::Sender<Result<(), WebError>>>,
     pieces: mpsc::Sender<Bytes>,
@@ -50,7 +50,7 @@ pub(super) struct Sink {
     text: Vec<u8>,
 }
 
-// Dropping it tells the maker of the answer that the browser is gone.
+// The receiving end of an answer. Dropping it sets `gone`, so that the answer is no longer built.
 struct PieceReceiver {
     pieces: mpsc::Receiver<Bytes>,
     gone: Arc<AtomicBool>,
@@ -78,8 +78,8 @@ impl Work {
         done.await.map_err(|_| WebError::Bad("making this page panicked".to_owned()))?
     }
 
-    /// Sends the text that `work` writes, as `kind`. An error before the first byte is the answer
-    /// itself; a later one ends the answer.
+    /// Sends the text that `work` writes, with the content type `kind`. An error before the first
+    /// piece becomes the answer. A later error cuts off the answer.
     pub(super) async fn send(
         &self,
         lane: Lane,
@@ -154,14 +154,14 @@ impl Sink {
         self.pieces.blocking_send(piece).map_err(|_| WebError::Gone)
     }
 
-    // Becomes true when the browser has closed the connection.
+    // Returns a flag that becomes true when the browser has closed the connection.
     pub(super) fn gone(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.gone)
     }
 
     fn fail(&mut self, error: WebError) {
         if let Some(begun) = self.begun.take() {
-            // Nobody may wait for it.
+            // The receiver may be gone.
             drop(begun.send(Err(error)));
         } else {
             tracing::debug!("an answer ends early: {error}");
@@ -173,8 +173,8 @@ type StopFlag = Arc<AtomicBool>;
 
 const NAME: usize = 64;
 
-/// The running and waiting searches by tab. A new search of a tab stops the one before, and begins
-/// once that has ended.
+/// The running and waiting searches by tab. A new search stops the tab's previous search and starts
+/// after it has ended.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Searches(Arc<Mutex<HashMap<String, Tab>>>);
 
@@ -186,7 +186,7 @@ struct Tab {
     users: usize,
 }
 
-// The turn of a search. Dropping it lets the next search of its tab begin.
+// The turn of a search. Dropping it allows the tab's next search to start.
 #[derive(Debug)]
 pub(super) struct SearchTurn {
     searches: Searches,
@@ -196,7 +196,7 @@ pub(super) struct SearchTurn {
 }
 
 impl Searches {
-    // Stops the tab's earlier search and waits until it has ended.
+    // Stops the tab's previous search and waits until it has ended.
     pub(super) async fn turn(&self, tab: &str) -> Result<SearchTurn, WebError> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         if tab.len() > NAME || !tab.bytes().all(is_name) {
@@ -218,7 +218,7 @@ impl Searches {
             Arc::clone(&known.running)
         };
         let (searches, tab) = (self.clone(), tab.to_owned());
-        // Dropping this leaves the queue, even if the wait below is cancelled.
+        // Dropping `turn` removes this search from the queue, even if the wait below is cancelled.
         let mut turn = SearchTurn { searches, tab, stop, running: None };
         turn.running = running.acquire_owned().await.ok();
         Ok(turn)

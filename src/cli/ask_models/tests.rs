@@ -1,4 +1,4 @@
-//! Tests.
+//! Tests with a model that obeys its requests.
 
 use std::io::Write as _;
 use std::sync::atomic::AtomicBool;
@@ -10,7 +10,7 @@ use ctxfs_models::extract::{ProviderKind, ReplyEnd, ToolCall, ToolSpec, Turn};
 
 use super::*;
 
-/// A model that does what its request says.
+/// A model whose behaviour is determined by its request.
 struct Obeying(ModelProfile);
 
 impl LanguageModel for Obeying {
@@ -94,7 +94,8 @@ fn a_request_that_is_given_up_tells_its_cost() {
     assert_eq!((failure.kind, failure.usage.total()), (ModelFailureKind::Stopped, 10));
 }
 
-/// A question about a long output may have many chunks, and `concurrency` as many at a time.
+/// A question about a long output may have many chunks, of which `concurrency` are processed at the
+/// same time.
 #[test]
 fn many_requests_are_answered_at_a_time() {
     let (models, _serving) = apart();
@@ -122,7 +123,7 @@ fn a_process_that_has_ended_is_named() {
     assert!(failure.message.ends_with("unmount and mount again"), "{failure}");
 }
 
-/// The server reads what others write, so it may be anything.
+/// The server processes data from others, so it may send anything.
 #[test]
 fn a_document_that_is_too_long_is_refused() {
     let (ours, theirs) = UnixStream::pair().unwrap();

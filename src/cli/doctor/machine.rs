@@ -1,4 +1,4 @@
-//! Checks of this machine: kernel, device, privileges, and the disk of the store.
+//! Checks of this machine: kernel, device, privileges, and the disk that holds the store.
 
 use std::fs;
 use std::path::Path;
@@ -41,7 +41,7 @@ impl DoctorCheck {
     }
 }
 
-// The first release with passthrough and without the bugs of its first versions.
+// The first Linux release with passthrough and without the bugs of its first versions.
 const PASSTHROUGH_SINCE: (u32, u32) = (6, 12);
 const CAP_SYS_ADMIN: u32 = 21;
 
@@ -71,7 +71,7 @@ fn device() -> DoctorCheck {
     }
 }
 
-// Without it, reads go through the server, which deserves only a note.
+// Without passthrough, reads go through the server. That is only a note and not a problem.
 fn passthrough(privileged: bool) -> DoctorCheck {
     const NAME: &str = "passthrough";
     let release = read("/proc/sys/kernel/osrelease");
@@ -161,7 +161,7 @@ fn may_administer() -> bool {
     mask.is_some_and(|mask| mask >> CAP_SYS_ADMIN & 1 == 1)
 }
 
-// Root in this user namespace is root of the machine.
+// Returns true if root in this user namespace is the root of the machine.
 fn is_first_namespace() -> bool {
     read("/proc/self/uid_map").split_whitespace().eq(["0", "0", "4294967295"])
 }
@@ -175,10 +175,10 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
-// A large output may not fit into less.
+// With less free space than this, a large output may not fit.
 const LITTLE_ROOM: u64 = 1 << 30;
 
-// Magic numbers of `statfs(2)`.
+// Magic numbers from `statfs(2)`.
 const FILESYSTEMS: [(u64, &str); 11] = [
     (0xef53, "ext4"),
     (0x5846_5342, "xfs"),
@@ -259,7 +259,7 @@ fn filesystem(standing: &Path) -> &'static str {
     FILESYSTEMS.iter().find(|(number, _)| *number == magic).map_or("other", |(_, name)| name)
 }
 
-// The error for a missing attribute tells.
+// The error for a missing attribute shows whether user attributes are supported.
 fn has_user_attributes(standing: &Path) -> bool {
     let mut nothing = [0_u8; 0];
     let answer = rustix::fs::getxattr(standing, "user.ctx.tool", &mut nothing);

@@ -1,9 +1,9 @@
-//! Claude Code, the Claude Agent SDK, and hosts that run Claude Code's hooks. Contracts: version
-//! 2.1.330.
+//! Adapter for Claude Code, the Claude Agent SDK, and hosts that run the hooks of Claude Code. The
+//! formats are those of version 2.1.330.
 //!
 //! The host shows the first 30,000 characters of a command's output, and keeps the whole output in
-//! a file. Of a failed command it shows the beginning without the end, and it accepts no
-//! replacement, so the stand-in is added to it.
+//! a file. For a failed command, the host shows only the beginning and accepts no replacement, so
+//! the stand-in is added to the host's own result.
 
 use std::borrow::Cow;
 use std::fs;
@@ -23,7 +23,7 @@ use crate::hooks::event::{
 use crate::hooks::host::{Machine, ResultKind};
 use crate::hooks::keeper::OutputKeeper;
 
-// Which fields are present depends on the event.
+// The event determines which fields are present.
 #[derive(Deserialize)]
 pub(crate) struct ClaudeCodeEvent<'a> {
     #[serde(borrow)]
@@ -32,7 +32,7 @@ pub(crate) struct ClaudeCodeEvent<'a> {
     session_id: Cow<'a, str>,
     #[serde(borrow)]
     transcript_path: Option<EventText<'a>>,
-    // A sub-agent shares the session.
+    // Set for a sub-agent. It shares the session of the main agent.
     #[serde(borrow)]
     agent_id: Option<EventText<'a>>,
     #[serde(borrow)]
@@ -66,7 +66,7 @@ struct BashResult<'a> {
     #[serde(default)]
     is_image: bool,
     background_task_id: Option<IgnoredAny>,
-    // The whole output, up to 64 MiB.
+    // The file with the whole output, up to 64 MiB.
     #[serde(borrow)]
     persisted_output_path: Option<Cow<'a, str>>,
     persisted_output_size: Option<u64>,
@@ -94,7 +94,7 @@ pub(crate) fn answer(
     }
 }
 
-// The host ignores an answer whose shape differs from the result.
+// The host ignores an answer whose structure differs from that of the result.
 fn of_bash(
     event: &ClaudeCodeEvent<'_>,
     response: &RawValue,
@@ -124,7 +124,7 @@ fn of_bash(
     Ok(Some(specific(event, "updatedToolOutput", &Value::Object(fields))))
 }
 
-// Structured content of the server arrives as one string of JSON.
+// Structured content of the server arrives as a single string of JSON.
 fn of_server(
     event: &ClaudeCodeEvent<'_>,
     response: &RawValue,
@@ -196,9 +196,9 @@ fn specific(event: &ClaudeCodeEvent<'_>, field: &str, value: &Value) -> Value {
 const BEGINNING: usize = 1000;
 const FILES: usize = 8;
 
-/// Finds the whole output of the command that `error` shows a part of, and its exit code. While the
-/// hook runs, the host still has the output in a file, which no event names. `None` if the model
-/// has seen all of it.
+/// Finds the file with the whole output of a failed command, and the exit code of that command.
+/// `error` shows a part of the output. While the hook runs, the host still has the file, but no
+/// event names it. Returns `None` if `error` shows the whole output.
 fn find_failed_output(
     error: &str,
     transcript: &Path,
@@ -228,13 +228,14 @@ fn newest(dir: &Path) -> Vec<PathBuf> {
     found.into_iter().take(FILES).map(|(_, path)| path).collect()
 }
 
-// Anyone may have created the directories in `/tmp`.
+// Opens the file only if it belongs to the user `uid`, because anyone may create directories in
+// `/tmp`.
 fn of_user(path: &Path, uid: u32) -> Option<Spill> {
     let spill = Spill::open(path).ok()?;
     (spill.file.metadata().ok()?.uid() == uid).then_some(spill)
 }
 
-// Ignores leading whitespace of the file.
+// Returns `spill` if the file starts with `beginning`. Ignores leading whitespace of the file.
 fn begins_with(mut spill: Spill, beginning: &[u8]) -> Option<Spill> {
     let mut start = vec![0; 2 * BEGINNING];
     let read = read_up_to(&mut spill, &mut start).ok()?;

@@ -1,8 +1,9 @@
-//! Codex. Contracts: version 0.171.0.
+//! Adapter for Codex. The formats are those of version 0.171.0.
 //!
-//! The host passes only 10 KB of a command's output to its hook, so commands run under `ctxfs run`
-//! instead, which `ctxfs install codex` arranges. A hook that replaced a command would have to
-//! allow it, and the host would then check another command than the model's.
+//! The host passes only 10 KB of a command's output to its hook. Commands therefore run under
+//! `ctxfs run`, which `ctxfs install codex` sets up. A hook is not used for this: a hook that
+//! replaces a command also has to allow it, and the host would then check the replacement instead
+//! of the model's command.
 
 use std::borrow::Cow;
 
@@ -37,7 +38,7 @@ pub(crate) struct CodexEvent<'a> {
 struct ServerResult<'a> {
     #[serde(borrow)]
     content: &'a RawValue,
-    // The model gets this JSON in place of the content.
+    // The model receives this JSON instead of the content.
     #[serde(borrow)]
     structured_content: Option<&'a RawValue>,
 }
@@ -48,7 +49,7 @@ pub(crate) fn answer(
 ) -> Result<Option<Value>, HookError> {
     match (&*event.hook_event_name, &*event.tool_name) {
         ("SessionStart", _) => {
-            // The host runs no command if a directory that its sandbox may write is missing.
+            // The host runs no command if a directory that its sandbox may write does not exist.
             keeper.make_store(&event.session_id)?;
             let text = keeper.pointers(&event.session_id, event.source.as_ref())?;
             Ok(text.map(|text| specific(event, json!({ "additionalContext": text }))))
@@ -61,7 +62,8 @@ pub(crate) fn answer(
     }
 }
 
-// The host accepts only a text, so the stand-in of a result with images is added to it.
+// The host accepts only text as a replacement. If the result has images, the stand-in is added to
+// it.
 fn of_server(
     event: &CodexEvent<'_>,
     (server, tool): (&str, &str),

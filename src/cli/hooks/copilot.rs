@@ -1,8 +1,9 @@
-//! GitHub Copilot CLI. Contracts: version 1.0.102.
+//! Adapter for GitHub Copilot CLI. The formats are those of version 1.0.102.
 //!
-//! The host passes on 500 characters of a long output and the name of a file with all of it, which
-//! it removes when the session ends. A failed command is a success whose text says so at its end.
-//! Of the error of a server, the hook sees only a part.
+//! For a long output, the host passes on 500 characters and the name of a file with the whole
+//! output. It removes this file when the session ends. A failed command is reported as a success
+//! whose text states the failure at its end. If a server reports an error, the hook receives only a
+//! part of the error.
 
 use std::borrow::Cow;
 
@@ -16,7 +17,8 @@ use crate::hooks::event::{
 use crate::hooks::host::ResultKind;
 use crate::hooks::keeper::OutputKeeper;
 
-// Events have no name: after a call there is a result, at the start of a session a source.
+// Events have no name. An event after a call has a result, and an event at the start of a session
+// has a source.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CopilotEvent<'a> {
@@ -86,7 +88,7 @@ fn of_tool(
     Ok(Some(json!({ "modifiedResult": fields })))
 }
 
-// The host reports the end of a command in the last line.
+// Splits off the last line, in which the host reports the end of a command.
 fn split_ending(text: &str) -> (&str, Option<&str>) {
     let trimmed = text.trim_end();
     let line = trimmed.rfind('\n').map_or(0, |at| at + 1);
@@ -98,12 +100,12 @@ fn split_ending(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-// In `<shellId: 0 completed with exit code 3>`.
+// Parses the exit code in `<shellId: 0 completed with exit code 3>`.
 fn exit_code(ending: &str) -> Option<i32> {
     ending.strip_suffix('>')?.rsplit_once("exit code ")?.1.parse().ok()
 }
 
-// The host names this file in place of a long output.
+// Returns the file that the host names in place of a long output.
 fn spill_path(text: &str) -> Option<&str> {
     let rest = text.strip_prefix("Output too large to read at once")?;
     let (_, path) = rest.lines().next()?.split_once("Saved to: ")?;

@@ -13,11 +13,11 @@ use crate::hooks::host::{Host, ResultKind};
 use ctxfs_core::model::ShortList;
 use ctxfs_engine::EngineError;
 
-/// A reason to leave the host's own result as it is. None of these ends a session: `ctxfs hook`
+/// The reason why the host's own result is left unchanged. No error ends a session: `ctxfs hook`
 /// logs it and exits with 0.
 #[derive(Debug, thiserror::Error)]
 pub enum HookError {
-    /// The event does not have the shape that the adapter expects.
+    /// The event does not have the structure that the adapter expects.
     #[error("this is no event of {host}: {error}")]
     Event {
         /// The host.
@@ -25,8 +25,8 @@ pub enum HookError {
         /// The error of the parser.
         error: serde_json::Error,
     },
-    /// JSON in an event does not have the expected shape. [`answer`](crate::hooks::answer) turns it
-    /// into [`Self::Event`], which names the host.
+    /// JSON in an event does not have the expected structure. [`answer`](crate::hooks::answer)
+    /// converts this error to [`Self::Event`], which names the host.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
     /// A file in which the host stored the output cannot be read.
@@ -37,7 +37,7 @@ pub enum HookError {
         /// The cause.
         error: std::io::Error,
     },
-    /// The store cannot be opened.
+    /// The store cannot be opened. The text is the reason.
     #[error("{0}")]
     Store(String),
     /// The output cannot be stored, or its stand-in cannot be made.
@@ -45,9 +45,9 @@ pub enum HookError {
     Engine(#[from] EngineError),
 }
 
-/// A string of an event. A host that cuts a text within a surrogate pair sends half of the pair,
-/// which JSON allows but `serde_json` refuses in strings. The half becomes U+FFFD, as it does where
-/// the host displays it.
+/// A string in an event. If a host cuts a text inside a surrogate pair, it sends half of the pair.
+/// JSON allows that, but `serde_json` refuses it in strings. The half becomes U+FFFD, as it does
+/// where the host displays it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct EventText<'a>(pub(crate) Cow<'a, str>);
 
@@ -71,7 +71,7 @@ impl<'de> serde::de::Visitor<'de> for EventTextVisitor {
 
 impl<'de: 'a, 'a> Deserialize<'de> for EventText<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // As bytes, serde_json passes halves of characters on; as a string, it refuses them.
+        // serde_json accepts half a surrogate pair in bytes and refuses it in a string.
         deserializer.deserialize_bytes(EventTextVisitor)
     }
 }
@@ -133,10 +133,10 @@ impl<'a> ContentBlock<'a> {
 
 pub(crate) struct ToolResult<'a> {
     pub(crate) conversation: &'a str,
-    // Names the artifact.
+    // The name of the artifact is derived from this id.
     pub(crate) call: Cow<'a, str>,
     pub(crate) agent: Option<SubAgent<'a>>,
-    // The MCP server of the tool; absent for the host's own tools.
+    // The MCP server of the tool. `None` for the host's own tools.
     pub(crate) server: Option<&'a str>,
     pub(crate) tool: &'a str,
     pub(crate) args: Option<&'a RawValue>,
@@ -146,7 +146,7 @@ pub(crate) struct ToolResult<'a> {
     pub(crate) output: ToolOutput<'a>,
 }
 
-// Shares the conversation of the agent that started it.
+// A sub-agent. It shares the conversation of the agent that started it.
 pub(crate) struct SubAgent<'a> {
     pub(crate) id: &'a str,
     pub(crate) kind: Option<&'a str>,
@@ -158,7 +158,7 @@ pub(crate) enum ToolOutput<'a> {
 }
 
 /// A file in which a host stored an output that it considers too long. `incomplete` is the reason
-/// if the file does not have all of it.
+/// if the file does not contain the whole output.
 pub(crate) struct Spill {
     pub(crate) file: File,
     pub(crate) length: u64,
@@ -166,10 +166,10 @@ pub(crate) struct Spill {
 }
 
 impl Spill {
-    // Fails for other than regular files, without waiting for a FIFO.
+    // Fails for anything other than a regular file, and does not block on a FIFO.
     pub(crate) fn open(path: &std::path::Path) -> Result<Self, HookError> {
         let failed = |error| HookError::Spill { path: path.display().to_string(), error };
-        // A FIFO or a device at this path does not block the hook.
+        // These flags prevent the hook from blocking if the path is a FIFO or a device.
         let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
         let found = file.metadata().map_err(failed)?;
@@ -179,7 +179,8 @@ impl Spill {
         Ok(Self { file, length: found.size(), incomplete: None })
     }
 
-    // `total` is the length of the output as its host reports it.
+    // Marks the file as incomplete if its length differs from `total`, the length of the output
+    // that the host reports.
     pub(crate) fn of_total(mut self, total: Option<u64>) -> Self {
         if let Some(total) = total.filter(|total| *total != self.length) {
             let length = self.length;
@@ -189,7 +190,7 @@ impl Spill {
     }
 }
 
-// `mcp__<server>__<tool>`.
+// Parses `mcp__<server>__<tool>`.
 pub(crate) fn of_mcp(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix("mcp__")?.split_once("__")
 }
@@ -204,8 +205,8 @@ pub(crate) fn other_fields(
     others.map(|(name, raw)| Ok((name.into_owned(), serde_json::from_str(raw.get())?))).collect()
 }
 
-/// Returns an id for a call of `tool` from the time of its event, for hosts whose calls have no id.
-/// Two hooks that get the same event return the same id.
+/// Returns an id for a call of `tool`, derived from the time of its event. It is used for hosts
+/// whose calls have no id. Two hooks that receive the same event return the same id.
 pub(crate) fn call_at(tool: &str, time: Option<&str>) -> String {
     let digits: String = time.unwrap_or_default().chars().filter(char::is_ascii_digit).collect();
     format!("{tool}-{digits}")

@@ -1,7 +1,7 @@
-//! Gemini CLI. Contracts: version 0.61.0.
+//! Adapter for Gemini CLI. The formats are those of version 0.61.0.
 //!
 //! The host passes on the whole output. A replacement reaches the model as an error, so the
-//! stand-in says whether the call succeeded.
+//! stand-in states whether the call succeeded.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use ctxfs_core::model::ShortList;
 
 const OPENING: &str = "<untrusted_context>\n";
 const CLOSING: &str = "\n</untrusted_context>";
-// Lines that follow the output of a command start with these.
+// Prefixes of the lines that follow the output of a command.
 const FACTS: [&str; 5] =
     ["Error: ", "Exit Code: ", "Signal: ", "Background PIDs: ", "Process Group PGID: "];
 
@@ -48,9 +48,9 @@ struct ToolResponse<'a> {
 
 struct GeminiText {
     text: String,
-    // Images are lost if the result is replaced.
+    // True if the text is the whole result. Images would be lost if the result were replaced.
     is_all: bool,
-    // The result has one part.
+    // True if the result has exactly one part.
     is_one: bool,
 }
 
@@ -127,7 +127,7 @@ fn without_frame(text: &str) -> &str {
     inner.unwrap_or(text)
 }
 
-// Without an exit code the command succeeded, unless a signal or an error is reported.
+// If no exit code is reported, the command succeeded, unless a signal or an error is reported.
 fn output_and_code(text: &str) -> (&str, Option<i32>) {
     let Some(mut output) = text.strip_prefix("Output: ") else { return (text, None) };
     let mut code = Some(0);

@@ -1,11 +1,11 @@
-//! The hosts that have an adapter, and how much of an output each of them shows its model.
+//! The hosts that have an adapter, and the maximum output that each of them shows its model.
 
 use std::fmt;
 
 use ctxfs_core::model::Limits;
 
-/// An agent host that has an adapter. Its name appears in commands and settings, and is the server
-/// of the host's own tools in records.
+/// An agent host that has an adapter. Its name is used in commands and settings. In records, the
+/// name is also the server of the host's own tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Host {
     /// Claude Code, and the Claude Agent SDK.
@@ -23,16 +23,17 @@ pub enum Host {
 }
 
 impl Host {
-    /// All hosts.
+    /// All hosts that have an adapter.
     pub const ALL: [Self; 6] =
         [Self::ClaudeCode, Self::Codex, Self::Opencode, Self::GeminiCli, Self::Copilot, Self::Pi];
 
-    /// Returns the host of this name.
+    /// Returns the host called `name`.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|host| host.name() == name)
     }
 
-    /// Returns the name in commands, which is also the server of the host's own tools.
+    /// Returns the name that is used in commands. In records, it is also the server of the host's
+    /// own tools.
     pub fn name(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
@@ -51,54 +52,55 @@ impl fmt::Display for Host {
     }
 }
 
-/// Facts about the machine that adapters need. They read no environment themselves.
+/// Facts about the machine that adapters need. Adapters do not read the environment themselves.
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
     /// The user id.
     pub uid: u32,
     /// The directory of Claude Code's temporary files: `$CLAUDE_CODE_TMPDIR`, or else `/tmp`.
     pub claude_code_tmp: std::path::PathBuf,
-    /// True if Cursor runs the hook. It also runs the hooks of Claude Code.
+    /// True if Cursor runs the hook. Cursor also runs the hooks of Claude Code.
     pub is_cursor: bool,
 }
 
 pub(crate) const CHAR_BYTES: u64 = '\u{10ffff}'.len_utf8() as u64;
 
-/// Which outputs are replaced by their stand-ins in a host.
+/// The outputs of a host that are replaced by their stand-ins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Replaced {
     /// Outputs that the host would cut.
     #[default]
     Cut,
-    /// Also outputs over the limits whose stand-in has at most a third of their tokens.
+    /// Outputs that the host would cut, and outputs over the limits whose stand-in has at most a
+    /// third of their tokens.
     Long,
 }
 
-/// The settings that decide whether an output is replaced in a host.
+/// The settings that determine whether an output is replaced in a host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReplacePolicy {
-    /// Which outputs are replaced.
+    /// The outputs that are replaced.
     pub replaced: Replaced,
-    /// `$BASH_MAX_OUTPUT_LENGTH`: the maximum characters of a command's output that Claude Code
-    /// shows.
+    /// `$BASH_MAX_OUTPUT_LENGTH`: the maximum number of characters of a command's output that
+    /// Claude Code shows.
     pub bash_chars: Option<u64>,
 }
 
-/// The kinds of results that hosts cut at different lengths.
+/// The kinds of results. Hosts cut each kind at a different length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResultKind {
     /// The output of a command that succeeded, or whose exit code is unknown.
     Command,
     /// The output of a command that failed.
     FailedCommand,
-    /// The result of another tool: one text.
+    /// The result of a tool other than a command: a single text.
     Text,
-    /// The result of another tool: several texts, or a text with other content.
+    /// The result of a tool other than a command: several texts, or a text with other content.
     Mixed,
 }
 
-/// The maximum that a host shows its model whole. The host cuts an output that exceeds any of the
-/// maxima.
+/// The maximum size that a host shows its model whole. The host cuts an output that exceeds any of
+/// these limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShownWhole {
     chars: u64,
@@ -109,17 +111,17 @@ pub struct ShownWhole {
 /// The length of an output in the units that hosts count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OutputLength {
-    /// Characters: bytes that are not UTF-8 continuation bytes.
+    /// Number of characters, counted as bytes that are not UTF-8 continuation bytes.
     pub chars: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: u64,
-    /// Newlines.
+    /// Number of newlines.
     pub newlines: u64,
 }
 
 impl ReplacePolicy {
-    /// Returns what `host` shows whole of a result, as in the table of `docs/HOSTS.md`. A host that
-    /// is not known to cut such results shows all of it.
+    /// Returns the maximum size of a result that `host` shows whole, as listed in `docs/HOSTS.md`.
+    /// There is no limit for results that the host is not known to cut.
     pub fn shown_whole(&self, host: Host, kind: ResultKind) -> ShownWhole {
         match (host, kind) {
             (Host::ClaudeCode, ResultKind::Command) => {
@@ -142,7 +144,7 @@ impl ReplacePolicy {
 }
 
 impl ResultKind {
-    /// Returns the kind of a command's output.
+    /// Returns the kind of result of a command with this exit code.
     pub fn of_command(exit_code: Option<i32>) -> Self {
         if exit_code.is_some_and(|code| code != 0) { Self::FailedCommand } else { Self::Command }
     }
@@ -155,13 +157,13 @@ impl ShownWhole {
         Self { chars, ..Self::ALL }
     }
 
-    /// Returns true if an output of this length is shown whole.
+    /// Returns true if an output of this length is within the limits.
     pub fn holds(&self, length: OutputLength) -> bool {
         let OutputLength { chars, bytes, newlines } = length;
         chars <= self.chars && bytes <= self.bytes && newlines <= self.lines
     }
 
-    /// Returns the maximum bytes of an output that is shown whole.
+    /// Returns the maximum size in bytes of an output that is shown whole.
     pub fn most_bytes(&self) -> u64 {
         self.bytes.min(self.chars.saturating_mul(CHAR_BYTES))
     }
@@ -175,7 +177,7 @@ impl OutputLength {
         length
     }
 
-    /// Adds bytes at the end.
+    /// Appends `bytes` to the counted output.
     pub fn add(&mut self, bytes: &[u8]) {
         let count = |is: fn(&u8) -> bool| bytes.iter().filter(|byte| is(byte)).count() as u64;
         self.bytes += bytes.len() as u64;
@@ -219,7 +221,7 @@ mod tests {
     fn a_host_cuts_what_has_one_more_of_anything() {
         let policy = ReplacePolicy::default();
         let claude = policy.shown_whole(Host::ClaudeCode, ResultKind::Command);
-        // Characters, not bytes.
+        // The limit counts characters, not bytes.
         assert!(claude.holds(OutputLength::of("\u{e9}".repeat(30_000).as_bytes())));
         assert!(!claude.holds(OutputLength::of("\u{e9}".repeat(30_001).as_bytes())));
         let opencode = policy.shown_whole(Host::Opencode, ResultKind::Text);

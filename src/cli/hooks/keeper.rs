@@ -1,5 +1,5 @@
-//! The common part of all adapters: decides which outputs are long, stores them, and makes the
-//! stand-in.
+//! The common part of all adapters. It decides which outputs are long, stores them, and creates
+//! their stand-ins.
 
 use std::cell::Cell;
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -15,41 +15,43 @@ use ctxfs_engine::{
 use ctxfs_store::Conversation;
 use ctxfs_view::{Audience, Form, StandIn, Title};
 
-// With its notice. A longer output is not a view that was read.
+// Maximum size in bytes of a view with its notice. A longer output cannot be a view that the call
+// has read.
 const VIEW: u64 = Limits::VIEW_BYTES as u64 + 4096;
-// A longer output is not a stand-in.
+// Maximum size in bytes of a stand-in. A longer output cannot be a stand-in.
 const STAND_IN: u64 = 64 * 1024;
-// No host shows more, so a longer file need not be counted.
+// No host shows more than this number of bytes, so a longer file need not be counted.
 const COUNTED: u64 = 1 << 20;
 const BLOCK: usize = 64 * 1024;
 
-// Sessions that may have outputs of earlier calls.
+// Sources of sessions that may have outputs of earlier calls.
 const SOURCES: [&str; 3] = ["resume", "compact", "fork"];
 
-/// The treatment of an event. Its names appear in `hook.log`, and programs may rely on them.
+/// The action that was taken for an event. The names appear in `hook.log`, and programs may rely on
+/// them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
-    /// The event has no output, or none that can be stored.
+    /// Nothing was done, because the event has no output that can be stored.
     #[default]
     Passed,
-    /// The host's own result stands: the output is short, or its stand-in would not be shorter
-    /// enough.
+    /// The host's own result is kept, because the output is short or its stand-in would not be
+    /// sufficiently shorter.
     Short,
-    /// The output was read from the mount, or is a stand-in.
+    /// The host's own result is kept, because the output was read from the mount or is a stand-in.
     Own,
-    /// The output was stored, and the model gets the stand-in.
+    /// The output was stored, and the model receives the stand-in.
     Kept,
-    /// The model was told which outputs are stored.
+    /// The model was informed which outputs are stored.
     Told,
 }
 
-/// The settings and the store. Adapters open the store only for a long output, as most events need
-/// none.
+/// Access to the settings and the store. Adapters open the store only for a long output, because
+/// most events do not need it.
 pub trait Shelf {
     /// Returns the limits for the outputs of a tool.
     fn limits(&self, tool: &str) -> Limits;
 
-    /// Returns which outputs are replaced.
+    /// Returns the settings that determine which outputs are replaced.
     fn policy(&self) -> ReplacePolicy;
 
     /// Opens a conversation, and creates it if it is missing.
@@ -79,8 +81,8 @@ impl<'a> OutputKeeper<'a> {
         Self { host, shelf, action: Cell::default() }
     }
 
-    /// Stores a result if it is long, and returns the text that the model gets in its place. `None`
-    /// leaves the result of the host.
+    /// Stores a result if it is long, and returns the text that replaces it for the model. Returns
+    /// `None` if the host's own result is kept.
     pub(crate) fn stand_in(&self, result: ToolResult<'_>) -> Result<Option<String>, HookError> {
         let (action, text) = self.process(result)?;
         self.action.set(action);
@@ -94,7 +96,8 @@ impl<'a> OutputKeeper<'a> {
         let shown = policy.shown_whole(self.host, result.kind);
         let mut output = result.output;
         let length = output.length_up_to(limits.max_inline_bytes.max(COUNTED))?;
-        // A host hands over a file where it has cut the output. That of a failure is found instead.
+        // A host passes a file if it has cut the output. For a failure, the file is searched for
+        // instead.
         let is_spilled =
             matches!(output, ToolOutput::Spill(_)) && result.kind != ResultKind::FailedCommand;
         let is_cut = is_spilled || !shown.holds(length);
@@ -138,8 +141,8 @@ impl<'a> OutputKeeper<'a> {
         self.shelf.find(id).map(drop)
     }
 
-    /// Returns what a model is told when the conversation `id` continues. A host names the `source`
-    /// of each session; a new session has no earlier outputs.
+    /// Returns the text for the model when the conversation `id` continues. The host names the
+    /// `source` of each session. A new session has no earlier outputs.
     pub(crate) fn pointers(
         &self,
         id: &str,
@@ -179,7 +182,8 @@ impl ToolOutput<'_> {
         }
     }
 
-    // Beyond `most` bytes, a lower bound for a file: characters of the longest encoding.
+    // Returns the length of the output. For a file of more than `most` bytes, returns a lower
+    // bound, which assumes that all characters have the longest encoding.
     fn length_up_to(&mut self, most: u64) -> Result<OutputLength, EngineError> {
         Ok(match self {
             Self::Text(text) => OutputLength::of(text.as_bytes()),
@@ -205,12 +209,12 @@ impl Spill {
     }
 }
 
-// Then the call probably read a file of the mount.
+// If the arguments name an artifact, the call has probably read a file of the mount.
 fn names_artifact(args: &str) -> bool {
     ["/artifacts/tool/", "/artifacts/terminal/"].iter().any(|part| args.contains(part))
 }
 
-// A partial output is worth less than the host's own result, so that is an error.
+// An incomplete output is worth less than the host's own result, so it is an error.
 fn store_output(
     open: &OpenConversation,
     call: String,
@@ -246,7 +250,7 @@ struct Pointer {
 }
 
 /// Returns lines about the newest outputs of the conversation `id`, as many as fit into 1.5 KiB.
-/// `None` if it has no outputs.
+/// Returns `None` if it has no outputs.
 fn pointers_to(engine: &Engine, id: &Component) -> Result<Option<String>, EngineError> {
     let listing = engine.list_artifacts(id, |artifact| pointer(engine, id, artifact))?;
     let mut rows = listing.rows;

@@ -1,5 +1,5 @@
-//! opencode and pi. Their plug-ins send messages of one form and expect the answer `{text}`.
-//! Contracts: opencode 1.18.33, pi 0.74.2.
+//! Adapter for opencode and pi. Their plug-ins send messages of the same form and expect the answer
+//! `{text}`. The formats are those of opencode 1.18.33 and pi 0.74.2.
 
 use std::borrow::Cow;
 
@@ -9,14 +9,15 @@ use crate::hooks::event::{EventText, HookError, Spill, ToolOutput, ToolResult};
 use crate::hooks::host::ResultKind;
 use crate::hooks::keeper::OutputKeeper;
 
-// In both hosts, the tool that runs commands.
+// The tool that runs commands, in both hosts.
 const SHELL: &str = "bash";
 
 #[derive(serde::Deserialize)]
 pub(crate) struct PlugInMessage<'a> {
     #[serde(borrow)]
     conv: Cow<'a, str>,
-    // Why the conversation continues, such as `compact`; absent for the result of a call.
+    // The reason why the conversation continues, such as `compact`. Absent for the result of a
+    // call.
     #[serde(borrow)]
     event: Option<EventText<'a>>,
     #[serde(borrow, default)]
@@ -27,7 +28,7 @@ pub(crate) struct PlugInMessage<'a> {
     input: Option<&'a serde_json::value::RawValue>,
     #[serde(borrow, default)]
     text: EventText<'a>,
-    // The host's file with the whole output.
+    // The file in which the host stored the whole output.
     #[serde(borrow)]
     path: Option<Cow<'a, str>>,
     exit: Option<i32>,
@@ -66,7 +67,7 @@ pub(crate) fn answer(
 
 const OPENCODE_BLOCK: u64 = 8192;
 
-/// Marks a file of opencode as incomplete if its length is a multiple of a block: the host writes
+/// Marks a file of opencode as incomplete if its length is a multiple of a block. The host writes
 /// an output over 50 KB to a file, and may lose the last block.
 pub(crate) fn check_opencode_file(mut spill: Spill) -> Spill {
     if spill.length.is_multiple_of(OPENCODE_BLOCK) {

@@ -1,8 +1,8 @@
-//! Edits of settings files, which are computed, checked and shown before they are made.
+//! Edits of settings files. Edits are computed, checked and shown before they are made.
 //!
 //! Before the first edit, a file is copied to `FILE.ctxfs.bak`. Removal restores that copy if
-//! nothing else in the file has changed since; otherwise it takes out what ctxfs has added. Files
-//! are replaced atomically.
+//! nothing else in the file has changed since. Otherwise it removes what ctxfs has added. Files are
+//! replaced atomically.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write as _};
@@ -22,9 +22,9 @@ use crate::{Context, Failure, FailureKind};
 
 const COPY: &str = ".ctxfs.bak";
 
-/// A settings file with the content that ctxfs puts into it. `path` may be a symbolic link.
-/// Directories that become empty are removed up to `base`. If `is_shared`, another installation of
-/// ctxfs edits the same file, and owns the copy beside it.
+/// A settings file and the content that ctxfs adds to it. `path` may be a symbolic link.
+/// Directories that become empty are removed up to `base`. If `is_shared` is true, another
+/// installation of ctxfs edits the same file and owns the copy beside it.
 #[derive(Debug)]
 pub(crate) struct EditedFile {
     pub(crate) path: PathBuf,
@@ -35,7 +35,7 @@ pub(crate) struct EditedFile {
 
 #[derive(Debug)]
 pub(crate) struct SettingsChange {
-    // `path` as named; `real` after following links.
+    // `path` is the path as given. `real` is the path after following links.
     path: PathBuf,
     real: PathBuf,
     base: PathBuf,
@@ -51,7 +51,8 @@ enum CopyAction {
     Drop,
 }
 
-/// The fate of a file. Its names are part of the output of `--json`, so programs may rely on them.
+/// What happens to a file. The names are part of the output of `--json`, and programs may rely on
+/// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ChangeKind {
@@ -62,7 +63,8 @@ pub(crate) enum ChangeKind {
 }
 
 impl EditedFile {
-    /// Returns the words by which the file calls the hook, or `None` if it does not call it.
+    /// Returns the words with which the file calls the hook, or `None` if it does not call the
+    /// hook.
     pub(crate) fn hook(&self) -> Result<Option<Vec<String>>, Failure> {
         let now = read_text(&self.path)?;
         let hook = now.map(|now| self.content.hook(&now)).transpose();
@@ -74,8 +76,8 @@ impl EditedFile {
         self.content.servers(&now).map_err(|shape| self.failure(&shape))
     }
 
-    /// Returns the change that adds the content. A copy is made only if the host is not installed
-    /// yet: a later copy would contain entries of ctxfs.
+    /// Returns the change that adds the content. Includes a copy of the file only if the host is
+    /// not installed yet, because a later copy would contain entries of ctxfs.
     pub(crate) fn install(&self, is_installed: bool) -> Result<SettingsChange, Failure> {
         let (real, now) = self.read()?;
         let after = self.content.with(now.as_deref()).map_err(|shape| self.failure(&shape))?;
@@ -202,8 +204,8 @@ fn copy_of(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The part of a file that ctxfs writes: entries among others in JSON or TOML, a whole file whose
-/// first lines contain [`OWNED`], or words before the commands of MCP servers.
+/// The part of a file that ctxfs writes. It consists of entries in a JSON or TOML file, a whole
+/// file whose first lines contain [`OWNED`], or words before the commands of MCP servers.
 #[derive(Debug, Clone)]
 pub(crate) enum SettingsContent {
     Json(Vec<JsonEntry>),
@@ -214,12 +216,13 @@ pub(crate) enum SettingsContent {
 
 // Marks a file as written by ctxfs.
 pub(crate) const OWNED: &str = "written by `ctxfs install`";
-// A script starts with `#!`, so the mark may be on the second line.
+// Number of lines that are searched for the mark. In a script, which starts with `#!`, the mark may
+// be on the second line.
 const OWNED_LINES: usize = 2;
 
 impl SettingsContent {
-    /// Returns the file with the content; `now` is the file as it is, or `None` if it is missing.
-    /// Servers are only edited in an existing file.
+    /// Returns the text of the file with the content added. `now` is the current text, or `None` if
+    /// the file does not exist. Servers are edited only in an existing file.
     pub(crate) fn with(&self, now: Option<&str>) -> Result<Option<String>, WrongShape> {
         match (self, now) {
             (Self::Servers(_), None) => Ok(None),
@@ -252,9 +255,9 @@ impl SettingsContent {
         }
     }
 
-    /// Returns the file without the content, or `None` if nothing remains that someone else put
-    /// there. `before` is the copy from before the installation; if nothing else has changed since,
-    /// the result equals it.
+    /// Returns the text of the file without the content, or `None` if nothing remains that someone
+    /// else added. `before` is the copy from before the installation. If nothing else has changed
+    /// since, the result equals `before`.
     pub(crate) fn without(
         &self,
         now: &str,
@@ -280,8 +283,9 @@ impl SettingsContent {
         Ok((!is_created).then_some(bare))
     }
 
-    /// Returns the words by which the file calls the hook, as far as they are known. `None` if it
-    /// does not call the hook, and for TOML, which only accompanies a file with the hook.
+    /// Returns the words with which the file calls the hook, as far as they are known. Returns
+    /// `None` if the file does not call the hook, and for TOML, which only accompanies a file with
+    /// the hook.
     pub(crate) fn hook(&self, now: &str) -> Result<Option<Vec<String>>, WrongShape> {
         match self {
             Self::Json(entries) => json::hook_words(now, entries),
@@ -350,7 +354,8 @@ impl Edits {
         self.changes.iter().map(SettingsChange::diff).collect()
     }
 
-    /// Prints the diffs, or `nothing` if there are none, and then the steps `left` to the user.
+    /// Prints the diffs, or `nothing` if there are none. Then prints the remaining steps for the
+    /// user (`left`).
     pub(crate) fn report(
         &self,
         nothing: &str,
@@ -395,11 +400,12 @@ fn cut(line: &str) -> String {
     }
 }
 
-// For new files, and for new scripts.
+// Modes of new files and of new scripts.
 const MODE: u32 = 0o644;
 const PROGRAM_MODE: u32 = 0o755;
 
-/// Follows symbolic links, which edits keep. Returns `path` itself if it does not exist.
+/// Returns the target of `path` after following symbolic links, which edits preserve. Returns
+/// `path` itself if it does not exist.
 fn behind_links(path: &Path) -> Result<PathBuf, Failure> {
     match path.canonicalize() {
         Ok(real) => Ok(real),
@@ -421,7 +427,7 @@ pub(crate) fn read_text(path: &Path) -> Result<Option<String>, Failure> {
     }
 }
 
-// Reading a FIFO or a device might never end.
+// Refuses anything other than a regular file, because reading a FIFO or a device might never end.
 fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
     if fs::metadata(path)?.is_file() {
         fs::read(path)
@@ -430,7 +436,7 @@ fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Fails if the file cannot be replaced or created. A read-only file or directory is respected even
+/// Fails if the file cannot be replaced or created. A read-only file or directory is refused even
 /// for root, who could write to it.
 fn check_writable(path: &Path) -> Result<(), Failure> {
     let above = path.ancestors().skip(1).find(|dir| dir.exists()).unwrap_or(Path::new("/"));
@@ -446,8 +452,8 @@ fn check_writable(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Creates or replaces the file atomically, with the mode and owner of `like`. Creates its
-/// directory if it is missing. A file that starts with `#!` is created executable.
+/// Creates or replaces the file atomically, with the mode and owner of `like`. Creates the
+/// directory of the file if it is missing. A file that starts with `#!` is created executable.
 fn replace_file(path: &Path, text: &str, like: Option<&Metadata>) -> Result<(), Failure> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     let mode = if text.starts_with("#!") { PROGRAM_MODE } else { MODE };
@@ -472,7 +478,7 @@ fn set_rights(file: &File, mode: u32, like: Option<&Metadata>) -> io::Result<()>
         let (uid, gid) = (Uid::from_raw(like.uid()), Gid::from_raw(like.gid()));
         rustix::fs::fchown(file, Some(uid), Some(gid))?;
     }
-    // After the owner, as a change of owner takes rights away.
+    // The mode is set after the owner, because a change of owner may clear mode bits.
     Ok(rustix::fs::fchmod(file, mode.into())?)
 }
 

@@ -1,5 +1,5 @@
 //! The entries that ctxfs adds to settings files, the command line of the hook, and the error for a
-//! file of an unexpected shape.
+//! file of an unexpected structure.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,8 @@ use crate::hooks::Host;
 use crate::{Environment, Failure};
 
 /// An entry in a JSON file. A variable is a member of the object `env`, and replaces a previous
-/// value. A demanded number is required by the host at the top level, and stays as long as anything
-/// else does.
+/// value. A demanded number is a top-level member that the host requires. It is removed only if
+/// nothing else remains.
 #[derive(Debug, Clone)]
 pub(crate) enum JsonEntry {
     Hook(HookEntry),
@@ -18,8 +18,8 @@ pub(crate) enum JsonEntry {
     Demanded(&'static str, u32),
 }
 
-/// A call of the hook at an event, which names a list in the object `hooks`. `matcher` is a regular
-/// expression over tool names; `None` matches all tools.
+/// A call of the hook for an event. `event` names a list in the object `hooks`. `matcher` is a
+/// regular expression for tool names, and `None` matches all tools.
 #[derive(Debug, Clone)]
 pub(crate) struct HookEntry {
     pub(crate) host: Host,
@@ -29,9 +29,9 @@ pub(crate) struct HookEntry {
     pub(crate) dialect: &'static HookDialect,
 }
 
-/// The names and units of hooks in the settings of a host: the keys of command line and timeout,
-/// and one minute in the unit of the host. If `grouped`, the list of an event holds groups, each
-/// with a matcher and a list `hooks`.
+/// The names and units of hooks in the settings of a host: the keys of the command line and the
+/// timeout, and one minute in the host's unit of time. If `grouped` is true, the list of an event
+/// contains groups, each with a matcher and a list `hooks`.
 #[derive(Debug)]
 pub(crate) struct HookDialect {
     pub(crate) command: &'static str,
@@ -53,9 +53,9 @@ pub(crate) struct MemberEntry {
     pub(crate) value: &'static str,
 }
 
-/// A variable for the commands of a host. `former` is its value before the installation, for when
-/// no copy of the settings tells. `replaces` allows overriding a value of the user. `is_ours`
-/// recognizes values that an installation has set.
+/// A variable for the commands of a host. `former` is its value before the installation, which is
+/// used if there is no copy of the settings. `replaces` allows a value of the user to be replaced.
+/// `is_ours` recognizes values that an installation has set.
 #[derive(Debug, Clone)]
 pub(crate) struct ValueEntry {
     pub(crate) name: &'static str,
@@ -67,11 +67,12 @@ pub(crate) struct ValueEntry {
 
 pub(crate) const PROGRAM_NAME: &str = "ctxfs";
 pub(crate) const STORE_OPTION: &str = "--store";
-// Caches of `npx`, and of `pipx run` and `uvx`, which are cleared at times.
+// Directories of the caches of `npx`, and of `pipx run` and `uvx`. These caches are cleared from
+// time to time.
 const CACHES: [&str; 2] = ["_npx", ".cache"];
 
-/// Returns the absolute path of this program. Prefers the path on `PATH`, which stays valid across
-/// updates of the file behind it.
+/// Returns the absolute path of this program. Prefers the path on `PATH`, which stays valid when
+/// the file behind it is updated.
 pub(crate) fn own_program(environment: &Environment) -> Result<String, Failure> {
     let own = std::env::current_exe().map_err(|error| {
         Failure::usage(format!("cannot find the program itself: {error}"), "run it by its path")
@@ -88,7 +89,8 @@ pub(crate) fn own_program(environment: &Environment) -> Result<String, Failure> 
     })
 }
 
-/// Fails if the program is in a cache: once the cache is cleared, hooks that name the program fail.
+/// Fails if the program is in a cache. Hooks that name the program would fail after the cache is
+/// cleared.
 pub(crate) fn check_it_stays(program: &str) -> Result<(), Failure> {
     if Path::new(program).iter().all(|part| CACHES.iter().all(|name| part != *name)) {
         return Ok(());
@@ -103,8 +105,9 @@ fn is_same(path: &Path, own: &Path) -> bool {
     real(path).is_some_and(|path| Some(path) == real(own))
 }
 
-/// Returns the command line that calls the hook of `host`. It has no option except a store that the
-/// hook would not find by itself, as hosts ask for trust again whenever the line changes.
+/// Returns the command line that calls the hook of `host`. It names the store only if the hook
+/// would not find that store by itself. It has no other options, because hosts ask for trust again
+/// whenever the line changes.
 pub(crate) fn hook_line<'a>(program: &'a str, host: Host, store: Option<&'a str>) -> String {
     let words = [program].into_iter().chain(hook_arguments(host, store));
     let quoted = words.map(|word| shlex::try_quote(word).unwrap_or(word.into()));
@@ -121,7 +124,7 @@ pub(crate) fn store_in<S: AsRef<str>>(words: &[S]) -> Option<&str> {
     words.get(at + 1).map(AsRef::as_ref)
 }
 
-// Accepts any path to the program, and further options.
+// Accepts any path of the program, and additional options.
 pub(crate) fn is_hook<S: AsRef<str>>(words: &[S], host: Host) -> bool {
     let [program, command, name, ..] = words else { return false };
     Path::new(program.as_ref()).file_name().is_some_and(|name| name == PROGRAM_NAME)
@@ -133,8 +136,8 @@ pub(crate) fn split_words(line: &str) -> Vec<String> {
     shlex::split(line).unwrap_or_default()
 }
 
-/// A settings file that does not have the expected shape. The message names the entry, or nothing
-/// if the whole file is wrong.
+/// The error for a settings file that does not have the expected structure. The text names the
+/// wrong entry, or is empty if the whole file is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct WrongShape(String);

@@ -1,5 +1,5 @@
-//! The files that each host gets, as a table; their state; and the systemd unit that mounts the
-//! store.
+//! A table of the files that each host gets, the state of these files, and the systemd unit that
+//! mounts the store.
 
 use std::path::PathBuf;
 
@@ -15,8 +15,9 @@ use crate::install::shell::{self, ShellProgram};
 use crate::settings::SettingValue;
 use crate::{Cli, Context, Environment, Failure, SettingKey, Settings, env, places};
 
-/// The machine as the settings of hosts name it: this program, the store and the environment.
-/// `given` is the store if the user names one, `found` the one that a hook finds by itself.
+/// The facts about the machine that settings of hosts contain: this program, the store and the
+/// environment. `given` is the store if the user names one. `found` is the store that a hook finds
+/// by itself.
 pub(crate) struct InstallContext {
     pub(crate) program: String,
     config: Option<PathBuf>,
@@ -25,7 +26,7 @@ pub(crate) struct InstallContext {
     pub(crate) environment: Environment,
 }
 
-/// The files of a host, and the paths in them. The last file contains the hook.
+/// The files of a host, and the paths in these files. The last file contains the hook.
 pub(crate) struct HostFiles {
     pub(crate) paths: NamedPaths,
     pub(crate) targets: Vec<EditedFile>,
@@ -45,8 +46,8 @@ impl InstallContext {
         Ok(Self { program, config: cli.config.clone(), given, found, environment })
     }
 
-    /// Returns the files of `host`. If the user names no store, they keep the store that an
-    /// installed hook names.
+    /// Returns the files of `host`. If the user names no store, the files keep the store that an
+    /// already installed hook names.
     pub(crate) fn files(&self, host: Host, scope: SettingsScope) -> anyhow::Result<HostFiles> {
         let place = SettingsDir::of(host, scope, &self.environment)?;
         let paths = self.paths(None)?;
@@ -109,7 +110,7 @@ const GEMINI_DIALECT: HookDialect = HookDialect { minute: 60_000, ..CLAUDE_DIALE
 const COPILOT_DIALECT: HookDialect =
     HookDialect { command: "bash", timeout: "timeoutSec", minute: 60, grouped: false };
 
-// (event, tools)
+// Pairs of an event and a pattern for tools.
 type HookEvents = &'static [(&'static str, Option<&'static str>)];
 
 const CLAUDE_CODE: HookEvents = &[
@@ -164,13 +165,13 @@ pub(crate) fn targets(
         Host::Codex => {
             let path = &["sandbox_workspace_write", "writable_roots"];
             let entry = |text: String| TextEntry { path, text };
-            // Earlier installations let commands write all of the store.
+            // Earlier versions of ctxfs let commands write to the whole store.
             let former = [Some(&paths.store), paths.former_store.as_ref()].into_iter().flatten();
             let outputs = |store: &String| entry(outputs(store));
             let former_outputs = paths.former_store.iter().map(outputs);
             let former = former.cloned().map(entry).chain(former_outputs).collect();
-            // In the sandbox, bash believes that it serves a network connection. Such a shell reads
-            // no `BASH_ENV` at the first level.
+            // In the sandbox, bash assumes that it serves a network connection. Such a shell does
+            // not read `BASH_ENV` at shell level 1.
             let shell_level = ValueEntry {
                 name: "SHLVL",
                 value: "1".to_owned(),
@@ -218,8 +219,8 @@ pub(crate) fn remaining_steps(host: Host, paths: &NamedPaths) -> String {
              them without a word",
             CODEX.len()
         ),
-        // Named in the command and not in the settings: the host does not start if a directory in
-        // its settings is missing.
+        // The directory is named in the command and not in the settings, because the host does not
+        // start if a directory in its settings is missing.
         Host::GeminiCli => format!(
             "start gemini with `--include-directories {}` while the store is mounted, so that it \
              may read the mount",
@@ -252,7 +253,7 @@ fn hooks(
     events.iter().map(hook).collect()
 }
 
-// Commands in the sandbox may write to nothing else in the store.
+// Returns the only directory in the store that commands in the sandbox may write.
 fn outputs(store: &str) -> String {
     format!("{store}/context")
 }
@@ -283,8 +284,8 @@ pub(crate) struct ListedHost {
     pub(crate) project: InstallState,
 }
 
-/// The state of a hook in the settings of a host. `Differs` means installed, but not as this
-/// program would install it. Programs may rely on the names.
+/// The state of a hook in the settings of a host. `Differs` means that it is installed, but not as
+/// this version would install it. Programs may rely on the names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum InstallState {
@@ -336,7 +337,7 @@ pub(crate) fn hosts_table(hosts: &[ListedHost]) -> String {
     [row("HOST", "FOUND", "USER", "PROJECT")].into_iter().chain(rows).collect()
 }
 
-// With the paths of someone who builds ctxfs, which are replaced.
+// The unit contains example paths, which are replaced.
 const UNIT: &str = include_str!("../../../scripts/ctxfs-user.service");
 const UNIT_PROGRAM: &str = "%h/.local/bin/ctxfs";
 const MOUNTPOINT: &str = "%h/ctx";

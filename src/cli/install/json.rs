@@ -1,5 +1,5 @@
-//! Entries in JSON files, added and removed without changing any other byte: comments, order and
-//! indentation stay.
+//! Adds and removes entries in JSON files without changing any other byte. Comments, order and
+//! indentation are preserved.
 
 use jsonc_parser::cst::{
     CstArray, CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode, CstStringLit,
@@ -12,7 +12,7 @@ use ctxfs_mcp::config::AS_CLIENTS_HAVE_IT;
 
 const VARIABLES: &[&str] = &["env"];
 
-/// Returns `text` with all of `entries`, or unchanged if it already has them.
+/// Returns `text` with all `entries`. Returns it unchanged if it already has them.
 pub(crate) fn with(text: &str, entries: &[JsonEntry]) -> Result<String, WrongShape> {
     let document = JsonDocument::parse(text)?;
     put_hooks(&document, &hooks(entries))?;
@@ -29,7 +29,7 @@ pub(crate) fn with(text: &str, entries: &[JsonEntry]) -> Result<String, WrongSha
 }
 
 /// Returns `text` without `entries`, and without objects and lists that become empty. Keeps
-/// whatever `before` contains, which is the file from before the installation.
+/// everything that `before` contains, which is the file from before the installation.
 pub(crate) fn without(
     text: &str,
     entries: &[JsonEntry],
@@ -53,8 +53,8 @@ pub(crate) fn without(
     Ok(document.text())
 }
 
-/// Returns the words of the first hook in `text` that is among `entries`, even if it has another
-/// path or belongs to another event.
+/// Returns the words of the first hook in `text` that matches one of `entries`, even if it has
+/// another path or belongs to another event.
 pub(crate) fn hook_words(
     text: &str,
     entries: &[JsonEntry],
@@ -110,7 +110,7 @@ fn has_text(document: &JsonDocument, entry: &TextEntry) -> bool {
     list.is_some_and(|list| list.elements().iter().any(is_it))
 }
 
-// A string in place of the object applies to all of its members.
+// A string in place of the object applies to all its members.
 fn put_member(document: &JsonDocument, entry: &MemberEntry) -> Result<(), WrongShape> {
     let is_general = |end: usize| {
         let text = document.find(&entry.path[..end]).and_then(|node| text_of(&node));
@@ -199,10 +199,11 @@ fn take_demanded(document: &JsonDocument, name: &str, before: Option<&JsonDocume
     }
 }
 
-// Written by some editors.
+// Some editors write a byte order mark.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
-/// A JSON file as a tree that keeps every byte: comments, trailing commas and whitespace.
+/// A JSON file as a tree that preserves every byte, including comments, trailing commas and
+/// whitespace.
 #[derive(Debug)]
 pub(crate) struct JsonDocument {
     mark: &'static str,
@@ -266,7 +267,7 @@ pub(crate) fn text_of(node: &CstNode) -> Option<String> {
     node.as_string_lit()?.decoded_value().ok()
 }
 
-// Readers of JSON disagree on which of two members with one name counts.
+// Fails if a name occurs twice, because JSON parsers disagree on which of the two members counts.
 fn is_single(object: &CstObject, path: &[&str]) -> Result<(), WrongShape> {
     let name = path.last().copied();
     let is_it = |member: &&CstObjectProp| member.decoded_name().as_deref() == name;
@@ -274,7 +275,7 @@ fn is_single(object: &CstObject, path: &[&str]) -> Result<(), WrongShape> {
     if count > 1 { Err(WrongShape::new(path, "is there more than once")) } else { Ok(()) }
 }
 
-// Comments count as content.
+// Returns false for a node with comments, because comments count as content.
 fn is_empty(node: &CstNode) -> bool {
     let is_bracket = |child: &CstNode| matches!(child.token_char(), Some('{' | '}' | '[' | ']'));
     let is_space = |child: &CstNode| child.is_whitespace() || child.is_newline();
@@ -289,14 +290,15 @@ const ARGUMENTS: &str = "args";
 struct FoundHook {
     event: String,
     matcher: Option<String>,
-    // The group that contains the call, or the call itself in lists without groups.
+    // The group that contains the call. In lists without groups, the call itself.
     element: CstNode,
     call: CstObject,
     words: Vec<String>,
     line: Option<CstStringLit>,
 }
 
-// Replaces only a changed command line, in place: a host may keep other state about an entry.
+// If only the command line has changed, replaces it in place, because a host may keep other state
+// about an entry.
 fn put_hooks(document: &JsonDocument, hooks: &[&HookEntry]) -> Result<(), WrongShape> {
     let Some(first) = hooks.first() else { return Ok(()) };
     for hook in hooks {
@@ -321,7 +323,7 @@ fn take_hooks(document: &JsonDocument, hook: &HookEntry, before: Option<&JsonDoc
     remove_hooks(document, found_hooks(document, hook), before);
 }
 
-// Elements of another shape belong to someone else.
+// Ignores elements of another structure, because they belong to someone else.
 fn found_hooks(document: &JsonDocument, hook: &HookEntry) -> Vec<FoundHook> {
     let events = document.find(&[HOOKS]).and_then(|node| node.as_object());
     let members = events.iter().flat_map(CstObject::properties);
@@ -360,7 +362,7 @@ fn calls_in(element: &CstObject, dialect: &HookDialect) -> Vec<CstObject> {
 fn hook_words_of(call: &CstObject, hook: &HookEntry) -> Vec<String> {
     let line = call.get(hook.dialect.command).and_then(|line| text_of(&line.value()?));
     let line = line.unwrap_or_default();
-    // If the call has arguments of its own, its command is the program alone.
+    // If the call has its arguments in a separate list, its command is only the program.
     match call.array_value(ARGUMENTS) {
         Some(arguments) => {
             [line].into_iter().chain(arguments.elements().iter().filter_map(text_of)).collect()

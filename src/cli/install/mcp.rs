@@ -1,6 +1,6 @@
-//! `ctxfs install mcp`: makes the MCP servers of a host run through `ctxfs mcp`.
+//! `ctxfs install mcp`: configures a host to run its MCP servers through `ctxfs mcp`.
 //!
-//! The files of each host are a table. All changes are computed before the first one is made.
+//! A table has the files of each host. All changes are computed before the first one is made.
 
 use std::path::PathBuf;
 
@@ -185,7 +185,8 @@ const USUAL: ServersRow = (&["mcpServers"], ServersForm::Json);
 const CODEX: ServersRow = (&["mcp_servers"], ServersForm::Toml);
 const OPENCODE: ServersRow = (&["mcp"], ServersForm::JsonList);
 
-// The files need not exist. A host may read several of them.
+// Returns the files in which the host may have servers. They need not exist, and a host may read
+// several of them.
 fn files_of(
     host: Host,
     scope: SettingsScope,
@@ -235,7 +236,7 @@ fn files_of(
     Ok(files)
 }
 
-// Claude Code keeps servers for one user and one project in the user's file.
+// Claude Code stores the servers of one user for one project in the user's file.
 fn private_project_file(project: &SettingsDir, environment: &Environment) -> Option<ServersFile> {
     let user =
         files_of(Host::ClaudeCode, SettingsScope::User, environment).ok()?.into_iter().next()?;

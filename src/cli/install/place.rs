@@ -1,4 +1,4 @@
-//! The directories of the settings of hosts, and the paths that these settings contain.
+//! The settings directories of hosts, and the paths that settings contain.
 
 use std::path::{Path, PathBuf};
 
@@ -12,8 +12,8 @@ pub(crate) enum SettingsScope {
     Project,
 }
 
-/// The settings of a host in one scope: their directory, and the home or project `base` that it is
-/// in.
+/// The settings of a host in one scope. `base` is the home or project directory that contains the
+/// settings directory.
 #[derive(Debug, Clone)]
 pub(crate) struct SettingsDir {
     pub(crate) dir: PathBuf,
@@ -97,8 +97,8 @@ fn project_dir(host: Host) -> &'static str {
 }
 
 /// The paths that settings contain. `mount` is the mountpoint as readers see it. `former_store` is
-/// the store of the installed hook if it is another one. `named_store` is the store if hooks and
-/// units would not find it by themselves.
+/// the store of the installed hook, if it differs from `store`. `named_store` is the store if hooks
+/// and units would not find it by themselves.
 #[derive(Debug, Clone)]
 pub(crate) struct NamedPaths {
     pub(crate) program: String,

@@ -1,7 +1,7 @@
-//! MCP servers in the settings of a host, with `ctxfs mcp` put before their commands.
+//! Puts `ctxfs mcp` before the commands of MCP servers in the settings of a host.
 //!
-//! Edits insert and remove words at byte positions, so everything else stays byte for byte, and
-//! removing the words restores the original text.
+//! Edits insert and remove words at byte positions. All other bytes are preserved, and removing the
+//! words restores the original text.
 
 mod entry;
 mod json;
@@ -12,7 +12,7 @@ use crate::install::servers::entry::{CommandPlace, ServerEntry, ServerKind};
 
 pub(crate) use crate::install::servers::entry::ServersForm;
 
-// Written by some editors.
+// Some editors write a byte order mark.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 #[derive(Debug, Clone)]
@@ -21,8 +21,8 @@ pub(crate) struct ServersDialect {
     pub(crate) form: ServersForm,
 }
 
-/// Edits that put `ctxfs mcp` before the commands of the servers in a file: of the server `only`,
-/// or of all.
+/// Edits that put `ctxfs mcp` before the commands of servers in a file. If `only` is set, only that
+/// server is edited, and otherwise all servers.
 #[derive(Debug, Clone)]
 pub(crate) struct WrappedServers {
     pub(crate) dialect: ServersDialect,
@@ -31,8 +31,8 @@ pub(crate) struct WrappedServers {
     pub(crate) only: Option<String>,
 }
 
-/// The store that the words of `ctxfs mcp` name: the one that they name already, none because
-/// `ctxfs mcp` finds it by itself, or a given one.
+/// The store that the words of `ctxfs mcp` name: the store that they already name, no store because
+/// `ctxfs mcp` finds it by itself, or a given store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NamedStore {
     Former,
@@ -46,8 +46,9 @@ pub(crate) struct FoundServer {
     pub(crate) state: ServerState,
 }
 
-/// The way in which a server is started. `Wrapped` runs through `ctxfs mcp` as `ctxfs install mcp`
-/// writes it, `WrappedByOthers` in another way. Programs may rely on the names.
+/// How a server is started. `Wrapped` means that it runs through `ctxfs mcp` as `ctxfs install mcp`
+/// writes it. `WrappedByOthers` means that it runs through `ctxfs mcp` in another form. Programs
+/// may rely on the names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ServerState {
@@ -65,8 +66,8 @@ impl WrappedServers {
         Ok(self.entries(split(text).1)?.into_iter().map(found).collect())
     }
 
-    /// Returns `text` with the words, or unchanged if it already has them. A server that runs
-    /// through `ctxfs mcp` in another way is left alone.
+    /// Returns `text` with the words added. Returns it unchanged if it already has them. A server
+    /// that runs through `ctxfs mcp` in another form is not changed.
     pub(crate) fn with(&self, text: &str) -> Result<String, WrongShape> {
         let (mark, text) = split(text);
         let put = |text: String, name: String| self.with_line(text, &name);
@@ -74,7 +75,7 @@ impl WrappedServers {
     }
 
     /// Returns `text` without the words that `ctxfs install mcp` has added. `before` is the copy
-    /// from before the installation; if nothing else has changed since, the result equals it.
+    /// from before the installation. If nothing else has changed since, the result equals `before`.
     pub(crate) fn without(&self, text: &str, before: Option<&str>) -> Result<String, WrongShape> {
         let bare = self.stripped(text, before)?;
         match before {
@@ -149,7 +150,7 @@ impl WrappedServers {
         Ok(mark.to_owned() + &self.selected(text)?.into_iter().try_fold(text.to_owned(), take)?)
     }
 
-    // Adding the words to `before` and removing them again gives `bare`.
+    // Returns true if adding the words to `before` and removing them again gives `bare`.
     fn is_behind(&self, bare: &str, before: &str) -> bool {
         let again = self.with(before).and_then(|wrapped| self.stripped(&wrapped, Some(before)));
         let is_bare = self.stripped(before, Some(before)).is_ok_and(|found| found == before);
@@ -211,7 +212,8 @@ fn split(text: &str) -> (&'static str, &str) {
 
 const MCP: &str = "mcp";
 const NAME_OPTION: &str = "--name";
-// The host has a time limit of its own, which must be the shorter one.
+// Disables the time limit of `ctxfs mcp`, because the host has its own limit, which must be the
+// shorter one.
 const NO_LIMIT: [&str; 2] = ["--timeout", "0"];
 const END_OF_OPTIONS: &str = "--";
 

@@ -1,8 +1,8 @@
-//! The programs through which Claude Code and Codex start shell commands, so that these run under
-//! `ctxfs run`. A variable in the settings of the host names the program.
+//! The wrapper programs through which Claude Code and Codex start shell commands, so that these run
+//! under `ctxfs run`. A variable in the settings of the host names the wrapper.
 //!
-//! A previous value of that variable stays in force: the program applies it, and records it so that
-//! `--remove` can restore it.
+//! A previous value of that variable stays in effect: the wrapper applies it. The wrapper also
+//! records it, so that `--remove` can restore it.
 
 use std::path::{Path, PathBuf};
 
@@ -22,14 +22,14 @@ const PROGRAM: &str = "/usr/bin/ctxfs";
 const CLAUDE_CODE_LINE: &str = "set -- \"$shell\" -c \"$1\"\n";
 const CODEX_LINE: &str = "__ctxfs_theirs=\n";
 const RUN: &str = " run --host=";
-// Lines of a program that record the previous value of the variable, as a JSON string.
+// Prefixes of lines in the wrapper that record the previous value of the variable as a JSON string.
 const IN_SETTINGS: &str = "# In the settings before: ";
 const IN_ENVIRONMENT: &str = "# In the environment: ";
 
-// Claude Code splits the prefix here into a program and its options.
+// Claude Code splits the prefix at this text into a program and its options.
 const OPTION: &str = " -";
 
-/// The program of a host that starts its shell commands, and the variable that names the program.
+/// The wrapper program of a host that starts its shell commands, and the variable that names it.
 /// The previous value of the variable is read when this is created.
 #[derive(Debug, Clone)]
 pub(crate) struct ShellProgram {
@@ -43,14 +43,15 @@ pub(crate) struct ShellProgram {
 enum PreviousValue {
     Nothing,
     InSettings(String),
-    // Set in the environment of `ctxfs install`. The settings of the host hide it from its
-    // commands.
+    // The value is set in the environment of `ctxfs install`. The settings of the host hide it from
+    // the commands of the host.
     InEnvironment(String),
 }
 
 impl ShellProgram {
-    /// Returns the program of a host that can start its commands through one. Programs for projects
-    /// are stored beside the user's, as commands of an agent may write to the project.
+    /// Returns the wrapper program of a host, or `None` if the host does not support one. The
+    /// wrapper for a project is stored beside the user's wrapper, because commands of an agent may
+    /// write to the project.
     pub(crate) fn of(
         host: Host,
         scope: SettingsScope,
@@ -91,7 +92,7 @@ impl ShellProgram {
     pub(crate) fn variable(&self) -> ValueEntry {
         let path = self.file.to_string_lossy().into_owned();
         let (name, value) = match self.host {
-            // Bash expands the value as between double quotes.
+            // Bash expands the value as if it were between double quotes.
             Host::Codex => (BASH_ENV, escaped_for_bash(&path)),
             _ => (PREFIX, path),
         };
@@ -125,7 +126,8 @@ impl ShellProgram {
 }
 
 impl PreviousValue {
-    // Unreadable settings count as having no value; changing them fails later.
+    // Unreadable settings are treated as having no value. The later change of these settings then
+    // fails.
     fn of(host: Host, settings: &Path, program: &Path, given: Option<&str>) -> Self {
         let text = |path| edit::read_text(path).ok().flatten();
         let now = text(settings).unwrap_or_default();
@@ -156,8 +158,9 @@ impl PreviousValue {
     }
 }
 
-// Project settings are shared by everyone who works on the project, and Claude Code runs no command
-// if the program is missing.
+// Returns the name of the settings file to edit. For a project, this is not the shared file:
+// everyone who works on the project uses that file, and Claude Code runs no command if the program
+// is missing.
 pub(crate) fn settings(host: Host, scope: SettingsScope) -> &'static str {
     match (host, scope) {
         (Host::Codex, _) => "config.toml",
@@ -170,7 +173,7 @@ fn is_ours(value: &str) -> bool {
     Path::new(value).file_name().is_some_and(|name| name.to_string_lossy().starts_with(NAME))
 }
 
-// Encodes a path as part of a file name, without collisions.
+// Encodes a path as part of a file name. Different paths have different encodings.
 fn escaped(path: &Path) -> String {
     let escape = |c: char| match c {
         '/' => "-".to_owned(),
@@ -185,7 +188,7 @@ fn escaped_for_bash(path: &str) -> String {
     path.chars().map(escape).collect()
 }
 
-// Claude Code quotes the program and leaves the options of the prefix unquoted.
+// Claude Code quotes the program of the prefix, and leaves its options unquoted.
 fn prefix(prefix: &str) -> String {
     match prefix.rsplit_once(OPTION).filter(|(program, _)| !program.is_empty()) {
         Some((program, options)) => format!("{} -{options}", quoted(program)),

@@ -1,13 +1,13 @@
-//! Entries in TOML files, added and removed without changing any other byte.
+//! Adds and removes entries in TOML files without changing any other byte.
 //!
-//! `toml_edit` normalizes line ends and the end of the file, so an edit is made on its document and
-//! then carried over to the original text ([`transplant`]).
+//! `toml_edit` normalizes line ends and the end of the file. Therefore an edit is made in its
+//! document and then applied to the original text ([`transplant`]).
 
 use toml_edit::{Array, DocumentMut, InlineTable, Item, TableLike, Value};
 
 use crate::install::entry::{TextEntry, ValueEntry, WrongShape};
 
-/// Returns `text` with `entry`, whose path consists of a table and a list in it.
+/// Returns `text` with `entry`. The path of the entry consists of a table and a list in it.
 pub(crate) fn with_text(text: &str, entry: &TextEntry) -> Result<String, WrongShape> {
     let mut document = parse(text)?;
     if has_text(&document, entry) {
@@ -28,8 +28,8 @@ pub(crate) fn with_text(text: &str, entry: &TextEntry) -> Result<String, WrongSh
     Ok(transplant(text, &plain, &document.to_string()))
 }
 
-/// Returns `text` without `entry`, and without list and table if they become empty. Keeps whatever
-/// `before` contains, which is the file from before the installation.
+/// Returns `text` without `entry`, and without its list and table if they become empty. Keeps
+/// everything that `before` contains, which is the file from before the installation.
 pub(crate) fn without_text(
     text: &str,
     entry: &TextEntry,
@@ -115,7 +115,7 @@ pub(crate) fn newline(text: &str) -> &'static str {
     if text.contains("\r\n") { "\r\n" } else { "\n" }
 }
 
-// On a line of its own if the last element has one. Comments keep their place.
+// Adds the text on a new line if the last element has its own line. Comments keep their place.
 fn push_text(array: &mut Array, text: &str) {
     let prefix = array.iter().last().and_then(|last| last.decor().prefix()?.as_str());
     let line = prefix.and_then(|prefix| prefix.rfind('\n').map(|at| prefix[at..].to_owned()));
@@ -129,7 +129,7 @@ fn push_text(array: &mut Array, text: &str) {
     }
 }
 
-// Keeps a comment before the text.
+// Keeps a comment that is before the text.
 fn take_text(table: &mut dyn TableLike, list: &str, text: &str) {
     let Some(array) = table.get_mut(list).and_then(Item::as_array_mut) else { return };
     let is_it = |value: &Value| value.as_str() == Some(text);
@@ -156,8 +156,8 @@ fn is_empty_list(table: &dyn TableLike, list: &str) -> bool {
 
 const POLICY: &str = "shell_environment_policy";
 const SET: &str = "set";
-// If this list is not empty, commands get only the variables in it, including those that are set
-// here.
+// If this list is not empty, commands receive only the variables that it names. That also applies
+// to the variables set here.
 const ONLY: &[&str] = &[POLICY, "include_only"];
 
 pub(crate) fn with_variables(text: &str, variables: &[ValueEntry]) -> Result<String, WrongShape> {
@@ -183,8 +183,8 @@ pub(crate) fn with_variables(text: &str, variables: &[ValueEntry]) -> Result<Str
     variables.iter().try_fold(text, |text, variable| with_text(&text, &allowed_name(variable)))
 }
 
-/// Returns `text` without `variables`, and without tables that become empty. Restores what `before`
-/// contains, which is the file from before the installation.
+/// Returns `text` without `variables`, and without tables that become empty. Restores the values
+/// that `before` contains, which is the file from before the installation.
 pub(crate) fn without_variables(
     text: &str,
     variables: &[ValueEntry],
@@ -277,9 +277,9 @@ fn variables_block(text: &str, variables: &[ValueEntry]) -> String {
     format!("[{POLICY}.{SET}]{newline}{lines}")
 }
 
-/// Returns `original` with the edit that leads from `plain` to `edited`. `plain` is `original` as
-/// `toml_edit` prints it: with `\n` line ends, a final newline and no byte order mark. Everything
-/// outside the edit stays byte for byte, and added lines get the line ends of `original`.
+/// Applies the edit that changes `plain` to `edited` to `original`. `plain` is `original` as
+/// printed by `toml_edit`: with `\n` line ends, a final newline and no byte order mark. Every byte
+/// outside the edit is preserved, and added lines use the line ends of `original`.
 fn transplant(original: &str, plain: &str, edited: &str) -> String {
     if plain == edited {
         return original.to_owned();

@@ -1,8 +1,8 @@
-//! `ctxfs mcp --mount`: a mount of the store, started as `ctxfs mount` starts it, which stays after
-//! the gateway ends.
+//! `ctxfs mcp --mount`: a mount of the store that is started as `ctxfs mount` starts it and stays
+//! after the gateway ends.
 //!
-//! A client is answered while it starts. Only a request that needs the store waits for it, for at
-//! most 10 seconds.
+//! The gateway answers a client while the mount is starting. Only a request that needs the store
+//! waits for the mount, for at most 10 seconds.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -36,8 +36,8 @@ struct MountRequest {
 }
 
 impl BackgroundMount {
-    /// Starts a mount at `dir` or at the usual place in the background, unless the store is mounted
-    /// already. Prints why if that fails.
+    /// Starts a mount in the background, at `dir` or at the default mountpoint, unless the store is
+    /// already mounted. If that fails, prints the reason.
     pub(crate) fn begin(
         dir: Option<&Path>,
         settings: &Settings,
@@ -85,7 +85,7 @@ impl BackgroundMount {
         };
         *self.state.lock() = BackgroundMountState::Done(mountpoint);
         self.changed.notify_all();
-        // Reaps the server.
+        // Waits for the server, so that it does not become a zombie.
         if let Some(mut server) = server {
             server.wait().ok();
         }
@@ -106,12 +106,13 @@ impl MountRequest {
         let command = [OsString::from("mount"), target.into_os_string()];
         match mount::start(&log, self.flags.iter().cloned().chain(command)) {
             Ok((ready, server)) => Ok((ready.mountpoint, Some(server))),
-            // Another gateway may have been faster.
+            // Another gateway may have mounted the store meanwhile.
             Err(error) => self.find_mount().map(|mountpoint| (mountpoint, None)).ok_or(error),
         }
     }
 
-    // Returns a mountpoint of the store that answers: that in `dir`, if it is set.
+    // Returns a mountpoint of the store that answers. If `dir` is set, only the mountpoint in `dir`
+    // is considered.
     fn find_mount(&self) -> Option<PathBuf> {
         let dir = self.dir.as_deref().map(places::resolve);
         let is_it = |target: &PathBuf| dir.as_ref().is_none_or(|dir| dir == target);

@@ -1,5 +1,5 @@
-//! The servers of the gateway: the servers of a file in the format of clients, the one behind `--`,
-//! and the listing of their tools by `ctxfs mcp list`.
+//! The servers of the gateway: those in a file in the format of MCP clients, and the one after
+//! `--`. Also lists their tools for `ctxfs mcp list`.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -27,13 +27,13 @@ use ctxfs_mcp::{
 use ctxfs_store::Store;
 use ctxfs_view::Form;
 
-/// The servers of a file that can be used, and flaws of the others, including unknown keys.
+/// The usable servers of a file, and the flaws of the other servers, including unknown keys.
 pub(crate) struct FileServers {
     pub(crate) servers: Vec<ServerOptions>,
     pub(crate) flaws: Vec<Flaw>,
 }
 
-/// Reads the servers of a file. Prints flaws, and fails if no server can be used.
+/// Reads the servers of a file. Prints flaws, and fails if no server is usable.
 pub(crate) fn servers_of_file(path: &Path, printer: &mut Printer) -> anyhow::Result<FileServers> {
     let file = read_servers(path)?;
     for flaw in &file.flaws {
@@ -46,7 +46,7 @@ pub(crate) fn servers_of_file(path: &Path, printer: &mut Printer) -> anyhow::Res
     Ok(file)
 }
 
-// A server with an error is left out.
+// Returns true for a flaw that makes a server unusable.
 pub(crate) fn is_error(flaw: &Flaw) -> bool {
     flaw.severity == Severity::Error
 }
@@ -89,8 +89,8 @@ fn server_place(transport: Transport) -> ServerPlace {
     }
 }
 
-/// Returns the server that a command or a URL names, if there is one. `timeout` is in seconds; 0 is
-/// no limit.
+/// Returns the server that a command or a URL names. Returns `None` if neither is given. `timeout`
+/// is in seconds, and 0 means no limit.
 pub(crate) fn server_behind(
     command: &[OsString],
     name: Option<&str>,
@@ -125,10 +125,11 @@ pub(crate) fn server_behind(
 
 const RUNNERS: [&str; 11] =
     ["npx", "bunx", "pnpx", "uvx", "pipx", "node", "bun", "deno", "python", "python3", "uv"];
-// Arguments of runners that name nothing.
+// Arguments of runner programs that are not the name of a program.
 const WORDS: [&str; 6] = ["run", "exec", "dlx", "tool", "-m", "--"];
 
-// For programs such as `npx`, this is the name of what they run.
+// Returns the name of a server. For runners such as `npx`, this is the name of the program that
+// they run.
 fn name_of_command(command: &[OsString]) -> String {
     let mut words = command.iter().map(|word| word.to_string_lossy());
     let program = last_part(&words.next().unwrap_or_default());
@@ -159,7 +160,8 @@ fn last_part(name: &str) -> String {
     stem.map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned())
 }
 
-/// Returns the options of a gateway. A killed gateway's servers are ended by `ctxfs end-servers`.
+/// Returns the options of a gateway. If the gateway is killed, `ctxfs end-servers` ends its
+/// servers.
 pub(crate) fn gateway_options(
     servers: Vec<ServerOptions>,
     offer: OfferMode,
@@ -252,7 +254,7 @@ fn server_json(server: &SurveyedServer) -> Value {
     value
 }
 
-// Negative where schemas are shorter than the index.
+// Negative if the schemas are shorter than the index.
 fn saved(survey: &Survey) -> i64 {
     let signed = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
     signed(survey.schema_tokens).saturating_sub(signed(survey.index_tokens))
@@ -309,7 +311,7 @@ fn table_line<T: std::fmt::Display>(columns: [T; 6], name: &str) -> String {
     )
 }
 
-/// Starts servers, asks what they offer, and ends them. Nothing is stored.
+/// Starts servers, lists what they offer, and ends them. Stores nothing.
 pub(crate) fn survey(
     mut servers: Vec<ServerOptions>,
     settings: &Arc<Settings>,
@@ -323,8 +325,8 @@ pub(crate) fn survey(
     ctxfs_mcp::survey(options, Arc::new(shelf)).context("cannot ask the servers")
 }
 
-// For messages that are too long for memory. Created with the first of them, and removed at the
-// end.
+// A temporary store for messages that are too long for memory. It is created for the first such
+// message, and removed at the end.
 struct TemporaryShelf {
     settings: Arc<Settings>,
     id: Component,

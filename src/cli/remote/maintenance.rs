@@ -1,5 +1,5 @@
-//! `ctxfs remote check`, `gc` and `purge`: finds missing and damaged files in the bucket, collects
-//! garbage, and deletes secrets at once.
+//! `ctxfs remote check`, `gc` and `purge`: find missing and damaged files in the bucket, collect
+//! garbage, and delete secrets immediately.
 
 use serde_json::{Value, json};
 
@@ -120,7 +120,8 @@ pub(crate) fn gc(args: &RemoteGcArgs, cli: &Cli, context: &mut Context) -> anyho
     let mut reported = std::collections::HashSet::new();
     let done = CommandReport::of_each(&ids, ("tidying", cli.json), &opened.bucket, |id| {
         let mut tidied = opened.sync(|sync| sync.tidy(id, tidying))?;
-        // Garbage beside the bucket's identity is found with each conversation: report it once.
+        // Garbage beside the bucket's identity is found for each conversation, but reported only
+        // once.
         tidied.deletions.retain(|each| reported.insert(each.key.clone()));
         Ok(Some((id.clone(), tidied)))
     });

@@ -1,4 +1,4 @@
-//! The bucket that the settings name, opened by one process at a time for a store.
+//! The bucket that the settings name. For each store, only one process at a time opens it.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
@@ -16,15 +16,15 @@ use ctxfs_sync::remote::{
     Home, Limits, Moment, PushLock, RemoteArtifacts, RemoteError, Sync, known_bucket,
 };
 
-// Requests are repeated for this long.
+// Requests are retried for this long.
 const PATIENCE: Duration = Duration::from_mins(1);
 // How long to wait for another process of this store that uses the bucket.
 const WAIT: Duration = Duration::from_mins(1);
 const AGAIN: Duration = Duration::from_millis(50);
 const MOST_CONVERSATIONS: usize = 1_000_000;
 
-/// The use that a command makes of the bucket. To publish, the first host creates the mark of the
-/// bucket. `Begin` also replaces a known bucket that is gone for good. To read, the bucket must
+/// How a command uses the bucket. For `Publish`, the first host creates the mark of the bucket.
+/// `Begin` also replaces a known bucket that is permanently lost. For `Read`, the bucket must
 /// exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -33,8 +33,8 @@ pub(crate) enum Purpose {
     Read,
 }
 
-/// A bucket, opened for a store by the only process that may use it now. Requests are repeated for
-/// a minute, or until `until`.
+/// An open bucket. This process is the only one that may use it for the store. Requests are retried
+/// for a minute, or until `until`.
 pub(crate) struct OpenBucket {
     pub(crate) store: Store,
     pub(crate) bucket: Bucket,
@@ -48,7 +48,7 @@ pub(crate) struct OpenBucket {
 
 pub(crate) struct BucketNames {
     pub(crate) ids: BTreeSet<Component>,
-    // Names that are not those of conversations, which ctxfs did not create.
+    // Names that are not valid names of conversations. ctxfs did not create them.
     pub(crate) odd: Vec<String>,
 }
 
@@ -69,8 +69,8 @@ pub(crate) fn bucket(settings: &Settings) -> anyhow::Result<Bucket> {
     Ok(Bucket::open(&url(settings)?, env::of_object_stores())?)
 }
 
-/// Asks the bucket for its identity. Fails if it is write-once and this host is not, or the other
-/// way round, and if the store knows a bucket at this URL that no longer exists.
+/// Reads the identity of the bucket. Fails if the bucket and this host disagree about whether it is
+/// write-once, or if the store remembers a bucket at this URL that no longer exists.
 pub(crate) fn identify(
     bucket: &Bucket,
     store: &Store,
@@ -101,8 +101,8 @@ pub(crate) fn identify(
 }
 
 impl OpenBucket {
-    /// Opens the bucket, and waits until no other process uses it for this store. Unless
-    /// `is_quiet`, tells a person at a terminal what it waits for.
+    /// Opens the bucket after waiting until no other process uses it for this store. Unless
+    /// `is_quiet` is true, shows on a terminal what it waits for.
     pub(crate) fn new(
         settings: &Settings,
         (purpose, is_quiet): (Purpose, bool),
@@ -127,7 +127,7 @@ impl OpenBucket {
         let lock = wait_for_lock(&home, &store, until, context)?;
         home.keep_bucket(&bucket.url().to_string(), identity.write_once)?;
         if purpose != Purpose::Read && !identity.conditional {
-            // A copy of this store may have taken the next number.
+            // A copy of this store may already have used the next number.
             home.new_writer()?;
         }
         let cache_bytes = settings.number(SettingKey::RemoteCacheBytes).unwrap_or_default();
@@ -191,8 +191,8 @@ impl OpenBucket {
         Err(Failure::new(FailureKind::Failed, text, hint).into())
     }
 
-    /// Returns the conversations in `named`, or else all that the bucket has or has lost, with
-    /// names beside them that ctxfs did not create.
+    /// Returns the conversations in `named`, or else all conversations that the bucket has or has
+    /// lost. Also returns names in the bucket that ctxfs did not create.
     pub(crate) fn selected_or_lost(&self, named: &[String]) -> anyhow::Result<BucketNames> {
         if !named.is_empty() {
             return Ok(BucketNames { ids: self.selected(named)?, odd: Vec::new() });

@@ -1,19 +1,19 @@
-//! The helper processes of the page, `ctxfs web`, which let it see changes of other hosts: the page
-//! itself has no network and no keys, and can only read the store.
+//! The helper processes of the web page (`ctxfs web`), through which it sees changes of other
+//! hosts. The page itself has no access to the network and the keys, and can only read the store.
 //!
 //! ```text
 //! page (reads the store)         ctxfs start-beside (unconfined)
-//!   the first look        ->       starts ctxfs-look
-//!   the first far bytes   ->       starts ctxfs-remote
+//!   the first check       ->       starts ctxfs-look
+//!   first remote bytes    ->       starts ctxfs-remote
 //!
-//! page  -- looks -->  ctxfs-look (writes the store)  -- requests -->  a ctxfs-remote of its own
-//! page  -- reads -->  ctxfs-remote (network, keys; no file of the store)
+//! page  -- checks -->  ctxfs-look (writes the store)  -- requests -->  its own ctxfs-remote
+//! page  -- reads  -->  ctxfs-remote (network, keys; no file of the store)
 //! ```
 //!
-//! The page starts the first of them before it confines itself. The others are started when they
-//! are needed, and again when they have died. All end when the page does, in whatever way: each
-//! sees the end of its socket. Bucket and store stand on the command line of the starter, so a page
-//! that was taken over can name no other.
+//! The page starts `ctxfs start-beside` before it confines itself. The other processes are started
+//! on demand, and again after they have died. All of them end when the page ends for any reason,
+//! because each sees the end of its socket. The command line of `ctxfs start-beside` contains the
+//! bucket and the store, so a compromised page cannot name others.
 
 use std::ffi::OsString;
 use std::io;
@@ -35,11 +35,11 @@ use ctxfs_engine::EngineOptions;
 use ctxfs_store::Store;
 use ctxfs_sync::remote::{Limits, ProcessLooks, ProcessObjects, Tier, TierOptions, answer_look};
 
-// Comes with a socket and says which process to start for it.
+// Sent together with a socket. It selects the kind of process to start for that socket.
 const REMOTE: u8 = b'r';
 const LOOK: u8 = b'l';
 const LOOK_NAME: &str = "ctxfs-look";
-// The confined page cannot start it again.
+// The confined page cannot restart the process.
 const LOST: &str = "`ctxfs start-beside`, which does that, has ended: start `ctxfs web` again";
 const READ: Duration = Duration::from_secs(5);
 
@@ -49,9 +49,9 @@ pub(crate) struct PageHelpers {
 }
 
 impl PageHelpers {
-    /// Starts `ctxfs start-beside` if the settings name a bucket. A bucket that cannot be used is
-    /// logged, and the page then shows the local store alone. Must be called while there is one
-    /// thread, before that is confined.
+    /// Starts `ctxfs start-beside` if the settings name a bucket. If the bucket cannot be used,
+    /// logs the reason, and the page then shows only the local store. Must be called while there is
+    /// only one thread, and before that thread is confined.
     pub(crate) fn of_page(settings: &Settings, root: &Path) -> Option<Self> {
         settings.text(SettingKey::RemoteUrl)?;
         let begun = Self::begin(settings, root);
@@ -62,7 +62,7 @@ impl PageHelpers {
         let options = sharing::asking_options(settings)?;
         let args = helper_args(&options, settings, root)?;
         let (starter, theirs) = UnixStream::pair()?;
-        // The process ends when this socket is closed, at the end of this process.
+        // The process ends when this socket is closed, which happens at the end of this process.
         system::helper("ctxfs", "start-beside", OwnedFd::from(theirs))
             .args(argument_words(&args))
             .process_group(0)
@@ -74,8 +74,8 @@ impl PageHelpers {
         Ok(Self { starter: Arc::new(starter), options })
     }
 
-    /// Returns the options of an engine that asks other hosts through these processes. Starts none
-    /// of them.
+    /// Returns the options of an engine that reaches other hosts through these processes. Does not
+    /// start any of them.
     pub(crate) fn engine_options(self, store: &Store, options: EngineOptions) -> EngineOptions {
         let line = |name, kind| SupervisedProcess::new(name, starting(&self.starter, kind));
         let bucket = ProcessObjects::hasty(Arc::new(line(process::NAME, REMOTE)), READ);
@@ -99,7 +99,7 @@ fn helper_args(options: &TierOptions, settings: &Settings, root: &Path) -> io::R
     })
 }
 
-// Makes the process at the other end of a socket start one of a kind.
+// Returns a starter that makes the process at the other end of `at` start a process of this kind.
 fn starting(at: &Arc<UnixStream>, kind: u8) -> Starter {
     let at = Arc::clone(at);
     Box::new(move |socket| {
@@ -120,9 +120,9 @@ fn argument_words(args: &BesideArgs) -> Vec<OsString> {
     words.into_iter().map(OsString::from).chain([dir]).collect()
 }
 
-/// Starts processes for the page at the other end of standard input, until the page ends. Reads no
-/// byte of an output: a request names a kind of process and passes a socket for it. None of these
-/// processes can change the bucket.
+/// Starts processes for the page at the other end of standard input, until the page ends. Does not
+/// read outputs: a request only names a kind of process and passes a socket for it. The started
+/// processes cannot change the bucket.
 pub(crate) fn start(args: &BesideArgs) -> anyhow::Result<()> {
     let _ = rustix::thread::set_name(c"ctxfs-start");
     process::ignore_terminal_signals()?;
@@ -131,7 +131,7 @@ pub(crate) fn start(args: &BesideArgs) -> anyhow::Result<()> {
     Ok(serve(&page, &[REMOTE, LOOK], args)?)
 }
 
-// If a process cannot be started, the asker sees the end of its socket.
+// If a process cannot be started, the requester sees the end of its socket.
 fn serve(asker: &UnixStream, kinds: &[u8], args: &BesideArgs) -> io::Result<()> {
     let mut children = Children::default();
     let served = start_each(asker, kinds, args, &mut children);
@@ -169,7 +169,7 @@ fn start_helper(
     children.add(child, end)
 }
 
-// The process asks for a process that asks the bucket over its standard output, which is a socket.
+// The process requests a bucket process over its standard output, which is a socket.
 fn start_looker(socket: OwnedFd, args: &BesideArgs, children: &mut Children) -> io::Result<Child> {
     let (looker, theirs) = UnixStream::pair()?;
     let child = system::helper(LOOK_NAME, "look-beside", socket)
@@ -183,9 +183,9 @@ fn start_looker(socket: OwnedFd, args: &BesideArgs, children: &mut Children) -> 
     Ok(child)
 }
 
-/// Looks for changes of other hosts for the page at the other end of standard input, until the page
-/// ends, and applies them to the store. Confined like the server of a mount: to the store, without
-/// network and keys.
+/// Looks for changes of other hosts for the page at the other end of standard input, and applies
+/// them to the store, until the page ends. Confined like the server of a mount: to the store,
+/// without the network and the keys.
 pub(crate) fn look(args: &BesideArgs) -> anyhow::Result<()> {
     let _ = rustix::thread::set_name(c"ctxfs-look");
     system::close_inherited()?;

@@ -1,17 +1,17 @@
-//! `ctxfs-remote`: the process that asks the bucket for a server. It has the network and the keys,
-//! or the one directory that hosts share, and no file of the store.
+//! `ctxfs-remote`: the process that accesses the bucket for a server. It has access to the network
+//! and the keys, or to the directory that hosts share, and to no file of the store.
 //!
 //! ```text
 //! server (confined)               watchdog                    ctxfs-remote
 //!   the first request
-//!     the end of a socket   ->     starts it, with that  ->     confines itself
+//!     the end of a socket   ->     starts it with the socket -> confines itself
 //!     a socket for a request  ------------------------------>   a thread for it
 //!     the request (`remote::ProcessObjects`)  ------------->    answers it
 //! ```
 //!
-//! It is started by the first request, and again by the first one after it has died and a pause has
-//! passed. It ends when the server does. Which bucket it asks stands on the command line of the
-//! watchdog, which was written before the server read the first byte of an output.
+//! The first request starts the process. After the process has died, the first request after a
+//! pause starts it again. It ends when the server ends. The command line of the watchdog determines
+//! the bucket. It was set before the server read the first byte of an output.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
@@ -36,15 +36,15 @@ use ctxfs_sync::remote::{
     Line, Objects, ProcessObjects, answer_read_request, answer_request, known_bucket,
 };
 
-// A terminal or systemd sends these to all processes of a mount. The server decides when to end,
-// and may still have something to send.
+// A terminal or systemd sends these signals to all processes of a mount. This process ignores them,
+// because the server may still have something to send before it ends.
 const LEFT_TO_THE_SERVER: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
 
 pub(crate) const NAME: &str = "ctxfs-remote";
 
 pub(crate) type SharedObjects = Arc<dyn Objects + Send>;
 
-/// Returns the URL of the bucket if the settings name one, and fails if it cannot be used.
+/// Returns the URL of the bucket if the settings name one. Fails if the URL cannot be used.
 pub(crate) fn url(settings: &Settings) -> anyhow::Result<Option<&str>> {
     let text = settings.text(SettingKey::RemoteUrl);
     if text.is_some() {
@@ -53,11 +53,11 @@ pub(crate) fn url(settings: &Settings) -> anyhow::Result<Option<&str>> {
     Ok(text)
 }
 
-/// Returns the bucket of the settings, asked by a process that `starter` starts at the first
-/// request; `None` if no bucket is set.
+/// Returns the bucket of the settings. The process that accesses it is started by `starter` at the
+/// first request. Returns `None` if no bucket is set.
 ///
-/// That process is confined to a directory that hosts share, so it cannot create the directory. If
-/// this store may be the first to use it, the directory is created here.
+/// If the bucket is a directory, the process is confined to it and cannot create it. Therefore the
+/// directory is created here if this store may be the first to use it.
 pub(crate) fn start(
     settings: &Settings,
     store: &Store,
@@ -83,8 +83,8 @@ pub(crate) enum BucketRights {
     Reading,
 }
 
-/// Starts the process in a process group of its own. It inherits only the variables that it needs,
-/// and of the descriptors only standard error.
+/// Starts the process in its own process group. It inherits only the environment variables that it
+/// needs, and of the file descriptors only standard error.
 pub(crate) fn spawn(url: &str, may: BucketRights, socket: OwnedFd) -> io::Result<Child> {
     system::helper(NAME, "ask-bucket", socket)
         .args((may == BucketRights::Reading).then_some("--read-only"))
@@ -96,14 +96,14 @@ pub(crate) fn spawn(url: &str, may: BucketRights, socket: OwnedFd) -> io::Result
         .spawn()
 }
 
-/// Asks the bucket for the process at the other end of standard input, until that process ends.
+/// Accesses the bucket for the process at the other end of standard input, until that process ends.
 pub(crate) fn run(args: &AskBucketArgs) -> anyhow::Result<()> {
     let _ = rustix::thread::set_name(c"ctxfs-remote");
     system::close_inherited()?;
     ignore_terminal_signals()?;
     logging::start("warn", false)?;
     let url = BucketUrl::parse(&args.url)?;
-    // Reads the key files that are read only once: a confined process cannot open them.
+    // Reads the key files that are needed only once, because a confined process cannot open them.
     let bucket = Bucket::open(&url, env::of_object_stores());
     confine::bucket(url.local_directory(), &env::key_directories())?;
     let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -118,8 +118,8 @@ pub(crate) fn ignore_terminal_signals() -> io::Result<()> {
     Ok(())
 }
 
-// Further requests wait in the socket, which has room for some hundred. Then the server gets an
-// error at once.
+// Maximum number of simultaneous requests. Further requests wait in the socket, which has room for
+// some hundred. When it is full, the server gets an error immediately.
 const MOST: usize = 64;
 
 pub(crate) struct SharedDirectory(Option<(PathBuf, Option<FileNumber>)>);
@@ -131,7 +131,8 @@ impl SharedDirectory {
         Self(url.local_directory().map(|path| (path.to_owned(), file_number(path))))
     }
 
-    // A shared disk may have been mounted again. This process may not enter the new directory.
+    // Returns true if the directory was replaced, for example because a shared disk was mounted
+    // again. This process is not allowed to access the new directory.
     fn was_replaced(&self) -> bool {
         self.0.as_ref().is_some_and(|(path, before)| file_number(path) != *before)
     }
@@ -144,8 +145,8 @@ fn file_number(path: &Path) -> Option<FileNumber> {
 
 type AnswerRequest = fn(Result<&dyn Objects, &BucketError>, &UnixStream) -> io::Result<()>;
 
-/// Answers requests that arrive over `control`, until its other end is closed, or until the shared
-/// directory is replaced: the next process can enter the new one.
+/// Answers requests that arrive over `control`, until its other end is closed or the shared
+/// directory is replaced. The next process can access the new directory.
 pub(crate) fn serve(
     control: &UnixStream,
     bucket: Result<Bucket, BucketError>,
@@ -165,8 +166,8 @@ pub(crate) fn serve(
     })
 }
 
-/// Answers each request that arrives over `control` in a thread of its own, until the other end is
-/// closed, or `goes_on` returns false.
+/// Answers each request that arrives over `control` in its own thread, until the other end is
+/// closed or `goes_on` returns false.
 pub(crate) fn answer_each(
     control: &UnixStream,
     goes_on: impl Fn() -> bool,
@@ -177,7 +178,8 @@ pub(crate) fn answer_each(
         if !goes_on() {
             break;
         }
-        // Without descriptors the socket is lost, and the server sees the end of its own.
+        // If this process has no free file descriptors, the socket is lost, and the server sees the
+        // end of its own socket.
         let Some(socket) = socket.map(UnixStream::from) else { continue };
         let (answer, slot) = (Arc::clone(&answer), RequestSlots::take(&slots));
         let work = move || {
@@ -217,20 +219,21 @@ impl Drop for RequestSlot {
     }
 }
 
-// The backoff doubles from the first to the longest pause, and starts over after a process that ran
-// for as long as the longest.
+// The pause doubles from the first to the longest value. It is reset after a process that ran for
+// at least the longest pause.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-// A process that answers nothing for this long while requests pass their deadlines counts as lost.
+// If requests pass their deadlines and the process answers nothing for this long, it is considered
+// lost.
 const SILENT: Duration = Duration::from_secs(10);
 const REQUEST: &[u8] = b"q";
 
-/// Starts the process, with a socket as its standard input; see `process::spawn`. Called on a
-/// thread of its own.
+/// Starts the process with a socket as its standard input (see `process::spawn`). Called on a
+/// separate thread.
 pub(crate) type Starter = Box<dyn Fn(OwnedFd) -> io::Result<()> + Send + Sync>;
 
-/// The connection to a process that is started by the first request. When it ends or hangs, the
-/// next request after a pause starts it again; requests during the pause fail at once.
+/// The connection to a process that is started by the first request. If the process ends or hangs,
+/// the next request after a pause starts it again. Requests during the pause fail immediately.
 pub(crate) struct SupervisedProcess(Arc<Supervisor>);
 
 struct Supervisor {
@@ -247,7 +250,7 @@ struct ProcessState {
     pause: Duration,
     until: Instant,
     heard: Instant,
-    // Requests have passed their deadlines without any answer since then.
+    // The time since which requests have passed their deadlines without any answer.
     silent_since: Option<Instant>,
 }
 
@@ -290,7 +293,7 @@ impl SupervisedProcess {
         Ok(control)
     }
 
-    // Does not wait until the process runs: requests wait in the socket.
+    // Does not wait until the process runs, because requests wait in the socket.
     fn start(&self) -> io::Result<Arc<UnixStream>> {
         let (control, theirs) = UnixStream::pair()?;
         control.set_nonblocking(true)?;
@@ -331,7 +334,7 @@ impl Line for SupervisedProcess {
     fn missed(&self, since: Instant) {
         let mut state = self.0.state.lock();
         if since < state.started {
-            // The request went to an earlier process.
+            // The failed request was sent to an earlier process.
             return;
         }
         let since = since.max(state.heard);
@@ -383,7 +386,7 @@ impl ProcessState {
         let is_known = !is_first && self.why == why;
         (self.ended, self.until, self.why) = (self.ended + 1, now + self.pause, why.to_owned());
         self.silent_since = None;
-        // Repeated failures for one reason are logged once.
+        // Repeated failures for the same reason are logged only once.
         if !is_known {
             tracing::warn!("{}", self.description());
         }
@@ -400,7 +403,7 @@ impl ProcessState {
     }
 }
 
-// The process sends nothing over this socket, so it is readable only at its end.
+// The process sends nothing over this socket, so the socket becomes readable only when it ends.
 fn has_ended(control: &Arc<UnixStream>) -> bool {
     let mut waited = [PollFd::new(&**control, PollFlags::IN)];
     poll(&mut waited, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)

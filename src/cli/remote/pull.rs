@@ -67,7 +67,7 @@ impl PulledConversation {
     }
 }
 
-// `None` if the bucket has nothing of it that exists.
+// Returns `None` if the bucket has nothing of this conversation that still exists.
 fn pull(opened: &OpenBucket, id: &Component) -> Result<Option<PulledConversation>, RemoteError> {
     let name = id.to_text();
     if opened.home.is_removed(&opened.store, id)? {
@@ -101,7 +101,7 @@ fn fetch(
     Ok(())
 }
 
-// A host without the right to write leaves resending to others.
+// A host without write access leaves resending to other hosts.
 fn resend(
     opened: &OpenBucket,
     conversation: &Conversation,
@@ -119,7 +119,7 @@ fn problems(name: &str, came: &mut PullReport) -> Problems {
         problems.add(format!("{name}/{}", left.path), &left.why);
     }
     let refused = came.refused.iter().chain(&came.looked.refused);
-    // Segments that were refused while looking may be in both lists.
+    // Segments that were refused while looking for changes may be in both lists.
     let refused: std::collections::BTreeMap<_, _> =
         refused.map(|(id, error)| (*id, error.to_string())).collect();
     for (id, why) in refused {
@@ -155,7 +155,7 @@ fn text_of(reports: &[PulledConversation]) -> String {
         .collect();
         match (parts.is_empty(), problems.is_empty()) {
             (true, true) => parts.push("nothing new".to_owned()),
-            // The problems say enough.
+            // The reported problems are sufficient.
             (true, false) => return String::new(),
             (false, _) => {}
         }

@@ -1,4 +1,4 @@
-//! `ctxfs push` and `put --durable`: sends changes of this host to the bucket.
+//! `ctxfs push` and `put --durable`: send changes of this host to the bucket.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -16,8 +16,8 @@ use ctxfs_store::Conversation;
 use ctxfs_sync::remote::{GcMode, RemoteError, RepairReport, Sent, look, standing};
 
 const DURABLE: Duration = Duration::from_secs(30);
-// A file that was just written counts as being written until the clock of its disk advances. How
-// often to look again, and how long to wait between.
+// A file that was just written counts as being written until the clock of its disk advances. These
+// are the number of attempts, and the time between two attempts.
 const LOOKS: usize = 5;
 const MOMENT: Duration = Duration::from_millis(20);
 const WHAT: [&str; 2] = ["file was left out", "files were left out"];
@@ -53,8 +53,8 @@ pub(crate) fn run(args: &PushArgs, cli: &Cli, context: &mut Context) -> anyhow::
     done.end(|report, all| all.extend(report.problems), (WHAT, HINT), context)
 }
 
-/// Sends the conversation of an output at once. Fails unless the output is in the bucket within 30
-/// seconds.
+/// Sends the conversation of an output immediately. Fails if the output is not in the bucket within
+/// 30 seconds.
 pub(crate) fn durably(
     output: &StoredOutput,
     settings: &Settings,
@@ -78,7 +78,7 @@ pub(crate) fn durably(
     Err(Failure::new(FailureKind::Failed, text, "`ctxfs push` sends it later").into())
 }
 
-// Without names, also conversations whose removal the bucket does not know yet.
+// If no names are given, also includes conversations whose removal has not been sent to the bucket.
 fn selected(opened: &OpenBucket, named: &[String]) -> anyhow::Result<BTreeSet<Component>> {
     if named.is_empty() {
         let mut all: BTreeSet<_> = opened.store.conversations()?.into_iter().collect();
@@ -100,7 +100,7 @@ fn find(opened: &OpenBucket, id: &str) -> anyhow::Result<Component> {
     Ok(places::find_conversation(&opened.store, id)?.id().clone())
 }
 
-// An unnamed conversation without changes costs no request.
+// A conversation that was not named and has no changes needs no request.
 fn push_some(
     opened: &OpenBucket,
     id: &Component,
@@ -165,9 +165,9 @@ fn send(
     Ok((sent, resent))
 }
 
-/// Merges the segments of a conversation if there are many, and deletes garbage. A bucket that
-/// refuses deletion is reported and harms nothing. Returns why nothing was deleted, if not all
-/// segments could be read.
+/// Merges the segments of a conversation if there are many, and deletes garbage. If the bucket
+/// refuses deletion, that is reported and harmless. If nothing was deleted because some segments
+/// could not be read, returns the reason.
 fn tidy(
     opened: &OpenBucket,
     id: &Component,

@@ -15,8 +15,8 @@ use ctxfs_sync::remote::{RemoteError, RepairReport};
 const PROBLEMS: [&str; 2] = ["problem", "problems"];
 const PROBLEMS_HINT: &str = "all else is done; mend what is named, and try again";
 
-/// The reports of a command on several conversations. A failure of one conversation is a problem
-/// among others; a failure of the bucket ends the command.
+/// The reports of a command on several conversations. A failure of one conversation is recorded as
+/// a problem. A failure of the bucket ends the command.
 pub(crate) struct CommandReport<T> {
     pub(crate) reports: Vec<T>,
     pub(crate) others: Problems,
@@ -25,8 +25,8 @@ pub(crate) struct CommandReport<T> {
 }
 
 impl<T> CommandReport<T> {
-    /// Calls `act` for each conversation. Unless `is_quiet`, shows the progress, and why the bucket
-    /// is waited for.
+    /// Calls `act` for each conversation. Unless the output is quiet, shows the progress and the
+    /// reason if the command waits for the bucket.
     pub(crate) fn of_each(
         ids: &std::collections::BTreeSet<Component>,
         (verb, is_quiet): (&'static str, bool),
@@ -65,9 +65,9 @@ impl<T> CommandReport<T> {
         self.reports.is_empty() && self.problems.is_empty() && self.failure.is_none()
     }
 
-    /// Ends the command: prints the problems, including those that `tell` adds for each report, and
-    /// fails if there are any, or if the bucket failed. `what` and `hint` describe the problems of
-    /// reports.
+    /// Ends the command. Prints the problems, including those that `tell` adds for each report.
+    /// Fails if there are any problems or if the bucket failed. `what` and `hint` describe the
+    /// problems of reports.
     pub(crate) fn end(
         self,
         tell: impl Fn(T, &mut Problems),
@@ -86,7 +86,7 @@ impl<T> CommandReport<T> {
     }
 }
 
-/// Problems of single files, each with its reason, which a command prints at its end.
+/// Problems of single files with their reasons. A command prints them at its end.
 #[derive(Debug, Default)]
 pub(crate) struct Problems(Vec<(String, String)>);
 
@@ -115,7 +115,8 @@ impl Problems {
         self.0.extend(others.0);
     }
 
-    /// Prints each problem, and fails if there are any. `what` names them in singular and plural.
+    /// Prints each problem, and fails if there are any. `what` is the noun for the problems, in
+    /// singular and plural.
     pub(crate) fn report(
         &self,
         what: [&str; 2],
@@ -140,7 +141,8 @@ impl Problems {
 
 const SOON: Duration = Duration::from_secs(1);
 
-/// A message about what a command waits for, shown once that takes more than a second.
+/// A message that states what a command waits for. It appears only if the wait takes more than a
+/// second.
 pub(crate) struct WaitingBar {
     bar: ProgressBar,
     stop: Option<Sender<()>>,
@@ -148,7 +150,7 @@ pub(crate) struct WaitingBar {
 }
 
 impl WaitingBar {
-    // `text` is asked every second, on a thread, unless `bar` is hidden.
+    // Calls `text` every second on a separate thread, unless `bar` is hidden.
     fn on(bar: ProgressBar, text: impl Fn() -> String + Send + 'static) -> Self {
         let (stop, stopped) = mpsc::channel();
         let shown = bar.clone();

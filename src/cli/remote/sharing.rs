@@ -1,4 +1,4 @@
-//! Sharing of a store with other hosts, by mounts, gateways and commands.
+//! Automatic sharing of a store with other hosts, by mounts, gateways and commands.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use ctxfs_engine::EngineOptions;
 use ctxfs_store::Store;
 use ctxfs_sync::remote::{Tier, TierOptions};
 
-// To send the rest when a server ends.
+// Time to send the remaining changes when a server ends.
 const ENDING: Duration = Duration::from_secs(5);
-// For a process that a user waits for.
+// Time to send the remaining changes when a user waits for the process to end.
 const SHORT_ENDING: Duration = Duration::from_secs(3);
 
-/// Ends the sharing: sends the remaining changes, for some seconds at most.
+/// Ends the sharing: sends the remaining changes, for a few seconds at most.
 pub(crate) type SharingEnd = Box<dyn FnOnce() + Send>;
 
 /// Shares `store` with other hosts through `bucket`, if there is one: sends complete outputs, and
-/// fetches changes of other hosts when they are asked for. Returns the options of an engine that
-/// takes part, and a function that ends the sharing.
+/// fetches changes of other hosts on request. Returns the options of an engine that takes part in
+/// the sharing, and a function that ends it.
 ///
-/// Starts threads, and makes no request.
+/// Starts threads, but makes no request.
 pub(crate) fn share(
     store: &Store,
     bucket: Option<SharedObjects>,
@@ -36,13 +36,13 @@ pub(crate) fn share(
     Ok((options, Box::new(move || tier.finish(ENDING))))
 }
 
-// Sharing by a process that asks the bucket itself. Without a tier, nothing is shared.
+// Sharing by a process that accesses the bucket itself. `None` means that nothing is shared.
 #[derive(Debug)]
 pub(crate) struct Sharing(Option<Tier>);
 
-/// Begins to share `store`, if the settings name a bucket: fetches changes of other hosts when they
-/// are asked for, and if `sends`, sends complete outputs unless only commands send. A bucket that
-/// cannot be used is logged.
+/// Begins to share `store` if the settings name a bucket. Fetches changes of other hosts on
+/// request. If `sends` is true, also sends complete outputs, unless the settings reserve sending to
+/// commands. If the bucket cannot be used, logs the reason.
 ///
 /// Makes no request. Starts a thread if it sends.
 pub(crate) fn begin(store: &Store, settings: &Settings, sends: bool) -> Sharing {
@@ -66,8 +66,8 @@ pub(crate) fn end(sharing: &Sharing) {
 }
 
 /// Returns the options of an engine that fetches missing conversations and bytes from other hosts,
-/// if the settings name a bucket. Sends nothing, and starts no thread before the first request. A
-/// bucket that cannot be used is logged.
+/// if the settings name a bucket. Sends no changes, and starts no thread before the first request.
+/// If the bucket cannot be used, logs the reason.
 pub(crate) fn ask(store: &Store, settings: &Settings, options: EngineOptions) -> EngineOptions {
     take_part(&begin(store, settings, false), options)
 }

@@ -1,5 +1,5 @@
-//! `ctxfs remote status` and `ctxfs ls --remote`: the bucket, its conversations, and what this host
-//! has not sent yet.
+//! `ctxfs remote status` and `ctxfs ls --remote`: show the bucket, its conversations, and the
+//! changes that this host has not sent yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -27,14 +27,15 @@ const STATUS_HINT: &str =
 const CLOCK_IS_OFF: Duration = Duration::from_mins(1);
 
 struct RemoteStatus {
-    // Absent if the settings name no valid URL.
+    // `None` if the settings name no valid URL.
     url: Option<String>,
     bucket: Option<BucketId>,
     writer: Option<String>,
-    // Clock of the bucket's store minus the clock of this host, in milliseconds.
+    // The clock of the object store minus the clock of this host, in milliseconds.
     clock: Option<i64>,
     error: Option<String>,
-    // The settings are wrong, whatever the network does.
+    // True if the settings are wrong, so that the bucket is unusable whatever the state of the
+    // network.
     is_unusable: bool,
     conversations: Vec<(Component, SyncStatus)>,
 }
@@ -53,9 +54,9 @@ pub(crate) fn show(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     }
 }
 
-/// Returns the URL of the bucket, and a text about this host's clock if that is off by more than a
-/// minute; `None` if no bucket is set. Fails if the bucket does not answer, or is not for this
-/// host.
+/// Returns the URL of the bucket, and a text about this host's clock if the clock is off by more
+/// than a minute. Returns `None` if no bucket is set. Fails if the bucket does not answer, or is
+/// not intended for this host.
 pub(crate) fn health(
     settings: &Settings,
     store: &Path,
@@ -121,7 +122,8 @@ fn identified(
     Ok((opened::identify(&bucket, store, settings, Purpose::Read, deadline)?, bucket))
 }
 
-// The bucket that last answered at `url`; without a URL, the only bucket that ever answered.
+// Returns the bucket that last answered at `url`. If there is no URL, returns the only bucket that
+// ever answered.
 fn known(store: &Store, url: Option<&str>) -> anyhow::Result<Option<BucketId>> {
     if let Some(url) = url {
         return Ok(known_bucket(store, url)?);

@@ -1,12 +1,12 @@
-//! The process that reads on where `ctxfs run` has ended with its command, and processes in the
-//! background still write.
+//! The process that continues reading when a command has ended but background processes still write
+//! to its output.
 //!
 //! ```text
 //! ctxfs run -- CMD          reads until CMD has ended; prints, ends
-//!   ctxfs keep-output       own session: reads until the last of them has closed the output
+//!   ctxfs keep-output       own session: reads until all processes have closed the output
 //! ```
 //!
-//! It holds none of the descriptors that whoever started `ctxfs run` waits for.
+//! The process holds none of the file descriptors that the caller of `ctxfs run` waits for.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -46,7 +46,7 @@ pub(crate) fn start(
             OutputStream::Stderr => command.stdout(source),
         };
     }
-    // Not waited for: the process outlives this one.
+    // The child is not waited for, because it outlives this process.
     let _started = command.spawn()?;
     drop(command);
     let mut reply = Vec::new();
@@ -70,8 +70,8 @@ fn words(args: &KeepOutputArgs) -> Vec<OsString> {
     words.into_iter().map(OsString::from).chain(logs.iter().cloned()).collect()
 }
 
-/// Runs the process: stores the bytes that it reads from standard input, and from standard output,
-/// which is opened for reading too.
+/// Runs the process. Stores the bytes that it reads from standard input, and also from standard
+/// output, which is opened for reading.
 pub(crate) fn keep(args: &KeepOutputArgs, cli: &Cli, context: &Context) -> anyhow::Result<()> {
     system::close_inherited()?;
     rustix::process::setsid()?;

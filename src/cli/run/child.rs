@@ -1,4 +1,4 @@
-//! The running command: the sources of its output, the terminal of the user, signals, and the loop
+//! The running command: the sources of its output, the user's terminal, signals, and the event loop
 //! that handles them.
 
 use std::ffi::OsString;
@@ -42,7 +42,7 @@ pub(crate) struct Child {
     process: process::Child,
     ended: Option<i32>,
     pub(crate) outputs: Vec<OpenOutput>,
-    // Our end of a terminal for the command.
+    // This process's end of the terminal that was created for the command.
     pub(crate) terminal: Option<OwnedFd>,
 }
 
@@ -83,7 +83,7 @@ impl Child {
         Ok(self.ended.is_some())
     }
 
-    // 128 plus the signal if a signal ended the command.
+    // Returns the exit code, or 128 plus the signal if a signal ended the command.
     pub(crate) fn wait(&mut self) -> io::Result<i32> {
         match self.ended {
             Some(code) => Ok(code),
@@ -91,14 +91,14 @@ impl Child {
         }
     }
 
-    // To the whole process group if the command has a terminal of its own.
+    // Sends a signal. If the command has its own terminal, sends it to the whole process group.
     pub(crate) fn signal(&mut self, number: i32) -> io::Result<()> {
         let Some(signal) = Signal::from_named_raw(number) else { return Ok(()) };
         if self.has_ended()? {
             return Ok(());
         }
         let pid = Pid::from_child(&self.process);
-        // The command may have ended already.
+        // Fails if the command has already ended.
         let _sent = match self.terminal {
             Some(_) => rustix::process::kill_process_group(pid, signal),
             None => rustix::process::kill_process(pid, signal),
@@ -146,7 +146,7 @@ fn open_terminal(user_terminal: &UserTerminal) -> io::Result<(OwnedFd, OwnedFd)>
     Ok((ours, theirs))
 }
 
-// Input that nobody types is not part of the output.
+// Turns off echo, because input that no user types is not part of the output.
 fn turn_off_echo(terminal: impl AsFd) -> io::Result<()> {
     let mut modes = rustix::termios::tcgetattr(&terminal)?;
     modes.local_modes.remove(LocalModes::ECHO);
@@ -160,14 +160,14 @@ fn own_session(start: &mut Command) {
         rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
         Ok(())
     };
-    // SAFETY: two system calls; no memory is allocated and no lock is taken.
+    // SAFETY: `begin` makes two system calls, allocates no memory and takes no lock.
     unsafe { start.pre_exec(begin) };
 }
 
 const SIZE: Winsize = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
 
-/// The terminal on standard input, on which ctxfs itself runs. Raw mode passes keys on unchanged;
-/// the previous mode is restored on drop.
+/// The terminal on the standard input of ctxfs itself. Raw mode passes keys on unchanged. The
+/// previous mode is restored on drop.
 #[derive(Debug)]
 pub(crate) struct UserTerminal {
     stdin: Stdin,
@@ -179,7 +179,8 @@ impl UserTerminal {
         Self { stdin: io::stdin(), before: None }
     }
 
-    // The kernel stops processes that read from a terminal outside its foreground process group.
+    // Returns false outside the foreground process group of the terminal, because the kernel stops
+    // processes that read from the terminal there.
     pub(crate) fn may_read(&self) -> bool {
         !isatty(&self.stdin) || tcgetpgrp(&self.stdin).ok() == getpgid(None).ok()
     }
@@ -198,7 +199,7 @@ impl UserTerminal {
 
     pub(crate) fn restore(&mut self) {
         if let Some(before) = self.before.take() {
-            // The terminal may be gone.
+            // The terminal may no longer exist.
             let _restored = tcsetattr(&self.stdin, OptionalActions::Drain, &before);
         }
     }
@@ -215,15 +216,16 @@ impl Drop for UserTerminal {
     }
 }
 
-// Passed on to the command, except for SIGCHLD.
+// Signals that are passed on to the command, except for SIGCHLD.
 const CAUGHT: [i32; 10] =
     [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGCHLD];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CaughtSignal {
     pub(crate) number: i32,
-    // True if the other processes of the group have received the signal too: the terminal sends to
-    // the whole group, and a signal from a member is assumed to be for all.
+    // True if the other processes of the group have received the signal too. A terminal sends
+    // signals to the whole group, and a signal from a member of the group is assumed to be sent to
+    // the whole group.
     pub(crate) shared: bool,
 }
 
@@ -258,9 +260,9 @@ fn caught(origin: &Origin) -> CaughtSignal {
 
 // The capacity of a pipe.
 pub(crate) const BLOCK: usize = 64 * 1024;
-// The longest line of a terminal.
+// The length of the longest line of a terminal.
 const INPUT: usize = 4096;
-// VEOF in termios(3).
+// The character VEOF in termios(3).
 const END_OF_INPUT: u8 = 4;
 
 #[derive(Debug)]
@@ -272,8 +274,8 @@ pub(crate) struct CommandEnd {
 // The last output may pass through another process, such as `tee` in `exec > >(tee log)`.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// A running command with its input, output and signals. Ends when the command has ended and its
-/// output is read, even if other processes still have the output open.
+/// A running command with its input, output and signals. The loop ends when the command has ended
+/// and its output has been read, even if other processes still have the output open.
 pub(crate) struct EventLoop<'a, 'b> {
     child: Child,
     signals: CaughtSignals,
@@ -320,7 +322,7 @@ impl<'a, 'b> EventLoop<'a, 'b> {
         }
         self.drain()?;
         let left = std::mem::take(&mut self.child.outputs);
-        // The processes of a terminal end with it.
+        // Processes that use the terminal end when the terminal is closed.
         let left = if self.child.terminal.is_some() { Vec::new() } else { left };
         Ok(CommandEnd { code: self.child.wait()?, left })
     }
@@ -338,8 +340,8 @@ impl<'a, 'b> EventLoop<'a, 'b> {
         self.take_outputs(&ready.outputs)
     }
 
-    // Reads what is in the outputs when the command ends, and more until they end or the grace
-    // period is over.
+    // Reads the bytes that are in the outputs when the command ends. Continues to read until the
+    // outputs end or the grace period is over.
     fn drain(&mut self) -> io::Result<()> {
         let present = |(_, fd): &OpenOutput| rustix::io::ioctl_fionread(fd).unwrap_or(0);
         let all = self.taken + self.child.outputs.iter().map(present).sum::<u64>();
@@ -349,7 +351,8 @@ impl<'a, 'b> EventLoop<'a, 'b> {
             let ready = self.wait(Some(left))?;
             let is_quiet = !ready.outputs.contains(&true);
             self.handle(&ready)?;
-            // With no byte left, an end of file is still to be read: it makes an output ready.
+            // Even if no bytes are left, an output may be ready because its end of file has not
+            // been read.
             if left.is_zero() && (is_quiet || self.taken > all) {
                 break;
             }
@@ -442,7 +445,7 @@ impl<'a, 'b> EventLoop<'a, 'b> {
         if has_it { Ok(()) } else { self.child.signal(caught.number) }
     }
 
-    // The kernel signals the processes of the terminal.
+    // The kernel sends the signal to the processes of the terminal.
     fn resize(&mut self, caught: CaughtSignal) -> io::Result<()> {
         match &self.child.terminal {
             Some(terminal) => {
@@ -476,7 +479,7 @@ impl PendingInput {
         self.bytes.extend(bytes);
     }
 
-    // In the middle of a line, the first character ends only the line.
+    // In the middle of a line, the first end-of-input character only ends the line.
     fn end(&mut self) {
         let count = if self.at_line_end { 1 } else { 2 };
         self.bytes.extend(std::iter::repeat_n(END_OF_INPUT, count));
@@ -484,7 +487,7 @@ impl PendingInput {
     }
 }
 
-/// Reads up to a block. Returns `None` if no input is ready, and 0 bytes at the end.
+/// Reads at most one block. Returns `None` if no input is ready, and 0 at the end of the input.
 pub(crate) fn read(from: impl AsFd, block: &mut [u8]) -> io::Result<Option<usize>> {
     match rustix::io::read(from, block) {
         Ok(count) => Ok(Some(count)),

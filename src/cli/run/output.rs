@@ -1,5 +1,5 @@
-//! The output of a command: its logs, the copy for a person at a terminal, and the part held in
-//! memory in case that the store fails.
+//! The output of a command: its logs, the copy for a user at a terminal, and the part that is held
+//! in memory in case the store fails.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -31,9 +31,9 @@ pub(crate) struct CommandOutput<'a> {
     is_live: bool,
 }
 
-/// The output of a command that has ended. `short` is the whole output if it need not be stored,
-/// and the logs are then removed. `why` is set if `held` has more of the output than the logs.
-/// `is_written` if a background process still writes to the logs.
+/// The output of a command that has ended. `short` is the whole output if it need not be stored;
+/// its logs are then removed. `why` is set if `held` contains more of the output than the logs.
+/// `is_written` is true if a background process still writes to the logs.
 pub(crate) struct ClosedOutput {
     pub(crate) short: Option<Vec<u8>>,
     pub(crate) stored: Result<Option<StoredOutput>, EngineError>,
@@ -59,12 +59,12 @@ impl<'a> CommandOutput<'a> {
         self.held.add(bytes);
         if self.is_live {
             let mut out = io::stdout().lock();
-            // Without a terminal, the command still goes on.
+            // If the terminal is closed, the command still continues.
             self.is_live = out.write_all(bytes).and_then(|()| out.flush()).is_ok();
         }
     }
 
-    /// Closes the logs, or removes them if the output is short. If other processes have its sources
+    /// Closes the logs, or removes them if the output is short. If other processes have the sources
     /// open, `hand_over` starts a process that continues the logs.
     pub(crate) fn close(
         self,
@@ -96,9 +96,9 @@ impl<'a> CommandOutput<'a> {
     }
 }
 
-/// The logs of a command: one for both streams, and on request one for each. Bytes that do not fit
-/// are dropped, except for the end of the output, so that too much output does not fail the
-/// command.
+/// The logs of a command: one for both streams, and on request one for each stream. If the output
+/// is too large, bytes that do not fit are dropped except for the end of the output, and the
+/// command does not fail.
 pub(crate) struct CommandLogs<'a> {
     both: Intake<'a>,
     apart: Option<(Intake<'a>, Intake<'a>)>,
@@ -122,8 +122,7 @@ impl<'a> CommandLogs<'a> {
         Ok(Self { both, apart })
     }
 
-    /// Continues the logs of these names, which another process has begun: one, or three with
-    /// `--split`.
+    /// Continues existing logs that another process has begun: one log, or three with `--split`.
     pub(crate) fn take_over(
         target: &'a TargetConversation,
         names: &[OsString],
@@ -158,13 +157,13 @@ impl<'a> CommandLogs<'a> {
         }
     }
 
-    /// Adds `newer` facts, writes the bytes that masking held back and the end of an output that
-    /// passed a limit, and returns the loss of the log of both streams. Nothing may be written
+    /// Adds the facts in `newer`. Writes the bytes that masking held back, and the end of an output
+    /// that exceeded a limit. Returns the loss in the log of both streams. Nothing may be written
     /// afterwards.
     pub(crate) fn finish(&mut self, newer: &Provenance) -> Option<&Loss> {
         for log in self.each() {
             log.say(newer);
-            // What fails is noted.
+            // The log records failures itself.
             let _finished = log.finish();
         }
         self.both.loss()
@@ -178,7 +177,7 @@ impl<'a> CommandLogs<'a> {
         seal(both, cut)
     }
 
-    /// Leaves all logs to another process, and returns the log of both streams as it is, marked as
+    /// Leaves all logs to another process. Returns the current log of both streams, marked as
     /// incomplete for the reason `why`.
     pub(crate) fn leave(self, why: &str) -> Result<StoredOutput, EngineError> {
         let (both, apart) = self.into_parts();
@@ -240,7 +239,7 @@ impl HeldOutput {
         self.head.len() < HEAD && limits.are_kept_by(length, chars())
     }
 
-    // A line with the reason `why` stands in place of missing bytes.
+    // Returns the held bytes. A line with the reason `why` replaces missing bytes.
     pub(crate) fn text(self, why: &str) -> Vec<u8> {
         let Self { head, mut tail } = self;
         let dropped = tail.dropped();
@@ -262,8 +261,8 @@ pub(crate) struct HostRule {
     pub(crate) policy: ReplacePolicy,
 }
 
-/// The bytes of an output that is not stored if it is short: within the limits, or, for a host that
-/// replaces only what it cuts, shown whole by the host.
+/// The bytes of an output that is not stored if it is short. Short means within the limits or, for
+/// a host that replaces only what it cuts, shown whole by the host.
 pub(crate) struct ShortOutput {
     bytes: Option<Vec<u8>>,
     limits: Limits,
@@ -280,7 +279,7 @@ impl HostRule {
         succeeded.max(self.shown_whole(Some(1)).most_bytes())
     }
 
-    /// Returns the condition on which a stored output is replaced.
+    /// Returns the condition under which a stored output is replaced.
     pub(crate) fn replace(
         &self,
         output: &dyn Content,
@@ -298,7 +297,7 @@ impl HostRule {
 }
 
 impl ShortOutput {
-    // Without a host, every output is stored unless `is_discarded`.
+    // Without a host, every output is stored unless `is_discarded` is true.
     pub(crate) fn new(is_discarded: bool, host: Option<HostRule>, limits: Limits) -> Self {
         let is_held = (is_discarded || host.is_some()) && !limits.mirror;
         Self { bytes: is_held.then(Vec::new), limits, host }

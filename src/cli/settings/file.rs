@@ -1,4 +1,4 @@
-//! Settings files in TOML, checked key by key, so that errors name the line.
+//! Settings files in TOML. They are checked key by key, so that errors name the line.
 
 mod models;
 
@@ -20,7 +20,7 @@ use ctxfs_core::redact::{Rule, SETS, SecretRules};
 
 const MOST_BYTES: u64 = 1 << 20;
 const SHOWN_CHARS: usize = 60;
-// Jaro-Winkler similarity from which a known key is suggested.
+// Minimum Jaro-Winkler similarity of a known key that is suggested.
 const ALIKE: f64 = 0.8;
 
 const TOOL: &str = "tool";
@@ -33,7 +33,7 @@ const RULE_KEYS: [&str; 2] = ["name", "regex"];
 const REDACT_KEYS: [&str; 3] = ["apply", "sets", "rules"];
 pub(crate) const APPLY: ValueKind = ValueKind::Choice(&["off", "views", "stored"]);
 
-/// The content of a settings file. `tools` are settings for tools whose names match a pattern.
+/// The content of a settings file. `tools` has settings for tools whose names match a pattern.
 #[derive(Debug, Default)]
 pub(crate) struct SettingsFile {
     pub(crate) path: PathBuf,
@@ -210,7 +210,7 @@ impl<'a> SettingsReader<'a> {
         Ok(())
     }
 
-    // `redact = "stored"`, or the table `[redact]`.
+    // Parses `redact = "stored"`, or the table `[redact]`.
     fn redact(
         &self,
         name: &SpannedKey<'_>,
@@ -362,25 +362,26 @@ fn in_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<(&'t SpannedKey<'i>, &'t Span
     entries
 }
 
-// Returns ``; did you mean `max_lines`?``, or nothing if no known name is similar.
+// Returns ``; did you mean `max_lines`?``, or an empty string if no known name is similar.
 fn suggestion(name: &str, known: impl Iterator<Item = &'static str>) -> String {
     let alike = known.map(|known| (strsim::jaro_winkler(name, known), known));
     let best = alike.filter(|(alike, _)| *alike >= ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
     best.map_or(String::new(), |(_, known)| format!("; did you mean `{known}`?"))
 }
 
-// Tables that the store's own file cannot contain.
+// Tables that the store's own settings file cannot contain.
 pub(crate) const USER_TABLES: [&str; 5] = [EXTRACT, REMOTE, PERMISSIONS, RISK, REDACT];
-// A hostile file must not use up the time of a hook.
+// Maximum size in bytes of the store's settings file, so that a hostile file cannot use up the time
+// of a hook.
 const STORE_FILE_BYTES: u64 = 64 << 10;
 const NOTICE: usize = 300;
 
-/// The store's own settings file, without the settings that it cannot set.
+/// The store's own settings file, restricted to the settings that it is allowed to set.
 ///
-/// Whoever may write to the store may write this file, for example a command in the sandbox of an
-/// agent host. So nothing in it sends data, names a key or a program, grants a right or reaches
-/// outside of the store, and no content of it fails a command. A wrong entry does not count, and is
-/// named in a notice.
+/// Everyone who may write to the store may write this file, for example a command in the sandbox of
+/// an agent host. Therefore no setting in it sends data, names a key or a program, grants a right
+/// or affects anything outside of the store. No content of the file makes a command fail. An
+/// invalid entry is ignored and reported in a notice.
 #[derive(Debug)]
 pub(crate) struct StoreFile {
     pub(crate) file: SettingsFile,
@@ -390,7 +391,7 @@ pub(crate) struct StoreFile {
 
 impl StoreFile {
     pub(crate) fn read(path: &Path) -> Option<Self> {
-        // Does not block on a FIFO.
+        // The open call does not block on a FIFO.
         let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
         let text = file.and_then(|file| {
@@ -447,12 +448,14 @@ impl StoreFile {
     }
 
     fn note(&mut self, failure: &Failure) {
-        // Another user may have written the file, and a model may read the message.
+        // Another user may have written the file, and a model may read the message, so special
+        // characters are escaped.
         let note = || visible::escaped(&failure.message, NOTICE);
         self.wrong.get_or_insert_with(note);
     }
 
-    /// Returns notices about the file. `users` is the file that can contain what this one cannot.
+    /// Returns notices about the file. `users` is the path of the user's file, which may contain
+    /// the settings that this file may not.
     pub(crate) fn notices(&self, users: Option<&Path>) -> Vec<String> {
         let wrong = self.wrong.as_ref().map(|wrong| format!("{wrong}; this does not count"));
         let left_out = (!self.left_out.is_empty()).then(|| {

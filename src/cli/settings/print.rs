@@ -1,4 +1,4 @@
-//! Prints the settings in effect, as a settings file with origins or as JSON.
+//! Prints the effective settings, as a settings file with origins or as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,8 +14,8 @@ use ctxfs_core::redact::{Rule, SETS};
 
 const WIDTH: usize = 40;
 
-/// Prints all settings, or the limits for `tool`, as a settings file with the origin of each in a
-/// comment.
+/// Formats all settings, or the limits for `tool`, as a settings file. A comment after each setting
+/// gives its origin.
 pub(crate) fn toml(settings: &Settings, tool: Option<&str>, environment: &Environment) -> String {
     let mut page = String::new();
     let is_shown = |row: &&SettingRow| tool.is_none() || row.group == SettingGroup::Limits;
@@ -130,7 +130,7 @@ fn own_table(page: &mut String, settings: &Settings, group: SettingGroup) {
     }
 }
 
-// Must come last in `[extract]`, as tables of providers follow.
+// Must come last in `[extract]`, because the tables of providers follow.
 fn models(page: &mut String, models: &ModelTables) {
     if let Some(Setting { value, origin }) = &models.targets {
         line(page, "targets", &list(value.iter().map(String::as_str)), origin);
@@ -231,8 +231,8 @@ fn wrapped(text: &str) -> String {
     lines + &line + "\n"
 }
 
-/// Checks that a settings file is either refused with its path and a hint, or that printing the
-/// settings results in a file with the same settings. As a store's own file, it is never refused.
+/// Checks a settings file. Either it is refused with its path and a hint, or printing its settings
+/// gives a file with the same settings. As a store's own file, it is never refused.
 #[cfg(any(test, feature = "testing"))]
 pub fn fuzz_settings(data: &[u8]) {
     let dir = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,5 @@
-//! The settings in effect: flags over environment over files over defaults.
+//! The effective settings: flags override environment variables, which override files, which
+//! override defaults.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,9 +18,9 @@ use ctxfs_engine::Redaction;
 use ctxfs_models::extract::ExtractSettings;
 use ctxfs_store::{SETTINGS, keep};
 
-/// The settings in effect for a command, each with its origin. The store's own file is read after
-/// all others have decided where the store is, and overrides only the administrator's and the
-/// user's file.
+/// The effective settings of a command, each with its origin. The store's own file is read last,
+/// after the other sources have determined the location of the store. It overrides only the
+/// administrator's and the user's file.
 #[derive(Debug)]
 pub(crate) struct Settings {
     values: BTreeMap<SettingKey, Setting>,
@@ -40,9 +41,10 @@ pub(crate) struct RedactSettings {
 }
 
 impl Settings {
-    /// Loads the settings from the administrator's file, the user's, the store's, `config`,
-    /// `environment` and `flags`, where later ones override. Only `config`, if given, must exist.
-    /// The store's file cannot fail a command: its faults become notices.
+    /// Loads the settings from the administrator's file, the user's file, the store's file, the
+    /// file `config`, `environment` and `flags`. Later sources override earlier ones. Only
+    /// `config`, if given, must exist. The store's file cannot make a command fail: its faults
+    /// become notices.
     pub(crate) fn load(
         config: Option<&Path>,
         flags: Vec<(SettingKey, SettingValue)>,
@@ -159,7 +161,7 @@ impl Settings {
         }
     }
 
-    /// Returns the redaction, or `None` if it is off. Fails if a rule does not compile.
+    /// Returns the redaction, or `None` if redaction is off. Fails if a rule does not compile.
     pub(crate) fn redaction(&self) -> Result<Option<Redaction>, Failure> {
         let stored = match self.redact.apply.value.as_str() {
             "off" => return Ok(None),
@@ -234,7 +236,7 @@ fn all_sets() -> Vec<String> {
     SETS.iter().map(|set| set.name.to_owned()).collect()
 }
 
-// `$XDG_CONFIG_HOME/ctxfs/ctxfs.toml`, or else the same under `~/.config`.
+// Returns `$XDG_CONFIG_HOME/ctxfs/ctxfs.toml`, or else `~/.config/ctxfs/ctxfs.toml`.
 fn user_file(environment: &Environment) -> Option<PathBuf> {
     let home = || Some(environment.home.as_ref()?.join(".config"));
     Some(environment.config_home.clone().or_else(home)?.join("ctxfs").join(SETTINGS))
@@ -248,7 +250,7 @@ fn read_given(path: &Path) -> Result<SettingsFile, Failure> {
     SettingsFile::read(path)?.ok_or_else(missing)
 }
 
-// A relative path starts at the directory of its file, and `~` is the user's home.
+// A relative path is resolved from the directory of its file. `~` is the user's home.
 fn with_resolved_path(
     (key, setting): &(SettingKey, Setting),
     file: &SettingsFile,
@@ -269,10 +271,11 @@ fn path_of(values: &BTreeMap<SettingKey, Setting>, key: SettingKey) -> Option<&P
     }
 }
 
-/// The settings in `[tool."..."]` tables, the least specific first.
+/// The settings in `[tool."..."]` tables, least specific first.
 ///
-/// A name overrides a pattern, a longer pattern a shorter one, and a later table an earlier one.
-/// This applies key by key, so a table need not repeat another one.
+/// A name overrides a pattern, a longer pattern overrides a shorter one, and a later table
+/// overrides an earlier one. This applies to each key separately, so a table need not repeat the
+/// keys of another table.
 #[derive(Debug, Default)]
 pub(crate) struct ToolSettings(Vec<ToolSetting>);
 
@@ -318,16 +321,16 @@ impl ToolSetting {
     }
 }
 
-// Invalid patterns were refused when the file was read.
+// Invalid patterns were already refused when the file was read.
 fn glob(pattern: &str) -> Option<GlobMatcher> {
     let is_glob = pattern.contains(['*', '?', '[', '{', '\\']);
     Glob::new(pattern).ok().filter(|_| is_glob).map(|glob| glob.compile_matcher())
 }
 
-// Lets outputs through unchanged, and stores them too.
+// The value that passes outputs through unchanged, and also stores them.
 const MIRROR: SettingValue = SettingValue::Word("mirror");
 
-// The limits of each stand-in. If one of them is `mirror`, all are off.
+// The limits of each form of stand-in. If one of them is `mirror`, all limits of the form are off.
 const FORMS: [&[SettingKey]; 4] = [
     &[SettingKey::MaxInlineChars, SettingKey::MaxInlineBytes],
     &[SettingKey::MaxLines, SettingKey::MaxBytes],
@@ -377,7 +380,8 @@ fn direction(word: &str) -> Direction {
     }
 }
 
-// Shown without a model, whatever the limit of the tool `tool_output` is.
+// Maximum size in bytes that is shown without a model, independent of the limit of the tool
+// `tool_output`.
 const MOST_SHOWN: u64 = 51_200;
 
 impl Settings {

@@ -13,8 +13,9 @@ use ctxfs_models::extract::{ModelProfile, ProviderKind, TargetSettings, ToolUse}
 pub(crate) const PERMISSIONS: &str = "permissions";
 pub(crate) const RISK: &str = "risk";
 
-/// The rules for tool calls of one file, or of all files, by patterns of `server/tool`; in
-/// `[permissions]` also by risk. If two rules have the same pattern, the stricter one holds.
+/// The rules for tool calls from one or all settings files. The keys are patterns of `server/tool`;
+/// in `[permissions]` they may also be risks. If two rules have the same pattern, the stricter rule
+/// applies.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct CallRules {
     permissions: BTreeMap<String, Verdict>,
@@ -92,7 +93,7 @@ pub(crate) struct Provider {
     pub(crate) models: BTreeMap<String, ProviderModel>,
 }
 
-// Prices are in dollars for a million tokens.
+// A model of a provider. Prices are in dollars per million tokens.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ProviderModel {
     pub(crate) context_tokens: u64,
@@ -155,7 +156,7 @@ impl Provider {
         }
     }
 
-    // A `base_url` with a password is refused, so there is no secret in it.
+    // A `base_url` with a password is refused, so the printed entries contain no secret.
     pub(crate) fn entries(&self) -> Vec<(&'static str, serde_json::Value)> {
         let mut entries = vec![("kind", json!(self.kind())), ("base_url", json!(self.base_url))];
         entries.extend(self.api_key_env.as_ref().map(|name| ("api_key_env", json!(name))));

@@ -1,5 +1,5 @@
-//! The table of settings: name, allowed values, default, environment variable and flag of each.
-//! `docs/SETTINGS.md` and `ctxfs config --defaults` are generated from it.
+//! The table of settings with the name, allowed values, default, environment variable and flag of
+//! each. `docs/SETTINGS.md` and `ctxfs config --defaults` are generated from it.
 
 use std::ffi::OsStr;
 
@@ -34,8 +34,8 @@ macro_rules! settings {
     };
 }
 
-// Each row: key, name in `ctxfs.toml`, environment variable, flag; allowed values and default;
-// description. The rows are in the order of display.
+// Each row has the key, the name in `ctxfs.toml`, the environment variable and the flag; the
+// allowed values and the default; and the description. Rows are in display order.
 settings! {
     Places {
         Store: "store", env::STORE, Some("--store"),
@@ -283,8 +283,9 @@ impl SettingRow {
 }
 
 impl SettingKey {
-    /// Returns true if the store's own file may set it: it grants nothing, sends nothing, and
-    /// reaches nothing outside of the store. Others than the user may be able to write that file.
+    /// Returns true if the store's own file may set this setting. Such a setting grants no right,
+    /// sends no data, and affects nothing outside of the store, because other users may be able to
+    /// write that file.
     pub(crate) fn counts_from_store(self) -> bool {
         !matches!(
             self,
@@ -324,9 +325,9 @@ impl SettingGroup {
     }
 }
 
-/// The definition of a setting. `name` is its key in `ctxfs.toml`, `default` has the syntax of
-/// environment variables and is empty if it is computed, and `about` describes the setting in a
-/// sentence or two.
+/// The definition of a setting. `name` is its key in `ctxfs.toml`. `default` has the syntax of
+/// environment variables, and is empty if the default is computed. `about` describes the setting in
+/// one or two sentences.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SettingRow {
     pub(crate) key: SettingKey,

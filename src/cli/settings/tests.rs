@@ -1,4 +1,4 @@
-//! `docs/SETTINGS.md`, generated from the table of settings.
+//! Generates `docs/SETTINGS.md` from the table of settings.
 
 use std::fmt::Write as _;
 
@@ -43,7 +43,7 @@ fn line(row: &SettingRow) -> String {
     format!("| `{name}` | {allowed} | {default} | `{variable}` | {flag} |\n")
 }
 
-// Settings that the store's own file cannot set.
+// Lists the settings that the store's own file cannot set.
 fn users() -> String {
     let tables = USER_TABLES.iter().map(|table| format!("`[{table}]`"));
     let is_in_table =

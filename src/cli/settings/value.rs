@@ -9,8 +9,8 @@ use toml::de::DeValue;
 
 use crate::{Failure, logging};
 
-/// The value of a setting. A number counts bytes or seconds for some kinds. A word, such as `off`,
-/// takes the place of a number.
+/// The value of a setting. For some kinds, a number counts bytes or seconds. A word, such as `off`,
+/// may take the place of a number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum SettingValue {
@@ -21,11 +21,11 @@ pub(crate) enum SettingValue {
     Word(&'static str),
 }
 
-/// The kind of value that a setting takes. The kinds with words also accept these in place of a
+/// The kind of value of a setting. The kinds with words also accept these words in place of a
 /// number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueKind {
-    // In a settings file, a relative path starts at the directory of the file.
+    // A path. In a settings file, a relative path is resolved from the directory of the file.
     Path,
     Text,
     Log,
@@ -96,7 +96,7 @@ impl ValueKind {
         }
     }
 
-    // `a positive whole number, "never" or "mirror"`.
+    // Describes the allowed values: `a positive whole number, "never" or "mirror"`.
     pub(crate) fn allowed(self) -> String {
         let quoted = |words: &[&str]| words.iter().map(|word| format!("\"{word}\"")).collect();
         let mut choices: Vec<String> = match self {
@@ -144,7 +144,7 @@ impl fmt::Display for SettingValue {
     }
 }
 
-// A JSON string is a TOML string, except that JSON does not escape DEL.
+// Every JSON string is also a TOML string, except that JSON does not escape DEL.
 pub(crate) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\x7f', "\\u007f")
 }
@@ -163,7 +163,7 @@ fn size(text: &str) -> Option<SettingValue> {
     (size.as_u64() <= MOST).then_some(SettingValue::Number(size.as_u64()))
 }
 
-// In seconds. A day has 24 hours, and months are refused.
+// Parses an age and returns it in seconds. A day has 24 hours. Months are refused.
 fn age(text: &str) -> Option<SettingValue> {
     let span: jiff::Span = text.parse().ok()?;
     let length = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok()?;
@@ -178,14 +178,14 @@ fn integer(number: &toml::de::DeInteger<'_>) -> Option<u64> {
     i64::from_str_radix(&digits, number.radix()).ok().and_then(|number| number.try_into().ok())
 }
 
-// `"64 MiB"` if that is exact, or else a number.
+// Formats a size as `"64 MiB"` if that is exact, and as a number otherwise.
 fn in_units(bytes: u64) -> String {
     let units = [("GiB", bytesize::GIB), ("MiB", bytesize::MIB), ("KiB", bytesize::KIB)];
     let exact = units.iter().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit));
     exact.map_or(bytes.to_string(), |(name, unit)| format!("\"{} {name}\"", bytes / unit))
 }
 
-// `"30d"`, in the largest unit in which that is exact.
+// Formats a duration as `"30d"`, in the largest unit in which it is exact.
 fn in_days(seconds: u64) -> String {
     let units = [("d", 24 * 60 * 60), ("h", 60 * 60), ("m", 60)];
     let exact = units.iter().find(|(_, unit)| seconds > 0 && seconds.is_multiple_of(*unit));
@@ -237,7 +237,7 @@ impl FileLine {
     }
 }
 
-// `default`, `/etc/x/ctxfs.toml:3`, `TOOL_OUTPUT_DIR` or `--quota`.
+// Formats the origin: `default`, `/etc/x/ctxfs.toml:3`, `TOOL_OUTPUT_DIR` or `--quota`.
 impl fmt::Display for SettingOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,9 +1,10 @@
-//! Pieces of a stream: blocks with the positions of their newlines, and the line that a block cuts.
+//! Pieces of a stream: blocks with the positions of their newlines, and the unfinished line at the
+//! end of a block.
 
 use std::ops::Range;
 
-/// Bytes that follow each other in a stream, with the positions of their newlines. The newlines are
-/// searched for once, for all analysers.
+/// Consecutive bytes of a stream, with the positions of their newlines. The newlines are found once
+/// for all analysers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ByteBlock<'b> {
     pub(super) bytes: &'b [u8],
@@ -11,7 +12,7 @@ pub(super) struct ByteBlock<'b> {
 }
 
 impl<'b> ByteBlock<'b> {
-    // Positions are `u32`: a block is below 4 GiB.
+    // Positions are `u32`, so a block must be smaller than 4 GiB.
     pub(super) fn new(bytes: &'b [u8], places: &'b mut Vec<u32>) -> Self {
         places.clear();
         places.extend(memchr::memchr_iter(b'\n', bytes).map(|at| at as u32));
@@ -28,8 +29,8 @@ impl<'b> ByteBlock<'b> {
     }
 }
 
-/// The line at the end of a stream whose newline has not come yet: its position, and its first
-/// `KEPT` bytes.
+/// The line at the end of a stream that has no newline yet: its position, and its first `KEPT`
+/// bytes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OpenLine<const KEPT: usize> {
     pub(super) lines: u64,
@@ -53,8 +54,8 @@ impl<const KEPT: usize> OpenLine<KEPT> {
         self.bytes += part.len() as u64;
     }
 
-    /// Ends the line at its newline or at the end of the stream. Passes its first bytes, number and
-    /// offset to `look`.
+    /// Ends the line, at its newline or at the end of the stream. Calls `look` with the first
+    /// bytes, the number and the offset of the line.
     pub(super) fn end(&mut self, look: impl FnOnce(&[u8], u64, u64)) {
         look(&self.head, self.lines + 1, self.offset);
         self.lines += 1;

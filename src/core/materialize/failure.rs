@@ -1,10 +1,10 @@
-//! The lines that look like errors, most telling first.
+//! Finds the lines that look like errors, most informative first.
 //!
 //! A line is a candidate if it contains one of a few dozen fragments ([`prefilter`]), or if an
-//! earlier line announced it ([`expectation`]: the message below `panicked at`, the exception below
-//! a Python traceback). It is judged by its [`shape`], in which file names are blanked ([`noise`]):
-//! [`rules`] rank it by the first pattern that matches ([`rule_set`]), and [`verdicts`] remember
-//! the result. [`best`] keeps the best lines.
+//! earlier line announced it ([`expectation`]): for example, the message after `panicked at`, or
+//! the exception after a Python traceback. A candidate is judged by its [`shape`], in which file
+//! names are blanked ([`noise`]). The first pattern that matches the shape ([`rule_set`]) gives its
+//! rank ([`rules`]), and [`verdicts`] cache the result. [`best`] keeps the best lines.
 //!
 //! Only the first [`LINE_BYTES`] bytes of a line are examined.
 
@@ -29,11 +29,12 @@ use crate::model::{ErrorLine, ErrorRank, Errors};
 pub use crate::materialize::failure::expectation::{is_comparison, is_side};
 pub use crate::materialize::failure::noise::bare;
 
-// Also the most that `ErrorLine::length` can be.
+// Also the maximum of `ErrorLine::length`.
 const LINE_BYTES: usize = 4096;
 
-/// Finds the error lines of a stream. Lines are judged in order, as one may announce another; the
-/// fragments are found by an [`ErrorScanner`], which may run ahead on several threads.
+/// Finds the error lines of a stream. Lines must be judged in order, because a line may announce a
+/// later one. The fragments are found by an [`ErrorScanner`], which may run ahead on several
+/// threads.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FailureDetector {
     open: OpenLine<{ LINE_BYTES + CONTEXT_BYTES }>,
@@ -50,7 +51,7 @@ struct ErrorCollector {
     best: BestLines,
     search_terms: SearchTerms,
     likeness: LikenessHasher,
-    // Present if each line is wanted.
+    // Collects every error line. Present only if the caller wants all of them.
     each: Option<Vec<ErrorMatch>>,
 }
 
@@ -62,7 +63,7 @@ impl FailureDetector {
         self.scanned = scanned;
     }
 
-    /// Takes the next bytes with the errors that an [`ErrorScanner`] found in them.
+    /// Takes the next bytes, and the errors that an [`ErrorScanner`] found in them.
     pub(super) fn push_scanned(&mut self, block: ByteBlock<'_>, scanned: &[FoundError]) {
         let ByteBlock { bytes, newlines } = block;
         let [first, ..] = newlines else {
@@ -120,7 +121,7 @@ impl FailureDetector {
 }
 
 impl ErrorCollector {
-    // `known` is the verdict on the line, if it was judged before.
+    // Judges one line. `known` is the verdict on the line, if it was already judged.
     fn judge(&mut self, line: &[u8], number: u64, offset: u64, known: Option<RankedLine>) {
         let is_telling = line.len() <= LINE_BYTES || prefilter::has_telling(line, LINE_BYTES);
         let was_waiting = self.expectation.is_waiting();
@@ -161,15 +162,15 @@ impl ErrorCollector {
     }
 }
 
-// The line as its program printed it, and the whole examined part.
+// Returns two parts of a line: the line as its program printed it, and the part that is examined.
 fn examined(line: &[u8]) -> (&[u8], &[u8]) {
     let head = &line[..line.len().min(LINE_BYTES)];
     let line = head.strip_suffix(b"\r").unwrap_or(head);
     (bare(line), line)
 }
 
-/// An error line among a few lines: its index from 0, its rank, and the offset in the line of the
-/// fragment that marks it as an error. Lower ranks are more telling.
+/// An error line that [`error_lines`] found. `index` counts lines from 0. `place` is the offset in
+/// the line of the fragment that marks it as an error. A lower `rank` is more informative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct ErrorMatch {
@@ -178,8 +179,8 @@ pub struct ErrorMatch {
     pub place: usize,
 }
 
-/// Returns the error lines among `lines`, which have no newlines. Unlike the analysis of an output,
-/// it returns each of them, in order.
+/// Returns the error lines among `lines`, which must not contain newlines. Unlike the analysis of
+/// an output, it returns all error lines, in order.
 pub fn error_lines<'l>(lines: impl IntoIterator<Item = &'l [u8]>) -> Vec<ErrorMatch> {
     let mut failures = FailureDetector::default();
     failures.found.each = Some(Vec::new());
@@ -190,28 +191,28 @@ pub fn error_lines<'l>(lines: impl IntoIterator<Item = &'l [u8]>) -> Vec<ErrorMa
     failures.found.each.unwrap_or_default()
 }
 
-// After this many harmless lines, the next line is seldom compared with known ones.
+// After this many harmless lines in a row, `last_harmless` compares only every 16th line.
 const IN_VAIN: u32 = 16;
 
-/// Finds lines that look like errors by their shapes alone. The result depends only on the block,
-/// so several blocks may be scanned at a time.
+/// Finds lines that look like errors from their shapes alone. The result depends only on the block,
+/// so several blocks may be scanned in parallel.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ErrorScanner {
     verdicts: Verdicts,
-    // Harmless lines since one was followed by another known harmless one.
+    // Number of harmless lines since the last one that was followed by a known harmless line.
     alone: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FoundError {
-    // The index of its newline in the block.
+    // The index of the line's newline among the newlines of the block.
     pub(super) line: usize,
     pub(super) verdict: RankedLine,
 }
 
 impl ErrorScanner {
     /// Sets `found` to the error lines among the lines that end in `block`, in order. The first
-    /// line counts as whole.
+    /// line is treated as if it began in `block`.
     pub(super) fn scan(&mut self, block: ByteBlock<'_>, found: &mut Vec<FoundError>) {
         found.clear();
         let bytes = &block.bytes[..block.last_line()];
@@ -229,9 +230,10 @@ impl ErrorScanner {
         }
     }
 
-    /// Returns the index of the last line in the run of known harmless lines from `line` on. In
-    /// some outputs nearly every line has to be judged; recognising a line costs less than
-    /// searching it. It is seldom tried once it has not helped for some lines.
+    /// Returns the index of the last line in the run of known harmless lines that begins at `line`.
+    /// In some outputs, nearly every line is a candidate, and recognizing the shape of a known line
+    /// is faster than searching the line for fragments. After some lines without success, the
+    /// comparison is made only rarely.
     fn last_harmless(&mut self, block: ByteBlock<'_>, mut line: usize) -> usize {
         if self.alone >= IN_VAIN && !self.alone.is_multiple_of(IN_VAIN) {
             self.alone = self.alone.wrapping_add(1);

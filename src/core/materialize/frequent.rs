@@ -1,4 +1,4 @@
-//! A count of the most frequent keys, in bounded memory.
+//! Counts the most frequent keys in bounded memory.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -6,11 +6,12 @@ use std::hash::Hash;
 
 use foldhash::fast::FixedState;
 
-/// Counts how often each key occurs, in bounded memory. When the table is full, the rarer half is
-/// dropped (of equally rare keys the newer), and a key that comes back is counted from zero.
+/// Counts how often each key occurs, in bounded memory. When the table is full, the less frequent
+/// half of the keys is dropped; among equally frequent keys, the newer ones. If a dropped key
+/// occurs again, its count restarts at zero.
 ///
-/// A key that was never dropped is counted exactly; for the others, [`Count::missed`] bounds the
-/// missing occurrences. The result depends only on the order of the keys.
+/// The count of a key that was never dropped is exact. For other keys, [`Count::missed`] is an
+/// upper bound for the missing occurrences. The result depends only on the order of the keys.
 #[derive(Debug, Clone)]
 pub struct Frequent<K, V> {
     counts: HashMap<K, Count<V>, FixedState>,
@@ -23,11 +24,12 @@ pub struct Frequent<K, V> {
 /// The count of one key.
 #[derive(Debug, Clone)]
 pub struct Count<V> {
-    /// Occurrences that were counted.
+    /// Number of occurrences that were counted.
     pub times: u64,
-    /// Upper bound of the occurrences that are missing because the key may have been dropped.
+    /// Upper bound for the number of occurrences that were not counted because the key may have
+    /// been dropped.
     pub missed: u64,
-    /// The value of the first occurrence.
+    /// The value that was created at the first counted occurrence.
     pub value: V,
     place: u64,
 }
@@ -38,7 +40,7 @@ impl<K: Hash + Eq, V> Frequent<K, V> {
         Self { counts: HashMap::default(), room, begun: 0, forgotten: 0 }
     }
 
-    /// Counts `times` occurrences of `key`. Calls `value` for a new key.
+    /// Counts `times` occurrences of `key`. Calls `value` if the key is not in the table.
     pub fn add<Q>(&mut self, key: &Q, times: u64, value: impl FnOnce() -> V) -> &mut Count<V>
     where
         K: Borrow<Q>,
@@ -58,7 +60,7 @@ impl<K: Hash + Eq, V> Frequent<K, V> {
         count
     }
 
-    /// Returns true if every count is exact: no key has been dropped.
+    /// Returns true if no key was dropped. All counts are then exact.
     pub fn is_complete(&self) -> bool {
         self.forgotten == 0
     }

@@ -1,12 +1,12 @@
-//! Detection of JSON and its shape.
+//! Detects JSON and its shape.
 //!
-//! One value is a document; two or more values, each on a line of its own, are JSON Lines. The
-//! first value must be an object, an array or a string, the values of JSON Lines objects or arrays:
-//! a lone number or word is text to any reader.
+//! A single value is a document. Two or more values, each on a separate line, are JSON Lines. The
+//! first value must be an object, an array or a string, and the values of JSON Lines must be
+//! objects or arrays, because readers regard a lone number or word as text.
 //!
-//! A stream that begins with a bracket and is not JSON is *broken* JSON only if it was JSON for a
-//! while (`EVIDENCE_BYTES`, `EVIDENCE_TOKENS`) or ends inside a value. So `[INFO] starting` and
-//! `[12] done` are text. After the first error nothing more is scanned.
+//! A stream that begins with a bracket and is not JSON is *broken* JSON only if it begins with
+//! enough valid JSON (`EVIDENCE_BYTES`, `EVIDENCE_TOKENS`) or ends inside a value. Lines such as
+//! `[INFO] starting` and `[12] done` are therefore text. Nothing is scanned after the first error.
 
 mod example;
 mod filter;
@@ -27,14 +27,16 @@ pub use crate::materialize::json::scan::{
     Events, LONGEST_ESCAPE, Scalar, ScanOutcome, Scanner, escaped_char,
 };
 
-/// Bytes of valid JSON before an error that make a stream broken JSON rather than text. The
-/// bracketed prefix of a log line (`[2026-11-21 10:00:00.123 INFO main]`) is shorter.
+/// Minimum number of bytes of valid JSON before an error that make a stream broken JSON rather than
+/// text. The bracketed prefix of a log line (`[2026-11-21 10:00:00.123 INFO main]`) is shorter.
 const EVIDENCE_BYTES: u64 = 64;
-/// The keys, values and closing brackets that such a stream must also have: `{"k": v}` has three.
+/// Minimum number of keys, values and closing brackets that a broken JSON stream must also have
+/// before the error. For example, `{"k": v}` has three.
 const EVIDENCE_TOKENS: u64 = 3;
 
-/// The kind of JSON that a stream is: none, one value, or two or more values, one per line.
-/// `Broken` has the position of the first byte that cannot be JSON, as `model::Json::Broken` has.
+/// The kind of JSON that a stream is: none, a single value, or two or more values, one per line.
+/// `Broken` contains the position of the first byte that cannot be JSON, as in
+/// `model::Json::Broken`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract of the type describes its variants")]
 pub enum JsonKind {
@@ -44,7 +46,7 @@ pub enum JsonKind {
     Broken { offset: u64, line: u64 },
 }
 
-/// Scans a stream as long as it is JSON. After the first error, or for text, it costs nothing.
+/// Scans a stream as long as it is JSON. After the first error, or for text, scanning is free.
 #[derive(Debug, Clone, Default)]
 pub(super) struct JsonDetector<E = Shape> {
     state: DetectorState,
@@ -72,7 +74,7 @@ enum DetectorState {
 
 impl JsonDetector {
     /// Returns the kind and shape of a stream of `length` bytes in `lines` lines, and the fields
-    /// that tell of trouble.
+    /// that indicate errors.
     pub(super) fn finish(&self, length: u64, lines: u64) -> (Json, Vec<Trouble>) {
         let shape = &self.events;
         match self.kind(length, lines) {
@@ -102,9 +104,9 @@ impl JsonDetector {
 }
 
 impl<E: Events> JsonDetector<E> {
-    /// Takes the next bytes. `offset` and `newlines` count the bytes and newlines before them.
-    /// `invalid` is the offset of the first sequence that is not UTF-8, if there is one; it is in
-    /// `bytes` or at most three bytes before them.
+    /// Takes the next bytes. `offset` and `newlines` are the number of bytes and newlines before
+    /// them. `invalid` is the offset of the first sequence that is not UTF-8, if there is one. That
+    /// sequence begins in `bytes` or at most three bytes before `bytes`.
     pub(super) fn push(&mut self, bytes: &[u8], offset: u64, newlines: u64, invalid: Option<u64>) {
         if self.is_off() {
             return;
@@ -137,7 +139,7 @@ impl<E: Events> JsonDetector<E> {
         }
     }
 
-    // Lines of the ended values when indented.
+    // Returns the number of lines that the complete values have when they are indented.
     fn pretty_lines(&self) -> u64 {
         self.documents + self.scanner.breaks()
     }
@@ -164,8 +166,8 @@ impl<E: Events> JsonDetector<E> {
         Ok(())
     }
 
-    /// Examines a byte between values: white space, or the first byte of a value, which the scanner
-    /// takes.
+    /// Examines a byte between values. It must be white space or the first byte of a value. The
+    /// scanner takes the first byte of a value.
     fn begin(&mut self, byte: u8) -> Option<()> {
         match (byte, &self.state) {
             (b' ' | b'\t' | b'\r', _) => {}
@@ -186,7 +188,7 @@ impl<E: Events> JsonDetector<E> {
         Some(())
     }
 
-    // As in JSON Lines.
+    // Returns true if another value may follow here, as in JSON Lines.
     fn may_follow(&self) -> bool {
         self.newline_since && self.scanner.newlines() == 0
     }
@@ -221,8 +223,8 @@ fn distance(offset: u64, at: u64) -> usize {
     usize::try_from(at.saturating_sub(offset)).unwrap_or(usize::MAX)
 }
 
-/// Detects JSON without the rest of the analysis, and passes its events on to `E`. The
-/// rules are the same as in the analysis.
+/// Detects JSON without the rest of the analysis, and passes the events to `E`. The rules are the
+/// same as in the analysis.
 #[derive(Debug, Default)]
 pub struct JsonReader<E> {
     seen: u64,
@@ -242,7 +244,7 @@ impl<E: Events> JsonReader<E> {
         self.ends_line = bytes.last().map_or(self.ends_line, |byte| *byte == b'\n');
     }
 
-    /// Returns true once the stream is not JSON, whatever follows.
+    /// Returns true once it is certain that the stream is not JSON.
     pub fn is_off(&self) -> bool {
         self.detector.is_off()
     }

@@ -1,20 +1,20 @@
-//! A hash of a line without its numbers. Lines with equal hashes say the same about different
-//! things.
+//! A hash of a line that ignores numbers. Lines with equal hashes have the same wording and differ
+//! only in numbers.
 
 use std::hash::{BuildHasher as _, Hasher as _};
 
 use foldhash::fast::FixedState;
 
-// Shorter ones with letters, such as `3d` and `1e5`, are words.
+// Minimum number of hexadecimal digits. A shorter word, such as `3d` or `1e5`, is not a number.
 const HEX_DIGITS: usize = 4;
-// A group of a UUID may have letters only.
+// A group of a UUID may consist of letters only.
 const GROUP: usize = 4;
 
 const DIGIT: u8 = 1;
 const HEX: u8 = 2;
 const LETTER: u8 = 4;
 
-// A bit for each class of bytes in a word.
+// The classes of the bytes in a word, one bit per class.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WordClass(u8);
 
@@ -45,15 +45,16 @@ const fn classes() -> [u8; 256] {
     classes
 }
 
-// Stands for a number in a hash.
+// Represents a number in a hash.
 const NUMBER: u64 = 1 << 32;
 
-// Lines are of one form if they agree in these first bytes; a short line has few words.
+// Lines whose first bytes agree have the same form. For a line with few words, all words except the
+// last must agree.
 const HEAD_BYTES: usize = 48;
 const HEAD_WORDS: usize = 4;
 
-/// Hashes lines without their numbers: digits, hexadecimal numbers, times, UUIDs. Keeps its buffer
-/// from one line to the next. Hashes are the same in every process.
+/// Hashes lines without their numbers: decimal and hexadecimal numbers, times, and UUIDs. Reuses
+/// its buffer for the next line. Hashes are the same in every process.
 #[derive(Debug, Clone, Default)]
 pub struct LikenessHasher {
     buffer: Vec<u8>,
@@ -67,7 +68,7 @@ impl LikenessHasher {
         exact(&self.buffer)
     }
 
-    // Another such hash, at a part of the cost.
+    // Returns a different hash with the same property as `of`, at a fraction of the cost.
     pub(super) fn quick(&mut self, line: &[u8]) -> u64 {
         let mut rest = line;
         let (mut hash, mut last, mut joined) = (0, 0, false);
@@ -97,8 +98,8 @@ impl LikenessHasher {
         hash
     }
 
-    /// Returns a hash of the beginning of the line that [`of`](Self::of) took last. For a line of
-    /// few words, it covers all but the last word.
+    /// Returns a hash of the beginning of the line that was last passed to [`of`](Self::of). If the
+    /// line has few words, the hash covers all words except the last.
     pub(super) fn head(&self) -> u64 {
         let line = self.buffer.as_slice();
         let words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).count();
@@ -107,7 +108,7 @@ impl LikenessHasher {
     }
 }
 
-// The same in every process.
+// Hashes the bytes unchanged. The hash is the same in every process.
 pub(super) fn exact(bytes: &[u8]) -> u64 {
     let mut hasher = FixedState::default().build_hasher();
     hasher.write(bytes);
@@ -123,7 +124,7 @@ pub(super) fn mixed(hash: u64, next: u64) -> u64 {
 
 fn without_numbers(line: &[u8], text: &mut Vec<u8>) {
     let mut rest = line;
-    // True if the last word was a number and a dash follows it.
+    // True if the previous word was a number and is followed by a dash.
     let mut joined = false;
     while let Some(&first) = rest.first() {
         if CLASS[usize::from(first)] == 0 {
@@ -146,7 +147,7 @@ fn without_numbers(line: &[u8], text: &mut Vec<u8>) {
     }
 }
 
-// The length of the leading run of letters and digits, and its classes.
+// Returns the length of the leading run of letters and digits, and the classes of its bytes.
 pub(super) fn word(bytes: &[u8]) -> (usize, WordClass) {
     let mut classes = 0;
     for (at, byte) in bytes.iter().enumerate() {

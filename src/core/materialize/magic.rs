@@ -2,17 +2,19 @@
 
 use crate::model::{Encoding, Json};
 
-/// Bytes at the start by which formats are recognised. An office document differs from other
-/// archives within this distance; all other formats of `infer` differ in the first 512 bytes.
+/// Number of bytes at the start that are examined to recognize a format. Office documents differ
+/// from other archives within these bytes; all other formats of `infer` differ in the first 512
+/// bytes.
 const HEAD_BYTES: usize = 16 << 10;
-// Bytes that tell text from binary. The magic of tar is at 257.
+// Number of bytes that distinguish text from binary. They include the magic bytes of tar at offset
+// 257.
 const MARK_BYTES: usize = 512;
 // Formats whose first bytes may all be plain text.
 const TEXT_LIKE: [&[u8]; 2] = [b"%PDF-", b"SQLite format 3"];
-/// The magic of older office documents and other OLE files. `infer` takes them all for text
-/// documents.
+/// The magic bytes of older office documents and other OLE files. `infer` reports all of these
+/// files as text documents.
 const COMPOUND: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
-// Case, and white space before the mark, do not matter.
+// Case and leading white space are ignored.
 const TEXT_TYPES: [(&str, &str); 5] = [
     ("<!doctype html", "text/html"),
     ("<html", "text/html"),
@@ -34,14 +36,14 @@ impl Magic {
 
     /// Returns true if the stream begins like a binary format.
     ///
-    /// The magic of some formats is two letters (`BM`, `MZ`), with which a sentence may begin. It
-    /// counts only if the first bytes are not text.
+    /// The magic bytes of some formats are two letters (`BM`, `MZ`) with which a sentence may
+    /// begin. They count only if the first bytes are not text.
     pub(super) fn is_binary(&self) -> bool {
         format(&self.head).is_some()
     }
 
-    /// Returns the MIME type by content. Content that is neither JSON nor a known format has
-    /// `text/plain` or `application/octet-stream`.
+    /// Returns the MIME type, detected from the content. It is `text/plain` or
+    /// `application/octet-stream` if the content is neither JSON nor in a known format.
     pub(super) fn mime(&self, encoding: Encoding, json: &Json) -> &'static str {
         match (encoding, json) {
             (Encoding::Binary, _) => format(&self.head).unwrap_or("application/octet-stream"),
@@ -62,7 +64,7 @@ impl Magic {
     }
 }
 
-// As [`Magic::is_binary`].
+// Does the same as [`Magic::is_binary`] for the beginning of a content.
 pub(super) fn begins_binary(bytes: &[u8]) -> bool {
     format(&bytes[..bytes.len().min(HEAD_BYTES)]).is_some()
 }
@@ -79,12 +81,12 @@ fn is_text(head: &[u8]) -> bool {
     let mark = &head[..head.len().min(MARK_BYTES)];
     let cut_short = |error: std::str::Utf8Error| error.error_len().is_none();
     let utf8 = std::str::from_utf8(mark).map_or_else(cut_short, |_| true);
-    // A fold without an early exit, which compiles to vector instructions.
+    // A fold without an early exit compiles to vector instructions.
     utf8 && !mark.iter().fold(false, |found, byte| found | is_binary_control(*byte))
 }
 
-/// Returns true for control characters that occur in no terminal log. Bell, backspace, white space
-/// and escape occur there.
+/// Returns true for control characters that do not occur in terminal logs. Bell, backspace, white
+/// space and escape do occur in terminal logs.
 fn is_binary_control(byte: u8) -> bool {
     matches!(byte, 0..=6 | 14..=26 | 28..=31)
 }

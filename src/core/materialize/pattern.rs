@@ -1,4 +1,4 @@
-//! Patterns of lines, compiled on first use.
+//! Patterns for lines, compiled on first use.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,11 +7,11 @@ use std::sync::OnceLock;
 use memchr::memmem;
 use regex::bytes::{Captures, Regex, RegexBuilder};
 
-/// A regular expression for lines, compiled for the first line that may match.
+/// A regular expression for lines. It is compiled when the first line is seen that may match.
 ///
-/// Its classes are ASCII, which compiles several times as fast: a byte of another character is
-/// neither letter nor space. Most patterns have a literal that occurs in every match; a line
-/// without it costs one substring search.
+/// Character classes are ASCII only, which makes compiling several times as fast: a byte of any
+/// other character is neither a letter nor a space. Most patterns have a literal that occurs in
+/// every match. A line without the literal only takes one substring search.
 pub struct Pattern {
     text: &'static str,
     literal: &'static str,
@@ -24,12 +24,12 @@ impl Pattern {
         Self { text, literal: "", compiled: OnceLock::new() }
     }
 
-    /// Returns a pattern with a `literal` that occurs in every match.
+    /// Returns a pattern with a `literal` that must occur in every match.
     pub const fn with(literal: &'static str, text: &'static str) -> Self {
         Self { text, literal, compiled: OnceLock::new() }
     }
 
-    /// Returns false if `line` lacks the literal.
+    /// Returns false if `line` does not contain the literal.
     pub fn may_match(&self, line: impl AsRef<[u8]>) -> bool {
         let line = line.as_ref();
         self.literal.is_empty() || memmem::find(line, self.literal.as_bytes()).is_some()
@@ -41,7 +41,7 @@ impl Pattern {
         self.may_match(line) && self.regex().is_match(line)
     }
 
-    /// Returns the offset of the first match.
+    /// Returns the start offset of the first match.
     pub fn start(&self, line: impl AsRef<[u8]>) -> Option<usize> {
         self.range(line.as_ref()).map(|found| found.start)
     }
@@ -56,7 +56,8 @@ impl Pattern {
         found.map(|found| found.range())
     }
 
-    /// Returns the text of a group of the first match, widened to whole characters.
+    /// Returns the text of a group of the first match. Both ends are moved left to a character
+    /// boundary.
     pub fn group<'l>(&self, line: &'l str, number: usize) -> Option<&'l str> {
         let groups = self.groups(line.as_bytes())?;
         let range = groups.get(number)?.range();

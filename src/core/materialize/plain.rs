@@ -1,9 +1,9 @@
-//! Removes escape sequences and overdrawn progress from text that was made for a terminal.
+//! Removes escape sequences and overwritten progress from text that was made for a terminal.
 //!
-//! Erased text is removed, and so is a frame of progress over which the next frame is drawn. Other
-//! text stays when a carriage return follows, with the carriage return. Lines stay lines: a
-//! sequence ends with its line, so line numbers do not change. Bytes are only removed, never
-//! changed: a text as long as the log is equal to it.
+//! Erased text is removed. A frame of progress is removed if the next frame is drawn over it. Any
+//! other text before a carriage return is kept, together with the carriage return. An escape
+//! sequence ends at the end of its line, so line numbers do not change. Bytes are only removed,
+//! never changed, so a text that is as long as the log is equal to the log.
 
 use std::mem;
 use std::ops::Range;
@@ -13,32 +13,32 @@ use memchr::memchr;
 
 use crate::materialize::terminal::is_drawn_over;
 
-/// Bytes of a line that are held back because a carriage return may follow. In a longer line
-/// nothing is overwritten.
+/// Maximum number of bytes of a line that are held back because a carriage return may follow. In a
+/// longer line, nothing is overwritten.
 const HELD: usize = 64 * 1024;
 
-/// Removes the sequences from a stream. The result does not depend on where the stream was cut.
+/// Removes escape sequences from a stream. The result does not depend on how the stream was split.
 #[derive(Debug, Clone, Default)]
 pub(super) struct EscapeStripper {
     printer: PlainPrinter,
     controlled: bool,
     start: FrameStart,
-    // The line is too long to be held: its written part stays.
+    // True if the line is too long to be held. The part that was already written is kept.
     long: bool,
-    // The frame before `held`, over which `held` may be drawn.
+    // The frame before `held`. `held` may be drawn over it.
     before: Vec<u8>,
     // The text since the last carriage return, which may still be overwritten.
     held: Vec<u8>,
 }
 
-// The meaning of the text that comes next.
+// What precedes the next text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum FrameStart {
     #[default]
     None,
-    // It begins a frame, after a carriage return.
+    // A carriage return: the text begins a frame.
     Return,
-    // The line was erased, or the cursor was moved to its first column.
+    // The line was erased, or the cursor was moved to the first column.
     Anew,
 }
 
@@ -53,8 +53,7 @@ impl FrameStart {
 }
 
 impl EscapeStripper {
-    /// Takes the next bytes. Appends to `out` the text that is final: it can no longer be
-    /// overwritten.
+    /// Takes the next bytes. Appends the text that can no longer be overwritten to `out`.
     pub(super) fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let mut rest = bytes;
         if self.is_fresh() {
@@ -78,7 +77,7 @@ impl EscapeStripper {
         self.inside(rest, out);
     }
 
-    // The text at the end of the stream, if nothing follows.
+    // Returns the rest of the text if the stream ends here.
     pub(super) fn tail(&self) -> Vec<u8> {
         let mut tail = Vec::new();
         keep_frame(&self.before, &self.held, &mut tail);
@@ -90,7 +89,7 @@ impl EscapeStripper {
         self.before.is_empty() && self.held.is_empty()
     }
 
-    // True at the beginning of a line.
+    // Returns true at the beginning of a line.
     pub(super) fn is_fresh(&self) -> bool {
         !self.controlled && !self.long && self.is_empty()
     }
@@ -147,7 +146,7 @@ impl EscapeStripper {
     }
 }
 
-// Keeps `before`, with its carriage return, unless `after` is drawn over it.
+// Appends `before` and a carriage return to `out`, unless `after` is drawn over `before`.
 fn keep_frame(before: &[u8], after: &[u8], out: &mut Vec<u8>) {
     if !before.is_empty() && !after.is_empty() && !is_drawn_over(before, after) {
         out.extend_from_slice(before);
@@ -159,8 +158,8 @@ fn is_control(byte: u8) -> bool {
     matches!(byte, 1..=8 | 11..=31 | 127)
 }
 
-/// Returns a whole log without escape sequences and overwritten text. See [`text_ranges`] for the
-/// positions of the text.
+/// Returns the text of a complete log, without escape sequences and overwritten text. See
+/// [`text_ranges`] for the positions of the text in the log.
 pub fn strip_escapes(bytes: &[u8]) -> Vec<u8> {
     let (mut stripper, mut out) = (EscapeStripper::default(), Vec::with_capacity(bytes.len()));
     stripper.push(bytes, &mut out);
@@ -168,19 +167,21 @@ pub fn strip_escapes(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Finds the sequences after which a line is drawn again, in a stream that may be cut anywhere.
+/// Finds the sequences after which a line is redrawn. The stream may be split anywhere.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) enum RedrawScanner {
     #[default]
     Text,
     Escape,
-    // After `ESC [` and the only digit of its argument; a space before the digit.
+    // After `ESC [` and at most one digit. The value is that digit, or a space if there is none
+    // yet.
     Argument(u8),
     Other,
 }
 
 impl RedrawScanner {
-    // Passes each part of `bytes` with the sequence that ends it.
+    // Splits `bytes` after each such sequence. Calls `each` with each part and the effect of the
+    // sequence that ends it.
     fn split(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8], Option<Print<'static>>)) {
         let (mut from, mut at) = (0, 0);
         while at < bytes.len() {
@@ -209,23 +210,24 @@ impl RedrawScanner {
             _ => Self::Text,
         };
         match (before, byte) {
-            // `ESC [ G` and `ESC [ 1 G` move the cursor to the first column, `ESC [ 2 K` erases the
+            // `ESC [ G` and `ESC [ 1 G` move the cursor to the first column. `ESC [ 2 K` erases the
             // whole line.
             (Self::Argument(b' ' | b'0' | b'1'), b'G') | (Self::Argument(b'2'), b'K') => {
                 Some(Print::Anew)
             }
-            // `ESC [ K` erases the rest: in a log, the line after a carriage return.
+            // `ESC [ K` erases the rest of the line. After a carriage return, this is the whole
+            // line.
             (Self::Argument(b' ' | b'0'), b'K') => Some(Print::EraseRest),
             _ => None,
         }
     }
 }
 
-/// A part of a line as a terminal prints it.
+/// A part of a line as it is printed by a terminal.
 enum Print<'a> {
-    // A carriage return: text that follows may overwrite the line.
+    // A carriage return. Text that follows may overwrite the line.
     Return(&'a [u8]),
-    // Text that follows overwrites the line.
+    // The line is redrawn: text that follows overwrites it.
     Anew,
     EraseRest,
     Text(&'a [u8]),
@@ -250,14 +252,14 @@ impl PlainPrinter {
 fn print_part(escapes: &mut StripBytes, bytes: &[u8], each: &mut impl FnMut(Print<'_>)) {
     let mut rest = bytes;
     while !rest.is_empty() {
-        // `strip_next` takes white space inside a sequence for its end, unless the white space is
+        // `strip_next` regards white space inside a sequence as its end, unless the white space is
         // passed alone.
         let alone = rest.iter().position(|byte| matches!(byte, 0 | b'\t' | 12 | b'\r'));
         let (run, after) = rest.split_at(alone.unwrap_or(rest.len()));
         escapes.strip_next(run).for_each(|text| each(Print::Text(text)));
         let (one, after) = after.split_at(after.len().min(1));
         match one {
-            // NUL must stay: it shows that this is not text.
+            // NUL must be kept, because it shows that the content is not text.
             [0] => each(Print::Text(one)),
             _ => match escapes.strip_next(one).next() {
                 Some(b"\r") => each(Print::Return(one)),
@@ -271,8 +273,9 @@ fn print_part(escapes: &mut StripBytes, bytes: &[u8], each: &mut impl FnMut(Prin
 
 const ESCAPE: u8 = 0x1b;
 
-/// Appends to `out` the text of a line that has only colours, or only carriage returns. Returns
-/// false, and appends nothing, for any other line: then the general stripper has to look at it.
+/// Appends to `out` the text of a line that has only colours, or only carriage returns. For any
+/// other line, returns false without appending anything; the general stripper must process the
+/// line.
 fn print_simple(line: &[u8], out: &mut Vec<u8>) -> bool {
     let ended = line.iter().rposition(|byte| *byte != b'\r').map_or(0, |last| last + 1);
     let text = &line[..ended];
@@ -288,10 +291,10 @@ fn print_simple(line: &[u8], out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Returns true if the line has no control characters but escape, carriage return and white space,
-/// and is UTF-8 without C1 controls.
+/// Returns true if the line is UTF-8 and has no control characters except escape, carriage return
+/// and white space. C1 controls are not permitted either.
 fn is_plain(line: &[u8]) -> bool {
-    // A fold without an early exit, which compiles to vector instructions.
+    // A fold without an early exit compiles to vector instructions.
     let has_control = line.iter().fold(false, |found, byte| found | is_other_control(*byte));
     let is_text = || line.is_ascii() || (!line.contains(&0xc2) && str::from_utf8(line).is_ok());
     !has_control && is_text()
@@ -311,7 +314,7 @@ fn print_frames(line: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(last);
 }
 
-// Returns false, and appends nothing, if there are other sequences.
+// Returns false without appending anything if the line has other sequences than colours.
 fn print_coloured(line: &[u8], out: &mut Vec<u8>) -> bool {
     let start = out.len();
     let mut rest = line;
@@ -327,7 +330,7 @@ fn print_coloured(line: &[u8], out: &mut Vec<u8>) -> bool {
     true
 }
 
-// The length of `[1;31m`.
+// Returns the length of a colour sequence without its escape byte, such as `[1;31m`.
 fn colour_length(sequence: &[u8]) -> Option<usize> {
     let arguments = sequence.strip_prefix(b"[")?;
     let length =
@@ -335,7 +338,7 @@ fn colour_length(sequence: &[u8]) -> Option<usize> {
     (arguments.get(length) == Some(&b'm')).then_some(length + 2)
 }
 
-/// Returns the parts of `log` that its text keeps, in order. No two of them touch.
+/// Returns the ranges of `log` that are part of its text, in order. Adjacent ranges are joined.
 ///
 /// Together they are the text that [`strip_escapes`] returns.
 pub fn text_ranges(log: &[u8]) -> Vec<Range<usize>> {
@@ -365,13 +368,13 @@ struct LineRanges {
     kept: Vec<Range<usize>>,
     before: FrameParts,
     held: FrameParts,
-    // The carriage return after `before`, and the one after `held`.
+    // The positions of the carriage returns after `before` and after `held`.
     returns: (usize, usize),
     start: FrameStart,
     long: bool,
 }
 
-/// Returns the parts of a line, without its newline, that `EscapeStripper` keeps.
+/// Returns the ranges that `EscapeStripper` keeps of a line without its newline.
 fn ranges_of_line(log: &[u8], line: Range<usize>) -> Vec<Range<usize>> {
     let clean = log[line.clone()].iter().position(|byte| is_control(*byte));
     let clean = clean.map_or(line.end, |at| line.start + at);
@@ -440,7 +443,7 @@ impl LineRanges {
     }
 }
 
-// Joins a part to the last one if they touch.
+// Appends a range, or joins it to the last range if the two are adjacent.
 fn keep(kept: &mut Vec<Range<usize>>, part: Range<usize>) {
     match kept.last_mut() {
         _ if part.is_empty() => {}

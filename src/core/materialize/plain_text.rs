@@ -1,4 +1,4 @@
-//! The text of a terminal log as content, read from checkpoints in the log.
+//! The text of a terminal log as a content. It is read from checkpoints in the log.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,19 +10,21 @@ use parking_lot::Mutex;
 use crate::materialize::plain::EscapeStripper;
 use crate::model::{Content, read_pieces};
 
-/// Bytes that are read at a time: a read costs little compared with the analysis, and the bytes
-/// stay in the second-level cache.
+/// Number of bytes per read. The cost of a read is small compared with the analysis, and the bytes
+/// fit into the second-level cache.
 pub(super) const BLOCK_BYTES: usize = 256 << 10;
 const STEP: usize = 64 * 1024;
-// Log bytes between two checkpoints, at first.
+// Initial number of log bytes between two checkpoints.
 const SPACING: u64 = 256 * 1024;
-// Log bytes between dense checkpoints, for readers of a small part of the text.
+// Number of log bytes between dense checkpoints, for readers of small parts of the text.
 const DENSE: u64 = 8 * 1024;
-/// Most checkpoints. When there are more, every other one is dropped, so a log may have any length.
+/// Maximum number of checkpoints. When it is reached, every other checkpoint is dropped, so a log
+/// may have any length.
 const MOST: usize = 4096;
 
-/// A position in the log from which the text can be read: the bytes before it in the log and in the
-/// text, and the state of the stripper, which holds no text here.
+/// A position in the log from which its text can be read: the number of bytes before it in the log
+/// (`raw`) and in the text (`plain`), and the state of the stripper, which holds no text at this
+/// position.
 #[derive(Debug, Clone, Default)]
 struct Checkpoint {
     raw: u64,
@@ -36,8 +38,8 @@ struct Checkpoint {
 pub struct Checkpoints(Arc<Vec<Checkpoint>>);
 
 impl Checkpoints {
-    /// Reads `content` to its end or until `expired` returns true. Returns the checkpoints and the
-    /// number of bytes read.
+    /// Reads `content` until its end or until `expired` returns true. Returns the checkpoints and
+    /// the number of bytes read.
     pub fn of(content: &dyn Content, expired: &dyn Fn() -> bool) -> io::Result<(Self, u64)> {
         let (mut extractor, mut text) = (TextExtractor::default(), Vec::new());
         loop {
@@ -50,7 +52,7 @@ impl Checkpoints {
         }
     }
 
-    /// Returns checkpoints of `content` at beginnings of lines, about 8 KiB apart.
+    /// Returns checkpoints of `content` at line beginnings, about 8 KiB apart.
     pub fn dense(content: &dyn Content) -> io::Result<Self> {
         let (mut extractor, mut text) = (TextExtractor::default(), Vec::new());
         extractor.spacing = DENSE;
@@ -68,9 +70,9 @@ impl Checkpoints {
         Ok(Self(Arc::new(lines.cloned().collect())))
     }
 
-    /// Returns checkpoints at beginnings of lines. Each is given by the number of bytes before it
-    /// in the log and in its text. Positions out of order, and beyond the maximum number, are left
-    /// out.
+    /// Returns checkpoints at line beginnings. Each is given by the number of bytes before it in
+    /// the log and in the text. Positions that are out of order or exceed the maximum number are
+    /// ignored.
     pub fn at(places: &[(u64, u64)]) -> Self {
         let mut checkpoints: Vec<Checkpoint> = Vec::new();
         for (raw, plain) in places.iter().take(MOST) {
@@ -84,8 +86,9 @@ impl Checkpoints {
         Self(Arc::new(checkpoints))
     }
 
-    /// Returns the position from which the range `text` of the text is read, and the bytes of the
-    /// log, of `length` bytes, that are then read at most.
+    /// Returns where reading must start for the range `text` of the text: the offset in the log and
+    /// the offset in the text. Also returns the range of the log that is then read at most. The log
+    /// has `length` bytes.
     pub fn around(&self, text: &Range<u64>, length: u64) -> ((u64, u64), Range<u64>) {
         let start = self.before(text.start, length);
         let after = self.0.partition_point(|checkpoint| checkpoint.plain < text.end);
@@ -93,8 +96,8 @@ impl Checkpoints {
         ((start.raw, start.plain), start.raw..end.min(length))
     }
 
-    /// Returns the last checkpoint at or before `plain` bytes of the text and `raw` bytes of the
-    /// log.
+    /// Returns the last checkpoint that is at or before offset `plain` of the text and at or before
+    /// offset `raw` of the log.
     fn before(&self, plain: u64, raw: u64) -> Checkpoint {
         let past =
             self.0.partition_point(|checkpoint| checkpoint.plain <= plain && checkpoint.raw <= raw);
@@ -114,14 +117,14 @@ pub(super) struct TextExtractor {
 
 impl TextExtractor {
     pub(super) fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        // A checkpoint is possible only where no text is held: after a line.
+        // A checkpoint is possible only where the stripper holds no text, which is after a line.
         let lines = memchr::memrchr(b'\n', bytes).map_or(0, |at| at + 1);
         self.strip(&bytes[..lines], out);
         self.checkpoint();
         self.strip(&bytes[lines..], out);
     }
 
-    // The text that is still held back.
+    // Returns the text that is still held back.
     pub(super) fn tail(&self) -> Vec<u8> {
         self.stripper.tail()
     }
@@ -167,14 +170,14 @@ impl Default for TextExtractor {
     }
 }
 
-/// Cached blocks: as many as lie between two checkpoints, so that reading backwards or at random
-/// does not read them repeatedly.
+/// Maximum number of cached blocks. They cover the distance between two checkpoints, so reading
+/// backwards or at random does not read blocks repeatedly.
 const KEPT: usize = 16;
 
-/// The text of a log, as content.
+/// The text of a log as a content.
 ///
-/// A read that continues a recent one costs no more than the bytes it reads. Any other read begins
-/// at the checkpoint before it.
+/// A read that continues a recent read processes only the bytes that it needs. Any other read
+/// starts at the checkpoint before its offset.
 pub struct PlainText<C> {
     log: C,
     checkpoints: Checkpoints,
@@ -202,9 +205,9 @@ impl PlainBlock {
 }
 
 impl<C: Content> PlainText<C> {
-    /// Returns the text of `log`. `checkpoints` belong to the same log, to a prefix of it, or to a
-    /// longer log that begins with it. Reads the log from the last checkpoint to its end, to learn
-    /// the length.
+    /// Returns the text of `log`. `checkpoints` must belong to this log, to a prefix of it, or to a
+    /// longer log that begins with it. Reads the log from the last checkpoint to the end to
+    /// determine the length of the text.
     pub fn new(log: C, checkpoints: Checkpoints) -> io::Result<Self> {
         let mut block = PlainBlock::at(checkpoints.before(u64::MAX, log.len()));
         while !block.is_last {
@@ -213,12 +216,12 @@ impl<C: Content> PlainText<C> {
         Ok(Self::of_length(log, checkpoints, block.end()))
     }
 
-    /// Returns the text of `log`, whose length is known. Reads nothing.
+    /// Returns the text of `log`, given the length of the text. Reads nothing.
     pub fn of_length(log: C, checkpoints: Checkpoints, length: u64) -> Self {
         Self { log, checkpoints, length, recent: Mutex::default() }
     }
 
-    // `offset` is below the length.
+    // Returns the block that contains `offset`, which must be less than the length.
     fn block(&self, offset: u64) -> io::Result<Arc<PlainBlock>> {
         let mut block = self.nearest(offset);
         while block.end() <= offset && !block.is_last {
@@ -228,8 +231,8 @@ impl<C: Content> PlainText<C> {
         Ok(block)
     }
 
-    /// Returns the last block that does not begin after `offset`: a cached one, or an empty one at
-    /// the checkpoint.
+    /// Returns the block from which to read on towards `offset`: a cached block, or an empty block
+    /// at a checkpoint. It does not begin after `offset`.
     fn nearest(&self, offset: u64) -> Arc<PlainBlock> {
         let recent = self.recent.lock();
         let kept = recent.iter().filter(|block| block.start <= offset).max_by_key(|b| b.start);
@@ -333,7 +336,7 @@ mod tests {
         let end = text.len() as u64 - 10..text.len() as u64;
         let (last, to_end) = lines.around(&end, log.len() as u64);
         assert_eq!(to_end.end, log.len() as u64);
-        // Unread bytes may be anything.
+        // Bytes that are not read may have any value.
         let mut other = vec![b'?'; log.len()];
         for range in [around, to_end] {
             let range = range.start as usize..range.end as usize;

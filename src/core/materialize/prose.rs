@@ -1,29 +1,29 @@
-//! Passages of prose in an output that has nearly none: words among base64, minified or numeric
-//! text.
+//! Finds passages of prose in an output that has little prose: words among base64, minified or
+//! numeric text.
 //!
-//! Words have spaces between them, so the rest is skipped from space to space. In an output that
-//! has more prose than a few passages, the search ends with the first of them.
+//! Words are separated by spaces, so anything else is skipped by searching for the next space. If
+//! an output has more than a few passages of prose, the search stops and nothing is reported.
 
 use crate::model::Unlike;
 
-// Bytes of the longest word, and fewest words of a passage.
+// Maximum number of bytes of a word, and minimum number of words of a passage.
 const WORD: usize = 20;
 const WORDS: usize = 4;
 const PASSAGES: usize = 6;
-// Fewest bytes of an output, which must also be [`BULK`] times the bytes of prose and spaces.
+// Minimum number of bytes of an output. The output must also be at least [`BULK`] times as large as
+// its prose and spaces.
 const BYTES: u64 = 4000;
 const BULK: u64 = 20;
-// After this many bytes, an output with too many spaces is not examined further.
+// After this many bytes, the search stops if the output has too many spaces.
 const JUDGED: u64 = 64 << 10;
 const KEPT: u64 = 400;
 
-/// Finds the prose in a stream. `lines` and `start`, the number of newlines and the offset of the
-/// last line, are counted up to index `counted` of the current block. `spaces` counts spaces
-/// between words that are no prose.
+/// Finds the prose in a stream. `lines` is the number of newlines and `start` the offset of the
+/// last line; both are counted up to index `counted` of the current block. `spaces` counts the
+/// spaces between words outside passages.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ProseFinder {
     seen: u64,
-    // The last bytes.
     lines: u64,
     start: u64,
     counted: usize,
@@ -35,9 +35,9 @@ pub(super) struct ProseFinder {
     is_off: bool,
 }
 
-/// Consecutive words: position of the first byte, end of the last whole word, number of ended
-/// words, and how many of these have letters alone (`plain`). `open` is the length of the word that
-/// has not ended.
+/// A run of consecutive words: the position of its first byte, the end of its last complete word,
+/// and its number of complete words. `plain` counts the complete words that consist of letters and
+/// punctuation only. `open` is the length of the incomplete word at the end.
 #[derive(Debug, Clone, Copy)]
 struct WordRun {
     offset: u64,
@@ -77,7 +77,7 @@ impl ProseFinder {
         if is_bulk && !ended.is_off { ended.found } else { Vec::new() }
     }
 
-    // Begins at the word before the first space.
+    // Begins a run at the word before the next space.
     fn begin(&mut self, bytes: &[u8], at: usize) -> usize {
         let Some(space) = memchr::memchr(b' ', &bytes[at..]) else { return bytes.len() };
         let space = at + space;
@@ -98,7 +98,7 @@ impl ProseFinder {
         space
     }
 
-    // 0 if the bytes end with no word.
+    // Returns the length of the word at the end of the bytes, or 0 if there is none.
     fn word_before(&self, bytes: &[u8]) -> usize {
         let before = || self.tail.iter().chain(bytes).rev();
         let letters = before().take(WORD).take_while(|byte| byte.is_ascii_alphabetic());
@@ -200,7 +200,7 @@ mod tests {
         found(text, usize::MAX).iter().map(tell).collect()
     }
 
-    /// Text as base64 has it, with a newline after each 76 bytes or none.
+    /// Returns text like base64, with `newline` after each 76 bytes.
     fn bulk(lines: usize, newline: &str) -> String {
         let line = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWZnaGlqa2xtbm9wcXJzdHV2d3h5ejAxMjM0";
         format!("{line}{newline}").repeat(lines)

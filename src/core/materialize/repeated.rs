@@ -1,9 +1,9 @@
-//! The lines that are repeated often, apart from numbers in them, and the lines that are like no
-//! other.
+//! Finds the lines that are repeated often, apart from numbers, and the lines that resemble no
+//! other line.
 //!
-//! All lines that begin in the first 2 MiB are counted. After that only lines that begin in the
-//! first 8 KiB of each 256 KiB, by absolute offset, are counted, and each stands for 32. Counting
-//! every line would take longer than all other analysers together.
+//! All lines that begin in the first 2 MiB are counted. After that, only lines that begin in the
+//! first 8 KiB of each 256 KiB (by absolute offset) are counted, and each counts as 32 lines.
+//! Counting every line would take longer than all other analysers together.
 
 use std::collections::HashMap;
 
@@ -13,20 +13,21 @@ use crate::model::{Repeated, Unlike};
 
 const EXACT_BYTES: u64 = 2 << 20;
 const STRIDE_BYTES: u64 = 256 << 10;
-// A sample holds the lines that begin in these first bytes of a stride.
+// Samples contain the lines that begin in this many bytes at the start of a stride.
 const SAMPLE_BYTES: u64 = 8 << 10;
-// A longer line says more than one thing and is not counted.
+// A longer line is not counted, because it usually contains more than one statement.
 const LINE_BYTES: usize = 1024;
-// Groups counted at a time: they fill a hash table of 4,096 slots, some 300 KB.
+// Maximum number of groups that are counted at a time. They fill a hash table of 4,096 slots, about
+// 300 KB.
 const ROOM: usize = 3584;
-// Fewest occurrences of a reported line.
+// Minimum number of occurrences of a reported line.
 const FEWEST: u64 = 5;
-// A reported line must be at least one in 50.
+// A reported line must be at least one in 50 lines.
 const SHARE: u64 = 50;
 const SHORTEST: usize = 4;
 const REPORTED: usize = 8;
 
-/// Counts the repeated lines of a stream. The result does not depend on where the stream was cut.
+/// Counts the repeated lines of a stream. The result does not depend on how the stream was split.
 #[derive(Debug, Clone)]
 pub(super) struct RepeatedLines {
     offset: u64,
@@ -39,7 +40,7 @@ pub(super) struct RepeatedLines {
 enum SamplingState {
     Nothing,
     Line(Vec<u8>),
-    // In a gap between samples. It ends with the first line end after this many bytes.
+    // In a gap between samples. The gap ends at the first newline after this many bytes.
     Gap(u64),
 }
 
@@ -49,9 +50,9 @@ struct LineGroups {
     table: Frequent<u64, LineGroup>,
 }
 
-/// A group of lines that are alike. `exact` is a hash of the first line, `head` one of its
-/// beginning without numbers; `equal` is true if all lines are equal; `about` is true if samples
-/// were counted.
+/// A group of similar lines. `exact` is a hash of its first line, and `head` a hash of the
+/// beginning of that line without numbers. `equal` is true if all lines are equal. `about` is true
+/// if the count includes samples.
 #[derive(Debug, Clone, Copy)]
 struct LineGroup {
     exact: u64,
@@ -83,8 +84,8 @@ impl RepeatedLines {
         }
     }
 
-    /// Returns the repeated lines, most frequent first, including the line that has not ended.
-    /// There are `lines` lines in all.
+    /// Returns the repeated lines, most frequent first, including an unfinished last line. `lines`
+    /// is the total number of lines.
     pub(super) fn finish(&self, lines: u64) -> Vec<Repeated> {
         self.ended().map_or_else(|| self.counts.best(lines), |counts| counts.best(lines))
     }
@@ -121,7 +122,7 @@ impl RepeatedLines {
             self.inside = SamplingState::Line(line);
             return bytes.len();
         };
-        // A line that is too long is not held whole, and not counted.
+        // A line that is too long is neither held completely nor counted.
         self.counts.add(&line, self.line + 1, self.offset.saturating_sub(before));
         self.line += 1;
         end + 1
@@ -139,13 +140,13 @@ impl RepeatedLines {
     }
 }
 
-// 0 inside a sample.
+// Returns the number of bytes until the next sample, or 0 inside a sample.
 fn wait(offset: u64) -> u64 {
     let into = offset % STRIDE_BYTES;
     if offset < EXACT_BYTES || into < SAMPLE_BYTES { 0 } else { STRIDE_BYTES - into }
 }
 
-// Up to the byte that makes the line too long.
+// Returns the beginning of a line, up to the byte that makes it too long.
 fn start(line: &[u8]) -> &[u8] {
     &line[..line.len().min(LINE_BYTES + 1)]
 }
@@ -198,23 +199,24 @@ impl Count<LineGroup> {
     }
 }
 
-// Fewest lines of an output.
+// Minimum number of lines of an output.
 const UNLIKE_LINES: u64 = 40;
-// Fewest lines of a shape.
+// Minimum number of lines with the same shape.
 const SHAPE_LINES: u64 = 5;
-// Least share of lines with a shape.
+// Minimum percentage of lines that have a shape.
 const SHAPED_PERCENT: u64 = 85;
-// More consecutive lines are a part of the output rather than odd.
+// Maximum number of consecutive lines that are odd. More lines are a part of the output.
 const MOST_TOGETHER: u64 = 4;
-// Lines between two that are reported together: they add details.
+// Maximum number of lines between two odd lines that are reported together. They add details.
 const UNLIKE_GAP: u64 = 1;
-// If there are more groups, none of them is odd.
+// Maximum number of groups. If there are more, none of them is odd.
 const UNLIKE_GROUPS: usize = 12;
 const UNLIKE_BYTES: u64 = 400;
 
 impl RepeatedLines {
-    /// Returns the lines that are like no other; lines close to each other are one passage. Returns
-    /// none if not every line was counted, or if few lines are alike.
+    /// Returns the lines that resemble no other line. Lines that are close together form one
+    /// passage. Returns nothing if not every line was counted, or if few lines are similar to each
+    /// other.
     pub(super) fn unlike(&self) -> Vec<Unlike> {
         self.ended().map_or_else(|| self.counts.unlike(), |counts| counts.unlike())
     }
@@ -276,7 +278,8 @@ mod tests {
         lines.finish(text.lines().count() as u64)
     }
 
-    /// Returns count, first and last line, and the text of the first line of each group.
+    /// Returns the count, the first and the last line number, and the text of the first line of
+    /// each group.
     fn told(text: &str) -> Vec<(u64, u64, u64, &str)> {
         let text_of = |repeated: &Repeated| {
             let start = usize::try_from(repeated.offset).unwrap();
@@ -361,7 +364,7 @@ mod tests {
         whole.iter().map(tell).collect()
     }
 
-    /// A log of `lines` lines of two forms, with `odd` in place of line 100.
+    /// Returns a log of `lines` lines in two forms, with `odd` in place of line 100.
     fn log(lines: usize, odd: &str) -> String {
         let line = |n: usize| match n {
             100 => format!("{odd}\n"),

@@ -1,9 +1,9 @@
-//! The sections of an output: files of a diff, modules of a test run, headings.
+//! Finds the sections of an output: the files of a diff, the modules of a test run, headings.
 //!
-//! A line is a candidate if it begins with one of a few dozen fragments; [`kinds`] decides if it
-//! begins a section, and of which kind. Sections of each kind are recorded separately. Of the kinds
-//! that divide most of the output, the most telling one is reported. [`outline`] finds sections
-//! that show only over several lines.
+//! A line is a candidate if it begins with one of a few dozen fragments. [`kinds`] decides whether
+//! a candidate begins a section, and of which kind. The sections of each kind are recorded
+//! separately. Of the kinds that divide most of the output, the most informative one is reported.
+//! [`outline`] finds sections that can only be recognized from several lines.
 
 mod kinds;
 mod outline;
@@ -15,13 +15,13 @@ use crate::materialize::sections::kinds::{Heading, SectionGroup};
 use crate::materialize::sections::outline::OutlineDetector;
 use crate::model::{Section, Sections};
 
-// Also the longest name.
+// Also the maximum length of a name.
 const LINE_BYTES: usize = 256;
 
 #[derive(Debug, Clone)]
 pub(super) struct SectionDetector {
     open: OpenLine<LINE_BYTES>,
-    // The open line follows a blank line or is the first.
+    // True if the open line is the first line or follows a blank line.
     apart: bool,
     found: [SectionGroup; kinds::KINDS],
     outline: OutlineDetector,
@@ -45,8 +45,8 @@ impl SectionDetector {
         self.open.push(&bytes[block.last_line()..]);
     }
 
-    /// Returns the sections so far, including the line that has not ended. There are `lines` lines
-    /// in all.
+    /// Returns the sections so far, including an unfinished last line. `lines` is the total number
+    /// of lines.
     pub(super) fn finish(&self, lines: u64) -> Sections {
         let outline = self.outline.finish(lines);
         if outline.is_search {
@@ -72,8 +72,8 @@ impl SectionDetector {
         });
     }
 
-    /// Takes the whole lines of a block after its first newline. The line that ends there has been
-    /// examined.
+    /// Takes the complete lines of a block after its first newline. The line that ends at the first
+    /// newline has already been examined.
     fn whole_lines(&mut self, block: ByteBlock<'_>) {
         let ByteBlock { bytes, newlines } = block;
         let before = self.apart;
@@ -109,7 +109,7 @@ fn examine(found: &mut [SectionGroup], line: &[u8], number: u64, offset: u64, ap
     }
 }
 
-// The last line is not the first in `bytes`.
+// Returns true if the last line is blank. The last line must not be the first line in `bytes`.
 fn ends_blank(bytes: &[u8]) -> bool {
     bytes.ends_with(b"\n\n") || bytes.ends_with(b"\n\r\n")
 }
@@ -119,7 +119,7 @@ fn best(kinds: &[SectionGroup], lines: u64) -> Sections {
     ended.find(|kind| kind.divides(lines)).map(SectionGroup::into_sections).unwrap_or_default()
 }
 
-// Beginnings of lines, by their first byte.
+// The fragments at the beginning of a line, grouped by their first byte.
 struct HeadingStarts([Vec<&'static [u8]>; 256]);
 
 impl HeadingStarts {

@@ -1,4 +1,4 @@
-//! Independent parts of some work on several threads.
+//! Runs independent parts of a task on several threads.
 
 use std::collections::VecDeque;
 use std::num::NonZero;
@@ -7,18 +7,19 @@ use std::thread;
 
 use parking_lot::Mutex;
 
-/// A part of some work, such as the analysis of some bytes. It may run at the same time as the
-/// others, on another thread.
+/// A part of a task, such as the analysis of some bytes. It may run in parallel with the other
+/// parts on another thread.
 pub type Part<'p> = Box<dyn FnOnce() + Send + 'p>;
 
-// As `top` shows the threads.
+// The name of the threads, as shown by `top`.
 const NAME: &str = "ctxfs-parts";
 
 const THREADS: usize = 4;
 
-/// Runs all parts, as many at a time as there are processors, and 4 at most. This thread begins
-/// with the first part, others with the last, which should be the longest. Returns when all have
-/// ended. Works, one part after the other, if no thread can be started.
+/// Runs all parts and returns when all of them have ended. The number of parallel threads is the
+/// number of processors, but at most 4. The calling thread starts with the first part. Other
+/// threads start with the last part, which should be the longest. If no thread can be started, the
+/// calling thread runs all parts one after the other.
 pub fn run(parts: Vec<Part<'_>>) {
     let threads = processors().min(THREADS).min(parts.len());
     let waiting = Mutex::new(VecDeque::from(parts));
@@ -26,7 +27,7 @@ pub fn run(parts: Vec<Part<'_>>) {
     thread::scope(|scope| {
         for _ in 1..threads {
             let work = move || run_each(|| waiting.lock().pop_back());
-            // Without another thread this one runs all parts.
+            // If this fails, the calling thread runs all parts.
             drop(thread::Builder::new().name(NAME.to_owned()).spawn_scoped(scope, work));
         }
         run_each(|| waiting.lock().pop_front());

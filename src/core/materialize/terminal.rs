@@ -1,34 +1,37 @@
-//! Output that was made for a terminal: coloured, or with progress that overwrites itself.
+//! Recognizes output that was made for a terminal: output with colours, or with progress that
+//! overwrites itself.
 //!
-//! A frame of progress is the text between two carriage returns. A carriage return may also end a
-//! line: of a table from an old Macintosh, of HL7, of a serial console. So text only counts as
-//! drawn over if nothing but numbers, bars and blanks is lost: `Reading... 9%` by `Reading...
-//! done`, `verify:  8%|##  |` by `verify: 17%|#### |`. A frame with other words stays.
+//! A frame of progress is the text between two carriage returns. A carriage return may also be a
+//! line end, as in a table from an old Macintosh, in HL7, or on a serial console. Text therefore
+//! counts as overwritten only if nothing but numbers, bars and blanks is lost. For example,
+//! `Reading... done` overwrites `Reading... 9%`, and `verify: 17%|#### |` overwrites
+//! `verify:  8%|##  |`. A frame with other words is kept.
 
 use memchr::{memchr, memchr2};
 
 use crate::materialize::magic;
 
 const ESCAPE: u8 = 0x1b;
-// Frames in a row that are progress even without a percentage or a rate.
+// Number of similar frames in a row that are progress even without a percentage or a rate.
 const FRAMES: usize = 3;
 
 /// Returns true if content that begins with `start` was made for a terminal: it has an escape
-/// sequence, or a line that is drawn again and again after carriage returns. Once true, it is true
-/// for any longer `start`.
+/// sequence, or a line that is redrawn repeatedly after carriage returns. If the result is true, it
+/// is also true for any longer `start`.
 ///
-/// A carriage return alone does not count: it may end lines, stand in data, or be white space of a
-/// document.
+/// A carriage return alone is not enough, because it may be a line end, a part of data, or white
+/// space in a document.
 pub(super) fn is_for_terminal(start: &[u8]) -> bool {
     let Some(first) = memchr2(ESCAPE, b'\r', start) else { return false };
     let text = &start[..memchr(0, start).unwrap_or(start.len())];
     (memchr(ESCAPE, text).is_some() || has_frames(text)) && !magic::begins_binary(&start[..first])
 }
 
-/// Returns true if frames of progress are drawn over each other: two that show how far it is, or
-/// some that differ in numbers. The latter may also be lines of a text that has no newline.
+/// Returns true if frames of progress overwrite each other: either two frames that show a
+/// percentage or a rate, or several frames that differ in numbers. The latter count only if the
+/// text has a newline, because otherwise they may be its lines.
 ///
-/// Text after the last line end is not examined, since it may continue.
+/// Text after the last line end is not examined, because it may continue.
 fn has_frames(text: &[u8]) -> bool {
     if matches!(text.trim_ascii_start(), [b'{' | b'[' | b'<', ..]) {
         return false;
@@ -49,17 +52,17 @@ fn has_frames(text: &[u8]) -> bool {
     })
 }
 
-// Equal bytes at the start of two frames that are alike.
+// Minimum number of equal bytes at the start of two similar frames.
 const ALIKE: usize = 4;
-// Digits in each group but the first of a number like `1,234,567`.
+// Number of digits in each group except the first of a number such as `1,234,567`.
 const GROUP: usize = 3;
-// Letters of a unit after a number: `12MiB`, `3s`.
+// Maximum number of letters in the unit of a number, such as `12MiB` or `3s`.
 const UNIT: usize = 6;
 
-/// Returns true if a terminal that draws `after` over `before` takes nothing from its reader:
-/// `after` is the next frame of the same progress, or blanks that erase it.
+/// Returns true if no information is lost when a terminal draws `after` over `before`: `after` is
+/// the next frame of the same progress, or blanks that erase it.
 ///
-/// Records are never drawn over, even if they differ in numbers only: `1,Ann` and `2,Ann`.
+/// Records are never overwritten, even if they differ only in numbers: `1,Ann` and `2,Ann`.
 pub(super) fn is_drawn_over(before: &[u8], after: &[u8]) -> bool {
     let (old, new) = (before.trim_ascii(), after.trim_ascii());
     if old.is_empty() {
@@ -75,19 +78,19 @@ pub(super) fn is_drawn_over(before: &[u8], after: &[u8]) -> bool {
     has_words_of(new, old) || (is_form_alike() && shows_progress(old) && shows_progress(new))
 }
 
-// A percentage or a rate.
+// Returns true if the frame has a percentage or a rate.
 fn shows_progress(frame: &[u8]) -> bool {
     frame.windows(2).any(|pair| {
         (pair[0].is_ascii_digit() && pair[1] == b'%') || (pair == b"/s" && frame.len() > 2)
     })
 }
 
-// Approximate: one column per character.
+// Returns the approximate width, with one column per character.
 fn columns(frame: &[u8]) -> usize {
     frame.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
-// Digits and blanks have one sign. None for a short frame.
+// Returns the first bytes, with a `0` for each digit and blank. Returns `None` for a short frame.
 fn form(frame: &[u8]) -> Option<[u8; ALIKE]> {
     let start = *frame.first_chunk::<ALIKE>()?;
     Some(start.map(|byte| if byte == b' ' || byte.is_ascii_digit() { b'0' } else { byte }))
@@ -99,8 +102,8 @@ fn has_words_of(frame: &[u8], before: &[u8]) -> bool {
         .all(|old| words.next().is_some_and(|new| memchr::memmem::find(new, old).is_some()))
 }
 
-/// Returns true if a text has fields: `1,Ann`, `OBX|1||x`. The commas of a number separate no
-/// fields.
+/// Returns true if a text has fields, such as `1,Ann` or `OBX|1||x`. The commas inside a number do
+/// not separate fields.
 fn is_record(text: &[u8]) -> bool {
     let is_field = |byte: u8| byte.is_ascii_alphanumeric() || byte >= 0x80;
     text.windows(3).enumerate().any(|(at, part)| {
@@ -112,14 +115,14 @@ fn is_record(text: &[u8]) -> bool {
     })
 }
 
-// A digit, a comma and a group of digits.
+// Returns true for a digit, a comma and a group of three digits.
 fn is_group(text: &[u8]) -> bool {
     let digits = text[2..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     text[0].is_ascii_digit() && digits == GROUP
 }
 
-/// The words of a text: runs of letters, without the units of numbers. `N/A`, which may stand for a
-/// number, is no word.
+/// Iterates over the words of a text: runs of letters that are not the unit of a number. `N/A` is
+/// not a word, because it may be used in place of a number.
 struct FrameWords<'t>(&'t [u8]);
 
 impl<'t> Iterator for FrameWords<'t> {
@@ -161,8 +164,8 @@ fn letters(text: &[u8]) -> usize {
     length
 }
 
-/// Returns the length of the sign at the start of `text`. Bars and spinners are drawn with U+2000
-/// to U+2FFF and characters above U+FFFF; these have more than one byte.
+/// Returns the length of the symbol at the start of `text`. Bars and spinners use the characters
+/// U+2000 to U+2FFF and those above U+FFFF, which have more than one byte.
 fn symbol(text: &[u8]) -> usize {
     let length = match text[0] {
         0xe2 => 3,
@@ -172,7 +175,7 @@ fn symbol(text: &[u8]) -> usize {
     length.min(text.len())
 }
 
-// A unit of bytes or of time.
+// Returns true if `text` begins with a unit of bytes or time.
 fn begins_with_unit(text: &[u8]) -> bool {
     let word = &text[..letters(text)];
     let prefixed = word.strip_prefix(b"k").or_else(|| {
@@ -184,8 +187,8 @@ fn begins_with_unit(text: &[u8]) -> bool {
     matches!(base, b"B" | b"b" | b"bit" | b"bits" | b"bytes") || matches!(word, b"s" | b"ms")
 }
 
-/// Returns the length of the escape sequence at the start of `raw`: a colour, a cursor movement, a
-/// title. Returns 0 if there is none.
+/// Returns the length of the escape sequence at the start of `raw`, such as a colour, a cursor
+/// movement or a title. Returns 0 if there is none.
 pub fn escape_length(raw: &[u8]) -> usize {
     match raw {
         [0x1b, b'[', rest @ ..] => {
@@ -198,7 +201,8 @@ pub fn escape_length(raw: &[u8]) -> usize {
     }
 }
 
-// Includes BEL or ESC `\`. 0 if neither comes.
+// Returns the length of a title with its terminator, BEL or ESC `\`, or 0 if there is no
+// terminator.
 fn title_length(rest: &[u8]) -> usize {
     let end = rest.iter().position(|byte| matches!(byte, 0x07 | 0x1b));
     match end.map(|end| (end, &rest[end..])) {

@@ -7,12 +7,12 @@ fn whole(bytes: &[u8]) -> Analysis {
     analyze(&bytes).unwrap()
 }
 
-/// Returns the bytes in pieces of the lengths `cuts`, in turn.
+/// Analyses `bytes` in pieces. The lengths of the pieces are taken from `cuts`, repeatedly.
 fn cut(bytes: &[u8], cuts: &[usize]) -> Analysis {
     cut_by(bytes, cuts, Analyzer::push)
 }
 
-/// As [`cut`], with several threads for each piece.
+/// Does the same as [`cut`], but analyses each piece on several threads.
 fn cut_side_by_side(bytes: &[u8], cuts: &[usize]) -> Analysis {
     cut_by(bytes, cuts, Analyzer::push_side_by_side)
 }
@@ -31,7 +31,7 @@ fn cut_by(bytes: &[u8], cuts: &[usize], push: fn(&mut Analyzer, &[u8])) -> Analy
     unreachable!("the cuts are repeated until the bytes end")
 }
 
-/// Fragments of output that some analyser reacts to, whole or in part.
+/// Generates fragments that at least one analyser recognizes, completely or in part.
 fn fragment() -> impl Strategy<Value = Vec<u8>> {
     let known = prop::sample::select(vec![
         "{\"a\": 1, \"b\": [\"x\", null, 1.5e3]}",

@@ -1,12 +1,13 @@
-//! Characters, encoding and lines.
+//! Counts characters and lines, and detects the encoding.
 
 use crate::materialize::block::ByteBlock;
 
-// Bytes of the longest UTF-8 sequence.
+// Maximum number of bytes of a UTF-8 sequence.
 const LONGEST_SEQUENCE: usize = 4;
 
-/// Counts characters as `String::from_utf8_lossy` does: each maximal sequence that is not UTF-8 is
-/// one character. `pending` is the beginning of a sequence that the next bytes may complete.
+/// Counts characters in the same way as `String::from_utf8_lossy`: each maximal sequence that is
+/// not UTF-8 counts as one character. `pending` is the beginning of a sequence that may be
+/// completed by the next bytes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CharCounter {
     count: u64,
@@ -30,12 +31,12 @@ impl CharCounter {
         }
     }
 
-    // A sequence without its end counts as one.
+    // Returns the number of characters. A sequence without its end counts as one.
     pub(super) fn count(&self) -> u64 {
         self.count + u64::from(self.pending_length > 0)
     }
 
-    // Returns false if `byte` does not belong to the pending sequence.
+    // Adds `byte` to the pending sequence. Returns false if the byte does not belong to it.
     fn complete(&mut self, byte: u8) -> bool {
         self.pending[self.pending_length] = byte;
         let sequence = &self.pending[..=self.pending_length];
@@ -71,7 +72,8 @@ impl CharCounter {
         }
     }
 
-    // The last sequence of a block may be completed later.
+    // Counts an invalid sequence. The last sequence of a block is kept pending, because it may be
+    // completed later.
     fn push_invalid(&mut self, bytes: &[u8], last: bool) {
         match std::str::from_utf8(bytes) {
             Ok(_) => {}
@@ -124,21 +126,21 @@ impl EncodingDetector {
         !self.has_high
     }
 
-    // True if the bytes so far, as a whole, are not UTF-8.
+    // Returns true if the bytes so far, taken as a whole, are not UTF-8.
     pub(super) fn is_broken(&self) -> bool {
         self.chars.first_invalid.is_some() || self.chars.pending_length > 0
     }
 
-    // The result is final, whatever follows.
+    // Returns the offset of the first invalid sequence. Later bytes cannot change it.
     pub(super) fn first_invalid(&self) -> Option<u64> {
         self.chars.first_invalid
     }
 }
 
-/// Counts lines and the characters of the longest line.
+/// Counts lines, and the characters of the longest line.
 ///
-/// Characters are counted only in lines with more bytes than the longest line has characters: no
-/// other line can be longer.
+/// Characters are counted only if a line has more bytes than the longest line has characters,
+/// because no other line can be longer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LineCounter {
     newlines: u64,
@@ -148,7 +150,7 @@ pub(super) struct LineCounter {
 }
 
 impl LineCounter {
-    // `valid`: the whole lines in the block are known to be UTF-8.
+    // `valid` is true if all complete lines of the block are known to be UTF-8.
     pub(super) fn push(&mut self, block: ByteBlock<'_>, valid: bool) {
         let ByteBlock { bytes, newlines } = block;
         let mut start = 0;
@@ -164,7 +166,7 @@ impl LineCounter {
         self.newlines
     }
 
-    // The last line counts with or without its newline.
+    // Returns the number of lines. The last line is counted with or without a newline.
     pub(super) fn count(&self) -> u64 {
         self.newlines + u64::from(self.open_bytes > 0)
     }

@@ -1,47 +1,52 @@
-//! An estimate of language-model tokens.
+//! Estimates the number of language-model tokens.
 //!
-//! A byte costs as much as how often a token begins at it, given the byte before and the byte
-//! after. `costs.txt` has the costs by classes of the three, and digits by their position in groups
-//! of three. They were counted by `scripts/tokens` in some 20 MB: logs, listings, code, documents,
-//! data, and text in some 50 languages, for the mean of three tokenizers: `o200k_base` and
-//! `cl100k_base` of the npm package `tiktoken`, and the tokenizer of `@anthropic-ai/tokenizer`.
+//! The cost of a byte is the frequency with which a token begins at it, given the byte before and
+//! the byte after. `costs.txt` has the costs, by the classes of the three bytes. For digits, the
+//! class depends on their position in groups of three. `scripts/tokens` computed the costs from
+//! about 20 MB: logs, listings, code, documents, data, and text in about 50 languages. They are the
+//! mean for three tokenizers: `o200k_base` and `cl100k_base` of the npm package `tiktoken`, and the
+//! tokenizer of `@anthropic-ai/tokenizer`.
 //!
-//! On 153 real outputs (`tests/tokens.toml`) the three differ by 9 % in the mean, and on 7 so much
-//! that no number is within 10 % of all. Of 106 outputs that were also used for the costs, 102 are
-//! estimated within [`TOKEN_ERROR_PERCENT`] of each of the three; of the 7, within it of one or
-//! between them. Of 47 that were set aside it is 45. The error against the middle of the three is
-//! 2.3 % (root mean square), and 2.5 % for the ones set aside.
+//! The counts of the three tokenizers for 153 real outputs (`tests/tokens.toml`) differ by 9 % on
+//! average. For 7 outputs, they differ so much that no estimate is within 10 % of all three. Of 106
+//! outputs that were also used to compute the costs, 102 estimates are within
+//! [`TOKEN_ERROR_PERCENT`] of each tokenizer. For the 7 outputs, the estimate is within this error
+//! of one tokenizer, or between two of them. Of 47 outputs that were set aside, 45 estimates are
+//! within [`TOKEN_ERROR_PERCENT`]. The root-mean-square error against the middle of the three
+//! counts is 2.3 %, and 2.5 % for the outputs that were set aside.
 //!
-//! The first 1 MiB is counted whole; after that only the first 8 KiB of each 128 KiB, by absolute
-//! offset.
+//! The first 1 MiB is counted completely. After that, only the first 8 KiB of each 128 KiB are
+//! counted, by absolute offset.
 
-/// The error of the estimate in percent, against each of three tokenizers. 24 outputs in 25 have no
-/// larger error.
+/// The maximum error of the estimate in percent, compared with each of three tokenizers. 24 of 25
+/// outputs are within this error.
 pub const TOKEN_ERROR_PERCENT: u32 = 10;
 
-// At some 600 MB/s, this takes 1.7 ms.
+// At about 600 MB/s, this takes 1.7 ms.
 const EXACT_BYTES: u64 = 1 << 20;
 const STRIDE_BYTES: u64 = 128 << 10;
-// A sixteenth of all bytes costs less than hashing.
+// Counting a sixteenth of all bytes takes less time than hashing all of them.
 const SAMPLE_BYTES: u64 = 8 << 10;
 
-/// Three lines with the classes of all bytes, of the second and of the third digit in a group: as
-/// the byte before, the byte itself and the byte after. Then a line for each pair of the first two
-/// classes, with the costs by the third. Classes and costs are characters from [`FIRST`] on.
+/// The table of costs. Its first three lines have the classes of a byte as the byte before, as the
+/// byte itself, and as the byte after. Each of these lines has the classes of all bytes, followed
+/// by those of the second and the third digit in a group. After them comes a line for each pair of
+/// the first two classes, with the costs by the third class. Classes and costs are characters that
+/// count from [`FIRST`].
 static COSTS: &[u8] = include_bytes!("tokens/costs.txt");
 const FIRST: u8 = b'!';
 const CLASSES_LINE: usize = 256 + 2 + 1;
-// A line of costs, and the lines for each class of the byte before.
+// Length of a line of costs, and number of such lines for each class of the byte before.
 const COSTS_LINE: usize = 20 + 1;
 const LINES: usize = 80;
-// The cost of a token. A cost in [`COSTS`] is a square root.
+// The cost of one token. The costs in [`COSTS`] are square roots.
 const TOKEN: u64 = 90 * 90;
 
-// Bits of each part of a [`ByteWindow`].
+// Number of bits in each part of a [`ByteWindow`].
 const PART: u32 = 21;
-// Positions of a digit in a group of three.
+// Number of positions of a digit in a group of three.
 const PLACES: usize = 3;
-// Parts that a byte adds to a [`ByteWindow`], by the number of digits before it.
+// The parts that a byte adds to a [`ByteWindow`], indexed by the number of digits before the byte.
 static ADDED: [[u64; 256]; PLACES] = added();
 
 #[derive(Debug, Clone, Default)]
@@ -52,20 +57,20 @@ pub(super) struct TokenCounter {
     sampled_bytes: u64,
 }
 
-// The cost of the last byte is known only when the next one comes.
+// Sums up the costs. The cost of a byte can only be added when the next byte is known.
 #[derive(Debug, Clone, Default)]
 struct CostEstimate {
     cost: u64,
     window: Option<ByteWindow>,
 }
 
-/// The last three bytes, added up in parts. The lowest part is the index of a cost in [`COSTS`], to
-/// which all three have added; the last two have added to the second part, and the last to the
-/// third.
+/// The last three bytes, as sums in three parts. All three bytes have been added to the lowest
+/// part, which is the index of a cost in [`COSTS`]. The last two bytes have been added to the
+/// second part, and the last byte to the third part.
 #[derive(Debug, Clone, Copy)]
 struct ByteWindow {
     parts: u64,
-    // Trailing digits, modulo [`PLACES`].
+    // Number of trailing digits, modulo [`PLACES`].
     digits: usize,
 }
 
@@ -129,7 +134,7 @@ impl CostEstimate {
 }
 
 impl Default for ByteWindow {
-    // The window after a newline.
+    // Returns the window after a newline.
     fn default() -> Self {
         Self { parts: ADDED[0][usize::from(b'\n')], digits: 0 }
     }
@@ -143,7 +148,7 @@ impl ByteWindow {
         Self { parts, digits }
     }
 
-    // The cost of the byte before the last.
+    // Returns the cost of the byte before the last byte.
     #[inline]
     fn cost(self) -> u64 {
         let root = u64::from(COSTS[(self.parts & ((1 << PART) - 1)) as usize] - FIRST);
@@ -151,8 +156,8 @@ impl ByteWindow {
     }
 }
 
-/// Returns true if the byte at `offset` is counted, and the number of bytes from there on with the
-/// same answer.
+/// Returns whether the byte at `offset` is counted, and the number of bytes from `offset` on for
+/// which this is the same.
 fn sampling(offset: u64) -> (bool, u64) {
     let Some(behind) = offset.checked_sub(EXACT_BYTES) else {
         return (true, EXACT_BYTES - offset);
@@ -196,7 +201,7 @@ mod tests {
         tokens.count()
     }
 
-    /// Compares estimates with the counts of `o200k_base`.
+    /// Compares the estimates with the counts of `o200k_base`.
     #[test]
     fn estimates_are_near() {
         let line = "2026-11-21T10:00:00.123Z INFO [worker-3] c.e.service.OrderService - processed request id=9f3a1c77 in 12 ms status=200\n";

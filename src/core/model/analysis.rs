@@ -1,73 +1,77 @@
-//! The facts that one pass over an output finds.
+//! The facts that one pass over an output finds, such as its size, shape and error lines.
 
 use serde::{Deserialize, Serialize};
 
-/// The facts about some bytes, as `materialize::Analyzer` finds them.
+/// The facts about the bytes of an output, as `materialize::Analyzer` finds them.
 ///
-/// All of it can be derived from the bytes again. The manifest keeps it to save that work. Lines
-/// and columns count from 1, offsets from 0.
+/// All of them can be computed again from the bytes. The manifest stores them to save that work.
+/// Lines and columns count from 1, offsets from 0.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Analysis {
-    /// Bytes seen. All other fields describe exactly these.
+    /// Number of bytes that were analysed. All other fields describe exactly these bytes.
     pub bytes: u64,
-    /// Unicode scalar values. Each sequence that is not UTF-8 counts as one, as in
+    /// Number of Unicode scalar values. An invalid UTF-8 sequence counts as one, as in
     /// `String::from_utf8_lossy`.
     pub chars: u64,
     /// Number of newlines, plus one if the last line has none.
     pub lines: u64,
-    /// Characters of the longest line, without its newline.
+    /// Number of characters in the longest line, without its newline.
     pub longest_line: u64,
     /// The encoding of the bytes.
     pub encoding: Encoding,
-    /// Estimated language-model tokens; see `materialize::tokens` for the method and its error.
+    /// Estimated number of language-model tokens. `materialize::tokens` describes the method and
+    /// its error.
     pub tokens: u64,
-    /// The kind of JSON that the bytes are, and its shape.
+    /// Whether the bytes are JSON, and the structure of the JSON.
     pub json: Json,
-    /// The fields of JSON that tell of trouble, worst first; at most 3.
+    /// JSON fields that indicate errors, worst first; at most 3.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trouble: Vec<Trouble>,
     /// The lines that look like errors.
     pub errors: Errors,
-    /// BLAKE3 of the bytes, in lower-case hexadecimal.
+    /// BLAKE3 digest of the bytes, in lower-case hexadecimal.
     pub digest: String,
-    /// MIME type by content: `text/plain`, `application/json`, `image/png` and others.
+    /// MIME type, detected from the content: `text/plain`, `application/json`, `image/png` and
+    /// others.
     pub mime: String,
-    /// The lines that are repeated often, most frequent first; at most 8.
+    /// Groups of repeated lines, most frequent first; at most 8.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repeated: Vec<Repeated>,
-    /// The passages that are unlike the rest, in order; at most 12.
+    /// The passages that differ from the rest of the output, in order; at most 12.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unlike: Vec<Unlike>,
     /// The sections of the output.
     #[serde(default, skip_serializing_if = "Sections::is_empty")]
     pub sections: Sections,
-    /// The statuses of the responses in an access log with their counts, in order; at most 24.
+    /// The HTTP statuses in an access log with their counts, in ascending order; at most 24.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub statuses: Vec<(u16, u64)>,
-    /// Bytes of the text without escape sequences, if the output was made for a terminal. Then
-    /// `bytes` and `digest` describe the stored bytes, and all other fields describe the text.
+    /// Number of bytes of the text without escape sequences, if the output was made for a terminal.
+    /// In that case, `bytes` and `digest` describe the stored bytes, and all other fields describe
+    /// the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plain: Option<u64>,
-    /// Facts that save reading all bytes. Records of larger outputs in a bucket have them.
+    /// Facts that allow views to be made without reading all bytes. Records of larger outputs in a
+    /// bucket have them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortcuts: Option<Box<Shortcuts>>,
-    /// The [`Analysis::VERSION`] that found this; 0 in records without a version.
+    /// The [`Analysis::VERSION`] that produced this analysis; 0 in records without a version.
     #[serde(default)]
     pub version: u32,
 }
 
 impl Analysis {
-    /// The version of the analysis, raised whenever its result changes. The result of another
-    /// version is valid, but may differ from the result of this one.
+    /// The version of the analysis, raised whenever its result changes. An analysis with a
+    /// different version is valid, but may differ from what this version would find.
     pub const VERSION: u32 = 5;
 
-    /// Returns the analysis of the text, which is the part that views show.
+    /// Returns the analysis with `bytes` set to the length of the text, which is what views show.
     #[must_use]
     pub fn of_text(&self) -> Self {
         Self { bytes: self.plain.unwrap_or(self.bytes), ..self.clone() }
     }
 
-    /// Returns true if the text is shorter than the stored bytes.
+    /// Returns true if the text without escape sequences differs in length from the stored bytes.
     pub fn has_escapes(&self) -> bool {
         self.plain.is_some_and(|plain| plain != self.bytes)
     }
@@ -88,28 +92,28 @@ pub enum Encoding {
     Utf8,
     /// Text with some bytes that are not UTF-8. Views show these bytes as U+FFFD.
     Broken,
-    /// Not text: it holds NUL bytes, or begins like a known binary format.
+    /// Not text: the bytes contain NUL, or begin like a known binary format.
     Binary,
 }
 
-/// The kind of JSON of some bytes, with its structure in one line.
+/// Whether some bytes are JSON, with the structure of the JSON in one line.
 ///
-/// One value is a document, several values on lines of their own are JSON Lines. Bytes that begin
-/// as JSON and do not continue as JSON are broken.
+/// A single value is a document. Several values on separate lines are JSON Lines. Bytes that begin
+/// like JSON and do not continue as JSON are broken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Json {
-    /// No JSON.
+    /// Not JSON.
     No,
     /// A single JSON value, with optional white space around it.
     Document {
         /// The structure in one line, as `formats.md` shows it: `{total: int, items: [3 of
         /// {...}]}`.
         shape: String,
-        /// A jq filter whose result shows something of the value: `.items[0]`.
+        /// An example of a jq filter with a non-empty result: `.items[0]`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         example: Option<String>,
-        /// Lines of the indented value; 0 in records that did not count them.
+        /// Number of lines of the indented value; 0 in records that did not count them.
         #[serde(default)]
         pretty_lines: u64,
     },
@@ -119,29 +123,29 @@ pub enum Json {
         documents: u64,
         /// The merged structure of the values.
         shape: String,
-        /// A jq filter whose results show something of the values: `select(.level=="error")|{msg}`.
+        /// An example of a jq filter with a non-empty result: `select(.level=="error")|{msg}`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         example: Option<String>,
-        /// Lines of the indented values; 0 in records that did not count them.
+        /// Number of lines of the indented values; 0 in records that did not count them.
         #[serde(default)]
         pretty_lines: u64,
     },
-    /// Begins as JSON, with `{` or `[`, but does not continue as JSON.
+    /// Begins like JSON, with `{` or `[`, but does not continue as JSON.
     Broken {
         /// Byte offset of the first byte that cannot be JSON; the length, if the end is missing.
         offset: u64,
-        /// The line of that byte, from 1.
+        /// The line that contains this byte, counted from 1.
         line: u64,
     },
 }
 
-/// A field by which records in JSON tell of trouble, such as a severity, a status or a number of
-/// errors.
+/// A field of JSON records whose values indicate errors, such as a severity, a status or a number
+/// of errors.
 ///
-/// `path` is the field in jq's syntax, `.items[].severity`, and `of` the number of its values; with
-/// `least`, numbers are lower bounds. `counts` has at most 8 known words with their counts, worst
-/// first. `records` are at most 16 records with an error, the first of each kind, most telling
-/// first.
+/// `path` is the field in jq's syntax, such as `.items[].severity`. `of` is the number of values of
+/// the field. If `least` is true, all numbers are lower bounds. `counts` has at most 8 known words
+/// with their counts, worst first. `records` has at most 16 records with an error: the first record
+/// of each kind, most significant first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Trouble {
@@ -154,8 +158,8 @@ pub struct Trouble {
     pub records: Vec<TroubleRecord>,
 }
 
-/// A record in JSON, an item of an array or an object, that stands for `times` records of its kind.
-/// `line` and `offset` locate its first byte, and `outer` the object that has it among its items.
+/// A JSON record (an array item or an object) that represents `times` similar records. `line` and
+/// `offset` locate its first byte. `outer` locates the object that contains it as an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct TroubleRecord {
@@ -167,11 +171,11 @@ pub struct TroubleRecord {
     pub times: u64,
 }
 
-/// The lines of an output that look like errors: their number, and at most 48 of them, best first.
-/// Lines that differ only in numbers have one entry.
+/// The lines of an output that look like errors. `count` is their number; `shown` has at most 48 of
+/// them, best first. Lines that differ only in numbers share one entry.
 ///
 /// `words` are at most 6 search terms that occur in this output, such as `Error`, `Exception` and
-/// `panicked`, as regular expressions, best first.
+/// `panicked`. They are regular expressions, best first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Errors {
@@ -180,11 +184,11 @@ pub struct Errors {
     pub words: Vec<String>,
 }
 
-/// A line that looks like an error. It stands for `times` lines that differ only in numbers, itself
-/// included; `last` is the last of the others.
+/// A line that looks like an error. It represents `times` lines (including itself) that differ only
+/// in numbers. If there is more than one, `last` is the position of the last one.
 ///
-/// The line begins at `offset`; `length` is its length without the newline, at most 4,096 bytes. It
-/// is judged by itself alone.
+/// The line begins at `offset`. `length` is its length without the newline, at most 4,096 bytes.
+/// `rank` is judged from this line alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct ErrorLine {
@@ -199,7 +203,7 @@ pub struct ErrorLine {
     pub last: Option<LinePosition>,
 }
 
-/// The beginning of a line, by number and by offset.
+/// The beginning of a line: its line number and its byte offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct LinePosition {
@@ -207,7 +211,7 @@ pub struct LinePosition {
     pub offset: u64,
 }
 
-/// The rank of an error line, judged by the line alone; most telling first.
+/// The rank of an error line, judged from the line alone. The most informative rank comes first.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -215,19 +219,18 @@ pub struct LinePosition {
 pub enum ErrorRank {
     /// The reason for a failure: an innermost cause, a failed assertion, a panic.
     Cause,
-    /// An error that a tool marks as one, at a place where only errors are marked: a compiler's
-    /// error, a fatal message.
+    /// An error that a tool explicitly marks as one, such as a compiler's error or a fatal message.
     Error,
     /// The exit of a program.
     Exit,
-    /// An entry of a log whose level or status says error.
+    /// A log entry whose level or status means an error.
     Logged,
-    /// A message about something that went wrong on the way.
+    /// A message about something that went wrong while a program ran.
     #[default]
     Report,
-    /// Names and counts of failures, headings, progress.
+    /// Names and counts of failures, headings, and progress messages.
     Tally,
-    /// An exception that is explained by another one.
+    /// An exception that was caused by another exception.
     Outer,
 }
 
@@ -247,10 +250,10 @@ fn is_one(times: &u64) -> bool {
 
 /// A group of `count` lines that are equal or differ only in numbers.
 ///
-/// With `about`, the count is an estimate, as only samples of a large output are examined. With
-/// `equal`, all lines are equal apart from white space at their ends. `first` and `last` are line
-/// numbers. The text of the first line, without white space at its ends, is at `offset` and has
-/// `length` bytes, at most 1,024.
+/// If `about` is true, the count is an estimate, because only samples of a large output are
+/// examined. If `equal` is true, all lines are equal apart from leading and trailing white space.
+/// `first` and `last` are line numbers. The text of the first line, without leading and trailing
+/// white space, begins at `offset` and has `length` bytes, at most 1,024.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Repeated {
@@ -263,11 +266,12 @@ pub struct Repeated {
     pub length: u32,
 }
 
-/// A passage that is unlike the rest of an output: lines that fit no repeated shape, or prose among
-/// data.
+/// A passage that differs from the rest of an output: lines that fit no repeated shape, or prose
+/// among data.
 ///
-/// It spans the lines `line` to `last`; `column` is its byte column, from 1, if no view shows its
-/// line whole. Its text, at most 400 bytes, is at `offset`.
+/// It spans the lines `line` to `last`. If the line is too long for a view to show it whole,
+/// `column` is the byte column of the passage, from 1. The text of the passage begins at `offset`
+/// and has `length` bytes, at most 400.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Unlike {
@@ -279,10 +283,11 @@ pub struct Unlike {
     pub length: u32,
 }
 
-/// The parts of an output that each begin with a line that names them: the files of a diff, the
+/// The sections of an output. Each begins with a line that names it: the files of a diff, the
 /// modules of a test run, the sections of a document.
 ///
-/// `shown` are the first 16, then the 16 largest others, each in the order of the output.
+/// `shown` has the first 16 sections, followed by the 16 largest of the rest. Both groups are in
+/// the order of the output.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Sections {
@@ -297,8 +302,8 @@ impl Sections {
     }
 }
 
-/// A section of an output, from `line` to `last`. It ends where the next one begins. Its name, at
-/// most 256 bytes, is at `offset`.
+/// A section of an output, from `line` to `last`. It ends where the next section begins. Its name
+/// begins at `offset` and has `length` bytes, at most 256.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Section {
@@ -308,27 +313,28 @@ pub struct Section {
     pub length: u32,
 }
 
-/// Facts about some bytes that views would otherwise find by reading more than they show. A reader
-/// that has only a part of the bytes makes the same stand-ins with them.
+/// Facts about an output that save views from reading more than they show. A reader that has only a
+/// part of the bytes uses them to make the same stand-ins.
 ///
-/// All of it can be derived from the bytes again, and so can every fact that is missing here.
+/// All of them can be computed again from the bytes, including those that are missing here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Shortcuts {
-    /// The views that a summary tried before it named one.
+    /// The views that a summary tried before it recommended one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tried: Vec<TriedView>,
-    /// The offset of the last line of the text, if that line is long.
+    /// The offset of the last line of the text, if the last line is long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_line: Option<u64>,
-    /// Beginnings of lines in a log with escape sequences, in order: the number of bytes before
-    /// them in the log and in its text.
+    /// Positions of line beginnings in a log with escape sequences, in order. Each is a pair: the
+    /// offset in the log, and the offset in its text without escape sequences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<(u64, u64)>,
 }
 
-/// A view that a summary tried, such as `.grep/timeout`, and whether it leads to `line` in few
-/// bytes: `lines` is its length in lines if it is short, and `shows` is true if it shows the line.
+/// A view that a summary tried, such as `.grep/timeout`, to lead a reader to `line` in few bytes.
+/// `lines` is the length of the view in lines, if the view is short. `shows` is true if the view
+/// shows the line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct TriedView {
@@ -341,7 +347,7 @@ pub struct TriedView {
 }
 
 impl Shortcuts {
-    /// Returns the result for a view that should show `line`, if it was tried.
+    /// Returns the recorded result for `view` as a way to `line`, if the view was tried.
     pub fn tried(&self, view: &str, line: u64) -> Option<&TriedView> {
         self.tried.iter().find(|tried| tried.line == line && tried.view == view)
     }

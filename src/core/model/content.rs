@@ -1,4 +1,4 @@
-//! The subject of a view, and the interfaces to content, filters and redaction.
+//! The input of a view, and the interfaces for content, filters and redaction.
 
 use std::io;
 use std::io::Write;
@@ -7,8 +7,8 @@ use crate::model::{Analysis, Limits, Place, Record};
 
 /// Bytes that can be read at any offset: an artifact on disk, or a slice in a test.
 ///
-/// An implementation is a snapshot: as far as it can know, neither `len` nor the bytes below it
-/// change.
+/// An implementation is a snapshot: neither `len` nor the bytes below it change, as far as the
+/// implementation can detect.
 pub trait Content: Send + Sync {
     /// Returns the number of bytes.
     fn len(&self) -> u64;
@@ -30,8 +30,8 @@ pub trait Content: Send + Sync {
         Ok(buffer)
     }
 
-    /// Returns the last position at or before `offset` whose number of preceding newlines is known
-    /// without reading. Most contents know it only of their beginning.
+    /// Returns the last position at or before `offset` for which the number of preceding newlines
+    /// is known without reading. Most implementations only return the beginning.
     fn lines_before(&self, _offset: u64) -> io::Result<LinesBefore> {
         Ok(LinesBefore::default())
     }
@@ -41,14 +41,14 @@ pub trait Content: Send + Sync {
         Ok(None)
     }
 
-    /// Returns true once the deadline of the reader has passed. From then on, reading fails with
-    /// [`io::ErrorKind::TimedOut`]. Long computations on bytes already read check it now and then.
+    /// Returns true once the reader's deadline has passed. From then on, reads fail with
+    /// [`io::ErrorKind::TimedOut`]. Long computations on bytes in memory check it regularly.
     fn is_over(&self) -> bool {
         false
     }
 }
 
-/// A position in a content, as the number of bytes before it, and the number of newlines in them.
+/// A position in a content: the number of bytes before it, and the number of newlines among them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct LinesBefore {
@@ -56,8 +56,8 @@ pub struct LinesBefore {
     pub newlines: u64,
 }
 
-/// Returns the last known position in `content` with fewer than `newlines` newlines before it, or
-/// the beginning. A search for the end of line number `newlines` can start there.
+/// Returns the last known position in `content` that has fewer than `newlines` newlines before it,
+/// or the beginning. A search for the end of line number `newlines` can start there.
 pub fn place_before_line(content: &dyn Content, newlines: u64) -> io::Result<LinesBefore> {
     let (mut found, mut low, mut high) = (LinesBefore::default(), 0, content.len());
     if content.lines_before(high)?.offset == 0 {
@@ -69,7 +69,7 @@ pub fn place_before_line(content: &dyn Content, newlines: u64) -> io::Result<Lin
         if known.newlines < newlines {
             (found, low) = (known, middle + 1);
         } else {
-            // Every position after the known one has at least this number.
+            // Every later position has at least `known.newlines` newlines before it.
             high = known.offset;
         }
     }
@@ -123,8 +123,8 @@ impl Content for [u8] {
 
 /// Implements [`Content::read_at`] for content of `length` bytes that is produced in pieces.
 ///
-/// `copy` fills a buffer with bytes from an offset on: at least one byte, or none if the content
-/// has become shorter.
+/// `copy` fills the given buffer with bytes from the given offset. It returns at least 1, or 0 if
+/// the content has become shorter.
 pub fn read_pieces(
     length: u64,
     offset: u64,
@@ -141,7 +141,7 @@ pub fn read_pieces(
     Ok(done)
 }
 
-/// Everything that a view is made from. A view is a pure function of it, and of its deadline.
+/// All inputs of a view. A view is a pure function of its subject and its deadline.
 #[derive(Clone, Copy)]
 pub struct Subject<'a> {
     /// The bytes.
@@ -151,11 +151,11 @@ pub struct Subject<'a> {
     pub analysis: &'a Analysis,
     /// The record of the artifact in the manifest.
     pub record: &'a Record,
-    /// The names of the artifact for its reader.
+    /// The names by which the reader can refer to the artifact.
     pub place: &'a Place,
-    /// The limits of its stand-ins.
+    /// The limits that apply to stand-ins for the artifact.
     pub limits: &'a Limits,
-    /// The names of other outputs with the same name, written on other hosts.
+    /// The names of outputs that other hosts wrote under the same name.
     pub same_name: &'a [String],
     /// The redactor that masked the secrets in `content`. None if secrets are shown.
     pub redacts: Option<&'a dyn Redactor>,
@@ -163,28 +163,28 @@ pub struct Subject<'a> {
     pub filters: &'a dyn Filters,
 }
 
-/// Bytes of a view that are reserved for the notice that secrets are redacted.
+/// Number of bytes of a view that are reserved for the notice about redacted secrets.
 pub const REDACTION_BYTES: usize = 256;
 
 impl<'a> Subject<'a> {
-    /// Returns the names of masks that `content` can have; none if secrets are shown.
+    /// Returns the names of the masks that can occur in `content`; empty if secrets are shown.
     pub fn mask_names(&self) -> &'a [String] {
         self.redacts.map_or(&[], |redactor| redactor.names())
     }
 
-    /// Returns the number of stored bytes. The log of a terminal has more of them than `content`.
+    /// Returns the number of stored bytes. A terminal log has more stored bytes than `content`.
     pub fn size(&self) -> u64 {
         if self.analysis.plain.is_some() { self.record.size } else { self.content.len() }
     }
 
-    /// Returns the most bytes of a view, including all notices but the one on redaction.
+    /// Returns the maximum number of bytes of a view with all its notices except the redaction
+    /// notice.
     pub fn view_bytes(&self) -> usize {
         view_bytes(self.redacts.is_some())
     }
 }
 
-/// Returns the most bytes of a view as [`Subject::view_bytes`] does, given whether secrets are
-/// masked.
+/// Returns the result of [`Subject::view_bytes`], given whether secrets are masked.
 pub fn view_bytes(masked: bool) -> usize {
     Limits::VIEW_BYTES - if masked { REDACTION_BYTES } else { 0 }
 }
@@ -195,19 +195,19 @@ impl std::fmt::Debug for Subject<'_> {
     }
 }
 
-/// Writes the input of a filter. Ends when all is written, when writing fails because the filter
-/// has stopped reading, or when its second argument returns true.
+/// Writes the input of a filter to its first argument. Returns when everything is written, when
+/// writing fails because the filter has stopped reading, or when the second argument returns true.
 pub type Feed<'a> = dyn Fn(&mut dyn Write, &dyn Fn() -> bool) -> io::Result<()> + Sync + 'a;
 
-/// A runner of jq filters that contains their faults.
+/// Runs jq filters and contains their faults.
 ///
-/// One line of jq can run for ever, use up all memory, or recurse until the stack overflows, and
-/// the last of these ends its process. So an implementation runs a filter in a process of its own,
+/// One line of jq can run forever, use up all memory, or recurse until the stack overflows. A stack
+/// overflow kills the process. An implementation therefore runs each filter in a separate process
 /// with limits.
 pub trait Filters: Send + Sync {
-    /// Runs one filter: passes it the output of `feed`, and its own output to `take`. Stops it when
-    /// `take` returns false or `expired` returns true. Returns the errors of `feed` and `take`, and
-    /// of starting the process.
+    /// Runs one filter. Its input is the output of `feed`; its output is passed to `take`. Stops
+    /// the filter when `take` returns false or `expired` returns true. Fails if `feed` or `take`
+    /// fails, or if the process cannot be started.
     fn run(
         &self,
         feed: &Feed<'_>,
@@ -216,12 +216,12 @@ pub trait Filters: Send + Sync {
     ) -> io::Result<FilterOutcome>;
 }
 
-/// The end of a filter. Faults of the filter are outcomes; [`Filters::run`] returns errors of its
-/// surroundings.
+/// The result of running a filter. A fault of the filter is an outcome; [`Filters::run`] returns an
+/// error for any other failure.
 ///
-/// A filter is `Done` when it ended by itself, and `Enough` when its output sufficed. It is
-/// `TooDeep` when it recursed until its stack overflowed. `Failed` has its message. It is
-/// `Unavailable` when there is no runner.
+/// `Done` means that the filter ended by itself, `Enough` that it was stopped because `take` needed
+/// no more output, and `TooDeep` that its recursion overflowed the stack. `Failed` contains the
+/// error message. `Unavailable` means that there is no runner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract of the type describes its variants")]
 pub enum FilterOutcome {
@@ -234,7 +234,7 @@ pub enum FilterOutcome {
     Unavailable,
 }
 
-/// A runner for subjects that run no filter.
+/// A runner for subjects whose views run no filter. Its outcome is always `Unavailable`.
 #[derive(Debug, Clone, Copy)]
 pub struct NoFilters;
 
@@ -249,17 +249,17 @@ impl Filters for NoFilters {
     }
 }
 
-/// Masks secrets in text that a view makes itself, such as the output of a filter. The content of
-/// its subject is masked already.
+/// Masks secrets in text that a view produces itself, such as the output of a filter. Secrets in
+/// the content of the subject are already masked.
 pub trait Redactor: Send + Sync {
-    /// Returns the names of masks.
+    /// Returns the names of the masks.
     fn names(&self) -> &[String];
 
-    /// Returns `text` with its secrets masked, of the same length.
+    /// Returns `text` with its secrets masked. The length does not change.
     fn text(&self, text: &str) -> String;
 
-    /// Returns a writer to `out` that masks the secrets in its input. It may hold bytes back until
-    /// it is finished.
+    /// Returns a writer that masks the secrets in its input and writes the result to `out`. It may
+    /// hold bytes back until it is finished.
     fn writer<'a>(&'a self, out: &'a mut dyn Write) -> Box<dyn RedactingWriter + 'a>;
 }
 
@@ -273,7 +273,7 @@ pub trait RedactingWriter: Write {
 mod tests {
     use super::*;
 
-    /// Knows the lines before each tenth byte.
+    /// Content whose line count is known at every tenth byte.
     struct Marked(Vec<u8>);
 
     impl Content for Marked {

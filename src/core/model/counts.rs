@@ -1,4 +1,4 @@
-//! Counts of stored, handed out and saved amounts, of calls and of questions.
+//! Counts of stored, delivered and saved bytes and tokens, of calls, and of questions.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-/// A number of events, and their total size in bytes and in tokens as `materialize` estimates them.
+/// A number of events, and their total size in bytes and in tokens, as estimated by `materialize`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Amount {
@@ -15,13 +15,14 @@ pub struct Amount {
     pub tokens: u64,
 }
 
-/// Counts of events; each only grows.
+/// Counts of events. A count never decreases.
 ///
 /// `stored` counts outputs and later additions to them. `handed` counts stand-ins that were given
-/// to a model, or short outputs themselves; `read` counts reads of all other views, and `views` the
-/// reads of each kind of view. A rule removes `expired` outputs, a person or program removes
-/// `deleted` ones. `calls` and `index` count calls and light indexes of the gateway, `questions`
-/// those to language models, which the log of each conversation lists.
+/// to a model, and outputs that were given to it directly because they are short. `read` counts
+/// reads of all other views, and `views` the reads of each kind of view. `expired` counts outputs
+/// that a rule removed, and `deleted` those that a person or program removed. `calls` counts calls
+/// of the gateway, and `index` its light indexes. `questions` counts questions to language models;
+/// the log of each conversation lists them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
@@ -51,7 +52,7 @@ pub struct Counts {
 pub struct DailyCounts {
     /// The day, UTC: `2026-01-13`.
     pub day: String,
-    /// The tool, with its server; empty if it is not known.
+    /// The tool with its server, such as `server/tool`; empty if the tool is not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tool: String,
     /// The counts.
@@ -59,12 +60,12 @@ pub struct DailyCounts {
     pub counts: Counts,
 }
 
-/// The most tools that are counted by name: of a conversation on one day, and in sums. Clients
-/// choose the names of tools, so they must be bounded.
+/// Maximum number of tools that are counted by name, per conversation and day and in sums. The
+/// number must be bounded because clients choose the names of tools.
 pub const MOST_TOOLS: usize = 500;
 /// The name under which all other tools are counted.
 pub const OTHER_TOOLS: &str = "(other)";
-// Bytes. Longer names count as [`OTHER_TOOLS`].
+// In bytes. Longer names count as [`OTHER_TOOLS`].
 const LONGEST_TOOL: usize = 256;
 
 /// Returns the name under which the outputs of `tool` are counted.
@@ -72,10 +73,10 @@ pub fn counted_tool(tool: String) -> String {
     if tool.len() <= LONGEST_TOOL { tool } else { OTHER_TOOLS.to_owned() }
 }
 
-/// Sums of counts in all, by tool and by day.
+/// Sums of counts: in total, by tool and by day.
 ///
 /// The tool `""` stands for outputs whose tool is not known. When there are more than
-/// [`MOST_TOOLS`], the half with the fewest events is added up as [`OTHER_TOOLS`].
+/// [`MOST_TOOLS`] tools, the half with the fewest events is merged into [`OTHER_TOOLS`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Sums {
@@ -85,7 +86,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Adds other sums.
+    /// Adds all counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.total += &other.total;
         for (day, counts) in &other.by_day {
@@ -140,14 +141,14 @@ impl Counts {
             + self.questions.times
     }
 
-    /// Returns the number of bytes that the model did not have to read: stored bytes, less bytes
-    /// that were given to it. Negative if it was given more, for example by reading the same part
-    /// twice.
+    /// Returns the number of bytes that the model did not have to read: the stored bytes minus the
+    /// bytes that were given to the model. The result is negative if the model was given more than
+    /// was stored, for example because it read the same part twice.
     pub fn saved_bytes(&self) -> i64 {
         saved(self.stored.bytes, self.handed.bytes, self.read.bytes)
     }
 
-    /// Returns the result of [`Counts::saved_bytes`] in tokens.
+    /// Returns the same as [`Counts::saved_bytes`], in tokens.
     pub fn saved_tokens(&self) -> i64 {
         saved(self.stored.tokens, self.handed.tokens, self.read.tokens)
     }
@@ -195,8 +196,9 @@ impl AddAssign<&Counts> for Counts {
     }
 }
 
-/// Finished calls of a tool: their number, failures, duration in milliseconds, bytes of the
-/// server's answers, and bytes that the client was given of them.
+/// Finished calls of a tool: their number, the number of failed calls, the total duration in
+/// milliseconds, the bytes of the server's answers, and the bytes of these answers that were given
+/// to the client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
@@ -208,8 +210,8 @@ pub struct CallCounts {
     pub given: u64,
 }
 
-/// Sessions that were given a light index in place of the schemas of tools, with the tokens of the
-/// indexes and of the schemas.
+/// Sessions that were given a light index instead of the schemas of tools, with the tokens of the
+/// indexes and the tokens of the schemas.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
@@ -221,9 +223,9 @@ pub struct IndexCounts {
 
 /// Questions about outputs, and their cost.
 ///
-/// `cached` questions had been answered before. `calls` counts calls of models, `input` and
-/// `output` tokens of requests and replies, `nanodollars` their price in billionths of a dollar,
-/// `millis` their duration.
+/// `times` counts all questions, and `cached` those that had been answered before. `calls` counts
+/// calls of models. `input` and `output` count the tokens of requests and replies. `nanodollars` is
+/// the price in billionths of a dollar. `millis` is the duration in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]

@@ -1,4 +1,4 @@
-//! Other hosts that share the conversations, and artifacts whose bytes are with them.
+//! Other hosts that share the store, and artifacts whose bytes only those hosts have.
 
 use std::ffi::OsString;
 use std::fmt::Debug;
@@ -10,65 +10,69 @@ use serde::Serialize;
 
 use crate::model::{Component, Content, Record, RelPath};
 
-/// Removes the local copy of an output of a conversation, if other hosts have its bytes. May block
-/// on requests to the bucket.
+/// A function that removes the local copy of an output of a conversation if other hosts have its
+/// bytes. It may block on requests to the bucket.
 pub type Evictor<'a> = Box<dyn FnMut(&RelPath) -> EvictionResult + 'a>;
 
-/// Other hosts that share the store: this host publishes its changes and fetches theirs.
+/// The other hosts that share the store. This host publishes its changes and fetches the changes of
+/// the others.
 ///
-/// All methods return at once, except for [`Self::look`] and the function that [`Self::evictor`]
-/// returns.
+/// No method blocks, except for [`Self::look`] and the function that [`Self::evictor`] returns.
 pub trait OtherHosts: Debug + Send + Sync {
-    /// Reports a change in a conversation. `sealed` is the size of an output that is complete now.
+    /// Reports a change in a conversation. `sealed` is the size of an output that has just been
+    /// completed.
     fn changed(&self, conversation: &Component, sealed: Option<u64>);
 
-    /// Returns true if it is worth waiting for changes of other hosts in a conversation, or,
-    /// without one, for the list of conversations.
+    /// Returns true if it is worth waiting for changes by other hosts in the conversation `at`. If
+    /// `at` is `None`, this is about changes to the list of conversations.
     fn is_look_due(&self, at: Option<&Component>) -> bool;
 
-    /// Waits until changes of other hosts are known here, for `patience` at most. One look serves
-    /// all callers. Returns true if changes may have been applied since the caller last looked.
+    /// Waits until the changes of other hosts have arrived here, at most for `patience`. Concurrent
+    /// callers share one request. Returns true if changes may have been applied since the caller's
+    /// previous look.
     fn look(&self, at: Option<&Component>, patience: Duration) -> bool;
 
-    /// Returns conversations of other hosts, as the last look without a conversation found them.
-    /// Some of them may exist here, too.
+    /// Returns the conversations of other hosts that the last `look` without a conversation found.
+    /// Some of them may also exist on this host.
     fn conversations(&self) -> Arc<[Component]>;
 
-    /// Returns a function that removes local copies of outputs of a conversation, for one round of
-    /// removal.
+    /// Returns a function that removes local copies of outputs of a conversation. It is valid for
+    /// one round of removals.
     fn evictor(&self, conversation: &Component) -> Evictor<'_>;
 
     /// Returns true if local copies of shared outputs are removed when the disk is nearly full.
     fn evicts(&self) -> bool;
 
-    /// Returns the paths of the outputs of a conversation that asked for `path` and were given
-    /// another one, because it was taken, and the path that the output at `path` itself asked for.
+    /// Returns the paths of outputs that were written under the name `path` and were given a
+    /// different path because `path` was taken. If the output at `path` was itself renamed, its
+    /// original path is included.
     fn same_name(&self, _conversation: &Component, _path: &RelPath) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns the state of the sharing.
+    /// Returns the state of the synchronization with other hosts.
     fn report(&self) -> HostsReport;
 }
 
 /// The result of removing the local copy of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EvictionResult {
-    /// The copy was removed. Name and record stay, and the bytes are fetched when they are read.
+    /// The copy was removed. Its name and record remain, and its bytes are fetched when they are
+    /// read.
     Gone,
     /// The copy was kept for this reason, although other hosts have the output.
     Kept(&'static str),
-    /// The copy was kept: no other host has the output.
+    /// The copy was kept because no other host has the output.
     NotShared,
 }
 
-/// The state of the sharing, for people and programs.
+/// The state of the synchronization with other hosts, for people and programs.
 ///
-/// `url` locates the bucket, `bucket` is its id if it is known, `writer` is the name of this host
-/// there. `waiting` outputs with `waiting_bytes` bytes were completed and are not sent yet; each
-/// completion counts. The oldest unsent change has waited for `oldest_seconds`, and the change that
-/// was sent last had waited for `lag_millis`. `error` is the reason why the last request failed,
-/// until one succeeds.
+/// `url` is the address of the bucket, `bucket` its id if known, and `writer` the name of this host
+/// in the bucket. `waiting` counts completed outputs that are not sent yet, and `waiting_bytes`
+/// their bytes; an output that was completed twice counts twice. `oldest_seconds` is the age of the
+/// oldest unsent change. `lag_millis` is the delay with which the most recent change was sent.
+/// `error` is the reason why the last request failed; it is cleared when a request succeeds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
@@ -84,8 +88,8 @@ pub struct HostsReport {
     pub requests: Vec<RequestReport>,
 }
 
-/// The requests of one kind, as object stores price them: their number, and the bytes of objects
-/// that were received or sent.
+/// The requests of one kind, in the classes by which object stores set prices: their number, and
+/// the bytes of objects that were received or sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct RequestReport {
@@ -96,13 +100,13 @@ pub struct RequestReport {
 
 /// Access to artifacts whose bytes are not on this disk.
 pub trait FarStore: Debug + Send + Sync {
-    /// Opens the artifact of a conversation that has this record. Opening and reading may wait for
-    /// the network, but not beyond a deadline.
+    /// Opens the artifact with the given record. Opening and reading may wait for the network, but
+    /// only up to a deadline.
     fn open(&self, conversation: &Component, record: &Record) -> io::Result<FarFile>;
 }
 
-/// An artifact whose bytes are not on this disk, open for reading. A read fails unless the bytes
-/// match the digest of the record. The attributes are the extended ones named `user.*`.
+/// An artifact whose bytes are not on this disk, open for reading. A read fails if the bytes do not
+/// match the digest in the record. `attributes` are the extended attributes named `user.*`.
 #[derive(Clone)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct FarFile {

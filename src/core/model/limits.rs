@@ -1,4 +1,4 @@
-//! Limits on outputs, on their stand-ins, and on lists in JSON that others send.
+//! Limits on outputs, on their stand-ins, and on JSON lists that are received from other programs.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,40 +7,41 @@ use std::path::PathBuf;
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The limits of `formats.md`, with their defaults. A limit of [`NEVER`](Self::NEVER) is off.
+/// The limits that `formats.md` describes, with their defaults. [`NEVER`](Self::NEVER) turns a
+/// limit off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// The most characters of an output that its summary shows whole.
+    /// Maximum number of characters of an output that its summary shows whole.
     pub max_inline_chars: u64,
-    /// The most bytes of such an output; the stricter limit decides.
+    /// Maximum number of bytes of such an output. Both limits apply.
     pub max_inline_bytes: u64,
-    /// Lines of head, and of tail, in a summary.
+    /// Number of lines of the head in a summary. The tail has the same number.
     pub snippet_lines: usize,
-    /// Bytes of head, and of tail, in a summary.
+    /// Number of bytes of the head in a summary. The tail has the same number.
     pub snippet_bytes: usize,
-    /// The most lines of an output that an envelope shows.
+    /// Maximum number of lines of an output that an envelope shows.
     pub max_lines: u64,
-    /// The most bytes that an envelope shows; both limits apply.
+    /// Maximum number of bytes of an output that an envelope shows. Both limits apply.
     pub max_bytes: u64,
     /// The part of an output that an envelope shows.
     pub direction: Direction,
     /// The directory of the tool-output layout, relative to the program's current directory.
     pub dir: PathBuf,
-    /// Days after which files of the tool-output layout are removed.
+    /// Number of days after which files of the tool-output layout are removed.
     pub retention_days: u32,
-    /// The most bytes of an output that the message log holds whole.
+    /// Maximum number of bytes of an output that the message log contains whole.
     pub message_threshold: u64,
-    /// Characters of a longer output that the message log holds.
+    /// Number of characters of a longer output that the message log contains.
     pub message_preview: usize,
-    /// The most bytes of an output that a host with the `tool_output` tool is given whole.
+    /// Maximum number of bytes of an output that a host with the `tool_output` tool is given whole.
     pub tool_response_max_bytes: u64,
-    /// The most tokens of such an output, if limited; either limit triggers.
+    /// Maximum number of tokens of such an output, if limited. Exceeding either limit is enough.
     pub token_budget: Option<u64>,
-    /// True if an output within the limits is stored as well, because some limit is `mirror`.
+    /// True if outputs within the limits are stored, too, because one of the limits is `mirror`.
     pub mirror: bool,
 }
 
-/// The part of an output that is shown if not all of it is.
+/// The part of an output that is shown if the output is too long.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -49,30 +50,33 @@ pub enum Direction {
     Head,
     /// The last lines.
     Tail,
-    /// Half of each.
+    /// Half from the beginning and half from the end.
     HeadTail,
 }
 
 impl Limits {
-    /// A limit that never triggers. Sums with it do not overflow.
+    /// A limit that is never exceeded. Adding to it does not overflow.
     pub const NEVER: u64 = i64::MAX as u64;
-    /// Bytes of a stand-in. Hosts cut outputs at 8 to 50 KB, and it must pass through them whole.
+    /// Maximum number of bytes of a stand-in. Hosts truncate outputs at 8 to 50 KB, and a stand-in
+    /// must not be truncated.
     pub const STAND_IN_BYTES: usize = 6 * 1024;
-    /// Lines of a stand-in.
+    /// Maximum number of lines of a stand-in.
     pub const STAND_IN_LINES: usize = 200;
-    /// Characters of a line in a stand-in or a search result; longer lines are cut.
+    /// Maximum number of characters of a line in a stand-in or a search result. Longer lines are
+    /// cut.
     pub const LINE_CHARS: usize = 500;
-    /// Bytes of any other view. Every host that was measured reads this much whole.
+    /// Maximum number of bytes of any other view. All hosts that were measured read this much
+    /// without truncation.
     pub const VIEW_BYTES: usize = 48 * 1024;
-    /// Lines of `.tail` and `.head`.
+    /// Number of lines of `.tail` and `.head`.
     pub const TAIL_LINES: u64 = 200;
 
-    /// Returns true if some output exceeds these limits.
+    /// Returns true if an output can exceed these limits.
     pub fn may_replace(&self) -> bool {
         self.max_inline_bytes < Self::NEVER || self.max_inline_chars < Self::NEVER
     }
 
-    /// Returns true if a model is given an output of `bytes` and `chars` unchanged.
+    /// Returns true if an output of `bytes` and `chars` is given to a model unchanged.
     pub fn are_kept_by(&self, bytes: u64, chars: u64) -> bool {
         chars <= self.max_inline_chars && bytes <= self.max_inline_bytes
     }
@@ -99,22 +103,23 @@ impl Default for Limits {
     }
 }
 
-/// The limits for the output of each tool. They never change: the bytes of a view depend on them.
+/// The limits for the output of each tool. They never change, because the bytes of a view depend on
+/// them.
 pub trait LimitsByTool: Send + Sync + std::fmt::Debug {
-    /// Returns the limits of `tool`, a name by `Provenance::tool_name`, or the limits of tools
-    /// without their own.
+    /// Returns the limits of `tool`, as named by `Provenance::tool_name`. A tool without limits of
+    /// its own has the default limits.
     fn limits(&self, tool: Option<&str>) -> Limits;
 }
 
-// One set of limits for every tool.
+// All tools have the same limits.
 impl LimitsByTool for Limits {
     fn limits(&self, _: Option<&str>) -> Limits {
         self.clone()
     }
 }
 
-/// A list in JSON of at most `MOST` entries. A longer one is an error, before it takes memory: a
-/// server may send millions of empty blocks.
+/// A JSON list of at most `MOST` entries. A longer list is an error that is raised before the list
+/// is in memory, because a server may send millions of empty blocks.
 #[derive(Debug)]
 pub struct ShortList<T, const MOST: usize>(pub Vec<T>);
 

@@ -1,4 +1,4 @@
-//! Names of conversations and files: validity, and their meaning for a file.
+//! Names of conversations and files: which names are valid, and what a name says about its file.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -6,16 +6,16 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use crate::model::text;
 
-/// Bytes of the longest name that the store's filesystem accepts (`NAME_MAX`).
+/// Maximum length in bytes of a name that the store's filesystem accepts (`NAME_MAX`).
 pub const NAME_MAX: usize = 255;
-/// The deepest nesting of directories below a conversation. No tool comes near to it: the longest
-/// path that a system call accepts has 16 bytes for each of these names.
+/// Maximum nesting of directories below a conversation. Tools stay far below it: the longest path
+/// that a system call accepts leaves 16 bytes for each of 256 names.
 pub const MAX_DEPTH: usize = 256;
-// Names with this prefix belong to the filesystem itself.
+// Names with this prefix are reserved for the ctxfs filesystem.
 const RESERVED: &[u8] = b".ctxfs";
 
-/// The reason why a name is not valid. Its message is for people; a caller maps it to an error
-/// number.
+/// The reason why a name is not valid. The message is for people; callers map the error to an
+/// errno.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant has a message")]
 pub enum NameError {
@@ -31,10 +31,11 @@ pub enum NameError {
     TooDeep,
 }
 
-/// A checked path component: the name of a conversation, an artifact or a directory.
+/// A validated path component: the name of a conversation, an artifact or a directory.
 ///
-/// It is not empty, `.` or `..`, holds no `/` and no control character, is not reserved and has at
-/// most 255 bytes. It need not be UTF-8. Joining one to a directory never leaves that directory.
+/// It is not empty, `.` or `..`, contains no `/` and no control character, is not reserved, and has
+/// at most 255 bytes. It need not be UTF-8. Joining a component to a directory never leaves that
+/// directory.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Component(OsString);
 
@@ -68,13 +69,13 @@ impl Component {
         &self.0
     }
 
-    /// Returns the name as text, with `\xff` for a byte that is not UTF-8. Different names have
-    /// different texts.
+    /// Returns the name as text. A byte that is not UTF-8 is written as an escape such as `\xff`.
+    /// Different names have different texts.
     pub fn to_text(&self) -> String {
         text::encode(self.0.as_bytes())
     }
 
-    /// Returns the name with this text, as [`to_text`](Self::to_text) writes it.
+    /// Parses a name from the text that [`to_text`](Self::to_text) returns.
     pub fn from_text(text: &str) -> Result<Self, NameError> {
         Self::new(OsStr::from_bytes(&text::decode(text)))
     }
@@ -92,13 +93,13 @@ impl AsRef<OsStr> for Component {
     }
 }
 
-/// A path inside a conversation: one component or more, such as `artifacts/tool/9f3k.txt`. Every
-/// component is valid, so the path never leaves the conversation.
+/// A path inside a conversation, of one or more components, such as `artifacts/tool/9f3k.txt`.
+/// Every component is valid, so the path never leaves the conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RelPath(OsString);
 
 impl RelPath {
-    /// Checks every component of `path`, which has no leading, trailing or doubled `/`.
+    /// Checks every component of `path`. Fails if `path` has a leading, trailing or doubled `/`.
     pub fn new(path: impl AsRef<OsStr>) -> Result<Self, NameError> {
         let path = path.as_ref();
         for part in path.as_bytes().split(|byte| *byte == b'/') {
@@ -107,7 +108,8 @@ impl RelPath {
         Ok(Self(path.to_owned()))
     }
 
-    /// Returns the path of `name` in the directory `parent`, or in the conversation itself.
+    /// Returns the path of `name` in the directory `parent`. Without a parent, the directory is the
+    /// conversation itself.
     pub fn below(parent: Option<&Self>, name: &OsStr) -> Result<Self, NameError> {
         Component::check(name)?;
         let Some(Self(parent)) = parent else { return Ok(Self(name.to_owned())) };
@@ -131,12 +133,12 @@ impl RelPath {
         &self.0
     }
 
-    /// Returns the path as text, composed of the texts of its components.
+    /// Returns the path as text: the texts of its components, joined by `/`.
     pub fn to_text(&self) -> String {
         text::encode(self.0.as_bytes())
     }
 
-    /// Returns the path with this text, as [`to_text`](Self::to_text) writes it.
+    /// Parses a path from the text that [`to_text`](Self::to_text) returns.
     pub fn from_text(text: &str) -> Result<Self, NameError> {
         Self::new(OsStr::from_bytes(&text::decode(text)))
     }
@@ -148,20 +150,20 @@ impl RelPath {
         OsStr::from_bytes(&bytes[start..])
     }
 
-    /// Returns the directory of the file, or none if that is the conversation itself.
+    /// Returns the directory of the file, or `None` if the file is directly in the conversation.
     pub fn parent(&self) -> Option<Self> {
         let bytes = self.0.as_bytes();
         let end = memchr::memrchr(b'/', bytes)?;
         Some(Self(OsStr::from_bytes(&bytes[..end]).to_owned()))
     }
 
-    /// Returns true if the file is an artifact: it is under `artifacts/`, and its name is no
+    /// Returns true if the file is an artifact: it is below `artifacts/`, and its name is not a
     /// scratch name.
     pub fn is_artifact(&self) -> bool {
         self.0.as_bytes().starts_with(b"artifacts/") && !is_scratch(self.file_name())
     }
 
-    /// Returns true if the file is the log of a command: it is under `artifacts/terminal`.
+    /// Returns true if the file is the log of a command: it is below `artifacts/terminal/`.
     pub fn is_terminal(&self) -> bool {
         self.0.as_bytes().starts_with(b"artifacts/terminal/")
     }
@@ -183,7 +185,7 @@ pub enum Folder {
 }
 
 impl Folder {
-    /// Returns the directory's path in the conversation.
+    /// Returns the path of the directory inside the conversation.
     pub fn path(self) -> &'static str {
         match self {
             Self::Tool => "artifacts/tool",
@@ -192,22 +194,23 @@ impl Folder {
     }
 }
 
-/// Returns true if a file with this name is scratch: stored like any other, never sealed, and
-/// without views.
+/// Returns true if a file with this name is a scratch file. A scratch file is stored like any
+/// other, but it is never sealed and has no views.
 ///
-/// Scratch names begin with a dot or end in `~`, `.tmp`, `.part`, `.swp` or `.<random>.tmp`:
-/// editors, rsync and servers write such files before they rename them.
+/// Scratch names begin with a dot or end in `~`, `.tmp`, `.part`, `.swp` or `.<random>.tmp`.
+/// Editors, rsync and servers write files with such names before they rename them.
 pub fn is_scratch(name: &OsStr) -> bool {
     let name = name.as_bytes();
     let ends = |end: &[u8]| name.len() > end.len() && name.ends_with(end);
     name.starts_with(b".") || ends(b"~") || ends(b".tmp") || ends(b".part") || ends(b".swp")
 }
 
-/// The fewest digits that [`without_digits`] recognises.
+/// Minimum number of digits that [`without_digits`] recognizes.
 pub const LEAST_DIGITS: usize = 6;
 
-/// Returns the path with `~` and digits before its extension: `x~3f09ab.txt` is an output that
-/// asked for the name `x.txt` while a later one had it. A name that would be too long is cut.
+/// Returns the path with `~` and `digits` before the extension. For example, `x~3f09ab.txt` is an
+/// output that was written as `x.txt` when a different output had that name. A name that would
+/// become too long is shortened.
 pub fn with_digits(path: &str, digits: &str) -> String {
     let (parent, stem, extension) = parts(path);
     let room = NAME_MAX - digits.len() - extension.len() - "~".len();
@@ -215,12 +218,12 @@ pub fn with_digits(path: &str, digits: &str) -> String {
     while !stem.is_char_boundary(end) {
         end -= 1;
     }
-    // Half of an escaped byte would be another name, but still a valid one.
+    // Cutting an escape in half yields a different name, but a valid one.
     format!("{parent}{}~{digits}{extension}", &stem[..end])
 }
 
-/// Returns the path without the digits of its name, if it has any. This inverts [`with_digits`],
-/// unless that had to cut the name.
+/// Returns the path without the `~` and the digits in its name, or `None` if it has none. This
+/// inverts [`with_digits`], unless the name was shortened.
 pub fn without_digits(path: &str) -> Option<String> {
     let (parent, stem, extension) = parts(path);
     let (plain, digits) = stem.rsplit_once('~')?;
@@ -229,7 +232,7 @@ pub fn without_digits(path: &str) -> Option<String> {
     (has_digits && !plain.is_empty()).then(|| format!("{parent}{plain}{extension}"))
 }
 
-/// Splits a path into the directory with its `/`, the name without its extension, and the
+/// Splits a path into the directory with its trailing `/`, the name without its extension, and the
 /// extension.
 fn parts(path: &str) -> (&str, &str, &str) {
     let (parent, name) = path.split_at(path.rfind('/').map_or(0, |slash| slash + 1));

@@ -1,11 +1,11 @@
-//! Names of an artifact for its readers: place, handle, reference.
+//! The names by which readers refer to an artifact: place, handle and reference.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Component, Record, RelPath};
 
-/// The root of a tree as its readers name it, such as `/ctx`: the directory of all conversations,
-/// or the directory of the only conversation that the readers see.
+/// The root directory of a tree under the name that its readers use, such as `/ctx`. It contains
+/// either all conversations or the files of a single conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Root {
     /// The directory of all conversations.
@@ -15,7 +15,7 @@ pub enum Root {
 }
 
 impl Root {
-    /// The root for readers that see no files: below it, a path is a reference.
+    /// The root for readers without access to files. Below it, a path is a reference.
     pub const REFERENCES: &str = "ctx://";
 
     /// Returns the directory without a trailing `/`.
@@ -24,7 +24,7 @@ impl Root {
         if path == Self::REFERENCES { "ctx:/" } else { path.trim_end_matches('/') }
     }
 
-    /// Returns the directory of a conversation.
+    /// Returns the directory of `conversation`.
     pub fn of(&self, conversation: &str) -> String {
         match self {
             Self::All(_) => format!("{}/{conversation}", self.path()),
@@ -33,8 +33,9 @@ impl Root {
     }
 }
 
-/// The names of an artifact for its reader: the root of the tree as the reader names it, the
-/// conversation, and the path inside the conversation. A file outside any tree has a path alone.
+/// The names by which a reader refers to an artifact: the root of the tree under the name that the
+/// reader uses, the conversation, and the path inside the conversation. A file outside any tree has
+/// only a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     root: String,
@@ -43,8 +44,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// Returns a place in the tree of all conversations that the reader names `prefix`, such as
-    /// `/ctx`.
+    /// Returns a place in the tree of all conversations, whose root the reader calls `prefix`, such
+    /// as `/ctx`.
     pub fn new(prefix: &str, conversation: &str, path: &RelPath) -> Self {
         Self::below(&Root::All(prefix.to_owned()), conversation, path)
     }
@@ -55,18 +56,19 @@ impl Place {
         Self { root, conversation: conversation.to_owned(), path }
     }
 
-    /// Returns the place of a file outside any tree.
+    /// Returns the place of a file that is outside any tree.
     pub fn alone(path: &str) -> Self {
         Self { root: String::new(), conversation: String::new(), path: path.to_owned() }
     }
 
-    /// Returns the place of a view of the artifact: its path followed by `suffix`.
+    /// Returns the place of a view of the artifact. Its path is the path of the artifact followed
+    /// by `suffix`.
     #[must_use]
     pub fn of_view(&self, suffix: &str) -> Self {
         Self { path: format!("{}{suffix}", self.path), ..self.clone() }
     }
 
-    /// Returns the conversation's id; empty for a file outside any tree.
+    /// Returns the id of the conversation; empty for a file outside any tree.
     pub fn conversation(&self) -> &str {
         &self.conversation
     }
@@ -81,8 +83,8 @@ impl Place {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// Returns the path for the reader: `/ctx/c7/artifacts/tool/9f3k.txt`. It is absolute, except
-    /// for a file outside any tree.
+    /// Returns the path that the reader uses: `/ctx/c7/artifacts/tool/9f3k.txt`. It is absolute,
+    /// unless the file is outside any tree.
     pub fn file(&self) -> String {
         if self.conversation.is_empty() {
             return self.path.clone();
@@ -90,24 +92,24 @@ impl Place {
         format!("{}/{}", self.root, self.path)
     }
 
-    /// Returns the reference, which is valid anywhere: `ctx://c7/artifacts/tool/9f3k.txt`.
+    /// Returns the reference: `ctx://c7/artifacts/tool/9f3k.txt`. It is valid for all readers.
     pub fn reference(&self) -> String {
         format!("ctx://{}/{}", self.conversation, self.path)
     }
 }
 
-// Directories of artifacts whose names may stand alone in a handle.
+// A handle may omit these directories.
 const FOLDERS: [&str; 2] = ["artifacts/tool", "artifacts/terminal"];
-// Extensions that a bare call id may stand for.
+// Extensions that a handle may omit after a call id.
 const EXTENSIONS: [&str; 3] = ["", ".json", ".txt"];
 const SCHEME: &str = "ctx://";
 
-/// Returns the handle of an artifact (`formats.md`, section 3), a relative path by which a model
-/// asks for it again.
+/// Returns the handle of an artifact (`formats.md`, section 3): a relative path by which a model
+/// can request the artifact later.
 ///
-/// It is `<conversation>/<call id>` if ctxfs made up the id of the call, a UUID;
-/// `<conversation>/<file name>` for any other output of a tool; `<conversation>/<path>` for any
-/// other file. [`readings`] resolves each of them.
+/// The handle is `<conversation>/<call id>` if the id of the call is a UUID that ctxfs generated.
+/// It is `<conversation>/<file name>` for any other output of a tool, and `<conversation>/<path>`
+/// for any other file. [`readings`] resolves all three forms.
 pub fn handle(record: &Record, conversation: &str, path: &str) -> String {
     let name = path.strip_prefix("artifacts/tool/").filter(|name| !name.contains('/'));
     let name = name.unwrap_or(path);
@@ -117,11 +119,12 @@ pub fn handle(record: &Record, conversation: &str, path: &str) -> String {
     format!("{conversation}/{}", made_up.unwrap_or(name))
 }
 
-/// Returns the files that `text` may mean, the most literal first. `text` is a handle, a reference
-/// such as `ctx://c7/artifacts/tool/9f3k.txt`, or an absolute path that ends like one.
+/// Returns the files that `text` may refer to, the most literal one first. `text` is a handle, a
+/// reference such as `ctx://c7/artifacts/tool/9f3k.txt`, or an absolute path that ends like a
+/// reference.
 ///
-/// Every component is checked, so no path leaves its conversation. The caller finds out which of
-/// them exist.
+/// Every component is checked, so no path leaves its conversation. The caller must check which of
+/// the files exist.
 pub fn readings(text: &str) -> Vec<(Component, RelPath)> {
     if text.starts_with('/') {
         return text.match_indices("/artifacts/").filter_map(|(at, _)| split(text, at)).collect();
@@ -138,31 +141,31 @@ pub fn readings(text: &str) -> Vec<(Component, RelPath)> {
     paths.map(|path| (conversation.clone(), path)).collect()
 }
 
-// `/artifacts/` begins at `at`.
+// Splits `text` into conversation and path. `at` is the offset of `/artifacts/` in `text`.
 fn split(text: &str, at: usize) -> Option<(Component, RelPath)> {
     let conversation = text[..at].rsplit('/').next()?;
     Some((Component::new(conversation).ok()?, RelPath::new(&text[at + 1..]).ok()?))
 }
 
-/// A reference to a file of a conversation, small enough to keep in a conversation (`formats.md`,
-/// section 5).
+/// A reference to a file of a conversation. It is small enough to be kept in a model's context
+/// (`formats.md`, section 5).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContextRef {
     /// `ctx://<conversation>/<path>`.
     pub id: String,
-    /// `artifact`, `history` or `catalog`; in a manifest also `closed`, for a file that its reader
-    /// may not read, and `unread`, for a directory that could not be listed.
+    /// `artifact`, `history` or `catalog`. In a manifest also `closed` for a file that the reader
+    /// is not permitted to read, and `unread` for a directory that could not be listed.
     pub kind: String,
     /// MIME type, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// Bytes, if known.
+    /// Size in bytes, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub byte_size: Option<u64>,
     /// Time of creation, in milliseconds since the epoch.
     pub created_at: i64,
-    /// Tool, call, size and type in a few words.
+    /// A short description: tool, call, size and type.
     pub hint: String,
 }
 

@@ -4,28 +4,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::Analysis;
 
-/// The record of an artifact: one line of the manifest. The last line for a path wins.
+/// The record of an artifact: one line of the manifest. The last line for a path is the valid one.
 ///
-/// A record holds facts that cannot be derived from the bytes (call, times, state) beside the
-/// analysis, which can. Losing a record loses no artifact.
+/// A record contains facts that cannot be computed from the bytes (call, times, state), and the
+/// analysis, which can. Losing a record does not lose the artifact.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "RawRecord")]
 pub struct Record {
     /// The path inside the conversation, as `RelPath::to_text` writes it:
     /// `artifacts/tool/9f3k.txt`.
     pub path: String,
-    /// The generation, from 1. It grows when the sealed artifact is opened for writing again.
+    /// The generation, from 1. It is incremented when the sealed artifact is opened for writing
+    /// again.
     pub generation: u64,
-    /// The state in the artifact's life.
+    /// The state of the artifact.
     #[serde(flatten)]
     pub state: ArtifactState,
-    /// Bytes at the time of recording.
+    /// Size in bytes at the time of recording.
     pub size: u64,
-    /// Last modification at the time of recording, in nanoseconds since the epoch. `analysis` is
-    /// valid as long as the file has this time and `size`.
+    /// Time of the last modification at the time of recording, in nanoseconds since the epoch.
+    /// `analysis` is valid as long as the file has this time and `size`.
     pub modified: i64,
-    /// The file that was analysed. Its bytes have the record's digest as long as its attributes
-    /// match.
+    /// The file that was analysed. As long as the attributes of the file match, its bytes have the
+    /// digest in the record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<LocalFile>,
     /// Time of creation, in milliseconds since the epoch.
@@ -33,32 +34,33 @@ pub struct Record {
     /// The process that will seal the artifact, while it is live.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// The call that produced the artifact, as its writer described it.
+    /// The call that produced the artifact, as described by the writer.
     #[serde(flatten)]
     pub provenance: Provenance,
-    /// The result of analysis; absent while it is live.
+    /// The analysis of the bytes; absent while the artifact is live.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub analysis: Option<Analysis>,
-    /// The sizes of the views that directories list beside a small artifact.
+    /// The sizes of the views that a directory listing shows next to a small artifact.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub view_sizes: Option<ViewSizes>,
-    /// True if the content must never change: the artifact was sealed under `--write-once`.
+    /// True if the content must never change because the artifact was sealed under `--write-once`.
     #[serde(skip_serializing_if = "is_false")]
     pub once: bool,
-    /// Present if the content was removed, or is about to be. The other fields then describe the
-    /// removed content. It counts only if the file is gone; see `Conversation::record`.
+    /// Present if the content was removed or is about to be. The other fields then describe the
+    /// removed content. The removal takes effect only if the file no longer exists; see
+    /// `Conversation::record`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removed: Option<Removal>,
-    /// Present if the bytes are not on this disk, with their location.
+    /// The location of the bytes. Present if they are not on this disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub far: Option<Far>,
 }
 
-/// The location of bytes that are not on this disk: `origin` is the artifact in the bucket that
-/// hosts share, `<segment>:<place>`, and `mode` has the permission bits of its file.
+/// The location of bytes that are not on this disk. `origin` is the artifact in the shared bucket,
+/// `<segment>:<place>`. `mode` has the permission bits of its file.
 ///
-/// With `here`, the bytes were fetched since: the file on this disk has them, and is removed with
-/// its name.
+/// If `here` is true, the bytes have since been fetched: the file on this disk contains them, and
+/// it is removed together with its name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Far {
@@ -69,7 +71,7 @@ pub struct Far {
     pub here: bool,
 }
 
-// For records without permission bits.
+// The default for records without permission bits.
 fn far_mode() -> u32 {
     0o600
 }
@@ -79,42 +81,46 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// A removal of content: by a rule, or, under `--write-once`, by a person or program.
+/// A removal of content, either by a rule or, under `--write-once`, by a person or program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Removal {
-    /// Time, in milliseconds since the epoch.
+    /// Time of the removal, in milliseconds since the epoch.
     pub at: i64,
-    /// The setting that caused it, such as `keep_age`; [`UNLINK`](Self::UNLINK) or
-    /// [`RENAME`](Self::RENAME) for a request.
+    /// The setting that caused the removal, such as `keep_age`. For a request, it is
+    /// [`UNLINK`](Self::UNLINK) or [`RENAME`](Self::RENAME).
     pub rule: String,
-    /// The reason, in words that follow `because`.
+    /// The reason, phrased to follow the word `because`.
     pub why: String,
-    /// True if the line stays in the manifest for good, even if a later one for the path follows.
+    /// True if this line stays in the manifest permanently, even if a later line for the same path
+    /// follows.
     #[serde(default, skip_serializing_if = "is_false")]
     pub stays: bool,
 }
 
 impl Removal {
-    /// The rule of a removal on request.
+    /// The rule of a removal that a person or program requested.
     pub const UNLINK: &str = "unlink";
-    /// The rule of a renaming: the content has another path.
+    /// The rule of a rename: the content has a new path.
     pub const RENAME: &str = "rename";
 
-    /// Returns the removal at the time `at` of content that must never change. Its trace stays.
+    /// Returns the removal, at the time `at`, of content that must never change. Its record stays
+    /// in the manifest.
     pub fn unlinked(at: i64) -> Self {
         let why = "somebody removed it".to_owned();
         Self { at, rule: Self::UNLINK.to_owned(), why, stays: true }
     }
 
-    /// Returns the renaming of such content to the reference `to`.
+    /// Returns the removal, at the time `at`, of content that must never change and was renamed.
+    /// `to` is its new reference.
     pub fn renamed(at: i64, to: &str) -> Self {
         let why = format!("it is {to} now");
         Self { at, rule: Self::RENAME.to_owned(), why, stays: true }
     }
 }
 
-/// A process, identified by its id and by its start time in clock ticks since boot
-/// (`proc_pid_stat(5)`, field 22), so that no later process is mistaken for it.
+/// A process, identified by its id and its start time in clock ticks since boot
+/// (`proc_pid_stat(5)`, field 22). The start time distinguishes it from a later process with the
+/// same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Owner {
@@ -122,30 +128,31 @@ pub struct Owner {
     pub started: u64,
 }
 
-/// The state of an artifact. It follows from its writers: an artifact is live while it is open for
-/// writing.
+/// The state of an artifact. It depends on the artifact's writers: an artifact is live while it is
+/// open for writing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "state", content = "why")]
 pub enum ArtifactState {
-    /// A writer has it open, or had it open when it was last recorded.
+    /// A writer has the artifact open, or had it open when the record was written.
     #[default]
     Live,
-    /// The last writer has closed it.
+    /// The last writer has closed the artifact.
     Sealed,
-    /// The end may be missing, for this reason: the writer or the daemon died, or there was no
-    /// room.
+    /// The end may be missing. The string is the reason: the writer or the daemon died, or the disk
+    /// was full.
     Incomplete(String),
     /// The artifact was removed. Readers of the manifest treat the path as unknown.
     Gone,
 }
 
-/// The provenance of an artifact: the call that produced it, as its writer described it by extended
-/// attributes or by options.
+/// The provenance of an artifact: the call that produced it. The writer describes the call by
+/// extended attributes or by options.
 ///
-/// `call` is the id of the call, `args` its arguments as they were given, usually JSON. `agent` and
-/// `agent_type` name the sub-agent that called, where several share a conversation. `tool` was
-/// called on `server`. `exit_code` is the exit code of a command, `duration_ms` the duration of the
-/// call in milliseconds, `mime` the MIME type of the output.
+/// `call` is the id of the call. `args` are its arguments as they were given, usually JSON. If
+/// several agents share a conversation, `agent` and `agent_type` identify the sub-agent that made
+/// the call. `server` is the server that provides `tool`. `exit_code` is the exit code of a
+/// command, `duration_ms` the duration of the call in milliseconds, and `mime` the MIME type of the
+/// output.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Provenance {
@@ -170,7 +177,7 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    /// Returns `server/tool`, or the tool alone.
+    /// Returns `server/tool`, or only the tool if the server is not known.
     pub fn tool_name(&self) -> Option<String> {
         match (&self.server, &self.tool) {
             (Some(server), Some(tool)) => Some(format!("{server}/{tool}")),
@@ -178,7 +185,7 @@ impl Provenance {
         }
     }
 
-    /// Takes the fields that are present in `newer`, and keeps the others.
+    /// Replaces the fields that are present in `newer`, and keeps all other fields.
     pub fn update(&mut self, newer: &Self) {
         fn take<T: Clone>(mine: &mut Option<T>, newer: Option<&T>) {
             if let Some(newer) = newer {
@@ -198,26 +205,28 @@ impl Provenance {
 }
 
 impl Record {
-    /// Returns the id of the call: the one that the writer gave, else the file name without its
-    /// extension.
+    /// Returns the id of the call that the writer gave, or the file name without its extension if
+    /// the writer gave none.
     pub fn call(&self) -> &str {
         let name = self.path.rsplit('/').next().unwrap_or(&self.path);
         let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
         self.provenance.call.as_deref().unwrap_or(stem)
     }
 
-    /// Returns this record as the trace of content that had `size` and `modified` and was removed.
+    /// Returns this record for content that was removed. `size` and `modified` are those of the
+    /// removed content.
     #[must_use]
     pub fn retired(&self, size: u64, modified: i64, removal: Removal) -> Self {
         Self { size, modified, owner: None, removed: Some(removal), ..self.clone() }
     }
 
-    /// Returns the tokens of the content, or a quarter of its bytes if it was not analysed.
+    /// Returns the number of tokens of the content, or a quarter of its bytes if it was not
+    /// analysed.
     pub fn tokens(&self) -> u64 {
         self.analysis.as_ref().map_or(self.size / 4, |found| found.tokens)
     }
 
-    /// Returns the reason why the artifact is incomplete, if it is.
+    /// Returns the reason why the artifact is incomplete, or `None` if it is not incomplete.
     pub fn incomplete(&self) -> Option<&str> {
         match &self.state {
             ArtifactState::Incomplete(why) => Some(why),
@@ -226,10 +235,10 @@ impl Record {
     }
 }
 
-/// The keys of a record in JSON, side by side.
+/// The keys of a record in JSON, without nesting.
 ///
-/// Serde's own way of reading a flattened structure keeps a copy of each key and value that it does
-/// not know yet, which is most of the time of reading a record.
+/// Serde reads a flattened structure by buffering each key and value that it does not recognize
+/// yet. That would take most of the time of reading a record.
 #[derive(Deserialize)]
 struct RawRecord {
     path: String,
@@ -258,7 +267,7 @@ struct RawRecord {
     far: Option<Far>,
 }
 
-/// An [`ArtifactState`] as a record names it, without a reason.
+/// An [`ArtifactState`] without the reason, as a record stores it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the states are those of `ArtifactState`")]
@@ -319,32 +328,32 @@ fn state(stage: Stage, why: Option<String>) -> Result<ArtifactState, &'static st
 
 /// The local file whose bytes were analysed when an artifact was sealed.
 ///
-/// The kernel sets the time at which a file changed, and no program can. So while a file has this
-/// time, and the record's length and time of modification, its bytes match the record's analysis
-/// and digest.
+/// Only the kernel can set the change time of a file (`ctime`). As long as the file has the
+/// recorded change time, length and modification time, its bytes match the analysis and the digest
+/// in the record.
 ///
-/// Another file with the same bytes may replace it. The program that does this compares the digest,
-/// gives the new file the same time of modification, and records its time of change as `copied`;
-/// the other fields stay, so that the artifact keeps its identity.
+/// A program may replace the file by a copy with the same bytes. It compares the digest, sets the
+/// modification time of the copy to that of the original, and records the change time of the copy
+/// as `copied`. The other fields keep their values, so the artifact keeps its identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocalFile {
     /// The device number of the disk.
     pub dev: u64,
     /// The inode number.
     pub ino: u64,
-    /// The time of creation in nanoseconds since the epoch, if the disk stores it.
+    /// The creation time in nanoseconds since the epoch, if the disk stores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub born: Option<i64>,
-    /// The time of the last change of anything, in nanoseconds since the epoch.
+    /// The change time (`ctime`) in nanoseconds since the epoch.
     pub changed: i64,
-    /// The time of the last change of the copy that has the bytes now, if there is one.
+    /// The change time of the copy that contains the bytes now, if there is a copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copied: Option<i64>,
 }
 
-/// The sizes in bytes of the views that directories list beside an artifact, so that listing them
-/// computes nothing. They are valid only for one `basis`, which identifies everything that views
-/// depend on.
+/// The sizes in bytes of the views that a directory lists next to an artifact. They are stored so
+/// that listing a directory computes no views. They are valid for one `basis`, which identifies
+/// everything that the views depend on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct ViewSizes {

@@ -1,11 +1,12 @@
-//! Names as text, without loss.
+//! Lossless conversion of names to text.
 //!
-//! A name is bytes; JSON and what a model reads are text. A byte that is not UTF-8 is written as
-//! `\xff`, with two lower-case digits. A backslash of the name is written as `\x5c` if it would be
-//! mistaken for the beginning of such an escape. So different names have different texts, and a
-//! name that is UTF-8 and has no such sequence is its own text.
+//! A name is a sequence of bytes, but JSON and the input of a model are text. A byte that is not
+//! UTF-8 is written as `\x` and two lower-case hexadecimal digits, such as `\xff`. A backslash in
+//! the name is written as `\x5c` if it would be mistaken for the beginning of such an escape.
+//! Different names therefore have different texts, and a UTF-8 name without such a sequence is
+//! unchanged.
 
-// `\x` and two digits.
+// Length of an escape: `\x` and two digits.
 const ESCAPE: usize = 4;
 
 /// Returns the text of `name`.
@@ -40,7 +41,8 @@ pub fn decode(text: &str) -> Vec<u8> {
     name
 }
 
-// The byte is a backslash or not ASCII.
+// Decodes the escape at the beginning of `text`. Returns `None` unless it stands for a backslash or
+// a byte that is not ASCII.
 fn escaped(text: &str) -> Option<u8> {
     let digits = text.strip_prefix(r"\x")?.get(..2)?;
     let is_digit = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
@@ -82,7 +84,7 @@ mod tests {
     }
 
     proptest! {
-        /// The names are made of any bytes, or of bytes that make escapes likely.
+        /// Tests names of arbitrary bytes, and of bytes that are likely to form escapes.
         #[test]
         fn what_is_written_is_read_back(
             name in prop_oneof![

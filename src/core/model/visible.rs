@@ -1,14 +1,15 @@
-//! Foreign text, made safe to show to a person and to a model.
+//! Makes text from other programs safe to show to people and models.
 //!
 //! Servers and writers choose names, descriptions and questions. Control characters could move a
-//! terminal's cursor, and invisible or direction-changing ones could make a text look like another.
+//! terminal's cursor, and invisible or direction-changing characters could disguise one text as
+//! another.
 
 use std::fmt::Write as _;
 
-/// The most bytes of a name, or of a reason, in a list for people.
+/// Maximum number of bytes of a name or a reason in a list for people.
 pub const IN_LISTS: usize = 500;
 
-/// Returns true if `c` has no shape of its own, or changes how its neighbours look.
+/// Returns true if `c` is invisible or changes how neighbouring characters look.
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -19,9 +20,9 @@ pub fn is_hidden(c: char) -> bool {
             | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Returns `text` with every hidden character as its escape, such as `\u{202e}`, cut to at most
-/// `bytes` bytes. Newlines and tabs are escaped too, so the result is one line. The end says how
-/// many bytes were cut.
+/// Returns `text` on one line, with every hidden character replaced by its escape, such as
+/// `\u{202e}`. Newlines and tabs are escaped, too. The result is cut after at most `bytes` bytes; a
+/// note at the end then says how many bytes were cut.
 pub fn escaped(text: &str, bytes: usize) -> String {
     let mut shown = String::new();
     for (at, c) in text.char_indices() {
@@ -40,12 +41,12 @@ pub fn escaped(text: &str, bytes: usize) -> String {
     shown
 }
 
-/// Returns all of `text`, escaped as by [`escaped`].
+/// Returns all of `text`, escaped in the same way as by [`escaped`].
 pub fn whole(text: &str) -> String {
     escaped(text, usize::MAX)
 }
 
-/// Returns `text` with a full stop, unless it ends as a sentence already.
+/// Returns `text` with a full stop at the end, unless it already ends with `.`, `!` or `?`.
 pub fn sentence(mut text: String) -> String {
     if !text.ends_with(['.', '!', '?']) {
         text.push('.');
@@ -53,8 +54,8 @@ pub fn sentence(mut text: String) -> String {
     text
 }
 
-/// Returns `text` in one line: runs of white space become one space, other hidden characters are
-/// left out.
+/// Returns `text` on one line. Runs of white space become one space, and other hidden characters
+/// are removed.
 pub fn one_line(text: &str) -> String {
     let mut line = String::new();
     for word in text.split(char::is_whitespace) {

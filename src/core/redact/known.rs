@@ -1,10 +1,10 @@
-//! The patterns of the sets, each tried where one of its beginnings stands.
+//! The patterns of the sets. Each is tried only where one of its beginnings occurs.
 //!
-//! One automaton looks for all beginnings; a regex, which is short, is run only there. So the time
-//! of a search does not depend on earlier searches, and hostile text costs a limited number of
-//! times as much as other text. One regex of all patterns, run by lazy automata, is slower by
-//! hundreds of times for text that makes it build new states with each byte, such as base64 of
-//! JSON, and stays slow for later text.
+//! One automaton finds all beginnings, and a short regex is run only at these positions. The time
+//! of a search therefore does not depend on earlier searches, and hostile text takes at most a
+//! fixed multiple of the time that other text takes. A single regex of all patterns, run by lazy
+//! automata, would be hundreds of times slower for text that makes it build new states for each
+//! byte, such as base64 of JSON. It would also stay slow for later text.
 
 use std::ops::Range;
 
@@ -15,21 +15,21 @@ use regex_automata::{Anchored, Input, PatternID, meta};
 
 use crate::redact::sets::{PatternPrefix, PatternTail, SecretPattern};
 
-// Most characters of the first and of the second part of a JSON Web Token.
+// Maximum number of characters in the first and in the second part of a JSON Web Token.
 const JWT_HEADER: usize = 1000;
 const JWT_CLAIMS: usize = 4000;
-// Fewest characters of a part, without its fixed beginning.
+// Minimum number of characters in a part, without its fixed beginning.
 const JWT_PART: usize = 10;
-// The beginning of an object in base64, with which the first two parts begin.
+// The base64 encoding of the beginning of an object. The first two parts begin with it.
 const JWT_OBJECT: &[u8] = b"eyJ";
-// Fewest and most bytes of an assigned value.
+// Minimum and maximum number of bytes in an assigned value.
 const VALUE_LEAST: usize = 8;
 const VALUE: usize = 1000;
-// Most characters of a URL scheme.
+// Maximum number of characters in a URL scheme.
 const SCHEME: usize = 21;
 
-/// Compiled patterns of the sets. `beginnings` finds the beginnings of all patterns, and `owners`
-/// maps each of them to its pattern.
+/// The compiled patterns of the sets. `beginnings` finds the beginnings of all patterns, and
+/// `owners` maps each beginning to its pattern.
 pub(super) struct KnownPatterns {
     beginnings: Option<AhoCorasick>,
     owners: Vec<usize>,
@@ -43,32 +43,33 @@ struct KnownPattern {
     tail: PatternTail,
 }
 
-/// A position where a pattern may match. In order, the first one with a match is the next match.
+/// A position where a pattern may match. If positions are tried in ascending order, the first one
+/// with a match yields the next match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PatternStart {
     pub(super) start: usize,
     pub(super) pattern: usize,
 }
 
-/// Runs of bytes that were examined, so that they are not examined again from each beginning in
-/// them.
+/// Runs of bytes that were already examined. They save examining the bytes again for each beginning
+/// inside a run.
 #[derive(Debug, Default)]
 pub(super) struct KnownRuns {
     value: Run,
     jwt: [Run; 3],
-    // Bytes in which no last line of a private key begins.
+    // A range in which no last line of a private key begins.
     pub(super) keyless: Run,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Run {
     pub(super) range: Range<usize>,
-    // Bytes examined for this run and for earlier ones.
+    // Total number of bytes that were examined for this run and for earlier runs.
     #[cfg(test)]
     pub(super) looked: usize,
 }
 
-/// A match of a rule. The range of the secret, `inner`, lies in it.
+/// A match of a rule. `inner` is the range of the secret within the match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Match {
     pub(super) rule: usize,
@@ -129,7 +130,7 @@ impl KnownPatterns {
         let KnownPattern { regex, group, tail, .. } = &self.patterns[candidate.pattern];
         let input = Input::new(bytes).range(candidate.start..).anchored(Anchored::Yes);
         let found = regex.search(&input)?.range();
-        // A tail continues the last part of the match, whose length is fixed.
+        // A tail continues the part at the end of the match, whose length is fixed.
         let (inner, end) = match tail {
             PatternTail::None => (secret(regex, *group, &input, &found), found.end),
             PatternTail::Jwt => {
@@ -160,7 +161,7 @@ fn secret(
 }
 
 impl KnownRuns {
-    // The end of the value, and the end of the byte that ends it.
+    // Returns the end of the value, and the end of the byte after the value.
     fn value_end(&mut self, bytes: &[u8], start: usize) -> Option<(usize, usize)> {
         let end = self.value.end(bytes, start, is_in_value);
         let is_ended = bytes.get(end).is_none_or(|byte| !b"({[".contains(byte));
@@ -207,12 +208,12 @@ impl Run {
     }
 }
 
-// Memory of the compiled patterns.
+// Limit on the memory of the compiled patterns, in bytes.
 const PATTERN_BYTES: usize = 10 << 20;
-// The group of a user's pattern with the secret, by name.
+// The name of the group that contains the secret in a user-defined pattern.
 const SECRET: &str = "secret";
 
-// None if the patterns are too large together.
+// Returns `None` if a regex is not valid or if all of them together are too large.
 pub(super) fn compile(regexes: &[&str]) -> Option<Regex> {
     Regex::builder()
         .configure(meta::Config::new().nfa_size_limit(Some(PATTERN_BYTES)).utf8_empty(false))
@@ -235,7 +236,8 @@ fn is_in_value(byte: u8) -> bool {
     !matches!(byte, b'\t'..=b'\r' | b' ') && !b"\"'<>\\,;(){}[]".contains(&byte)
 }
 
-// After a word boundary, or after an escaped line break or tab.
+// Returns where a match begins if it may begin at `at`: after a word boundary, or with an escaped
+// line break or tab.
 fn starts_after_break(bytes: &[u8], at: usize) -> Option<usize> {
     match bytes[..at] {
         [.., b'\\', b'n' | b'r' | b't'] => Some(at - 2),
@@ -244,7 +246,7 @@ fn starts_after_break(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-// The scheme ends before `end`.
+// Returns the possible starts of a scheme that ends before `end`.
 fn starts_of_scheme(bytes: &[u8], end: usize) -> impl Iterator<Item = usize> {
     let is_in_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte);
     let starts = (end.saturating_sub(SCHEME)..end).rev();

@@ -1,4 +1,4 @@
-//! The text that replaces a secret, and counts of such masks.
+//! The text that replaces a secret, and counts of masks.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,22 +9,22 @@ use serde::Serialize;
 
 use crate::materialize::escape_length;
 
-// For secrets that are too short for a mask with its name.
+// For secrets that are too short for a mask with a name.
 const UNNAMED: &str = "[redacted]";
-// For secrets that are too short even for [`UNNAMED`].
+// For secrets that are shorter than [`UNNAMED`].
 const SHORTEST: &str = "[redact]";
 
-// The longest sequence that sets a colour, `ESC[38;2;255;255;255m`, and one to spare.
+// The longest sequence that sets a colour, `ESC[38;2;255;255;255m`, plus one byte.
 const COLOUR_BYTES: usize = 20;
 
-// The shortest mask that can be recognised and counted.
+// The length of the shortest mask that can be recognized and counted.
 pub(super) const LEAST: usize = SHORTEST.len();
 const BEGINNING: &[u8] = b"[redact";
 
-/// Returns a mask for `secret` of the same length, of the kind `name`. Line ends stay where they
-/// are, and colours inside the secret follow its mask.
+/// Returns a mask of the kind `name` with the same length as `secret`. Line ends keep their
+/// positions. Colour sequences in the secret are placed after the mask.
 ///
-/// It is ASCII without quotes or backslashes: a JSON string stays valid.
+/// The mask text has no quotes and no backslashes, so a JSON string stays valid.
 pub(super) fn mask(name: &str, secret: &[u8]) -> Vec<u8> {
     let (visible, colours) = parted(secret);
     let mut mask = labelled(name, &visible);
@@ -32,7 +32,7 @@ pub(super) fn mask(name: &str, secret: &[u8]) -> Vec<u8> {
     mask
 }
 
-// Separates visible bytes from sequences that set colours.
+// Separates the visible bytes of a secret from the sequences that set colours.
 fn parted(secret: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let (mut visible, mut colours) = (Vec::new(), Vec::new());
     let mut at = 0;
@@ -46,7 +46,8 @@ fn parted(secret: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (visible, colours)
 }
 
-// Only short sequences of numbers count: they hold no text that may be secret in turn.
+// Returns the length of a colour sequence at the start of `bytes`, or 0. Only short sequences of
+// numbers are colours, because they cannot contain a secret.
 fn colour_length(bytes: &[u8]) -> usize {
     let length = escape_length(bytes);
     let is_colour = bytes.starts_with(b"\x1b[")
@@ -73,14 +74,14 @@ fn label(name: &str) -> String {
     format!("[redacted:{name}]")
 }
 
-// The longest mask that shows its name.
+// Maximum length of the part of a mask that contains its name.
 const LONGEST: usize = 48;
-// Names that a notice shows.
+// Maximum number of names that a notice shows.
 const NAMED: usize = 4;
-// Masks that are too short for their name count under this one.
+// The name under which masks without a name are counted.
 const OTHER: &str = "other";
 
-/// The number of masks in a text, by name, for the notice that secrets are redacted.
+/// The number of masks in a text by name, for the notice about redacted secrets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct MaskCounts(BTreeMap<String, u64>);
@@ -98,7 +99,7 @@ impl MaskCounts {
         self.0.is_empty()
     }
 
-    /// Returns a text such as `3 secrets (aws-key 2, jwt 1)`, of at most 200 bytes.
+    /// Returns a text such as `3 secrets (aws-key 2, jwt 1)`. It has at most 200 bytes.
     pub fn text(&self) -> String {
         let all: u64 = self.0.values().sum();
         let mut names: Vec<(&String, &u64)> = self.0.iter().collect();
@@ -113,7 +114,7 @@ impl MaskCounts {
         format!("{all} secret{plural} ({})", parts.join(", "))
     }
 
-    /// Returns the notice `# 3 secrets are redacted (aws-key 2, jwt 1)` with its newline, or none
+    /// Returns the notice `# 3 secrets are redacted (aws-key 2, jwt 1)` with a newline, or `None`
     /// if there are no masks.
     pub fn notice(&self) -> Option<String> {
         let text = self.text();
@@ -122,7 +123,7 @@ impl MaskCounts {
         (!self.is_empty()).then(|| format!("# {count} {verb} redacted ({names}\n"))
     }
 
-    // Masks that begin in the first `before` bytes.
+    // Counts the masks that begin in the first `before` bytes.
     fn count(&mut self, bytes: &[u8], before: usize, names: &[String]) {
         for at in memmem::find_iter(bytes, BEGINNING).take_while(|at| *at < before) {
             let rest = &bytes[at + BEGINNING.len()..];
@@ -143,22 +144,23 @@ fn named<'a>(rest: &[u8], names: &'a [String]) -> Option<&'a str> {
     names.iter().find(|name| name.as_bytes() == &rest[..end]).map(String::as_str)
 }
 
-/// A writer that passes text on and counts the masks in it, wherever the text is cut.
+/// A writer that passes text on and counts the masks in it. A mask may be split across writes.
 pub struct MaskCounter<'a, W: Write + ?Sized> {
     out: &'a mut W,
     names: &'a [String],
-    // The end of the text so far, in which a mask may begin.
+    // The end of the text so far. It may contain the beginning of a mask.
     held: Vec<u8>,
     counts: MaskCounts,
 }
 
 impl<'a, W: Write + ?Sized> MaskCounter<'a, W> {
-    /// Returns a writer to `out` that counts masks with one of `names`.
+    /// Returns a writer that passes text to `out` and counts the masks whose name is one of
+    /// `names`.
     pub fn new(out: &'a mut W, names: &'a [String]) -> Self {
         Self { out, names, held: Vec::new(), counts: MaskCounts::default() }
     }
 
-    /// Returns the counts.
+    /// Counts the masks in the held bytes and returns all counts.
     pub fn counts(mut self) -> MaskCounts {
         let length = self.held.len();
         self.counts.count(&self.held, length, self.names);

@@ -1,14 +1,14 @@
-//! Masking of content block by block. The result for a block depends only on the content and the
-//! block's position, so that all readers see the same bytes.
+//! Masking of content in blocks. The result for a block depends only on the content and the
+//! position of the block, so all readers see the same bytes.
 //!
 //! ```text
 //!   |<- LINE ->|<------ REACH ------>|<----- BLOCK ----->|<------ REACH ------>|
-//!      the search begins at a line       the block that      the ends of secrets
-//!      that begins here                  is masked           that begin in it
+//!      the search begins at the      the block that      the ends of secrets
+//!      start of a line in LINE       is masked           that begin in BLOCK
 //! ```
 //!
-//! A secret of at most `REACH` bytes is masked whole in each block that it overlaps. Blocks in the
-//! middle of a longer one may show a part of it.
+//! A secret of at most `REACH` bytes is masked completely in each block that it overlaps. Part of a
+//! longer secret may remain visible in the blocks in its middle.
 
 use std::io;
 use std::io::Write;
@@ -20,9 +20,11 @@ use parking_lot::Mutex;
 use crate::model::{Content, LinesBefore, RedactingWriter, Redactor, read_pieces};
 use crate::redact::rules::{LINE, REACH, SecretRules};
 
-/// Bytes of a block. It is large compared with the part around it that is searched, too.
+/// Block size in bytes. A block is large compared with the surrounding bytes that are searched with
+/// it.
 pub const BLOCK: u64 = 256 * 1024;
-/// The part of content that must be read to mask a block: the bytes to read, and the block in them.
+/// The part of a content that must be read to mask a block. `bytes` is the range to read, and
+/// `block` is the range of the block within the content.
 pub(super) struct MaskWindow {
     pub(super) bytes: Range<u64>,
     pub(super) block: Range<u64>,
@@ -37,8 +39,8 @@ impl MaskWindow {
         Self { bytes: from..to, block: start..end }
     }
 
-    /// Returns the masked block, or none if `is_over` returns true before. `bytes` are the bytes of
-    /// the window, or fewer if the content has become shorter.
+    /// Returns the masked block, or `None` if `is_over` returns true before the search ends.
+    /// `bytes` are the bytes of the window, or fewer if the content has become shorter.
     pub(super) fn mask(
         &self,
         rules: &SecretRules,
@@ -65,7 +67,7 @@ impl MaskWindow {
         inside(self.block.start)..inside(self.block.end)
     }
 
-    // The search begins at this index in `bytes`.
+    // Returns the index in `bytes` at which the search begins.
     fn first(&self, bytes: &[u8], block: usize) -> usize {
         if self.bytes.start == 0 {
             return 0;
@@ -75,18 +77,19 @@ impl MaskWindow {
     }
 }
 
-/// Returns the range that is read to mask `range`, which is not empty, of content of `length`
-/// bytes.
+/// Returns the range of a content of `length` bytes that is read to mask `range`. `range` must not
+/// be empty.
 pub fn read_to_mask(range: &Range<u64>, length: u64) -> Range<u64> {
     let first = MaskWindow::of(range.start / BLOCK, length);
     let last = MaskWindow::of(range.end.saturating_sub(1) / BLOCK, length);
     first.bytes.start..last.bytes.end
 }
 
-/// Returns the masks for the secrets that begin in a block, each with its offset. The content has
-/// `length` bytes, which `read` reads.
+/// Returns the masks for the secrets that begin in block `number`, each with its offset. The
+/// content has `length` bytes and is read by `read`.
 ///
-/// The masks must be written before the next block is requested: they may extend into it.
+/// The caller must write the masks before it requests the next block, because a mask may extend
+/// into that block.
 pub fn masks<E>(
     rules: &SecretRules,
     number: u64,
@@ -107,16 +110,17 @@ pub fn masks<E>(
     Ok(masks.collect())
 }
 
-/// Returns the number of bytes, in content of `length` bytes, whose masks stay the same when the
-/// content grows. A secret at its end may yet continue.
+/// Returns the number of bytes, in a content of `length` bytes, that are masked in the same way
+/// after the content has grown. A secret near the end may continue in the new bytes.
 pub fn settled(length: u64) -> u64 {
     length.saturating_sub(REACH as u64)
 }
 
-/// Content with its secrets masked: of the same length, and equal except for the secrets.
+/// Content with its secrets masked. It has the same length as the original, and differs only where
+/// secrets are masked.
 ///
-/// The bytes do not depend on where reading begins. Every block that is read is searched; the last
-/// one is cached.
+/// The bytes do not depend on where reading begins. Every block that is read is searched
+/// completely, and the last block is cached.
 pub struct Masked<'a> {
     content: &'a dyn Content,
     rules: &'a SecretRules,
@@ -124,7 +128,7 @@ pub struct Masked<'a> {
 }
 
 impl<'a> Masked<'a> {
-    /// Returns the masked `content`. Reads nothing yet.
+    /// Returns the masked `content`. Does not read anything yet.
     pub fn new(content: &'a dyn Content, rules: &'a SecretRules) -> Self {
         Self { content, rules, last: Mutex::default() }
     }
@@ -156,7 +160,7 @@ impl Content for Masked<'_> {
         })
     }
 
-    // Masks keep the newlines.
+    // Masking preserves newlines.
     fn lines_before(&self, offset: u64) -> io::Result<LinesBefore> {
         self.content.lines_before(offset)
     }
@@ -176,26 +180,28 @@ impl std::fmt::Debug for Masked<'_> {
     }
 }
 
-/// A writer that passes bytes on with their secrets masked, as [`Masked`] shows them.
+/// A writer that masks secrets in the bytes that it passes on, with the same result as [`Masked`].
 ///
-/// It holds back bytes that may be part of a secret: a block and its surroundings, some 300 KiB.
-/// `finish` writes them; flushing does not. After an error, nothing more can be written.
+/// It holds back bytes that may be part of a secret: a block and its surroundings, about 300 KiB.
+/// `finish` writes the held bytes; `flush` does not. After an error, the writer cannot be used any
+/// more.
 pub struct MaskingWriter<'a, W> {
     rules: &'a SecretRules,
     out: W,
-    // The bytes from `offset` on: unwritten ones, and earlier ones that the search needs.
+    // The bytes from `offset` on: bytes that are not written yet, and earlier bytes that the search
+    // needs.
     held: Vec<u8>,
     offset: u64,
     number: u64,
 }
 
 impl<'a, W: Write> MaskingWriter<'a, W> {
-    /// Returns a writer to `out`.
+    /// Returns a writer that writes masked bytes to `out`.
     pub fn new(rules: &'a SecretRules, out: W) -> Self {
         Self { rules, out, held: Vec::new(), offset: 0, number: 0 }
     }
 
-    /// Writes the rest. No byte may follow.
+    /// Writes the remaining bytes. Nothing may be written afterwards.
     pub fn finish(&mut self) -> io::Result<()> {
         while self.number * BLOCK < self.seen() {
             self.emit(self.seen())?;
@@ -217,8 +223,8 @@ impl<'a, W: Write> MaskingWriter<'a, W> {
         self.offset + self.held.len() as u64
     }
 
-    /// Writes the next block of content that is known up to `end`, and drops the bytes that no
-    /// later block needs.
+    /// Writes the next block. The content is known up to `end`. Drops the bytes that no later block
+    /// needs.
     fn emit(&mut self, end: u64) -> io::Result<()> {
         let window = MaskWindow::of(self.number, end);
         let inside = |offset: u64| (offset - self.offset) as usize;

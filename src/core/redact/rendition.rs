@@ -1,43 +1,43 @@
 //! The renditions of a text: the forms in which readers may see it.
 //!
-//! A terminal shows no escape sequences, a summary leaves them out, and a filter prints the text of
+//! A terminal does not show escape sequences, a summary omits them, and a filter prints the text of
 //! a JSON string without its escapes. A secret must be found in each of these forms, and masked in
-//! the bytes from which it was made. So a rendition knows the origin of each of its bytes.
+//! the original bytes. A rendition therefore records the source range of each of its bytes.
 //!
-//! Escapes are decoded wherever they stand, since a text may hold JSON anywhere, and repeatedly,
-//! since a JSON string may hold JSON.
+//! Escapes are decoded anywhere in a text, because JSON may occur anywhere. They are decoded
+//! repeatedly, because a JSON string may itself contain JSON.
 
 use std::ops::Range;
 
 use crate::materialize::json::{LONGEST_ESCAPE, escaped_char};
 use crate::materialize::{escape_length, text_ranges};
 
-/// Number of times that the escapes of JSON are decoded. A message holds the output of a tool,
-/// which holds a response, which holds a document.
+/// Number of times that JSON escapes are decoded. For example, a message contains the output of a
+/// tool, the output contains a response, and the response contains a document.
 const LEVELS: usize = 5;
 const ESCAPE: u8 = 0x1b;
-// Bytes that are checked together for a control character.
+// Number of bytes that are checked for a control character at once.
 const CHUNK: usize = 64;
 
-/// A text that was made from another one by leaving out and decoding parts of it. `places` has the
-/// bytes of the original for each byte of `text`.
+/// A text that was made from an original by omitting and decoding parts. `places` has the source
+/// range in the original for each byte of `text`.
 pub(super) struct Rendition {
     pub(super) text: Vec<u8>,
     places: Vec<SourceRange>,
 }
 
-// A window of content is far smaller than 4 GiB.
+// A range in a window of content. A window is far smaller than 4 GiB.
 #[derive(Clone, Copy)]
 struct SourceRange {
     start: u32,
     end: u32,
 }
 
-// `None` if the text would not change.
+// Returns `None` if the text would not change.
 type Strip = fn(&Rendition) -> Option<Rendition>;
 
-/// Passes each rendition of `bytes` that differs from them to `visit`: at most 17, none of them
-/// longer than `bytes`.
+/// Calls `visit` with each rendition of `bytes` that differs from `bytes`. There are at most 17
+/// renditions, and none is longer than `bytes`.
 pub(super) fn each_rendition(bytes: &[u8], visit: &mut dyn FnMut(&Rendition)) {
     let strips: [Strip; 2] = [Rendition::cleaned, Rendition::on_terminal];
     let mut left = strips.to_vec();
@@ -62,14 +62,14 @@ impl Rendition {
         Self { text: bytes.to_vec(), places: places.collect() }
     }
 
-    /// Returns the bytes of the original from which a part of the text was made. The part is not
+    /// Returns the range of the original from which `part` of the text was made. `part` must not be
     /// empty.
     pub(super) fn original(&self, part: &Range<usize>) -> Range<usize> {
         self.places[part.start].start as usize..self.places[part.end - 1].end as usize
     }
 
-    /// Visits this text, which is a stripped text that was decoded `level` times, and then the
-    /// renditions that decoding and stripping it again make.
+    /// Calls `visit` with this text, which was stripped and has been decoded `level` times. Then
+    /// decodes and strips it repeatedly, and calls `visit` with each result.
     fn each_stripped(&self, level: usize, strip: Strip, visit: &mut dyn FnMut(&Self)) {
         visit(self);
         let Some(decoded) = self.decoded().filter(|_| level < LEVELS) else { return };
@@ -77,7 +77,7 @@ impl Rendition {
         stripped.each_stripped(level + 1, strip, visit);
     }
 
-    // Without escape sequences, as a view cleans it.
+    // Returns the text without escape sequences, as views clean it.
     fn cleaned(&self) -> Option<Self> {
         let mut cleaned = Self::empty();
         let (mut at, mut kept, mut line_end) = (0, 0, 0);
@@ -96,7 +96,7 @@ impl Rendition {
         cleaned.unless_same(self, kept)
     }
 
-    // As a terminal shows it: without control characters and overwritten text.
+    // Returns the text as a terminal shows it: without control characters and overwritten text.
     fn on_terminal(&self) -> Option<Self> {
         if !self.is_more_than_coloured() {
             return None;
@@ -112,8 +112,8 @@ impl Rendition {
         })
     }
 
-    /// Returns true if a terminal may leave out more of the text than a view that cleans it: there
-    /// are control characters besides plain sequences and line ends.
+    /// Returns true if a terminal may omit more of the text than a cleaning view does. This is so
+    /// if the text has control characters other than line ends and those of plain sequences.
     fn is_more_than_coloured(&self) -> bool {
         let mut at = 0;
         while let Some(control) = next_control(&self.text[at..]) {
@@ -126,12 +126,12 @@ impl Rendition {
         false
     }
 
-    // With the escapes of JSON decoded.
+    // Returns the text with its JSON escapes decoded.
     fn decoded(&self) -> Option<Self> {
         let mut decoded = Self::empty();
         let (mut at, mut kept) = (0, 0);
         while let Some(escape) = memchr::memchr(b'\\', &self.text[at..]).map(|next| at + next) {
-            // This one ends a sequence of a terminal. JSON has no such character.
+            // Such a backslash ends a terminal sequence. JSON contains no ESC character.
             let is_terminator = escape > 0 && self.text[escape - 1] == ESCAPE;
             let Some((character, length)) =
                 escaped_char(&self.text[escape..]).filter(|_| !is_terminator)
@@ -159,7 +159,7 @@ impl Rendition {
         self.places.extend_from_slice(&of.places[part]);
     }
 
-    // Appends the rest of `of` after `kept`. None if `of` would not change.
+    // Appends the rest of `of` from `kept` on. Returns `None` if the result would equal `of`.
     fn unless_same(mut self, of: &Self, kept: usize) -> Option<Self> {
         (kept > 0).then(|| {
             self.copy(of, kept..of.text.len());
@@ -168,13 +168,13 @@ impl Rendition {
     }
 }
 
-// Blanks and line ends do not count.
+// Returns the position of the first control character other than a blank or a newline.
 fn next_control(text: &[u8]) -> Option<usize> {
     let is_control =
         |byte: &u8| *byte == 0x7f || (*byte < b' ' && !matches!(*byte, b'\n' | b'\t' | 0));
     let mut at = 0;
     for chunk in text.chunks(CHUNK) {
-        // Without a branch for each byte, this takes a few instructions for 32 bytes.
+        // Without a branch for each byte, this takes only a few instructions per 32 bytes.
         if chunk.iter().fold(false, |has, byte| has | is_control(byte)) {
             return chunk.iter().position(is_control).map(|control| at + control);
         }
@@ -183,8 +183,8 @@ fn next_control(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// Returns the length of the line end or whole sequence at the start of `text` that every reader
-/// leaves out, or 0.
+/// Returns the length of the line end or complete sequence at the start of `text` that every reader
+/// omits, or 0 if there is none.
 fn plain_length(text: &[u8]) -> usize {
     if text.starts_with(b"\r\n") {
         return 1;
@@ -240,8 +240,8 @@ mod tests {
 
     #[test]
     fn escape_sequences_are_left_out() {
-        // A view that cleans colours and a terminal show the same; of other sequences, each may
-        // leave out more.
+        // Colours are omitted by both a cleaning view and a terminal. For other sequences, either
+        // of them may omit more than the other.
         assert_eq!(texts(b"a\x1b[1mb\x1b[0m\r\n"), ["ab\r\n"]);
         assert_eq!(texts(b"\x1b]8;;u\x1b\\/a\n"), ["/a\n", "/a\n"]);
         assert_eq!(texts(b"10%\rcd\n"), ["cd\n"]);

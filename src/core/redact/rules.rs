@@ -1,4 +1,4 @@
-//! Rules: compiled patterns, and the secrets that they find.
+//! Compiled rules, and the secrets that they find.
 
 use std::iter::Peekable;
 use std::ops::Range;
@@ -12,18 +12,18 @@ use crate::redact::known::{KnownPatterns, KnownRuns, Match, PatternStart, Run, c
 use crate::redact::mask;
 use crate::redact::sets::{PatternSet, SecretCheck};
 
-/// Bytes of the longest secret, with the bytes that its pattern needs around it.
+/// Maximum length of a secret in bytes, including the bytes that its pattern needs around it.
 pub(super) const REACH: usize = 16 * 1024;
-/// Bytes before [`REACH`] in which the beginning of a line is searched for. A search that begins
-/// inside a line may mistake part of a word for a whole one.
+/// Number of bytes before [`REACH`] that are searched for the beginning of a line. A search that
+/// begins inside a line may mistake part of a word for a whole word.
 pub(super) const LINE: usize = 4 * 1024;
-// The name of a rule appears in every mask.
+// The name is limited because it appears in every mask.
 const NAME_BYTES: usize = 32;
-// The longest last line of a private key.
+// Maximum length of the last line of a private key.
 const KEY_END_BYTES: usize = 71;
 
-/// A user's own rule. Its name appears in its masks. Where its regular expression matches, the
-/// group `secret` is masked, else the first group, else the whole match.
+/// A user-defined rule. `name` appears in its masks. Where `regex` matches, the group `secret` is
+/// masked. Without such a group, the first group is masked; without any group, the whole match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Rule {
@@ -31,9 +31,10 @@ pub struct Rule {
     pub regex: String,
 }
 
-/// The reason why rules are not valid: a name that cannot appear in a mask, a regular expression
-/// that does not parse or is too large, or one that matches the empty text, each with the index of
-/// its rule; or rules that together are too large.
+/// The reason why rules are not valid. `Name`: the name cannot appear in a mask. `Regex`: the
+/// regular expression does not parse or is too large. `Empty`: the regular expression matches the
+/// empty text. These three contain the index of the rule. `TooLarge`: all rules together are too
+/// large.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant has a message")]
 pub enum RuleError {
@@ -48,7 +49,7 @@ pub enum RuleError {
 }
 
 impl RuleError {
-    /// Returns the index of the invalid rule, or none if all rules together are too large.
+    /// Returns the index of the invalid rule, or `None` if all rules together are too large.
     pub fn rule(&self) -> Option<usize> {
         match self {
             Self::Name(rule) | Self::Regex(rule, _) | Self::Empty(rule) => Some(*rule),
@@ -57,7 +58,7 @@ impl RuleError {
     }
 }
 
-/// Compiled rules that find secrets. The user's own rules have precedence over the sets.
+/// Compiled rules that find secrets. User-defined rules have precedence over the sets.
 pub struct SecretRules {
     own: Option<meta::Regex>,
     known: KnownPatterns,
@@ -78,8 +79,9 @@ pub(super) struct FoundSecret<'a> {
 }
 
 impl SecretRules {
-    /// Compiles the user's `own` rules and the patterns of `sets`, in this order of precedence.
-    /// Fails if a rule is not valid, or if all together are too large.
+    /// Compiles the user-defined rules `own` and the patterns of `sets`. Earlier rules have
+    /// precedence, and `own` comes first. Fails if a rule is not valid, or if all rules together
+    /// are too large.
     pub fn new(sets: &[&PatternSet], own: &[Rule]) -> Result<Self, RuleError> {
         for (number, rule) in own.iter().enumerate() {
             check(number, rule)?;
@@ -110,13 +112,13 @@ impl SecretRules {
         Ok(Self { own: regex, known, own_count, patterns, names })
     }
 
-    /// Returns the names of masks.
+    /// Returns the names that can appear in masks.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Returns the secrets that begin in `bytes` from `from` on, in order, as far as the bytes
-    /// themselves show them; see [`SecretRules::secrets`] for their renditions.
+    /// Returns the secrets that begin in `bytes` at or after `from`, in order. Searches only the
+    /// bytes as they are; [`SecretRules::secrets`] also searches their renditions.
     pub(super) fn find<'a, 'b>(
         &'a self,
         bytes: &'b [u8],
@@ -136,7 +138,8 @@ impl SecretRules {
         })
     }
 
-    // The secret of a match, if it is one, and the index at which to continue.
+    // Returns the secret of the match, if the match is accepted, and the index at which to
+    // continue.
     fn secret(
         &self,
         bytes: &[u8],
@@ -152,13 +155,14 @@ impl SecretRules {
     }
 }
 
-/// The matches in a text, as if all patterns were alternatives of one regex.
+/// Finds the matches in a text as if all patterns were alternatives of a single regex.
 struct Matches<'r, 'b> {
     rules: &'r SecretRules,
     bytes: &'b [u8],
     candidates: Peekable<vec::IntoIter<PatternStart>>,
     runs: KnownRuns,
-    // The cache of the regex of own rules, for this search alone: hostile text may make it slow.
+    // The cache for the regex of user-defined rules. Each search has a separate cache, because
+    // hostile text may make a cache slow.
     own_cache: Option<meta::Cache>,
     own: NextOwn,
 }
@@ -181,7 +185,7 @@ impl<'r, 'b> Matches<'r, 'b> {
         }
     }
 
-    // Positions `at` never decrease.
+    // Returns the next match. `at` must not decrease from call to call.
     fn next(&mut self, at: usize) -> Option<Match> {
         let own = self.next_own(at);
         loop {
@@ -250,14 +254,14 @@ fn check(number: usize, rule: &Rule) -> Result<(), RuleError> {
     }
     let regex = Regex::new(&rule.regex).map_err(|error| {
         let message = error.to_string();
-        // The message begins with the pattern and ends with the error.
+        // The message begins with the pattern and ends with the description of the error.
         let last = message.lines().last().unwrap_or_default();
         RuleError::Regex(number, last.trim_start_matches("error: ").trim().to_owned())
     })?;
     if regex.is_match(b"") { Err(RuleError::Empty(number)) } else { Ok(()) }
 }
 
-// The end of the secret that begins with `inner`.
+// Returns the end of the secret that begins with `inner`, or `None` if `inner` fails the check.
 fn accepted(
     bytes: &[u8],
     inner: &Range<usize>,
@@ -269,7 +273,7 @@ fn accepted(
         SecretCheck::None => Some(inner.end),
         SecretCheck::Literal => is_literal(value).then_some(inner.end),
         SecretCheck::Mixed => {
-            // Folds without an early exit compile to vector instructions.
+            // A fold without an early exit compiles to vector instructions.
             let letters = value.iter().fold(false, |has, byte| has | byte.is_ascii_alphabetic());
             let digits = value.iter().fold(false, |has, byte| has | byte.is_ascii_digit());
             let mixed = letters && digits;
@@ -279,20 +283,21 @@ fn accepted(
     }
 }
 
-// Neither a placeholder nor a mask.
+// Returns true if the value is neither a placeholder nor a mask.
 fn is_literal(value: &[u8]) -> bool {
     !matches!(value.first(), Some(b'$' | b'{' | b'%' | b'*' | b'[' | b'<'))
 }
 
-// A short secret takes bytes of the match before it, so that its mask can be recognised.
+// Extends a short secret to the left within its match, so that its mask is long enough to be
+// recognized.
 fn widened(secret: Range<usize>, start: usize) -> Range<usize> {
     let wanted = secret.end.saturating_sub(mask::LEAST);
     secret.start.min(wanted.max(start))..secret.end
 }
 
-/// Returns the end of the private key whose first line is `first`: the end of its last line, else
-/// the end of the last line that looks like part of a key. First lines come in order, and no last
-/// line begins before the end of `keyless`.
+/// Returns the end of the private key whose first line is `first`. This is the end of the last line
+/// of the key, or, if that is missing, the end of the last line that looks like part of a key.
+/// Calls must be in the order of the first lines. No last line begins inside `keyless`.
 fn key_end(bytes: &[u8], first: &Range<usize>, keyless: &mut Run) -> Option<usize> {
     let farthest = bytes.len().min(first.start + REACH);
     let start = first.end.min(farthest);
@@ -315,7 +320,8 @@ static KEY_BODY: LazyLock<Regex> = LazyLock::new(|| {
     let line = "[A-Za-z0-9+/=]{32,}";
     let header = r"(?:Proc-Type|DEK-Info|Version|Comment): [^\n\\]{0,100}";
     let last = format!("{gap}[A-Za-z0-9+/=]{{1,31}}");
-    // More headers than any key has are not looked at again from each first line among them.
+    // The limit of 8 headers, more than any key has, avoids scanning many headers again for each
+    // first line among them.
     let headers = format!("(?:{gap}{header}){{0,8}}");
     let regex = format!(r"(?-u)\A(?:{headers}(?:{gap}{line})+(?:{last})?)?");
     Regex::new(&regex).expect("it is tested")

@@ -1,6 +1,7 @@
-//! Made-up secrets for tests: one for each pattern, in all forms in which readers may see it.
+//! Artificial secrets for tests: one for each pattern, in all forms in which readers may see a
+//! secret.
 //!
-//! They are assembled here so that secret scanners do not report this file.
+//! They are assembled from parts so that secret scanners do not report this file.
 #![allow(
     dead_code,
     missing_debug_implementations,
@@ -14,7 +15,7 @@ use proptest::prelude::*;
 use crate::materialize::strip_escapes;
 use crate::redact::{PatternSet, Rule, SETS, SecretRules};
 
-/// A secret in its context.
+/// A secret with the text before and after it.
 #[derive(Debug, Clone)]
 pub struct Sample {
     pub before: String,
@@ -24,7 +25,7 @@ pub struct Sample {
 
 const TEXT: &str = "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1eF3hJ5kM7oP9rS1uV3xY5zA7cD9fG1iK3lN5";
 
-/// Returns the rules of all sets, and two of a user's own.
+/// Returns the rules of all sets, and two user-defined rules.
 pub fn rules() -> SecretRules {
     let own = |name: &str, regex: &str| Rule { name: name.to_owned(), regex: regex.to_owned() };
     let own = [own("ticket", "TICKET-[0-9]{6,}"), own("pin", "pin (?:is|was) (?<secret>[0-9]{8})")];
@@ -83,20 +84,22 @@ pub fn samples() -> Vec<Sample> {
     ]
 }
 
-/// A form in which a writer may put a text.
+/// A form in which a program may write a text.
 #[derive(Debug, Clone)]
 pub enum WrittenForm {
     /// Unchanged.
     Plain,
-    /// With a sequence at some places, each given as the part of the text that comes before it.
+    /// With escape sequences inserted. The number gives the position of a sequence, as a fraction
+    /// of the text.
     Coloured(Vec<(f64, &'static str)>),
-    /// Escaped as a JSON string, once for each level. The numbers choose the escapes.
+    /// Escaped as a JSON string, repeatedly. Each inner list belongs to one level, and its numbers
+    /// choose the escapes.
     Escaped(Vec<Vec<u8>>),
-    /// Overwriting another text of its line.
+    /// Overwriting an earlier text on the same line.
     Overwriting,
 }
 
-/// Returns any form.
+/// Returns a strategy that generates any form.
 pub fn written_form() -> impl Strategy<Value = WrittenForm> {
     let sequence = prop::sample::select(vec![
         "\x1b[01;31m\x1b[K",
@@ -133,7 +136,7 @@ fn coloured(text: &str, places: &[(f64, &'static str)]) -> String {
     let mut coloured = text.to_owned();
     for (part, sequence) in places {
         let at = (coloured.len() as f64 * part) as usize;
-        // Not inside another sequence.
+        // Do not insert inside another escape sequence.
         let inside = coloured[..at].rfind('\x1b').is_some_and(|start| {
             strip_escapes(&coloured.as_bytes()[start..at])
                 == strip_escapes(&coloured.as_bytes()[start..=at])
@@ -159,8 +162,8 @@ fn escaped(text: &str, choices: &[u8]) -> String {
     text.chars().map(escape).collect()
 }
 
-/// Returns what readers may see of `text`: as it is, without escape sequences, and each of them
-/// with the escapes of JSON decoded up to five times.
+/// Returns the forms of `text` that readers may see: unchanged and without escape sequences, each
+/// with its JSON escapes decoded up to five times.
 pub(crate) fn seen(text: &[u8]) -> Vec<String> {
     let mut seen = Vec::new();
     let mut now = vec![text.to_vec()];
@@ -174,7 +177,7 @@ pub(crate) fn seen(text: &[u8]) -> Vec<String> {
     seen
 }
 
-/// Decodes the escapes of JSON in `text`, one character after the other.
+/// Decodes the JSON escapes in `text` character by character.
 fn decoded(text: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(text);
     let (mut decoded, mut rest) = (String::new(), &*text);
@@ -192,12 +195,13 @@ fn decoded(text: &[u8]) -> Vec<u8> {
 }
 
 impl Sample {
-    /// Returns the text of the secret in its context.
+    /// Returns the secret with the text before and after it.
     pub fn text(&self) -> String {
         [&*self.before, &self.secret, &self.after].concat()
     }
 
-    /// Returns the words of the secret that no reader may see: its lines, if it has several.
+    /// Returns the parts of the secret that no reader may see: its lines, except the first and last
+    /// lines of a private key.
     pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
         self.secret.lines().filter(|line| !line.contains("-----"))
     }

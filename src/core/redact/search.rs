@@ -1,12 +1,12 @@
 //! The search for secrets in all renditions of a text.
 //!
 //! ```text
-//!   a  postgres:\/\/u:pw@h     searched as it is, and where an escape is near, in its renditions
-//!      |<- REACH ->\<- REACH ->|
+//!   a  postgres:\/\/u:pw@h      the whole text is searched unchanged;
+//!      |<- REACH ->\<- REACH ->|  the part near an escape also in its renditions
 //! ```
 //!
-//! Text without escapes is searched once. The longest secret has [`REACH`] bytes, so no secret with
-//! an escape in it is farther from that escape.
+//! Text without escapes is searched only once. Secrets have at most [`REACH`] bytes, so a secret
+//! that contains an escape lies within [`REACH`] bytes of the escape.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::redact::mask;
 use crate::redact::rendition::{each_rendition, escape_around};
 use crate::redact::rules::{FoundSecret, LINE, REACH, SecretRules};
 
-// Bytes that are checked together for an escape.
+// Number of bytes that are checked for an escape at once.
 const CHUNK: usize = 256;
 
 impl SecretRules {
@@ -28,8 +28,8 @@ impl SecretRules {
         self.secrets_in_time(bytes, range, &|| false).unwrap_or_default()
     }
 
-    /// Does the same as [`secrets`](Self::secrets), but returns none if `is_over`, which is checked
-    /// before each rendition, returns true.
+    /// Does the same as [`secrets`](Self::secrets), but returns `None` once `is_over` returns true.
+    /// `is_over` is called before each rendition is searched.
     pub(super) fn secrets_in_time<'a>(
         &'a self,
         bytes: &'a [u8],
@@ -84,8 +84,8 @@ impl FoundSecret<'_> {
     }
 }
 
-/// Returns the parts of `bytes` in which a secret that begins in `range` may contain an escape,
-/// each from the beginning of a line if that is near.
+/// Returns the parts of `bytes` in which a secret that begins in `range` may contain an escape.
+/// Each part starts at the beginning of a line, if there is one nearby.
 fn near_escapes(bytes: &[u8], range: &Range<usize>) -> Vec<Range<usize>> {
     let end = bytes.len().min(range.end.saturating_add(REACH));
     let mut parts: Vec<Range<usize>> = Vec::new();
@@ -102,8 +102,8 @@ fn near_escapes(bytes: &[u8], range: &Range<usize>) -> Vec<Range<usize>> {
     parts
 }
 
-/// Returns true if a chunk has a character by which renditions differ: a backslash, or a control
-/// character other than blanks and line ends.
+/// Returns true if a chunk contains a character that may make its renditions differ: a backslash,
+/// or a control character other than blanks and line ends.
 fn has_escape(bytes: &[u8], chunk: Range<usize>) -> bool {
     let is_escape = |byte: &u8| {
         let is_control = *byte < b' ' && !matches!(*byte, b'\n' | b'\r' | b'\t' | 0);
@@ -111,12 +111,13 @@ fn has_escape(bytes: &[u8], chunk: Range<usize>) -> bool {
     };
     let overwrites = |at: usize| bytes.get(chunk.start + at + 1) != Some(&b'\n');
     let text = &bytes[chunk.clone()];
-    // Without a branch for each byte, this takes a few instructions for 32 bytes.
+    // Without a branch for each byte, this takes only a few instructions per 32 bytes.
     text.iter().fold(false, |has, byte| has | is_escape(byte))
         || memchr::memchr_iter(b'\r', text).any(overwrites)
 }
 
-// A line start at or a little before [`REACH`] bytes before `at`, but not before `first`.
+// Returns the start of a line that begins at most [`LINE`] bytes before `at - REACH`, but not
+// before `first`. If there is none, returns `first` if it is that near, and `at - REACH` otherwise.
 fn line_start(bytes: &[u8], at: usize, first: usize) -> usize {
     let latest = at.saturating_sub(REACH).max(first);
     let earliest = latest.saturating_sub(LINE).max(first);
@@ -124,7 +125,7 @@ fn line_start(bytes: &[u8], at: usize, first: usize) -> usize {
     newline.map_or(if earliest == first { first } else { latest }, |at| earliest + at + 1)
 }
 
-// A JSON string stays valid.
+// Extends `range` to whole JSON escapes, so that a masked JSON string stays valid.
 fn whole_escapes(bytes: &[u8], range: &mut Range<usize>) {
     if let Some(escape) = escape_around(bytes, range.start) {
         range.start = escape.start;

@@ -1,15 +1,15 @@
-//! Named sets of patterns, for keys and tokens whose format their issuers have published.
+//! Named sets of patterns for keys and tokens whose issuers have published the format.
 //!
-//! In each pattern the group is the secret. A secret may follow a blank, a punctuation character,
-//! or an escaped line break in a JSON string.
+//! In each pattern, the capture group is the secret. A secret may follow a blank, a punctuation
+//! character, or an escaped line break in a JSON string.
 //!
-//! A pattern is tried only where one of its beginnings stands. So it must be short except for its
-//! end, which may repeat without a limit. Where more of it may be long, its regex ends with the
-//! least that must follow, and its [`PatternTail`] has the rest: text that often begins a match and
-//! never completes it is not scanned again from each beginning.
+//! A pattern is tried only where one of its `beginnings` occurs. A pattern must therefore be short,
+//! except for a repetition at its end, which may be unlimited. If some other part may be long, the
+//! regex ends with the minimum of that part, and [`PatternTail`] matches the rest. Text that often
+//! begins a match without completing it is then not scanned again for each beginning.
 
-/// A set of patterns under a name, for the setting `redact.sets`, with a description of the secrets
-/// that it finds.
+/// A named set of patterns for the setting `redact.sets`. `about` describes the secrets that the
+/// set finds.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct PatternSet {
@@ -18,8 +18,8 @@ pub struct PatternSet {
     pub(super) patterns: &'static [SecretPattern],
 }
 
-/// A pattern of a set. Each match begins with one of `beginnings`, in upper or lower case, after
-/// its `before`. The label is the name in its masks.
+/// A pattern of a set. Each match begins with `before` and one of `beginnings`, in upper or lower
+/// case. `label` is the name in its masks.
 #[derive(Debug)]
 pub(super) struct SecretPattern {
     pub(super) label: &'static str,
@@ -30,31 +30,31 @@ pub(super) struct SecretPattern {
     pub(super) check: SecretCheck,
 }
 
-/// The part of a match before one of its beginnings.
+/// The part of a match that precedes one of its beginnings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatternPrefix {
-    // Nothing. Any byte may stand there.
+    // Nothing. Any byte may precede the beginning.
     Anything,
     // A word boundary, or an escaped line break or tab.
     Break,
     Scheme,
 }
 
-/// The part of a match after the part that its regex matches.
+/// The part of a match that follows the match of its regex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatternTail {
     None,
-    // The rest of the first part of a JSON Web Token, and the other two.
+    // The rest of the first part of a JSON Web Token, and its other two parts.
     Jwt,
-    // The rest of an assigned value, and its end.
+    // The rest of an assigned value, and the byte that ends the value.
     Value,
 }
 
-/// A condition for a match to be a secret.
+/// A condition under which a match is a secret.
 ///
-/// `Literal`: it is no placeholder, such as `$PASSWORD`, `%(name)s` or `****`. `Mixed`: it is no
-/// placeholder and has both letters and digits, unlike words. `Key`: it is the first line of a
-/// private key, and the key follows.
+/// `Literal`: the match is not a placeholder, such as `$PASSWORD`, `%(name)s` or `****`. `Mixed`:
+/// the match is not a placeholder, and it has both letters and digits, unlike a word. `Key`: the
+/// match is the first line of a private key, and the rest of the key follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SecretCheck {
     None,
@@ -63,7 +63,7 @@ pub(super) enum SecretCheck {
     Key,
 }
 
-/// Defines the pattern of a token, which begins at a word boundary.
+/// Defines the pattern of a token. The token begins at a word boundary.
 macro_rules! token {
     ($label:literal, $beginnings:expr, $regex:literal) => {
         token!($label, $beginnings, $regex, None)
@@ -80,7 +80,7 @@ macro_rules! token {
     };
 }
 
-/// Defines the pattern of a value that is assigned to a name, by `=`, `:`, `":"` or `\": \"`.
+/// Defines the pattern of a value that is assigned to a name by `=`, `:`, `":"` or `\": \"`.
 macro_rules! assigned {
     ($label:literal, $beginnings:expr, $name:literal, $value:literal, $check:ident) => {
         assigned!($label, $beginnings, $name, $value, None, $check)
@@ -102,7 +102,7 @@ macro_rules! assigned {
     };
 }
 
-/// All sets. The patterns of earlier ones have precedence.
+/// All sets. A pattern has precedence over the patterns of later sets.
 pub const SETS: &[PatternSet] = &[
     PatternSet {
         name: "private-key",

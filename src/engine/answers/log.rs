@@ -1,4 +1,5 @@
-//! The log of questions, `history/extractions.jsonl`, with the outcome and the cost of each.
+//! The log of questions, `history/extractions.jsonl`. Each entry has the outcome and the cost of a
+//! question.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,12 +12,12 @@ use ctxfs_core::model::{Counts, DailyCounts, QuestionCounts, counted_tool};
 use ctxfs_models::extract::{AnswerText, CallRecord};
 use ctxfs_store::{Conversation, StoreError};
 
-/// Characters of a question or an answer in an entry, at most.
+/// Maximum number of characters of a question or an answer in an entry.
 const PREVIEW: usize = 500;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct LogEntry {
-    /// The end of the question, in UTC.
+    /// The time at which the question ended, in UTC.
     time: String,
     #[serde(rename = "ref")]
     handle: String,
@@ -29,17 +30,17 @@ struct LogEntry {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     cached: bool,
     calls: Vec<LoggedCall>,
-    /// The sums over all calls.
+    /// `input`, `output` and `nanodollars` are sums over all calls.
     input: u64,
     output: u64,
-    /// Billionths of a dollar.
+    /// The cost, in billionths of a dollar.
     nanodollars: u64,
     millis: u64,
-    /// `answered`, `cut`, `not found`, `shown`, `stopped` or `failed`.
+    /// The outcome: `answered`, `cut`, `not found`, `shown`, `stopped` or `failed`.
     ended: String,
-    /// Bytes of the answer, or of the error.
+    /// Length in bytes of the answer or of the error message.
     bytes: u64,
-    /// The first characters of the answer, or of the error.
+    /// The first characters of the answer or of the error message.
     preview: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
@@ -56,7 +57,8 @@ struct LoggedCall {
     ended: String,
 }
 
-/// Adds an entry. A failure is logged: the caller still gets the answer that was paid for.
+/// Adds an entry. A failure is only logged, so that the caller still gets an answer that has
+/// already cost money.
 pub(super) fn add(asked: &AskedDocument<'_>, answer: &Answer, took: Duration) {
     if let Err(error) = append(asked, &entry(asked, answer, took)) {
         tracing::warn!(%error, "a question was not logged");
@@ -66,7 +68,7 @@ pub(super) fn add(asked: &AskedDocument<'_>, answer: &Answer, took: Duration) {
 fn append(asked: &AskedDocument<'_>, entry: &LogEntry) -> Result<()> {
     let AskedDocument { engine, conversation, .. } = asked;
     let line = json_line(entry)?;
-    // Calls that were paid for are logged even without room.
+    // Calls that have cost money are logged even without room.
     let room = engine.space.reserve_line(conversation, line.len() as u64);
     let _room = if entry.calls.is_empty() { Some(room?) } else { room.ok() };
     Ok(ctxfs_store::history::append_extraction(conversation, &line)?)
@@ -122,7 +124,7 @@ fn preview(text: &str) -> String {
     text.chars().take(PREVIEW).collect()
 }
 
-/// Returns the sums of the log, by day and tool. Skips lines that are no entries.
+/// Returns the sums of the log by day and tool. Skips lines that are not valid entries.
 pub(crate) fn sums(
     conversation: &Conversation,
 ) -> std::result::Result<Vec<DailyCounts>, StoreError> {

@@ -1,4 +1,4 @@
-//! Asking one question about several outputs, or about a conversation.
+//! Answering one question about several outputs, or about a whole conversation.
 
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -8,32 +8,32 @@ use crate::{Answer, EngineError, Question, Result, Tree};
 use ctxfs_core::model::{Component, visible};
 use ctxfs_models::extract::ModeError;
 
-/// Outputs of a conversation that are read for one question, at most.
+/// Maximum number of outputs of a conversation that are read for one question.
 const MOST_READ: usize = 8;
-/// Bytes of a search that are read, at most. A search has up to 6 KiB.
+/// Maximum number of bytes of a search result that are read. A search result has up to 6 KiB.
 const MOST_FOUND: usize = 64 << 10;
 
 /// The answers to one question about several outputs.
 #[derive(Debug, Default)]
 pub struct Answers {
-    /// The answers about the outputs that were read, in that order.
+    /// The answers, in the order in which the outputs were read.
     pub read: Vec<Answer>,
-    /// Outputs that were not read, because the question reached its limit or was stopped.
+    /// Outputs that were not read because the question reached its token limit or was stopped.
     pub left: Vec<PathBuf>,
-    /// Outputs that could not be read, with the reason.
+    /// Outputs that could not be read, each with the error.
     pub unreadable: Vec<(PathBuf, EngineError)>,
-    /// The number of outputs of the conversation that were not chosen.
+    /// The number of outputs of the conversation that were not selected for the question.
     pub others: usize,
 }
 
 impl Answers {
-    /// Returns true if there were outputs, but no answer.
+    /// Returns true if there were outputs to read, but none has an answer.
     pub fn have_failed(&self) -> bool {
         let are_none = self.read.is_empty() && self.unreadable.is_empty() && self.left.is_empty();
         !are_none && self.read.iter().all(|answer| answer.extraction.answer.is_err())
     }
 
-    /// Returns the text for a model.
+    /// Returns the answers as the text to show to a model.
     pub fn text(&self) -> String {
         let mut text: String = self.read.iter().map(|answer| answer.text() + "\n").collect();
         let handles = self.read.iter().map(|answer| visible::whole(&answer.facts.handle));
@@ -63,9 +63,9 @@ impl Answers {
 }
 
 impl Tree {
-    /// Answers a question about the outputs at `paths`, one after the other, until they have cost
-    /// the tokens that one question may, or the question is stopped. One of several outputs that
-    /// cannot be read does not affect the others.
+    /// Answers a question about each of the outputs at `paths`, in order. Stops when the answers
+    /// have cost the tokens that one question may cost, or when the question is stopped. With
+    /// several paths, an output that cannot be read does not affect the other outputs.
     pub fn answer_each(&self, paths: &[PathBuf], question: &Question<'_>) -> Result<Answers> {
         let mut answers = Answers::default();
         for (number, path) in paths.iter().enumerate() {
@@ -93,14 +93,15 @@ impl Tree {
         Ok(answers)
     }
 
-    /// Answers a question about the conversation whose directory is at `path`: about the outputs
-    /// that best match the words of the question, then the newest.
+    /// Answers a question about the conversation whose directory is at `path`. Reads the outputs
+    /// that best match the words of the question first, and then the newest outputs.
     pub fn answer_about(&self, path: &Path, question: &Question<'_>) -> Result<Answers> {
         let (chosen, others) = self.outputs_about(path, question.text)?;
         Ok(Answers { others, ..self.answer_each(&chosen, question)? })
     }
 
-    /// Returns the outputs that [`Self::answer_about`] reads, and the number of the others.
+    /// Returns the outputs that [`Self::answer_about`] reads, and the number of outputs that it
+    /// does not read.
     pub fn outputs_about(&self, path: &Path, question: &str) -> Result<(Vec<PathBuf>, usize)> {
         let mut ranked = self.ranked(path, question)?;
         let all = ranked.len();
@@ -116,8 +117,8 @@ impl Tree {
         }
     }
 
-    /// Returns all outputs of the conversation whose directory is at `path`: those with words of the
-    /// question first, best first, then the others, newest first.
+    /// Returns all outputs of the conversation whose directory is at `path`. Outputs that contain
+    /// words of the question come first, sorted by rank. The rest follows, newest first.
     fn ranked(&self, path: &Path, question: &str) -> Result<Vec<PathBuf>> {
         let id = self.conversation_at(path)?;
         let conversation = self.engine.conversation(&id)?;
@@ -138,7 +139,7 @@ impl Tree {
     fn found(&self, path: &Path, question: &str) -> Result<Vec<u8>> {
         let words = question.replace('%', "%25").replace('/', "%2F").replace('\0', " ");
         let opened = self.open(&path.join(".find").join(words));
-        // A question can be too long for a name, or have no word.
+        // The search fails if the question is too long for a file name or has no word.
         Ok(opened.ok().map(|file| file.uncounted(MOST_FOUND)).transpose()?.unwrap_or_default())
     }
 }

@@ -18,7 +18,7 @@ use ctxfs_view::fixture::Fixture;
 const QUESTION: &str = "which disk is full?";
 const LOG: &str = "start\nERROR disk sdb1 is full\nend\n";
 
-/// A store with a conversation, and a model that follows a script.
+/// A store with one conversation, and a model that follows a script.
 struct AskedStore {
     dir: TempDir,
     tree: Tree,
@@ -31,7 +31,7 @@ impl AskedStore {
         Self::with((model, made), options, ExtractSettings::default())
     }
 
-    /// The model of the script is asked by way of `made`.
+    /// The scripted `model` is called through `made`, which may wrap it.
     fn with(
         (model, made): (Arc<Scripted>, Arc<dyn LanguageModel>),
         options: EngineOptions,
@@ -99,7 +99,7 @@ fn the_same_question_about_the_same_bytes_is_asked_once() {
     assert_eq!(first.text(), again.text());
     assert!(first.text().starts_with("ABSTRACT FROM TOOL OUTPUT unknown WITH HANDLE c7/a.txt, "));
     assert!(first.text().ends_with("STRATEGY:full-chunked:\n\nsdb1\n"), "{}", first.text());
-    // Equal bytes under another name, in the same conversation.
+    // The same bytes under another name, in the same conversation.
     assert!(asked.ask(&asked.write("b.txt", LOG), QUESTION).cached);
     assert!(!asked.ask(&path, "which disk is empty?").cached);
     asked.write("a.txt", &format!("{LOG}more\n"));
@@ -126,7 +126,8 @@ fn answers_go_with_their_output() {
     assert!(!asked.dir.path().join("context/c7/history/answers").exists());
 }
 
-/// An output that another program removed or changed leaves answers that the next one takes along.
+/// If another program removes or changes an output, the next answer deletes the output's old
+/// answers.
 #[test]
 fn answers_about_bytes_that_are_gone_go_with_the_next_answer() {
     let asked = AskedStore::answering("sdb1");
@@ -165,7 +166,7 @@ fn the_log_and_the_counts_have_each_call() {
     assert_eq!((first.get("cached"), &second["cached"]), (None, &true.into()));
     let read = asked.tree.engine.counts(None).unwrap().sums.total;
     assert_eq!((read.read.times, read.views.get("extract")), (4, Some(&4)));
-    // What is looked up on the way is nobody's read.
+    // Reads that an answer makes internally are not counted as reads.
     let question = Question::new(("other?", Mode::Truncate), &|| false, &|_| {});
     asked.tree.answer_about(Path::new("c7"), &question).unwrap();
     let read = asked.tree.engine.counts(None).unwrap().sums.total;
@@ -201,7 +202,7 @@ fn no_secret_is_in_what_is_kept_and_shown() {
     const KEY: &str = "AKIAIOSFODNN7EXAMPLE";
     let rules = SecretRules::new(&SETS.iter().collect::<Vec<_>>(), &[]).unwrap();
     let redaction = Some(Redaction { rules: Arc::new(rules), stored: false });
-    // A model that invents what looks like a secret, and a person who asks about one.
+    // The model invents a text that looks like a secret, and the question contains one.
     let model = Scripted::new("a", |request| answers(request, KEY)).with(|_| {});
     let asked = AskedStore::new(model, EngineOptions { redaction, ..Default::default() });
     let path = asked.write("a.txt", &format!("{LOG}key {KEY}\n"));
@@ -237,13 +238,13 @@ fn a_question_about_a_conversation_reads_what_fits_it_first() {
     assert_eq!(found.read[0].facts.handle, "c7/disk.txt");
     assert_eq!((found.read.len(), found.others), (8, 4));
     assert!(found.text().contains("Read: c7/disk.txt, ") && found.text().contains("4 other"));
-    // Each costs 110 tokens, and the request is counted before it is made.
+    // Each answer costs 110 tokens, and the request is counted before it is made.
     let most = Question { most_tokens: Some(1), ..question };
     let none = asked.tree.answer_each(&[asked.write("new.txt", "new\n")], &most).unwrap();
     assert_eq!(none.read[0].extraction.used, Mode::Truncate);
 }
 
-/// Their limit is that of outputs, and a line of a log is none.
+/// The cap limits outputs. An answer is a line of a log, to which the cap does not apply.
 #[test]
 fn a_cap_of_outputs_is_none_of_answers() {
     let model = Scripted::new("a", |request| answers(request, "sdb1")).with(|_| {});
@@ -269,14 +270,14 @@ fn one_output_that_cannot_be_read_takes_nothing_from_the_others() {
     assert!(asked.tree.answer_each(&[none], &question).is_err());
 }
 
-/// Opens the view with the question.
+/// Opens the view that answers the question.
 fn look(asked: &AskedStore, path: &Path, question: &str) -> Result<String> {
     let view = PathBuf::from(format!("{}.extract", path.display())).join(question);
     let opened = asked.tree.open(&view)?;
     Ok(String::from_utf8(opened.uncounted(10_000)?).unwrap())
 }
 
-/// A store whose views ask a model.
+/// A store whose views call a model.
 fn viewed(model: Arc<Scripted>) -> AskedStore {
     let made = Arc::clone(&model) as _;
     let options = EngineOptions { view_deadline: Duration::from_hours(1), ..Default::default() };
@@ -287,7 +288,7 @@ fn with_views() -> ExtractSettings {
     ExtractSettings { view: true, ..ExtractSettings::default() }
 }
 
-/// A model that takes its time.
+/// A model that answers slowly.
 struct Slow(Arc<Scripted>);
 
 impl LanguageModel for Slow {
@@ -325,7 +326,7 @@ fn a_look_asks_once_and_only_where_the_settings_say_so() {
     assert_eq!(asked.model.asked().len(), 2);
     assert!(look(&asked, Path::new("c7/artifacts/tool/none.txt"), QUESTION).is_err());
     asked.tree.engine.finish();
-    // The door counts what is read of a view.
+    // The door counts the reads of a view.
     assert_eq!((asked.questions().times, asked.questions().calls), (3, 2));
 }
 

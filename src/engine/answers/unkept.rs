@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// The number of answers that are remembered.
+/// Maximum number of answers that are remembered.
 const MOST: usize = 64;
-/// The time for which one is shown.
+/// The time for which an answer is shown.
 const SHOWN: Duration = Duration::from_mins(5);
 
 /// The recent answers of this process that are not kept, oldest first.
 ///
-/// A reader may look at a view again and again, and each failure may have cost money. So a failure
-/// is shown for some minutes before a model is asked again.
+/// A reader may open a view many times, and each failed call may have cost money. A failure is
+/// therefore shown for some minutes before a model is called again.
 #[derive(Debug, Default)]
 pub(crate) struct UnkeptAnswers(Mutex<VecDeque<UnkeptAnswer>>);
 

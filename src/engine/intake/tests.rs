@@ -16,7 +16,7 @@ use ctxfs_view::{Audience, Form, StandIn, View};
 
 const KEY: &str = concat!("AKI", "AQYLPMN5HHHFPZAM2");
 
-/// An engine over a store of its own, with one conversation.
+/// An engine over a temporary store with one conversation.
 struct Fixture {
     dir: TempDir,
     engine: Arc<Engine>,
@@ -47,7 +47,8 @@ impl Fixture {
         intake.seal().unwrap()
     }
 
-    /// Stores as much of `bytes` as fits, in pieces of `step`. Returns the output and the error.
+    /// Stores as much of `bytes` as fits, in pieces of `step` bytes. Returns the output and the
+    /// error.
     fn put_part(&self, call: &str, bytes: &[u8], step: usize) -> (StoredOutput, io::Error) {
         let mut intake = self.call(call);
         let mut pieces = bytes.chunks(step);
@@ -60,7 +61,7 @@ impl Fixture {
         self.dir.path().join("context/c7/artifacts").join(name)
     }
 
-    /// Removes a file as a door does.
+    /// Removes a file in the same way as a door.
     fn remove(&self, name: &str) {
         fs::remove_file(self.path(name)).unwrap();
         self.engine.space.freed(self.conversation.id());
@@ -74,7 +75,7 @@ impl Fixture {
         self.conversation.record(output.path()).unwrap().unwrap()
     }
 
-    /// The reason why an output is incomplete.
+    /// Returns the reason why an output is incomplete.
     fn why(&self, output: &StoredOutput) -> String {
         match self.record(output).state {
             ArtifactState::Incomplete(why) => why,

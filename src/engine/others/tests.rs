@@ -12,7 +12,7 @@ use crate::{EngineError, EngineOptions, Tree};
 use ctxfs_core::model::{EvictionResult, Evictor, Folder, HostsReport, OtherHosts, Provenance};
 use ctxfs_store::{ArtifactWriter, Store};
 
-/// Hosts that have the output `x` of `c7`, which arrives with the first request.
+/// Hosts that have the output `x` of `c7`. The output arrives with the first request.
 #[derive(Debug)]
 struct ScriptedHosts {
     store: Store,

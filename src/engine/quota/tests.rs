@@ -9,7 +9,7 @@ use crate::quota::fixture::of_new_conversation;
 use crate::{Engine, EngineError, EngineOptions};
 use ctxfs_store::Store;
 
-/// Some engines over one store, each of which stands for a process.
+/// Several engines over one store. Each of them stands for a process.
 struct Processes {
     dir: TempDir,
     engines: Vec<Arc<Engine>>,
@@ -17,7 +17,7 @@ struct Processes {
 }
 
 impl Processes {
-    /// Makes a conversation that has `room` bytes left below its quota.
+    /// Creates a conversation that has `room` bytes left below its quota.
     fn new(number: usize, room: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let id = Component::new("c").unwrap();
@@ -34,7 +34,7 @@ impl Processes {
         RoomRequest { id: self.conversation.id(), conversation, growth, partly }
     }
 
-    /// Asks for room, as if something had just been removed.
+    /// Requests room as if something had just been removed.
     fn reserve(&self, process: usize, growth: u64) -> u64 {
         let engine = &self.engines[process];
         engine.space.freed(self.conversation.id());
@@ -100,7 +100,7 @@ fn what_is_granted_is_granted_once() {
     let processes = Processes::new(1, ROOM);
     let engine = &processes.engines[0];
     let take = || engine.space.reserve_part(&processes.request(4096, false)).unwrap();
-    // Nothing is written before all have taken what they could.
+    // Nothing is written until all threads have taken as much room as they can get.
     let taken: Vec<Reservation> = thread::scope(|scope| {
         let all = || std::iter::repeat_with(take).take_while(|room| room.bytes() > 0).collect();
         let takers: Vec<_> = (0..8).map(|_| scope.spawn(all)).collect();
@@ -142,7 +142,7 @@ fn a_directory_that_cannot_be_read_any_more_counts_as_it_did() {
     let dir = processes.dir.path().join("context/c/catalog");
     fs::write(dir.join("x"), vec![b'x'; 900_000]).unwrap();
     assert_eq!(processes.reserve(0, 500_000), 0);
-    // Root reads a directory that is closed, but none that is nested too deep.
+    // Root can read a directory without permissions, but not a directory that is nested too deep.
     let mut deep = dir.join("deep");
     fs::create_dir(&deep).unwrap();
     fs::rename(dir.join("x"), deep.join("x")).unwrap();
@@ -174,8 +174,8 @@ fn what_is_unlinked_and_open_counts() {
     assert_eq!(processes.reserve(0, 500_000), 500_000);
 }
 
-/// A thread that serves requests waits neither for the lock of another process nor for a
-/// measurement, and measures only what is quick to measure.
+/// A thread that serves requests waits neither for another process's lock nor for another thread's
+/// measurement. It measures only if that is quick.
 #[test]
 fn nobody_waits_on_a_thread_that_others_need() {
     let processes = Processes::new(1, 1 << 20);

@@ -1,4 +1,4 @@
-//! No view and no stand-in shows a secret, in whatever form it was written.
+//! Tests that no view and no stand-in shows a secret, in any form in which it may be written.
 
 use std::ffi::OsStr;
 
@@ -21,7 +21,7 @@ fn secrets() -> Secrets {
     Secrets(Some(Redaction { rules: Arc::new(rules()), stored: false }))
 }
 
-/// Returns an output with a secret at some place in it.
+/// Returns an output with a secret at a given place in it.
 fn output(sample: &Sample, form: &WrittenForm, kind: Kind, lines: (usize, usize)) -> Vec<u8> {
     let text = form.of(&format!("it is an error:\n{}\nafter it", sample.text()));
     let filler = |lines| "a line of \"words\" with \\n and C:\\temp\n".repeat(lines);
@@ -29,7 +29,7 @@ fn output(sample: &Sample, form: &WrittenForm, kind: Kind, lines: (usize, usize)
     if kind != Kind::Json {
         return format!("{before}{text}\n{after}").into_bytes();
     }
-    // Another level of escapes, in a value and in the name of a member.
+    // Adds another level of escapes, in a value and in the name of a member.
     let string = |text: &str| serde_json::Value::from(text).to_string();
     let name: String = text.chars().take(2000).collect();
     let (value, name) = (string(&(before + &text + &after)), string(&name));
@@ -65,7 +65,7 @@ fn shown(secrets: &Secrets, bytes: Vec<u8>, kind: Kind, said: &Sample) -> ShownF
     ShownFile::new(secrets, Box::new(text), analysis, facts)
 }
 
-/// Asserts that nothing that is made of `subject` shows the secret.
+/// Asserts that no view and no stand-in of `subject` shows the secret.
 fn assert_hidden(sample: &Sample, subject: &Subject<'_>) {
     for view in every_view() {
         let mut text = Vec::new();
@@ -108,7 +108,7 @@ fn view_in(dir: ViewDir, name: &str) -> View {
     view
 }
 
-/// A filter may put a secret together, and decode what no rule finds.
+/// A filter may assemble a secret from parts, and may decode a text in which no rule finds it.
 #[test]
 fn a_filter_makes_no_secret() {
     let sample = Sample {
@@ -138,7 +138,7 @@ fn a_filter_makes_no_secret() {
     }
 }
 
-/// The masked text is searched and measured.
+/// Searches and measurements work on the masked text.
 #[test]
 fn no_question_tells_a_secret() {
     let secret = concat!("AKI", "AQYLPMN5HHHFPZAM2");

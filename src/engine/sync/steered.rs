@@ -1,7 +1,7 @@
-//! Locks, threads and time as shuttle runs them: one thread at a time, chosen by a schedule.
+//! Locks, threads and time under shuttle. Shuttle runs one thread at a time, chosen by a schedule.
 //!
-//! Shuttle has no clock, and its waits never time out. Here the clock moves when a thread waits for
-//! it: a wait with a limit gives the other threads a turn, then times out.
+//! Shuttle has no clock, and its waits never time out. In this module the clock advances when a
+//! thread waits: a wait with a time limit gives the other threads a turn and then times out.
 #![allow(
     missing_debug_implementations,
     missing_docs,
@@ -21,22 +21,23 @@ pub use shuttle_dashmap::DashMap;
 
 use ctxfs_store::{Conversation, ManifestLock, StoreError};
 
-/// A wait with this limit or more never times out.
+/// A wait with a limit of at least this time never times out.
 const FOR_EVER: Duration = Duration::from_mins(1);
 
 static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 std::thread_local! {
-    /// Shuttle runs all threads of a test on one.
+    /// A thread-local is sufficient, because shuttle runs all threads of a test on one system
+    /// thread.
     static PASSED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Returns the time by which waiting threads are woken.
+/// Returns the current time of the clock that timed waits use.
 pub fn now() -> Instant {
     *BEGINNING + PASSED.get()
 }
 
-/// Does nothing, as the schedule alone decides which thread runs.
+/// Does nothing, because the schedule alone decides which thread runs.
 pub fn lower_priority() {}
 
 fn pass(time: Duration) {
@@ -44,7 +45,7 @@ fn pass(time: Duration) {
     shuttle::thread::yield_now();
 }
 
-/// The threads of `std::thread`.
+/// Replacements for items of `std::thread`.
 pub mod thread {
     use std::time::Duration;
 
@@ -60,9 +61,9 @@ type InnerGuard<'a, T> = shuttle::sync::MutexGuard<'a, T>;
 #[derive(Default)]
 pub struct Mutex<T>(shuttle::sync::Mutex<T>);
 
-/// Refers to its mutex, so that a wait can unlock and lock it.
+/// A guard with a reference to its mutex, so that a wait can unlock and relock the mutex.
 pub struct MutexGuard<'a, T> {
-    /// `None` only while a wait has unlocked it.
+    /// `None` only while a wait has unlocked the mutex.
     inner: Option<InnerGuard<'a, T>>,
     of: &'a Mutex<T>,
 }
@@ -193,8 +194,8 @@ impl Condvar {
     }
 }
 
-/// Locks the manifest of `conversation`, and gives the other threads a turn while it is taken: the
-/// kernel's own lock would stop them all.
+/// Locks the manifest of `conversation`. Gives the other threads a turn while another thread holds
+/// the lock, because waiting for the kernel's lock would block all threads.
 pub fn lock_manifest(
     conversation: &Conversation,
     _may_wait: bool,

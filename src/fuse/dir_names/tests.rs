@@ -21,7 +21,7 @@ fn kind(number: u64) -> FileKind {
     if number.is_multiple_of(5) { FileKind::Directory } else { FileKind::File }
 }
 
-/// Returns the positions and names from `from` on, at most `most` of them.
+/// Returns at most `most` names from position `from` on, with their positions.
 fn read(names: &DirNames, from: u64, most: usize) -> Vec<(u64, String)> {
     let mut found = Vec::new();
     names
@@ -64,7 +64,7 @@ fn an_empty_directory_has_no_names() {
     assert_eq!(read(&names(&engine, 0), 0, 9), []);
 }
 
-/// Names for which there is no memory are in a file, and read the same.
+/// Names that exceed the memory limit are stored in a file and read in the same way.
 #[test]
 fn what_does_not_fit_into_memory_is_listed_all_the_same() {
     let (_dir, engine) = engine();

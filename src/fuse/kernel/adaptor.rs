@@ -1,4 +1,4 @@
-//! The adaptor: one FUSE operation is one span, one call of [`ContextFs`] and one reply.
+//! The adaptor. Each FUSE operation is one span, one call of [`ContextFs`] and one reply.
 
 use std::ffi::OsStr;
 use std::io;
@@ -26,21 +26,24 @@ use crate::{
     ContextFs, Entry, Fh, FilePosition, Flush, FsError, OpenMode, RequestOrigin, Result, SetAttr,
 };
 
-/// The most bytes of a write request: the kernel's default limit (`fs.fuse.max_pages_limit`).
+/// Maximum size of a write request in bytes: the kernel's default limit
+/// (`fs.fuse.max_pages_limit`).
 const MAX_WRITE: u32 = 1024 * 1024;
 const MAX_BACKGROUND: u16 = 64;
-/// The protocol of Linux 6.12, the first whose passthrough keeps file sizes right after writes.
+/// The protocol version of Linux 6.12. Earlier kernels can have wrong file sizes after writes with
+/// passthrough.
 const PASSTHROUGH_ABI: (u32, u32) = (7, 41);
 
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
-    /// True to let readers read the store's files directly, if kernel and privileges allow it.
+    /// True to let the kernel read the store's files directly for readers, if the kernel version
+    /// and the privileges of the server allow it.
     pub passthrough: bool,
-    /// Threads that serve the kernel. Under light load two of them wait and the others are parked.
-    /// Each holds about a megabyte once it has served a large request.
+    /// Number of threads that serve the kernel. Under light load, two of them wait for requests and
+    /// the rest are parked. Each thread holds about a megabyte once it has served a large request.
     pub threads: usize,
     pub allow_other: bool,
-    /// True if the store lies on a stacked filesystem, such as overlayfs.
+    /// True if the store is on a stacked filesystem such as overlayfs.
     pub stacked_store: bool,
 }
 
@@ -75,8 +78,8 @@ impl Adaptor {
         });
     }
 
-    /// Runs an operation that may have to wait for another process, or for the disk. It then
-    /// continues on another thread, and this worker serves other requests.
+    /// Runs an operation that may have to wait for another process or for the disk. If it must
+    /// wait, the operation continues on another thread, and this worker serves other requests.
     fn wait<T: 'static>(
         &self,
         name: &'static str,
@@ -330,8 +333,8 @@ impl Filesystem for Adaptor {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        // The kernel has few background requests, and no client waits for this one: it is answered
-        // before it is done.
+        // The kernel has few background requests, and no client waits for this one, so the reply is
+        // sent before the release is done.
         self.passthrough.release(Fh(fh.0));
         reply.ok();
         let attempt = move |fs: &ContextFs| fs.release(Fh(fh.0));
@@ -384,7 +387,7 @@ impl Filesystem for Adaptor {
             let caller = caller(request);
             let read = self.fs.readdirplus(ino(node), Fh(fh.0), offset, caller, |listed| {
                 let Entry { attr, attr_ttl, entry_ttl, .. } = listed.entry;
-                // The reply has one lifetime for both.
+                // The reply has only one lifetime field for the name and the attributes.
                 let lasts = attr_ttl.min(entry_ttl);
                 let (found, attr) = (INodeNo(attr.ino.0), convert::attr(&attr));
                 let (name, next) = (listed.name, listed.next);
@@ -454,7 +457,8 @@ impl Filesystem for Adaptor {
         });
     }
 
-    /// Programs try, for instance to find out if a file is a terminal.
+    /// Fails with ENOTTY. Programs call ioctl(2), for instance to find out whether a file is a
+    /// terminal.
     fn ioctl(
         &self,
         _: &Request,
@@ -499,7 +503,8 @@ impl Filesystem for Adaptor {
         });
     }
 
-    /// After ENOSYS the kernel treats every file as ready, as regular files are, and stops asking.
+    /// Replies ENOSYS. The kernel then treats every file as ready, which is right for regular
+    /// files, and sends no further poll requests.
     fn poll(
         &self,
         _: &Request,
@@ -542,7 +547,7 @@ fn configure(
     passthrough: &PassthroughFiles,
     lists_attributes: bool,
 ) {
-    // With AUTO, the kernel asks for attributes where it has seen look-ups of the names before.
+    // With AUTO, the kernel requests attributes only after it has seen look-ups of listed names.
     let listing = InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO;
     if lists_attributes && config.add_capabilities(listing).is_err() {
         tracing::info!("this kernel lists no attributes");
@@ -550,8 +555,8 @@ fn configure(
     for wanted in [
         InitFlags::FUSE_PARALLEL_DIROPS,
         InitFlags::FUSE_AUTO_INVAL_DATA,
-        // Otherwise the kernel opens a file for writing first and truncates it later, and a remote
-        // artifact would be fetched for nothing.
+        // Without this, the kernel opens a file for writing first and truncates it later, so a
+        // remote artifact would be fetched for nothing.
         InitFlags::FUSE_ATOMIC_O_TRUNC,
         InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
     ] {

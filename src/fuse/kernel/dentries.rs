@@ -1,8 +1,8 @@
-//! A bound on the kernel's directory entries for views.
+//! Limits the number of the kernel's directory entries for views.
 //!
-//! The kernel keeps an entry for every name that it has looked up, and the server a node for every
-//! entry, until memory is short. A reader may ask for any number of views, `X.grep/1`, `X.grep/2`
-//! and so on. So recent look-ups are recorded here, and the kernel is told to drop the entries of
+//! The kernel keeps an entry for every name that it has looked up, and the server keeps a node for
+//! every entry, until memory is short. A reader can look up any number of views, such as `X.grep/1`
+//! and `X.grep/2`. So this module records recent look-ups, and makes the kernel drop the entries of
 //! older ones. A file that is open stays open.
 
 use std::collections::{HashMap, VecDeque};
@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::Entry;
 
-/// Recorded look-ups of views. When there are more, the older half is dropped.
+/// Maximum number of recorded look-ups of views. Beyond it, the older half is dropped.
 const MOST: usize = 16_384;
 const BATCH: usize = 256;
 
@@ -28,13 +28,14 @@ pub(super) struct ViewDentries {
     changed: Condvar,
 }
 
-/// Recent look-ups of views, in order. A listing adds tens of thousands before the kernel, which
-/// holds the directory's lock meanwhile, can drop any, so each name is stored once.
+/// Recent look-ups of views, in order. The kernel holds the directory's lock during a listing, so a
+/// listing can add tens of thousands of look-ups before any entry is dropped. To limit memory, each
+/// name is stored once.
 #[derive(Debug, Default)]
 struct RecentLookups {
     order: VecDeque<(u64, Dentry)>,
-    /// The number of the latest look-up of each entry, by a hash of the entry. Of two with one
-    /// hash, the older stays until memory is short.
+    /// The number of the latest look-up of each entry, by a hash of the entry. If two entries have
+    /// the same hash, the kernel keeps the older one until memory is short.
     latest: HashMap<u64, u64>,
     keys: RandomState,
     next: u64,
@@ -42,11 +43,12 @@ struct RecentLookups {
 }
 
 impl ViewDentries {
-    /// Starts the thread that makes the kernel drop entries. The kernel may hold up the
-    /// notification until a pending operation is answered, so no worker can do it.
+    /// Starts the thread that makes the kernel drop entries. The kernel may block the notification
+    /// until a pending operation is answered, so no worker can send it.
     ///
-    /// Dropping an entry detaches mounts on it. A view loses those at its next version anyway. A
-    /// file must not, so an entry is left alone if a file `is_there` by now.
+    /// Dropping an entry detaches the mounts on it. A view loses such mounts at its next version
+    /// anyway, but a file must keep them. So the thread skips an entry if `is_there` returns true
+    /// for it: a file now has the name.
     pub(super) fn start(
         self: &Arc<Self>,
         kernel: Notifier,
@@ -56,7 +58,8 @@ impl ViewDentries {
         let forget = move || {
             while let Some(batch) = dentries.wait() {
                 for (parent, name) in batch.iter().filter(|(dir, name)| !is_there(*dir, name)) {
-                    // The kernel may have dropped it already.
+                    // The call fails if the kernel has already dropped the entry, which is
+                    // harmless.
                     kernel.inval_entry(*parent, name).ok();
                 }
             }
@@ -76,8 +79,8 @@ impl ViewDentries {
         self.changed.notify_all();
     }
 
-    /// Waits until there are too many look-ups, and returns entries to drop; `None` once the
-    /// session ends.
+    /// Waits until there are too many look-ups, and returns the entries to drop. Returns `None`
+    /// once the session has ended.
     fn wait(&self) -> Option<Vec<Dentry>> {
         let mut lookups = self.lookups.lock();
         loop {
@@ -101,8 +104,8 @@ impl RecentLookups {
         self.order.len() > MOST
     }
 
-    /// If there are too many look-ups, removes the older half. Returns its entries that have not
-    /// been looked up since, at most [`BATCH`].
+    /// Removes look-ups from the older half if there are too many. Returns the removed entries that
+    /// have no later look-up, at most [`BATCH`] of them.
     fn take_oldest(&mut self) -> Vec<Dentry> {
         let mut batch = Vec::new();
         if self.order.len() <= MOST {

@@ -1,6 +1,6 @@
 //! Mounting and unmounting.
 //!
-//! There are three methods of mounting, chosen here:
+//! There are three ways to mount. This module chooses one of them:
 //!
 //! | target | user | method |
 //! |---|---|---|
@@ -8,9 +8,9 @@
 //! | a directory | root, also of a user namespace | `mount(2)` on an opened `/dev/fuse` |
 //! | a directory | any other | the setuid program `fusermount3` mounts and sends the descriptor |
 //!
-//! The descriptor is always close-on-exec: if a child kept it, the mount of a dead server would
-//! hang instead of failing. When the last descriptor is closed, the mount stays in the tree, dead
-//! (`ENOTCONN`); [`unmount`] removes it, dead or alive.
+//! The descriptor is always close-on-exec. If a child process kept it, the mount of a dead server
+//! would hang instead of failing. When the last descriptor is closed, the mount stays in the tree
+//! as a dead mount (`ENOTCONN`). [`unmount`] removes live and dead mounts.
 
 mod error;
 mod table;
@@ -33,8 +33,8 @@ use rustix::net::{
 pub use error::MountError;
 pub use table::{FSTYPE, MountEntry, MountState, mounts, state};
 
-/// The device through which the kernel talks to a filesystem. Check its presence by `stat`: an open
-/// descriptor of it may by itself hold up a mount.
+/// The device through which the kernel talks to a filesystem. Check its presence with `stat`,
+/// because an open descriptor can by itself hold up a mount.
 pub const DEVICE: &str = "/dev/fuse";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,21 +51,21 @@ pub struct MountOptions {
     pub noexec: bool,
 }
 
-/// A mount that waits for its server: the kernel's first request has not been answered. `fd` is the
-/// open `/dev/fuse`, close-on-exec. `target` is absolute and without links, or as given if the
-/// descriptor was inherited.
+/// A mount whose server has not yet answered the kernel's first request. `fd` is the open
+/// `/dev/fuse`, close-on-exec.
 #[derive(Debug)]
 pub struct Mounted {
     pub fd: OwnedFd,
     pub method: MountMethod,
-    /// The directory, absolute and without links, or as given if the descriptor was inherited.
+    /// The mounted directory, absolute and without symbolic links. If the descriptor was inherited,
+    /// this is the target as given.
     pub target: PathBuf,
 }
 
-/// Mounts `target`, after removing dead ctxfs mounts from it.
+/// Mounts the filesystem on `target`, after removing dead ctxfs mounts from it.
 ///
-/// Refuses a target on which a live ctxfs is mounted. The files of the directory are hidden while
-/// it is mounted, and do not change.
+/// Fails if a live ctxfs is mounted there. The mount hides the files of the directory and does not
+/// change them.
 pub fn mount(target: &Path, options: &MountOptions) -> Result<Mounted, MountError> {
     if let Some(number) = inherited_number(target) {
         let fd = take_inherited(number)?;
@@ -89,9 +89,9 @@ pub fn is_inherited_fd(target: &Path) -> bool {
 
 /// Removes a ctxfs mount, live or dead, from the tree at once.
 ///
-/// The unmount is lazy: open files stay readable while their server lives. A target without a
-/// mount, or with one of another type, is an error and is left as it is. The server is not
-/// involved, so a hanging one does not block this.
+/// The unmount is lazy: open files stay readable as long as their server runs. Fails without a
+/// change if nothing is mounted on the target, or if the mount has another type. The server takes
+/// no part, so a hanging server does not block the call.
 pub fn unmount(target: &Path) -> Result<(), MountError> {
     let target = table::resolve(target);
     match table::top(&target) {
@@ -103,7 +103,8 @@ pub fn unmount(target: &Path) -> Result<(), MountError> {
     }
 }
 
-/// Removes dead mounts, of which there may be several on top of each other.
+/// Removes the dead mounts from `target`; several may be stacked. Fails if a live ctxfs mount is on
+/// top.
 fn heal(target: &Path) -> Result<(), MountError> {
     loop {
         match state(target) {
@@ -133,8 +134,9 @@ fn device_is_there() -> Result<(), MountError> {
     }
 }
 
-/// Mounts directly as root. If that is not permitted (a container, a closed device), and for other
-/// users, runs the helper. If both fail, root gets the error of the direct attempt.
+/// Mounts directly if the user is root. Runs the helper for other users, and for root where the
+/// direct mount is not permitted (in a container, or with a closed device). If both attempts fail,
+/// root gets the error of the direct attempt.
 fn attach(target: &Path, options: &MountOptions) -> Result<(OwnedFd, MountMethod), MountError> {
     if !rustix::process::geteuid().is_root() {
         return Ok((mount_by_helper(target, options)?, MountMethod::Helper));
@@ -157,7 +159,7 @@ fn detach(target: &Path) -> Result<(), MountError> {
 }
 
 fn mount_directly(target: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
-    // The standard library opens close-on-exec.
+    // The standard library sets close-on-exec.
     let device = OpenOptions::new()
         .read(true)
         .write(true)
@@ -179,14 +181,14 @@ fn unmount_directly(target: &Path) -> Result<(), MountError> {
     })
 }
 
-/// Returns the mount flags. Set-uid programs and devices never take effect, as any writer to the
-/// store could create them.
+/// Returns the mount flags. They disable set-uid programs and devices, because any writer to the
+/// store could create such files.
 fn mount_flags(options: &MountOptions) -> MountFlags {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOATIME;
     if options.noexec { flags | MountFlags::NOEXEC } else { flags }
 }
 
-/// Returns the mount data of FUSE. The source is a separate argument and needs no escaping.
+/// Returns the FUSE mount data. The source is a separate argument, so it needs no escaping.
 fn mount_data(device: &impl AsRawFd, options: &MountOptions) -> CString {
     let user = rustix::process::getuid();
     let group = rustix::process::getgid();
@@ -200,7 +202,7 @@ fn mount_data(device: &impl AsRawFd, options: &MountOptions) -> CString {
     CString::new(data).unwrap_or_default()
 }
 
-/// The names of the helper in libfuse 3 and 2. Both have the same protocol.
+/// The names of the helper in libfuse 3 and in libfuse 2. Both versions use the same protocol.
 const HELPERS: [&str; 2] = ["fusermount3", "fusermount"];
 
 pub fn find_helper() -> Option<(&'static str, String)> {
@@ -210,8 +212,9 @@ pub fn find_helper() -> Option<(&'static str, String)> {
     })
 }
 
-/// Mounts by the helper. It is started with one end of a socket pair as its standard input, which
-/// `_FUSE_COMMFD` names, and sends the open `/dev/fuse` through it.
+/// Mounts through the helper. The standard input of the helper is one end of a socket pair, and
+/// `_FUSE_COMMFD` holds the number of that descriptor. The helper sends the open `/dev/fuse`
+/// through the socket.
 fn mount_by_helper(target: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
     let pair = rustix::net::socketpair(
         AddressFamily::UNIX,
@@ -237,8 +240,8 @@ fn unmount_by_helper(target: &Path) -> Result<(), MountError> {
     finish_helper(child)?.map(drop).map_err(|message| MountError::helper(target, message))
 }
 
-/// Starts the helper. The child's end of the socket is closed in this process when this returns, so
-/// that the stream ends if the helper dies.
+/// Starts the helper. When this returns, the child's end of the socket is closed in this process,
+/// so that the stream ends if the helper dies.
 fn start_helper(
     stdin: impl Into<Stdio>,
     options: &[OsString],
@@ -258,7 +261,7 @@ fn start_helper(
         .map_err(|cause| MountError::HelperLost { cause })
 }
 
-/// Waits for the helper and returns its messages: `Ok` if it succeeded, `Err` if not.
+/// Waits for the helper and returns its messages: in `Ok` if it succeeded, in `Err` if it failed.
 fn finish_helper(child: Child) -> Result<Result<String, String>, MountError> {
     let output = child.wait_with_output().map_err(|cause| MountError::HelperLost { cause })?;
     let messages = String::from_utf8_lossy(&output.stderr).trim().to_owned();
@@ -281,7 +284,8 @@ fn escape(value: &str) -> String {
     value.replace('\\', "\\\\").replace(',', "\\,")
 }
 
-/// Receives a descriptor from the socket, or `None` if the helper closed it without sending one.
+/// Receives a descriptor from the socket. Returns `None` if the helper closed the socket without
+/// sending a descriptor.
 fn receive_fd(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let mut byte = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -314,9 +318,9 @@ fn take_inherited(number: RawFd) -> Result<OwnedFd, MountError> {
 
 #[expect(unsafe_code, reason = "an inherited descriptor is known only by its number")]
 fn own_fd(number: RawFd) -> OwnedFd {
-    // SAFETY: the descriptor is open, as `take_inherited` has checked, and nothing in this process
-    // opened it: it belongs to a mount that this process did not make. Only the command line names
-    // its number, once, so nothing else closes it.
+    // SAFETY: `take_inherited` has checked that the descriptor is open. Nothing in this process
+    // opened it, because it belongs to a mount that this process did not make. Only the command
+    // line has its number, and has it once, so nothing else closes it.
     unsafe { OwnedFd::from_raw_fd(number) }
 }
 

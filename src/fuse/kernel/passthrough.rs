@@ -1,7 +1,7 @@
 //! Passthrough: the kernel reads the store's files directly.
 //!
-//! The kernel demands one backing object per inode while any file of it is open in passthrough, and
-//! refuses to mix that with other modes; see Documentation/filesystems/fuse-passthrough.rst and
+//! While an inode is open in passthrough, the kernel demands that all its opens use one backing
+//! object, and refuses opens in other modes. See Documentation/filesystems/fuse-passthrough.rst and
 //! `fs/fuse/iomode.c`. So an inode is open in one mode at a time, and all opens of it share one
 //! backing id.
 
@@ -32,13 +32,13 @@ struct InodeOpens {
 }
 
 impl PassthroughFiles {
-    /// Opens `ino`: calls `reply` with its backing id, or with `None` where it has no passthrough.
-    /// `register` creates the id of an inode that has none yet. Without a `file` the inode is
-    /// opened without passthrough; the kernel then refuses to map it for writing while others read
-    /// it with passthrough (ENODEV).
+    /// Opens `ino` and calls `reply` with its backing id, or with `None` if this open has no
+    /// passthrough. Calls `register` to create the id if the inode has none yet. If `file` is
+    /// `None`, the open has no passthrough; the kernel then refuses to map the file for writing
+    /// while other handles read it with passthrough (ENODEV).
     ///
-    /// The inode stays locked until the reply is sent: of two concurrent opens, the second must
-    /// find the id of the first.
+    /// The inode stays locked until the reply is sent, because the second of two concurrent opens
+    /// must find the id of the first.
     pub(super) fn open(
         &self,
         ino: Ino,
@@ -56,8 +56,8 @@ impl PassthroughFiles {
         self.open_with(ino, fh, backing, reply);
     }
 
-    /// Opens `ino`, whose file is gone: calls `reply` with the backing id of the handles that still
-    /// have it open with passthrough, if there are any.
+    /// Opens `ino`, whose file is gone. Calls `reply` with the backing id of the handles that still
+    /// have the inode open with passthrough, or with `None` if there are none.
     pub(super) fn join(&self, ino: Ino, fh: Fh, reply: impl FnOnce(Option<&BackingId>)) {
         self.open_with(ino, fh, |opens| opens.backing.upgrade(), reply);
     }

@@ -1,5 +1,5 @@
-//! The span of one operation, and one reply for each kind of result: the value, or the errno of the
-//! error.
+//! The span of an operation, and a reply for each kind of result. A reply sends either the value,
+//! or the errno of the error.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -26,7 +26,8 @@ const SLOW: Duration = Duration::from_millis(200);
 pub(super) struct Operation(&'static str);
 
 impl Operation {
-    /// Runs one operation. A panic drops its reply, which then answers EIO; the mount stays.
+    /// Runs one operation. A panic drops the reply object, which then answers EIO; the mount stays
+    /// alive.
     pub(super) fn run(name: &'static str, counters: &Counters, run: impl FnOnce(Self)) {
         let started = Instant::now();
         if catch_unwind(AssertUnwindSafe(|| run(Self(name)))).is_err() {
@@ -110,7 +111,7 @@ impl Operation {
         }
     }
 
-    /// Replies with the space of the store's disk. Names may have 255 bytes.
+    /// Replies with the disk space of the store. The maximum length of a name is 255 bytes.
     pub(super) fn statfs(self, reply: ReplyStatfs, space: Result<StatVfs>) {
         match space {
             Ok(space) => reply.statfs(
@@ -138,9 +139,9 @@ impl Operation {
         }
     }
 
-    /// Replies with the handle of an open file, with passthrough for readers where it is available:
-    /// they then read in the kernel, and every write still comes to the server. Otherwise pages are
-    /// cached and writes come through.
+    /// Replies with the handle of an open file. Readers get passthrough where it is available: the
+    /// kernel then reads the file itself, and every write still goes to the server. Without
+    /// passthrough, the kernel caches pages and sends writes to the server.
     pub(super) fn opened(
         self,
         passthrough: &PassthroughFiles,
@@ -154,7 +155,7 @@ impl Operation {
         }
     }
 
-    /// Replies with the entry and handle of a new file, which is opened as by
+    /// Replies with the entry and the handle of a new file. Opens it in the same way as
     /// [`opened`](Self::opened).
     pub(super) fn created(
         self,
@@ -189,8 +190,8 @@ fn reply_opened(passthrough: &PassthroughFiles, node: INodeNo, opened: &Opened, 
     });
 }
 
-/// Replies with the handle of a computed file, or of a remote artifact. For the latter the kernel
-/// may still read the local file that other handles have open.
+/// Replies with the handle of a computed file or of a remote artifact. If other handles have the
+/// local file of a remote artifact open, the kernel may still read that file.
 fn reply_without_file(
     passthrough: &PassthroughFiles,
     node: INodeNo,
@@ -235,8 +236,8 @@ fn reply_created(
     });
 }
 
-/// Returns the file that the kernel may read and map. `None` if mapped writes must be counted: with
-/// passthrough they would not come to the server.
+/// Returns the file that the kernel may read and map. Returns `None` if mapped writes must be
+/// counted, because with passthrough they would not reach the server.
 fn backing_file<'a>(opened: &Opened, file: &'a File) -> Option<&'a File> {
     (!opened.counts_mapped).then_some(file)
 }
@@ -256,10 +257,10 @@ fn passthrough_flags(opened: &Opened) -> FopenFlags {
     if opened.writes { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::FOPEN_NOFLUSH }
 }
 
-/// Returns the flags of an open without passthrough.
+/// Returns the flags for an open without passthrough.
 ///
-/// Writers bypass the page cache, so that one write(2) is one request: the kernel would split it at
-/// page boundaries, and a reader could see half a line.
+/// Writers bypass the page cache, so that one write(2) is one request. With the page cache, the
+/// kernel would split the write at page boundaries, and a reader could see half a line.
 fn cached_flags(opened: &Opened) -> FopenFlags {
     if opened.writes {
         return FopenFlags::FOPEN_DIRECT_IO;

@@ -1,11 +1,11 @@
-//! A limit on the workers that wait for the kernel at a time.
+//! A limit on the number of workers that wait for the kernel at the same time.
 //!
-//! The kernel hands its requests to waiting workers in turn, the one that has waited longest first.
-//! So with many of them each request wakes a thread that has long been asleep, often on another
-//! processor: with four, a round trip takes about twice as long as with two. But if there were only
-//! two, and both were busy with the disk, every client would have to wait. So two wait, and the
-//! others are parked: one is unparked when no worker is left to wait, and parks again when that has
-//! not happened for a while.
+//! The kernel gives each request to the worker that has waited longest. With many waiting workers,
+//! each request wakes a thread that has slept for long, often on another processor: with four, a
+//! round trip takes about twice as long as with two. But with only two workers, every client would
+//! have to wait while both are busy with the disk. So two workers wait and the rest are parked. A
+//! parked worker is woken when no waiting worker is left. A worker parks when that has not happened
+//! for a while.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -14,10 +14,10 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 const WAITING: usize = 2;
-/// Requests in a row that left a waiting worker, after which a worker may park.
+/// Number of consecutive requests that left another worker waiting, after which a worker may park.
 const CALM_REQUESTS: usize = 64;
-/// The longest time that a worker parks. It then waits for one request, which is how it learns that
-/// the mount has ended.
+/// Maximum time for which a worker parks. It then waits for one request, and so detects the end of
+/// the mount.
 const PARK_TIME: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl KernelWorkers {
 
     fn park(&self) {
         self.parked.fetch_add(1, SeqCst);
-        // A worker that took a request before this may not have seen a parked one to wake.
+        // A worker that took a request before this point may not have seen a parked worker to wake.
         if self.waiting.load(SeqCst) >= WAITING {
             let mut unparked = self.unparked.lock();
             self.wake.wait_while_for(&mut unparked, |unparked| *unparked == 0, self.park_time);

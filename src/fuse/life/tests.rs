@@ -1,4 +1,4 @@
-//! Lives without a mount.
+//! Unit tests of `Life`, without a mount.
 
 use std::time::{Duration, SystemTime};
 
@@ -27,7 +27,7 @@ fn a_life_begins_with_the_first_writer_and_is_sealed_after_the_last() {
     assert_eq!((life.take_uncounted(), life.take_uncounted()), (9, 0));
 }
 
-/// The kernel may know hundreds of thousands of files at rest.
+/// A mount may hold hundreds of thousands of files at rest.
 #[test]
 fn a_file_at_rest_holds_nothing_of_its_use() {
     let file = Arc::new(tempfile::tempfile().unwrap());
@@ -49,7 +49,7 @@ fn a_file_at_rest_holds_nothing_of_its_use() {
     assert!(!life.is_at_rest(), "what it may lack is not forgotten");
 }
 
-/// The pages of an earlier open are good as long as nothing at all has changed.
+/// Cached pages from an earlier open stay valid as long as the file has not changed at all.
 #[test]
 fn pages_are_kept_while_no_change_can_hide() {
     let clock = FileClock::of_steps(Duration::from_hours(1));

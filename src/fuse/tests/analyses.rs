@@ -1,22 +1,22 @@
-//! States of analyses: few are kept, and each conversation has its share.
+//! Analysis states: a limited number is kept, and each conversation gets a share.
 
 use std::ffi::OsStr;
 
 use super::fixture::{Fixture, ME};
 use crate::{Fh, Ino, OpenMode};
 
-/// The states that are kept.
+/// Number of states that are kept.
 const MOST: usize = 32;
 const FILES: usize = 100;
-/// The lines of a file whose analysis is worth keeping.
+/// Number of lines that make the analysis state of a file worth keeping.
 const LINES: usize = 16_384;
 
-/// Returns the bytes of a file that are analysed.
+/// Returns the number of bytes of a file that have been analysed.
 fn seen(fixture: &Fixture, ino: Ino) -> u64 {
     fixture.fs.0.nodes.get(ino).unwrap().as_file().unwrap().tracker.seen()
 }
 
-/// Writes a live file, and reads its summary.
+/// Writes a file without closing it, and reads its summary.
 fn live(fixture: &Fixture, dir: &str, name: &str) -> (Ino, Fh) {
     let parent = fixture.find(dir).unwrap().attr.ino;
     let mode = OpenMode { flags: libc::O_WRONLY };
@@ -39,7 +39,7 @@ fn one_conversation_does_not_push_out_another() {
     assert_eq!(kept, MOST - 1);
     assert!(seen(&fixture, many[FILES - 1].0) > 0, "the one that was used last stays");
     assert!(seen(&fixture, other) > 0);
-    // What is not kept is analysed again.
+    // A file whose state was evicted is analysed again.
     let (first, fh) = many[0];
     assert_eq!(seen(&fixture, first), 0);
     fixture.write(fh, 5 * LINES as u64, b"another\n").unwrap();
@@ -54,7 +54,8 @@ fn one_conversation_does_not_push_out_another() {
     }
 }
 
-/// It holds memory for as long as the kernel knows the file, and takes the place of a larger one.
+/// Such a state would hold memory for as long as the kernel refers to the file, and would displace
+/// the state of a larger file.
 #[test]
 fn the_analysis_of_a_short_file_is_not_kept() {
     let fixture = Fixture::new();
@@ -68,7 +69,7 @@ fn the_analysis_of_a_short_file_is_not_kept() {
     assert_eq!(fixture.meta("x.txt")["analysis"]["lines"], 2);
 }
 
-/// A file larger than a step of the analysis is sealed whole even if its state is pushed out
+/// A file that is larger than one analysis step is sealed completely, even if its state is evicted
 /// between two steps.
 #[test]
 fn what_is_pushed_out_is_sealed_all_the_same() {

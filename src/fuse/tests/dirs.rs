@@ -1,4 +1,4 @@
-//! Directories that the kernel remembers and the mount does not hold open.
+//! Directories to which the kernel refers but which the mount does not hold open.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,7 +11,7 @@ use ctxfs_engine::EngineOptions;
 use ctxfs_engine::patience::{promptly, slowly};
 use ctxfs_engine::sync::now;
 
-/// The directories that a mount with [`few`] descriptors holds open, and some more.
+/// Number of directories in these tests: more than a mount with [`few`] descriptors holds open.
 const MANY: usize = 40;
 
 /// Returns a mount that holds at most 8 directories open.
@@ -32,8 +32,9 @@ fn create(fixture: &Fixture, parent: Ino, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Uses so many other directories that those before are held open no longer. The cache chooses by
-/// numbers of its own, so what it has left is let go.
+/// Uses many other directories, so that the mount no longer holds the earlier ones open. The cache
+/// may still keep some of them, depending on how often they were used, so all held directories are
+/// closed at the end.
 fn use_others(fixture: &Fixture) {
     let others: Vec<_> = (0..MANY)
         .map(|number| {
@@ -43,13 +44,13 @@ fn use_others(fixture: &Fixture) {
         })
         .collect();
     for other in others {
-        // What was used several times is held longer.
+        // The cache keeps a directory longer after several uses.
         (0..4).for_each(|_| drop(fixture.list(other)));
     }
     fixture.fs.0.nodes.get(fixture.tool).unwrap().as_dir().unwrap().close_held();
 }
 
-/// Returns the path of `name` in the store, beside the mount.
+/// Returns the path of `name` in the store, which bypasses the mount.
 fn stored(fixture: &Fixture, name: &str) -> PathBuf {
     fixture.plain(name)
 }
@@ -86,7 +87,8 @@ fn one_is_found_where_it_was_moved() {
     let rename = |from, name, to, new, mode| {
         fixture.fs.rename(from, OsStr::new(name), to, OsStr::new(new), mode).unwrap();
     };
-    // The names of the directory above change, then its own, then two directories change places.
+    // First the directory above is renamed, then the directory itself, then two directories
+    // exchange their names.
     rename(fixture.tool, "a", fixture.tool, "c", RenameMode::Replace);
     use_others(&fixture);
     create(&fixture, one, "1").unwrap();
@@ -133,7 +135,7 @@ fn another_of_its_name_is_not_taken_for_it() {
     assert_ne!(new, dir);
     create(&fixture, new, "y.txt").unwrap();
     assert_eq!(fs::read_dir(stored(&fixture, "aside")).unwrap().count(), 1);
-    // A link is none either.
+    // A symbolic link does not count as the directory either.
     fs::remove_dir_all(stored(&fixture, "d")).unwrap();
     std::os::unix::fs::symlink("aside", stored(&fixture, "d")).unwrap();
     use_others(&fixture);
@@ -153,7 +155,8 @@ fn one_that_was_removed_is_gone() {
     assert_eq!(errno(create(&fixture, dir, "y.txt")), libc::ESTALE);
 }
 
-/// Two directories change places behind the mount: for a moment each seems to be in the other.
+/// Another process exchanges the positions of two directories. For a moment, each seems to be
+/// inside the other.
 #[test]
 fn links_that_are_out_of_date_lead_in_no_circle() {
     let fixture = few();
@@ -162,7 +165,7 @@ fn links_that_are_out_of_date_lead_in_no_circle() {
     assert!(fixture.list(inner).is_empty());
     fs::rename(stored(&fixture, "outer/inner"), stored(&fixture, "inner")).unwrap();
     fs::rename(stored(&fixture, "outer"), stored(&fixture, "inner/outer")).unwrap();
-    // A process whose working directory is `inner` looks `outer` up.
+    // A process whose working directory is `inner` looks up `outer`.
     assert_eq!(fixture.fs.lookup(inner, OsStr::new("outer"), ME).unwrap().attr.ino, outer);
     create(&fixture, outer, "x.txt").ok();
     use_others(&fixture);
@@ -173,8 +176,8 @@ fn links_that_are_out_of_date_lead_in_no_circle() {
     assert!(stored(&fixture, "inner/outer/y.txt").exists());
 }
 
-/// Creates directories inside each other in `parent`, as many as there can be. Returns all of them,
-/// the innermost last.
+/// Creates nested directories in `parent`, up to the maximum depth. Returns all of them, the
+/// innermost last.
 fn chain(fixture: &Fixture, parent: Ino) -> Vec<Ino> {
     let mut dirs = vec![parent];
     loop {
@@ -192,7 +195,7 @@ fn chain(fixture: &Fixture, parent: Ino) -> Vec<Ino> {
 fn directories_lie_inside_each_other_as_deep_as_they_may() {
     let fixture = few();
     let dirs = chain(&fixture, fixture.tool);
-    // `artifacts` and `tool` are the first two.
+    // `artifacts` and `tool` count as the first two levels.
     assert_eq!(dirs.len() - 1, MAX_DEPTH - 2);
     let last = *dirs.last().unwrap();
     create(&fixture, last, "x.txt").unwrap();
@@ -223,7 +226,7 @@ fn a_directory_is_not_moved_to_where_it_would_be_too_deep() {
     }
     let swapped = into(MAX_DEPTH - 2, "d", RenameMode::Exchange);
     assert_eq!(errno(swapped), libc::ENAMETOOLONG);
-    // The other of the two goes deeper.
+    // This exchange moves the other directory deeper.
     let (root, inner) = (OsStr::new("d"), OsStr::new("tree"));
     let swapped = fixture.fs.rename(dirs[9], root, fixture.tool, inner, RenameMode::Exchange);
     assert_eq!(swapped.map_err(|error| error.errno().0), Ok(()));
@@ -233,7 +236,7 @@ fn a_directory_is_not_moved_to_where_it_would_be_too_deep() {
     let to = (fixture.tool, OsStr::new("tree"));
     let from = dirs[MAX_DEPTH - 5];
     fixture.fs.rename(from, OsStr::new("tree"), to.0, to.1, RenameMode::Replace).unwrap();
-    // Too many directories to look at each: the caller has to copy them.
+    // There are too many directories to check each one, so the caller has to copy them.
     for number in 0..10_001 {
         fs::create_dir(stored(&fixture, &format!("tree/{number}"))).unwrap();
     }
@@ -254,7 +257,7 @@ fn what_others_made_deeper_is_not_entered() {
     assert_eq!(errno(fixture.fs.lookup(at, OsStr::new("d"), ME)), libc::ENAMETOOLONG);
     assert_eq!(fixture.list(at), ["d"]);
     create(&fixture, at, "x.txt").unwrap();
-    // It can be moved up, and then it can be entered.
+    // After it is moved up, it can be entered.
     let up = (fixture.tool, OsStr::new("up"));
     let moved = fixture.fs.rename(at, OsStr::new("d"), up.0, up.1, RenameMode::Replace);
     assert_eq!(errno(moved), libc::ENAMETOOLONG);
@@ -262,7 +265,7 @@ fn what_others_made_deeper_is_not_entered() {
     fixture.lookup("up/d/d").unwrap();
 }
 
-/// A new conversation is flushed to the disk.
+/// Creating a conversation flushes it to the disk, which is slow.
 #[test]
 fn a_conversation_is_not_made_on_a_thread_that_others_need() {
     let fixture = Fixture::new();

@@ -1,4 +1,4 @@
-//! Two doors that are asked the same give the same bytes and the same error: the filesystem, and
+//! Two interfaces return the same bytes and the same error for the same path: the filesystem, and
 //! the tree without inodes.
 
 use std::ffi::{OsStr, OsString};
@@ -16,7 +16,7 @@ use ctxfs_core::model::{Component, Content as _, Folder, Provenance, Record, Rem
 use ctxfs_engine::{Engine, EngineOptions, MessageWriter, Tree};
 use ctxfs_store::{ArtifactWriter, Conversation, Store};
 
-/// The names of files in `artifacts/tool`, and of what is not there.
+/// Names in `artifacts/tool`, of files and of missing files.
 const FILES: &[&[u8]] = &[
     b"text.txt",
     b"data.json",
@@ -50,7 +50,7 @@ const FILES: &[&[u8]] = &[
     b".ctxfs",
 ];
 
-/// What may follow the name of a file.
+/// Suffixes that may follow the name of a file.
 const VIEWS: &[&str] = &[
     "",
     ".summary",
@@ -99,7 +99,7 @@ const VIEWS: &[&str] = &[
     ".summary/below",
 ];
 
-/// Paths beside those in `artifacts/tool`.
+/// Paths outside `artifacts/tool`.
 const PATHS: &[&str] = &[
     "",
     ".",
@@ -169,7 +169,7 @@ fn in_tool(name: &[u8]) -> PathBuf {
     Path::new("c1/artifacts/tool").join(OsStr::from_bytes(name))
 }
 
-/// All that is asked of each door.
+/// Returns all paths that are read through each interface.
 fn paths() -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = PATHS.iter().map(PathBuf::from).collect();
     for file in FILES {
@@ -185,7 +185,7 @@ fn paths() -> Vec<PathBuf> {
     paths
 }
 
-/// Plants files behind the mount, as other processes and other programs do.
+/// Creates files in the store without the mount, as other processes do.
 fn plant(fixture: &Fixture) {
     let files: &[(&[u8], &[u8])] = &[
         (b"odd\xff.txt", b"an odd name, error\n"),
@@ -213,7 +213,8 @@ fn plant(fixture: &Fixture) {
     fs::write(context.join("c1/artifacts/terminal/shell.log"), log).unwrap();
 }
 
-/// Stores what `ctxfs put` would: outputs with a call, and one whose content was removed.
+/// Stores the same files and records as `ctxfs put`: outputs of calls, and one output whose content
+/// was removed.
 fn put_calls(conversation: &Arc<Conversation>) {
     for (call, bytes) in [("call_1", &br#"{"a": [1, "error"]}"#[..]), ("call_2", b"text\n")] {
         write_call(conversation, call, bytes);
@@ -241,7 +242,7 @@ fn write_call(conversation: &Arc<Conversation>, call: &str, bytes: &[u8]) -> Rec
     writer.seal().unwrap().record
 }
 
-/// A conversation with files of many kinds.
+/// Returns a filesystem whose conversation has files of many kinds.
 fn fixture() -> Fixture {
     let fixture = Fixture::new();
     let lines = "a line: a/b error\nanother line\n".repeat(300);
@@ -257,7 +258,7 @@ fn fixture() -> Fixture {
         ("scratch.tmp", b"scratch error\n"),
         ("text.txt.tail", b"a real file\n"),
     ];
-    // A name of a view can be taken only while there is no such file.
+    // The name of a view can be taken only while the view's file does not exist.
     for (name, bytes) in files.into_iter().rev() {
         fixture.put(name, bytes);
     }
@@ -281,7 +282,7 @@ fn names(path: &Path) -> Vec<OsString> {
     names.filter(|name| !matches!(*name, b"" | b".")).map(|n| OsStr::from_bytes(n).into()).collect()
 }
 
-/// What the filesystem answers: bytes, or an errno.
+/// Reads a path through the filesystem. Returns the bytes or an errno.
 fn through_fs(fs: &ContextFs, path: &Path) -> std::result::Result<Vec<u8>, i32> {
     let read = || -> Result<Vec<u8>> {
         let mut at = Ino::ROOT;
@@ -304,7 +305,7 @@ fn through_tree(tree: &Tree, path: &Path) -> std::result::Result<Vec<u8>, i32> {
     Ok(opened.bytes(0, 1 << 20).unwrap())
 }
 
-/// The tree of another process.
+/// Returns a tree as another process opens it.
 fn tree_of(fixture: &Fixture, options: EngineOptions) -> Tree {
     Tree::new(Engine::new(Store::open(fixture.dir.path()).unwrap(), options))
 }
@@ -332,7 +333,7 @@ fn every_door_gives_the_same_bytes_or_the_same_error() {
             Err(_) => failed += 1,
         }
     }
-    // The list tries both, and a name of each kind leads somewhere.
+    // The list contains paths of both kinds, and one name of each kind of view exists.
     assert!(read.len() > 300 && failed > 300, "{} were read, {failed} were not", read.len());
     for name in ["call_1", "call_2.tail", "removed.txt.summary", "call_3.summary"] {
         assert!(read.contains(&in_tool(name.as_bytes())), "{name}");
@@ -375,7 +376,8 @@ fn a_path_that_leaves_the_tree_leads_nowhere() {
     }
 }
 
-/// A door of the same process sees whole writes of a file that another has open.
+/// An interface of the same process sees only whole writes to a file that is open through the other
+/// one.
 #[test]
 fn a_file_that_is_written_is_the_same_through_both() {
     let fixture = Fixture::new();

@@ -1,4 +1,4 @@
-//! Cached facts about a file are dropped as soon as they may be outdated.
+//! Cached facts about a file are dropped as soon as they may be out of date.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,7 +13,7 @@ use ctxfs_core::model::{Component, Record};
 use ctxfs_engine::EngineOptions;
 use ctxfs_store::{FileClock, Stat, Store, Time, set_attribute, stat_file};
 
-/// Returns the facts version of `name`, as if it had last changed so many seconds after the epoch.
+/// Returns the facts version of `name` as if its last change was `seconds` seconds after the epoch.
 fn version(fixture: &Fixture, name: &str, seconds: i64) -> u64 {
     let node = fixture.fs.0.nodes.get(fixture.ino(name)).unwrap();
     let stat = stat_file(&File::open(fixture.plain(name)).unwrap()).unwrap();
@@ -22,7 +22,7 @@ fn version(fixture: &Fixture, name: &str, seconds: i64) -> u64 {
     facts_version(fixture.fs.engine(), node.as_file().unwrap(), &stat).unwrap()
 }
 
-/// Sets an attribute of `name` behind the filesystem's back.
+/// Sets an attribute of `name` without the filesystem noticing.
 fn say(fixture: &Fixture, name: &str, tool: &str) {
     let file = File::open(fixture.plain(name)).unwrap();
     let name = OsStr::new("user.ctx.tool");
@@ -59,7 +59,8 @@ fn a_change_of_just_now_is_not_relied_upon() {
     fixture.fs.engine().store.date_by(FileClock::of_steps(Duration::from_hours(1)));
     let stat = stat_file(&File::open(fixture.plain("a.txt")).unwrap()).unwrap();
     let node = fixture.fs.0.nodes.get(fixture.ino("a.txt")).unwrap();
-    // Two changes within one step of the clock: the time stays, what is said does not.
+    // Several changes within one step of the clock: the time stays the same, the attribute does
+    // not.
     let mut seen = Vec::new();
     for tool in ["one", "two", "three"] {
         say(&fixture, "a.txt", tool);

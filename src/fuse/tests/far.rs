@@ -1,4 +1,4 @@
-//! Artifacts whose bytes are not on this disk.
+//! Artifacts whose bytes are not on the local disk.
 
 mod open;
 
@@ -27,7 +27,7 @@ use ctxfs_store::{Arrived, Expected, Store};
 
 const ORIGIN: &str = "0000000000000007-000000000001:3";
 
-/// Has one text, unless it is away, or has left the bucket.
+/// A far store with a single text. It can be unreachable, or lose the text from the bucket.
 #[derive(Debug, Default)]
 struct Elsewhere {
     text: String,
@@ -61,7 +61,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Has `x.txt`, whose bytes are elsewhere.
+    /// Creates a scene with `x.txt`, whose bytes are only in the far store.
     fn new(text: &str) -> Self {
         let elsewhere = Arc::new(Elsewhere { text: text.to_owned(), ..Elsewhere::default() });
         let far = Some(Arc::clone(&elsewhere) as Arc<dyn FarStore>);
@@ -86,7 +86,7 @@ impl Scene {
         Self { fixture, elsewhere }
     }
 
-    /// Reads as the kernel has it read.
+    /// Reads a file with the calls that a kernel request makes.
     fn read(&self, ino: Ino) -> Result<Vec<u8>> {
         let fh = self.fixture.open(ino, libc::O_RDONLY)?.fh;
         let first = self.fixture.fs.read(fh, 0, &mut [0; 100], <[u8]>::to_vec);
@@ -128,12 +128,12 @@ fn it_is_seen_and_read_like_a_file() {
     assert!(fixture.lookup("y.txt").is_err());
 }
 
-/// Who waits for bytes, in vain, and was interrupted.
+/// Returns a client that waits for bytes in vain and has a pending signal.
 fn interrupted() -> (Child, Caller) {
     let client = Command::new("sleep").arg("1000").spawn().unwrap();
     let pid = Pid::from_child(&client);
-    // A process that is stopped has not taken the signal yet, as one that waits for the kernel.
-    // Children of a shell in the background ignore SIGINT.
+    // A stopped process has not handled the signal yet, like a process that waits for the kernel.
+    // SIGTERM is used because background children of a shell ignore SIGINT.
     for signal in [Signal::STOP, Signal::TERM] {
         kill_process(pid, signal).unwrap();
     }
@@ -166,7 +166,7 @@ fn who_waits_for_a_view_of_it_can_be_interrupted() {
     elsewhere.hangs.store(false, Relaxed);
     client.kill().unwrap();
     client.wait().unwrap();
-    // The next reader finds nothing changed, and what was opened too late is closed.
+    // The next reader finds nothing changed, and files whose open finished too late are closed.
     assert_eq!(fixture.text("x.txt.grep/two"), "2:two\n");
     assert_eq!(scene.read(found[3]).unwrap(), b"one\ntwo\n");
     while fixture.fs.in_use().handles != handles {

@@ -1,4 +1,4 @@
-//! A filesystem over a store of its own, with shortcuts for tests.
+//! A filesystem over a temporary store, with shortcuts for tests.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub(super) const ME: Caller = Caller { uid: 0, gid: 0, pid: 0 };
 
 pub(super) struct Fixture {
     pub(super) fs: ContextFs,
-    /// `c1/artifacts/tool`.
+    /// The directory `c1/artifacts/tool`.
     pub(super) tool: Ino,
     pub(super) dir: Arc<TempDir>,
 }
@@ -32,8 +32,8 @@ pub(super) fn errno<T>(result: Result<T>) -> i32 {
     result.err().expect("it succeeded").errno().0
 }
 
-/// Tries again while a lock is taken, as a mount does: by a compaction, or by the child of another
-/// test, which has all locks of this process until it runs its program.
+/// Retries while a lock is taken, as a mount does. A compaction may hold the lock, or a child
+/// process of another test, which inherits all locks of this process until it executes its program.
 fn until_unlocked<T>(attempt: impl Fn() -> Result<T>) -> Result<T> {
     loop {
         match attempt() {
@@ -53,7 +53,7 @@ impl Fixture {
         Self::with_fs(options, FsOptions::default())
     }
 
-    /// Creates such a filesystem with these options of the mount.
+    /// Like [`Self::with`], with these options of the mount.
     pub(super) fn with_fs(engine: EngineOptions, options: FsOptions) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let engine = Engine::new(Store::open(dir.path()).unwrap(), engine);
@@ -63,13 +63,14 @@ impl Fixture {
         Self { fs, tool, dir: Arc::new(dir) }
     }
 
-    /// Serves the store in `dir`.
+    /// Creates a filesystem over the store in `dir`.
     pub(super) fn serve(dir: &TempDir, options: EngineOptions) -> ContextFs {
         let engine = Engine::new(Store::open(dir.path()).unwrap(), options);
         ContextFs::new(engine, FsOptions::default()).unwrap()
     }
 
-    /// Stands for a second process on the store of `other`. Keeps its directory.
+    /// Makes a fixture of `fs`, which stands for a second process on the store of `other`. Keeps
+    /// the directory of `other` alive.
     pub(super) fn of(fs: ContextFs, other: &Self) -> Self {
         let tool = Self::find_in(&fs, "c1/artifacts/tool").unwrap().attr.ino;
         Self { fs, tool, dir: Arc::clone(&other.dir) }
@@ -86,13 +87,13 @@ impl Fixture {
         Ok(found.unwrap())
     }
 
-    /// Returns the node at a path.
+    /// Looks up a path.
     pub(super) fn find(&self, path: &str) -> Result<Entry> {
         Self::find_in(&self.fs, path)
     }
 
-    /// Returns the node of a name in `c1/artifacts/tool`. The name may be that of a view below a
-    /// directory.
+    /// Looks up a name in `c1/artifacts/tool`. The name may contain `/`, as the name of a view in a
+    /// directory of views does.
     pub(super) fn lookup(&self, name: &str) -> Result<Entry> {
         self.find(&format!("c1/artifacts/tool/{name}"))
     }
@@ -124,7 +125,7 @@ impl Fixture {
         self.fs.write(fh, offset, bytes, OpenMode { flags: libc::O_WRONLY }, None)
     }
 
-    /// Writes a whole artifact and closes it. It may not be sealed yet.
+    /// Writes a whole artifact and closes it. The artifact may not be sealed yet when this returns.
     pub(super) fn put(&self, name: &str, bytes: &[u8]) -> Ino {
         let fh = self.create(name, libc::O_WRONLY).unwrap();
         self.write(fh, 0, bytes).unwrap();
@@ -156,8 +157,8 @@ impl Fixture {
         of.computed.drop_text(self.fs.engine());
     }
 
-    /// Returns all bytes of a file or view in `c1/artifacts/tool`. As the kernel does, looks the
-    /// name up once more if what it led to is stale.
+    /// Returns all bytes of a file or view in `c1/artifacts/tool`. Like the kernel, looks the name
+    /// up once more if the first node is stale.
     pub(super) fn read(&self, name: &str) -> Result<Vec<u8>> {
         match self.read_ino(self.lookup(name)?.attr.ino) {
             Err(error) if error.errno().0 == libc::ESTALE => {
@@ -207,7 +208,7 @@ impl Fixture {
         names
     }
 
-    /// Waits until nothing is left to be sealed.
+    /// Waits until no file is left to be sealed.
     pub(super) fn settle(&self) {
         while self.fs.in_use().waiting_to_seal > 0 {
             thread::sleep(Duration::from_millis(1));
@@ -222,7 +223,7 @@ impl Fixture {
         conversation.record(&path).unwrap()
     }
 
-    /// Returns the path of an artifact's plain file.
+    /// Returns the path of an artifact's file in the store.
     pub(super) fn plain(&self, name: &str) -> PathBuf {
         self.dir.path().join("context/c1/artifacts/tool").join(name)
     }

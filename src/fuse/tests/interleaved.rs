@@ -1,10 +1,10 @@
-//! Tests of threads in the order of a schedule: the inode table, sealing, and views with many
+//! Tests that run threads in the order of a schedule: the inode table, sealing, and views with many
 //! readers.
 //!
-//! Each test runs under many schedules: random ones, and ones with few changes of thread at chosen
-//! places (PCT), which find bugs that need one unlikely order. `CTXFS_SCHEDULES` sets their number,
-//! and `CTXFS_SCHEDULE` runs the one again that a failure has printed. A call into the store or the
-//! disk is one step.
+//! Each test runs under many schedules. Some are random. Others change the thread only a few times,
+//! at chosen points (PCT), which finds bugs that need one unlikely order. `CTXFS_SCHEDULES` sets
+//! the number of schedules. `CTXFS_SCHEDULE` repeats the schedule that a failed test has printed. A
+//! call into the store or the disk is one step.
 
 mod inodes;
 mod sealing;
@@ -19,24 +19,25 @@ use shuttle::{Config, MaxSteps, Runner};
 use super::fixture::Fixture;
 use ctxfs_engine::sync::thread;
 
-/// The seed of the schedules, so that a run never fails by chance; `CTXFS_SEED` sets another one.
+/// The seed of the schedules. It is fixed, so that a run never fails by chance; `CTXFS_SEED`
+/// overrides it.
 const SEED: u64 = 20_260_113;
-/// Schedules of each kind that a test is run under.
+/// Number of schedules of each kind for a test.
 const SCHEDULES: usize = 200;
-/// The changes of thread that are forced upon a run.
+/// Number of forced thread changes in a run.
 const CHANGES: usize = 3;
 
-/// The steps after which a run counts as stuck. Most take some hundreds.
+/// Number of steps after which a run counts as stuck. Most runs take some hundreds of steps.
 const MOST_STEPS: usize = 50_000;
 
-/// A thread of a test.
+/// The work of one thread of a test.
 type Work = Box<dyn FnOnce(&Fixture) + Send>;
 
-/// Runs `test` under many schedules, or under the one to reproduce.
+/// Runs `test` under many schedules, or under the single schedule to reproduce.
 fn under_schedules(test: fn()) {
     let setting = |name| env::var(name).ok();
     let mut config = Config::new();
-    // Views are computed where they are asked.
+    // Views are computed on the thread that requests them, which needs a large stack.
     config.stack_size = 512 * 1024;
     config.max_steps = MaxSteps::FailAfter(MOST_STEPS);
     config.silence_warnings = true;
@@ -50,7 +51,7 @@ fn under_schedules(test: fn()) {
     Runner::new(PctScheduler::new_from_seed(seed, CHANGES, count), config).run(test);
 }
 
-/// Runs all `work` at once, each to its end.
+/// Runs all `work` concurrently and waits until each has ended.
 fn together(fixture: &Arc<Fixture>, work: Vec<Work>) {
     let start = |work: Work| {
         let fixture = Arc::clone(fixture);

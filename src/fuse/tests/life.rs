@@ -97,7 +97,7 @@ fn the_files_of_a_conversation_share_its_quota() {
     let fh = fixture.create("b.txt", libc::O_WRONLY).unwrap();
     fixture.write(fh, 0, &vec![b'y'; 300_000]).unwrap();
     assert_eq!(errno(fixture.write(fh, 300_000, &vec![b'y'; 400_000])), libc::EDQUOT);
-    // What stands already takes no more room.
+    // Overwriting existing bytes takes no more space.
     fixture.write(fh, 0, &vec![b'z'; 300_000]).unwrap();
     fixture.close(fh);
     fixture.settle();
@@ -204,7 +204,7 @@ fn each_write_says_whether_it_appends() {
     let append = OpenMode { flags: libc::O_WRONLY | libc::O_APPEND };
     fixture.fs.write(fh, 0, b"one\n", append, None).unwrap();
     fixture.write(fh, 0, b"O").unwrap();
-    // Another process has appended, and the kernel does not know yet.
+    // Another process has appended, and the kernel does not have the new length yet.
     let mut other = std::fs::OpenOptions::new().append(true).open(fixture.plain("a.txt")).unwrap();
     other.write_all(b"two\n").unwrap();
     fixture.fs.write(fh, 4, b"three\n", append, None).unwrap();
@@ -242,7 +242,7 @@ fn a_file_of_another_life_has_another_number() {
     assert_eq!(fixture.text("a.txt.tail"), "two\n");
 }
 
-/// The kernel closes the descriptors of a killed process without telling the reason.
+/// The kernel closes the descriptors of a killed process without reporting the reason.
 #[test]
 fn an_artifact_whose_daemon_died_is_incomplete() {
     let fixture = Fixture::new();
@@ -251,7 +251,7 @@ fn an_artifact_whose_daemon_died_is_incomplete() {
     fixture.settle();
     drop(fixture.fs.0.handles.remove(fh));
     assert_eq!(state(&fixture, "a.txt"), Some((ArtifactState::Live, 1)));
-    // The owner of the record is this process, which lives on.
+    // The owner of the record is this process, which is still alive.
     let conversation = fixture.fs.engine().conversation(&Component::new("c1").unwrap()).unwrap();
     let path = RelPath::new("artifacts/tool/a.txt").unwrap();
     let live = conversation.record(&path).unwrap().unwrap();
@@ -267,7 +267,7 @@ fn an_artifact_whose_daemon_died_is_incomplete() {
 fn every_opening_for_writing_is_a_generation_sealed_in_between_or_not() {
     let fixture = Fixture::new();
     let ino = fixture.put("a.txt", b"one\n");
-    // Nothing is sealed for as long as names may move.
+    // No file is sealed while names may move.
     let places = fixture.fs.0.places.write();
     for _ in 0..9 {
         let fh = fixture.open(ino, libc::O_WRONLY).unwrap().fh;
@@ -283,7 +283,7 @@ fn a_writer_that_comes_before_the_last_one_is_sealed_is_recorded_as_live() {
     let fixture = Fixture::new();
     let ino = fixture.put("a.txt", b"one\n");
     fixture.settle();
-    // Nothing is recorded for as long as names may move.
+    // Nothing is recorded while names may move.
     let places = fixture.fs.0.places.write();
     fixture.set_len(ino, 2).unwrap();
     let fh = fixture.open(ino, libc::O_WRONLY).unwrap().fh;

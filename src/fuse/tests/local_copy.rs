@@ -1,4 +1,4 @@
-//! Copies that take the place of a sealed artifact's local file.
+//! Copies that replace the local file of a sealed artifact.
 
 use std::fs;
 use std::fs::File;
@@ -25,8 +25,8 @@ fn stat(fixture: &Fixture, name: &str) -> Stat {
     stat_file(&File::open(fixture.plain(name)).unwrap()).unwrap()
 }
 
-/// Puts a file with these bytes, and the mode and the time of modification of the old one, in its
-/// place.
+/// Replaces a file by a new one with these bytes. The new file has the mode and the modification
+/// time of the old one.
 fn replace(fixture: &Fixture, name: &str, bytes: &[u8]) {
     let (new, old) = (fixture.plain(".new"), fixture.plain(name));
     let before = fs::metadata(&old).unwrap();
@@ -36,7 +36,7 @@ fn replace(fixture: &Fixture, name: &str, bytes: &[u8]) {
     fs::rename(new, old).unwrap();
 }
 
-/// Records the file as a copy of the one before it.
+/// Records the file as a copy of the file that it replaced.
 fn record_copy(fixture: &Fixture, name: &str) {
     let mut record = fixture.record(name).unwrap();
     record.file.as_mut().unwrap().copied = Some(stat(fixture, name).ctime.as_nanos());
@@ -50,7 +50,7 @@ fn append(fixture: &Fixture, record: &Record) {
     conversation.manifest().append(std::slice::from_ref(record)).unwrap();
 }
 
-/// Has a copy take the place of an artifact.
+/// Replaces the file of an artifact by a copy.
 fn copy(fixture: &Fixture, name: &str) {
     let before = stat(fixture, name);
     replace(fixture, name, &fs::read(fixture.plain(name)).unwrap());
@@ -58,7 +58,7 @@ fn copy(fixture: &Fixture, name: &str) {
     record_copy(fixture, name);
 }
 
-/// Stores an artifact that has been overwritten, and waits until it is sealed.
+/// Stores an artifact, overwrites it, and waits until it is sealed.
 fn put(fixture: &Fixture, name: &str, bytes: &[u8]) -> Ino {
     let ino = fixture.put(name, b"[0]\n");
     let fh = fixture.open(ino, libc::O_WRONLY).unwrap().fh;
@@ -68,7 +68,7 @@ fn put(fixture: &Fixture, name: &str, bytes: &[u8]) -> Ino {
     ino
 }
 
-/// Returns the numbers and the texts of the views of an artifact.
+/// Returns the inode numbers and the texts of the views of an artifact.
 fn views(fixture: &Fixture, name: &str) -> Vec<(Ino, String)> {
     let names = VIEWS.map(|view| format!("{name}.{view}"));
     names.iter().map(|view| (fixture.ino(view), fixture.text(view))).collect()
@@ -78,7 +78,7 @@ fn second_process(fixture: &Fixture) -> Fixture {
     Fixture::of(Fixture::serve(&fixture.dir, EngineOptions::default()), fixture)
 }
 
-/// A document whose indented form is kept on the disk.
+/// Returns a document whose indented form is stored in the disk cache.
 fn document() -> String {
     let items: Vec<_> = (0..20_000).map(|id| format!("{{\"id\":{id},\"two\":[1,2]}}")).collect();
     format!("[{}]", items.join(","))
@@ -99,7 +99,7 @@ fn a_copy_is_the_same_file() {
     assert_eq!((computed(&fixture), analysed(&fixture)), done);
 }
 
-/// What this process did to the file before it was sealed does not count.
+/// Changes that this process made to the file before it was sealed do not matter.
 #[test]
 fn a_copy_is_not_analysed_again() {
     let fixture = Fixture::new();
@@ -109,7 +109,7 @@ fn a_copy_is_not_analysed_again() {
     copy(&fixture, "a.json");
     fixture.drop_text(fixture.ino("a.json.meta.json"));
     assert_eq!(fixture.meta("a.json"), meta);
-    // One that is in use is not taken over: the copy is a file of its own, with the same bytes.
+    // A file in use is not replaced: the copy becomes a separate file with the same bytes.
     let fh = fixture.open(fixture.ino("a.json"), libc::O_RDONLY).unwrap().fh;
     let before = fixture.ino("a.json");
     copy(&fixture, "a.json");
@@ -129,7 +129,7 @@ fn a_text_on_disk_is_that_of_the_copy_too() {
     let cache = fixture.dir.path().join("cache");
     let kept = || fs::read_dir(&cache).unwrap().map(|it| it.unwrap().path()).collect::<Vec<_>>();
     let [text] = &kept()[..] else { panic!("{:?}", kept()) };
-    // Another process, which would print another text if it computed anything.
+    // Another process, which would show a different text if it computed anything.
     let bytes = fs::read(text).unwrap();
     fs::write(text, [b"marked\n", &bytes[7..]].concat()).unwrap();
     let other = second_process(&fixture);
@@ -147,7 +147,7 @@ fn an_open_view_goes_on() {
     copy(&fixture, "a.json");
     assert_eq!(fixture.read_fh(fh), text);
     assert_eq!(fixture.attr(view).unwrap().size, text.len() as u64);
-    // Nobody has looked the name up since.
+    // No client has looked the name up since then.
     assert_eq!(fixture.read_ino(view).unwrap(), text);
     fixture.drop_text(view);
     assert_eq!(fixture.read_ino(view).unwrap(), text);
@@ -176,7 +176,7 @@ fn a_copy_is_written_like_any_file() {
     assert_eq!(fixture.text("a.json.tail"), "[4]\n");
 }
 
-/// Not even with the length and the time of the old file.
+/// Even a file with the length and the time of the old file is a different file.
 #[test]
 fn other_bytes_are_another_file() {
     let fixture = Fixture::new();
@@ -190,7 +190,7 @@ fn other_bytes_are_another_file() {
     assert_ne!(fixture.ino("a.json"), ino);
 }
 
-/// Nobody has recorded it.
+/// No record says that the file is a copy.
 #[test]
 fn the_same_bytes_in_another_file_are_another_file() {
     let fixture = Fixture::new();
@@ -201,7 +201,7 @@ fn the_same_bytes_in_another_file_are_another_file() {
     assert_ne!(fixture.ino("a.json.tail"), view);
 }
 
-/// With the time that it had, so that nothing but the time of change tells.
+/// The modification time stays the same, so that only the change time shows the change.
 #[test]
 fn a_sealed_file_that_others_change_is_noticed() {
     let fixture = Fixture::new();
@@ -243,7 +243,7 @@ fn what_depends_on_the_record_is_not_shared() {
         assert_eq!(fixture.meta(name)["path"], format!("artifacts/tool/{path}"));
         assert!(fixture.text(&format!("{name}.summary")).contains(path), "{name}");
     }
-    // The same name and bytes, of another call.
+    // Two artifacts with the same name and bytes, of different calls.
     fixture.text("a.json.pretty");
     fixture.text("b.json.pretty");
     let cache = fixture.dir.path().join("cache");

@@ -66,7 +66,7 @@ fn computed_names_cannot_be_taken_and_cannot_be_removed() {
     assert_eq!(errno(fixture.fs.unlink(conversation, OsStr::new("manifest.jsonl"))), libc::ENOENT);
 }
 
-/// Only a conversation's own directory has files of the store.
+/// Only the top directory of a conversation contains files of the store.
 #[test]
 fn the_stores_names_are_ordinary_ones_elsewhere() {
     let fixture = Fixture::new();
@@ -132,7 +132,7 @@ fn views_are_listed_before_their_artifact_and_only_there() {
     assert_eq!(unlisted.text("a.txt.tail"), "one\n");
 }
 
-/// Programs copy what they find, and no disk takes a longer name.
+/// Programs copy the files that they find, and no disk accepts a longer name.
 #[test]
 fn names_that_are_too_long_for_a_file_are_not_listed() {
     let fixture = Fixture::new();
@@ -251,13 +251,13 @@ fn views_that_are_not_there() {
     for name in ["a.txt.nothing", "b.txt.summary", "a.txt.lines/0", "a.txt.lines/x"] {
         assert_eq!(errno(fixture.lookup(name)), libc::ENOENT, "{name}");
     }
-    // Whether there are such lines is known only when they are read.
+    // Whether these lines exist is known only when the view is read.
     let beyond = fixture.ino("a.txt.lines/2");
     assert_eq!(errno(fixture.attr(beyond)), libc::ENOENT);
 }
 
-/// Leaves the store as a `put` of another kind does that is stopped right after its rename: with
-/// two complete outputs of one call, the newer one without a record.
+/// Leaves the store as if a `put` of a different file type had stopped right after its rename: a
+/// call has two complete outputs, and the newer one has no record.
 #[test]
 fn the_bare_id_of_a_call_opens_its_newest_output() {
     let fixture = Fixture::new();
@@ -332,8 +332,8 @@ fn a_name_that_another_process_took_meanwhile_is_opened_as_it_was_asked() {
     assert_eq!(fixture.text("a.txt"), "ours\n");
 }
 
-/// A reader that begins again gets the present names, as rewinddir(3) says. One that goes on gets
-/// those of its beginning.
+/// A reader that rewinds gets the current names, as rewinddir(3) requires. A reader that continues
+/// gets the names from its beginning.
 #[test]
 fn a_listing_is_of_the_moment_at_which_it_begins() {
     let fixture = Fixture::new();
@@ -377,6 +377,7 @@ fn a_name_that_looks_like_a_view_is_listed_once() {
     let count = names.len();
     names.sort();
     names.dedup();
-    // Ten names on disk, nine of them files with three views each, of which four are hidden.
+    // There are ten names on disk. Nine of them are files with three views each, and four of these
+    // views are hidden.
     assert_eq!((names.len(), count), (33, 33), "{names:?}");
 }

@@ -1,4 +1,4 @@
-//! Views of views, and the texts that are kept on disk for them.
+//! Views of views, and their texts in the disk cache.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -13,7 +13,7 @@ use super::fixture::{Fixture, ME, errno};
 use crate::OpenMode;
 use ctxfs_engine::EngineOptions;
 
-/// A document on one line that takes some hundred kilobytes when it is indented.
+/// Returns a document on one line whose indented form takes some hundred kilobytes.
 fn document() -> String {
     let item =
         |id: usize| format!("{{\"id\":{id},\"name\":\"item number {id}\",\"tags\":[\"a\",\"b\"]}}");
@@ -31,7 +31,7 @@ fn computed(fixture: &Fixture) -> u64 {
     fixture.fs.engine().counters().views_computed.load(Relaxed)
 }
 
-/// The bytes of a large view: more than one read gives.
+/// Returns the text of a large view, which takes more than one read.
 fn whole(fixture: &Fixture, name: &str) -> String {
     let fh = fixture.open(fixture.ino(name), libc::O_RDONLY).unwrap().fh;
     let (mut bytes, mut buffer) = (Vec::new(), vec![0; 300_000]);
@@ -157,7 +157,7 @@ fn nothing_can_take_its_place() {
     assert_eq!(fixture.text("a.json.pretty.tail"), "[\n  1\n]\n");
 }
 
-/// The file below a view of a view is not forgotten before that.
+/// The node of the file stays in the table until the views of its views are forgotten.
 #[test]
 fn all_is_forgotten_in_the_end() {
     let fixture = Fixture::new();
@@ -178,7 +178,7 @@ fn all_is_forgotten_in_the_end() {
         let pages = fixture.lookup("a.json.pretty.pages").unwrap().attr.ino;
         assert_eq!(fixture.list(pages), ["0001"]);
         fixture.fs.forget(pages, 1);
-        // Their paths were walked, too.
+        // Looking up the paths also counted a look-up of each directory.
         let (c1, artifacts) = (fixture.find("c1").unwrap(), fixture.find("c1/artifacts").unwrap());
         fixture.fs.forget(c1.attr.ino, 4);
         fixture.fs.forget(artifacts.attr.ino, 3);
@@ -208,7 +208,7 @@ fn a_large_result_is_computed_once() {
     let results = kept(&fixture);
     assert_eq!(results.len(), 1);
     assert!((results[0] - pretty.len() as u64) < 100);
-    // Another process, which would print another text if it computed anything.
+    // Another process, which would show a different text if it computed anything.
     let other = Fixture::serve(&fixture.dir, EngineOptions::default());
     let path = fs::read_dir(fixture.dir.path().join("cache")).unwrap().next().unwrap().unwrap();
     let mut bytes = fs::read(path.path()).unwrap();
@@ -244,7 +244,7 @@ fn the_cache_may_be_removed_at_any_time() {
     assert_eq!(whole(&fixture, "a.json.pretty"), pretty);
     assert_eq!(fixture.text("a.json.pretty.lines/3"), "    {\n");
     fixture.fs.release(fh).unwrap();
-    // Forgotten in memory too, it is made anew.
+    // The text is dropped from memory too, so it is computed again.
     let view = fixture.ino("a.json.pretty");
     fixture.drop_text(view);
     assert_eq!(whole(&fixture, "a.json.pretty"), pretty);
@@ -270,12 +270,12 @@ fn a_full_disk_is_said() {
     let other = Fixture::of(Fixture::serve(&fixture.dir, full), &fixture);
     assert_eq!(errno(other.read("a.json.pretty")), libc::ENOSPC);
     assert_eq!(errno(other.read("a.json.pretty.tail")), libc::ENOSPC);
-    // What needs no room is there.
+    // A view that needs no disk space can be read.
     assert_eq!(other.text("a.json.grep/-c item"), "1\n");
     assert!(kept(&fixture).is_empty());
 }
 
-/// Artifacts come before cached texts.
+/// Artifacts have priority over cached texts.
 #[test]
 fn a_writer_gets_the_room_of_the_results() {
     let fixture = Fixture::new();
@@ -290,7 +290,8 @@ fn a_writer_gets_the_room_of_the_results() {
     assert!(kept(&fixture).is_empty());
 }
 
-/// No view of a file that is still being written can be kept, so none goes on.
+/// The text of a view of a live file cannot be stored, so no such view continues after its
+/// deadline.
 #[test]
 fn what_ran_out_of_time_is_neither_kept_nor_final() {
     let fixture =
@@ -333,7 +334,7 @@ fn what_can_be_kept_is_computed_on() {
     assert_eq!(kept(&fixture).len(), 2);
 }
 
-/// A text that cannot be kept in the end would be computed in vain.
+/// A text that is too large to be stored would be computed in vain.
 #[test]
 fn what_is_larger_than_the_cache_is_not_computed_on() {
     let options = EngineOptions {
@@ -378,7 +379,7 @@ fn many_who_look_into_one_text_share_it() {
     }
 }
 
-/// Two queries that are displayed alike are told apart.
+/// Two queries that are displayed alike are distinguished.
 #[test]
 fn queries_of_any_bytes_have_results_of_their_own() {
     let fixture = Fixture::new();

@@ -1,4 +1,4 @@
-//! Changes of the store's files by other processes, beside the mount.
+//! Changes of the store's files by other processes, outside the mount.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,13 +14,13 @@ use ctxfs_engine::quota::fixture::of_new_conversation;
 use ctxfs_engine::{EngineOptions, RewriteCount};
 use ctxfs_store::{FileClock, stat_file};
 
-/// Appends through the mount, at the end that the kernel has cached.
+/// Appends through the mount, at the end `end` that the kernel has cached.
 fn append(fixture: &Fixture, fh: Fh, end: u64, bytes: &[u8]) {
     let mode = OpenMode { flags: libc::O_WRONLY | libc::O_APPEND };
     fixture.fs.write(fh, end, bytes, mode, None).unwrap();
 }
 
-/// Appends behind the mount's back.
+/// Appends without using the mount.
 fn append_outside(fixture: &Fixture, name: &str, bytes: &[u8]) {
     let mut file = File::options().append(true).open(fixture.plain(name)).unwrap();
     file.write_all(bytes).unwrap();
@@ -32,7 +32,7 @@ fn analysed(bytes: &[u8]) -> Analysis {
     analyzer.finish()
 }
 
-/// Checks that `.meta.json` describes the present bytes of `name`.
+/// Checks that `.meta.json` describes the current bytes of `name`.
 fn check(fixture: &Fixture, name: &str) {
     let bytes = std::fs::read(fixture.plain(name)).unwrap();
     let meta = fixture.meta(name);
@@ -58,7 +58,7 @@ fn what_others_wrote_is_analysed_anew() {
     fixture.put("a.txt", b"one\n");
     fixture.settle();
     check(&fixture, "a.txt");
-    // As long, longer, shorter, in place.
+    // The new text has the same length, or is longer, or is shorter.
     for text in ["two\n", "three and four\n", "5\n", "sixty six\n"] {
         std::fs::write(fixture.plain("a.txt"), text).unwrap();
         check(&fixture, "a.txt");
@@ -70,7 +70,7 @@ fn what_others_wrote_is_analysed_anew() {
     check(&fixture, "a.txt");
 }
 
-/// Saying something of a file says nothing of its bytes.
+/// Setting an attribute must not hide a change of the bytes.
 #[test]
 fn what_others_wrote_is_not_taken_for_analysed_when_an_attribute_is_set() {
     let fixture = Fixture::new();
@@ -82,7 +82,7 @@ fn what_others_wrote_is_not_taken_for_analysed_when_an_attribute_is_set() {
     check(&fixture, "a.txt");
 }
 
-/// What is known of the bytes is known of them still.
+/// The recorded analysis of the bytes stays valid.
 #[test]
 fn a_record_follows_what_is_changed_beside_the_bytes() {
     let fixture = Fixture::new();
@@ -118,7 +118,7 @@ fn a_record_follows_what_is_changed_beside_the_bytes() {
     fixture.rename("a.txt", "c.txt", RenameMode::Exchange).unwrap();
     fixture.rename("c.txt", "a.txt", RenameMode::Replace).unwrap();
     assert!(is_recorded(), "it has exchanged its name with another one, and then replaced that");
-    // Others did it: nobody knows what else they did.
+    // Another process made the change, so other changes by it cannot be excluded.
     let mode = std::fs::Permissions::from_mode(0o640);
     std::fs::set_permissions(fixture.plain("a.txt"), mode).unwrap();
     fixture.fs.setxattr(ino, OsStr::new("user.other"), b"x", 0).unwrap();
@@ -132,11 +132,11 @@ fn who_appends_while_others_append_knows_the_end() {
     let fh = fixture.create("a.txt", libc::O_WRONLY | libc::O_APPEND).unwrap();
     append(&fixture, fh, 0, b"one\n");
     append_outside(&fixture, "a.txt", b"of another process\n");
-    // The kernel has not heard of it.
+    // The kernel has not noticed the change.
     append(&fixture, fh, 4, b"two\n");
     assert_eq!(end(&fixture, "a.txt"), 27);
     check(&fixture, "a.txt");
-    // Bytes that stood before, though the mount did not write them.
+    // Overwrites bytes that another process wrote.
     fixture.write(fh, 5, b"XY").unwrap();
     check(&fixture, "a.txt");
     append_outside(&fixture, "a.txt", b"the end\n");
@@ -159,7 +159,7 @@ fn a_quota_counts_what_others_appended() {
     append(&fixture, fh, 0, &vec![b'a'; 100_000]);
     append_outside(&fixture, "a.txt", &vec![b'b'; 600_000]);
     append(&fixture, fh, 100_000, &vec![b'c'; 100_000]);
-    // Rewriting them is no growth.
+    // Rewriting the bytes does not make the file grow.
     for _ in 0..10 {
         fixture.write(fh, 0, &vec![b'd'; 800_000]).unwrap();
     }

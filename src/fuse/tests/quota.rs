@@ -1,4 +1,4 @@
-//! The quota of a conversation: what counts, when, and whom it stops.
+//! The quota of a conversation: which files count, when they count, and which writers it stops.
 
 use std::ffi::OsStr;
 
@@ -9,7 +9,7 @@ use ctxfs_engine::quota::fixture::of_new_conversation;
 
 const MIB: u64 = 1 << 20;
 
-/// A filesystem whose conversation `c1` has 4 MiB left.
+/// Returns a filesystem whose conversation `c1` has 4 MiB left.
 fn fixture() -> Fixture {
     let quota = Some(of_new_conversation(4 * MIB));
     Fixture::with(EngineOptions { quota, ..EngineOptions::default() })
@@ -29,7 +29,8 @@ fn mkdir(fixture: &Fixture, path: &str) -> Result<()> {
     fixture.fs.mkdir(dir, OsStr::new(name), 0o700, ME).map(|_| ())
 }
 
-/// Writes blocks of 64 KiB from `offset` on until one is refused. Returns the bytes written.
+/// Writes blocks of 64 KiB from `offset` on until one is refused. Returns the number of bytes
+/// written.
 fn fill(fixture: &Fixture, fh: Fh, offset: u64) -> u64 {
     let mut written = 0;
     loop {
@@ -44,7 +45,7 @@ fn fill(fixture: &Fixture, fh: Fh, offset: u64) -> u64 {
     }
 }
 
-/// Checks that nearly all of the room could be written, and no more.
+/// Checks that nearly the whole quota could be written, and no more.
 fn check(written: u64) {
     assert!((3 * MIB..=4 * MIB).contains(&written), "{written}");
 }
@@ -79,7 +80,7 @@ fn a_hole_counts_once_it_is_written() {
     fixture.set_len(ino, 200 * MIB).unwrap();
     check(fill(&fixture, fh, MIB));
     fixture.write(fh, MIB, &vec![b'y'; 1 << 20]).unwrap();
-    // Another hole, far from the first.
+    // Makes another hole, far from the first.
     assert_eq!(errno(fixture.write(fh, 100 * MIB, &vec![b'x'; 1 << 20])), libc::EDQUOT);
     let punch = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     fixture.fs.fallocate(fh, MIB, 2 * MIB, punch).unwrap();
@@ -100,7 +101,7 @@ fn what_is_reserved_counts_and_can_be_written() {
     for block in 0..3 {
         fixture.write(fh, block * MIB, &vec![b'x'; 1 << 20]).unwrap();
     }
-    // What is beyond the end of a file could hide holes in it.
+    // Blocks beyond the end of a file could hide holes in it.
     let keep = libc::FALLOC_FL_KEEP_SIZE;
     assert_eq!(errno(allocate(100 * MIB, 1, keep)), libc::EOPNOTSUPP);
     fixture.close(other);
@@ -156,12 +157,12 @@ fn what_is_unlinked_counts_until_it_is_closed() {
         } else {
             fixture.unlink("x.txt").unwrap();
         }
-        // It has no name any more, and is written all the same.
+        // The file has no name left but can still be written.
         check(MIB + fill(&fixture, fh, MIB));
         let other = create(&fixture, "c1/artifacts/tool/z.txt");
         assert!(other.as_ref().map_or(0, |fh| fill(&fixture, *fh, 0)) < MIB / 2);
         fixture.close(fh);
-        // The sealing thread may hold it open for a moment.
+        // The sealing thread may hold the file open for a moment.
         let other = other.or_else(|_| {
             std::iter::repeat_with(|| create(&fixture, "c1/artifacts/tool/z.txt"))
                 .take(5000)
@@ -226,7 +227,7 @@ fn many_writers_share_what_is_left() {
             handles.iter().map(|fh| scope.spawn(|| fill(&fixture, *fh, 0))).collect();
         writers.into_iter().map(|writer| writer.join().unwrap()).sum()
     });
-    // What others are about to write counts twice for a moment.
+    // Bytes of concurrent writes count twice for a moment.
     assert!((2 * MIB..=4 * MIB).contains(&written), "{written}");
     for fh in handles {
         fixture.close(fh);
@@ -247,7 +248,7 @@ fn a_message_log_counts() {
     assert_eq!(errno(append(&message)), libc::EDQUOT);
     fixture.fs.unlink(history, name).unwrap();
     fixture.close(log);
-    // A line without an end is nowhere that a measurement would find it.
+    // A measurement of the disk does not find an unfinished line.
     let log = fixture.fs.create(history, name, 0o600, mode, ME).unwrap().1.fh;
     let part = "x".repeat(1 << 16);
     let append = |text: &str| fixture.fs.write(log, 0, text.as_bytes(), mode, None);
@@ -294,7 +295,7 @@ fn a_file_above_its_cap_can_shrink_and_have_holes() {
     let zero = libc::FALLOC_FL_ZERO_RANGE;
     match allocate(MIB, MIB, zero) {
         Ok(()) => {}
-        // Not every disk can.
+        // Not every disk supports this.
         Err(error) => assert_eq!(error.errno().0, libc::EOPNOTSUPP),
     }
     fixture.close(fh);

@@ -1,4 +1,4 @@
-//! Many threads at once.
+//! Concurrent operations of many threads.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::Ino;
 const THREADS: usize = 4;
 const ROUNDS: usize = 400;
 
-/// Runs `work` on several threads, each with its number.
+/// Runs `work` on several threads. Each thread gets its number.
 fn together(fixture: &Arc<Fixture>, work: fn(&Fixture, usize)) {
     let run = |number| {
         let fixture = Arc::clone(fixture);
@@ -22,7 +22,7 @@ fn together(fixture: &Arc<Fixture>, work: fn(&Fixture, usize)) {
     }
 }
 
-/// Looks a name up, uses its number, and forgets it.
+/// Looks up a name, uses its inode number, and forgets it.
 fn visit(fixture: &Fixture, parent: Ino, name: &str) {
     let found = fixture.fs.lookup(parent, OsStr::new(name), ME).unwrap();
     fixture.attr(found.attr.ino).unwrap();
@@ -34,7 +34,7 @@ fn a_number_holds_from_its_lookup_until_it_is_forgotten() {
     let fixture = Arc::new(Fixture::new());
     let file = fixture.put("a.txt", b"one\ntwo\n");
     fixture.settle();
-    // Created, and looked up.
+    // Two look-ups are counted: one for the creation and one for the look-up itself.
     fixture.fs.forget(file, 2);
     let before = fixture.fs.in_use();
     together(&fixture, |fixture, number| {

@@ -1,4 +1,4 @@
-//! Secrets are masked in views and, if so configured, on the disk.
+//! Secrets are masked in views and, with the corresponding option, on the disk.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -48,13 +48,14 @@ fn arguments_and_keys_of_json_are_masked() {
     fixture.fs.setxattr(ino, OsStr::new("user.ctx.args"), args.as_bytes(), 0).unwrap();
     let meta = fixture.meta("a.json");
     assert_eq!(meta["args"], format!("{{\"id\": \"{MASK}\"}}"));
-    // In the arguments, in the shape, in the path that tells of trouble, and twice in the query.
+    // The secret occurs in the arguments, in the shape, in the path of a reported error, and twice
+    // in the query.
     assert_eq!(meta["redacted"]["aws-key"], 5, "{meta:#}");
     assert!(!meta.to_string().contains(KEY), "{meta}");
     assert!(!fixture.text("a.json.summary").contains(KEY));
 }
 
-/// The line that counts masks is a line of the view, and counts as one in views of that.
+/// The line that counts the masks is part of the view, and counts as a line in views of that view.
 #[test]
 fn views_of_views_show_the_masks_of_the_view() {
     let fixture = fixture(false);
@@ -80,7 +81,7 @@ fn views_of_views_show_the_masks_of_the_view() {
 #[test]
 fn what_is_stored_is_masked_when_it_is_closed() {
     let fixture = fixture(true);
-    // Across the blocks that are looked at, and more of them than one step takes.
+    // The secrets cross block boundaries, and there are more blocks than one step handles.
     let mut bytes = "a line of a log\n".repeat(20 * BLOCK as usize / 16).into_bytes();
     let places = [0, BLOCK as usize - 7, 3 * BLOCK as usize, bytes.len() - KEY.len() - 1];
     for at in places {
@@ -121,7 +122,7 @@ fn artifacts_of_any_size_are_masked_to_their_end() {
     }
 }
 
-/// Returns the digest of `bytes`, from a mount that redacts nothing.
+/// Returns the digest of `bytes` from a mount without redaction.
 fn blake3_of(bytes: &[u8]) -> String {
     let plain = Fixture::new();
     plain.put("x.txt", bytes);
@@ -175,7 +176,8 @@ fn what_a_mount_leaves_is_masked() {
     assert_eq!(fs::read_to_string(fixture.plain("a.txt")).unwrap(), MASK);
 }
 
-/// Many texts show what a writer says of a call, and it is counted by tool.
+/// Many texts show the attributes that a writer sets on an output, and the metrics count outputs by
+/// the tool attribute.
 #[test]
 fn what_a_writer_says_is_masked() {
     let fixture = fixture(false);
@@ -203,7 +205,7 @@ fn what_a_writer_says_is_masked() {
     assert!(!fs::read_to_string(counts).unwrap().contains(KEY));
 }
 
-/// A part of a secret, which no rule finds, is none to show.
+/// No rule finds a part of a secret, so a cut-off key must not be shown.
 #[test]
 fn keys_that_a_shape_cuts_are_left_out() {
     let fixture = fixture(false);

@@ -1,4 +1,4 @@
-//! Summaries of outputs that asked for one name, while that comes and goes.
+//! Summaries of outputs that requested the same name, while the file with that name comes and goes.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ fn scene() -> (Arc<Rival>, Fixture) {
     (rival, fixture)
 }
 
-/// Returns the summary of an output, which is as long as was told before.
+/// Returns the inode number and the text of an output's summary. Checks that the text has the size
+/// that was reported before.
 fn summary(fixture: &Fixture, name: &str) -> (Ino, String) {
     let ino = fixture.ino(&format!("{name}.summary"));
     let size = fixture.attr(ino).unwrap().size;

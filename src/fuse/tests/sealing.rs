@@ -1,4 +1,4 @@
-//! The order in which jobs of the sealing thread are done, and what they cost.
+//! The order in which the sealing thread does its jobs, and the cost of the jobs.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,7 +15,7 @@ use ctxfs_engine::EngineOptions;
 use ctxfs_engine::patience::promptly;
 use ctxfs_engine::sync::{mpsc, now, thread};
 
-/// Makes a file in a conversation, and returns its node.
+/// Creates a file in a conversation and returns its node.
 fn node(fixture: &Fixture, conversation: &str, name: &str) -> Arc<Node> {
     fixture.fs.mkdir(Ino::ROOT, OsStr::new(conversation), 0o700, ME).ok();
     let dir = fixture.find(&format!("{conversation}/artifacts/tool")).unwrap().attr.ino;
@@ -29,7 +29,7 @@ fn seal(node: &Arc<Node>) -> SealJob {
     SealJob::Seal(Arc::clone(node))
 }
 
-/// Takes a job that is due, and returns the number of its node.
+/// Takes the next due job and returns the inode number of its node.
 fn next(queue: &Sealer) -> Ino {
     queue.next().expect("it is not closed").0.node().ino
 }
@@ -111,7 +111,7 @@ fn so_many_jobs_that_no_more_files_are_written() {
     queue.check_backlog(&node(&fixture, "c3", "x.txt").conversation()).unwrap();
 }
 
-/// Opens a file for writing, and returns the outcome with the name of the thread that tells it.
+/// Opens a file for writing. Returns the result and the name of the thread that delivers it.
 fn answer(fixture: &Fixture, ino: Ino) -> (Result<Fh>, String) {
     let (send, receive) = mpsc::channel();
     fixture.fs.open(ino, OpenMode { flags: libc::O_WRONLY }, ME, move |opened| {
@@ -128,7 +128,7 @@ fn no_thread_waits_for_the_end_of_a_close() {
     let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
     let ino = fixture.ino("a.txt");
     fixture.fs.flush(fh, ME, None).unwrap();
-    // Some other descriptor is left, as is known after a while.
+    // Another descriptor is still open, which shows only after a while.
     let (opened, thread) = answer(&fixture, ino);
     assert_eq!(thread, "ctxfs-wait");
     fixture.close(opened.unwrap());
@@ -138,8 +138,8 @@ fn no_thread_waits_for_the_end_of_a_close() {
     assert_ne!(thread, "ctxfs-wait");
 }
 
-/// On a busy machine an open may be served long after it was asked for, and the release before it
-/// even later.
+/// On a busy machine, an open may be served long after the client requested it, and the preceding
+/// release even later.
 #[test]
 fn an_open_that_is_served_late_waits_for_the_end_of_a_close() {
     let once = FsOptions { write_once: true, ..FsOptions::default() };
@@ -160,7 +160,7 @@ fn an_open_that_is_served_late_waits_for_the_end_of_a_close() {
     assert_eq!(check(long_ago).unwrap_err().errno().0, libc::EPERM);
 }
 
-/// To mask a terabyte of zeros takes minutes.
+/// Masking a terabyte of zeros would take minutes.
 #[test]
 fn holes_are_not_searched_for_secrets() {
     const KEY: &str = concat!("AKI", "AQYLPMN5HHHFPZAM2");

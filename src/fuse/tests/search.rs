@@ -1,4 +1,4 @@
-//! `.grep/` and `.find/` of a directory.
+//! Searches of a directory: `.grep/` and `.find/`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,14 +13,14 @@ use ctxfs_engine::EngineOptions;
 use ctxfs_store::disk_clock;
 use ctxfs_store::mere_owner::as_mere_owner;
 
-/// Returns the number of a search of the conversation, once its bytes are there.
+/// Returns the inode number of a search of the conversation after reading its text once.
 fn searched(fixture: &Fixture, query: &str) -> Ino {
     let ino = fixture.find(&format!("c1/.grep/{query}")).unwrap().attr.ino;
     fixture.read_ino(ino).unwrap();
     ino
 }
 
-/// Returns the result of a search of the conversation, without `artifacts/tool/`.
+/// Returns the text of a search of the conversation, with `artifacts/tool/` removed from its paths.
 fn found(fixture: &Fixture, query: &str) -> String {
     let ino = fixture.find(&format!("c1/.grep/{query}")).unwrap().attr.ino;
     String::from_utf8(fixture.read_ino(ino).unwrap()).unwrap().replace("artifacts/tool/", "")
@@ -59,9 +59,9 @@ fn what_the_manifest_knows_decides_what_is_newest() {
     disk_clock::moves_on();
     fixture.put("second.txt", b"one\n");
     disk_clock::moves_on();
-    // Only what is recorded is known to be older.
+    // Only a recorded artifact is known to be older.
     fixture.settle();
-    // The same artifact, in another file.
+    // The same artifact in a different file.
     fixture.put(".first.txt.new", b"one again\n");
     fixture.rename(".first.txt.new", "first.txt", RenameMode::Replace).unwrap();
     disk_clock::moves_on();
@@ -132,7 +132,7 @@ fn a_search_that_is_known_keeps_its_bytes() {
     let fh = fixture.open(ino, libc::O_RDONLY).unwrap().fh;
     fixture.drop_text(ino);
     assert_eq!(fixture.read_ino(ino).unwrap(), b"artifacts/tool/a.txt:1:one\n");
-    // Another text of the same length.
+    // A different text of the same length.
     fs::write(fixture.plain("a.txt"), "two\n").unwrap();
     fixture.drop_text(ino);
     assert_eq!(errno(fixture.open(ino, libc::O_RDONLY)), libc::ESTALE);
@@ -235,7 +235,7 @@ fn words_are_found_in_every_artifact() {
     );
 }
 
-/// A planted directory that nobody may enter, and a manifest that is a directory.
+/// The store contains a directory that cannot be entered, and a manifest that is a directory.
 #[test]
 fn what_cannot_be_read_is_said_and_the_rest_is_searched() {
     let fixture = Fixture::new();
@@ -267,7 +267,7 @@ fn what_cannot_be_read_is_said_and_the_rest_is_searched() {
     });
     set_mode(0o700);
     assert_eq!(found(&fixture, "-c one"), "shut/b.txt:1\na.txt:1\n");
-    // The sealing thread may write it once more.
+    // The sealing thread may write the manifest once more.
     while fs::create_dir(&manifest).is_err() {
         fs::remove_file(&manifest).ok();
     }

@@ -1,4 +1,4 @@
-//! The message log of a conversation of several hosts, as the kernel sees it.
+//! The message log of a conversation that several hosts share, as the kernel sees it.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ use ctxfs_store::message::{OtherMessages, Published};
 
 const LOG: &str = "c1/history/messages.jsonl";
 
-/// What other hosts said, as a test says it: the lines, their edition, and how much of the log of
-/// this host they contain.
+/// The messages of other hosts that a test sets: the lines, their edition, and the length of the
+/// part of this host's log that they contain.
 #[derive(Debug, Default)]
 struct Said(Mutex<Option<(String, u64, u64)>>);
 
@@ -42,7 +42,7 @@ fn line(text: &str) -> String {
 }
 
 impl Scene {
-    /// A conversation in which this host said `mine`.
+    /// Creates a conversation whose log on this host has the message `mine`.
     fn new() -> Self {
         let said = Arc::new(Said::default());
         let other_messages = Some(Arc::clone(&said) as Arc<dyn OtherMessages>);
@@ -71,7 +71,8 @@ impl Scene {
         fixture.close(fh);
     }
 
-    /// Returns the number of the log and its text, whose length is known before it is opened.
+    /// Returns the inode number and the text of the log. Checks that the size was known before the
+    /// open.
     fn log(&self) -> (u64, String) {
         let attr = self.fixture.find(LOG).unwrap().attr;
         let text = String::from_utf8(self.fixture.read_ino(attr.ino).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Views are found cheaply, computed once and never changed.
+//! Views are cheap to look up, computed once and never changed.
 
 use std::ffi::OsStr;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,7 +13,7 @@ fn computed(fixture: &Fixture) -> u64 {
     fixture.fs.engine().counters().views_computed.load(Relaxed)
 }
 
-/// Enough lines that a view of them is computed on a worker.
+/// Returns enough lines that a view of them is computed on a worker.
 fn large() -> Vec<u8> {
     "a line of some length, to be searched\n".repeat(10_000).into_bytes()
 }
@@ -28,7 +28,7 @@ fn finding_a_view_computes_nothing_and_asking_its_size_does() {
     assert_eq!((found.attr.size, found.attr_ttl), (0, Duration::ZERO));
     assert_eq!(computed(&fixture), before);
     let attr = fixture.attr(found.attr.ino).unwrap();
-    // As its file, which its owner alone may read.
+    // The permissions are those of the file, which only its owner may read.
     assert_eq!((attr.size, attr.perm), (6, 0o400));
     assert_eq!(fixture.read_ino(found.attr.ino).unwrap(), b"2:two\n");
     assert_eq!(computed(&fixture), before + 1);
@@ -55,13 +55,13 @@ fn a_view_has_one_number_a_generation() {
     fixture.close(fh);
 }
 
-/// Not even if nobody looks the file itself up.
+/// Holds even if no client looks up the file itself.
 #[test]
 fn a_view_that_is_known_is_computed_once() {
     let fixture = Fixture::new();
     let file = fixture.put("a.txt", b"one\n");
     fixture.settle();
-    // Created, and looked up.
+    // Two look-ups are counted: one for the creation and one for the look-up itself.
     fixture.fs.forget(file, 2);
     let before = computed(&fixture);
     let view = fixture.ino("a.txt.grep/o");
@@ -98,7 +98,7 @@ fn a_view_that_was_dropped_comes_back_only_as_it_was() {
     let bytes = fixture.read_ino(view).unwrap();
     fixture.drop_text(view);
     assert_eq!(fixture.read_ino(view).unwrap(), bytes);
-    // Another text of the same length.
+    // A different text of the same length.
     fixture.fs.setxattr(ino, exit, b"2", 0).unwrap();
     fixture.drop_text(view);
     assert_eq!(errno(fixture.open(view, libc::O_RDONLY)), libc::ESTALE);
@@ -138,7 +138,7 @@ fn many_who_ask_at_once_get_one_computation() {
     }
 }
 
-/// A caller that asks for a view may panic: the worker that computed it lives on.
+/// A caller that requests a view may panic. The worker that computed the view survives.
 #[test]
 fn a_panic_is_contained() {
     let fixture = Fixture::new();
@@ -204,7 +204,7 @@ fn pages_are_listed_and_only_they_are_there() {
     assert!(fixture.list(fixture.ino("a.txt.pages")).is_empty());
 }
 
-/// Ten gigabytes have two million pages: their names are made on demand, from any position on.
+/// Ten gigabytes have two million pages. Their names are generated on demand, from any position.
 #[test]
 fn a_listing_of_pages_takes_no_memory() {
     let fixture = Fixture::new();

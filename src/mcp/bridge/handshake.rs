@@ -1,4 +1,5 @@
-//! Finds out which revision a server speaks: in the way of the client first, then in the other.
+//! Detects a server's revision: tries the handshake of the client's revision first, then the other
+//! one.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,14 +18,14 @@ use crate::revision::{self, ClientProfile, Era, EraMismatch, ServerProfile};
 use crate::server_request::{self, OwnRequest, result_of};
 use crate::upstream::Upstream;
 
-/// After this time without an answer to `server/discover`, a server is taken for an old one: some
-/// are silent before `initialize`.
+/// Time to wait for an answer to `server/discover`. After it, the server is assumed to be old,
+/// because some old servers ignore all requests before `initialize`.
 const PROBE: Duration = Duration::from_secs(10);
-// Error codes that only servers of 2026-07-28 use.
+// Error codes that only 2026-07-28 servers use.
 const MODERN_ERRORS: std::ops::RangeInclusive<i64> = -32022..=-32020;
 
-/// Why a handshake failed. After `Refused`, the server may speak the other revision; after
-/// `Failed`, it is not tried.
+/// Why a handshake failed. After `Other`, the server may use the other revision. After `Failed`,
+/// the other revision is not tried.
 enum HandshakeError {
     Other(String),
     Failed(String),
@@ -38,9 +39,10 @@ impl HandshakeError {
     }
 }
 
-/// Introduces the client to a server of unknown revision: by the handshake of the era `first`, and
-/// if the server refuses that one, by the other. `initialize` holds the parameters of `initialize`.
-/// If both fail, returns the error of the first handshake.
+/// Introduces the client to a server of unknown revision. Tries the handshake of era `first`, and
+/// if the server refuses it, the handshake of the other era. `initialize` holds the parameters of
+/// `initialize`. If `first` is [`Era::Legacy`] and both handshakes fail, returns the error of
+/// `initialize`.
 pub(crate) async fn introduce(
     upstream: &Arc<Upstream>,
     profile: &ClientProfile,
@@ -63,7 +65,7 @@ pub(crate) async fn introduce(
     }
     match by_initialize(upstream, initialize).await {
         Ok(introduction) => Ok(introduction),
-        // The server may have been slow to start.
+        // The server may have started slowly, so `server/discover` is tried again without a limit.
         Err(HandshakeError::Other(_)) => {
             by_discover(upstream, profile, None).await.map_err(HandshakeError::why)
         }
@@ -124,8 +126,9 @@ pub(crate) fn needs_handshake(relay: &Relay) -> bool {
         && only.is_some_and(|only| only.era.get().is_none())
 }
 
-/// Makes the handshake with the only server for a new client. Requests that arrive meanwhile share
-/// the outcome; if it fails, the server answers them itself.
+/// Does the handshake with the only server on behalf of a new client. Requests that arrive during
+/// the handshake wait for it and share the outcome. If the handshake fails, these requests go to
+/// the server, which answers them itself.
 pub(crate) async fn shake_hands(relay: &Arc<Relay>) {
     let meetings = &relay.bridge.handshakes;
     let before = meetings.done.load(Ordering::Relaxed);
@@ -138,7 +141,7 @@ pub(crate) async fn shake_hands(relay: &Arc<Relay>) {
     let initialize = profile.initialize(revision::negotiated("").as_str());
     match introduce(upstream, &profile, &initialize, Era::Modern).await {
         Ok(introduction) => {
-            // The client may never ask for the capabilities of the server.
+            // Recorded here because the client may never request the server's capabilities.
             relay.client.set_declared(Declared {
                 tools: introduction.has("tools", ""),
                 resources: introduction.has("resources", ""),
@@ -152,8 +155,8 @@ pub(crate) async fn shake_hands(relay: &Arc<Relay>) {
     meetings.done.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Takes the answer to the client's own `initialize`. A server that refuses it may speak the newer
-/// revision alone.
+/// Processes the answer to the client's own `initialize`. If the server refused it, it may support
+/// only 2026-07-28, so `server/discover` is tried.
 async fn client_handshake_answered(relay: &Arc<Relay>, version: String, answer: ServerAnswer) {
     let ServerAnswer { from, pending, envelope, message } = answer;
     let PendingRequest { client_id: Some(client_id), kind, .. } = pending else { return };
@@ -170,14 +173,14 @@ async fn client_handshake_answered(relay: &Arc<Relay>, version: String, answer: 
                 *relay.bridge.server_profile.lock() = Some(introduction);
                 answer_from_profile(&relay, &from, answer.client_id, Some(&version)).await;
             }
-            // The server's first answer stands.
+            // Discovery failed too, so the client gets the server's first answer.
             Err(_) => deliver(&relay, &from, answer).await,
         }
     });
 }
 
-/// Answers the client's handshake from the server's profile: `initialize` for revision `version`,
-/// else `server/discover`.
+/// Answers the client's handshake from the server's profile. The answer is an `initialize` result
+/// for revision `version`, or a `server/discover` result if `version` is `None`.
 pub(crate) async fn answer_from_profile(
     relay: &Arc<Relay>,
     from: &Arc<Upstream>,

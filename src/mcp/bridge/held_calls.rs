@@ -1,5 +1,5 @@
-//! New clients, old servers: a request of the server ends a call of the client with `input_required`. The
-//! call is held, and goes on when the client repeats it with the answers.
+//! New client, old server: a request of the server ends the client's call with `input_required`.
+//! The call is held, and continues when the client repeats it with the answers.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -25,17 +25,17 @@ use crate::upstream::Upstream;
 
 const MAX_BYTES: usize = 16 << 20;
 const FULL: &str = "too much is asked at once";
-// Questions that arrive within this time are asked together.
+// Questions that arrive within this time are sent together.
 pub(crate) const SETTLE_TIME: Duration = Duration::from_millis(25);
-// How long a call is held if its server has no timeout.
+// Time that a call is held if its server has no timeout.
 const HELD: Duration = Duration::from_mins(10);
-// How often one call can end with questions.
+// Maximum number of times that one call can end with questions.
 const MAX_ROUNDS: u32 = 32;
 const CROWDED: &str = "too many other calls wait for answers";
 const GONE: &str = "the call was answered already, or was held too long: make it again";
 
-/// The way in which a question reaches the client. `Held` names a call that is held from now on,
-/// and the call that gave way to it.
+/// How a question reaches the client. `Held` has the number of the newly held call, and the held
+/// call that it evicted, if any.
 enum CarriedBy {
     Batch(BatchInputs),
     Held(u64, Option<Box<HeldCall>>),
@@ -44,15 +44,16 @@ enum CarriedBy {
     Nobody,
 }
 
-/// Returns true if requests of a server cannot be sent to the client, which takes none. A lone
-/// server of the same revision talks to the client directly.
+/// Returns true if the server's requests cannot be sent to the client, because new clients accept
+/// none. The only exception is a single server that is new itself, which talks to the client
+/// directly.
 pub(crate) fn must_carry(relay: &Relay, from: &Upstream) -> bool {
     relay.bridge.client.get() == Some(Era::Modern)
         && (relay.hub.is_some() || from.era.get() != Some(Era::Modern))
 }
 
-/// Takes a request of a server for a client that takes none: a batch, a held call or a later call
-/// carries it, or it is refused.
+/// Handles a server's request for a client that accepts no requests. A batch, a held call or a
+/// later call carries the request. Otherwise it is refused.
 pub(crate) fn take_request(
     relay: &Arc<Relay>,
     from: &Arc<Upstream>,
@@ -107,8 +108,8 @@ fn read(head: &Envelope, message: Message) -> Result<(InputKind, String), RpcErr
     Ok((ask, format!("\"method\":{}{params}", quoted(method))))
 }
 
-/// Chooses the request that carries a question: the one on whose stream it came, else the newest
-/// that is not held, else the newest.
+/// Chooses the client request that carries a question: the request on whose stream the question
+/// arrived, else the newest request that is not held, else the newest request.
 fn choose_carrier(
     relay: &Relay,
     index: usize,
@@ -177,7 +178,8 @@ fn wait_for_call(
     if !relay.bridge.held.put_early(early) {
         return refuse(from, &question, FULL);
     }
-    // Releases its memory once it is answered, which `late` below may be.
+    // The early question must hold the only reference to the reserved memory, so that answering it
+    // releases the memory.
     drop(question);
     let (relay, time) = (Arc::downgrade(relay), from.timeout.unwrap_or(HELD));
     tokio::spawn(async move {
@@ -201,7 +203,7 @@ pub(crate) fn take_early(relay: &Arc<Relay>, index: usize, request: u64, abiliti
     }
 }
 
-/// Holds a request with questions. Returns the number under which it is held, or `None` if the
+/// Holds a request with questions. Returns its number in the table of held calls, or `None` if the
 /// request has ended.
 pub(crate) fn hold(
     relay: &Arc<Relay>,
@@ -330,8 +332,8 @@ pub(crate) fn refuse(from: &Upstream, question: &HeldQuestion, why: &str) {
     from.notify(json_rpc::error(&question.id, INTERNAL_ERROR, why));
 }
 
-/// Takes the answer to a request of a new client. The answer to a held call waits for the client to
-/// repeat the call.
+/// Processes the answer to a new client's request. If the request is held, the answer is stored
+/// until the client repeats it.
 pub(crate) async fn carrier_answered(
     relay: &Arc<Relay>,
     carrier: Carrier,
@@ -372,8 +374,8 @@ async fn complete(relay: &Arc<Relay>, answer: ServerAnswer, is_kept: bool) {
     deliver_changed(relay, answer, edits, messages::modern_members(is_kept)).await;
 }
 
-/// A request of the client that repeats a held call, with the state that names the call and the
-/// client's answers to its questions.
+/// A client request that repeats a held call. `state` identifies the held call, and `responses`
+/// holds the client's answers to its questions.
 pub(crate) struct RepeatedCall<'a> {
     pub(crate) id: &'a str,
     pub(crate) identity: &'a RequestIdentity,
@@ -383,8 +385,7 @@ pub(crate) struct RepeatedCall<'a> {
     pub(crate) abilities: InputKinds,
 }
 
-/// Continues a held call that the client has repeated with answers. Questions without an answer are
-/// asked again.
+/// Resumes a held call that the client repeated with answers. Unanswered questions are sent again.
 pub(crate) async fn resume(relay: &Arc<Relay>, index: usize, again: RepeatedCall<'_>) {
     let opened = relay.bridge.key.open(&relay.shelf, again.identity.call(), again.state);
     let taken = opened.and_then(|number| relay.bridge.held.take(number).ok_or(GONE.to_owned()));
@@ -411,7 +412,7 @@ pub(crate) async fn resume(relay: &Arc<Relay>, index: usize, again: RepeatedCall
     }
     relay.client.sent(again.id, Route::Upstream(index, call.request));
     if !open.is_empty() {
-        // `hold` counts them again.
+        // `hold` counts these questions again.
         for _ in &open {
             from.count_asked(false);
         }

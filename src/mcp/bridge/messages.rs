@@ -1,4 +1,4 @@
-//! Messages translated between revisions, without state.
+//! Stateless translation of messages between revisions.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -10,16 +10,16 @@ use crate::message::{self, Edit, Message, ObjectMember, Outgoing};
 use crate::raw_object::{self, RawObject, elements, quoted, text};
 use crate::revision::{InputKind, InputKinds, REQUEST_KEYS};
 
-// Members that 2026-07-28 adds to every result, and to results that clients may cache.
+// Members that 2026-07-28 adds to every result, or to results that clients may cache.
 const COMPLETE: &str = r#""resultType":"complete","#;
 const TTL: &str = r#""ttlMs":0,"#;
 const SCOPE: &str = r#""cacheScope":"private","#;
 const NEW: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
 const COMPLETE_AND_KEPT: &str = r#""resultType":"complete","ttlMs":0,"cacheScope":"private","#;
-// Code of a missing resource, before and since 2026-07-28.
+// Error code for a missing resource, before and since 2026-07-28.
 const OLD_NOT_FOUND: &str = "-32002";
 const NOT_FOUND: &str = "-32602";
-// Code of 2025-11-25 for a call that needs the user to visit pages.
+// Error code of 2025-11-25 for a call that requires the user to visit pages.
 const URL_REQUIRED: &str = "-32042";
 const MAX_INPUTS: usize = 32;
 // Lists that can change, by their names in capabilities and in subscription filters.
@@ -28,13 +28,13 @@ pub(crate) const LISTS: [(&str, &str); 3] = [
     ("prompts", "promptsListChanged"),
     ("resources", "resourcesListChanged"),
 ];
-/// Bounds of a subscription: resources, and bytes of one URI. The client is told which ones are
-/// honored.
+/// Limits of a subscription: number of resources, and length of a URI in bytes. The client is told
+/// which resources were accepted.
 pub(crate) const MAX_URIS: usize = 1000;
 pub(crate) const MAX_URI_BYTES: usize = 8 << 10;
 
-/// The parameters of a request have no place for `_meta`: they are no object, or they are on disk
-/// because of their length.
+/// The error for request parameters to which `_meta` cannot be added: they are not an object, or
+/// they are so long that they are on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoPlace;
 
@@ -66,8 +66,8 @@ pub(crate) fn with_meta(
     at(message.range_of(meta).start + 1, format!("{members}{comma}"))
 }
 
-/// Returns the edit that removes the `_meta` keys of 2026-07-28 from a request. An older server
-/// over HTTP would refuse it for them.
+/// Returns the edit that removes the 2026-07-28 `_meta` keys from a request. With these keys, an
+/// older server over HTTP would refuse the request.
 pub(crate) fn without_meta(envelope: &Envelope, message: &Message) -> Option<Edit> {
     let meta = RawObject::parse(envelope.params(message)?)?.get("_meta")?;
     let members = RawObject::parse(meta)?;
@@ -80,8 +80,8 @@ pub(crate) fn without_meta(envelope: &Envelope, message: &Message) -> Option<Edi
     Some(Edit { range: message.range_of(meta), with: with.into_bytes() })
 }
 
-/// Returns the members that a result gets in front for a new client. `is_kept` says that clients
-/// may cache it.
+/// Returns the members to insert at the start of a result for a new client. `is_kept` is true if
+/// clients may cache the result.
 pub(crate) fn modern_members(is_kept: bool) -> &'static str {
     if is_kept { COMPLETE_AND_KEPT } else { COMPLETE }
 }
@@ -98,8 +98,8 @@ pub(crate) fn is_kept(method: &str) -> bool {
     method.ends_with("/list") || matches!(method, "resources/read" | "server/discover")
 }
 
-/// Returns the edits that turn the result of an old server into one for a new client. A result that
-/// is not in memory has none.
+/// Returns the edits that turn an old server's result into a result for a new client. Returns no
+/// edits for a result that is not in memory.
 pub(crate) fn completed(message: &Message, result: &Range<usize>, is_kept: bool) -> Vec<Edit> {
     let Some(json) = raw(message, result.clone()) else { return Vec::new() };
     if message.hole(json).is_some() {
@@ -130,7 +130,7 @@ pub(crate) fn modern_error(message: &Message) -> Vec<Edit> {
     found().into_iter().collect()
 }
 
-/// Turns the error of an old server that demands visits to pages into a result that asks for them.
+/// Converts an old server's error that requires page visits into a result that asks for them.
 pub(crate) fn pages(message: &Message) -> Option<String> {
     let error = error_in(message)?;
     error.get("code").filter(|code| code.get() == URL_REQUIRED)?;
@@ -151,8 +151,9 @@ pub(crate) fn without_new(message: &Message, result: &Range<usize>) -> Vec<Edit>
     message::without_members(message, &object, result.start, &NEW)
 }
 
-/// Returns the edits that turn the result of a call at a new server into one for an old client:
-/// structured content must be an object, and without `links` a `resource_link` becomes text.
+/// Returns the edits that turn a new server's call result into a result for an old client.
+/// Structured content that is not an object is removed. If `links` is false, each `resource_link`
+/// becomes text.
 pub(crate) fn older(message: &Message, result: &Range<usize>, links: bool) -> Vec<Edit> {
     let Some(object) = raw(message, result.clone()).and_then(RawObject::parse) else {
         return Vec::new();
@@ -179,8 +180,8 @@ fn without_link(message: &Message, block: &RawValue) -> Option<Edit> {
     Some(Edit { range: message.range_of(block), with: with.into_bytes() })
 }
 
-/// Returns the edits that remove structured content that is no object. If the result has no other
-/// content, the content becomes a text.
+/// Returns the edits that remove structured content that is not an object. If the result has no
+/// other content, the structured content becomes a text.
 fn structured(message: &Message, object: &RawObject<'_>, is_alone: bool) -> Vec<Edit> {
     let Some(value) = object.get("structuredContent") else { return Vec::new() };
     let member = ObjectMember::of(message, object, "structuredContent");
@@ -205,8 +206,8 @@ fn text_block(text: &str) -> String {
     format!(r#"{{"type":"text","text":{}}}"#, quoted(text))
 }
 
-/// A result of a new server that asks for input before the call can go on. `state` goes back to the
-/// server as it was written.
+/// A new server's result that asks for input before the call can continue. `state` is returned to
+/// the server as written.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct InputRequired {
     pub(crate) requests: Vec<InputRequest>,
@@ -228,7 +229,8 @@ pub(crate) fn is_input_required(result: &RawValue) -> bool {
 }
 
 impl InputRequired {
-    /// Reads such a result. The error is worded to follow the name of the server.
+    /// Reads a result that asks for input. The error text continues a sentence that starts with the
+    /// server's name.
     pub(crate) fn of(result: &RawValue, client: InputKinds) -> Result<Self, String> {
         let result = RawObject::parse(result).unwrap_or_default();
         let state = result.get("requestState").filter(|state| state.get().starts_with('"'));
@@ -267,8 +269,8 @@ impl InputRequest {
         format!(r#"{{"jsonrpc":"2.0","id":{id},{members}}}"#).into_bytes()
     }
 
-    /// Returns the members of a request to visit a page, with the id that revisions before
-    /// 2026-07-28 demand.
+    /// Returns the members of a request to visit a page, including the id that revisions before
+    /// 2026-07-28 require.
     fn with_elicitation_id(&self, id: u64) -> Option<String> {
         let raw: &RawValue = serde_json::from_str(self.params.as_deref()?).ok()?;
         let params = RawObject::parse(raw)?;
@@ -296,8 +298,8 @@ pub(crate) fn repeated(responses: &[InputResponse], state: Option<&str>) -> Stri
     responses.into_iter().chain(state).collect::<Vec<_>>().join(",")
 }
 
-/// Returns a request under the id `number`, with `members` at the end of its parameters. The
-/// parameters are not empty.
+/// Returns `request` with the id `number` and with `members` appended to its parameters. The
+/// parameters must not be empty.
 pub(crate) fn with_members(request: &Outgoing, number: u64, members: &str) -> Outgoing {
     let outline = request.outline();
     let mut request = request.clone();
@@ -308,7 +310,7 @@ pub(crate) fn with_members(request: &Outgoing, number: u64, members: &str) -> Ou
         Edit { range: at..at, with: format!(",{members}").into_bytes() }
     });
     let mut edits: Vec<Edit> = id.into_iter().chain(more).collect();
-    // From the end, so that earlier positions stay valid.
+    // Applied from last to first, so that earlier positions stay valid.
     edits.sort_by_key(|edit| std::cmp::Reverse(edit.range.start));
     for edit in &edits {
         request.replace(edit);
@@ -316,8 +318,7 @@ pub(crate) fn with_members(request: &Outgoing, number: u64, members: &str) -> Ou
     request
 }
 
-/// The notifications that a subscription of 2026-07-28 asks for. `lists` follows the order of
-/// [`LISTS`].
+/// The notifications that a 2026-07-28 subscription requests. `lists` is in the order of [`LISTS`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SubscriptionFilter {
     pub(crate) lists: [bool; LISTS.len()],

@@ -1,4 +1,4 @@
-//! Notifications of servers on their way to a client of another revision.
+//! Notifications from servers to a client with a different revision.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ pub(crate) fn is_dropped(relay: &Relay, to: &Upstream, method: &str) -> bool {
     relay.bridge.between(to.era.get()) == Some(EraMismatch::OldClient) && GONE.contains(&method)
 }
 
-/// Sends a notification of a server to the client, in the client's revision. Notifications that are
-/// for the gateway end here.
+/// Sends a server's notification to the client in the client's revision. Notifications meant for
+/// the gateway itself are consumed here.
 pub(crate) async fn relay_notification(
     relay: &Arc<Relay>,
     from: &Arc<Upstream>,
@@ -83,8 +83,9 @@ fn subscription(params: &RawObject<'_>) -> Option<u64> {
     json_rpc::subscription_id(params).and_then(json_rpc::number_of)
 }
 
-/// Returns the edits of a progress notification, as a repeated call may have another token. Returns
-/// `None` if the client does not wait for the progress now.
+/// Returns the edits of a progress notification. They replace the progress token, because a
+/// repeated call may have a different one. Returns `None` if the client is not waiting for progress
+/// now.
 fn progress(from: &Upstream, params: &RawObject<'_>, message: &Message) -> Option<Vec<Edit>> {
     let token = params.get("progressToken")?;
     from.progressed(token.get());
@@ -129,7 +130,7 @@ fn given_up(relay: &Relay, from: &Arc<Upstream>, envelope: &Envelope, message: &
     }
     let pending = id.parse().ok().and_then(|number| from.take(number));
     if let Some(pending) = pending {
-        // A request of the gateway: servers end no other requests.
+        // This is a request of the gateway, because servers end no other requests.
         drop(pending.fail_own("ended the subscription"));
     }
 }

@@ -1,4 +1,4 @@
-//! Requests of the client on their way to a server of another revision.
+//! Requests from the client to a server with a different revision.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +18,14 @@ use crate::revision::{ClientProfile, Era, EraMismatch, MODERN, revision_of};
 use crate::server_request;
 use crate::upstream::Upstream;
 
-// How long a request waits for the answer to a changed log level.
+// Maximum time that a request waits until the server has answered a change of the log level.
 const LEVEL_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_RESPONSES: usize = 32 << 20;
 // Requests whose results can ask for input.
 const ASKING: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
 
-/// The outcome of translating a request. `Taken` means that the request is answered or held;
-/// otherwise it goes to the server with these edits.
+/// The outcome of translating a request. `Taken` means that the request was answered or held.
+/// `With` holds the edits to apply before the request goes to the server.
 pub(crate) enum Translated {
     Taken,
     With(Vec<Edit>, Option<Translation>),
@@ -55,7 +55,7 @@ pub(crate) async fn shake_hands(
     handshake::answer_from_profile(relay, only, id, version.as_deref()).await;
 }
 
-/// Keeps a log level for later requests to the only server.
+/// Stores a log level for later requests to the only server.
 pub(crate) async fn set_level(relay: &Relay, id: String, params: Option<&RawValue>) {
     let Some(only) = relay.upstreams.first() else { return };
     let level = params.map_or("{}", RawValue::get).to_owned();
@@ -70,8 +70,8 @@ pub(crate) async fn set_level(relay: &Relay, id: String, params: Option<&RawValu
     relay.client.send(json_rpc::answer(&id, "{}")).await;
 }
 
-/// Translates a request of the client for the server at `index`. Requests to a server of the same
-/// era stay as they are.
+/// Translates a client request for the server at `index`. A request to a server of the same era is
+/// unchanged.
 pub(crate) async fn translate(
     relay: &Arc<Relay>,
     index: usize,
@@ -184,15 +184,15 @@ impl ClientRequest<'_> {
             carries,
             rounds: 0,
         };
-        // Answers to a result that asked without a state.
+        // These responses answer a result that asked for input without a state.
         let responses = ObjectMember::of(self.message, &params, "inputResponses");
         let meta = messages::without_meta(self.head, self.message);
         let edits = meta.into_iter().chain(responses.map(|member| member.removed())).collect();
         Translated::With(edits, Some(Translation::Carrier(carrier)))
     }
 
-    /// Returns a part of the parameters with values that are not in memory, up to
-    /// [`MAX_RESPONSES`].
+    /// Parses a part of the parameters, including values on disk. Returns `None` if it is longer
+    /// than [`MAX_RESPONSES`] bytes.
     fn whole(&self, part: &RawValue) -> Option<Box<RawValue>> {
         let mut bytes = self.message.part(self.message.range_of(part), Vec::new());
         let mut text = Vec::new();
@@ -216,8 +216,8 @@ impl ClientRequest<'_> {
         Translated::Taken
     }
 
-    /// Returns the identity by which a repeated request is recognized, or `None` if it has no
-    /// readable name or arguments.
+    /// Returns the identity used to recognize a repetition of this request. Returns `None` if the
+    /// request has no name, or if its arguments cannot be read.
     fn identity(&self) -> Option<RequestIdentity> {
         let params = self.params();
         let named = if self.method == "resources/read" { "uri" } else { "name" };
@@ -238,8 +238,9 @@ impl ClientRequest<'_> {
         Some(RequestIdentity { name, digest: digest.into() })
     }
 
-    /// Sets the log level of an old server if it changes. The request that asks for the level
-    /// follows; a server without logs refuses it.
+    /// Sets the log level of an old server if it changed, and waits for the answer up to
+    /// [`LEVEL_TIMEOUT`], so that the client's request comes after the change. The answer is
+    /// ignored, because a server without logs refuses the change.
     async fn log_at(&self, level: &str) {
         let upstream = Arc::clone(self.upstream());
         let params = format!("{{\"level\":{level}}}");
@@ -248,7 +249,6 @@ impl ClientRequest<'_> {
         }
         upstream.set_handshake(|handshake| handshake.level = Some(params.clone()));
         let own = server_request::OwnRequest::new(&upstream, "logging/setLevel", &params);
-        // The request that asks for the level follows it. A server without logs refuses it.
         if let Ok(sent) = server_request::open(&*upstream, own) {
             timeout(LEVEL_TIMEOUT, sent.answer()).await.ok();
         }

@@ -1,5 +1,5 @@
-//! Old clients, new servers: the input that a server needs for a call is requested from the client, and
-//! the call is repeated with the answers.
+//! Old client, new server: the gateway requests the needed input from the client, and repeats the
+//! call with the answers.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,10 +22,11 @@ use crate::revision::InputKinds;
 use crate::server_request::result_of;
 use crate::upstream::Upstream;
 
-// How often a server can ask for input at one call, as in the reference implementations.
+// Maximum number of times that a server can ask for input during one call, as in the reference
+// implementations.
 const MAX_ROUNDS: u32 = 10;
 const MAX_BYTES: usize = 16 << 20;
-// The pause before a call that needs no input is repeated. It doubles each time.
+// The pause before repeating a call that needs no input. It doubles with each repetition.
 const MIN_BACKOFF: Duration = Duration::from_millis(50);
 
 pub(crate) async fn modern_answered(relay: &Arc<Relay>, again: Repeatable, answer: ServerAnswer) {
@@ -77,8 +78,8 @@ async fn go_on(relay: Arc<Relay>, mut again: Repeatable, answer: ServerAnswer) {
     }
 }
 
-/// Returns the members that the repeated call adds. The error is worded to follow the name of the
-/// server.
+/// Returns the members to add to the repeated call. The error text continues a sentence that starts
+/// with the server's name.
 async fn answers(
     relay: &Arc<Relay>,
     again: &Repeatable,
@@ -94,8 +95,8 @@ async fn answers(
     Ok(repeated(&responses, asked.state.as_deref()))
 }
 
-/// Refuses a call after too many rounds, and pauses if no answer of the client is needed. The error
-/// is worded to follow the name of the server.
+/// Fails if a call has had too many rounds. If the repetition needs no answer of the client, pauses
+/// first. The error text continues a sentence that starts with the server's name.
 pub(crate) async fn check_round(round: u32, is_alone: bool) -> Result<(), String> {
     if round > MAX_ROUNDS {
         return Err(format!("asked for input more than {MAX_ROUNDS} times at one call"));
@@ -106,7 +107,8 @@ pub(crate) async fn check_round(round: u32, is_alone: bool) -> Result<(), String
     Ok(())
 }
 
-/// Returns the input that an answer asks for. The error is worded to follow the name of the server.
+/// Returns the input that an answer asks for. The error text continues a sentence that starts with
+/// the server's name.
 pub(crate) fn input_required(
     message: &Message,
     client: InputKinds,
@@ -123,8 +125,8 @@ fn result_range(message: &Message) -> Option<Range<usize>> {
     Envelope::of(message).ok()?.result()
 }
 
-/// Puts requests to the client, all at once, and collects the answers. Dropping the future cancels
-/// unanswered requests. The error is worded to follow the name of a server.
+/// Sends all requests to the client at once and collects the answers. Dropping the future cancels
+/// unanswered requests. The error text continues a sentence that starts with the server's name.
 pub(crate) async fn put_to_client(
     relay: &Arc<Relay>,
     requests: Vec<InputRequest>,

@@ -1,5 +1,5 @@
-//! Subscriptions of 2026-07-28 in both directions: the gateway subscribes to new servers, again whenever
-//! a stream ends, and new clients subscribe to the gateway.
+//! 2026-07-28 subscriptions in both directions. The gateway subscribes to new servers, and
+//! subscribes again whenever a stream ends. New clients subscribe to the gateway.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::server_request::{self, OpenRequest, OwnRequest};
 use crate::upstream::Upstream;
 
 const ACKNOWLEDGE_TIME: Duration = Duration::from_secs(5);
-// The pause before an ended stream is opened again. It doubles with each consecutive failure.
+// The pause before reopening an ended stream. It doubles with each consecutive failure.
 const MIN_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_BACKOFF: Duration = Duration::from_mins(1);
 
@@ -31,7 +31,7 @@ pub(crate) fn listen_to(relay: &Arc<Relay>, index: usize, known: &ServerProfile)
 }
 
 /// Starts or stops watching a resource at a new server. Returns false if the server does not report
-/// changes, or too many resources are watched.
+/// changes, or if too many resources are watched.
 pub(crate) async fn watch_at_server(
     relay: &Arc<Relay>,
     index: usize,
@@ -63,8 +63,8 @@ pub(crate) async fn watch_at_server(
     timeout(ACKNOWLEDGE_TIME, acknowledged.wait_for(|last| *last >= number)).await.is_ok()
 }
 
-/// Opens a stream for the wanted notifications, then ends the previous one. Returns the number of
-/// its request.
+/// Opens a stream for the wanted notifications, then ends the previous stream. Returns the request
+/// number of the new stream, or `None` if no stream was opened.
 fn open_stream(relay: &Arc<Relay>, index: usize) -> Option<u64> {
     let upstream = &relay.upstreams[index];
     let mut state = relay.bridge.upstream_subscriptions[index].state.lock();
@@ -122,7 +122,7 @@ pub(crate) fn acknowledged(relay: &Relay, index: usize, number: u64) {
     });
 }
 
-/// Opens the subscription that is the client's request `id`. The request stays open until the
+/// Opens the subscription requested by the client's request `id`. The request stays open until the
 /// client cancels it.
 pub(crate) fn open_subscription(relay: Arc<Relay>, id: String, asked: SubscriptionFilter) {
     tokio::spawn(async move {
@@ -149,8 +149,8 @@ pub(crate) fn open_subscription(relay: Arc<Relay>, id: String, asked: Subscripti
     });
 }
 
-/// Returns the next notification that arrived early. Returns `None` after the last; from then on
-/// notifications are sent directly.
+/// Returns the next notification that arrived before the subscription was open. Returns `None`
+/// after the last one. From then on, notifications are sent directly.
 fn next_early(relay: &Relay, id: &str) -> Option<Vec<u8>> {
     let mut open = relay.bridge.subscriptions.open.lock();
     let listener = open.get_mut(id)?;

@@ -1,4 +1,4 @@
-//! Typed values of the file, with flaws and their lines.
+//! Reads typed values from the servers file, and records flaws with their lines.
 
 use std::fmt;
 
@@ -51,7 +51,7 @@ impl<'a> ValueReader<'a> {
         };
         let expanded = expand(&literal.value, self.variable);
         if expanded.has_others {
-            // Not shown, as it may be part of a secret.
+            // The text is not shown, because it may be part of a secret.
             let what = "has a `${...}` that is no variable, and stays as it is";
             self.flaw(Severity::Warning, value.start(), keys, what);
         }
@@ -110,8 +110,9 @@ impl<'a> ValueReader<'a> {
     }
 }
 
-/// A text with variables substituted. `missing` names variables without value and default;
-/// `has_others` is true if something like `${input:key}` looks like a variable, is none, and stays.
+/// A text with variables substituted. `missing` lists the variables that have neither a value nor a
+/// default. `has_others` is true if the text contains something that looks like a variable but is
+/// not one, such as `${input:key}`. Such text is unchanged.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Expanded {
     pub(crate) text: String,
@@ -119,8 +120,8 @@ struct Expanded {
     has_others: bool,
 }
 
-/// Substitutes `${VAR}` and `${VAR:-default}`. As in a shell, an empty value takes the default.
-/// Values are not expanded again.
+/// Substitutes `${VAR}` and `${VAR:-default}`. As in a shell, the default also replaces an empty
+/// value. Substituted values are not expanded again.
 fn expand(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Expanded {
     let mut expanded = Expanded::default();
     let mut rest = text;
@@ -166,9 +167,9 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// A fault in the file, or an unknown key, with its line from 1 and the path of keys. It is
-/// displayed as ``mcp.json:7: `mcpServers.github.env.TOKEN` is wrong``. Values are never shown, as
-/// they may be secrets.
+/// A fault in the file or an unknown key, with its line number, counted from 1, and the path of its
+/// keys. It is displayed as ``mcp.json:7: `mcpServers.github.env.TOKEN` is wrong``. Values are
+/// never shown, because they may be secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Flaw {
@@ -179,8 +180,8 @@ pub struct Flaw {
     pub what: String,
 }
 
-/// The effect of a flaw. After an `Error`, a server or all of them are left out; after a `Warning`,
-/// a key is ignored.
+/// The effect of a flaw. `Error` means that one or all servers are skipped. `Warning` means that a
+/// key is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Severity {
@@ -198,18 +199,18 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// Text that may be secret: arguments, environment, URLs and headers of servers. `Debug` does not
-/// show it, and only the code that starts or contacts the server reveals it.
+/// A text that may be secret: arguments, environment, URLs and headers of servers. `Debug` hides
+/// it. Only the code that starts or contacts the server reads it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps a text.
+    /// Marks a text as secret.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// Returns the text, for the code that starts or contacts the server. Do not log it.
+    /// Returns the text. Only for code that starts or contacts the server; do not log it.
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! The tool `tool_output`: a language model reads a stored output and answers a question about it.
+//! The tool `tool_output`, with which a language model answers a question about stored outputs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,18 +13,19 @@ use ctxfs_engine::{Question, Tree};
 use ctxfs_models::extract::{CallRecord, Mode, Stopped};
 
 pub(crate) const NAME: &str = "tool_output";
-// Outputs that one question can be about.
+// Maximum number of outputs per question.
 const MAX_HANDLES: usize = 32;
 const ARGUMENTS: [&str; 3] = ["handle", "extract", "mode"];
 
-/// Lets the client stop and observe a question in progress: `stopped` returns true once the request
-/// was cancelled, and `tell` receives each finished call of the language model.
+/// Stops and observes the processing of a question. `stopped` returns true once the request is
+/// cancelled. `tell` is called with each finished call of the language model.
 pub(crate) struct QuestionMonitor<'a> {
     pub(crate) stopped: &'a Stopped<'a>,
     pub(crate) tell: &'a (dyn Fn(&CallRecord) + Sync),
 }
 
-/// Names the tool in limits and permissions, as a tool of the server `ctxfs`.
+/// Returns the name of the tool in limits and permissions. It counts as a tool of the server
+/// `ctxfs`.
 pub(crate) fn true_name() -> ServerTool {
     ServerTool { server: "ctxfs".to_owned(), tool: NAME.to_owned() }
 }
@@ -58,8 +59,8 @@ pub(crate) fn tool() -> Tool {
     Tool::new(NAME, about, Arc::new(schema)).with_annotations(annotations)
 }
 
-/// Answers a question about stored outputs. The error is worded for the model. Waits for the
-/// language model, which can take minutes.
+/// Answers a question about stored outputs. Errors are worded for the model. Blocks on the language
+/// model, which can take minutes.
 pub(crate) fn answer(
     open: &GatewayConversation,
     arguments: &Value,

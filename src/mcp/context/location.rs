@@ -1,15 +1,15 @@
-//! Resolves references within the conversation.
+//! Resolves references within one conversation.
 
 use std::path::{Path, PathBuf};
 
 use crate::shelf::GatewayConversation;
 use ctxfs_engine::{EngineError, OpenedFile, Tree};
 
-// Directories in which a bare name is looked up.
+// Directories that are searched for a bare name.
 const FOLDERS: [&str; 3] = ["", "artifacts/tool/", "artifacts/terminal/"];
 
-/// A file or view of the conversation, by its path within it. The path may not exist; no path leads
-/// to another conversation.
+/// A file or view of the conversation, by its path in the conversation. The path may not exist. No
+/// path leads to another conversation.
 pub(crate) struct Location<'a> {
     open: &'a GatewayConversation,
     path: String,
@@ -20,8 +20,8 @@ impl<'a> Location<'a> {
         Self { open, path: path.to_owned() }
     }
 
-    /// Resolves a reference, a handle, a call id or a path of the mount. The error is worded for
-    /// the model.
+    /// Resolves a reference, a handle, a call id or a path of the mount. Errors are worded for the
+    /// model.
     pub(crate) fn find(open: &'a GatewayConversation, reference: &str) -> Result<Self, String> {
         let inside = inside(open, reference.trim()).ok_or_else(|| not_found(reference))?;
         for folder in FOLDERS {
@@ -72,7 +72,7 @@ impl<'a> Location<'a> {
         } else {
             Path::new(self.open.conversation.id().as_os_str())
         };
-        // Not `Path::join`, for which a query with a `/` at its beginning is absolute.
+        // `Path::join` would treat a query that starts with `/` as an absolute path.
         let mut path = PathBuf::from(above).into_os_string();
         path.push("/");
         path.push(&self.path);
@@ -90,8 +90,8 @@ fn is_absence(error: &EngineError) -> bool {
     absent.contains(&error.raw_os_error())
 }
 
-/// Returns the path within the conversation that a reference names, or the reference itself if it
-/// names no conversation. Returns `None` for a reference to another conversation.
+/// Returns the path within the conversation. A reference that names no conversation is returned
+/// unchanged. Returns `None` if the reference names another conversation.
 fn inside<'r>(open: &GatewayConversation, reference: &'r str) -> Option<&'r str> {
     let id = open.conversation.id().to_text();
     let below = |text: &'r str| text.strip_prefix(&*id)?.strip_prefix('/');

@@ -14,7 +14,7 @@ use crate::http::streams::StreamEvent;
 use crate::http_message::{JsonBody, flatten};
 use crate::queue::Queued;
 
-// After this time without an event, a comment shows that the connection is alive.
+// Time without an event after which a comment is sent to keep the connection alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const CHUNK_BYTES: usize = 64 * 1024;
 
@@ -68,8 +68,8 @@ impl Body for AnswerBody {
     }
 }
 
-/// A stream of events as a response body. Long messages are read from the disk as the client takes
-/// them; a comment is sent when nothing else was for a while.
+/// A response body that is a stream of events. Long messages are read from the disk as the client
+/// reads the body. If nothing was sent for a while, a comment is sent.
 pub(crate) struct EventBody {
     stream: OpenStream,
     current: Option<StreamEvent>,

@@ -1,4 +1,4 @@
-//! The clients over HTTP: their sessions with the servers, and their open streams.
+//! Clients over HTTP: their sessions and their open streams.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,13 +21,13 @@ use crate::revision::Era;
 use crate::session::{Gateway, GatewaySession};
 use crate::shelf::{ConversationSources, LazyShelf, Shelf};
 
-// Sessions at a time. Each has servers of its own.
+// Maximum number of sessions. Each session has its own servers.
 const MAX_SESSIONS: usize = 64;
-// A client that leaves its stream unread this long is disconnected.
+// Time after which a client that does not read its stream is disconnected.
 const READ_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// All sessions of an HTTP gateway. Revision 2026-07-28 has none of its own, so `shared` has one
-/// for each token. Sessions of both kinds count against [`MAX_SESSIONS`].
+/// All sessions of an HTTP gateway. Revision 2026-07-28 has no sessions, so the gateway keeps one
+/// in `shared` for each token. Both kinds of sessions count toward [`MAX_SESSIONS`].
 pub(crate) struct HttpSessions {
     gateway: Gateway,
     shelves: Arc<dyn ConversationSources>,
@@ -59,7 +59,7 @@ impl HttpSessions {
         open.check_room()?;
         let shelf = self.shelves.of_session();
         let client = self.client(shelf, owner, false)?;
-        // 122 bits of the system's random numbers.
+        // The id has 122 random bits from the system.
         let id = Uuid::new_v4().to_string();
         tracing::info!(
             "a session begins; its conversation is {}",
@@ -149,7 +149,7 @@ impl OpenSessions {
     }
 }
 
-/// A client over HTTP, or all clients of 2026-07-28 with one token. A task routes the messages for
+/// A client over HTTP, or all 2026-07-28 clients with the same token. A task routes messages for
 /// the client to its streams. If `is_shared`, closing the stream of a request cancels the request.
 pub(crate) struct HttpSession {
     session: GatewaySession,
@@ -161,8 +161,8 @@ pub(crate) struct HttpSession {
     is_shared: bool,
 }
 
-/// A stream of events to a client. Dropping it reports that the client closed it, which cancels its
-/// requests in a revision without sessions.
+/// A stream of events to a client. Dropping it reports that the client closed the stream. In a
+/// revision without sessions, this cancels the requests of the stream.
 pub(crate) struct OpenStream {
     client: Arc<HttpSession>,
     pub(crate) events: StreamEvents,
@@ -192,8 +192,8 @@ impl HttpSession {
         Ok(client)
     }
 
-    /// Takes the messages of one HTTP request. Returns the stream of answers, or `None` if the
-    /// messages have none. Fails if a request id is in use.
+    /// Processes the messages of one HTTP request. Returns the stream for the answers, or `None` if
+    /// the messages contain no request. Fails if a request id is already in use.
     pub(crate) async fn take(
         self: &Arc<Self>,
         mut messages: Vec<Parsed>,
@@ -227,7 +227,8 @@ impl HttpSession {
         OpenStream { client: Arc::clone(self), events: self.streams.listen(hang_up) }
     }
 
-    /// Returns a message; in a cancellation, the request id is replaced by the number of the
+    /// Returns the message for the session. In a cancellation, the client's request id is replaced
+    /// by the gateway's number of the request. Returns `None` for a cancellation of an unknown
     /// request.
     fn named(&self, parsed: Parsed) -> Option<Message> {
         let Parsed { envelope, message } = parsed;
@@ -256,8 +257,8 @@ impl HttpSession {
         *self.used.lock() = Instant::now();
     }
 
-    /// Returns true if no stream is open and no request came for `time`. Also disconnects clients
-    /// that do not read.
+    /// Returns true if no stream is open and no request arrived for `time`. Also disconnects
+    /// clients that do not read.
     fn is_idle(&self, time: Duration) -> bool {
         self.streams.end_stuck(READ_TIMEOUT);
         self.streams.is_empty() && self.used.lock().elapsed() > time
@@ -286,7 +287,7 @@ impl HttpSession {
                 client.session.line(InputLine::Message(Message::whole(text))).await;
             }
         };
-        // Without a runtime, everything ends.
+        // Without a runtime, the process is ending anyway.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(cancel);
         }

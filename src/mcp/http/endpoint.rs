@@ -1,4 +1,4 @@
-//! The endpoint `/mcp`: reads requests, checks their headers, and answers them.
+//! The endpoint `/mcp`. Reads requests, checks their headers, and answers them.
 
 use std::convert::Infallible;
 use std::io;
@@ -31,16 +31,17 @@ use crate::shelf::LazyShelf;
 use ctxfs_models::http_server::Connection;
 
 const PATH: &str = "/mcp";
-// Bytes of a request that begins a session.
+// Maximum size in bytes of a request that starts a session.
 const MAX_TO_BEGIN: u64 = 1 << 20;
-// An answer that takes longer than this becomes a stream of events.
+// If the first answer takes longer than this, the response becomes a stream of events.
 const FIRST_ANSWER_TIME: Duration = Duration::from_secs(5);
-// The first answer of a session gets longer: the response carries the session id only with a result.
+// The limit for the first answer of a session. It is longer, because only a response with a result
+// can carry the session id.
 const HANDSHAKE: Duration = Duration::from_secs(30);
-// Bounds of the time for a body: between two parts, and as a whole.
+// Maximum time between two parts of a body, and for the whole body.
 const BODY_IDLE_TIME: Duration = Duration::from_secs(30);
 const BODY_TIME: Duration = Duration::from_mins(10);
-// Code for headers that disagree with the body.
+// Error code for headers that contradict the body.
 const HEADER_MISMATCH: i32 = -32020;
 
 pub(crate) struct Endpoint {
@@ -193,8 +194,8 @@ impl Endpoint {
     }
 }
 
-/// A session that is being begun. It ends on drop unless it is kept, so a failed handshake leaves
-/// nothing behind.
+/// A session whose handshake is not finished. Dropping it ends the session unless it was kept, so a
+/// failed handshake leaves no session behind.
 struct NewSession<'a> {
     clients: &'a HttpSessions,
     session: Option<String>,
@@ -232,8 +233,9 @@ async fn exchange(
     Ok(first_answer(stream, FIRST_ANSWER_TIME).await.into_response(head.is_modern()))
 }
 
-/// The first message for a request. If it is the answer, the response is that message alone;
-/// otherwise it begins a stream of events.
+/// The outcome of waiting for the first message of a stream. If the message is the answer, the
+/// response consists of this message only. Otherwise, the response is a stream of events that
+/// starts with the message, if there is one.
 enum FirstAnswer {
     Answer(Box<StreamEvent>),
     Stream(OpenStream, Option<Box<StreamEvent>>),
@@ -372,7 +374,7 @@ fn revision_of_headers(headers: &HeaderMap) -> Result<Option<ProtocolVersion>, H
     let known = ProtocolVersion::KNOWN_VERSIONS;
     let found = known.iter().find(|version| version.as_str() == asked);
     found.cloned().map(Some).ok_or_else(|| {
-        // Only 2026-07-28 knows this error, so only it is named.
+        // Only 2026-07-28 defines this error, so it is the only revision listed.
         let data = json!({"supported": [MODERN], "requested": asked});
         HttpRefusal::bad(UNSUPPORTED_VERSION, "the MCP-Protocol-Version is not known").with(data)
     })

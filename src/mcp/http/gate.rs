@@ -1,7 +1,7 @@
-//! Checks of hosts, origins and tokens, and the response to refused requests.
+//! Checks hosts, origins and tokens, and builds the responses to refused requests.
 //!
-//! A page in a browser can send requests to this machine under a name of its own that it resolves to this
-//! machine. So only known host names and origins are accepted.
+//! A web page can send requests to this machine through a host name that its owner resolves to this
+//! machine (DNS rebinding). The gate therefore accepts only known host names and origins.
 
 use std::net::IpAddr;
 
@@ -13,14 +13,14 @@ use serde_json::json;
 
 use crate::json_rpc::INVALID_REQUEST;
 
-/// Accepted host names and tokens. Addresses and `localhost` are always accepted as hosts. Tokens
-/// are kept as a name and a hash, which are compared in constant time.
+/// Accepted host names and tokens. Addresses and `localhost` are always accepted as hosts. A token
+/// is stored as a name and a hash. Hashes are compared in constant time.
 pub(crate) struct HttpGate {
     names: Vec<String>,
     tokens: Vec<(String, Hash)>,
 }
 
-// Position of the bearer token of a client in the list of tokens, or `None` without tokens.
+// Index of a client's bearer token in the list of tokens, or `None` if no tokens are required.
 pub(crate) type TokenIndex = Option<usize>;
 
 impl HttpGate {
@@ -58,7 +58,7 @@ impl HttpGate {
         }
         let given = only(headers, &header::AUTHORIZATION)?.and_then(bearer);
         let given = given.map(|token| blake3::hash(token.as_bytes()));
-        // Hashes are compared in constant time.
+        // Comparing hashes takes constant time.
         let found = self.tokens.iter().position(|(_, hash)| Some(*hash) == given);
         found.map(Some).ok_or_else(|| {
             let text = "a token is needed: `Authorization: Bearer TOKEN`";
@@ -78,8 +78,8 @@ fn name_of(token: &str) -> String {
     Hash::from(key).to_hex()[..16].to_owned()
 }
 
-/// Returns true if pages of `origin` may send requests to `host`: pages of this machine, and pages
-/// that `host` itself served.
+/// Returns true if pages of `origin` may send requests to `host`. Allowed are pages of this
+/// machine, and pages served by `host` itself.
 fn is_allowed(origin: &str, host: &Authority) -> bool {
     let authority =
         origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")).unwrap_or("");
@@ -112,8 +112,7 @@ pub(crate) fn only<'a>(
     })
 }
 
-/// A refused HTTP request: a status, and a JSON-RPC error under the id of the request if the id is
-/// known.
+/// A refused HTTP request: a status, and a JSON-RPC error with the request's id if it is known.
 #[derive(Debug)]
 pub(crate) struct HttpRefusal {
     pub(crate) status: StatusCode,
@@ -161,7 +160,7 @@ impl HttpRefusal {
             StatusCode::SERVICE_UNAVAILABLE => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from_static("60"));
             }
-            // The rest of such a body is not read.
+            // The rest of the body is not read, so the connection cannot be reused.
             StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT => {
                 headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
             }

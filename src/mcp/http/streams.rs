@@ -1,8 +1,8 @@
-//! The streams that are open to a client, and which message goes to which.
+//! The open streams of a client, and the assignment of messages to them.
 //!
-//! Clients number their requests independently, and several may share a session. So each request gets a
-//! number here, which is also its progress token. Messages about the request get the client's own id and
-//! token back.
+//! Clients number their requests independently, and several clients may share a session. Each
+//! request therefore gets a number here, which is also its progress token. In messages about the
+//! request, the number is replaced by the client's own id and token.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -17,20 +17,21 @@ use crate::message::{Edit, Message};
 use crate::queue::Queued;
 use crate::raw_object::RawObject;
 
-// Messages that wait for a stream to be opened, and their bytes.
+// Limits on messages that wait for a stream: their number and their bytes.
 const MAX_HELD: usize = 256;
 const MAX_HELD_BYTES: usize = 1 << 20;
 
-/// The streams of a session, and the requests that wait on them. If `is_shared`, several clients of
-/// a revision without sessions use it, so messages that name no request cannot be assigned and are
-/// dropped unless only one request is open.
+/// The streams of a session and the requests that wait on them. If `is_shared`, the session is used
+/// by several clients of a revision without sessions. A message that names no request is then
+/// dropped unless exactly one request stream is open, because it could be about another client's
+/// request.
 pub(crate) struct Streams {
     state: Mutex<StreamsState>,
     is_shared: bool,
 }
 
-/// Requests by their numbers, streams in order of age, and `held` messages that came while no
-/// stream was open. `listener` is the stream that answers no request.
+/// Requests by number, and streams by number, oldest first. `held` contains messages that arrived
+/// while no stream was open. `listener` is the stream that answers no request.
 #[derive(Default)]
 struct StreamsState {
     next: u64,
@@ -47,8 +48,8 @@ struct StreamedRequest {
     token: Option<String>,
 }
 
-/// An open stream of a client. It ends after `answers` more answers; `hang_up` ends its connection
-/// if the client does not read.
+/// An open stream of a client. It ends after `answers` more answers. `hang_up` closes the
+/// connection of a client that does not read.
 struct StreamState {
     sender: mpsc::UnboundedSender<StreamEvent>,
     answers: usize,
@@ -67,8 +68,8 @@ pub(crate) struct StreamEvents {
     pub(crate) progress: Arc<Mutex<ReadProgress>>,
 }
 
-/// A message on a stream, sent as one event in several parts. `code` is the error code of an answer
-/// that is an error, which decides the status of the response.
+/// A message on a stream. It is sent as one event, possibly in several parts. `code` is set if the
+/// message is an error answer; it determines the status of the response.
 pub(crate) struct StreamEvent {
     pub(crate) queued: Queued,
     pub(crate) is_answer: bool,
@@ -119,8 +120,8 @@ impl Streams {
         Self { state: Mutex::default(), is_shared }
     }
 
-    /// Opens a stream for requests. Returns it with the numbers of the requests. Fails if an id is
-    /// in use.
+    /// Opens a stream for requests. Returns the stream and the numbers of the requests. Fails if an
+    /// id is already in use.
     pub(crate) fn open(
         &self,
         asked: Vec<StreamRequest>,
@@ -179,8 +180,9 @@ impl Streams {
         Delivered::Done
     }
 
-    /// Sends a message that names no request. If it likely belongs to a call, it goes to the newest
-    /// request. It is held while no stream is open.
+    /// Sends a message that names no request. If `of_call` is true, the message likely belongs to a
+    /// call, and the newest request stream is preferred. Otherwise, the listener is preferred. The
+    /// message is held while no stream is open.
     fn unrelated(&self, state: &mut StreamsState, queued: Queued, of_call: bool) {
         let listener = state.listener;
         let mut of_requests = state.streams.keys().rev().filter(|key| Some(**key) != listener);
@@ -241,7 +243,7 @@ impl StreamsState {
         let (sender, receiver) = mpsc::unbounded_channel();
         let progress = Arc::new(Mutex::new(ReadProgress { unread: 0, moved: Instant::now() }));
         let events = StreamEvents { number, receiver, progress: Arc::clone(&progress) };
-        // The stream of a session that has ended ends at once.
+        // If the session has ended, the new stream ends immediately.
         if !self.is_closed {
             self.streams.insert(
                 number,
@@ -310,8 +312,8 @@ impl StreamsState {
     }
 }
 
-/// The request that a notification names, by its id or by its progress token. `place` is the
-/// position of the name in the text.
+/// The request that a notification refers to by id or by progress token. `place` is the position of
+/// the id or token in the text.
 struct NamedRequest {
     number: u64,
     place: Range<usize>,

@@ -1,4 +1,4 @@
-//! Answers for all servers together.
+//! Answers on behalf of all servers.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::revision::{self, Era};
 use crate::tool_name::ServerTool;
 use crate::{delivery, own, server_request};
 
-// Capabilities that make no sense for several servers at once.
+// Capabilities that cannot be combined for several servers.
 const NOT_SHARED: [&str; 2] = ["tasks", "experimental"];
-// The `_meta` key with the server's own name of a tool or prompt.
+// The `_meta` key that holds the server's own name of a tool or prompt.
 const TRUE_NAME: &str = "ctxfs/tool";
 
-/// Introduces the client to the servers after a first request that does not begin a session, and
-/// waits a bounded time.
+/// Introduces the client to the servers after a first request that does not open a session. Waits
+/// for the servers for a limited time.
 pub(crate) async fn begin(relay: &Arc<Relay>, hub: &Hub, params: Option<&RawValue>) {
     let params = params.map_or("{}", RawValue::get);
     let params: Value = serde_json::from_str(params).unwrap_or_default();
@@ -117,7 +117,7 @@ fn capabilities(hub: &Hub) -> Value {
         }
     }
     for kind in CatalogKind::CHANGING {
-        // A server that comes late has lists too.
+        // A server that is introduced later has lists too, so the lists can change.
         let changes = if hub.announces(kind) { json!({"listChanged": true}) } else { json!({}) };
         if kind == CatalogKind::Tools {
             all.insert(kind.member().to_owned(), changes);
@@ -137,7 +137,7 @@ fn merge(into: &mut Value, from: &Value) {
     }
 }
 
-/// Returns the instructions of all servers under their names, the servers that are missing, and the
+/// Returns the instructions of each server under its name, the names of missing servers, and the
 /// gateway's own instructions.
 fn instructions(relay: &Relay, hub: &Hub) -> String {
     let mut parts = Vec::new();
@@ -168,7 +168,7 @@ fn set_level(relay: &Relay, hub: &Hub, params: &str) {
         if logs {
             upstream.set_handshake(|handshake| handshake.level = Some(params.to_owned()));
             if upstream.era.get() == Some(Era::Modern) {
-                // Each request to such a server has the level.
+                // Each request to a server of this revision carries the log level.
                 continue;
             }
             let (upstream, params) = (Arc::clone(upstream), params.to_owned());

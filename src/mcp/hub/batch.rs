@@ -1,9 +1,9 @@
-//! A batch of calls: its state, and the order in which the calls are made.
+//! A batch of calls: its state, and the order of its calls.
 //!
-//! Calls that only read run side by side, up to a limit. Any other call runs alone: after all calls before
-//! it, and before all calls after it. After a refusal, only later calls that read are made; after an error,
-//! if the batch stops at one, no later call is made. "Later" is by position in the batch, so the outcome
-//! is the same as if the calls were made one by one.
+//! Calls that only read run in parallel, up to a limit. Any other call runs alone, after all calls
+//! before it and before all calls after it. After a refused call, only later calls that read are
+//! made. After a failed call, no later call is made if the batch stops on errors. "Later" refers to
+//! the position in the batch, so the outcome is the same as if the calls were made one by one.
 
 pub(crate) mod call;
 pub(crate) mod plan;
@@ -30,8 +30,8 @@ pub(crate) struct PlannedCall {
     pub(crate) gate: CallGate,
 }
 
-/// The permission to make a call. `Asked` calls wait for [`BatchPlan::answered`]; `Invalid` calls
-/// name no tool or have unfit arguments, which is an error of the call.
+/// The permission for a call. `Asked` calls wait for [`BatchPlan::answered`]. `Invalid` calls name
+/// no tool or have invalid arguments, which counts as an error of the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallGate {
     Open,
@@ -46,8 +46,8 @@ pub(crate) enum CallOutcome {
     Error,
 }
 
-/// The reason why a call is not made. The numbers are positions of the earlier calls that were
-/// refused or failed.
+/// The reason why a call is not made. `AfterRefusal` and `AfterError` hold the position of the
+/// refused or failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SkippedCall {
     Refused,
@@ -57,10 +57,10 @@ pub(crate) enum SkippedCall {
     Cancelled,
 }
 
-/// Decides which calls of a batch start next, from how the others ended.
+/// Decides which calls of a batch start next, based on the outcomes of the others.
 ///
-/// It runs at most `parallel_limit` calls that read at a time, and any other call alone. It makes
-/// no call itself: the caller reports starts, ends and answers, so the order can be tested without
+/// It runs at most `parallel_limit` reading calls at a time, and any other call alone. It makes no
+/// calls itself. The caller reports starts, ends and answers, so the order can be tested without
 /// servers.
 #[derive(Debug, Clone)]
 pub(crate) struct BatchPlan {
@@ -98,7 +98,7 @@ impl BatchPlan {
         plan
     }
 
-    /// Returns the calls to start now, in order. They count as running from here on.
+    /// Returns the calls to start now, in order, and marks them as running.
     pub(crate) fn start_next(&mut self) -> Vec<usize> {
         let mut started = Vec::new();
         let mut running = self.running();
@@ -199,8 +199,8 @@ pub(crate) struct PlannedBatch {
     pub(crate) stops_on_error: bool,
 }
 
-/// A call and the decision about it. `name` is the offered name if it is known; `call` says why the
-/// call cannot be made.
+/// A call and the decision about it. `name` is the offered name, if the tool is known. If the call
+/// cannot be made, `call` holds the reason.
 pub(crate) struct DecidedCall {
     pub(crate) name: String,
     pub(crate) call: Result<CheckedCall, String>,
@@ -244,9 +244,9 @@ impl PlannedBatch {
     }
 }
 
-/// A batch in progress. `places` are the positions of `running` calls; `questions` are what servers
-/// ask for at those calls, for a client that is told by the reply. Dropping it cancels the running
-/// calls at their servers.
+/// A batch in progress. `places` holds the positions of `running` calls. `questions` holds the
+/// input that servers need for these calls, for a client that receives questions in the reply.
+/// Dropping the batch cancels the running calls at their servers.
 pub(crate) struct RunningBatch {
     pub(crate) planned: PlannedBatch,
     pub(crate) plan: BatchPlan,
@@ -258,8 +258,8 @@ pub(crate) struct RunningBatch {
     asked: mpsc::UnboundedReceiver<BatchInput>,
 }
 
-/// A call that can be made. `server` is `None` for a tool of the gateway. `arguments` have
-/// references resolved, while `given` is what the model sent, which is recorded.
+/// A call that can be made. `server` is `None` for a tool of the gateway. References in `arguments`
+/// are resolved. `given` holds the arguments as the model sent them; these are recorded.
 #[derive(Debug)]
 pub(crate) struct ReadyCall {
     pub(crate) server: Option<usize>,
@@ -268,8 +268,8 @@ pub(crate) struct ReadyCall {
     pub(crate) given: String,
 }
 
-/// The result of a call. `parts` are stored and shown as stand-ins; `note` is shown beside them, or
-/// alone if there is nothing to store.
+/// The result of a call. `parts` are stored and shown as stand-ins. `note` is shown next to them,
+/// or alone if there is nothing to store.
 #[derive(Debug)]
 pub(crate) struct FinishedCall {
     pub(crate) failed: bool,

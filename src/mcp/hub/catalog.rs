@@ -1,5 +1,5 @@
-//! The lists of a server, fetched at its introduction and after each change. The old list holds until the
-//! new one has arrived, so a slow server delays no other.
+//! The lists of a server, fetched at its introduction and after each change. The old list is used
+//! until the new one has arrived, so a slow server does not delay the others.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::raw_object::{RawObject, elements, quoted};
 use crate::server_request;
 use crate::upstream::Upstream;
 
-// Bounds of a list. A server that lists more is cut short, and the log says so.
+// Limits of a list. A longer list is truncated, and a warning is logged.
 const MAX_PAGES: usize = 1000;
 const MAX_ROWS: usize = 20_000;
-// Templates are fewer, as a URI is compared with each.
+// The limit for templates is lower, because a URI is compared with every template.
 const MAX_TEMPLATES: usize = 1000;
 const MAX_BYTES: usize = 64 << 20;
 
@@ -34,16 +34,16 @@ pub(crate) struct CatalogRow {
 
 pub(crate) type Rows = Arc<Vec<CatalogRow>>;
 
-/// The lists of a server as last fetched. Fetching does not lock them, so readers see the previous
-/// list until the new one is complete.
+/// The most recently fetched lists of a server. Fetching does not lock them: readers see the
+/// previous list until the new one is complete.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     lists: Mutex<[Rows; CatalogKind::ALL.len()]>,
     renewals: Mutex<[Renewal; CatalogKind::ALL.len()]>,
 }
 
-/// The progress of fetching a changed list. `Due` means that it changed again meanwhile, so that
-/// the running fetch may be outdated.
+/// The progress of fetching a changed list. `Due` means that the list changed again during the
+/// fetch, so the fetched list may be outdated.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Renewal {
     #[default]
@@ -55,7 +55,8 @@ enum Renewal {
 impl CatalogKind {
     pub(crate) const ALL: [Self; 4] =
         [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
-    // Kinds whose changes are announced. A change of templates is one of resources.
+    // The kinds of lists whose changes are announced. A change of the templates is announced as a
+    // change of the resources.
     pub(crate) const CHANGING: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
 
     pub(crate) fn of_method(method: &str) -> Option<Self> {
@@ -115,7 +116,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Records a change of a list. Returns true if the caller must fetch it, and false if a fetch
+    /// Records that a list changed. Returns true if the caller must fetch it, and false if a fetch
     /// is already running.
     pub(crate) fn begin_renewal(&self, kind: CatalogKind) -> bool {
         let renewal = &mut self.renewals.lock()[kind as usize];
@@ -124,8 +125,8 @@ impl Catalog {
         is_free
     }
 
-    /// Records that a list was fetched. Returns true if it changed meanwhile, and the caller must
-    /// fetch it again.
+    /// Records that a list was fetched. Returns true if the list changed during the fetch and the
+    /// caller must fetch it again.
     pub(crate) fn end_renewal(&self, kind: CatalogKind) -> bool {
         let renewal = &mut self.renewals.lock()[kind as usize];
         let is_due = *renewal == Renewal::Due;
@@ -134,8 +135,9 @@ impl Catalog {
     }
 }
 
-/// Fetches all pages of a list. The first of several rows with one key counts. The list ends with a
-/// page that names no next page or one that was read, or that has rows and none is new.
+/// Fetches all pages of a list. If several rows have the same key, only the first is kept. Fetching
+/// stops at a page without a next page. It also stops if the next page was already read, or if a
+/// page has rows but no new ones.
 async fn all(upstream: &Upstream, kind: CatalogKind) -> Result<Vec<CatalogRow>, String> {
     let (mut rows, mut bytes, mut cursor) = (Vec::new(), 0, None::<String>);
     let (mut keys, mut cursors) = (HashSet::new(), HashSet::new());

@@ -1,7 +1,9 @@
-//! Index mode: two tools stand for all tools of the servers. One describes tools, the other calls them.
+//! Index mode: two tools stand for all tools of the servers. One describes tools, and the other
+//! calls them.
 //!
-//! A client keeps what it is told at the start, so the list of tools is fixed. Later changes are in
-//! `catalog/index.json` and in the answers of `get_tool_details`.
+//! A client does not update the tools and instructions that it got at the start, so the list of
+//! tools is fixed. Later changes appear in `catalog/index.json` and in answers of
+//! `get_tool_details`.
 
 use std::sync::Arc;
 
@@ -21,7 +23,7 @@ use crate::tool_name::ServerTool;
 use ctxfs_core::materialize::token_count;
 use ctxfs_core::model::{Component, Counts, IndexCounts};
 
-// Instructions before the index.
+// Instructions that come before the index.
 const WORDS: &str = "The tools of several servers are called through two: get_tool_details tells \
     what a tool takes, run_tool_batch calls one or several. Results are stored whole; long ones are \
     shown as a stand-in with a reference (ctx://...) that context_read and context_grep take";
@@ -33,13 +35,14 @@ const ABOUT_BATCH: &str = "Call tools of the servers, one or several at once (to
     run side by side, any other alone and in its turn. The reply has the results in the order of the \
     calls; long ones are stand-ins with a reference.";
 const ABOUT_ARGUMENTS: &str = " `{\"$ctx\": REF}` in arguments stands for a stored text.";
-// Bytes of the servers' own instructions below which none are shown.
+// Minimum number of bytes left for the servers' own instructions. With less room, they are left
+// out.
 const MIN_INSTRUCTIONS: usize = 200;
 // Members of a tool that clients show to models.
 const TOLD: [&str; 3] = ["name", "description", "inputSchema"];
 
-/// Returns the index of all tools of the introduced servers. Writes it to the conversation if it is
-/// new.
+/// Returns the index of all tools of the introduced servers. A new index is also written to the
+/// conversation.
 pub(crate) fn index(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Arc<Index> {
     let version = hub.names.lock().version();
     if let Some((of, known)) = &*mode.built.lock()
@@ -144,7 +147,8 @@ pub(crate) fn instructions(
     instructions_of(&at_start(relay, hub, mode), relay.references, &of_servers.join("\n\n"))
 }
 
-/// Returns instructions with the index first, then as much as fits of what the servers say.
+/// Returns the instructions: the index first, then as much of the servers' own instructions as
+/// fits.
 pub(crate) fn instructions_of(index: &Index, references: bool, of_servers: &str) -> String {
     let about_references = if references { ABOUT_REFERENCES } else { "" };
     let words = format!("{WORDS}{about_references}{HEADING}");
@@ -194,8 +198,8 @@ fn names_of(names: &Value) -> Option<Vec<String>> {
     (!names.is_empty()).then_some(names)
 }
 
-/// Writes `catalog/index.json` and `catalog/tools/<name>.json`. Failures are logged, as answers do
-/// not depend on the files.
+/// Writes `catalog/index.json` and `catalog/tools/<name>.json`. Failures are only logged, because
+/// answers do not depend on these files.
 fn write_files(shelf: &LazyShelf, index: &Index) {
     let tools = index.tools().filter_map(|tool| {
         let name = Component::new(format!("{}.json", tool.name)).ok()?;

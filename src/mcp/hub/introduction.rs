@@ -1,4 +1,5 @@
-//! Introduces the client to all servers at once. A server that fails is tried again with growing pauses.
+//! Introduces the client to all servers concurrently. Failed introductions are retried with growing
+//! pauses.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -13,14 +14,14 @@ use crate::own;
 use crate::relay::Relay;
 use crate::revision::{self, Era};
 
-// How long the client's first answer waits for the servers.
+// Maximum time that the client's first answer waits for the servers.
 const INTRODUCTION_TIME: Duration = Duration::from_secs(5);
-// The pause after a failed introduction. It doubles each time.
+// The pause after a failed introduction. It doubles with each failure.
 const MIN_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_BACKOFF: Duration = Duration::from_mins(1);
 
-/// Introduces the client to all servers with the parameters of `initialize`, once, and waits for
-/// them up to [`INTRODUCTION_TIME`].
+/// Introduces the client to all servers with the given `initialize` parameters. Later calls do not
+/// introduce it again. Waits for the servers up to [`INTRODUCTION_TIME`].
 pub(crate) async fn begin(relay: &Arc<Relay>, hub: &Hub, parameters: impl FnOnce() -> String) {
     let is_first = {
         let mut session = hub.session.lock();
@@ -35,7 +36,7 @@ pub(crate) async fn begin(relay: &Arc<Relay>, hub: &Hub, parameters: impl FnOnce
     }
     let all = async {
         for server in &hub.servers {
-            // A server that failed is not waited for.
+            // Does not wait for a server whose introduction failed.
             let mut known = server.introduced.subscribe();
             let is_known = |known: &Option<_>| known.is_some() || server.failure.lock().is_some();
             known.wait_for(is_known).await.ok();
@@ -63,7 +64,7 @@ async fn meet(relay: Weak<Relay>, server: usize) {
             Err(why) => {
                 tracing::warn!("{}: {why}", relay.upstreams[server].name);
                 *known.failure.lock() = Some(why);
-                // Wakes waiters, which look at the failure.
+                // Wakes the tasks that wait for the introduction, so that they see the failure.
                 known.introduced.send_modify(|_| {});
             }
         }
@@ -115,8 +116,8 @@ pub(crate) async fn publish(relay: &Relay, hub: &Hub, server: usize, introduced:
     }
 }
 
-/// Fetches the lists that a notification names, then tells the client. Does nothing if they are
-/// being fetched.
+/// Fetches the lists that a notification names, then notifies the client. Does nothing if a fetch
+/// is already running.
 pub(crate) fn changed(relay: &Arc<Relay>, server: usize, notification: &str) {
     let Some(hub) = &relay.hub else { return };
     for kind in CatalogKind::ALL.into_iter().filter(|kind| kind.notification() == notification) {

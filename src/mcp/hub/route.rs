@@ -1,4 +1,4 @@
-//! Finds the server that a request of the client is for.
+//! Finds the server for a client request.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::raw_object::{self, RawObject, quoted};
 use crate::relay::Relay;
 use crate::upstream::Upstream;
 
-// Bounds of a template and of the regular expression made from it.
+// Maximum size in bytes of a template, and of the regular expression compiled from it.
 const MAX_BYTES: usize = 2048;
 const PROGRAM_BYTES: usize = 1 << 20;
 
@@ -112,7 +112,7 @@ fn expression(template: &str) -> Option<Regex> {
         let (variables, after) = after.split_once('}')?;
         text += &regex::escape(before);
         text += match variables.chars().next()? {
-            // Optional parts, and parts that may contain a slash.
+            // Optional expressions, and expressions that may contain a slash.
             '?' | '&' | '/' | '.' | ';' => ".*",
             '+' | '#' => ".+",
             _ if variables.ends_with('*') => ".+",
@@ -124,8 +124,8 @@ fn expression(template: &str) -> Option<Regex> {
     RegexBuilder::new(&(text + "$")).size_limit(PROGRAM_BYTES).build().ok()
 }
 
-/// The server of a request, and the edit on the way. `tool` is the server's own name of a called
-/// tool.
+/// The server for a request, and the edit to apply before sending. `tool` is the server's own name
+/// of the called tool.
 pub(crate) struct Destination {
     pub(crate) index: usize,
     pub(crate) edit: Option<Edit>,

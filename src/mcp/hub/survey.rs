@@ -1,5 +1,5 @@
-//! A survey of servers: what they offer, and its weight in the context of a model, as schemas and behind
-//! the light index.
+//! Surveys servers: what they offer, and how many tokens that takes in a model's context, as
+//! schemas and behind the light index.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use crate::index::{self, Index, Tool};
 use crate::permission::rules::Risk;
 use crate::relay::Relay;
 
-/// The offers of a set of servers in the given order, and the tokens that they take in the context
-/// of a model: `schema_tokens` as plain schemas, `index_tokens` behind the light index with its two
-/// tools and instructions.
+/// The offers of several servers, in the given order, and their size in the context of a model.
+/// `schema_tokens` is the number of tokens as plain schemas. `index_tokens` is the number of tokens
+/// behind the light index, including its two tools and instructions.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Survey {
@@ -24,8 +24,8 @@ pub struct Survey {
     pub index_tokens: u64,
 }
 
-/// A surveyed server, without an `offer` if it cannot be used. If it lists only a part of what it
-/// declares, it has both an offer and flaws.
+/// A surveyed server. `offer` is `None` if the server cannot be used. If the server lists only a
+/// part of what it declares, it has both an offer and flaws.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct SurveyedServer {
@@ -34,8 +34,9 @@ pub struct SurveyedServer {
     pub flaws: Vec<String>,
 }
 
-/// The offer of a server, with tools sorted by offered name and other things as counts. Tools that
-/// a filter hides are left out. `index_tokens` counts the tokens of an index of this server alone.
+/// The offer of a server: tools sorted by offered name, and the counts of everything else. Tools
+/// hidden by a filter are left out. `index_tokens` is the number of tokens of an index for this
+/// server alone.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct SurveyedOffer {
@@ -47,7 +48,7 @@ pub struct SurveyedOffer {
     pub index_tokens: u64,
 }
 
-/// A tool under its offered `name`. `tool` is the server's own name, as rules and limits use it.
+/// A tool with its offered `name`. `tool` is the server's own name, as used in rules and limits.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct SurveyedTool {

@@ -1,4 +1,4 @@
-//! Calls as models write them.
+//! Parses tool calls in the forms that models write.
 
 use serde_json::{Map, Value};
 
@@ -10,8 +10,8 @@ const NAME: &str = "name";
 const ARGUMENTS: &str = "arguments";
 const NAME_BYTES: usize = 200;
 
-/// A call of a known tool, with arguments that are an object. The arguments are not necessarily
-/// valid; see [`Call::check`].
+/// A call of a known tool, with an object as arguments. The arguments may be invalid; see
+/// [`Call::check`].
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Call<'i> {
@@ -19,8 +19,9 @@ pub struct Call<'i> {
     pub arguments: Map<String, Value>,
 }
 
-/// Why a call cannot be made, worded for the model together with what would fit. Names and values
-/// in it are safe to show. An ambiguous name is an unknown one, with the candidates in `alike`.
+/// The reason why a call cannot be made. The message is worded for the model and says what would be
+/// accepted. Names and values in the message are safe to show. An ambiguous name is reported as an
+/// unknown tool with the candidates in `alike`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say it")]
 pub enum CallError {
@@ -42,8 +43,8 @@ fn did_you_mean(alike: &[String]) -> String {
     }
 }
 
-/// Returns the calls of a batch. Models write them as a list, as a single call, or as either in a
-/// JSON text.
+/// Returns the calls of a batch. Models write a list, a single call, or a JSON text that contains
+/// either.
 pub fn calls_of(calls: &Value) -> Option<Vec<Value>> {
     match calls {
         Value::Array(calls) => Some(calls.clone()),
@@ -58,8 +59,8 @@ pub fn calls_of(calls: &Value) -> Option<Vec<Value>> {
 }
 
 impl<'i> Call<'i> {
-    /// Reads a call. Arguments may be an object, a JSON text of one, or members of the call itself.
-    /// They are not checked.
+    /// Reads a call. The arguments may be an object, a JSON text that contains one, or members of
+    /// the call itself. The arguments are not checked.
     pub fn read(index: &'i Index, call: &Value) -> Result<Self, CallError> {
         let call = unquoted(call).ok_or(CallError::NoCall)?;
         let name = call.get(NAME).and_then(Value::as_str).ok_or(CallError::NoCall)?;
@@ -77,8 +78,8 @@ impl<'i> Call<'i> {
         Ok(Self { tool, arguments })
     }
 
-    /// Compares the arguments with the schema of the tool. Whatever cannot be decided passes, as
-    /// the server checks its arguments itself.
+    /// Checks the arguments against the schema of the tool. If the check cannot decide, the call
+    /// passes, because the server checks the arguments itself.
     pub fn check(&self) -> Result<(), CallError> {
         let arguments = Value::Object(self.arguments.clone());
         match fitness(self.tool.schema(), &arguments) {
@@ -100,8 +101,8 @@ fn unquoted(value: &Value) -> Option<Map<String, Value>> {
     }
 }
 
-/// Returns the arguments of a call. A member beside `arguments` counts if the schema has it and
-/// `arguments` does not.
+/// Returns the arguments of a call. If the call has both `arguments` and other members, another
+/// member is added if the schema has a property of its name and `arguments` does not contain it.
 fn arguments_of(tool: &Tool, call: Map<String, Value>) -> Option<Map<String, Value>> {
     let takes = |key: &str| tool.schema()["properties"].get(key).is_some();
     let given = call.get(ARGUMENTS).filter(|_| !call_is_flat(&call, &takes));

@@ -1,26 +1,27 @@
-//! The index as a short text, for `instructions` and the description of `get_tool_details`.
+//! Renders the index as a short text, for `instructions` and for the description of
+//! `get_tool_details`.
 //!
-//! Names come before descriptions, and every server gets a fair share of the room. The last line counts
-//! the tools that are left out.
+//! Names have priority over descriptions, and each server gets a fair share of the space. The last
+//! line counts the tools that are left out.
 
 use crate::budget::{self, SizeRequest};
 use crate::index::{Index, Tool};
 use ctxfs_core::model::visible;
 
-/// Bytes that clients keep of `instructions` and of a description.
+/// Number of bytes that clients keep of `instructions` and of a description.
 pub const OVERVIEW_BYTES: usize = 2048;
 const LAST_LINE_BYTES: usize = 100;
 
-/// Lists the tools of `index` in at most `bytes` bytes, for a model. Needs about 100 bytes to say
-/// anything, and counts the tools that do not fit.
+/// Lists the tools of `index` in at most `bytes` bytes, for a model. Tools that do not fit are
+/// counted. With less than about 100 bytes, no tool fits.
 pub fn overview(index: &Index, bytes: usize) -> String {
     let servers: Vec<ServerTools<'_>> =
         index.by_server().into_values().map(|tools| ServerTools::new(&tools)).collect();
     with_descriptions(&servers, bytes).unwrap_or_else(|| names_alone(&servers, bytes))
 }
 
-/// The tools of a server. `prefix` is what all their names begin with, up to and with `__`, or
-/// empty.
+/// The tools of a server. `prefix` is the common start of all their names, up to and including
+/// `__`, or empty.
 struct ServerTools<'i> {
     prefix: &'i str,
     tools: Vec<&'i Tool>,
@@ -74,8 +75,9 @@ fn more(count: usize) -> String {
     format!("... {count} more\n")
 }
 
-/// Returns a line for each tool with its risk, adding descriptions while there is room: the first
-/// tool of each server, then the second, and so on. Returns `None` if the names alone do not fit.
+/// Returns one line per tool with its risk. Descriptions are added while they fit: first for the
+/// first tool of each server, then for the second, and so on. Returns `None` if the names alone do
+/// not fit.
 fn with_descriptions(servers: &[ServerTools<'_>], bytes: usize) -> Option<String> {
     let mut described: Vec<Vec<bool>> =
         servers.iter().map(|server| vec![false; server.tools.len()]).collect();
@@ -133,7 +135,7 @@ fn names_alone(servers: &[ServerTools<'_>], bytes: usize) -> String {
     }
     let (mut text, mut named, mut unused) = (String::new(), 0, 0);
     for (server, share) in servers.iter().zip(budget::shares(&wanted[..fitting], room)) {
-        // The next server may use the unused part of a share.
+        // A server that uses less than its share leaves the rest to the next server.
         let (line, shown) = server.line(share + unused);
         unused = (share + unused).saturating_sub(line.len());
         text += &line;

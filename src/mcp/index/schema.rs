@@ -1,9 +1,10 @@
-//! Compares arguments with the JSON Schema of a tool, so that a model learns of mistakes before the call.
+//! Checks arguments against the JSON Schema of a tool, so that a model learns of mistakes before
+//! the call is made.
 //!
-//! The server checks its arguments itself, so what cannot be decided here passes. Schemas come from
-//! servers that are not trusted: the check takes a bounded number of steps to a bounded depth, regular
-//! expressions run in linear time, and nothing is fetched. General validators have no such bounds, as
-//! references can double the work at each step.
+//! The server checks its arguments itself, so the check lets pass whatever it cannot decide.
+//! Schemas come from untrusted servers. The check therefore takes a limited number of steps to a
+//! limited depth, runs regular expressions in linear time, and fetches nothing. General validators
+//! have no such limits, although references can double the work at each step.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -14,9 +15,9 @@ use serde_json::{Map, Number, Value};
 use crate::index::nearest;
 use ctxfs_core::model::visible;
 
-// A step is a keyword, a compared value, or 64 searched bytes.
+// A step is a keyword, a compared value, or 64 bytes of searched text.
 const MAX_STEPS: u32 = 100_000;
-// How deep schemas may be applied within each other.
+// Maximum nesting of schema applications.
 const MAX_DEPTH: u32 = 100;
 const REGEX_BYTES: usize = 256 << 10;
 const MAX_REGEXES: usize = 50;
@@ -24,12 +25,12 @@ const SEARCHED_BYTES: usize = 64;
 const MAX_PROBLEMS: usize = 5;
 const SHOWN_BYTES: usize = 80;
 const ENUM_BYTES: usize = 300;
-// Bounds of a schema: its values, and their depth.
+// Limits of a schema: number of values, and nesting depth.
 const MAX_VALUES: usize = 20_000;
 const MAX_SCHEMA_DEPTH: usize = 64;
 
-/// The outcome of a check. `Unfit` has the first few problems; `Unknown` means that the schema is
-/// too large, too deep, or not fully understood.
+/// The result of a check. `Unfit` contains the first few problems. `Unknown` means that the schema
+/// is too large, too deep, or not fully supported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fitness {
     Fits,
@@ -47,7 +48,7 @@ pub(crate) fn fitness(schema: &Value, arguments: &Value) -> Fitness {
     }
 }
 
-/// The fit of one value. `Unsure` means that a keyword is not understood, or that no steps are
+/// Whether one value fits. `Unsure` means that a keyword is not supported, or that no steps are
 /// left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SchemaFit {
@@ -78,8 +79,8 @@ impl SchemaFit {
     }
 }
 
-/// A comparison in progress. Problems are not collected while `quiet` is above 0, that is while
-/// alternatives are tried.
+/// A check in progress. While alternatives are tried, `quiet` is above 0 and problems are not
+/// collected.
 #[derive(Debug)]
 struct SchemaCheck<'s> {
     root: &'s Value,
@@ -131,7 +132,7 @@ impl<'s> SchemaCheck<'s> {
         fit
     }
 
-    /// Takes `count` steps. Returns false if fewer are left.
+    /// Takes `count` steps. Returns false if fewer steps are left.
     pub(crate) fn step(&mut self, count: usize) -> bool {
         let left = u32::try_from(count).ok().and_then(|count| self.steps.checked_sub(count));
         self.steps = left.unwrap_or(0);
@@ -194,7 +195,8 @@ fn compile(expression: &str) -> Option<Regex> {
 }
 
 impl<'s> SchemaCheck<'s> {
-    /// Compares `value` with a keyword about the value itself. Returns `None` for other keywords.
+    /// Checks `value` against a keyword that constrains the value itself. Returns `None` for any
+    /// other keyword.
     fn asserted(&mut self, keyword: &str, argument: &'s Value, value: &Value) -> Option<SchemaFit> {
         Some(match keyword {
             "type" => self.is_of_type(argument, value),
@@ -337,7 +339,7 @@ fn is_of_type(name: &str, value: &Value) -> bool {
         "string" => value.is_string(),
         "number" => value.is_number(),
         "integer" => value.as_number().is_some_and(is_integer),
-        // Not a type of the specification, so nothing can be said.
+        // The specification does not define this type, so the check cannot reject the value.
         _ => true,
     }
 }
@@ -356,8 +358,8 @@ fn shown(value: &Value) -> String {
 type Keywords = Map<String, Value>;
 
 impl<'s> SchemaCheck<'s> {
-    /// Compares `value` with a keyword that applies schemas to the value, its members or elements.
-    /// Returns `None` for other keywords.
+    /// Checks `value` against a keyword that applies schemas to the value, its members or its
+    /// elements. Returns `None` for any other keyword.
     pub(crate) fn applied(
         &mut self,
         keywords: &'s Keywords,
@@ -383,7 +385,7 @@ impl<'s> SchemaCheck<'s> {
             "prefixItems" => self.first_elements(argument, value),
             "items" => self.elements(keywords, argument, value),
             "contains" => self.contains(keywords, argument, value),
-            // Keywords that assert something, and are not understood here.
+            // Keywords that constrain the value, but are not supported here.
             "$dynamicRef"
             | "$recursiveRef"
             | "unevaluatedProperties"
@@ -606,8 +608,8 @@ fn is_integer(number: &Number) -> bool {
     number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|n| n.fract() == 0.0)
 }
 
-/// If a part of the schema has an `$id`, references are not followed, as they may mean another
-/// schema.
+/// Facts about a whole schema. If a part of the schema has an `$id`, references are not followed,
+/// because they may refer to another schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SchemaFacts {
     has_parts_with_ids: bool,

@@ -23,7 +23,7 @@ mod message {
         let at = outline.text().find('1').unwrap();
         outgoing.replace(&Edit { range: at..at + 1, with: b"\"x-1\"".to_vec() });
         assert_eq!(outgoing.outline().text(), r#"{"a":"","id":"x-1"}"#);
-        // What is on disk stays.
+        // A value on disk is not replaced.
         outgoing.replace(&Edit { range: 5..7, with: b"0".to_vec() });
         assert_eq!(outgoing.outline().text(), r#"{"a":"","id":"x-1"}"#);
     }

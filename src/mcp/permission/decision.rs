@@ -1,4 +1,4 @@
-//! The decision about one call, the question put to the user, and the log line about both.
+//! Decides about a call. Defines the question to the user and the log line.
 
 use std::collections::HashSet;
 
@@ -13,13 +13,13 @@ use ctxfs_core::model::visible;
 
 const NAME_BYTES: usize = 200;
 const ANSWER: &str = "answer";
-// Bytes of all shown arguments together, and of each at least.
+// Maximum size in bytes of all shown arguments, and the minimum for each argument.
 const ARGUMENTS_BYTES: usize = 2000;
 const MIN_BYTES: usize = 40;
 const MAX_ARGUMENTS: usize = 30;
 
-/// The decision about a call: it is made, the user is asked first, or it is refused. The first and
-/// the last name the decider.
+/// The decision about a call: it is made, the user is asked first, or it is refused. [`Decider`]
+/// says who decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
     Allowed(Decider),
@@ -27,8 +27,8 @@ pub(crate) enum Decision {
     Refused(Decider),
 }
 
-/// The source of a decision: rules, the user now or earlier in this conversation, or none, as the
-/// client cannot ask.
+/// Who decided: rules, the user now, or the user earlier in this conversation. `NobodyToAsk` means
+/// that the call was refused because the client cannot ask the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decider {
     Rules(RuleSource),
@@ -37,14 +37,14 @@ pub(crate) enum Decider {
     NobodyToAsk,
 }
 
-/// Tools that the user has allowed for a conversation. Kept in memory alone, as an agent can write
-/// files of the conversation.
+/// The tools that the user has allowed in a conversation. They are kept only in memory, because an
+/// agent could edit the files of the conversation.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SessionAllowances(HashSet<ServerTool>);
 
 impl SessionAllowances {
-    /// Keeps what `answer` allows beyond the call. [`UserAnswer::Always`] counts here too, besides
-    /// the rule that it adds.
+    /// Stores what `answer` allows beyond the current call. [`UserAnswer::Always`] is stored here
+    /// too, in addition to the rule that it adds.
     pub(crate) fn keep(&mut self, tool: &ServerTool, answer: UserAnswer) {
         if matches!(answer, UserAnswer::Conversation | UserAnswer::Always) {
             self.0.insert(tool.clone());
@@ -52,8 +52,7 @@ impl SessionAllowances {
     }
 }
 
-/// Decides about a call of `tool`. `can_ask` says whether the client can put a question to the
-/// user.
+/// Decides about a call of `tool`. `can_ask` is true if the client can ask the user.
 pub(crate) fn decide(
     rules: &Rules,
     remembered: &SessionAllowances,
@@ -106,8 +105,8 @@ impl Decider {
     }
 }
 
-/// Returns the command that allows `tool`, safe to paste into a shell. A name with hidden
-/// characters has none, as the user could not see what they paste.
+/// Returns a command that allows `tool` and is safe to paste into a shell. Returns `None` if the
+/// name has hidden characters, because the user could not see what they paste.
 fn allow_line(tool: &ServerTool) -> Option<String> {
     let pattern = pattern_of(tool);
     if pattern.chars().any(visible::is_hidden) || pattern.starts_with('-') {
@@ -117,8 +116,8 @@ fn allow_line(tool: &ServerTool) -> Option<String> {
     Some(format!("ctxfs mcp allow {quoted}"))
 }
 
-/// The user's answer: allow this call, all calls of the tool in this conversation, all calls of the
-/// tool, or refuse this call.
+/// The user's answer to the question about a call: allow this call only, allow all calls of the
+/// tool in this conversation, allow all calls of the tool from now on, or refuse this call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum UserAnswer {
     Once,
@@ -139,8 +138,8 @@ impl UserAnswer {
         }
     }
 
-    /// Reads the answer from the result of an elicitation. Anything that does not clearly allow the
-    /// call refuses it.
+    /// Reads the answer from the result of an elicitation. Any result that does not clearly allow
+    /// the call counts as a refusal.
     pub(crate) fn of_result(result: &Value) -> Self {
         if result["action"].as_str() != Some("accept") {
             return Self::No;
@@ -150,8 +149,8 @@ impl UserAnswer {
     }
 }
 
-/// The question whether a call may be made. The texts in it come from servers and models and must
-/// not be able to forge a line of it.
+/// The question to the user about a call. Its texts come from servers and models, and must not be
+/// able to forge a line of the question.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallQuestion<'a> {
     pub(crate) tool: &'a ServerTool,
@@ -160,8 +159,8 @@ pub(crate) struct CallQuestion<'a> {
 }
 
 impl CallQuestion<'_> {
-    /// Returns the question as text in which every line is the gateway's: what servers and models
-    /// chose is on one line each, with hidden characters escaped, and omissions are counted.
+    /// Returns the text of the question. Each value chosen by a server or a model is on one line,
+    /// with hidden characters escaped, so it cannot forge a line. Omitted arguments are counted.
     pub(crate) fn text(&self) -> String {
         let mut text = format!(
             "Allow this call?\nserver: {}\ntool: {}\nrisk: {}\n",
@@ -220,8 +219,8 @@ fn push_members(text: &mut String, members: &[(&str, &Value)]) {
     }
 }
 
-/// A line of `history/permissions.jsonl`. Arguments are logged as a digest, as they may hold
-/// secrets.
+/// A line of `history/permissions.jsonl`. Arguments are logged as a digest, because they may be
+/// secret.
 #[derive(Debug)]
 pub(crate) struct DecisionRecord<'a> {
     pub(crate) time: u64,

@@ -1,4 +1,5 @@
-//! The rules in the store: `permissions.toml`, changed so that everything else in it stays.
+//! Reads and edits the stored rules in `permissions.toml`. An edit preserves everything else in the
+//! file.
 //!
 //! ```toml
 //! [permissions]
@@ -16,7 +17,7 @@ use ctxfs_store::{Store, StoreError};
 const TABLE: &str = "permissions";
 const HEADING: &str = "# Which tools of MCP servers may be called; see `ctxfs mcp --help`.\n";
 
-/// The rules of `permissions.toml` in order, each with its line, and the flaws of the file.
+/// The rules of `permissions.toml` in order, each with its line number, and the flaws of the file.
 #[derive(Debug, Clone, Default)]
 struct FileRules {
     pub(crate) rules: Vec<(String, Verdict, usize)>,
@@ -30,7 +31,7 @@ struct RuleFlaw {
     what: String,
 }
 
-/// The file cannot be changed, as it is not TOML or `permissions` is no table in it.
+/// The error for a file that cannot be edited: it is not TOML, or `permissions` is not a table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("permissions.toml: {0}: mend it by hand")]
 pub struct RuleFileError(String);
@@ -48,8 +49,8 @@ impl FileRules {
         found
     }
 
-    /// Adds the rules to others, and returns all flaws. A flaw makes all rules careful; see
-    /// [`Rules::add_unreadable`].
+    /// Adds the rules of the file to `rules` and returns all flaws. Any flaw makes all rules
+    /// stricter; see [`Rules::add_unreadable`].
     pub(crate) fn add_to(&self, rules: &mut Rules) -> Vec<RuleFlaw> {
         let mut flaws = self.flaws.clone();
         for (key, verdict, line) in &self.rules {
@@ -89,12 +90,12 @@ impl FileRules {
     }
 }
 
-/// Returns `text` with a rule added, or replaced if the key exists. Everything else stays, comments
-/// too. An empty text becomes a new file.
+/// Returns `text` with a rule added, or replaced if the key exists. Everything else is preserved,
+/// including comments. If `text` is empty, returns a new file.
 fn with_rule(text: &str, key: &str, verdict: Verdict) -> Result<String, RuleFileError> {
     let mut document = parse(if text.trim().is_empty() { HEADING } else { text })?;
     if !document.contains_key(TABLE) {
-        // Put in as text, it comes after the comments that a file ends with.
+        // Added as text, so that the table comes after comments at the end of the file.
         document = parse(&format!("{}\n\n[{TABLE}]\n", document.to_string().trim_end()))?;
     }
     let no_table = || RuleFileError(format!("`{TABLE}` is no table"));
@@ -111,7 +112,7 @@ fn with_rule(text: &str, key: &str, verdict: Verdict) -> Result<String, RuleFile
 }
 
 pub(crate) fn pattern_of(tool: &ServerTool) -> String {
-    // `globset::escape` leaves backslashes as they are.
+    // `globset::escape` does not escape backslashes.
     let name = tool.to_string();
     let parts: Vec<String> = name.split('\\').map(globset::escape).collect();
     parts.join(r"\\")
@@ -125,7 +126,7 @@ fn line_of(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }
 
-/// Why a rule could not be kept.
+/// The reason why a rule could not be stored.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say it")]
 pub enum KeepRuleError {
@@ -137,8 +138,8 @@ pub enum KeepRuleError {
     Store(#[from] StoreError),
 }
 
-/// Adds the rules of `store` to `rules`. Returns flaws, worded for the user; with any flaw, nothing
-/// is allowed without asking.
+/// Adds the rules of `store` to `rules`. Returns the flaws, worded for the user. If there is any
+/// flaw, no call is allowed without asking the user.
 pub(crate) fn add_stored(rules: &mut Rules, store: &Store) -> Vec<String> {
     match store.permissions() {
         Ok(text) => {
@@ -152,8 +153,9 @@ pub(crate) fn add_stored(rules: &mut Rules, store: &Store) -> Vec<String> {
     }
 }
 
-/// Keeps a rule in `store`, replacing one with the same key: a pattern of `server/tool` or a word
-/// for a risk. Everything else in the file stays, including what other processes write.
+/// Stores a rule in `store`, replacing a rule with the same key. The key is a pattern of
+/// `server/tool` or the word for a risk. Everything else in the file is preserved, including
+/// concurrent changes by other processes.
 pub fn keep(store: &Store, key: &str, verdict: Verdict) -> Result<(), KeepRuleError> {
     Rules::default().add_by_key(key, verdict)?;
     let locked = store.lock_permissions()?;

@@ -1,13 +1,14 @@
-//! Risks of tools and rules about calls, both by globs of `server/tool` of which the longest decides.
+//! Rules about calls, and risks of tools. Both use globs of `server/tool`; the longest matching
+//! glob decides.
 
 use std::fmt;
 
 use globset::{Glob, GlobMatcher};
 use serde_json::Value;
 
-/// The verdict of a rule on a call. `Ask` puts the question to the user; `Deny` refuses without
-/// asking. Of rules of equal length, the greatest verdict decides, so that `Deny` wins over `Ask`
-/// and `Ask` over `Allow`.
+/// The verdict of a rule on a call. `Ask` asks the user; `Deny` refuses without asking. If several
+/// rules of equal length match, the strictest verdict decides: `Deny` before `Ask`, `Ask` before
+/// `Allow`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Verdict {
@@ -17,10 +18,10 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// In the order of strictness.
+    /// All verdicts, least strict first.
     pub const ALL: [Self; 3] = [Self::Allow, Self::Ask, Self::Deny];
 
-    /// Returns the word in files and settings.
+    /// Returns the word for the verdict in files and settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -29,7 +30,7 @@ impl Verdict {
         }
     }
 
-    /// Parses such a word.
+    /// Parses the word for a verdict.
     pub fn of_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|verdict| verdict.as_str() == word)
     }
@@ -41,8 +42,8 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// The verdict on a call and the rule behind it, which the model is told if the call is refused and
-/// which the log of the conversation has.
+/// The verdict on a call, and the rule behind it. The rule is logged in the conversation, and the
+/// model is told about it if the call is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Ruling {
@@ -50,8 +51,8 @@ pub struct Ruling {
     pub source: RuleSource,
 }
 
-/// The source of a verdict: a pattern, the default of a risk, or unreadable rules, which allow
-/// nothing without the user.
+/// The source of a verdict: a pattern, the default of a risk, or unreadable rules. Unreadable rules
+/// allow no call without asking the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum RuleSource {
@@ -60,8 +61,8 @@ pub enum RuleSource {
     Unreadable,
 }
 
-/// All rules of a user. Without any, calls that read are allowed, and the user is asked about
-/// others.
+/// All rules of a user. Without any rule, calls that read are allowed, and the user is asked about
+/// all other calls.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
     globs: GlobRules<Verdict>,
@@ -70,20 +71,20 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Adds a rule for tools that match `pattern`, a glob of `server/tool` in which `*` also
+    /// Adds a rule for tools that match `pattern`, a glob of `server/tool`. In the glob, `*` also
     /// matches `/`.
     pub fn add(&mut self, pattern: &str, verdict: Verdict) -> Result<(), InvalidGlob> {
         self.globs.add(pattern, verdict)
     }
 
-    /// Sets the default for calls of a risk that no pattern matches. The stricter of two defaults
-    /// holds.
+    /// Sets the default for calls of a risk that no pattern matches. If it is set twice, the
+    /// stricter default applies.
     pub fn add_default(&mut self, risk: Risk, verdict: Verdict) {
         let default = &mut self.defaults[risk as usize];
         *default = Some(verdict).max(*default);
     }
 
-    /// Adds a rule by its key in `[permissions]`: a word for a risk, or a pattern.
+    /// Adds a rule by its key in `[permissions]`: the word for a risk, or a pattern.
     pub fn add_by_key(&mut self, key: &str, verdict: Verdict) -> Result<(), InvalidGlob> {
         match Risk::of_word(key) {
             Some(risk) => self.add_default(risk, verdict),
@@ -92,14 +93,15 @@ impl Rules {
         Ok(())
     }
 
-    /// Records that some rules could not be read. As one of them may deny a call, none is allowed
-    /// without the user from here on.
+    /// Records that some rules could not be read. Since one of them may deny a call, no call is
+    /// allowed without asking the user from then on.
     pub fn add_unreadable(&mut self) {
         self.unreadable = true;
     }
 
-    /// Returns the ruling on a call of `tool`, a `server/tool`. The longest matching pattern decides,
-    /// else the default of the risk. With unreadable rules, an allowed call is asked about.
+    /// Returns the ruling on a call of `tool`, in the form `server/tool`. The longest matching
+    /// pattern decides, or else the default of the risk. If some rules are unreadable, `Allow`
+    /// becomes `Ask`.
     pub fn rule(&self, tool: &str, risk: Risk) -> Ruling {
         let (verdict, source) = match self.globs.find(tool) {
             Some((pattern, verdict)) => (verdict, RuleSource::Rule(pattern.to_owned())),
@@ -111,16 +113,16 @@ impl Rules {
         Ruling { verdict, source }
     }
 
-    /// Returns the verdict on calls of a risk that no pattern matches.
+    /// Returns the verdict for calls of this risk that match no pattern.
     pub fn default_for(&self, risk: Risk) -> Verdict {
         let usual = if risk == Risk::Read { Verdict::Allow } else { Verdict::Ask };
         self.defaults[risk as usize].unwrap_or(usual)
     }
 }
 
-/// The effect that a call may have, in the order of the care that it needs. `Execute` runs what the
-/// arguments say; `Unknown` means that no trusted source says. It comes from the user's globs, else
-/// from the annotations of a trusted server.
+/// The effect that a call may have. `Execute` runs code or commands from the arguments. `Unknown`
+/// means that no trusted source states the risk. The risk comes from the user's globs, or else from
+/// the annotations of a trusted server. A greater risk needs more care.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Risk {
@@ -131,10 +133,10 @@ pub enum Risk {
 }
 
 impl Risk {
-    /// In the order of the care that they need.
+    /// All risks, lowest first.
     pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Execute, Self::Unknown];
 
-    /// Returns the word in files and settings.
+    /// Returns the word for the risk in files and settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -144,7 +146,7 @@ impl Risk {
         }
     }
 
-    /// Parses such a word.
+    /// Parses the word for a risk.
     pub fn of_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|risk| risk.as_str() == word)
     }
@@ -156,8 +158,8 @@ impl fmt::Display for Risk {
     }
 }
 
-/// The annotations of a tool that decide about its risk. `destructiveHint` does not: adding something
-/// is a change too, so only a tool that claims to read is trusted with less care.
+/// The annotations of a tool that determine its risk. `destructiveHint` is ignored, because adding
+/// something is a change too. Only a tool annotated as read-only gets a lower risk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Annotations {
@@ -175,26 +177,26 @@ impl Annotations {
     }
 }
 
-/// The user's risks of tools, by glob of `server/tool`. They come before what servers say; the
+/// The user's risks of tools, by glob of `server/tool`. They override the servers' annotations. The
 /// longest matching glob decides.
 #[derive(Debug, Clone, Default)]
 pub struct RiskRules(GlobRules<Risk>);
 
 impl RiskRules {
-    /// Adds the risk of tools that match `pattern`, a glob of `server/tool`.
+    /// Sets the risk of tools that match `pattern`, a glob of `server/tool`.
     pub fn add(&mut self, pattern: &str, risk: Risk) -> Result<(), InvalidGlob> {
         self.0.add(pattern, risk)
     }
 
-    /// Returns the risk of `tool`, a `server/tool`. `trusted` are its annotations if its server is
-    /// trusted.
+    /// Returns the risk of `tool`, in the form `server/tool`. `trusted` holds the tool's
+    /// annotations if its server is trusted.
     pub fn risk(&self, tool: &str, trusted: Option<Annotations>) -> Risk {
         let configured = self.0.find(tool).map(|(_, risk)| risk);
         configured.or_else(|| trusted.map(Annotations::risk)).unwrap_or(Risk::Unknown)
     }
 }
 
-/// A pattern that is no glob. The message names the pattern and the error in it.
+/// The error for a pattern that is not a valid glob. The message names the pattern and the fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{pattern}` is not a pattern of tools: {why}")]
 pub struct InvalidGlob {
@@ -202,7 +204,8 @@ pub struct InvalidGlob {
     why: String,
 }
 
-/// Values by globs of `server/tool`. `*` also matches `/`, as in `[tool."..."]` of the settings.
+/// Values by globs of `server/tool`. In a glob, `*` also matches `/`, as in `[tool."..."]` of the
+/// settings.
 #[derive(Debug, Clone)]
 struct GlobRules<T>(Vec<GlobRule<T>>);
 
@@ -230,8 +233,8 @@ impl<T: Copy + Ord> GlobRules<T> {
         Ok(())
     }
 
-    /// Returns the longest pattern that matches `tool`, with its value. Of patterns of equal
-    /// length, the one with the greatest value decides.
+    /// Returns the longest pattern that matches `tool`, with its value. If several patterns have
+    /// equal length, the one with the greatest value is returned.
     pub(crate) fn find(&self, tool: &str) -> Option<(&str, T)> {
         let matching = self.0.iter().filter(|rule| rule.matcher.is_match(tool));
         let longest = matching.max_by_key(|rule| (rule.pattern.chars().count(), rule.value))?;

@@ -1,7 +1,8 @@
-//! The signed token that a client carries while the user answers (`requestState` of `input_required`).
+//! The signed token that a client carries while the user answers (`requestState` of
+//! `input_required`).
 //!
-//! The client can read the token and send any other. So the token is signed, and valid for one call until
-//! it expires.
+//! The client can read the token and can send a different one. The token is therefore signed, and
+//! valid for one call until it expires.
 
 use std::fmt;
 
@@ -13,8 +14,8 @@ const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 pub(crate) struct StateKey([u8; 32]);
 
-/// The call that a token belongs to. A repeated call must equal it in all of this, arguments
-/// included.
+/// The call that a token belongs to. A repeated call must match all members, including the
+/// arguments.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BoundCall<'a> {
     pub(crate) conversation: &'a str,
@@ -35,15 +36,15 @@ impl StateKey {
         Self(random)
     }
 
-    /// Returns a token that carries `payload` for `call`, until `expires` in milliseconds since the
-    /// epoch. The payload is signed, not encrypted.
+    /// Returns a token that carries `payload` for `call`. It is valid until `expires`, in
+    /// milliseconds since the epoch. The payload is signed, not encrypted.
     pub(crate) fn seal(&self, call: &BoundCall<'_>, expires: u64, payload: &[u8]) -> String {
         let mac = self.mac(call, expires, payload).to_hex();
         format!("{VERSION}.{expires}.{mac}.{}", hex(payload))
     }
 
-    /// Returns the payload of a token that this process made for `call` and that has not expired at
-    /// `now`.
+    /// Returns the payload of a token. Fails unless this process issued the token for `call` and
+    /// the token has not expired at `now`.
     pub(crate) fn open(
         &self,
         call: &BoundCall<'_>,
@@ -51,7 +52,7 @@ impl StateKey {
         now: u64,
     ) -> Result<Vec<u8>, StateError> {
         let (expires, mac, payload) = parts(token).ok_or(StateError::Forged)?;
-        // Hashes are compared in constant time.
+        // Comparing hashes takes constant time.
         if self.mac(call, expires, &payload) != mac {
             return Err(StateError::Forged);
         }
@@ -111,8 +112,8 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
     rest.is_empty().then(|| pairs.iter().map(byte).collect()).flatten()
 }
 
-/// A BLAKE3 digest of a JSON value. The order of object keys does not matter; numbers count as
-/// written.
+/// A BLAKE3 digest of a JSON value. It does not depend on the order of object keys. Numbers are
+/// hashed as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ArgumentsDigest(blake3::Hash);
 

@@ -1,4 +1,4 @@
-//! Turns a stream of server-sent events into lines of data.
+//! Converts a stream of server-sent events to lines of data.
 
 use std::io;
 use std::pin::Pin;
@@ -16,14 +16,14 @@ const MAX_NAME: usize = 5;
 const MAX_VALUE: usize = 1024;
 
 /// The position at which a broken stream can be resumed: the id of the last event, and the pause
-/// that the server demands before.
+/// that the server requests before a reconnection.
 #[derive(Default)]
 pub(crate) struct StreamPosition {
     pub(crate) last_id: Option<String>,
     pub(crate) retry: Option<Duration>,
 }
 
-/// Reads the data of server-sent events as lines. Newlines within data become spaces, events of
+/// Reads the data of server-sent events as lines. Newlines in the data become spaces. Events of
 /// other types are skipped.
 pub(crate) struct EventLines<R> {
     input: R,

@@ -1,4 +1,4 @@
-//! The connection to a server over HTTP: messages, responses, the session, and its listener stream.
+//! The connection to a server over HTTP: messages, responses, the session, and the listener stream.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -29,27 +29,27 @@ use crate::server_request::own_request;
 use crate::upstream::Upstream;
 use ctxfs_models::http_client::causes;
 
-// Requests at a time.
+// Maximum number of concurrent requests.
 const MAX_CONCURRENT: usize = 256;
-// How long a message without an answer may take.
+// Maximum time for a message that expects no answer.
 const SEND_TIMEOUT: Duration = Duration::from_secs(30);
-// How often a request is checked for being still pending.
+// Interval between checks whether a request is still pending.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-// The pause before a broken stream is resumed, unless the server names one.
+// The pause before resuming a broken stream, unless the server specifies one.
 const MIN_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
-// How often a stream is resumed without a new event.
+// Maximum number of times that a stream is resumed without a new event.
 const MAX_RESUMES: u32 = 3;
 const MAX_ERROR: u64 = 64 * 1024;
 const SHOWN: usize = 300;
-/// The pause before the listener stream is opened again, unless the server names a longer one. It
+/// The pause before reopening the listener stream, unless the server specifies a longer one. It
 /// doubles with each failure.
 const LISTENER_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_LISTENER_BACKOFF: Duration = Duration::from_mins(1);
 
-/// The connection to a server over HTTP, which may be a session. A session that the server has lost
-/// is renewed once per message, with `initialize` and the log level; `renewing` is locked
-/// meanwhile.
+/// The connection to a server over HTTP, optionally with a session. If the server has lost the
+/// session, a message that fails for this reason renews it once, with `initialize` and the log
+/// level. `renewing` is locked during a renewal.
 pub(crate) struct Link<I> {
     upstream: Arc<Upstream>,
     context: ManagerContext<I>,
@@ -59,8 +59,8 @@ pub(crate) struct Link<I> {
     turns: Semaphore,
 }
 
-/// The session as far as it is known. `lost` counts lost sessions; `is_over` is true until a new
-/// one has begun.
+/// The known state of the session. `lost` counts lost sessions. `is_over` is true from the loss of
+/// a session until a new one has begun.
 #[derive(Default)]
 struct LinkSession {
     id: Option<HeaderValue>,
@@ -76,8 +76,8 @@ impl LinkSession {
     }
 }
 
-/// True while a line is handled. A request that is given up meanwhile is ended after that, as half
-/// a line cannot be handled.
+/// True while a line is being processed. A request that is given up during this time ends only
+/// afterwards, because the processing of a line must not be interrupted.
 #[derive(Default)]
 struct BusyFlag(AtomicBool);
 
@@ -120,7 +120,7 @@ impl<I: Inbox> Link<I> {
 
     pub(crate) async fn notify(self: &Arc<Self>, message: &Outgoing, head: &RequestHead) {
         let is_cancel = head.is("notifications/cancelled");
-        // Since 2026-07-28, the end of its stream cancels a request.
+        // Since 2026-07-28, closing the stream of a request cancels the request.
         if is_cancel && self.session.lock().version.is_none() {
             return;
         }
@@ -328,7 +328,7 @@ impl<I: Inbox> Link<I> {
             .collect();
         let colon = if shown.is_empty() { "" } else { ": " };
         let why = format!("answered {status}{colon}{shown}");
-        // Some servers report a lost session with another status.
+        // Some servers report a lost session with a different status.
         let names_session = reason.to_ascii_lowercase().contains("session");
         let is_lost =
             status == StatusCode::NOT_FOUND || (status == StatusCode::BAD_REQUEST && names_session);
@@ -399,7 +399,7 @@ impl<I: Inbox> Link<I> {
         let parameters = handshake.initialize.ok_or("there is nothing to begin it again with")?;
         self.context.log.write(&self.upstream.name, "ended the session; it is begun again");
         self.forget();
-        // The server waits for no answer from the lost session.
+        // The requests that the server sent in the lost session no longer expect answers.
         self.context.inbox.failed(&self.upstream, Vec::new(), "ended the session").await;
         self.upstream.forget_asked();
         let begun = timeout(HANDSHAKE, self.initialize(&parameters)).await;
@@ -481,8 +481,8 @@ impl<I: Inbox> Link<I> {
     }
 }
 
-/// Passes on the messages of the listener stream, and opens it again when it ends, until the server
-/// offers none or the session is over.
+/// Forwards the messages of the listener stream. Reopens the stream when it ends, until the server
+/// offers no stream or the session is over.
 async fn listen<I: Inbox>(link: Weak<Link<I>>) {
     let marks = Arc::new(Mutex::new(StreamPosition::default()));
     let mut pause = LISTENER_BACKOFF;
@@ -514,8 +514,8 @@ async fn listen<I: Inbox>(link: Weak<Link<I>>) {
     }
 }
 
-/// Returns true if the listener stream will not come: none is offered, or the session is over,
-/// which the next message finds out.
+/// Returns true if the listener stream should not be opened again: the server offers none, or the
+/// session is over. The next message detects a session that is over.
 fn is_final(status: StatusCode) -> bool {
     status.is_success()
         || (status.is_client_error()

@@ -105,8 +105,8 @@ fn headers(given: &[(String, String)]) -> Result<HeaderMap, String> {
     Ok(headers)
 }
 
-/// The parts of a message that HTTP headers repeat. `number` is set for requests, `revision` if the
-/// message names it as messages since 2026-07-28 do.
+/// The parts of a message that are repeated in HTTP headers. `number` is set for requests.
+/// `revision` is set if the message states its revision, as messages since 2026-07-28 do.
 #[derive(Default)]
 pub(crate) struct RequestHead {
     pub(crate) method: Option<String>,

@@ -1,4 +1,4 @@
-//! The parts of a result: texts, binary contents and structured content.
+//! The parts of a result: texts, binary content and structured content.
 
 use std::hash::{BuildHasher as _, DefaultHasher, Hasher as _};
 use std::io::{self, Write};
@@ -13,7 +13,8 @@ use crate::message::Message;
 use crate::raw_object::{RawObject, UnescapingWriter, elements, text};
 
 const BLOCK: usize = 64 * 1024;
-// Longer texts on disk are not decoded to be counted; their length as written is an upper bound.
+// Longer texts on disk are not decoded for counting. Their encoded length is used as an upper
+// bound.
 const COUNTED: u64 = 16 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +24,8 @@ pub(crate) enum PartKind {
     Structured,
 }
 
-/// A text, binary content or structured content of a result. `block` is the block of `content` that
-/// holds `value`; `bytes` and `chars` count the decoded content.
+/// A text, binary content or structured content of a result. `block` is the element of `content`
+/// that contains `value`. `bytes` and `chars` are the size of the decoded content.
 pub(crate) struct ResultPart<'a> {
     pub(crate) kind: PartKind,
     pub(crate) block: &'a RawValue,
@@ -105,7 +106,7 @@ impl<'a> ResultPart<'a> {
         Ok(())
     }
 
-    /// Writes the content: the text, the decoded bytes, or the JSON as written.
+    /// Writes the content: a text, decoded bytes, or JSON as written.
     pub(crate) fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
         match self.kind {
             PartKind::Structured => self.write_json(out),
@@ -205,7 +206,7 @@ impl DecodingWriter<'_> {
 impl Write for DecodingWriter<'_> {
     fn write(&mut self, base64: &[u8]) -> io::Result<usize> {
         self.rest.extend(base64.iter().filter(|byte| !byte.is_ascii_whitespace()));
-        // The last group may be padded, which only the end tells.
+        // The last group may have padding, which is only known at the end of the input.
         self.decode(self.rest.len().saturating_sub(1) / 4 * 4)?;
         Ok(base64.len())
     }
@@ -215,7 +216,8 @@ impl Write for DecodingWriter<'_> {
     }
 }
 
-/// Hashes JSON without the white space between tokens, to compare values that do not fit in memory.
+/// Hashes JSON without the white space between tokens, for comparing values that do not fit in
+/// memory.
 struct Digest {
     hasher: DefaultHasher,
     length: u64,

@@ -1,4 +1,4 @@
-//! Stores a part of a result and makes the text in its place.
+//! Stores a part of a result and builds the text that replaces it.
 
 use std::io::{self, Write as _};
 
@@ -11,12 +11,12 @@ use ctxfs_engine::{
 };
 use ctxfs_view::{Audience, Form, StandIn, View};
 
-// Longer texts are no stand-ins.
+// Texts above this size in bytes are never stand-ins.
 const STAND_IN: u64 = 64 * 1024;
 const READING_HINT: &str = "tools:  context_read reads these names, context_grep searches them\n";
 
-/// The text that takes the place of a part, and the condition: its name alone, or a stand-in with
-/// an excerpt.
+/// The text that replaces a part: only its name, or a stand-in with an excerpt. [`Replace`] is the
+/// condition for replacing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InPlace {
     Name(Replace),
@@ -32,8 +32,9 @@ pub(crate) struct StoredStandIn {
     pub(crate) hint: String,
 }
 
-/// Stores the parts of one result as outputs of its call. Further parts get names of their own; the
-/// record has the call's tool, arguments and duration.
+/// Stores the parts of one result as outputs of its call. The first part has the call's id as its
+/// name, and further parts get other names. The record has the tool, arguments and duration of the
+/// call.
 pub(crate) struct PartStore<'a> {
     open: GatewayConversation,
     call: &'a ToolCall,
@@ -45,8 +46,8 @@ impl<'a> PartStore<'a> {
         Ok(Self { open: shelf.open()?, call, failed })
     }
 
-    /// Stores a part. Returns `None` if it stays in place: it is a stand-in already, or nothing
-    /// shorter would take its place.
+    /// Stores a part. Returns `None` if the part is kept in the result, because it is already a
+    /// stand-in or because the replacement would not be shorter.
     pub(crate) fn keep_unless_stand_in(
         &self,
         part: &ResultPart<'_>,
@@ -72,8 +73,8 @@ impl<'a> PartStore<'a> {
         self.keep_as(part, self.call.id.clone(), in_place)
     }
 
-    /// Stores structured content beside another part. It never stays, as a client may show it to
-    /// its model in place of the text.
+    /// Stores structured content in addition to another part. It is always replaced, because a
+    /// client may show it to its model instead of the text.
     pub(crate) fn keep_beside(
         &self,
         part: &ResultPart<'_>,
@@ -187,7 +188,7 @@ fn provenance(call: &ToolCall, mime: Option<String>, failed: bool) -> Provenance
     }
 }
 
-/// Stores the bytes of a message that cannot be read. Returns the name of the artifact.
+/// Stores the bytes of an unreadable message. Returns the name of the artifact.
 pub(crate) fn keep_broken(
     shelf: &LazyShelf,
     call: &ToolCall,

@@ -198,7 +198,7 @@ fn embedded_texts_and_errors_are_stored() {
 fn a_stand_in_is_not_stored_again() {
     let dir = tempfile::tempdir().unwrap();
     let id = Component::new("c7").unwrap();
-    // So small a limit that the stand-in is over it.
+    // The limit is smaller than the stand-in itself.
     let limits = Limits { max_inline_chars: 1000, ..Limits::default() };
     let shelf = TestShelf { dir, id, limits };
     let lazy = LazyShelf::new(Arc::new(shelf));
@@ -243,12 +243,12 @@ fn a_text_whose_stand_in_would_not_pay_stays() {
     let is_whole = result == one;
     assert!(is_whole || result["content"][0]["text"].as_str().unwrap().len() <= 5400, "{result}");
     assert!(names.contains(&"call_1.txt".to_owned()));
-    // To name a short block takes as much room as the block itself.
+    // Naming a short block takes as much space as the block itself.
     let many = json!({"content": blocks(&(0..100).map(|_| text(100)).collect::<Vec<_>>())});
     assert_eq!(treated(&many).0, many);
     let (result, _) = treated(&json!({"content": blocks(&[text(10_000)])}));
     assert!(result["content"][0]["text"].as_str().unwrap().len() <= 6144 + 80);
-    // Structured content that the text says stays with it.
+    // Structured content that repeats the text is kept or removed together with the text.
     let data =
         json!({"rows": (0..900).map(|n| json!({"id": n * 7919 % 1000})).collect::<Vec<_>>()});
     let same = json!({"content": blocks(&[data.to_string()]), "structuredContent": data});
@@ -257,7 +257,7 @@ fn a_text_whose_stand_in_would_not_pay_stays() {
     assert_eq!(result.get("structuredContent").is_some(), is_whole, "{result}");
 }
 fn any_block() -> impl Strategy<Value = (Value, Option<String>)> {
-    // So long that any stand-in pays.
+    // Long enough that any stand-in is shorter.
     let long = "[a-z\u{e9}\n\"]{60,200}".prop_map(|text| text.repeat(200));
     let text = prop_oneof!["[a-z\u{e9}\n\"]{0,9}", long];
     let with_text = (text, any::<bool>()).prop_map(|(text, plain)| {
@@ -283,7 +283,7 @@ proptest! {
     #[test]
     fn whatever_a_result_is_the_rest_of_it_stays(
         blocks in prop::collection::vec(any_block(), 0..5),
-        // Within the limits, or so long that any stand-in pays.
+        // Within the limits, or long enough that any stand-in is shorter.
         structured in prop::option::of(("[a-z]{20,30}", prop_oneof![Just(1), Just(2000)])),
         order in Just(vec!["content", "structuredContent", "_meta", "isError"]).prop_shuffle(),
         spaces in "[ \n\t]{0,2}",

@@ -16,9 +16,9 @@ use crate::raw_object::RawObject;
 use crate::shared::{HandshakeAnswer, SharedEvent, SharedHandshake, SharedServer};
 use crate::upstream::Upstream;
 
-// Pending requests of one session.
+// Maximum number of pending requests of one session.
 const MAX_REQUESTS: usize = 256;
-// Resources whose subscribers are tracked.
+// Maximum number of resources whose subscribers are tracked.
 const MAX_SUBSCRIBED: usize = 10_000;
 const MAX_QUESTIONS: usize = 256;
 const MAX_INTRODUCTION: usize = 8 << 20;
@@ -30,7 +30,7 @@ impl SharedServer {
             MessageKind::Request { method } => {
                 self.request(session, method, &parsed, message).await;
             }
-            // The server gets this once, at its introduction.
+            // The server gets this notification once, at its introduction.
             MessageKind::Notification { method } if method == "notifications/initialized" => {}
             MessageKind::Notification { method } if method == "notifications/cancelled" => {
                 self.cancel(session, &parsed);
@@ -75,7 +75,7 @@ impl SharedServer {
         let number = self.upstream.expect(pending);
         let token = parsed.token().map(|token| parsed.message.range_of(token));
         let mut places: Vec<_> = parsed.envelope.id.clone().into_iter().chain(token).collect();
-        // From the end, so that earlier positions stay valid.
+        // Applied from last to first, so that earlier positions stay valid.
         places.sort_by_key(|range| std::cmp::Reverse(range.start));
         for range in places {
             message.replace(&Edit { range, with: number.to_string().into_bytes() });
@@ -85,8 +85,8 @@ impl SharedServer {
         }
     }
 
-    /// Answers `initialize`. The server gets the request of the first session; others wait for its
-    /// answer.
+    /// Answers a session's `initialize`. The first session's request goes to the server. Other
+    /// sessions wait for its answer.
     async fn introduce(&self, session: u64, number: u64, parsed: &Parsed, message: Outgoing) {
         let known = {
             let mut state = self.state.lock();
@@ -122,8 +122,8 @@ impl SharedServer {
         }
     }
 
-    /// Tracks subscriptions. Returns true if a session unsubscribes from a resource while others
-    /// stay subscribed.
+    /// Updates the subscribers of a resource. Returns true if a session unsubscribes while other
+    /// sessions remain subscribed.
     fn others_are_subscribed(&self, session: u64, method: &str, parsed: &Parsed) -> bool {
         let subscribes = match method {
             "resources/subscribe" => true,
@@ -333,8 +333,8 @@ impl SharedServer {
         }
     }
 
-    /// Passes a broken message to the session of its request, if that is known. Returns false if
-    /// the server must be restarted.
+    /// Forwards a broken message to the session whose request it answers, if this session can be
+    /// identified. Returns false if the server must be restarted.
     fn broken(&self, line: BrokenLine) -> bool {
         let kind = line.kind;
         let pending = self.upstream.take_broken(&line);

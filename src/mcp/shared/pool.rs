@@ -1,5 +1,5 @@
-//! The shared servers of a gateway. A server starts with the first session that uses it, and ends with
-//! the gateway.
+//! The shared servers of a gateway. A server starts with the first session that uses it and ends
+//! with the gateway.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::shared::{SharedEvent, SharedEvents, SharedServer};
 use crate::shelf::LazyShelf;
 use crate::upstream::Upstream;
 
-// More than each server takes to end.
+// Longer than any server takes to end.
 const ENDING: Duration = Duration::from_secs(10);
 
 pub(crate) struct SharedServers {
@@ -50,7 +50,7 @@ impl SharedServers {
 
     fn begin(&self, server: &ServerOptions, shelf: Arc<LazyShelf>) -> Arc<SharedServer> {
         let (sender, queue) = queue::queue();
-        // Each session has its own deadlines.
+        // No timeout, because each session has its own deadlines.
         let upstream = Arc::new(Upstream::new(server.name.clone(), None, sender, self.log.clone()));
         let shared = Arc::new(SharedServer::new(Arc::clone(&upstream)));
         let context = ManagerContext {

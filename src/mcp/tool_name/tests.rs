@@ -29,7 +29,7 @@ fn what_does_not_fit_is_shortened_with_a_hash() {
     assert!(names[2].starts_with("my_server____"));
     assert_eq!(names[3], "s__");
     assert!(names.iter().all(|name| fits(name)), "{names:?}");
-    // A restart, or another version, must not change it.
+    // The name must not change across restarts or versions.
     assert_eq!(names[1], "github__a_b_c_eb1a5859");
 }
 
@@ -75,7 +75,7 @@ fn a_server_cannot_take_the_hashed_name_of_another_tool() {
     let names = named(&[("s", "Foo"), ("s", "foo"), ("s", planted)]);
     assert_eq!(names[0], victim);
     assert_ne!(names[2], victim);
-    // As they are, it can have the name, and the other one gets a further hash.
+    // `AsIs` naming allows this name, so the other tool gets a longer hash.
     let ours = tool("s", "context_read");
     let hashed = ToolNames::new([(ours.clone(), Naming::AsIs)], OURS);
     let planted = tool("s", hashed.name_of(&ours).unwrap());

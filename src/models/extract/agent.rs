@@ -1,7 +1,7 @@
 //! The reading agent: a model that looks into a document until it can answer.
 //!
-//! Models with tool calls have tools ([`by_calls`]); others request a look with one JSON object a turn
-//! ([`by_actions`]).
+//! Models with tool calls use tools ([`by_calls`]). Other models request a look with one JSON
+//! object per turn ([`by_actions`]).
 
 pub(super) mod by_actions;
 pub(super) mod by_calls;
@@ -15,16 +15,16 @@ use crate::extract::look::FirstLook;
 use crate::extract::look::{AgentLook, LineForm, LookResult};
 use crate::extract::{DocumentError, ModelRequest, ToolUse, Turn};
 
-/// The agent gives up after this number of looks without a line.
+/// Number of consecutive looks without a line after which the agent gives up.
 const BARREN: u32 = 3;
-/// Replaces a result that makes room for later ones.
+/// The text that replaces an old result to make room for new ones.
 const LEFT_OUT: &str = "(left out, to make room)";
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct AgentAnswer {
     /// The text. Begins with [`NOTHING`](crate::extract::prompt::NOTHING) if nothing was found.
     pub(super) text: String,
-    /// The line numbers that the answer names, which may not exist.
+    /// The line numbers that the answer cites. They may not exist.
     pub(super) lines: Vec<u64>,
     pub(super) looks: Vec<String>,
     pub(super) is_cut: bool,
@@ -57,13 +57,13 @@ impl LookLog {
         Self { first: first.look.clone(), taken: Vec::new(), shown, barren: 0 }
     }
 
-    /// Returns true after a look without new lines, or, while no line was shown, after [`BARREN`]
-    /// looks.
+    /// Returns true if the last look showed no new line. As long as no line was shown at all,
+    /// [`BARREN`] such looks are allowed.
     fn is_exhausted(&self) -> bool {
         self.barren >= if self.shown.is_empty() { BARREN } else { 1 }
     }
 
-    /// Takes a look. A repeated look continues where it was cut.
+    /// Performs a look. A repeated look continues where the earlier one was cut.
     fn take(
         &mut self,
         inquiry: &Inquiry<'_>,
@@ -94,7 +94,7 @@ impl LookLog {
     }
 }
 
-/// Leaves out the oldest results until request and reply fit into the context.
+/// Replaces the oldest results until the request and the reply fit into the context.
 fn make_room(request: &mut ModelRequest, context: u64) {
     for at in 1..request.turns.len().saturating_sub(1) {
         if needed(request) <= context {

@@ -1,4 +1,4 @@
-//! Asking a model within the token limit of a question, with a record of each call.
+//! Calls a model within the token limit of a question, and records each call.
 
 use std::time::Instant;
 
@@ -13,22 +13,22 @@ use crate::extract::{
 /// The purpose of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallKind {
-    /// Reading a chunk.
+    /// The call reads a chunk.
     Map,
-    /// Combining findings.
+    /// The call combines findings.
     Reduce,
-    /// A turn of the reading agent.
+    /// The call is a turn of the reading agent.
     Agent,
 }
 
-/// A call of a model that has ended.
+/// A finished call of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallRecord {
     /// The purpose.
     pub kind: CallKind,
-    /// The target, as in `local/qwen`.
+    /// The target, such as `local/qwen`.
     pub target: String,
-    /// The tokens that the endpoint counted.
+    /// The tokens as counted by the endpoint.
     pub usage: TokenUsage,
     /// The price in billionths of a dollar.
     pub nanodollars: u64,
@@ -38,7 +38,7 @@ pub struct CallRecord {
     pub ended: &'static str,
 }
 
-/// The calls of one question, within its token limit. Each call is recorded and reported.
+/// The calls of one question and its token limit. Each call is recorded and reported.
 pub(super) struct QuestionBudget<'a> {
     pub(super) stopped: &'a Stopped<'a>,
     most_tokens: u64,
@@ -49,29 +49,29 @@ pub(super) struct QuestionBudget<'a> {
 #[derive(Default)]
 struct SoFar {
     calls: Vec<CallRecord>,
-    /// Tokens of finished calls, plus estimates for those under way.
+    /// Tokens of finished calls, plus estimates for calls that are in progress.
     tokens: u64,
 }
 
 /// A request that was not answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
-    /// The model has no reply.
+    /// The model gave no reply.
     #[error("{0}")]
     Model(ModelFailure),
-    /// The model, or its provider, will not answer.
+    /// The model or its provider refuses to answer.
     #[error("`{target}` refuses to answer: ask in other words, or add a second target")]
     Refused {
         /// The target.
         target: String,
     },
-    /// The question would exceed its limit.
+    /// The question would exceed its token limit.
     #[error(
         "the question has cost {used} tokens, of at most {most} (`max_tokens_per_question`): ask a \
          narrower one, or raise the limit"
     )]
     Spent {
-        /// Tokens so far, including those of the request that was not made.
+        /// Number of tokens used so far, plus those of the request that was not sent.
         used: u64,
         /// The limit.
         most: u64,
@@ -110,7 +110,7 @@ impl<'a> QuestionBudget<'a> {
             millis: began.elapsed().as_millis() as u64,
             ended,
         };
-        // An endpoint that counts nothing is counted by the estimate.
+        // If the endpoint does not count tokens, the estimate is used.
         let counted = usage.total();
         let cost = if counted == 0 && asked.is_ok() { expected } else { counted };
         self.ended(record, expected, cost);
@@ -145,7 +145,7 @@ impl<'a> QuestionBudget<'a> {
 }
 
 impl CallKind {
-    /// Returns the name in records.
+    /// Returns the name that is used in records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Map => "map",
@@ -156,7 +156,7 @@ impl CallKind {
 }
 
 impl AskError {
-    /// Returns true if another model may answer.
+    /// Returns true if a different model may be able to answer.
     pub(super) fn is_of_target(&self) -> bool {
         match self {
             Self::Model(failure) => failure.kind != ModelFailureKind::Stopped,
@@ -170,13 +170,13 @@ impl AskError {
         matches!(self, Self::Model(failure) if failure.kind == ModelFailureKind::Stopped)
     }
 
-    /// Returns true if a shorter request may be answered.
+    /// Returns true if a shorter request may succeed.
     pub(super) fn is_overflow(&self) -> bool {
         matches!(self, Self::Model(failure) if failure.kind == ModelFailureKind::Overflow)
     }
 }
 
-/// The cost of a question so far, for a person who waits for the answer.
+/// The number of calls and tokens of a question so far, shown to a person who waits for the answer.
 #[derive(Debug, Default)]
 pub struct CallTally {
     calls: u64,
@@ -184,8 +184,8 @@ pub struct CallTally {
 }
 
 impl CallTally {
-    /// Adds a call. Returns the number of calls so far, and a text with the model, calls and
-    /// tokens.
+    /// Adds a call. Returns the number of calls so far, and a text with the model and the numbers
+    /// of calls and tokens.
     pub fn add(&mut self, call: &CallRecord) -> (u64, String) {
         self.calls += 1;
         self.tokens = self.tokens.saturating_add(call.usage.total());

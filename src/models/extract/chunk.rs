@@ -1,42 +1,43 @@
-//! Cutting a document into chunks that a model reads one by one.
+//! Divides a document into chunks that a model reads one by one.
 //!
-//! All chunks are of equal size, so that none is a small last one. They begin and end at lines
-//! where lines are short enough, and between characters always.
+//! All chunks have the same size, which avoids a small last chunk. They are cut between lines if
+//! lines are short enough, and always between characters.
 
 use std::io;
 use std::ops::Range;
 
 use ctxfs_core::model::Content;
 
-/// The ends of a chunk may move to a line by this fraction of the chunk.
+/// The ends of a chunk may move to a line start by at most `1 / LEEWAY` of the chunk size.
 const LEEWAY: u64 = 8;
-/// Bytes by which the ends of a chunk may move, at most.
+/// Maximum number of bytes by which the ends of a chunk may move.
 const MOST_LEEWAY: u64 = 64 * 1024;
-/// Bytes of a chunk, at least. Fewer would not show a whole line.
+/// Minimum chunk size in bytes. A smaller chunk would not show a whole line.
 const LEAST: u64 = 256;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Chunks {
     length: u64,
-    /// 0 for an empty document.
+    /// The number of chunks; 0 for an empty document.
     count: u64,
-    /// Bytes of a chunk before its ends are moved.
+    /// Chunk size in bytes, before the ends are moved.
     size: u64,
-    /// In percent of a chunk.
+    /// In percent of the chunk size.
     overlap: u64,
 }
 
 impl Chunks {
-    /// Divides `length` bytes into the smallest number of chunks of at most `most` bytes. Each
-    /// repeats the last `overlap` percent, at most 50, of the one before it.
+    /// Divides `length` bytes into as few chunks of at most `most` bytes as possible. Each chunk
+    /// after the first repeats the last `overlap` percent of the previous chunk, at most 50
+    /// percent.
     pub(super) fn plan(length: u64, most: u64, overlap: u64) -> Self {
         let (most, overlap) = (most.max(LEAST), overlap.min(50));
         if length <= most {
             return Self { length, count: u64::from(length > 0), size: length, overlap };
         }
-        // An end moves back to a line, and so makes the chunk after it longer.
+        // The start of a chunk may move back to a line start, which makes the chunk longer.
         let most = most - (most / LEEWAY).min(MOST_LEEWAY);
-        // `count` chunks of `size` bytes show `size * (1 + (count - 1) * (1 - overlap))`.
+        // `count` chunks of `size` bytes cover `size * (1 + (count - 1) * (1 - overlap))` bytes.
         let step = most * (100 - overlap);
         let count = 1 + ((length - most) * 100).div_ceil(step);
         let size = (length * 100).div_ceil(100 + (count - 1) * (100 - overlap));
@@ -47,19 +48,19 @@ impl Chunks {
         self.count
     }
 
-    /// Returns the approximate bytes of a chunk.
+    /// Returns the approximate size of a chunk in bytes.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
 
-    /// Returns the approximate bytes that two neighbouring chunks share.
+    /// Returns the approximate number of bytes that two neighbouring chunks share.
     pub(super) fn shared(&self) -> u64 {
         self.size * self.overlap / 100
     }
 
-    /// Returns the range of chunk `index`, which counts from 0. Reads some bytes around its ends.
+    /// Returns the range of the chunk `index`, counted from 0. Reads some bytes around its ends.
     pub(super) fn range(&self, content: &dyn Content, index: u64) -> io::Result<Range<u64>> {
-        // The last one ends with the document, so that none is shorter.
+        // The last chunk ends at the end of the document, so no chunk is shorter.
         let last = u128::from(self.length - self.size) * u128::from(index);
         let start = (last / u128::from((self.count - 1).max(1))) as u64;
         let end = start + self.size;
@@ -68,7 +69,7 @@ impl Chunks {
         Ok(cut(content, start, leeway)?..cut(content, end, leeway)?)
     }
 
-    /// Divides a range in two that overlap as chunks do.
+    /// Divides a range into two halves, which overlap in the same way as chunks.
     pub(super) fn halves(
         &self,
         content: &dyn Content,
@@ -83,12 +84,12 @@ impl Chunks {
     }
 }
 
-/// Returns the bytes by which the ends of a chunk may move to a line.
+/// Returns the number of bytes by which the ends of a chunk may move to a line start.
 fn leeway(size: u64) -> u64 {
     (size / LEEWAY).min(MOST_LEEWAY)
 }
 
-/// Returns the best place for a cut at or before `at`. Later places have later cuts.
+/// Returns the best position for a cut at or before `at`. A later `at` never has an earlier cut.
 fn cut(content: &dyn Content, at: u64, leeway: u64) -> io::Result<u64> {
     if at == 0 || at >= content.len() {
         return Ok(at.min(content.len()));
@@ -98,7 +99,7 @@ fn cut(content: &dyn Content, at: u64, leeway: u64) -> io::Result<u64> {
     if let Some(newline) = memchr::memrchr(b'\n', &before) {
         return Ok(from + newline as u64 + 1);
     }
-    // A character has at most three bytes after its first.
+    // A character has at most three bytes after its first byte.
     let around = content.bytes(at.saturating_sub(3), 4.min(at as usize + 1))?;
     let back = around.iter().rev().take_while(|byte| **byte & 0xC0 == 0x80).count();
     Ok(if back > 3 { at } else { at - back as u64 })
@@ -134,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_line_of_300_mb_is_cut_without_reading_it() {
-        /// Fails for more than is needed around the cuts.
+        /// Fails if more bytes are read than are needed around the cuts.
         struct Long;
         impl Content for Long {
             fn len(&self) -> u64 {
@@ -173,7 +174,7 @@ mod tests {
                 prop_assert!(text.get(range.start as usize..range.end as usize).is_some());
                 prop_assert!(range.start <= seen && range.end >= seen && size <= most, "{found:?}");
                 if index > 0 {
-                    // A chunk and a line, or a character, are less than an eighth apart.
+                    // The ends of the chunks have moved by less than an eighth.
                     let shared = seen - range.start;
                     let wanted = size * overlap / 100;
                     prop_assert!(shared.abs_diff(wanted) <= most / 8 + 4, "{found:?}");

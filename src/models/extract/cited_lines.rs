@@ -1,5 +1,5 @@
-//! The lines that an answer rests on: their numbers and their text, and its quotes, which are looked
-//! up in the document, so that an invention becomes visible.
+//! The lines that support an answer: their numbers and their text. Also looks up the quotes of an
+//! answer in the document, so that invented quotes can be marked.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -7,15 +7,15 @@ use std::fmt::Write as _;
 use crate::extract::Document;
 use crate::extract::look::{LineForm, cut, spelt};
 
-/// Lines that are printed under an answer, at most.
+/// Maximum number of lines that are printed below an answer.
 const SHOWN: usize = 20;
-/// Line numbers that an answer names, at most.
+/// Maximum number of line numbers that are taken from an answer.
 const NAMED: usize = 1000;
-/// The words of a model that names no line.
+/// What a model writes if it cites no line.
 const NONE: [&str; 3] = ["", "none", "None"];
 
-/// Splits the last line off an answer, if it is `Lines: 12, 40-42`. Returns the numbers in it. A line
-/// that says more, such as `Lines: 85.7 %`, stays.
+/// Splits off the last line of an answer if it has the form `Lines: 12, 40-42`. Returns the
+/// remaining answer, and the numbers. A line with other content is kept, such as `Lines: 85.7 %`.
 pub(super) fn split_off_lines(answer: &str) -> (String, Vec<u64>) {
     let (text, last) = answer.rsplit_once('\n').unwrap_or(("", answer));
     let last = last.trim().trim_matches('*');
@@ -37,8 +37,8 @@ pub(super) fn split_off_lines(answer: &str) -> (String, Vec<u64>) {
     (text.trim().to_owned(), lines)
 }
 
-/// Returns the text under an answer: its line numbers in the form that `X.lines/` takes, and the
-/// text of the lines. Empty without lines.
+/// Returns the text that is printed below an answer: its line numbers in the format of `X.lines/`,
+/// and the text of these lines. Returns an empty string if there are no lines.
 pub(super) fn printed(document: &dyn Document, form: LineForm, lines: &[u64]) -> String {
     let lines: BTreeSet<u64> = lines.iter().copied().collect();
     if lines.is_empty() {
@@ -97,25 +97,26 @@ fn range(first: u64, last: u64) -> String {
     if first == last { first.to_string() } else { format!("{first}-{last}") }
 }
 
-/// Shorter quotes are names of things, or occur anywhere.
+/// Minimum number of characters of a quote that is looked up. Shorter quotes are names, or occur
+/// everywhere.
 const LEAST: usize = 6;
-/// Characters of a quote that is looked up, at most.
+/// Maximum number of characters of a quote that is looked up.
 const MOST: usize = 400;
-/// Quotes of an answer that are looked up, at most.
+/// Maximum number of quotes of an answer that are looked up.
 const QUOTES: usize = 20;
 const MARK: &str = " (not found in the output)";
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct CheckedQuotes {
-    /// The answer, with a mark behind each quote that does not occur.
+    /// The answer, with a mark after each quote that does not occur in the document.
     pub(super) text: String,
-    /// The first line of each quote that occurs.
+    /// For each quote that occurs, the first line that contains it.
     pub(super) lines: Vec<u64>,
     /// The number of quotes that were looked up.
     pub(super) quotes: usize,
 }
 
-/// Looks up the texts of an answer between backticks or double quotes.
+/// Looks up the parts of an answer that are in backticks or double quotes.
 pub(super) fn checked(document: &dyn Document, form: LineForm, answer: &str) -> CheckedQuotes {
     let mut checked = CheckedQuotes::default();
     let mut rest = answer;
@@ -134,20 +135,22 @@ pub(super) fn checked(document: &dyn Document, form: LineForm, answer: &str) -> 
     checked
 }
 
-/// Returns, for each line of an answer, the first line of the document that contains it.
+/// Looks up each line of an answer. Returns the first line of the document that contains it, for
+/// each line that was found.
 pub(super) fn copied_lines(document: &dyn Document, form: LineForm, answer: &str) -> Vec<u64> {
     let lines = answer.lines().map(str::trim);
     let lines = lines.filter(|line| (LEAST..=MOST).contains(&line.chars().count()));
     lines.take(QUOTES).filter_map(|line| line_of(document, form, line)).collect()
 }
 
-/// Returns the text up to the end of the first quote, the quote, and the rest.
+/// Splits `text` at the end of its first quote. Returns the text up to this position, the quote,
+/// and the rest.
 fn next_quote(text: &str) -> Option<(&str, &str, &str)> {
     let mut from = 0;
     while let Some(start) = text[from..].find(['`', '"']).map(|at| from + at) {
         let mark = &text[start..=start];
         let inside = start + 1;
-        // A quote ends in its line.
+        // A quote must end on the line where it begins.
         let line = text[inside..].lines().next().unwrap_or_default();
         let Some(quote) = line.find(mark).map(|end| &line[..end]) else {
             from = inside;

@@ -1,4 +1,4 @@
-//! A document that a model reads.
+//! The document that a model reads.
 
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::extract::Stopped;
 use ctxfs_core::model::Content;
 
-/// An output, as its reader may see it: without escape sequences, with masks for secrets.
+/// An output as its reader may see it: without escape sequences and with secrets masked.
 pub trait Document: Send + Sync {
     /// Returns the facts about the output.
     fn facts(&self) -> &DocumentFacts;
@@ -15,35 +15,35 @@ pub trait Document: Send + Sync {
     /// Returns the text.
     fn content(&self) -> &dyn Content;
 
-    /// Returns the text of a view: `summary`, `errors`, `lines/10-20`, `grep/-i error`, `find/why
-    /// did it fail`. The part after the slash is escaped as in a path.
+    /// Returns the text of a view, such as `summary`, `errors`, `lines/10-20`, `grep/-i error` or
+    /// `find/why did it fail`. The part after the slash must be escaped as in a path.
     fn view(&self, name: &str) -> Result<String, DocumentError>;
 }
 
 /// Facts about a document.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DocumentFacts {
-    /// The tool that made the output. Empty if unknown.
+    /// The tool that produced the output. Empty if unknown.
     pub tool: String,
     /// The arguments of the call: JSON as it was sent, or a command line. Empty if unknown.
     pub arguments: String,
-    /// The handle.
+    /// The handle of the output.
     pub handle: String,
-    /// The name for models: the handle's last part.
+    /// The name that models use: the last part of the handle.
     pub name: String,
-    /// The BLAKE3 of the bytes, in hexadecimal digits.
+    /// The BLAKE3 digest of the bytes, in hexadecimal.
     pub digest: String,
-    /// Bytes of the text.
+    /// Number of bytes of the text.
     pub bytes: u64,
-    /// Lines of the text.
+    /// Number of lines of the text.
     pub lines: u64,
-    /// Estimated tokens.
+    /// Estimated number of tokens.
     pub tokens: u64,
     /// True if the output is not text. Its bytes are never shown.
     pub is_binary: bool,
 }
 
-/// A document, or a view of it, that cannot be read.
+/// The reason why a document or a view of it cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
     /// The output is not text.
@@ -62,7 +62,7 @@ pub enum DocumentError {
     View {
         /// The view.
         view: String,
-        /// The reason that the view gives.
+        /// The reason that the view reports.
         why: String,
     },
 }
@@ -78,8 +78,8 @@ impl DocumentFacts {
     }
 }
 
-/// A document that refuses views once the question is stopped. A view of a long output takes time,
-/// and an answer may need twenty of them.
+/// A document that refuses views once the question is stopped. This matters because a view of a
+/// long output takes time, and an answer may need twenty views.
 pub(super) struct StoppableDocument<'a> {
     document: &'a dyn Document,
     stopped: &'a Stopped<'a>,
@@ -91,7 +91,7 @@ impl<'a> StoppableDocument<'a> {
         Self { document, stopped, refused: AtomicBool::new(false) }
     }
 
-    /// Returns true if a view was refused, so that the answer is incomplete.
+    /// Returns true if a view was refused. The answer is incomplete in this case.
     pub(super) fn has_refused(&self) -> bool {
         self.refused.load(Relaxed)
     }

@@ -7,11 +7,11 @@ use ctxfs_core::model::visible;
 /// The outcome of a question.
 #[derive(Debug)]
 pub struct Extraction {
-    /// The mode that was asked for.
+    /// The requested mode.
     pub asked: Mode,
-    /// The mode that was used, or tried last.
+    /// The mode that was used, or that was tried last.
     pub used: Mode,
-    /// The answer, or why there is none.
+    /// The answer, or the reason why there is none.
     pub answer: Result<AnswerText, ModeError>,
     /// Problems that did not prevent an answer.
     pub warnings: Vec<String>,
@@ -22,16 +22,16 @@ pub struct Extraction {
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnswerText {
-    /// The text, and the lines that support it.
+    /// The text of the answer, followed by the lines that support it.
     pub text: String,
-    /// False if the model found nothing. `None` if no model was asked.
+    /// False if the model found nothing. `None` if no model was used.
     pub found: Option<bool>,
-    /// True if a model ran out of tokens. The text says so.
+    /// True if a model ran out of tokens. The text mentions this.
     pub is_cut: bool,
 }
 
 impl Extraction {
-    /// Returns the tokens of all calls.
+    /// Returns the number of tokens of all calls.
     pub fn usage(&self) -> TokenUsage {
         let mut sum = TokenUsage::default();
         for call in &self.calls {
@@ -45,9 +45,9 @@ impl Extraction {
         self.calls.iter().fold(0, |sum, call| sum.saturating_add(call.nanodollars))
     }
 
-    /// Returns the text for a model.
+    /// Returns the text that is given to a model.
     pub fn text(&self, facts: &DocumentFacts) -> String {
-        // Others choose both, and nothing after the first line is theirs.
+        // Other programs choose the tool name and the handle. They must stay within the first line.
         let tool = visible::one_line(&facts.tool);
         let tool = if tool.is_empty() { "unknown" } else { &tool };
         let handle = visible::whole(&facts.handle);
@@ -70,7 +70,7 @@ impl Extraction {
     }
 }
 
-/// The reason why a mode cannot be carried out.
+/// The reason why a mode failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ModeError {
     /// No model is configured.
@@ -79,31 +79,31 @@ pub enum ModeError {
          ~/.config/ctxfs/ctxfs.toml, and its endpoint in `[extract.provider.NAME]`"
     )]
     NoTarget,
-    /// The context of a model has no room for a part of the document beside the question.
+    /// The context of a model is too small for the question and a part of the document.
     #[error(
         "the context of `{target}` has no room: the question and the reply alone take {prompt} tokens"
     )]
     NoRoom {
         /// The model.
         target: String,
-        /// Tokens of the request without the document, and of the reply.
+        /// Number of tokens of the request without the document, plus those of the reply.
         prompt: u64,
     },
-    /// The document is larger than a question may cost.
+    /// Reading the document would exceed the token limit of a question.
     #[error(
         "reading all of it takes about {tokens} tokens, of at most {most} \
          (`max_tokens_per_question`): use read-grep, or raise the limit"
     )]
     TooLarge {
-        /// The estimated cost.
+        /// The estimated number of tokens.
         tokens: u64,
         /// The limit.
         most: u64,
     },
-    /// A request was not answered.
+    /// A request got no answer.
     #[error(transparent)]
     Ask(#[from] AskError),
-    /// No reply had the required form.
+    /// No reply had the required format.
     #[error(
         "`{target}` gave no answer in the required form: choose a larger model, or add a second target"
     )]
@@ -111,7 +111,7 @@ pub enum ModeError {
         /// The model.
         target: String,
     },
-    /// A reply ended before the answer.
+    /// A reply was cut before the end of the answer.
     #[error(
         "a reply of `{target}` was cut at {most} tokens, before the end of an answer: raise its \
          `max_output_tokens`, of which a quarter of `context_tokens` counts, or ask a narrower \
@@ -120,10 +120,10 @@ pub enum ModeError {
     Cut {
         /// The model.
         target: String,
-        /// The limit of its replies.
+        /// The token limit of the model's replies.
         most: u64,
     },
-    /// The findings do not fit into one request together.
+    /// The findings do not fit into one request.
     #[error("the findings of {parts} parts do not fit into the context of `{target}` together")]
     Unreducible {
         /// The model.
@@ -138,7 +138,7 @@ pub enum ModeError {
     Steps {
         /// The model.
         target: String,
-        /// The turns.
+        /// The number of turns.
         steps: u32,
     },
     /// The document cannot be read.
@@ -147,7 +147,7 @@ pub enum ModeError {
 }
 
 impl ModeError {
-    /// Returns true if another model may answer.
+    /// Returns true if a different model may be able to answer.
     pub(super) fn is_of_target(&self) -> bool {
         match self {
             Self::Ask(error) => error.is_of_target(),

@@ -1,5 +1,5 @@
-//! Answering a question: the mode, the targets in turn, the cost in advance, and the text that is
-//! shown without a model.
+//! Answers a question. Selects the mode, tries the targets one after the other, estimates the cost
+//! in advance, and builds the text that is shown without a model.
 
 use std::fmt::Write as _;
 use std::io;
@@ -18,16 +18,16 @@ use crate::extract::{
 };
 use ctxfs_core::model::{Content, visible};
 
-/// Answers questions about documents: asks one target after the other until one answers, and falls
+/// Answers questions about documents. Tries one target after the other until one answers, and falls
 /// back to a text that needs no model.
 pub struct Extractor<'a> {
     /// The settings.
     pub settings: &'a ExtractSettings,
-    /// The models of the targets, in their order.
+    /// The models of the targets, in the order of the targets.
     pub models: &'a [Arc<dyn LanguageModel>],
-    /// Returns a fresh, unguessable nonce of letters and digits.
+    /// Returns a new, unguessable nonce of letters and digits.
     pub nonce: &'a (dyn Fn() -> String + Sync),
-    /// Returns true once no caller waits for the answer.
+    /// Returns true once no caller waits for the answer any longer.
     pub stopped: &'a Stopped<'a>,
     /// Called after each call of a model.
     pub tell: &'a (dyn Fn(&CallRecord) + Sync),
@@ -103,7 +103,7 @@ impl Extractor<'_> {
     }
 }
 
-/// Returns true if the document itself is shown in place of an answer.
+/// Returns true if the document itself is shown instead of an answer.
 fn falls_back(asked: Mode, error: &ModeError) -> bool {
     match error {
         ModeError::NoTarget => true,
@@ -112,7 +112,7 @@ fn falls_back(asked: Mode, error: &ModeError) -> bool {
     }
 }
 
-/// Answers by one model, and sets `used` to the mode.
+/// Answers with one model, and sets `used` to the mode that is used.
 fn answer_by(inquiry: &Inquiry<'_>, asked: Mode, used: &mut Mode) -> Result<AnswerText, ModeError> {
     if let Some(plan) = planned(inquiry, asked)? {
         *used = Mode::FullChunked;
@@ -123,7 +123,7 @@ fn answer_by(inquiry: &Inquiry<'_>, asked: Mode, used: &mut Mode) -> Result<Answ
     }
 }
 
-/// Returns the plan of reading all of the document. `None` if the agent reads it.
+/// Returns the plan for reading the whole document. Returns `None` if the agent reads it instead.
 pub(super) fn planned(inquiry: &Inquiry<'_>, asked: Mode) -> Result<Option<FullPlan>, ModeError> {
     let plan = || FullPlan::of(inquiry);
     Ok(match asked {
@@ -133,8 +133,8 @@ pub(super) fn planned(inquiry: &Inquiry<'_>, asked: Mode) -> Result<Option<FullP
     })
 }
 
-/// Returns true if `auto` reads all of a document: it is short, or its lines are long, so that a
-/// search finds little.
+/// Returns true if `auto` reads the whole document. This is so if the document is short, or if its
+/// lines are so long that a search would find little.
 fn is_read_in_full(inquiry: &Inquiry<'_>, plan: &FullPlan) -> bool {
     let settings = inquiry.settings;
     plan.chunks.count() <= settings.max_chunks_full
@@ -162,9 +162,9 @@ fn in_full(inquiry: &Inquiry<'_>, plan: &FullPlan) -> Result<AnswerText, ModeErr
     handed_on(inquiry, text, found, cut.as_deref())
 }
 
-/// Returns an answer followed by the lines that it quotes or names, or else is copied from. The
-/// prompt does not ask for line numbers, so a last line `Lines: 3120` may be the answer itself, and
-/// stays.
+/// Returns an answer followed by the lines that it quotes or cites. If there are none, the lines
+/// are those that the answer copies. The prompt does not request line numbers, so a last line such
+/// as `Lines: 3120` may be the answer itself, and is kept.
 fn with_lines(document: &dyn Document, form: LineForm, answer: &str) -> String {
     let (_, named) = split_off_lines(answer);
     let checked = checked(document, form, answer);
@@ -193,8 +193,8 @@ fn by_agent(inquiry: &Inquiry<'_>) -> Result<AnswerText, ModeError> {
     handed_on(inquiry, text, found, answer.is_cut.then_some("all of it"))
 }
 
-/// Completes an answer. If nothing was found, which is no proof, lines of the document follow.
-/// `cut` names the parts whose replies were cut.
+/// Completes an answer. If the model found nothing, lines of the document are added, because the
+/// model may have missed something. `cut` names the parts about which the model ran out of tokens.
 fn handed_on(
     inquiry: &Inquiry<'_>,
     mut text: String,
@@ -226,25 +226,25 @@ impl std::fmt::Debug for Extractor<'_> {
     }
 }
 
-/// An upper bound of the cost of answering a question by the first target.
+/// An upper bound for the cost of answering a question with the first target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExtractPlan {
-    /// The mode that is used.
+    /// The mode that would be used.
     pub mode: Mode,
-    /// The target, as in `local/qwen`. `None` if no model is asked.
+    /// The target, such as `local/qwen`. `None` if no model would be used.
     pub target: Option<String>,
-    /// The number of chunks, and the approximate bytes of each.
+    /// The number of chunks, and the approximate size of each in bytes.
     pub chunks: Option<(u64, u64)>,
-    /// The number of calls, at most.
+    /// Maximum number of calls.
     pub calls: u64,
-    /// Estimated tokens: the sum over the chunks, or the limit of a question.
+    /// Estimated number of tokens: the sum over the chunks, or the token limit of a question.
     pub usage: TokenUsage,
     /// The price in billionths of a dollar.
     pub nanodollars: u64,
 }
 
 impl Extractor<'_> {
-    /// Returns the cost of a question without asking a model.
+    /// Returns the cost of a question without calling a model.
     pub fn plan(
         &self,
         document: &dyn Document,
@@ -275,7 +275,7 @@ impl Extractor<'_> {
     }
 }
 
-/// Returns about `most` bytes of a document, with notes about the parts left out.
+/// Returns about `most` bytes of a document, with notes about the omitted parts.
 pub(super) fn truncated(document: &dyn Document, most: usize) -> Result<String, DocumentError> {
     let content = document.content();
     if content.len() <= most as u64 {
@@ -301,7 +301,8 @@ fn ended(text: &mut String) -> &mut String {
     text
 }
 
-/// Returns the beginning, as many whole lines as `most` bytes hold; a longer line is cut.
+/// Returns the beginning of `content`: as many whole lines as fit into `most` bytes. If the first
+/// line is longer, it is cut.
 fn head(content: &dyn Content, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = content.bytes(0, most)?;
     let end = memchr::memrchr(b'\n', &bytes).map_or_else(|| whole_characters(&bytes), |at| at + 1);
@@ -309,7 +310,7 @@ fn head(content: &dyn Content, most: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the end, as many whole lines as `most` bytes hold.
+/// Returns the end of `content`: as many whole lines as fit into `most` bytes.
 fn tail(content: &dyn Content, most: usize) -> io::Result<Vec<u8>> {
     let bytes = content.bytes(content.len().saturating_sub(most as u64), most)?;
     let last = bytes.len().saturating_sub(1);

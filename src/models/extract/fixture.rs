@@ -85,7 +85,7 @@ fn shown(of: &Fixture, name: &str) -> Result<String, DocumentError> {
     Ok(rendered.notice.unwrap_or_default() + &String::from_utf8_lossy(&text))
 }
 
-/// Returns the profile of the model `target`, as a small server has it.
+/// Returns the profile of the model `target`, with the limits of a small server.
 pub fn profile(target: &str) -> ModelProfile {
     ModelProfile {
         target: target.to_owned(),
@@ -97,7 +97,7 @@ pub fn profile(target: &str) -> ModelProfile {
     }
 }
 
-/// The answer of a model to a request.
+/// A function that returns the model's reply to a request.
 type Script = dyn Fn(&ModelRequest) -> Result<ModelReply, ModelFailure> + Send + Sync;
 
 /// A model that follows a script.
@@ -128,7 +128,7 @@ impl Scripted {
         Arc::new(self)
     }
 
-    /// Returns the requests so far.
+    /// Returns the requests that were received so far.
     pub fn asked(&self) -> Vec<ModelRequest> {
         self.asked.lock().clone()
     }
@@ -157,14 +157,14 @@ pub fn failure(kind: ModelFailureKind) -> Result<ModelReply, ModelFailure> {
     Err(ModelFailure { kind, message, usage: TokenUsage::default() })
 }
 
-/// A reply of this text, at a cost.
+/// Returns a reply with this text and a token count.
 #[expect(clippy::unnecessary_wraps, reason = "scripts return it as it is")]
 pub(crate) fn says(text: impl Into<String>) -> Result<ModelReply, ModelFailure> {
     let usage = TokenUsage { input: 100, output: 10 };
     Ok(ModelReply { text: text.into(), calls: Vec::new(), end: ReplyEnd::Done, usage })
 }
 
-/// A reply that calls tools.
+/// Returns a reply that calls these tools.
 pub(super) fn calls(calls: &[(&str, &str)]) -> Result<ModelReply, ModelFailure> {
     let mut reply = says("")?;
     for (index, (name, arguments)) in calls.iter().enumerate() {
@@ -174,7 +174,7 @@ pub(super) fn calls(calls: &[(&str, &str)]) -> Result<ModelReply, ModelFailure> 
     Ok(reply)
 }
 
-/// A reply with an answer in the wrapper that the request asks for.
+/// Returns a reply with an answer in the wrapper that the request requires.
 pub fn answers(request: &ModelRequest, text: &str) -> Result<ModelReply, ModelFailure> {
     says(wrapped(request, text))
 }
@@ -186,7 +186,7 @@ pub(super) fn wrapped(request: &ModelRequest, text: &str) -> String {
     format!("thinking first\n{opening}\n{text}\n</{name}>")
 }
 
-/// Returns what the program said last.
+/// Returns the text of the last turn.
 pub(crate) fn last_text(request: &ModelRequest) -> String {
     match request.turns.last().expect("a turn") {
         Turn::User(text) | Turn::Model { text, .. } => text.clone(),
@@ -196,7 +196,7 @@ pub(crate) fn last_text(request: &ModelRequest) -> String {
     }
 }
 
-/// Asks models about a document.
+/// Asks the models a question about a document.
 pub(super) fn extract(
     settings: &ExtractSettings,
     models: &[&Arc<Scripted>],

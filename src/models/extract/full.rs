@@ -1,5 +1,5 @@
-//! Reading a document in full: a call for each chunk, then calls that combine the findings, in rounds
-//! if they do not fit into one request.
+//! Reads a document in full. Makes one call for each chunk, and then calls that combine the
+//! findings. If the findings do not fit into one request, they are combined in several rounds.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,24 +17,25 @@ use crate::extract::language_model::{estimate, needed};
 use crate::extract::prompt::{NOTHING, Prompt, Wrapper};
 use crate::extract::{DocumentError, ModelRequest, TokenUsage};
 
-/// The part of a context that chunks leave free, in percent, as some tokenizers count more than the
-/// estimate. The tokenizer of Qwen2.5, to which each digit is a token, counts up to 1.38 times as
-/// many on the outputs of `scripts/model`.
+/// Percentage of a context that chunks leave free, because some tokenizers count more tokens than
+/// the estimate. The tokenizer of Qwen2.5, in which each digit is a token, counts up to 1.38 times
+/// as many for the outputs of `scripts/model`.
 const FREE_PERCENT: u64 = 30;
-/// A chunk of fewer tokens is not worth a call.
+/// Minimum number of tokens of a chunk. A smaller chunk is not worth a call.
 const LEAST_TOKENS: u64 = 64;
-/// Halvings of a chunk, at most, if an endpoint counts more tokens than the estimate.
+/// Maximum number of times that a chunk is halved if an endpoint counts more tokens than the
+/// estimate.
 const HALVINGS: u32 = 4;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FullPlan {
     pub(super) chunks: Chunks,
-    /// Estimated tokens of the requests about chunks, and the limit of their replies.
+    /// Estimated tokens of the requests for chunks, and the token limit of their replies.
     pub(super) usage: TokenUsage,
 }
 
 impl FullPlan {
-    /// Plans for a model. Fails if its context has no room for a chunk.
+    /// Returns the plan for a model. Fails if the model's context is too small for a chunk.
     pub(super) fn of(inquiry: &Inquiry<'_>) -> Result<Self, ModeError> {
         let (facts, profile) = (inquiry.document.facts(), inquiry.model.profile());
         let reply = profile.reply_tokens();
@@ -70,7 +71,8 @@ pub(super) fn answer(inquiry: &Inquiry<'_>, plan: &FullPlan) -> Result<Reduced, 
     reduce(inquiry, findings)
 }
 
-/// Asks about all chunks, several at once. Returns the findings in the order of the chunks.
+/// Makes the calls for all chunks, several at a time. Returns the findings in the order of the
+/// chunks.
 fn map(inquiry: &Inquiry<'_>, plan: &FullPlan) -> Result<Vec<ChunkFinding>, ModeError> {
     let count = plan.chunks.count();
     let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -108,7 +110,8 @@ fn chunk(
     part_of_chunk(inquiry, plan, &part, range, HALVINGS)
 }
 
-/// Asks about a part of a chunk. If it does not fit into the context, asks about its halves.
+/// Makes a call for a part of a chunk. If the part does not fit into the context, makes calls for
+/// its halves.
 fn part_of_chunk(
     inquiry: &Inquiry<'_>,
     plan: &FullPlan,
@@ -136,15 +139,15 @@ fn part_of_chunk(
 }
 
 struct ShownChunk {
-    /// From 1 on.
+    /// The number of the chunk, from 1.
     number: u64,
     count: u64,
-    /// Bytes that the chunk before shows as well.
+    /// Number of bytes that the previous chunk shows as well.
     shared: u64,
 }
 
 impl ShownChunk {
-    /// A label of maximum length.
+    /// The longest possible description of a chunk.
     const LONGEST: Self = Self { number: 1 << 40, count: 1 << 40, shared: 1 << 40 };
 
     fn of(chunks: &Chunks, index: u64) -> Self {
@@ -178,14 +181,14 @@ fn request(
     inquiry.request((Prompt::MapSystem, Prompt::Map), wrapper, &more)
 }
 
-/// Sentences about other content that an answer with no finding quotes, at most.
+/// Maximum number of sentences about other content that an answer without findings quotes.
 const INSTEAD: usize = 3;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reduced {
-    /// The text. Begins with [`NOTHING`] if nothing was found.
+    /// The text of the answer. It begins with [`NOTHING`] if nothing was found.
     pub(super) text: String,
-    /// The parts without a reply in the required form.
+    /// The parts for which no reply had the required format.
     pub(super) unknown: Vec<String>,
     /// The parts about which the model ran out of tokens.
     pub(super) cut: Vec<String>,
@@ -215,8 +218,8 @@ pub(super) fn reduce(
     Ok(Reduced { text, unknown, cut })
 }
 
-/// Combines as many findings at a time as fit into a request. Adds the parts whose reply was cut to
-/// `cut`.
+/// Combines the findings in groups that each fit into one request. Adds the parts whose reply was
+/// cut to `cut`.
 fn round(
     inquiry: &Inquiry<'_>,
     findings: &[(String, String)],
@@ -273,7 +276,7 @@ fn reduce_request(
     inquiry.request((Prompt::ReduceSystem, Prompt::Reduce), wrapper, &more)
 }
 
-/// Returns the name of several parts, as in `part 3 of 7 to part 5 of 7`.
+/// Returns the name of several parts, such as `part 3 of 7 to part 5 of 7`.
 fn parts(findings: &[(String, String)]) -> String {
     match findings {
         [] => String::new(),

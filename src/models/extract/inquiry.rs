@@ -1,4 +1,4 @@
-//! Asking one model one question about one document.
+//! One question to one model about one document.
 
 use crate::extract::asking::{AskError, CallKind, QuestionBudget};
 use crate::extract::extraction::ModeError;
@@ -14,7 +14,7 @@ pub(super) struct Inquiry<'a> {
     pub(super) model: &'a dyn LanguageModel,
     pub(super) settings: &'a ExtractSettings,
     pub(super) asking: &'a QuestionBudget<'a>,
-    /// Returns a fresh, unguessable nonce of letters and digits.
+    /// Returns a new, unguessable nonce of letters and digits.
     pub(super) nonce: &'a (dyn Fn() -> String + Sync),
 }
 
@@ -37,8 +37,8 @@ impl Inquiry<'_> {
         }
     }
 
-    /// Returns a prompt with the question, the facts about the document, the tags of the wrapper
-    /// and `more`.
+    /// Returns a prompt with its placeholders filled in: the question, the facts about the
+    /// document, the tags of the wrapper, and `more`.
     pub(super) fn filled(
         &self,
         prompt: Prompt,
@@ -74,7 +74,7 @@ impl Inquiry<'_> {
         ModeError::NoForm { target }
     }
 
-    /// Asks for an answer in a wrapper, and once more if the first reply has none.
+    /// Requests an answer in a wrapper. Repeats the request once if the first reply has no answer.
     pub(super) fn wrapped(
         &self,
         kind: CallKind,
@@ -119,9 +119,9 @@ pub(super) struct ChunkFinding {
 pub(super) enum FindingKind {
     /// Relevant text.
     Something(String),
-    /// Nothing relevant. The text describes the part.
+    /// Nothing relevant. The text describes the content of the part.
     Nothing(String),
-    /// The reply lacks the required form.
+    /// The reply does not have the required format.
     NoForm,
 }
 

@@ -5,14 +5,14 @@ use serde_json::Value;
 
 use ctxfs_core::materialize::token_count;
 
-/// A language model behind an endpoint, or a stand-in of tests.
+/// A language model behind an endpoint, or a substitute in tests.
 pub trait LanguageModel: Send + Sync {
     /// Returns the settings of the model.
     fn profile(&self) -> &ModelProfile;
 
-    /// Sends a request, and waits for the whole reply. Retries if that may help. Ends soon after
-    /// `stopped` returns true, with [`ModelFailureKind::Stopped`], and the endpoint stops working
-    /// on the reply.
+    /// Sends a request and waits for the complete reply. Retries if this may help. Soon after
+    /// `stopped` returns true, fails with [`ModelFailureKind::Stopped`], and the endpoint stops
+    /// generating the reply.
     fn ask(
         &self,
         request: &ModelRequest,
@@ -20,66 +20,66 @@ pub trait LanguageModel: Send + Sync {
     ) -> Result<ModelReply, ModelFailure>;
 }
 
-/// Returns true once no caller waits for the answer.
+/// A function that returns true once no caller waits for the answer any longer.
 pub type Stopped<'a> = dyn Fn() -> bool + Sync + 'a;
 
 /// The settings of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelProfile {
-    /// The provider and the name, as in `local/qwen`.
+    /// The provider and the name, such as `local/qwen`.
     pub target: String,
-    /// Tokens of a request and its reply together.
+    /// Maximum number of tokens of a request and its reply together.
     pub context_tokens: u64,
-    /// Tokens of a reply, at most.
+    /// Maximum number of tokens of a reply.
     pub max_output_tokens: u64,
-    /// The way in which the model looks into a document.
+    /// How the model requests looks into a document.
     pub tools: ToolUse,
-    /// Dollars for a million tokens of requests.
+    /// Price of a million request tokens, in dollars.
     pub price_in: f64,
-    /// Dollars for a million tokens of replies.
+    /// Price of a million reply tokens, in dollars.
     pub price_out: f64,
 }
 
-/// The way in which a model requests a look into a document.
+/// How a model requests a look into a document.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToolUse {
-    /// By tool calls, or as [`Self::None`] if its first reply has none.
+    /// By tool calls. If the first reply has none, as in [`Self::None`].
     #[default]
     Auto,
     /// By tool calls.
     Native,
-    /// By one JSON object a turn, whose form a schema prescribes.
+    /// By one JSON object per turn, in the format of a schema.
     None,
 }
 
-/// A request: a conversation whose last turn is that of the program.
+/// A request: a conversation whose last turn is from the program.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelRequest {
     /// The system message.
     pub system: String,
-    /// The turns, the first of which is [`Turn::User`].
+    /// The turns. The first is a [`Turn::User`].
     pub turns: Vec<Turn>,
     /// The tools that the model may call.
     pub tools: Vec<ToolSpec>,
-    /// The JSON Schema of the reply, if it has to be JSON.
+    /// The JSON Schema of the reply, if the reply must be JSON.
     pub schema: Option<Value>,
-    /// Tokens of the reply, at most.
+    /// Maximum number of tokens of the reply.
     pub max_output_tokens: u64,
 }
 
 /// A turn of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Turn {
-    /// A message of the program.
+    /// A message from the program.
     User(String),
     /// A reply of the model.
     Model {
-        /// The text, which may be empty.
+        /// The text. It may be empty.
         text: String,
         /// The tool calls.
         calls: Vec<ToolCall>,
     },
-    /// The results of all calls of the turn before, in their order.
+    /// The results of all calls of the previous turn, in the same order.
     Results(Vec<CallResult>),
 }
 
@@ -90,18 +90,18 @@ pub struct ToolSpec {
     pub name: String,
     /// The description for the model.
     pub description: String,
-    /// The JSON Schema of the arguments, an object.
+    /// The JSON Schema of the arguments. It describes an object.
     pub parameters: Value,
 }
 
 /// A call of a tool by a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The id, which the result repeats.
+    /// The id of the call. The result repeats it.
     pub id: String,
-    /// The name, which may be one that no tool has.
+    /// The name of the tool. There may be no tool with this name.
     pub name: String,
-    /// The arguments as the model wrote them, which may be no JSON.
+    /// The arguments as written by the model. They may not be valid JSON.
     pub arguments: String,
 }
 
@@ -117,13 +117,13 @@ pub struct CallResult {
 /// The reply of a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelReply {
-    /// The text, without the parts that the endpoint marks as thinking.
+    /// The text, without the parts that the endpoint marked as thinking.
     pub text: String,
     /// The tool calls.
     pub calls: Vec<ToolCall>,
     /// The reason why the reply ends.
     pub end: ReplyEnd,
-    /// The cost.
+    /// The number of tokens.
     pub usage: TokenUsage,
 }
 
@@ -135,48 +135,49 @@ pub enum ReplyEnd {
     Done,
     /// The model ran out of tokens.
     Length,
-    /// The model, or its provider, will not answer.
+    /// The model or its provider refuses to answer.
     Refused,
 }
 
-/// Tokens as the endpoint counted them; 0 if it does not count.
+/// Tokens as counted by the endpoint; 0 if it does not count them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenUsage {
-    /// Tokens of requests.
+    /// Number of request tokens.
     pub input: u64,
-    /// Tokens of replies.
+    /// Number of reply tokens.
     pub output: u64,
 }
 
-/// A request that has no reply.
+/// The reason why a request got no reply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct ModelFailure {
-    /// The kind, which decides what to do.
+    /// The kind of the failure. It determines what to do next.
     pub kind: ModelFailureKind,
-    /// The text for the user: the fault, the endpoint, and advice. Contains no key and nothing of the
-    /// document.
+    /// The text for the user: the fault, the endpoint, and advice. It contains neither the key nor
+    /// any part of the document.
     pub message: String,
-    /// The cost of the failed attempts.
+    /// The tokens of the failed attempts.
     pub usage: TokenUsage,
 }
 
-/// The kind of a failure, by what may help.
+/// The kind of a failure. It determines what to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ModelFailureKind {
-    /// The request and the reply do not fit into the context: a shorter request may.
+    /// The request and the reply do not fit into the context. A shorter request may fit.
     Overflow,
-    /// The endpoint does not answer, cannot answer now, or broke its answer off, and retries did
-    /// not help.
+    /// The endpoint does not answer, cannot answer at present, or ended its answer early. Retries
+    /// did not help.
     Unavailable,
-    /// The endpoint rejects the request: a wrong key, an unknown model. Retries do not help.
+    /// The endpoint rejects the request, for example because of a wrong key or an unknown model.
+    /// Retries do not help.
     Rejected,
     /// The question was stopped.
     Stopped,
 }
 
 impl TokenUsage {
-    /// Returns the sum of both.
+    /// Returns the sum of request and reply tokens.
     pub fn total(self) -> u64 {
         self.input.saturating_add(self.output)
     }
@@ -184,14 +185,14 @@ impl TokenUsage {
 
 impl std::ops::AddAssign for TokenUsage {
     fn add_assign(&mut self, more: Self) {
-        // Endpoints count what they like.
+        // The counts of an endpoint may have any value.
         self.input = self.input.saturating_add(more.input);
         self.output = self.output.saturating_add(more.output);
     }
 }
 
 impl ModelProfile {
-    /// Returns the limit of a reply in tokens: at most a quarter of the context, so that there is
+    /// Returns the token limit of a reply. It is at most a quarter of the context, so that there is
     /// room for the document.
     pub(super) fn reply_tokens(&self) -> u64 {
         self.max_output_tokens.min(self.context_tokens / 4)
@@ -199,14 +200,14 @@ impl ModelProfile {
 
     /// Returns the price of `usage` in billionths of a dollar.
     pub fn nanodollars(&self, usage: TokenUsage) -> u64 {
-        // A dollar for a million tokens is a thousand billionths for each.
+        // A dollar per million tokens is a thousand billionths of a dollar per token.
         let price = |tokens: u64, price: f64| tokens as f64 * price * 1e3;
         (price(usage.input, self.price_in) + price(usage.output, self.price_out)).round() as u64
     }
 }
 
 impl ReplyEnd {
-    /// Returns the name in records.
+    /// Returns the name that is used in records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -217,7 +218,7 @@ impl ReplyEnd {
 }
 
 impl ModelFailureKind {
-    /// Returns the name in records.
+    /// Returns the name that is used in records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Overflow => "overflow",
@@ -228,8 +229,8 @@ impl ModelFailureKind {
     }
 }
 
-/// Tokens that endpoints add around each turn, for its role and its delimiters: 3 to 5 in the
-/// templates of chat models.
+/// Number of tokens that endpoints add to each turn for its role and delimiters. In the templates
+/// of chat models, there are 3 to 5.
 const TURN: u64 = 5;
 
 pub(super) fn estimate(request: &ModelRequest) -> u64 {
@@ -241,7 +242,7 @@ pub(super) fn estimate(request: &ModelRequest) -> u64 {
     of(&request.system) + TURN + tools.sum::<u64>() + schema + turns.sum::<u64>()
 }
 
-/// Estimates the tokens of a context that a request and its reply need.
+/// Estimates how many tokens of the context are needed for a request and its reply.
 pub(super) fn needed(request: &ModelRequest) -> u64 {
     estimate(request) + request.max_output_tokens
 }

@@ -1,19 +1,19 @@
-//! Looks of the reading agent into a document.
+//! The looks of the reading agent into a document.
 
 use std::fmt;
 use std::fmt::Write as _;
 
 use crate::extract::{Document, DocumentError};
 
-/// Lines of a result of Find, at most.
+/// Maximum number of lines in a result of Find.
 const FIND: usize = 4;
-/// Lines of a result of Grep, at most.
+/// Maximum number of lines in a result of Grep.
 const GREP: usize = 5;
-/// Lines of a result of Read, at most.
+/// Maximum number of lines in a result of Read.
 const READ: u64 = 8;
-/// Words whose lines are counted, at most.
+/// Maximum number of words whose lines are counted.
 const WORDS: usize = 24;
-/// Characters of a line in a result, at most.
+/// Maximum number of characters of a line in a result.
 const LINE: usize = 400;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) enum AgentLook {
         pattern: String,
         ignore_case: bool,
     },
-    /// Lines, which count from 1.
+    /// Line numbers, counted from 1.
     Read {
         from: u64,
         to: u64,
@@ -35,7 +35,7 @@ pub(super) enum AgentLook {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NumberedLine {
     pub(super) number: u64,
-    /// The text, or the part around a match.
+    /// The text of the line, or the part around a match.
     pub(super) text: String,
 }
 
@@ -46,20 +46,20 @@ pub(super) struct LookResult {
     pub(super) notes: Vec<String>,
 }
 
-/// The form in which lines of a document are looked at.
+/// The form in which the agent sees the lines of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineForm {
     /// Unchanged.
     Plain,
-    /// JSON, an element a line: `X.pretty`.
+    /// JSON with one element per line: `X.pretty`.
     Pretty,
-    /// Long lines, in pieces: `X.wrap`.
+    /// Long lines, cut into pieces: `X.wrap`.
     Wrapped,
 }
 
 impl LineForm {
-    /// Returns the form in which the lines of a document are short enough to read. `long` is the
-    /// average number of bytes from which lines are too long.
+    /// Returns the form in which the lines of a document are short enough to read. Lines are too
+    /// long if their average length is at least `long` bytes.
     pub(super) fn of(document: &dyn Document, long: u64) -> Self {
         if document.facts().line_bytes() < long {
             Self::Plain
@@ -88,7 +88,7 @@ impl AgentLook {
         }
     }
 
-    /// Looks into a document. A request that cannot be carried out becomes a note.
+    /// Performs the look in a document. If a view fails, the reason becomes a note.
     pub(super) fn at(
         &self,
         document: &dyn Document,
@@ -107,7 +107,7 @@ impl AgentLook {
         }
     }
 
-    /// Returns the look that continues where this one was cut. `None` if it was not cut.
+    /// Returns the look that continues where this one was cut. Returns `None` if it was not cut.
     pub(super) fn next(&self) -> Option<Self> {
         match self {
             Self::Read { from, to } if to.saturating_sub(*from) >= READ => {
@@ -130,7 +130,7 @@ impl fmt::Display for AgentLook {
 
 fn find(document: &dyn Document, form: LineForm, words: &str) -> Result<LookResult, DocumentError> {
     if form != LineForm::Plain {
-        // Only lines as they are can be ranked.
+        // Only unchanged lines can be ranked.
         let word = rarest(document, form, words)?;
         return grep(document, form, &regex_syntax::escape(word.unwrap_or(words)), true);
     }
@@ -138,8 +138,8 @@ fn find(document: &dyn Document, form: LineForm, words: &str) -> Result<LookResu
     Ok(LookResult::of(&text, FIND))
 }
 
-/// Returns the rarest word, by the number of lines that contain it, without the words that do not
-/// occur.
+/// Returns the rarest word: the word that occurs in the fewest lines. Words that do not occur are
+/// ignored.
 fn rarest<'a>(
     document: &dyn Document,
     form: LineForm,
@@ -201,7 +201,7 @@ fn read(
 }
 
 impl LookResult {
-    /// Parses the output of a search: numbered lines, as `rg -n` prints them, and notices.
+    /// Parses the output of a search: numbered lines in the format of `rg -n`, and notices.
     fn of(text: &str, most: usize) -> Self {
         let mut seen = Self::default();
         let mut left = 0;
@@ -235,7 +235,8 @@ impl LookResult {
 }
 
 impl NumberedLine {
-    /// Reads `12:text`, `12-text` or `12@345:text`, of a line of which a part is shown.
+    /// Parses a line such as `12:text` or `12-text`. If only a part of the line is shown, it has
+    /// the form `12@345:text`.
     fn of(line: &str) -> Option<Self> {
         let digits = line.len() - line.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let number = line[..digits].parse().ok()?;
@@ -249,7 +250,7 @@ impl NumberedLine {
     }
 }
 
-/// Returns a line, truncated with a note if it is long.
+/// Returns a line. A long line is truncated, with a note.
 pub(super) fn cut(line: &str) -> String {
     match line.char_indices().nth(LINE) {
         None => line.to_owned(),
@@ -275,11 +276,12 @@ fn each_word(text: &str) -> impl Iterator<Item = &str> {
     text.split(move |c| !is_word(c)).filter(|word| word.len() > 1)
 }
 
-/// The look with which the reading agent begins: a search for the words of the question.
+/// The first look of the reading agent: a search for the words of the question.
 ///
-/// A model would take it itself, for one turn more. Nothing else is shown at the beginning, as each
-/// turn sends it again: with the summary and both ends of the output in it, a question cost three
-/// times as many tokens, and no more answers were right; see docs/EXTRACTION.md.
+/// A model would perform this look itself, at the cost of one turn. Nothing else is shown at the
+/// beginning, because each turn sends it again. With the summary and both ends of the output, a
+/// question took three times as many tokens, and not more answers were right; see
+/// docs/EXTRACTION.md.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FirstLook {
     pub(super) look: AgentLook,

@@ -1,16 +1,16 @@
 //! Prompts, which are files with placeholders, and the wrapper around an answer:
 //! `<ai-agent-NONCE-FINAL format="text">...</ai-agent-NONCE-FINAL>`.
 //!
-//! The nonce is fresh for each request, so that a text in the document that imitates a wrapper is
-//! data. Text around the wrapper is thinking.
+//! The nonce is new for each request, so a text in the document that imitates a wrapper is treated
+//! as data. Text outside the wrapper is thinking.
 
 use crate::extract::DocumentFacts;
 use ctxfs_core::model::visible;
 
-/// The version of all prompts. A kept answer to prompts of another version is not reused.
+/// The version of all prompts. A cached answer from a different version is not reused.
 pub const PROMPT_VERSION: u32 = 2;
 
-/// Bytes of the arguments of a call in a prompt, at most.
+/// Maximum number of bytes of a call's arguments in a prompt.
 const ARGUMENTS: usize = 2000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Prompt {
         }
     }
 
-    /// Replaces each `{name}` by a value. Placeholders in values stay.
+    /// Replaces each `{name}` by its value. Placeholders inside values are not replaced.
     pub(super) fn with(self, values: &[(&str, &str)]) -> String {
         let mut text = String::new();
         let mut rest = self.template().trim_end();
@@ -69,13 +69,13 @@ impl Prompt {
     }
 }
 
-/// Returns the name of the tool in one line, as servers choose the names.
+/// Returns the name of the tool on one line, because servers may choose any name.
 pub(super) fn tool(facts: &DocumentFacts) -> String {
     let name = visible::one_line(&facts.tool);
     if name.is_empty() { "not known".to_owned() } else { name }
 }
 
-/// Returns the arguments as they were sent, truncated if they are long.
+/// Returns the arguments as they were sent. Long arguments are truncated.
 pub(super) fn arguments(facts: &DocumentFacts) -> String {
     let all = &facts.arguments;
     if all.is_empty() {
@@ -88,7 +88,7 @@ pub(super) fn arguments(facts: &DocumentFacts) -> String {
     format!("{}... ({} more bytes)", &all[..kept], all.len() - kept)
 }
 
-/// The words of a model that found nothing.
+/// The beginning of an answer that found nothing.
 pub(super) const NOTHING: &str = "NO RELEVANT DATA FOUND";
 
 #[derive(Debug, Clone)]
@@ -113,10 +113,11 @@ impl Wrapper {
         format!("</ai-agent-{}-FINAL>", self.nonce)
     }
 
-    /// Returns the answer in a reply: what stands in the last wrapper, whose closing tag may be
-    /// missing. `None` if there is no such wrapper, or nothing in it.
+    /// Returns the answer in a reply: the content of the last wrapper that is not empty. Its
+    /// closing tag may be missing. Returns `None` if there is no such wrapper.
     ///
-    /// A model that thinks aloud may write the tags before it answers.
+    /// The last wrapper counts because a model that thinks aloud may write the tags before it
+    /// answers.
     pub(super) fn answer<'a>(&self, reply: &'a str) -> Option<&'a str> {
         let start = format!("<ai-agent-{}-FINAL", self.nonce);
         let (mut answer, mut rest) = (None, reply);
@@ -129,14 +130,14 @@ impl Wrapper {
         answer
     }
 
-    /// Returns true if a reply has no wrapper, or the last one has no closing tag.
+    /// Returns true if a reply has no wrapper, or if its last wrapper has no closing tag.
     pub(super) fn is_open(&self, reply: &str) -> bool {
         let start = format!("<ai-agent-{}-FINAL", self.nonce);
         reply.rsplit_once(&start).is_none_or(|(_, inner)| !inner.contains(&self.closing()))
     }
 }
 
-/// Returns true if a model found nothing. The rest of such an answer describes the document.
+/// Returns true if the model found nothing. The rest of such an answer describes the document.
 pub(super) fn is_nothing(answer: &str) -> bool {
     answer.trim_start_matches(['"', '*', '`', ' ']).starts_with(NOTHING)
 }

@@ -1,4 +1,4 @@
-//! The settings of extraction: its modes and its models.
+//! The settings of extraction: its limits and its models.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,26 +13,26 @@ use crate::extract::language_model::ModelProfile;
 /// The settings of questions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExtractSettings {
-    /// The models to ask. If one fails to answer, the next one is asked.
+    /// The models, in the order in which they are tried until one answers.
     pub targets: Vec<TargetSettings>,
-    /// Outputs of up to this number of chunks are read in full.
+    /// Outputs with at most this number of chunks are read in full.
     pub max_chunks_full: u64,
-    /// Outputs whose lines have at least this number of bytes on average are read in full, whatever
-    /// their size.
+    /// Outputs whose lines have at least this number of bytes on average are read in full,
+    /// regardless of their size.
     pub long_line_bytes: u64,
-    /// The overlap of neighbouring chunks, in percent of a chunk. At most 50.
+    /// The overlap of neighbouring chunks, in percent of a chunk; at most 50.
     pub overlap_percent: u64,
-    /// Chunks that are asked about at once.
+    /// Maximum number of chunks that are read at the same time.
     pub concurrency: usize,
-    /// Turns of the reading agent, at most.
+    /// Maximum number of turns of the reading agent.
     pub max_steps: u32,
-    /// Tokens that one question may cost, requests and replies together.
+    /// Maximum number of tokens of one question, requests and replies together.
     pub max_tokens_per_question: u64,
-    /// Bytes of the text that is shown without a model, at most.
+    /// Maximum number of bytes of the text that is shown without a model.
     pub inline_bytes: usize,
-    /// The time of one call.
+    /// Time limit of one call.
     pub timeout: Duration,
-    /// True if reading `X.extract/<question>` asks a model.
+    /// True if reading `X.extract/<question>` calls a model.
     pub view: bool,
 }
 
@@ -41,17 +41,17 @@ pub struct ExtractSettings {
 pub struct TargetSettings {
     /// The model.
     pub profile: ModelProfile,
-    /// The name of the model, as the endpoint knows it.
+    /// The name of the model at the endpoint.
     pub model: String,
-    /// The form of requests and replies.
+    /// The format of requests and replies.
     pub kind: ProviderKind,
-    /// The address before `/v1`, such as `http://127.0.0.1:8080`.
+    /// The part of the address before `/v1`, such as `http://127.0.0.1:8080`.
     pub base_url: String,
-    /// The environment variable with the key. `None` for an endpoint without keys.
+    /// The environment variable that contains the key. `None` for an endpoint that needs no key.
     pub api_key_env: Option<String>,
 }
 
-/// The form of requests and replies.
+/// The format of requests and replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProviderKind {
     /// `POST /v1/chat/completions`.
@@ -77,17 +77,17 @@ impl Default for ExtractSettings {
     }
 }
 
-/// A way to answer a question about a document.
+/// How a question about a document is answered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Chooses another mode by the size of the document and its lines.
+    /// Selects one of the other modes by the size of the document and of its lines.
     #[default]
     Auto,
-    /// The model reads every chunk, and then combines its findings.
+    /// The model reads every chunk, and then combines the findings.
     FullChunked,
-    /// The model searches, and reads the passages found.
+    /// The model searches, and reads the passages that it finds.
     ReadGrep,
-    /// No model: the head, the tail and the errors.
+    /// No model is used: the head, the tail and the errors are shown.
     Truncate,
 }
 
@@ -95,7 +95,7 @@ impl Mode {
     /// All modes.
     pub const ALL: [Self; 4] = [Self::Auto, Self::FullChunked, Self::ReadGrep, Self::Truncate];
 
-    /// Returns the name in settings, arguments and answers.
+    /// Returns the name that is used in settings, arguments and answers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -121,15 +121,16 @@ impl FromStr for Mode {
     }
 }
 
-/// An unknown name of a mode.
+/// The name does not belong to a mode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no mode `{0}`: use auto, full-chunked, read-grep or truncate")]
 pub struct UnknownMode(String);
 
-/// Makes the model of a target. A model that cannot be asked reports that when it is asked.
+/// Creates the model of a target. If the model cannot be used, it reports the reason when it is
+/// called.
 type MakeModel = dyn Fn(&TargetSettings) -> Arc<dyn LanguageModel> + Send + Sync;
 
-/// The models of the settings. Each is made when a question first needs one.
+/// The models of the settings. They are created when a question first needs them.
 pub struct Models {
     settings: ExtractSettings,
     make: Box<MakeModel>,
@@ -137,7 +138,7 @@ pub struct Models {
 }
 
 impl Models {
-    /// Takes the settings, and a function that makes the model of a target.
+    /// Stores the settings, and a function that creates the model of a target.
     pub fn new(
         settings: ExtractSettings,
         make: impl Fn(&TargetSettings) -> Arc<dyn LanguageModel> + Send + Sync + 'static,
@@ -150,13 +151,13 @@ impl Models {
         &self.settings
     }
 
-    /// Returns the models of the targets, in their order.
+    /// Returns the models of the targets, in the order of the targets.
     pub fn all(&self) -> &[Arc<dyn LanguageModel>] {
         self.made.get_or_init(|| self.settings.targets.iter().map(&self.make).collect())
     }
 }
 
-/// No model.
+/// No models.
 impl Default for Models {
     fn default() -> Self {
         let settings = ExtractSettings::default();

@@ -1,4 +1,4 @@
-//! The address of an endpoint, and the key that its requests carry.
+//! The address of an endpoint, and the key for its requests.
 
 use std::fmt;
 
@@ -12,7 +12,8 @@ pub(super) struct Address {
     host: String,
 }
 
-/// Why a `base_url` is wrong. The error does not repeat the URL, which may contain a secret.
+/// The reason why a `base_url` is invalid. The error does not contain the URL, because the URL may
+/// contain a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// The text is not a URL.
@@ -27,8 +28,8 @@ pub enum AddressError {
 }
 
 impl Address {
-    /// Returns the address of `call`, such as `messages`, below `base_url`, which may end with a
-    /// slash or `/v1`. Keeps a query.
+    /// Returns the address of `call`, such as `messages`, below `base_url`. `base_url` may end with
+    /// a slash or with `/v1`. A query in `base_url` is kept.
     pub(super) fn new(base_url: &str, call: &str) -> Result<Self, AddressError> {
         let base: Uri = base_url.trim().parse().map_err(|_| AddressError::NoUrl)?;
         let mut parts = base.into_parts();
@@ -55,7 +56,7 @@ impl Address {
         self.uri.scheme_str() == Some("https")
     }
 
-    /// Returns the host, and its port if the settings name one.
+    /// Returns the host, with the port if the settings contain one.
     pub(super) fn host(&self) -> &str {
         &self.host
     }
@@ -74,19 +75,19 @@ impl fmt::Debug for Address {
     }
 }
 
-/// A key is found in a text by this number of first characters, as an endpoint may show a part of
-/// it.
+/// Number of characters at the start of a key by which the key is recognized in a text. An endpoint
+/// may show only a part of the key.
 const BEGINNING: usize = 8;
 const MASK: &str = "[key]";
 
-/// The key of an endpoint, a secret. Only the headers of requests contain it, and no `Debug`, log
-/// or error shows it.
+/// The secret key for an endpoint. It occurs only in request headers, and never in `Debug` output,
+/// logs or errors.
 #[derive(Clone)]
 pub(super) struct ApiKey(String);
 
 impl ApiKey {
-    /// Takes the value of a variable, without white space around it. Returns `None` if it is blank,
-    /// and an error if a header cannot contain it.
+    /// Creates a key from the value of a variable, without white space around it. Returns `None` if
+    /// the value is blank. Fails if the value cannot be put in a header.
     pub(super) fn new(value: &str) -> Result<Option<Self>, InvalidKey> {
         let value = value.trim();
         if value.is_empty() {
@@ -96,7 +97,7 @@ impl ApiKey {
         is_visible.then(|| Some(Self(value.to_owned()))).ok_or(InvalidKey)
     }
 
-    /// Returns a sensitive header value: `before`, then the key.
+    /// Returns a header value of `before` followed by the key. It is marked as sensitive.
     pub(super) fn header(&self, before: &str) -> HeaderValue {
         let value = HeaderValue::from_str(&format!("{before}{}", self.0));
         let mut value = value.expect("a key is visible ASCII");
@@ -104,7 +105,7 @@ impl ApiKey {
         value
     }
 
-    /// Returns `text` without the key, and without words that begin as the key does.
+    /// Returns `text` without the key, and without words that begin like the key.
     pub(super) fn removed_from(&self, text: &str) -> String {
         let text = text.replace(&self.0, MASK);
         let beginning = &self.0[..self.0.len().min(BEGINNING)];
@@ -129,7 +130,7 @@ impl fmt::Debug for ApiKey {
     }
 }
 
-/// The value has characters that no header may contain.
+/// The value has characters that are not permitted in a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct InvalidKey;
 

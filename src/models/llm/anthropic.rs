@@ -11,8 +11,8 @@ use crate::llm::fault::Complaint;
 use crate::llm::reply::{MOST_ENTRIES, PartialReply, tokens};
 use ctxfs_core::model::ShortList;
 
-/// Returns the body of a request. The API dropped `temperature`: version 2.14 of the SDK does not
-/// know it.
+/// Returns the body of a request. It has no `temperature`, because the API no longer supports it:
+/// version 2.14 of the SDK does not define it.
 pub(super) fn body(model: &str, request: &ModelRequest, tokens: u64, dialect: Dialect) -> Value {
     let messages: Vec<Value> = request.turns.iter().filter_map(message).collect();
     let mut body =
@@ -23,15 +23,15 @@ pub(super) fn body(model: &str, request: &ModelRequest, tokens: u64, dialect: Di
     if !request.tools.is_empty() {
         body["tools"] = request.tools.iter().map(tool).collect();
     }
-    // The form knows no schema that is advice.
+    // This format has no advisory schemas.
     if let Some(schema) = request.schema.as_ref().filter(|_| dialect.schema == SchemaUse::Strict) {
         body["output_config"] = json!({ "format": { "type": "json_schema", "schema": schema } });
     }
     body
 }
 
-/// Returns the message of a turn, or `None` for a turn without content, as the API allows no empty
-/// message.
+/// Returns the message of a turn, or `None` for a turn without content, because the API permits no
+/// empty message.
 fn message(turn: &Turn) -> Option<Value> {
     let message = match turn {
         Turn::User(text) => json!({ "role": "user", "content": text }),
@@ -53,7 +53,8 @@ fn message(turn: &Turn) -> Option<Value> {
     Some(message)
 }
 
-/// A past call. The API requires an object, so other arguments become an empty one.
+/// Returns an earlier call. The API requires an object as its arguments, so any other arguments are
+/// replaced by an empty object.
 fn call(call: &ToolCall) -> Value {
     let input: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
     let input = if input.is_object() { input } else { json!({}) };
@@ -82,7 +83,8 @@ struct StreamEvent<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// A message: the frame of a stream, or the whole response of an endpoint that does not stream.
+/// A message: either the frame of a stream, or the complete response of an endpoint that does not
+/// stream.
 #[derive(Deserialize)]
 struct MessageBody<'a> {
     #[serde(borrow)]
@@ -93,14 +95,14 @@ struct MessageBody<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// A block of content, or its start. A block of thinking has no `text`.
+/// A block of content, or the start of a block. A thinking block has no `text`.
 #[derive(Deserialize)]
 struct ContentBlock<'a> {
     r#type: String,
     text: Option<String>,
     id: Option<String>,
     name: Option<String>,
-    /// An empty object if the parts follow.
+    /// An empty object if the input follows in parts.
     #[serde(borrow)]
     input: Option<&'a RawValue>,
 }
@@ -113,7 +115,7 @@ struct BlockDelta {
     stop_reason: Option<String>,
 }
 
-/// The counts so far. Tokens from a cache count as well.
+/// The token counts so far. Tokens from a cache are included.
 #[derive(Deserialize)]
 #[expect(clippy::struct_field_names, reason = "the names of the form")]
 struct MessageUsage {
@@ -148,7 +150,7 @@ pub(super) fn event(data: &str, reply: &mut PartialReply) -> Result<(), AttemptF
             reply.is_complete = true;
             reply.is_over = true;
         }
-        // `ping`, `content_block_stop`, and what may be added to the form.
+        // `ping`, `content_block_stop`, and events that may be added to the format.
         _ => {}
     }
     Ok(())
@@ -199,7 +201,7 @@ fn add_delta(
             let part = delta.partial_json.as_deref().unwrap_or_default();
             reply.call(at, None)?.add_arguments(part)?;
         }
-        // `thinking_delta`, `signature_delta`, and others.
+        // `thinking_delta`, `signature_delta` and others.
         _ => {}
     }
     Ok(())
@@ -217,8 +219,8 @@ fn ends(stop_reason: Option<&str>, reply: &mut PartialReply) {
     }
 }
 
-/// Notes token counts. Each count includes those before it, and some servers send 0 for a part of
-/// it in one of their events.
+/// Records token counts. Each count includes the earlier ones. The maximum is kept, because some
+/// servers send 0 for some of the counts in one of their events.
 fn count(usage: Option<&MessageUsage>, reply: &mut PartialReply) {
     let Some(usage) = usage else { return };
     let input =

@@ -2,29 +2,29 @@
 
 use crate::llm::fault::Complaint;
 
-/// The optional parameters of requests to an endpoint. A model begins with all of them, and drops
+/// The optional parameters of requests to an endpoint. A model starts with all of them, and drops
 /// those that the endpoint rejects by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dialect {
-    /// Limit the reply by `max_completion_tokens`, which reasoning models of `OpenAI` need, instead
-    /// of `max_tokens`, which most other servers need.
+    /// Send the limit of the reply as `max_completion_tokens`, which reasoning models of `OpenAI`
+    /// require. Otherwise it is sent as `max_tokens`, which most other servers require.
     pub(super) completion_tokens: bool,
-    /// Send `temperature`, which reasoning models reject.
+    /// Send `temperature`. Reasoning models reject it.
     pub(super) temperature: bool,
-    /// Request the cost of a streamed reply, by `stream_options`.
+    /// Request the token counts of a streamed reply, by `stream_options`.
     pub(super) counts: bool,
     pub(super) schema: SchemaUse,
 }
 
-/// The way in which a schema of the reply is sent.
+/// How the schema of the reply is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SchemaUse {
     /// Sent as a requirement.
     Strict,
-    /// Sent as advice. `OpenAI` accepts any schema as advice, but only a part of JSON Schema as a
+    /// Sent as advice. `OpenAI` accepts any schema as advice, but only a subset of JSON Schema as a
     /// requirement.
     Advice,
-    /// Not sent. The prompt describes the form, too.
+    /// Not sent. The prompt describes the format of the reply as well.
     Left,
 }
 
@@ -36,8 +36,8 @@ impl Default for Dialect {
 }
 
 impl Dialect {
-    /// Returns the dialect without the parameter that caused a rejection. `None` if none of these
-    /// did, or if it is dropped already.
+    /// Returns the dialect without the parameter that caused a rejection. Returns `None` if none of
+    /// these parameters caused it, or if the parameter was already dropped.
     pub(super) fn without(self, complaint: &Complaint) -> Option<Self> {
         let is_schema = ["response_format", "json_schema", "output_config", "output_format"]
             .iter()

@@ -1,4 +1,4 @@
-//! The endpoint of a model: its connections, the thread that drives them, and one request.
+//! The endpoint of a model: its connections, the thread that runs them, and a single request.
 
 use std::time::Duration;
 use std::{io, thread};
@@ -18,13 +18,13 @@ use crate::llm::fault::{AttemptFault, Complaint, FaultKind, Hint, MOST_ERROR};
 use crate::llm::patience::WaitLimit;
 use crate::llm::{patience, reading};
 
-/// The time limit for the text of an error after its status.
+/// Time limit for reading the text of an error after its status.
 const ERROR_TEXT: Duration = Duration::from_secs(10);
 
 pub(super) struct ModelEndpoint {
     pub(super) kind: ProviderKind,
     pub(super) address: Address,
-    /// The headers of every request, which may contain the key.
+    /// The headers of every request. They may contain the key.
     pub(super) headers: HeaderMap,
     pub(super) connections: EndpointConnections,
 }
@@ -67,14 +67,15 @@ async fn refused(response: Response<Incoming>, patience: WaitLimit<'_>) -> Attem
         match patience.wait_for(reading::next(&mut body)).await.map_err(AttemptFault::from) {
             Ok(Some(Ok(bytes))) => text.extend_from_slice(&bytes),
             Err(fault) if fault.kind == FaultKind::Stopped => return fault,
-            // The status alone says enough.
+            // The status alone is sufficient.
             _ => break,
         }
     }
     AttemptFault::of_status(status, Complaint::read(&text), asked)
 }
 
-/// Redirections are not followed, as the key would go along.
+/// Returns the fault for a redirection. Redirections are not followed, because the key would be
+/// sent to the new address.
 fn redirected(response: &Response<Incoming>) -> AttemptFault {
     let to = response.headers().get(header::LOCATION).map(header::HeaderValue::as_bytes);
     let to = String::from_utf8_lossy(to.unwrap_or_default());
@@ -83,14 +84,14 @@ fn redirected(response: &Response<Incoming>) -> AttemptFault {
     AttemptFault::new(FaultKind::Rejected, what, Hint::Address).saying(to)
 }
 
-/// An unused connection stays open for this long, which is less than on most servers.
+/// Time for which an unused connection stays open. It is less than on most servers.
 const IDLE: Duration = Duration::from_secs(30);
-/// Unused connections, at most.
+/// Maximum number of unused connections.
 const MOST_IDLE: usize = 8;
-/// Bytes of the head of a response, at most.
+/// Maximum size in bytes of the head of a response.
 const MOST_HEAD: usize = 64 * 1024;
 
-/// The connections to an endpoint, and the thread that drives them. Both end when this is dropped.
+/// The connections to an endpoint, and the thread that runs them. Dropping this value ends both.
 pub(super) struct EndpointConnections {
     client: HttpClient<String>,
     handle: Handle,
@@ -99,23 +100,23 @@ pub(super) struct EndpointConnections {
 }
 
 impl EndpointConnections {
-    /// Starts the thread. Secure connections need the certificates of the system.
+    /// Starts the thread. Secure connections need the system's certificates.
     pub(super) fn new(is_secure: bool) -> io::Result<Self> {
         let client = HttpClient::new(&builder(), is_secure)?;
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (end, ended) = oneshot::channel::<()>();
-        // Callers run their requests themselves; this thread runs connections and clocks for them,
-        // also after a request was left, so that its connection closes.
+        // Callers run their requests on their own threads. This thread runs connections and timers
+        // for them. It continues after a request is abandoned, so that its connection is closed.
         thread::Builder::new().name("llm".to_owned()).spawn(move || {
             let _ended = runtime.block_on(ended);
-            // A look-up of a name that hangs must not hold the process.
+            // A name lookup that hangs must not keep the process alive.
             runtime.shutdown_background();
         })?;
         Ok(Self { client, handle, _end: end })
     }
 
-    /// Runs `what` on the calling thread, which must not run asynchronous code.
+    /// Runs `what` on the calling thread. The calling thread must not be running asynchronous code.
     pub(super) fn run<T>(&self, what: impl Future<Output = T>) -> T {
         self.handle.block_on(what)
     }

@@ -1,4 +1,4 @@
-//! Why an attempt has no reply, and how endpoints word errors.
+//! The reason why an attempt failed, and the wording of errors by endpoints.
 
 use std::error::Error;
 use std::time::Duration;
@@ -10,25 +10,27 @@ use crate::extract::TokenUsage;
 use crate::http_client::causes;
 use crate::llm::patience::Interrupted;
 
-/// An attempt that failed. The text of the endpoint may contain the key, so there is no `Debug`.
+/// A failed attempt. There is no `Debug` implementation, because the endpoint's text may contain
+/// the key.
 pub(super) struct AttemptFault {
     pub(super) kind: FaultKind,
-    /// The event, in words that follow the name of the endpoint: `ended its reply before the end`.
+    /// What happened, in words that follow the name of the endpoint: `ended its reply before the
+    /// end`.
     pub(super) what: String,
-    /// The error as the endpoint words it.
+    /// The error in the words of the endpoint.
     pub(super) complaint: Complaint,
     pub(super) hint: Hint,
     pub(super) usage: TokenUsage,
 }
 
-/// The kind of a fault, by what may help.
+/// The kind of a fault. It determines what to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FaultKind {
     Overflow,
     Rejected,
-    /// Another attempt may help, after the time that the endpoint asks for.
+    /// A further attempt may help, after the time that the endpoint requested.
     Passing(Option<Duration>),
-    /// The endpoint does not work, and another attempt would not help.
+    /// The endpoint does not work, and a further attempt would not help.
     Lasting,
     Stopped,
 }
@@ -53,17 +55,17 @@ impl AttemptFault {
         Self { kind, what: what.into(), complaint, hint, usage }
     }
 
-    /// A reply that broke off, or an event that belongs to no reply.
+    /// A reply that ended early, or an event that does not belong to a reply.
     pub(super) fn broken(what: impl Into<String>) -> Self {
         Self::new(FaultKind::Passing(None), what, Hint::Later)
     }
 
-    /// A response that is no reply, such as that of another service.
+    /// A response that is not a model's reply, such as the response of a different service.
     pub(super) fn no_reply(what: &str) -> Self {
         Self::new(FaultKind::Rejected, what, Hint::Address)
     }
 
-    /// A reply that exceeds a bound.
+    /// A reply that exceeds a limit.
     pub(super) fn beyond(what: impl Into<String>) -> Self {
         Self::new(FaultKind::Lasting, what, Hint::Address)
     }
@@ -88,7 +90,7 @@ impl AttemptFault {
         asked: Option<Duration>,
     ) -> Self {
         let (kind, hint) = follows(status.as_u16(), &complaint, asked);
-        // Not every one has a name, such as 529.
+        // Some statuses have no name, such as 529.
         let name = status.canonical_reason().map_or_else(String::new, |name| format!(" {name}"));
         Self { complaint, ..Self::new(kind, format!("answered {}{name}", status.as_u16()), hint) }
     }
@@ -114,7 +116,7 @@ impl From<Interrupted> for AttemptFault {
     }
 }
 
-/// Returns the kind of an error with this status, and the advice.
+/// Returns the kind of an error with this status, and the advice for it.
 fn follows(status: u16, complaint: &Complaint, asked: Option<Duration>) -> (FaultKind, Hint) {
     let is_of_request = matches!(status, 400 | 413 | 422 | 500);
     match status {
@@ -123,26 +125,26 @@ fn follows(status: u16, complaint: &Complaint, asked: Option<Duration>) -> (Faul
         429 if complaint.is_unpaid() => (FaultKind::Lasting, Hint::Account),
         401 | 403 => (FaultKind::Rejected, Hint::Key),
         404 => (FaultKind::Rejected, Hint::Model),
-        // What the server does not do at this address.
+        // The server does not support this at the address.
         405 | 410 | 501 | 505 => (FaultKind::Rejected, Hint::Address),
         408 | 409 | 425 | 429 | 500.. => (FaultKind::Passing(asked), Hint::Later),
         _ => (FaultKind::Rejected, Hint::Settings),
     }
 }
 
-/// Bytes of an error that are read, at most.
+/// Maximum number of bytes of an error that are read.
 pub(super) const MOST_ERROR: usize = 64 * 1024;
 
-/// Phrases, in lower case, by which endpoints report that a request and its reply do not fit into
+/// Phrases, in lower case, with which endpoints report that a request and its reply do not fit into
 /// the context.
 const OVERFLOW: &[&str] = &[
-    // llama.cpp: the type, and the text of versions before it.
+    // llama.cpp: the error type, and the text of older versions.
     "exceed_context_size_error",
     "exceeds the available context size",
-    // OpenAI, vLLM, DeepSeek, Mistral: the code, or the text.
+    // OpenAI, vLLM, DeepSeek, Mistral: the error code, or the text.
     "context_length_exceeded",
     "maximum context length",
-    // Anthropic, of the prompt alone and with `max_tokens`.
+    // Anthropic: for the prompt alone, and for the prompt with `max_tokens`.
     "prompt is too long",
     "exceed context limit",
     "request_too_large",
@@ -154,7 +156,7 @@ const OVERFLOW: &[&str] = &[
     "context window",
 ];
 
-/// Types of errors, and the status that each corresponds to. An error in a stream has no other
+/// Error types with the status that each corresponds to. An error inside a stream has no other
 /// status.
 const TYPES: &[(&str, u16)] = &[
     // Anthropic.
@@ -174,19 +176,19 @@ const TYPES: &[(&str, u16)] = &[
     ("insufficient_quota", 429),
 ];
 
-/// An error as an endpoint words it. It may contain the key, so it has no `Debug`, and is cleaned
-/// before it is shown.
+/// An error in the words of an endpoint. It may contain the key, so it has no `Debug`
+/// implementation, and the key is removed before the text is shown.
 #[derive(Default, Clone)]
 pub(super) struct Complaint {
     /// The type, the code and the parameter of the error.
     marks: Vec<String>,
-    /// The message, or the whole text if it is no known JSON.
+    /// The message, or the whole text if it is not JSON in a known format.
     pub(super) message: String,
 }
 
 impl Complaint {
-    /// Reads the body of an error, or the value of `error` in an event: at most its first
-    /// [`MOST_ERROR`] bytes.
+    /// Reads the body of an error, or the value of `error` in an event. Only the first
+    /// [`MOST_ERROR`] bytes are read.
     pub(super) fn read(body: &[u8]) -> Self {
         let body = &body[..body.len().min(MOST_ERROR)];
         let value: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -199,7 +201,7 @@ impl Complaint {
         Self { marks: marks.collect(), message }
     }
 
-    /// Returns true if the error mentions `word`, which is in lower case.
+    /// Returns true if the error mentions `word`, ignoring case. `word` must be in lower case.
     pub(super) fn names(&self, word: &str) -> bool {
         let is_in = |text: &String| text.to_ascii_lowercase().contains(word);
         self.marks.iter().any(is_in) || is_in(&self.message)
@@ -209,12 +211,12 @@ impl Complaint {
         OVERFLOW.iter().any(|word| self.names(word))
     }
 
-    /// Returns true if the account has no credit left, so that waiting does not help.
+    /// Returns true if the account has no credit left. Waiting does not help in this case.
     pub(super) fn is_unpaid(&self) -> bool {
         self.marks.iter().any(|mark| mark == "insufficient_quota")
     }
 
-    /// Returns the status that the error names or corresponds to.
+    /// Returns the status that the error contains or corresponds to.
     pub(super) fn status(&self) -> Option<u16> {
         let of_type = |mark: &String| {
             let known = TYPES.iter().find(|(name, _)| name == mark).map(|(_, status)| *status);

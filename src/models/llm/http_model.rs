@@ -1,5 +1,5 @@
-//! A model behind an endpoint: its attempts, its failures in words, and a model that cannot be asked as
-//! it is configured.
+//! A model behind an endpoint: its attempts and the texts of its failures. Also a model whose
+//! configuration makes it unusable.
 
 use std::time::Duration;
 use std::{fmt, io};
@@ -20,21 +20,22 @@ use ctxfs_core::model::visible;
 
 /// A model behind an endpoint.
 ///
-/// Several threads may ask it at once, none of which may run asynchronous code. It keeps
-/// connections, and one thread, until it is dropped. It learns which parameters the endpoint
+/// Several threads may call it at the same time; none of them may be running asynchronous code. It
+/// keeps connections and one thread until it is dropped. It records which parameters the endpoint
 /// accepts.
 pub struct HttpModel {
     target: TargetSettings,
     endpoint: ModelEndpoint,
-    /// Kept to be removed from texts of the endpoint.
+    /// Kept so that it can be removed from texts of the endpoint.
     key: Option<ApiKey>,
-    /// The time limit of one attempt.
+    /// Time limit of a single attempt.
     timeout: Duration,
     dialect: Mutex<Dialect>,
     pauses: Vec<Duration>,
 }
 
-/// Settings with which no model can be asked. The text contains no address and no key.
+/// The reason why a model cannot be used with its settings. The text contains neither an address
+/// nor a key.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// The address is wrong.
@@ -45,13 +46,13 @@ pub enum TargetError {
         /// The reason.
         error: AddressError,
     },
-    /// The key is not one word.
+    /// The key is not a single word.
     #[error("the key in the variable `{variable}` has spaces or other characters that no key has")]
     Key {
         /// The variable.
         variable: String,
     },
-    /// The system lacks something that connections need, such as certificates.
+    /// The system lacks something that connections require, such as certificates.
     #[error("`{target}` cannot be asked: {error}")]
     System {
         /// The model.
@@ -103,7 +104,8 @@ impl HttpModel {
         self.endpoint.connections.run(self.endpoint.attempt(body, patience))
     }
 
-    /// Returns the dialect without the parameters that the endpoint rejects, and remembers it.
+    /// Returns `dialect` without the parameter that the endpoint rejected, and remembers the change
+    /// for later requests.
     fn learn(&self, dialect: Dialect, fault: &AttemptFault) -> Option<Dialect> {
         if fault.kind != FaultKind::Rejected {
             return None;
@@ -113,7 +115,7 @@ impl HttpModel {
         dialect.without(&fault.complaint)
     }
 
-    /// Waits before the next attempt. Returns the fault if there is no further attempt.
+    /// Waits before the next attempt. Fails with `fault` if there is no further attempt.
     fn pause(
         &self,
         fault: AttemptFault,
@@ -179,10 +181,10 @@ impl fmt::Debug for HttpModel {
     }
 }
 
-/// Characters of an endpoint's text that are shown, at most.
+/// Maximum number of characters that are shown of an endpoint's text.
 pub(super) const SHOWN: usize = 300;
 
-/// The context of a fault, for its text.
+/// The context of a fault, for the failure message.
 pub(super) struct FailureContext<'a> {
     pub(super) target: &'a TargetSettings,
     pub(super) host: &'a str,
@@ -213,8 +215,8 @@ impl FailureContext<'_> {
         ModelFailure { kind, message, usage: self.usage }
     }
 
-    /// Returns the text of an endpoint in one line, without hidden characters and without the key,
-    /// of which it may contain a part.
+    /// Returns the text of an endpoint on one line, without hidden characters and without the key,
+    /// which the text may contain.
     fn shown(&self, said: &str) -> String {
         let line = visible::one_line(said);
         let line = self.key.map_or_else(|| line.clone(), |key| key.removed_from(&line));
@@ -250,13 +252,13 @@ impl FailureContext<'_> {
     }
 }
 
-/// A model that cannot be asked as it is configured. It reports the reason, so that the next target
-/// is asked.
+/// A model whose configuration makes it unusable. It reports the reason, so that the next target is
+/// tried.
 #[derive(Debug)]
 pub struct UnusableModel {
     /// The settings of the model.
     pub profile: ModelProfile,
-    /// The reason, without a key.
+    /// The reason. It does not contain a key.
     pub why: String,
 }
 

@@ -11,7 +11,7 @@ use crate::llm::fault::Complaint;
 use crate::llm::reply::{MOST_ENTRIES, PartialReply, tokens};
 use ctxfs_core::model::ShortList;
 
-/// The API requires a name for a schema.
+/// The name of the schema. The API requires one.
 const SCHEMA_NAME: &str = "action";
 
 pub(super) fn body(model: &str, request: &ModelRequest, tokens: u64, dialect: Dialect) -> Value {
@@ -62,8 +62,8 @@ fn of_model(text: &str, calls: &[ToolCall]) -> Value {
     message
 }
 
-/// A past call. The templates of many models require an object, so other arguments become an empty
-/// one.
+/// Returns an earlier call. The templates of many models require an object as its arguments, so any
+/// other arguments are replaced by an empty object.
 fn call(call: &ToolCall) -> Value {
     let is_object = serde_json::from_str::<Value>(&call.arguments).is_ok_and(|it| it.is_object());
     let arguments = if is_object { &call.arguments } else { "{}" };
@@ -87,8 +87,8 @@ fn tool(tool: &ToolSpec) -> Value {
 
 type List<T> = ShortList<T, MOST_ENTRIES>;
 
-/// The data of an event, or the response of an endpoint that does not stream. Members for thinking,
-/// such as `reasoning_content`, are skipped.
+/// The data of an event, or the complete response of an endpoint that does not stream. Members for
+/// thinking, such as `reasoning_content`, are ignored.
 #[derive(Deserialize)]
 struct ReplyChunk<'a> {
     #[serde(borrow)]
@@ -104,7 +104,7 @@ struct ReplyChoice<'a> {
     index: Option<usize>,
     #[serde(borrow)]
     delta: Option<ChoiceDelta<'a>>,
-    /// Replaces `delta` in a response that is not streamed.
+    /// Used in place of `delta` in a response that is not streamed.
     #[serde(borrow)]
     message: Option<ChoiceDelta<'a>>,
     finish_reason: Option<String>,
@@ -140,7 +140,7 @@ struct ChunkUsage {
     completion_tokens: Option<f64>,
 }
 
-/// A part of a text that is a list of parts, one of which may be thinking.
+/// A part of a text that is given as a list of parts. Thinking parts have no `text`.
 #[derive(Deserialize)]
 struct TextPart {
     text: Option<String>,
@@ -148,7 +148,7 @@ struct TextPart {
 
 pub(super) fn event(data: &str, reply: &mut PartialReply) -> Result<(), AttemptFault> {
     if data.trim() == "[DONE]" {
-        // An endpoint that failed before the first word says so too.
+        // An endpoint that failed before the first word also sends `[DONE]`.
         if !reply.has_begun {
             return Err(AttemptFault::broken("ended its reply before the first word"));
         }
@@ -220,7 +220,7 @@ fn add_call(part: CallPart<'_>, reply: &mut PartialReply) -> Result<(), AttemptF
     if let Some(name) = &function.name {
         call.is_named(name)?;
     }
-    // A few servers give an object in place of its text.
+    // Some servers send an object instead of its text.
     let arguments = function.arguments.map(|arguments| {
         serde_json::from_str::<String>(arguments.get()).unwrap_or_else(|_| arguments.get().into())
     });
@@ -231,7 +231,7 @@ fn entries<T>(list: Option<List<T>>) -> impl Iterator<Item = T> {
     list.into_iter().flat_map(|list| list.0)
 }
 
-/// Returns the text of a `content`, which is a string or a list of parts.
+/// Returns the text of a `content`, which is either a string or a list of parts.
 fn text(content: &RawValue) -> String {
     serde_json::from_str(content.get()).unwrap_or_else(|_| {
         let parts: Option<List<TextPart>> = serde_json::from_str(content.get()).unwrap_or_default();

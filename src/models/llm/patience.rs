@@ -1,4 +1,4 @@
-//! How long an attempt waits, and the time between two attempts.
+//! The time limit of an attempt, and the pause between attempts.
 
 use std::future::pending;
 use std::hash::{BuildHasher as _, RandomState};
@@ -12,10 +12,10 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::extract::Stopped;
 
-/// The interval of checks whether the question was stopped.
+/// Interval at which it is checked whether the question was stopped.
 const LOOK: Duration = Duration::from_millis(25);
 
-/// The end of waiting: a point in time, or a stop of the question.
+/// The end of waiting: a point in time, or the moment when the question is stopped.
 #[derive(Clone, Copy)]
 pub(super) struct WaitLimit<'a> {
     until: Instant,
@@ -31,12 +31,12 @@ pub(super) enum Interrupted {
 
 impl<'a> WaitLimit<'a> {
     pub(super) fn new(time: Duration, stopped: &'a Stopped<'a>) -> Self {
-        // A century, if the settings name a time that the clock cannot hold.
+        // Use a century if the settings contain a time that the clock cannot represent.
         let century = Duration::from_hours(100 * 365 * 24);
         Self { until: Instant::now() + time.min(century), stopped }
     }
 
-    /// Returns the same limit, at most `time` from now.
+    /// Returns the same limit, but at most `time` from now.
     pub(super) fn at_most(self, time: Duration) -> Self {
         Self { until: self.until.min(Instant::now() + time), ..self }
     }
@@ -69,23 +69,25 @@ impl<'a> WaitLimit<'a> {
     }
 }
 
-/// The pauses, one before each further attempt.
+/// The pauses before the second and each further attempt.
 pub(super) const PAUSES: &[Duration] =
     &[Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
-/// The longest pause that an endpoint may request. Beyond it, another model answers sooner.
+/// Maximum pause that an endpoint may request. For a longer pause, another model is faster.
 pub(super) const LONGEST: Duration = Duration::from_mins(1);
-/// The jitter of a pause, in percent, so that callers that failed together do not retry together.
+/// The jitter of a pause in percent. It prevents callers that failed together from retrying
+/// together.
 const JITTER: u64 = 25;
 
-/// Returns the pause before the next attempt: at least the time that the endpoint `asked` for, plus
-/// up to a quarter of `pause`.
+/// Returns the pause before the next attempt. This is `pause`, or the time that the endpoint
+/// `asked` for if that is longer, plus a random time of up to a quarter of `pause`.
 pub(super) fn before_next(pause: Duration, asked: Option<Duration>) -> Duration {
     let most = pause.as_millis() as u64 * JITTER / 100;
     let random = RandomState::new().hash_one(0) % (most + 1);
     asked.unwrap_or_default().max(pause) + Duration::from_millis(random)
 }
 
-/// Returns the time of a `Retry-After`: seconds, or an HTTP date. `None` if it is neither.
+/// Returns the time in a `Retry-After` header, which is a number of seconds or an HTTP date.
+/// Returns `None` if it is neither.
 pub(super) fn asked_for(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = value.parse::<f64>() {
@@ -96,7 +98,7 @@ pub(super) fn asked_for(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::try_from(left).unwrap_or_default())
 }
 
-/// Returns the time after `pause`, such as `2026-11-25 14:05:30 UTC`.
+/// Returns the time at the end of `pause`, such as `2026-11-25 14:05:30 UTC`.
 pub(super) fn time_after(pause: Duration) -> String {
     let then = jiff::SignedDuration::try_from(pause)
         .ok()

@@ -1,4 +1,4 @@
-//! Reading a reply: a stream of server-sent events, or one document.
+//! Reads a reply: a stream of server-sent events, or one document.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -14,15 +14,16 @@ use crate::llm::patience::WaitLimit;
 use crate::llm::reply::PartialReply;
 use crate::llm::wire;
 
-/// Bytes of a stream, at most, which are never in memory together: 200,000 tokens, more than
-/// today's models reply, each in an event of some 300 bytes.
+/// Maximum number of bytes of a stream, which is never in memory as a whole. This is enough for
+/// 200,000 tokens, each in an event of about 300 bytes. Current models reply with fewer tokens.
 const MOST_STREAM: usize = 64 * 1024 * 1024;
-/// Bytes of a reply that is not streamed, at most: more than its text and its calls may have.
+/// Maximum number of bytes of a reply that is not streamed. It exceeds the limits for text and
+/// calls.
 const MOST_DOCUMENT: usize = 24 * 1024 * 1024;
-/// The time limit for the cost of a reply after its last word.
+/// Time limit for the token counts of a reply after its last word.
 const TAIL: Duration = Duration::from_secs(2);
-/// The time limit for the end of the response after the end of the reply. If it arrives, the
-/// connection can be reused.
+/// Time limit for the end of the response after the end of the reply. If the end arrives in time,
+/// the connection can be reused.
 const GOODBYE: Duration = Duration::from_millis(100);
 
 pub(super) async fn read(
@@ -40,7 +41,7 @@ pub(super) async fn read(
         Ok(()) if !reply.is_complete => {
             Err(AttemptFault::broken("ended its reply before the end").costing(reply.usage))
         }
-        // What fails after the end is the cost of the reply alone.
+        // A fault after the end affects only the token counts.
         _ => Ok(reply.finish()),
     }
 }
@@ -52,7 +53,8 @@ struct ReplyReader {
     bytes: usize,
 }
 
-/// The form of a response, by its first byte, as servers send any content type.
+/// The format of a response, judged by its first byte, because the content type that servers send
+/// is unreliable.
 enum ReplyForm {
     Unknown,
     Events(EventStream),
@@ -106,7 +108,7 @@ impl ReplyReader {
         }
     }
 
-    /// Notes the form of the response. Returns its bytes without leading white space.
+    /// Determines the format of the response. Returns `bytes` without leading white space.
     fn begin<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], AttemptFault> {
         let bytes = bytes.trim_ascii_start();
         self.form = match bytes.first() {
@@ -130,7 +132,7 @@ impl ReplyReader {
     }
 }
 
-/// Waits for the next bytes of a body; `None` at its end.
+/// Waits for the next bytes of a body. Returns `None` at its end.
 pub(super) async fn next(body: &mut Incoming) -> Option<Result<Bytes, hyper::Error>> {
     loop {
         match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await? {
@@ -144,14 +146,14 @@ pub(super) async fn next(body: &mut Incoming) -> Option<Result<Bytes, hyper::Err
     }
 }
 
-/// Bytes of a line, and of the data of an event, at most.
+/// Maximum number of bytes of a line, and of the data of an event.
 pub(super) const MOST_LINE: usize = 4 * 1024 * 1024;
 
-/// A stream of server-sent events that arrives in pieces.
+/// A stream of server-sent events. It may arrive in pieces.
 #[derive(Default)]
 pub(super) struct EventStream {
     line: Vec<u8>,
-    /// The data of the event so far, with a newline after each line.
+    /// The data of the current event so far, with a newline after each line.
     data: Vec<u8>,
     ends: LineEnds,
 }
@@ -173,7 +175,7 @@ impl EventStream {
         Ok(())
     }
 
-    /// Hands over the last event, which may lack its empty line.
+    /// Calls `take` with the last event, which may lack its empty line.
     pub(super) fn finish(
         mut self,
         mut take: impl FnMut(&str) -> Result<(), AttemptFault>,
@@ -191,7 +193,7 @@ impl EventStream {
         if self.line.is_empty() {
             return self.end_event(take);
         }
-        // All other fields repeat what the data says.
+        // All other fields only repeat what the data contains.
         if let Some(value) = self.line.strip_prefix(b"data:") {
             fits(self.data.len() + value.len())?;
             self.data.extend_from_slice(value.strip_prefix(b" ").unwrap_or(value));
@@ -229,7 +231,7 @@ mod tests {
 
     use super::*;
 
-    /// Parts of replies of both forms, whole and broken.
+    /// Parts of replies in both formats, complete and broken.
     const PARTS: &[&str] = &[
         "data: ",
         "\n\n",
@@ -254,7 +256,7 @@ mod tests {
         "{\"content\":[{\"type\":\"text\",\"text\":\"x\"}]}",
     ];
 
-    /// Returns what is read of `stream` in pieces of `step` bytes.
+    /// Returns the result of reading `stream` in pieces of `step` bytes.
     fn read(kind: ProviderKind, stream: &[u8], step: usize) -> (Option<String>, ModelReply) {
         let mut reading = ReplyReader::new(kind);
         let pushed = stream.chunks(step).try_for_each(|piece| reading.push(piece));

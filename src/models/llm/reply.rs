@@ -1,24 +1,24 @@
-//! A reply, put together from its parts.
+//! A reply that is assembled from its parts.
 
 use crate::extract::{ModelReply, ReplyEnd, TokenUsage, ToolCall};
 use crate::llm::fault::AttemptFault;
 
-/// Bytes of a text, at most: five times the size of 200,000 tokens, which is more than today's
-/// models reply.
+/// Maximum number of bytes of a text. This is five times the size of 200,000 tokens, and current
+/// models reply with fewer tokens.
 const MOST_TEXT: usize = 4 * 1024 * 1024;
-/// Entries of a list in a response, at most: more than real ones have, and few enough that a list
-/// of empty entries takes no more memory than its text.
+/// Maximum number of entries of a list in a response. Real lists are shorter. The limit ensures
+/// that a list of empty entries takes no more memory than its text.
 pub(super) const MOST_ENTRIES: usize = 1024;
-/// Tool calls in a reply, at most.
+/// Maximum number of tool calls in a reply.
 pub(super) const MOST_CALLS: usize = 64;
-/// Bytes of the arguments of a call, at most.
+/// Maximum number of bytes of the arguments of a call.
 pub(super) const MOST_ARGUMENTS: usize = 256 * 1024;
-/// Bytes of the name and of the id of a call, at most.
+/// Maximum number of bytes of the name and of the id of a call.
 const MOST_NAME: usize = 256;
-/// More tokens than any context has. Greater counts are clamped.
+/// Token counts above this are clamped to it. No context has so many tokens.
 const MOST_TOKENS: f64 = 1e12;
 
-/// A reply so far, of bounded size.
+/// The part of a reply that has arrived so far. Its size is limited.
 #[derive(Default)]
 pub(super) struct PartialReply {
     text: String,
@@ -27,15 +27,15 @@ pub(super) struct PartialReply {
     pub(super) usage: TokenUsage,
     /// True once a part has arrived, even an empty one.
     pub(super) has_begun: bool,
-    /// True once only the cost may be missing.
+    /// True once the reply is complete, except for its token counts.
     pub(super) is_complete: bool,
-    /// True once the endpoint has ended the reply.
+    /// True once the endpoint has marked the end of the reply.
     pub(super) is_over: bool,
 }
 
 #[derive(Default)]
 pub(super) struct PartialCall {
-    /// The index by which parts refer to the call.
+    /// The index with which parts refer to the call.
     place: Option<usize>,
     id: String,
     name: String,
@@ -53,16 +53,16 @@ impl PartialReply {
         Ok(())
     }
 
-    /// Notes why the reply ends. A refusal is final.
+    /// Records why the reply ends. A refusal cannot be replaced by another reason.
     pub(super) fn ends(&mut self, end: ReplyEnd) {
         if self.end != ReplyEnd::Refused {
             self.end = end;
         }
     }
 
-    /// Returns the call that a part belongs to: the last one at `place`, or a new one if there is
-    /// none or if it has another `id`. Without a place, a part without an id belongs to the last
-    /// call. Some endpoints give no places, or all calls the same.
+    /// Returns the call that a part belongs to: the last call at `place`. Creates a call if there
+    /// is none, or if that call has a different `id`. A part without a place and an id belongs to
+    /// the last call. Some endpoints send no places, or the same place for all calls.
     pub(super) fn call(
         &mut self,
         place: Option<usize>,
@@ -103,7 +103,7 @@ impl PartialReply {
 }
 
 impl PartialCall {
-    /// Notes the name, which some endpoints repeat with each part.
+    /// Records the name. Some endpoints repeat it with each part.
     pub(super) fn is_named(&mut self, given: &str) -> Result<(), AttemptFault> {
         if self.name.is_empty() {
             self.name = name(given)?;
@@ -128,7 +128,7 @@ fn name(given: &str) -> Result<String, AttemptFault> {
     Ok(given.to_owned())
 }
 
-/// Returns a token count of an endpoint, which may be any number.
+/// Converts a token count from an endpoint, which may be any number.
 pub(super) fn tokens(counted: f64) -> u64 {
     counted.clamp(0.0, MOST_TOKENS) as u64
 }
@@ -151,17 +151,17 @@ mod tests {
                 &[(Some(0), Some("a"), "1"), (Some(1), Some("b"), "2"), (Some(0), None, "3")],
                 &[("a", "13"), ("b", "2")],
             ),
-            // All at the same place.
+            // All parts have the same place.
             (
                 &[(Some(0), Some("a"), "1"), (Some(0), Some("b"), "2"), (Some(0), Some(""), "3")],
                 &[("a", "1"), ("b", "23")],
             ),
-            // No places.
+            // No part has a place.
             (
                 &[(None, Some("a"), "1"), (None, Some("b"), "2"), (None, None, "3")],
                 &[("a", "1"), ("b", "23")],
             ),
-            // No ids.
+            // No part has an id.
             (&[(Some(0), None, "1"), (Some(1), None, "")], &[("call_0", "1"), ("call_1", "{}")]),
         ];
         for (parts, calls) in table {

@@ -1,4 +1,4 @@
-//! Models against an endpoint that plays a script, over real sockets.
+//! Tests models with an endpoint that follows a script, over real sockets.
 
 mod answers;
 mod endpoint;
@@ -20,7 +20,7 @@ use crate::extract::{
 use crate::llm::{HttpModel, model};
 
 pub(super) const KEY: &str = "sk-test-0123456789abcdef";
-/// The pauses of tests.
+/// The pauses in tests.
 const SHORT: &[Duration] = &[Duration::from_millis(1); 3];
 const LONG: Duration = Duration::from_mins(1);
 
@@ -34,7 +34,7 @@ pub(super) fn target(kind: ProviderKind, base_url: &str) -> TargetSettings {
     }
 }
 
-/// Returns a model that knows the key, and makes its attempts without pauses.
+/// Returns a model with the test key and very short pauses between attempts.
 pub(super) fn model_of(kind: ProviderKind, base_url: &str, timeout: Duration) -> HttpModel {
     let model = model(&target(kind, base_url), timeout, Some(KEY.to_owned())).unwrap();
     model.with_pauses(SHORT)

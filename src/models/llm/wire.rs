@@ -1,4 +1,4 @@
-//! The two forms of requests and replies.
+//! The two formats of requests and replies.
 
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, header};
@@ -40,7 +40,8 @@ pub(super) fn headers(kind: ProviderKind, key: Option<&ApiKey>) -> HeaderMap {
     headers
 }
 
-/// Returns the body of a request to a target. The request and the model both limit the reply.
+/// Returns the body of a request to a target. The reply is limited by both the request and the
+/// model.
 pub(super) fn body(target: &TargetSettings, request: &ModelRequest, dialect: Dialect) -> String {
     let most = target.profile.max_output_tokens.max(1);
     let wanted = Some(request.max_output_tokens).filter(|wanted| *wanted > 0);

@@ -1,4 +1,4 @@
-//! Writing a conversation to an archive.
+//! Writes a conversation to an archive.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -28,7 +28,8 @@ use ctxfs_core::model::{
 
 const WRITTEN: &str = "it was still being written when it was exported";
 const ARTIFACTS: &str = "artifacts";
-/// Time that failing fetches may take together, and the part of one that counts at most.
+/// Limits on the time spent on failing fetches: the total after which no more fetches are tried,
+/// and the maximum that one fetch adds to the total.
 const MAX_FAILING: Duration = Duration::from_mins(1);
 const MAX_OF_ONE: Duration = Duration::from_secs(30);
 /// Reasons to leave out an artifact.
@@ -37,44 +38,46 @@ const UNTRIED: &str = "its bytes are in the bucket, which did not answer for oth
 const LEFT: &str = "its bytes have left the bucket: `ctxfs remote check` tells what it lacks";
 const OTHERS: &str = "the bytes that came are not those of its digest";
 const NO_DIRECTORY: &str = "its directory is not there, or cannot be read";
-/// Longest time for which an export waits for writers, and the length of one pause.
+/// Maximum time for which an export waits for writers, and the length of one pause.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Sources of an export beside the files of the conversation. By default the archive has the files
-/// of this disk.
+/// Sources of an export in addition to the files of the conversation. By default there are none:
+/// the archive has the files on this disk.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ExportParts<'a> {
-    /// Content of the message log, in place of its file.
+    /// The content of the message log, used in place of the log's file.
     pub log: Option<&'a File>,
     /// The store of artifacts whose bytes are not on this disk.
     pub far: Option<&'a dyn FarStore>,
 }
 
-/// The content of an archive, in numbers.
+/// The content of an archive, as numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exported {
     /// Number of files.
     pub files: u64,
-    /// Sum of their sizes, in bytes.
+    /// Total size of the files in bytes.
     pub bytes: u64,
-    /// Artifacts that were being written. The archive has the bytes up to then, marked incomplete.
+    /// Number of artifacts that were still being written. The archive has the bytes written up to
+    /// the export, marked incomplete.
     pub incomplete: u64,
-    /// Artifacts whose content differs from the digest in their record.
+    /// Number of artifacts whose content differs from the digest in their record.
     pub changed: u64,
-    /// Places that could not be read, by path in the conversation. The archive is without them.
+    /// Places that could not be read, by path in the conversation. They are not in the archive.
     pub unread: UnreadPlaces,
-    /// Artifacts among the unread places whose bytes are in the bucket, and could not be fetched.
+    /// Number of unread places that are artifacts with their bytes in the bucket, where the fetch
+    /// failed.
     pub elsewhere: u64,
-    /// Number of links, special files and invalid names. No reader of the tree sees them, and the
-    /// archive is without them.
+    /// Number of links, special files and invalid names. Readers of the tree do not see them, and
+    /// they are not in the archive.
     pub unseen: u64,
-    /// Number of files and directories that were removed or renamed meanwhile.
+    /// Number of files and directories that were removed or renamed during the export.
     pub gone: u64,
 }
 
-/// Returns the bytes of all files of a conversation, with artifacts in the bucket: about the number
-/// that [`export_with`] will report to `progress`.
+/// Returns the total size in bytes of all files of a conversation, including artifacts in the
+/// bucket. This is about the number of bytes that [`export_with`] reports to `progress`.
 pub fn bytes_to_export(conversation: &Conversation) -> Result<u64, StoreError> {
     let sum = || {
         let mut walk = walk(conversation)?;
@@ -90,12 +93,12 @@ pub fn bytes_to_export(conversation: &Conversation) -> Result<u64, StoreError> {
     Ok(here.saturating_add(far_bytes(conversation)))
 }
 
-/// Writes all files of a conversation to `out` as one archive. Calls `progress` with numbers of
-/// bytes read.
+/// Writes all files of a conversation to `out` as one archive. Calls `progress` with the number of
+/// bytes of each read.
 ///
-/// Each file has the length that it had when it was opened. An artifact that is written meanwhile
-/// is marked incomplete. A place that cannot be read is left out and reported. Holds the names of
-/// the directories on the way in memory, and everything else in temporary files.
+/// Each file is archived with the length that it had when it was opened. An artifact that is being
+/// written is marked incomplete. A place that cannot be read is left out and reported. The names of
+/// the directories on the current path are held in memory, and everything else in temporary files.
 pub fn export(
     conversation: &Conversation,
     out: impl Write,
@@ -104,8 +107,8 @@ pub fn export(
     export_with(conversation, ExportParts::default(), out, progress)
 }
 
-/// Writes an archive as [`export`] does, with `parts`. A far artifact is read twice: all of its
-/// bytes must have been fetched, and have the recorded digest, before its member begins.
+/// Writes an archive as [`export`] does, with the sources in `parts`. Reads a far artifact twice:
+/// before its member begins, all of its bytes must have been fetched and have the recorded digest.
 pub fn export_with(
     conversation: &Conversation,
     parts: ExportParts<'_>,
@@ -116,7 +119,7 @@ pub fn export_with(
         Export::new(conversation, parts, out, progress).map_err(ArchiveError::Write)?;
     export.write_description().map_err(ArchiveError::Write)?;
     export.write_directory(None, conversation.dir().stat_self())?;
-    // Before the names are read, as bytes may be fetched meanwhile.
+    // The far artifacts are listed before the names are read, as bytes may be fetched in between.
     export.expect_far(None)?;
     let fault = |error| conversation.listing_error(error);
     let mut walk = walk(conversation).map_err(fault)?;
@@ -143,7 +146,7 @@ fn walk(conversation: &Conversation) -> io::Result<DirWalk<impl FnMut(&Dir) -> i
 struct Export<'a, W: Write> {
     conversation: &'a Conversation,
     log: Option<&'a File>,
-    /// Paths of the far artifacts to come, in the order in which a walk comes to them.
+    /// Paths of the far artifacts that are still to be written, in the order of the walk.
     far: BTreeSet<PathBuf>,
     fetching: Fetching<'a>,
     last_dir: Option<RelPath>,
@@ -151,8 +154,8 @@ struct Export<'a, W: Write> {
     digests: DigestList,
     records: BufWriter<File>,
     progress: &'a mut dyn FnMut(u64),
-    /// The time left to wait for files that were closed a moment ago: a server needs a while to
-    /// notice, and to record that they are complete.
+    /// Remaining time to wait for files that were closed a moment ago. A server needs a while to
+    /// notice that a file was closed, and to record that it is complete.
     wait_left: Duration,
     done: Exported,
 }
@@ -199,7 +202,7 @@ impl<'a, W: Write> Export<'a, W> {
         member.write(io::empty(), &mut self.members.tar).map_err(ArchiveError::Write)
     }
 
-    /// Writes a file that the walk has come to. Waits a little for its writer.
+    /// Writes a file that the walk has found. Waits briefly if the file has a writer.
     fn write_found(
         &mut self,
         walk: &mut DirWalk<impl FnMut(&Dir) -> io::Result<bool>>,
@@ -221,7 +224,7 @@ impl<'a, W: Write> Export<'a, W> {
         }
     }
 
-    /// Waits a little for a writer. Returns false if no time is left.
+    /// Pauses to wait for a writer. Returns false if no time is left.
     fn pause(&mut self) -> bool {
         let Some(left) = self.wait_left.checked_sub(PAUSE) else { return false };
         self.wait_left = left;
@@ -409,8 +412,8 @@ struct Fetching<'a> {
 }
 
 impl Fetching<'_> {
-    /// Opens an artifact, and reads all of it once, so that a failure is known before its member
-    /// begins. Gives up on further artifacts after a minute of failures.
+    /// Opens an artifact and reads all of it once, to detect a failure before its member begins.
+    /// After a minute of failures, fails without trying.
     fn fetch(
         &mut self,
         conversation: &Component,
@@ -466,9 +469,11 @@ fn far_bytes(conversation: &Conversation) -> u64 {
 }
 
 impl<W: Write> Export<'_, W> {
-    /// Adds far artifacts to the paths to come: all of the conversation, or the artifacts of a
-    /// directory whose names have been read. An artifact that is fetched or evicted meanwhile is in
-    /// one of these lists, or among the names.
+    /// Adds far artifacts to the paths that are still to be written: those of the directory `dir`,
+    /// or of the whole conversation if `dir` is `None`. The caller must do this for the
+    /// conversation before any names are read, and for each directory after its names are read. An
+    /// artifact that is fetched or evicted in between is then in one of the lists or among the
+    /// names.
     fn expect_far(&mut self, dir: Option<&RelPath>) -> Result<(), StoreError> {
         if dir.is_some_and(|dir| !Path::new(dir.as_os_str()).starts_with(ARTIFACTS)) {
             return Ok(());
@@ -492,8 +497,9 @@ impl<W: Write> Export<'_, W> {
         Ok(())
     }
 
-    /// Removes and returns the first far path that comes before `path`, or any. Forgets `path`
-    /// itself, as the walk has found its file.
+    /// Removes and returns the first far path that comes before `path`. If `path` is `None`,
+    /// removes and returns the first far path. Also removes `path` itself, as the walk has found
+    /// its file.
     fn take_far_before(&mut self, path: Option<&RelPath>) -> Option<RelPath> {
         if let Some(path) = path {
             let path = Path::new(path.as_os_str());
@@ -503,7 +509,7 @@ impl<W: Write> Export<'_, W> {
         self.far.pop_first().and_then(|first| RelPath::new(first).ok())
     }
 
-    /// Writes an artifact that had no file when its directory was read, or whose file is gone
+    /// Writes an artifact whose file did not exist when its directory was read, or has been removed
     /// since.
     fn write_without_file(&mut self, path: &RelPath) -> Result<(), ArchiveError> {
         if !self.has_directory_of(path) {
@@ -571,8 +577,8 @@ struct ExportedFile {
 }
 
 impl ExportedFile {
-    /// Opens a file, and reads a byte of it, so that a file that cannot be read is known before its
-    /// member begins.
+    /// Opens a file and reads one byte of it, to detect an unreadable file before its member
+    /// begins.
     fn open(dir: &Dir, name: &OsStr) -> io::Result<Self> {
         let file = dir.open_file(name, OFlags::RDONLY)?;
         read_full_at(&file, 0, &mut [0])?;
@@ -591,7 +597,7 @@ struct FileState {
 }
 
 impl FileState {
-    /// Returns the state of a file. Recovers an artifact that its writer left unsealed.
+    /// Returns the state of a file. Recovers an artifact whose writer ended without sealing it.
     fn of(
         conversation: &Conversation,
         path: &RelPath,

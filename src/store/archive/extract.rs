@@ -1,4 +1,4 @@
-//! Reading the members of an untrusted archive, and writing them to the disk.
+//! Reads the members of an untrusted archive and writes them to the disk.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -18,7 +18,7 @@ use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Analysis, Record, RelPath, is_scratch};
 
 const BATCH: usize = 256;
-/// Most zeros that may follow the last member. `tar` pads its last record.
+/// Maximum number of zero bytes after the last member. `tar` pads its last record.
 const MAX_PADDING: usize = 64 * 1024;
 
 pub(super) struct ImportWriter {
@@ -46,7 +46,8 @@ impl ImportWriter {
         &self.conversation
     }
 
-    /// Adds the conversation's own directory. Its mode stays 0700, whatever the archive says.
+    /// Adds the conversation's own directory. Its mode is always 0700; the mode in the archive is
+    /// ignored.
     pub(super) fn add_top(&mut self, found: &ArchiveMember) -> Result<(), ArchiveError> {
         if !self.open.is_empty() {
             return Err(found.refused(ArchiveFlaw::Order));
@@ -143,8 +144,9 @@ impl ImportWriter {
         Ok(set.map_err(|error| self.conversation.error_at("change", path, error))?)
     }
 
-    /// Copies the content, and analyses artifacts on the way. No fact in the archive about the
-    /// bytes is trusted. Returns the digest.
+    /// Copies the content to `file` and returns its digest. For an artifact, analyses the bytes and
+    /// also returns the analysis. The facts that the archive states about the bytes are not
+    /// trusted.
     fn content(
         &mut self,
         path: &RelPath,
@@ -179,7 +181,8 @@ fn finish_file(file: &File, found: &ArchiveMember) -> io::Result<()> {
     attributes::set_mode_and_time(file, found.mode, found.modified)
 }
 
-/// Returns true if `path` is below the directory `dir`; `None` is the top.
+/// Returns true if `path` is below the directory `dir`. `None` stands for the conversation's own
+/// directory.
 fn holds(dir: Option<&RelPath>, path: &RelPath) -> bool {
     dir.is_none_or(|dir| {
         let rest = path.as_os_str().as_bytes().strip_prefix(dir.as_os_str().as_bytes());
@@ -187,7 +190,7 @@ fn holds(dir: Option<&RelPath>, path: &RelPath) -> bool {
     })
 }
 
-/// Returns true if `a` comes before `b` in an archive, where names are sorted by their bytes.
+/// Returns true if `a` comes before `b` in an archive, which sorts names by their bytes.
 fn is_before(a: &RelPath, b: &RelPath) -> bool {
     let names = |path: &RelPath| -> Vec<Vec<u8>> {
         let bytes = OsStr::as_bytes(path.as_os_str());
@@ -212,7 +215,8 @@ impl<R: BufRead> Unpacked<R> {
         Ok(Self { decoder, left: most })
     }
 
-    /// Returns true if only zeros are left, and nothing follows the compressed bytes.
+    /// Returns true if only zeros are left in the tar stream and nothing follows the compressed
+    /// data.
     pub(super) fn require_end(mut self) -> io::Result<bool> {
         let mut padding = Vec::new();
         self.by_ref().take(MAX_PADDING as u64 + 1).read_to_end(&mut padding)?;
@@ -242,8 +246,8 @@ pub(super) enum ArchiveEntry {
     Member(ArchiveMember),
 }
 
-/// Reads the header of `entry`, with the extended header that came before it. The content of a
-/// member must be read next.
+/// Reads the header of `entry`. `header` is the extended header that came before the entry. If this
+/// returns a member, the caller must read its content next.
 pub(super) fn read_entry<R: Read>(
     entry: &mut Entry<'_, R>,
     header: Option<Vec<u8>>,

@@ -1,7 +1,7 @@
 //! The parts of an archive: members, their pax headers, and the list of digests at the end.
 //!
 //! `tar::PaxExtensions` ends a record at a newline, but the arguments of a call may contain
-//! newlines. So records are split by their length here, as pax(1) says.
+//! newlines. This module therefore splits records by their length, as pax(1) specifies.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -14,18 +14,18 @@ use crate::archive::BLOCK;
 use crate::{ArchiveError, ArchiveFlaw, FileType, Stat, Time};
 use ctxfs_core::model::Content;
 
-/// Most bytes of a name that fit into a plain header.
+/// Maximum length of a name that fits into a plain header, in bytes.
 const NAME_BYTES: usize = 100;
-/// The permission bits that are kept, without set-user-ID and set-group-ID.
+/// The permission bits that are kept. Set-user-ID and set-group-ID are not among them.
 pub(super) const MODE: u32 = 0o777;
-/// Prefix of the key for an extended attribute, as GNU tar and others write it.
+/// Prefix of the pax key for an extended attribute, as GNU tar and other programs write it.
 pub(super) const ATTRIBUTE: &str = "SCHILY.xattr.";
 const BILLION: i128 = 1_000_000_000;
 
 /// A file or directory of an archive, without its content.
 ///
-/// The name begins with the id of the conversation; that of a directory ends with `/`. Attributes
-/// are `user.*`.
+/// The name begins with the id of the conversation. The name of a directory ends with `/`. The
+/// attributes are `user.*`.
 #[derive(Debug)]
 pub(super) struct ArchiveMember {
     pub(super) name: Vec<u8>,
@@ -44,13 +44,13 @@ impl ArchiveMember {
         Self { name, kind, size, mode, modified, attributes: Vec::new() }
     }
 
-    /// Returns the error that refuses the archive for `flaw` of this member.
+    /// Returns the error that refuses the archive because of `flaw` in this member.
     pub(super) fn refused(&self, flaw: impl Into<ArchiveFlaw>) -> ArchiveError {
         let name = String::from_utf8_lossy(&self.name);
         ArchiveError::refused(name.escape_debug().to_string(), flaw)
     }
 
-    /// Writes the member with its content, which must have the right size.
+    /// Writes the member with `content`, which must have exactly the member's size.
     pub(super) fn write<W: Write>(
         &self,
         content: impl Read,
@@ -62,7 +62,7 @@ impl ArchiveMember {
             more.push(("path".to_owned(), &self.name));
         }
         for (attribute, value) in &self.attributes {
-            // No attribute of ctxfs has such a name, and pax cannot express it.
+            // ctxfs does not write an attribute with such a name, and pax cannot express it.
             let Some(attribute) = attribute.to_str() else { continue };
             more.push((format!("{ATTRIBUTE}{attribute}"), value));
         }
@@ -142,7 +142,8 @@ pub(super) struct MemberContent<'a, R> {
     left: u64,
     pub(super) hasher: blake3::Hasher,
     progress: &'a mut dyn FnMut(u64),
-    /// The reason why a read failed. `tar` does not pass errors on unchanged.
+    /// The reason why a read failed. It is kept here because `tar` does not return errors
+    /// unchanged.
     pub(super) failed: Option<ReadFailure>,
 }
 
@@ -212,8 +213,8 @@ impl<R: Read> Read for HashingReader<R> {
     }
 }
 
-/// A list of digests, a line `<64 hexadecimal digits>  <name>` a file. It is in a file, as it may
-/// not fit into memory.
+/// A list of digests, with a line `<64 hexadecimal digits>  <name>` for each file. It is kept in a
+/// file, as it may not fit into memory.
 pub(super) struct DigestList(BufWriter<File>);
 
 impl DigestList {
@@ -222,7 +223,7 @@ impl DigestList {
     }
 
     pub(super) fn add(&mut self, name: &[u8], digest: &str) -> io::Result<()> {
-        // b3sum marks and escapes a name with backslashes like this.
+        // b3sum marks and escapes a name with backslashes in the same way.
         let escaped = name.find_byte(b'\\').is_some();
         let mark = if escaped { "\\" } else { "" };
         write!(self.0, "{mark}{digest}  ")?;
@@ -237,7 +238,7 @@ impl DigestList {
         Ok((file, length))
     }
 
-    /// Compares this list with `list`, the one in the archive. They must be equal, so the first
+    /// Compares this list with `list`, the list in the archive. The lists must be equal. The first
     /// line that differs names the damaged file.
     pub(super) fn compare(self, list: &mut dyn Read) -> Result<(), ArchiveError> {
         let (own, length) = self.finish().map_err(ArchiveError::Read)?;

@@ -1,4 +1,4 @@
-//! Making a conversation from an archive.
+//! Creates a conversation from an archive.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt as _;
@@ -18,32 +18,33 @@ use ctxfs_core::model::{ArtifactState, Component, NameError, Record, RelPath, is
 
 const MAX_DESCRIPTION: u64 = 4096;
 
-/// Part of the inodes of a disk that an import leaves free, as a divisor.
+/// The share of the inodes of a disk that an import leaves free, as a divisor.
 const SPARE_INODES: u64 = 100;
-/// The first generation that is refused: the limit of integers in JavaScript.
+/// The lowest generation that is refused. This is the limit of exact integers in JavaScript.
 const MAX_GENERATIONS: u64 = 1 << 53;
-/// Most milliseconds before or after the epoch: the range of dates in JavaScript.
+/// Maximum number of milliseconds before or after the epoch. This is the range of dates in
+/// JavaScript.
 const MAX_MILLIS: u64 = 8_640_000_000_000_000;
 const BATCH: usize = 256;
 const CUT: &str = "its writer had not closed it when the archive was made";
 
-/// The options of an import: limits for an archive that is not trusted.
+/// The options of an import. They limit what an untrusted archive can use.
 #[derive(Debug, Clone)]
 pub struct ImportOptions {
-    /// Id of the new conversation. Without one, it gets the id in the archive.
+    /// Id of the new conversation. If this is `None`, the conversation gets the id in the archive.
     pub id: Option<Component>,
-    /// Most bytes of the archive, uncompressed.
+    /// Maximum uncompressed size of the archive in bytes.
     pub most_bytes: u64,
-    /// Most files and directories of the archive.
+    /// Maximum number of files and directories in the archive.
     pub most_files: u64,
-    /// Bytes that must stay free on the store's disk.
+    /// Number of bytes that must stay free on the store's disk.
     pub min_free: u64,
-    /// Most bytes that the conversation may take on the disk, if that is limited.
+    /// Maximum number of bytes that the conversation may use on the disk. `None` means no limit.
     pub quota: Option<u64>,
 }
 
-/// The result of an import: the id of the conversation, the number of its files, and the sum of
-/// their sizes in bytes.
+/// The result of an import: the id of the conversation, the number of its files, and their total
+/// size in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Imported {
@@ -53,11 +54,10 @@ pub struct Imported {
 }
 
 impl Store {
-    /// Makes a conversation from `archive`, all of it or nothing.
+    /// Creates a conversation from `archive`, either completely or not at all.
     ///
-    /// The archive need not be trusted; the checks are listed in the module `archive`. Memory is
-    /// bounded except for the index of the records. The conversation appears in one step at the
-    /// end.
+    /// The archive need not be trusted; the module `archive` lists the checks. Memory is bounded
+    /// except for the index of the records. The conversation appears in one step at the end.
     pub fn import(
         &self,
         archive: impl BufRead,
@@ -101,7 +101,8 @@ fn read_members<R: Read>(
     }
 }
 
-/// Tells a file that was never an archive from a damaged archive.
+/// Returns the error for a failed read. At the start of the input, this distinguishes a file that
+/// was never an archive from a damaged archive.
 fn unreadable(error: io::Error, most: u64, at_start: bool) -> ArchiveError {
     let damaged = error.raw_os_error().is_some() || error.kind() == io::ErrorKind::UnexpectedEof;
     if at_start && !damaged { ArchiveError::Foreign } else { read_error(error, most) }
@@ -112,14 +113,16 @@ struct Import {
     top: Vec<u8>,
     options: ImportOptions,
     writer: ImportWriter,
-    /// `None` once the lists have been compared, which ends the archive.
+    /// The digests of the members so far. `None` once they have been compared with the archive's
+    /// list, which is the last member.
     digests: Option<DigestList>,
     manifest_seen: bool,
     members: u64,
     files: u64,
     bytes: u64,
     room: u64,
-    // The last field, so that its directory is removed after everything that uses it.
+    // This must be the last field: its directory is removed after everything that uses it is
+    // dropped.
     staging: Staging,
 }
 
@@ -243,8 +246,8 @@ impl Import {
         Ok(Some(path))
     }
 
-    /// Fails unless one more file of `size` bytes fits below the quota and on the disk, which must
-    /// have an inode for it and at least one in [`SPARE_INODES`] more.
+    /// Fails unless one more file of `size` bytes fits below the quota and on the disk. The disk
+    /// must also have a free inode for it, and keep one in [`SPARE_INODES`] of its inodes free.
     fn require_room(&mut self, store: &Store, size: u64) -> Result<(), ArchiveError> {
         self.room = self.room.saturating_add(whole_blocks(size).max(LEAST));
         if let Some(quota) = self.options.quota.filter(|quota| self.room > *quota) {
@@ -256,7 +259,7 @@ impl Import {
         if size > left {
             return Err(ArchiveError::NoRoom { needed: size, left, min_free });
         }
-        // A disk without a limit reports 0.
+        // A disk without a limit on inodes reports 0.
         if space.f_files > 0 && space.f_favail <= space.f_files / SPARE_INODES {
             return Err(ArchiveError::NoInodes { left: space.f_favail });
         }
@@ -270,7 +273,7 @@ impl Import {
 
     fn publish(self, store: &Store) -> Result<Imported, ArchiveError> {
         let Self { id, files, bytes, staging, writer, .. } = self;
-        // The writer holds the directory open that is about to be renamed.
+        // The writer holds open the directory that is about to be renamed.
         drop(writer);
         match staging.publish(store.context(), &id) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -290,8 +293,8 @@ fn own_name(top: &[u8], name: &str) -> Vec<u8> {
     [top, b"/", name.as_bytes()].concat()
 }
 
-/// Adds the records in `lines` to a conversation that has all its files, each with a fresh record.
-/// The archive may have at most `most` bytes.
+/// Adds the records in `lines` to a conversation. All files of the conversation must be there, each
+/// with a fresh record. `most` is the maximum size of the archive in bytes, for the error message.
 fn take_records(
     conversation: &Conversation,
     lines: &mut dyn Read,
@@ -328,8 +331,9 @@ fn parse(line: &[u8]) -> Option<(RelPath, Record)> {
     possible.then_some((path, record))
 }
 
-/// Returns the record with all facts that the file has taken from there. Fails if its digest is not
-/// the digest of the file.
+/// Returns a record of the archive adapted to this host. If the conversation has a record of the
+/// file here, takes the size, time, identity and analysis from it. Fails if the two records have
+/// different digests.
 fn checked(
     conversation: &Conversation,
     (path, mut record): (RelPath, Record),

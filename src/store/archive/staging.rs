@@ -1,7 +1,8 @@
 //! The staging area of imports: directories in the store that readers do not see.
 //!
-//! Every import holds a shared lock of a file beside the staging area. So when an exclusive lock is
-//! available, everything in the staging area was left by a process that died.
+//! Every import holds a shared lock on a file beside the staging area. If a process gets an
+//! exclusive lock, no import is running, and everything in the staging area was left by processes
+//! that died.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -18,14 +19,15 @@ use ctxfs_core::model::Component;
 const CONVERSATION: &str = "conversation";
 const DIGESTS: &str = "digests";
 
-/// The directory of one import. It is removed, with everything still in it, when this is dropped.
+/// The directory of one import. Dropping this removes the directory with everything that is still
+/// in it.
 pub(super) struct Staging {
     root: PathBuf,
     store: Dir,
     own: Dir,
     name: OsString,
     all: Dir,
-    /// A shared lock, which every import holds.
+    /// The shared lock that every import holds.
     lock: LockedFile,
 }
 
@@ -51,13 +53,13 @@ impl Staging {
         self.own.create_file(DIGESTS.as_ref(), OFlags::RDWR | OFlags::EXCL, layout::FILE_MODE)
     }
 
-    /// Moves the conversation to `id` in one step. Fails with EEXIST if there is one. The content
-    /// is synced before, and the name before this returns.
+    /// Moves the conversation to `id` in one step. Fails with EEXIST if `id` is taken. The content
+    /// is synced before the move, and the name is synced before this returns.
     pub(super) fn publish(self, context: &Dir, id: &Component) -> io::Result<()> {
         rustix::fs::syncfs(&self.own)?;
         let rename = |flags| self.own.rename(CONVERSATION.as_ref(), context, id.as_os_str(), flags);
         match rename(RenameFlags::NOREPLACE) {
-            // The disk lacks NOREPLACE. Without it, only an empty directory would be replaced.
+            // The disk lacks NOREPLACE. A plain rename replaces at most an empty directory.
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => {
                 rename(RenameFlags::empty())?;
             }
@@ -90,7 +92,7 @@ pub(crate) fn clean(store: &Dir) -> io::Result<()> {
         all.remove_all(&entry.name)?;
     }
     match store.rmdir(name) {
-        // The last import has just removed it.
+        // The last import has just removed the lock file.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
     }

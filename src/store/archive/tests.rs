@@ -1,4 +1,4 @@
-//! Export and import give back the same conversation.
+//! Checks that exporting and importing a conversation preserves it.
 
 mod hostile;
 
@@ -16,7 +16,7 @@ use crate::mere_owner::as_mere_owner;
 use crate::{ArtifactWriter, Conversation, Store, attributes};
 use ctxfs_core::model::{ArtifactState, Folder, Provenance, Record, RelPath};
 
-/// A store in a directory of its own.
+/// A store in its own temporary directory.
 struct Place {
     dir: TempDir,
     store: Store,
@@ -29,7 +29,7 @@ impl Place {
         Self { dir, store }
     }
 
-    /// Creates a store with the conversation `c7`, which has some of everything.
+    /// Creates a store with the conversation `c7`, which contains files of all kinds.
     fn filled() -> Self {
         let place = Self::new();
         let conversation = place.store.create_conversation(&id("c7")).unwrap();
@@ -70,7 +70,8 @@ impl Place {
         imported
     }
 
-    /// Returns the reason why `archive` is refused. Checks that nothing of it is left.
+    /// Returns the reason why `archive` is refused. Checks that nothing of the archive remains in
+    /// the store.
     fn refusal(&self, archive: &[u8]) -> String {
         let before = self.store.conversations().unwrap();
         let error = self.import(archive, &anything()).expect_err("it is refused");
@@ -99,7 +100,7 @@ fn put(conversation: &Arc<Conversation>, call: &str, provenance: Provenance) -> 
 /// Path, mode, time, content and attributes.
 type Seen = (PathBuf, u32, (i64, i64), Vec<u8>, String);
 
-/// Returns every file and directory below `root`.
+/// Returns all files and directories below `root`.
 fn tree(root: &Path) -> Vec<Seen> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_owned()];
@@ -142,14 +143,14 @@ fn what_is_exported_comes_back_as_it_was() {
         put.map(|record| Record { file: None, ..record }).collect()
     };
     assert_eq!(put(records(&from)), put(records(&to)));
-    // Each side's records tell of the files that are there.
+    // In both stores, the records describe the files that exist there.
     for place in [&from, &to] {
         let conversation = place.store.conversation(&id("c7")).unwrap().unwrap();
         let put = records(place).into_iter().find(|record| record.provenance.tool.is_some());
         let path = RelPath::from_text(&put.as_ref().unwrap().path).unwrap();
         assert!(conversation.dir().stat_at(&path).unwrap().is_recorded(&put.unwrap()));
     }
-    // A file without a record counts as created when the disk says.
+    // The creation time of a file without a record comes from the disk.
     let record = records(&to).into_iter().find(|record| record.path.contains("xxx")).unwrap();
     let path = RelPath::from_text(&record.path).unwrap();
     let conversation = from.store.conversation(&id("c7")).unwrap().unwrap();
@@ -262,7 +263,7 @@ fn what_was_left_in_the_middle_is_removed() {
     assert!(place.store.conversations().unwrap().is_empty());
     Store::open(place.dir.path()).unwrap();
     assert!(!place.dir.path().join("staging").exists());
-    // Nothing is removed while an import runs.
+    // Opening the store does not remove the staging area while an import runs.
     let staging = staging::Staging::new(place.store.dir(), place.store.root()).unwrap();
     Store::open(place.dir.path()).unwrap();
     staging.conversation().unwrap();
@@ -272,7 +273,7 @@ fn what_was_left_in_the_middle_is_removed() {
 
 type Members = Vec<(String, Vec<u8>)>;
 
-/// Returns the members of an archive in their order, without their extended headers.
+/// Returns the members of an archive in order, without their extended headers.
 fn members(archive: &[u8]) -> Members {
     let mut tar = tar::Archive::new(zstd::Decoder::new(archive).unwrap());
     let entries = tar.entries().unwrap();
@@ -287,7 +288,7 @@ fn members(archive: &[u8]) -> Members {
         .collect()
 }
 
-/// Exports `c7` with the rights of a user who is not root.
+/// Exports `c7` with the rights of a user other than root.
 fn exported(place: &Place) -> (Vec<u8>, Exported) {
     as_mere_owner(|| {
         let mut archive = Vec::new();

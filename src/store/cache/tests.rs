@@ -52,7 +52,7 @@ fn all(mut file: &File) -> Vec<u8> {
     bytes
 }
 
-/// Sets when a result was last used, in seconds.
+/// Sets the time at which a result was last used, in seconds since the epoch.
 fn used(fixture: &Fixture, what: &str, when: i64) {
     let time = Timespec { tv_sec: when, tv_nsec: 0 };
     let file = File::open(fixture.path().join(key(what).0)).unwrap();
@@ -140,7 +140,8 @@ fn it_can_be_removed_at_any_time() {
     fixture.cache.clear().unwrap();
 }
 
-/// The draft of a dead process goes with the next result. A draft that is being written stays.
+/// Checks that keeping a result removes the drafts of dead processes but not a draft that is being
+/// written.
 #[test]
 fn drafts_of_the_dead_are_removed() {
     let fixture = Fixture::new(1000);

@@ -36,7 +36,7 @@ fn the_walk_finds_what_openat2_finds() {
     }
 }
 
-/// The kernel takes 4,096 bytes of a path at once.
+/// The path is longer than the 4,096 bytes that the kernel accepts in one call.
 #[test]
 fn a_path_of_any_length_is_walked() {
     let temporary = tempfile::tempdir().unwrap();
@@ -51,7 +51,7 @@ fn a_path_of_any_length_is_walked() {
     assert!(top.open_file_at(&file, OFlags::RDONLY).is_ok());
 }
 
-/// Opening a fifo would block, and opening a socket or a device could have any effect.
+/// Opening a fifo would block, and opening a socket or a device could have any side effect.
 #[test]
 fn what_opens_as_a_file_is_one() {
     let temporary = tempfile::tempdir().unwrap();
@@ -91,8 +91,9 @@ fn a_tree_is_removed_and_links_lead_nowhere() {
     assert_eq!(dir.remove_all("a".as_ref()).unwrap_err().kind(), io::ErrorKind::NotFound);
 }
 
-/// A store in which a directory and a link to the outside take turns under one name, as fast as
-/// they can, and an outside that must stay as it is.
+/// A directory with a store and an outside directory. In the store, a directory and a link to the
+/// outside directory are exchanged continuously under one name. The outside directory must not
+/// change.
 struct Turning {
     temporary: TempDir,
     over: AtomicBool,
@@ -120,7 +121,7 @@ impl Turning {
         self.temporary.path().join(name)
     }
 
-    /// Runs `test` on the store at the same time.
+    /// Runs `test` on the store while the two are exchanged.
     fn while_turning(&self, test: impl FnOnce(&Dir)) {
         let dir = Dir::open(&self.path("store")).unwrap();
         let turn = |dir: &Dir, one: &str, other: &str| {
@@ -135,13 +136,13 @@ impl Turning {
                     turn(&within, "file", "file-link");
                 }
             });
-            // Also if the test fails.
+            // The exchange must also end if the test fails.
             let _over = Over(&self.over);
             test(&dir);
         });
     }
 
-    /// Returns everything that can be seen of it.
+    /// Returns everything that is visible in the outside directory.
     fn outside(&self) -> Vec<(PathBuf, u32, SystemTime, Option<Vec<u8>>)> {
         let mut found = Vec::new();
         let mut folders = vec![self.path("outside")];
@@ -240,7 +241,7 @@ fn a_race_of_links_changes_nothing_outside() {
     assert_eq!(outside.len(), 4);
 }
 
-/// Creates so many directories inside each other in `dir`, and a file in each.
+/// Creates `levels` nested directories in `dir`, each with a file.
 fn chain(dir: &Dir, levels: usize) {
     let mut at = dir.try_clone().unwrap();
     for _ in 0..levels {
@@ -255,7 +256,8 @@ fn the_deepest_and_widest_trees_are_removed() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = Dir::open(temporary.path()).unwrap();
     dir.mkdir("deep".as_ref(), 0o700).unwrap();
-    // Deeper than a path is long, than a process has descriptors, and than a stack has frames.
+    // The depth exceeds the length of a path, the descriptors of a process, and the frames of a
+    // stack.
     chain(&dir.open_dir("deep".as_ref()).unwrap(), 6000);
     dir.remove_all("deep".as_ref()).unwrap();
     for number in 0..300 {

@@ -43,7 +43,7 @@ impl Scene {
     }
 }
 
-/// Records an artifact of another host that has these bytes, if the path is free.
+/// Records an artifact of another host with the content `bytes`, if the path is free.
 pub(crate) fn expected(conversation: &Conversation, path: &RelPath, bytes: &[u8]) -> Option<Stat> {
     let expected = Expected { path, arrived: &arrived(bytes), origin: ORIGIN.to_owned() };
     Expected::record_all(conversation, &[expected]).unwrap().remove(0).unwrap()
@@ -136,7 +136,7 @@ fn what_came_goes_again_and_is_removed_by_its_origin() {
     let bring = |far: &FarArtifact| far.bring_here(&scene.conversation, &file(b"one\n")).unwrap();
     assert!(bring(&far));
     let stat = scene.conversation.dir().stat_at(&path()).unwrap();
-    // A process that another test starts has copies of all descriptors for a moment.
+    // A process that another test is starting briefly has copies of all descriptors.
     let let_go = || shared::evict(&scene.conversation, &path(), &FileMark::of(&stat), FAR).unwrap();
     while let_go() != RemovalOutcome::Removed {
         std::thread::yield_now();

@@ -8,25 +8,26 @@ use crate::keep::references;
 use crate::{Conversation, RemovalCandidate, Stat, Store, StoreError, UnreadPlaces};
 use ctxfs_core::model::{Component, RelPath, Removal};
 
-/// The settings of the rules, for the reasons of removals.
+/// The names of the settings that define the rules. The reason for a removal contains the name of
+/// the setting.
 const AGE: &str = "keep_age";
 pub(super) const CONVERSATION: &str = "keep_conversation";
 const STORE: &str = "keep_store";
 const FREE: &str = "keep_free";
-/// Part of a limit that is freed when it is passed, as a divisor. With a tenth free, not every new
-/// output triggers a sweep.
+/// Fraction of a limit that is freed in addition when the limit is exceeded, as a divisor. With a
+/// tenth free, a sweep is not needed for every new output.
 const SLACK: u64 = 10;
 
-/// The limits on outputs. Without any limit, everything is kept for ever.
+/// The limits on outputs. Without limits, all outputs are kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RetentionRules {
-    /// Age since the last use at which an output is removed.
+    /// Time since the last use after which an output is removed.
     pub age: Option<Duration>,
-    /// Most bytes of the outputs of one conversation.
+    /// Maximum total size of the outputs of one conversation in bytes.
     pub conversation: Option<u64>,
-    /// Most bytes of the outputs of the store.
+    /// Maximum total size of the outputs of the store in bytes.
     pub store: Option<u64>,
-    /// Least free bytes on the store's disk.
+    /// Minimum number of free bytes on the store's disk.
     pub free: Option<u64>,
 }
 
@@ -35,35 +36,40 @@ pub struct RetentionRules {
 pub enum SweepScope {
     /// All outputs of the store.
     Store,
-    /// The outputs of one conversation, by age and by the bytes of the conversation.
+    /// The outputs of one conversation. Only the rules for the age and for the bytes of a
+    /// conversation apply.
     Conversation(Component),
 }
 
 impl RetentionRules {
-    /// Returns true if there is no limit.
+    /// Returns true if no limit is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Returns true if any rule limits bytes.
+    /// Returns true if any limit on bytes is set.
     pub fn bound_bytes(&self) -> bool {
         self.conversation.is_some() || self.store.is_some() || self.free.is_some()
     }
 }
 
-/// Returns the bytes of `used` that must be freed to get a little below `limit`.
+/// Returns the number of bytes to free so that `used` drops a little below `limit`. Returns 0 if
+/// `used` is within the limit.
 fn excess(used: u64, limit: u64) -> u64 {
     if used <= limit { 0 } else { used - (limit - limit / SLACK) }
 }
 
-/// Returns the bytes that must be freed to get from `free` to a little above `least`.
+/// Returns the number of bytes to free so that `free` rises a little above `least`. Returns 0 if
+/// `free` is at least `least`.
 pub(super) fn lack(free: u64, least: u64) -> u64 {
     if free >= least { 0 } else { least.saturating_add(least / SLACK) - free }
 }
 
-/// An artifact as the sweep found it: about 100 bytes and its path. Times are in milliseconds since
-/// the epoch, but `changed` is in nanoseconds. `live` artifacts are never removed. `referenced`
-/// ones are removed last; [`Inventory::find_references`] sets it.
+/// An artifact as found by the sweep. It takes about 100 bytes of memory plus its path.
+///
+/// Times are in milliseconds since the epoch, except `changed`, which is in nanoseconds. Artifacts
+/// with `live` are never removed. Artifacts with `referenced` are removed last;
+/// [`Inventory::find_references`] sets this field.
 #[derive(Debug)]
 struct StoredArtifact {
     path: RelPath,
@@ -87,8 +93,8 @@ struct Inventory {
 }
 
 impl Inventory {
-    /// Lists the artifacts of a conversation. `now` is in milliseconds since the epoch. Adds places
-    /// that cannot be read to `unread`, by path in the conversation.
+    /// Returns the artifacts of a conversation. `now` is in milliseconds since the epoch. Adds
+    /// places that cannot be read to `unread`, by path in the conversation.
     fn of(
         store: &Store,
         conversation: Arc<Conversation>,
@@ -102,7 +108,7 @@ impl Inventory {
         let paths = artifacts.iter().map(|artifact| artifact.path.to_text());
         let live = conversation.manifest().live(paths)?;
         for (artifact, live) in artifacts.iter_mut().zip(live) {
-            // Most live artifacts have a writer. If it died, recovery seals the artifact as
+            // Most live artifacts have a writer. If the writer died, recovery marks the artifact
             // incomplete.
             artifact.live = live
                 && conversation.recover(&artifact.path).map_or_else(
@@ -118,7 +124,7 @@ impl Inventory {
         stays.map(|artifact| artifact.size).sum()
     }
 
-    /// Sets `referenced` of each artifact. Reads the log on the first call only. If it cannot be
+    /// Sets `referenced` of each artifact. Only the first call reads the log. If the log cannot be
     /// read, every artifact counts as referenced.
     fn find_references(&mut self, unread: &mut UnreadPlaces) -> Result<(), StoreError> {
         if std::mem::replace(&mut self.references_found, true) {
@@ -162,12 +168,13 @@ impl StoredArtifact {
     }
 }
 
-/// Returns the time of the last use of a file at the moment `now`, both in milliseconds since the
-/// epoch.
+/// Returns the time of the last use of a file. The result and `now`, the current time, are in
+/// milliseconds since the epoch.
 ///
-/// A program that may write a file may set the times of its last read and of the last change of its
-/// bytes to anything. So a change counts by the time that the kernel alone sets, and a read in the
-/// future does not count. A file cannot pass for one that was used after it was touched.
+/// A program with write access to a file can set its access and modification times to any value. A
+/// change therefore counts by its ctime, which only the kernel sets, and a read in the future does
+/// not count. Setting the times of a file cannot make it appear to be used later than the moment
+/// when they were set.
 fn last_use(stat: &Stat, now: i64) -> i64 {
     let changed = stat.ctime.as_millis().min(now);
     let read = Some(stat.atime.as_millis()).filter(|read| *read <= now);
@@ -181,8 +188,8 @@ pub(super) fn ids(store: &Store, scope: &SweepScope) -> Result<Vec<Component>, S
     }
 }
 
-/// Lists the artifacts of each conversation in `scope`, sorted by id. Ends early once `stop`
-/// returns true.
+/// Lists the artifacts of each conversation in `scope`, ordered by conversation id. Ends early once
+/// `stop` returns true.
 fn inventories(
     store: &Store,
     scope: &SweepScope,
@@ -204,8 +211,9 @@ fn inventories(
     Ok(inventories)
 }
 
-/// Calls `work` with the conversation `id` and a list for the places in it that cannot be read.
-/// Returns `None` if the conversation is gone, or cannot be read, which is added to `unread`.
+/// Calls `work` with the conversation `id` and with a list to which `work` adds places that cannot
+/// be read. Returns `None` if the conversation is gone or cannot be read; in the second case it is
+/// added to `unread`.
 pub(super) fn in_conversation<T>(
     store: &Store,
     id: &Component,
@@ -229,14 +237,14 @@ pub(super) fn in_conversation<T>(
     Ok(worked)
 }
 
-/// An artifact that a plan removes, with what a user wants to know about it.
+/// An artifact that a plan removes, with the facts that are shown to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedRemoval {
-    /// Conversation of the artifact.
+    /// Id of the artifact's conversation.
     pub conversation: Component,
     /// The artifact, and the reason for its removal.
     pub candidate: RemovalCandidate,
-    /// Bytes on the disk.
+    /// Number of bytes that the artifact takes on the disk.
     pub on_disk: u64,
     /// Time of the last use, in milliseconds since the epoch.
     pub used: i64,
@@ -244,25 +252,26 @@ pub struct PlannedRemoval {
     pub referenced: bool,
 }
 
-/// The removals that the rules require, and the room that is left after them.
+/// The removals that the rules require, and the room that remains after them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct RemovalPlan {
-    /// The removals, in the order in which they are made.
+    /// The removals in the order of execution.
     pub removals: Vec<PlannedRemoval>,
-    /// Bytes by which each conversation may grow before it passes the rule for conversations.
+    /// Number of bytes by which each conversation may grow before it exceeds the limit for
+    /// conversations.
     pub room: HashMap<Component, u64>,
-    /// Bytes by which the store may grow before it passes a rule for the store. `None` without such
-    /// a rule, or if the sweep was of one conversation.
+    /// Number of bytes by which the store may grow before it exceeds a limit for the store. `None`
+    /// if there is no such limit, or if the sweep covered one conversation.
     pub store_room: Option<u64>,
-    /// The places that could not be read, below the directory of all conversations. They count as
-    /// empty.
+    /// The places that could not be read, by path below the directory of all conversations. The
+    /// plan treats them as empty.
     pub unread: UnreadPlaces,
 }
 
-/// Decides which artifacts `rules` remove at the time `now`. Removes nothing.
+/// Decides which artifacts must be removed under `rules` at the time `now`. Removes nothing.
 ///
-/// Takes some 150 bytes of memory for each artifact in `scope`. Once `stop` returns true, the
-/// remaining conversations count as empty.
+/// Needs about 150 bytes of memory for each artifact in `scope`. Once `stop` returns true, the
+/// remaining conversations are treated as empty.
 pub fn plan(
     store: &Store,
     rules: &RetentionRules,
@@ -381,8 +390,8 @@ impl Planner {
         Ok(())
     }
 
-    /// Chooses the artifacts that were used longest ago, of all `inventories`, until `bytes` are
-    /// freed. Artifacts that messages refer to come last.
+    /// Chooses the least recently used artifacts of all `inventories` until `bytes` are freed.
+    /// Artifacts that messages refer to come last.
     fn longest_unused(
         &mut self,
         inventories: &mut [Inventory],
@@ -429,16 +438,17 @@ impl Planner {
     }
 }
 
-/// A number of bytes that a rule limits: the setting, the subject of the sentence for the reason,
-/// and the bytes that a removal frees.
+/// A number of bytes that a rule limits. `rule` is the name of the setting, `what` is the subject
+/// of the sentence that states the reason, and `size` returns the bytes that the removal of an
+/// artifact frees.
 struct Limited {
     rule: &'static str,
     what: &'static str,
     size: fn(&StoredArtifact) -> u64,
 }
 
-/// Returns the artifacts that may be removed, first to last: for each, the index of its inventory
-/// and its index in there.
+/// Returns the artifacts that may be removed, in the order of removal. Each is given by the index
+/// of its inventory and its index in that inventory.
 fn removal_order(
     inventories: &mut [Inventory],
     unread: &mut UnreadPlaces,
@@ -496,7 +506,7 @@ mod tests {
         let stat = |read, changed| {
             let (atime, ctime) =
                 (Time { seconds: read, nanos: 0 }, Time { seconds: changed, nanos: 0 });
-            // What a client claims of the bytes has no effect.
+            // The modification time, which a client can set, has no effect.
             let mtime = Time { seconds: 4_000_000_000, nanos: 0 };
             Stat { atime, mtime, ctime, ..Stat::imagined() }
         };

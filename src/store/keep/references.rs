@@ -1,9 +1,9 @@
 //! The artifacts that the messages of a conversation refer to.
 //!
 //! A message refers to an artifact by its path (in `fullOutputPath`, a reference or any text) or,
-//! as the result of its call, by `tool_call_id`. The log is read as bytes, a block at a time, so
-//! lines may have any length. Lines that are not messages count as well: an output is rather kept
-//! too long.
+//! if it is the result of the artifact's call, by `tool_call_id`. The log is read as bytes, one
+//! block at a time, and its lines may have any length. Lines that are not messages count too:
+//! keeping an output too long is better than removing it too early.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -14,13 +14,13 @@ use crate::{Conversation, StoreError, read_full_at};
 use ctxfs_core::model::{Record, RelPath};
 
 const BLOCK: usize = 256 * 1024;
-/// Longest mention in bytes: a path inside a conversation, and a little around it.
+/// Maximum length of a mention in bytes: a path inside a conversation and a few bytes around it.
 const MENTION: usize = 512;
 const PATH: &[u8] = b"artifacts/";
 const CALL: &[u8] = b"\"tool_call_id\"";
 
-/// Returns for each of `paths` whether a message refers to it: a message of the local log, or one
-/// that hosts have `published`.
+/// Returns for each of `paths` whether a message refers to it. Both the messages of the local log
+/// and the messages in `published`, which come from all hosts, count.
 pub(super) fn referenced(
     conversation: &Conversation,
     published: Option<File>,
@@ -43,7 +43,7 @@ pub(super) fn referenced(
 #[derive(Default)]
 struct ArtifactNames {
     paths: HashMap<Vec<u8>, usize>,
-    /// By the id of the call. A call may have several outputs.
+    /// Indexes of the outputs of each call, by call id. A call may have several outputs.
     calls: HashMap<Vec<u8>, Vec<usize>>,
 }
 
@@ -63,7 +63,8 @@ impl ArtifactNames {
         Ok(names)
     }
 
-    /// Marks the artifacts that `window` mentions. A mention must begin in its first `fresh` bytes.
+    /// Marks the artifacts that `window` mentions. Only mentions that begin in the first `fresh`
+    /// bytes count.
     fn look(&self, window: &[u8], fresh: usize, mentioned: &mut [bool]) {
         for at in memchr::memmem::find_iter(window, PATH).take_while(|at| *at < fresh) {
             if let Some(number) = self.path(&window[at + PATH.len()..]) {
@@ -78,8 +79,8 @@ impl ArtifactNames {
         }
     }
 
-    /// Returns the artifact whose path `text` begins with. The longest path wins, so that the name
-    /// of a view or the end of a sentence after it does no harm.
+    /// Returns the artifact whose path is a prefix of `text`. If several are, the longest path
+    /// wins. The path may be followed by the name of a view or the end of a sentence.
     fn path(&self, text: &[u8]) -> Option<usize> {
         let end = memchr::memchr3(b'"', b'\\', b'\n', text).unwrap_or(text.len());
         let mut name = &text[..end.min(MENTION)];
@@ -100,8 +101,9 @@ fn text_value(after: &[u8]) -> Option<&[u8]> {
     (rest[end] == b'"').then_some(&rest[..end])
 }
 
-/// Calls `look` with windows of the file that overlap by the length of a mention, and with the
-/// number of fresh bytes in each. Every byte is fresh in one window.
+/// Calls `look` with windows of the file, and with the number of fresh bytes at the start of each
+/// window. Consecutive windows overlap by the length of a mention. Every byte is fresh in exactly
+/// one window.
 fn each_window(file: &File, mut look: impl FnMut(&[u8], usize)) -> io::Result<()> {
     let mut buffer = vec![0; BLOCK + MENTION];
     let mut offset = 0;

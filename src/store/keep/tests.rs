@@ -45,8 +45,8 @@ impl Fixture {
         self.dir.path().join("context").join(conversation).join(name)
     }
 
-    /// Creates an artifact of `size` bytes, last used so many minutes from now. The time is in the
-    /// future so that it is later than the creation of the file.
+    /// Creates an artifact of `size` bytes that was last used `used` minutes from now. The time is
+    /// in the future so that it is later than the creation of the file.
     fn artifact(&self, conversation: &str, name: &str, size: usize, used: u64) {
         self.store.create_conversation(&id(conversation)).unwrap();
         let path = self.at(conversation, &format!("artifacts/tool/{name}"));
@@ -113,7 +113,7 @@ fn what_was_used_longest_ago_goes_until_the_rest_fits() {
     let found = |rules: &RetentionRules| fixture.plan(rules, &SweepScope::Store, now());
     assert_eq!(found(&bytes(4000)), Vec::<String>::new());
     assert_eq!(found(&bytes(3999)), ["c/b keep_conversation"]);
-    // A tenth of the limit is freed.
+    // A tenth of the limit is freed in addition.
     assert_eq!(found(&bytes(3000)), ["c/b keep_conversation", "c/d keep_conversation"]);
     let store = RetentionRules { store: Some(5000), ..RetentionRules::default() };
     assert_eq!(found(&store), ["other/e keep_store"]);
@@ -267,7 +267,7 @@ fn a_removal_that_was_cut_off_is_finished_or_forgotten() {
     fixture.artifact("c", "b", 1000, 1);
     fixture.sweep(&bytes(1500));
     let left = fixture.removed("c", "a").unwrap();
-    // As if the sweep had died before the rename: the removal has no effect.
+    // As if the sweep had died before the rename: the record of the removal has no effect.
     let conversation = fixture.store.conversation(&id("c")).unwrap().unwrap();
     let file = fs::metadata(fixture.at("c", "artifacts/tool/b")).unwrap();
     let modified = file.modified().unwrap().duration_since(SystemTime::UNIX_EPOCH).unwrap();
@@ -277,14 +277,15 @@ fn a_removal_that_was_cut_off_is_finished_or_forgotten() {
     let as_before = Record { removed: None, ..intent };
     assert_eq!(conversation.record(&path("artifacts/tool/b")).unwrap(), Some(as_before));
     assert_eq!(fixture.removed("c", "b"), None);
-    // As if the sweep had died after the rename: the next sweep, without rules, completes it.
+    // As if the sweep had died after the rename: the next sweep completes the removal, even without
+    // rules.
     fs::rename(fixture.at("c", "artifacts/tool/b"), fixture.at("c", ".ctxfs-gone-1")).unwrap();
     assert!(fixture.removed("c", "b").is_some());
     fixture.sweep(&RetentionRules::default());
     assert!(!fixture.at("c", ".ctxfs-gone-1").exists());
 }
 
-/// A client sets any time it likes of files that it may write.
+/// A client can set the times of its own files to any value.
 #[test]
 fn times_that_writers_set_to_the_future_keep_nothing() {
     let fixture = Fixture::new();
@@ -305,7 +306,7 @@ fn times_that_writers_set_to_the_future_keep_nothing() {
     assert_eq!((outcome.removed.len(), outcome.kept.len()), (1, 0));
 }
 
-/// The same bytes and times do not make it the same file.
+/// Equal bytes and times do not make it the same file.
 #[test]
 fn a_change_that_was_covered_up_after_it_was_chosen_counts() {
     let fixture = Fixture::new();

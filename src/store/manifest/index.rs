@@ -13,20 +13,20 @@ use crate::manifest::records::{IndexedRecord, RecordLine};
 use crate::{Dir, Stat, layout, read_full_at, stat};
 use ctxfs_core::model::without_digits;
 
-/// Bytes that are read at once. The first load reads all of the manifest, and later ones usually
-/// little at its end.
+/// Number of bytes that are read at once. The first refresh reads the whole manifest; later ones
+/// usually read only a little at its end.
 const READ_BYTES: usize = 128 * 1024;
-/// Outdated lines that never justify a compaction.
+/// Number of outdated lines that never make a compaction worthwhile.
 const SPARE_LINES: u64 = 1024;
-/// Outdated lines for each current one that do not justify a compaction.
+/// Number of outdated lines per current line that are tolerated in addition before a compaction.
 const DEAD_PER_LIVE: u64 = 4;
 
-/// An index of the manifest, as far as it has been read. Empty until the first `refresh`.
+/// An index of the part of the manifest that has been read. It is empty until the first `refresh`.
 ///
-/// Two keyed 64-bit hashes stand for a path, so 100,000 artifacts take 5 MiB. As many traces take 4
-/// MiB more, as many artifacts whose bytes are not on this disk another 3 MiB, and as many names
-/// with digits of an origin 5 MiB. Methods that return lines return the file too: lines are read
-/// without the index.
+/// A path is represented by two keyed 64-bit hashes. 100,000 artifacts take 5 MiB. The same number
+/// of traces adds 4 MiB, of artifacts whose bytes are not on this disk 3 MiB, and of names with
+/// digits of an origin 5 MiB. Methods that return lines also return the file, so that the lines can
+/// be read without holding the index.
 #[derive(Debug, Default)]
 pub(super) struct ManifestIndex {
     source: Option<IndexedFile>,
@@ -34,30 +34,32 @@ pub(super) struct ManifestIndex {
     lines: u64,
     last: HashMap<PathKey, RecordLine>,
     far: HashMap<PathKey, HashSet<PathKey>>,
-    /// The paths whose names have digits of an origin, each behind the path without the digits.
+    /// The paths whose names have digits of an origin. Each pair is the path without the digits and
+    /// the full path.
     with_digits: BTreeSet<(PathKey, PathKey)>,
-    /// The lines that stay for good, whatever follows them.
+    /// The lines that are kept even if later lines have the same path.
     traces: Vec<RecordLine>,
     keys: [RandomState; 2],
 }
 
-/// A file, and lines in the order of the file.
+/// A file, and the positions of lines in the order of the file.
 pub(super) type FileLines = (Arc<File>, Vec<RecordLine>);
 
-/// Two keyed hashes of a path.
+/// Two keyed hashes of a path, which represent the path.
 type PathKey = [u64; 2];
 
-/// The file that is indexed. It is kept open, so that no other file gets its inode number.
+/// The file that is indexed. It is kept open so that its inode number is not reused.
 #[derive(Debug)]
 struct IndexedFile {
-    /// A number that no other indexed file of this process has.
+    /// A number that is unique among the files that this process has indexed.
     number: u64,
     file: Arc<File>,
     stat: Stat,
 }
 
-/// The position of a record in a file. Equal positions mean the same record, for the life of the
-/// process; another file has other positions, even if it replaced this one.
+/// The position of a record in a manifest file. For the life of the process, equal positions mean
+/// the same record. Positions in different files are never equal, even if one file replaced the
+/// other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RecordPosition {
     source: u64,
@@ -65,7 +67,8 @@ pub struct RecordPosition {
 }
 
 impl ManifestIndex {
-    /// Reads what any process has changed on disk. Costs one `stat` if nothing has changed.
+    /// Updates the index with the changes that any process has made on disk. Costs one `stat` if
+    /// there are none.
     pub(super) fn refresh(&mut self, dir: &Dir) -> io::Result<()> {
         let name = layout::MANIFEST.as_ref();
         let mut stat = match dir.stat(name) {
@@ -119,7 +122,7 @@ impl ManifestIndex {
         !self.traces.is_empty()
     }
 
-    /// Returns the lines that a rewrite keeps.
+    /// Returns the lines that a rewrite must keep.
     pub(super) fn kept(&self) -> Option<FileLines> {
         self.in_order(self.last.values().chain(&self.traces))
     }
@@ -167,7 +170,7 @@ impl ManifestIndex {
         *self = Self { keys: self.keys.clone(), ..Self::default() };
     }
 
-    /// Reads the new lines. Leaves a last line without a newline for later.
+    /// Reads the new lines. If the last line has no newline yet, leaves it for a later call.
     fn extend(&mut self, stat: Stat) -> io::Result<()> {
         let Some(source) = self.source.as_mut().filter(|source| source.stat.size != stat.size)
         else {
@@ -258,7 +261,8 @@ impl IndexedFile {
     }
 }
 
-/// A reader that starts at an offset and does not use the cursor that all users of a file share.
+/// A reader that starts at a given offset. It does not use the file cursor, which all users of the
+/// file share.
 struct ReadFrom {
     file: Arc<File>,
     offset: u64,

@@ -11,13 +11,14 @@ use serde::Deserialize;
 use crate::{StoreError, read_full_at};
 use ctxfs_core::model::{Record, Stage};
 
-/// Bytes of lines that are read at once, unless one line has more.
+/// Number of bytes that are read at once. A longer line is read as a whole.
 const BLOCK: u64 = 64 << 10;
-/// Bytes between two lines that are read for nothing, rather than by another call.
+/// Maximum gap in bytes between two lines that are read in one call. Reading the gap is cheaper
+/// than a second call.
 const GAP: u64 = 4 << 10;
 
-/// The fields of a record that the index needs. All mandatory fields are here too, so that a line
-/// that lacks one is skipped by the index, and the record before it stays current.
+/// The fields of a record that the index needs, and all mandatory fields. If a mandatory field is
+/// missing, the index skips the line, and the previous record of the path stays current.
 #[derive(Debug, Deserialize)]
 pub(super) struct IndexedRecord<'a> {
     #[serde(borrow)]
@@ -61,20 +62,20 @@ impl<'a> IndexedRecord<'a> {
         self.state == Stage::Live
     }
 
-    /// Returns true if the line is a trace, which stays for good.
+    /// Returns true if the line is a trace, which is never dropped.
     pub(super) fn stays(&self) -> bool {
         self.removed.as_ref().is_some_and(|removed| removed.stays)
     }
 
-    /// Returns true if the artifact has bytes, and they are not on this disk.
+    /// Returns true if the artifact has bytes but they are not on this disk.
     pub(super) fn is_far(&self) -> bool {
         let is_there = !self.is_gone() && self.removed.is_none();
         is_there && self.far.as_ref().is_some_and(|far| !far.here)
     }
 }
 
-/// Parses a record. Leaves out an analysis that cannot be parsed, such as one by another version of
-/// ctxfs: it can be computed again.
+/// Parses a record. If its analysis cannot be parsed, for example because another version of ctxfs
+/// wrote it, returns the record without the analysis, which can be computed again.
 pub(super) fn parse(line: &[u8]) -> Option<Record> {
     serde_json::from_slice(line).ok().or_else(|| {
         let mut value: serde_json::Value = serde_json::from_slice(line).ok()?;
@@ -117,8 +118,9 @@ impl RecordLine {
     }
 }
 
-/// Records of a manifest at one moment, whatever is appended later. An iterator: each is read when
-/// it is asked for, or a little before. A record that is waiting takes 24 bytes.
+/// An iterator over the records of a manifest at one moment. Records that are appended later are
+/// not included. A record is read when it is requested, or shortly before. A record that has not
+/// been read takes 24 bytes of memory.
 #[derive(Debug, Clone)]
 pub struct StoredRecords {
     file: Option<Arc<File>>,
@@ -139,7 +141,7 @@ impl StoredRecords {
         Self { file, lines: lines.into_iter(), path, block: LineBlock::default() }
     }
 
-    /// Returns the records whose path `is_wanted`, after reading the paths of all.
+    /// Returns the records whose path satisfies `is_wanted`. Reads the paths of all records now.
     pub(crate) fn with_paths(
         mut self,
         is_wanted: impl Fn(&str) -> bool,
@@ -184,7 +186,7 @@ impl LineBlock {
         read.map(drop)
     }
 
-    /// Returns the bytes of a line: fewer if the file has become shorter.
+    /// Returns the bytes of a line. They are fewer than recorded if the file has become shorter.
     fn line(&self, line: RecordLine) -> &[u8] {
         let at = |offset: u64| self.bytes.len().min(offset.saturating_sub(self.start) as usize);
         &self.bytes[at(line.start())..at(line.end())]

@@ -308,7 +308,7 @@ fn traces_stay_whatever_follows() {
     }
     scene.append(&[gone("a")]);
     scene.manifest.compact().unwrap();
-    // What is gone since leaves the trace as the last line of its path.
+    // The trace of a file that is gone stays as the last line of its path.
     let last = scene.manifest.record("a").unwrap();
     assert_eq!((scene.lines(), last), (3, Some(trace)));
     assert!(scene.manifest.has_traces().unwrap());
@@ -387,7 +387,7 @@ fn processes_at_once_lose_nothing() {
     assert_eq!(scene.paths().len(), 4 * 200);
 }
 
-/// Not a test, but the child processes of `processes_at_once_lose_nothing`.
+/// Not a test: runs in the child processes of `processes_at_once_lose_nothing`.
 #[test]
 fn append_as_a_child() {
     let Some(what) = std::env::var_os(CHILD) else { return };
@@ -409,7 +409,7 @@ fn append_many(dir: &Dir, writer: usize, count: usize) {
     let manifest = open(dir);
     for i in 0..count {
         manifest.append(&[sealed(&format!("{writer}/{i}"), 1)]).unwrap();
-        // Keeps the appends going for as long as the compactions.
+        // This makes the appends last as long as the compactions.
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -450,7 +450,7 @@ fn a_record_has_a_place_of_its_own() {
     scene.append(&[sealed("a", 1)]);
     let mut seen = vec![first, position("a")];
     for _ in 0..4 {
-        // The disk gives the same inode and the same offset again.
+        // The disk reuses the same inode, and the record has the same offset.
         scene.manifest.compact().unwrap();
         seen.push(position("a"));
     }

@@ -1,4 +1,5 @@
-//! Appending to a log: one writer at a time, whole lines only, all messages of a write or none.
+//! Appends to a log: one writer at a time, complete lines only, and either all messages of a write
+//! or none.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -14,17 +15,18 @@ use crate::message::{
 use crate::{Artifact, Conversation, append_all, file_lock, history, stat_file};
 use ctxfs_core::model::Content as _;
 
-/// Messages that are ready to be appended: checked, and with their long outputs stored.
+/// Messages that are ready to be appended. They have been checked, and their long outputs are
+/// stored.
 #[derive(Debug, Default)]
 pub struct Batch(Vec<EditedLine>);
 
 impl Batch {
-    /// Adds `bytes` to `unfinished`, and passes the messages that they complete to `append`. Long
-    /// outputs in them are on the disk by then.
+    /// Adds `bytes` to `unfinished` and calls `append` with the messages that are now complete.
+    /// Their long outputs are already on the disk at that point.
     ///
-    /// If one of the lines is not a message, all of them are discarded, and so is the unfinished
-    /// line, as it ended in these bytes. If there was no room or the disk failed, nothing has
-    /// changed, and the caller may try the same bytes again.
+    /// If one of the lines is not a message, all of them are discarded, including the previously
+    /// unfinished line, which ended in these bytes. If there was no room or the disk failed,
+    /// `unfinished` is unchanged, and the caller may try the same bytes again.
     pub fn take<E: From<MessageError>>(
         unfinished: &mut UnfinishedLine,
         bytes: &[u8],
@@ -54,8 +56,8 @@ impl Batch {
         appended
     }
 
-    /// Returns the messages in `bytes`, which are separated by newlines. The newline after the last
-    /// is not in `bytes`.
+    /// Returns the messages in `bytes`, which are separated by newlines. `bytes` does not include
+    /// the newline after the last message.
     fn completed(
         so_far: &mut UnfinishedLine,
         bytes: &[u8],
@@ -69,8 +71,8 @@ impl Batch {
         Self::of(messages, context)
     }
 
-    /// Passes the line in `unfinished` to `append` if it is a message that lacks only its newline.
-    /// Otherwise it stays unfinished, and a writer that has the log open may continue it.
+    /// Calls `append` with the line in `unfinished` if it is a message that lacks only its newline.
+    /// Otherwise the line stays unfinished, and a writer that has the log open may continue it.
     pub fn finish<E: From<MessageError>>(
         unfinished: &mut UnfinishedLine,
         context: &AppendContext<'_>,
@@ -98,8 +100,8 @@ impl Batch {
     }
 }
 
-/// A line that is a message, and its layout if outputs in it may have to be stored. A write may
-/// have 65,536 of them.
+/// A line that is a message. `layout` is set if outputs in the message may have to be stored. One
+/// write may contain as many as 65,536 messages.
 struct CheckedMessage {
     line: LogLine,
     layout: Option<Box<MessageLayout>>,
@@ -125,8 +127,8 @@ impl CheckedMessage {
     }
 }
 
-/// Returns a message with its secrets masked. Fails if the masked line is not a message: a secret
-/// began in one string of JSON and ended in another.
+/// Returns a message with its secrets masked. Fails if the masked line is no longer a message. This
+/// happens if a secret begins in one JSON string and ends in another.
 fn masked(
     line: LogLine,
     context: &AppendContext<'_>,
@@ -183,31 +185,31 @@ impl EditedLine {
     }
 }
 
-/// The locked file of a log. No other process appends to it until this is dropped, as each holds an
-/// exclusive `flock` of it to append.
+/// The locked file of a log. A process needs an exclusive `flock` on it to append, so no other
+/// process appends until this is dropped.
 #[derive(Debug)]
 pub struct LockedLog<'a>(&'a Arc<File>);
 
 impl<'a> LockedLog<'a> {
-    /// Waits for the lock of `file`, which must be open for reading and writing.
+    /// Waits for the lock on `file`, which must be open for reading and writing.
     pub fn wait(file: &'a Arc<File>) -> io::Result<Self> {
         file_lock::lock(file)?;
         Ok(Self(file))
     }
 
-    /// Takes the lock, or returns `None` if another process has it.
+    /// Takes the lock, or returns `None` if another process holds it.
     pub fn now(file: &'a Arc<File>) -> io::Result<Option<Self>> {
         Ok(file_lock::try_lock(file)?.then_some(Self(file)))
     }
 
-    /// Returns true if a crash has cut off the last line.
+    /// Returns true if a crash has truncated the last line.
     pub fn is_torn(&self) -> io::Result<bool> {
         let size = stat_file(self.0)?.size;
         Ok(whole(self.0, size)? < size)
     }
 
-    /// Repairs a last line that a crash has cut off: a message gets its newline, anything else is
-    /// set aside. Returns the length of the log.
+    /// Repairs a last line that a crash has truncated. If it is a complete message, appends its
+    /// newline; otherwise sets the line aside. Returns the length of the log.
     pub fn repair(&self, conversation: &Conversation) -> Result<u64, MessageError> {
         let size = stat_file(self.0)?.size;
         let end = whole(self.0, size)?;
@@ -224,16 +226,18 @@ impl<'a> LockedLog<'a> {
         Ok(end)
     }
 
-    /// Appends `batch`, all of it or nothing: if the disk takes only a part, the log is truncated
-    /// to `end`, the length that [`LockedLog::repair`] returned.
+    /// Appends `batch`, either completely or not at all. `end` is the length that
+    /// [`LockedLog::repair`] returned. If the disk accepts only a part, the log is truncated to
+    /// `end`.
     pub fn append(&self, batch: &Batch, end: u64) -> io::Result<()> {
-        // A batch that fits into the buffer is one write, so that a crash leaves all or nothing.
+        // A batch that fits into the buffer is written in one call, so that a crash leaves all of
+        // it or nothing.
         let length = usize::try_from(batch.len()).unwrap_or(usize::MAX);
         let mut out = BufWriter::with_capacity(length.min(2 * HELD), AppendWriter(self.0));
         let written = batch.0.iter().try_for_each(|message| message.write(&mut out));
         let written = written.and_then(|()| out.flush());
         if written.is_err() {
-            // Dropping the writer would write the rest of its buffer.
+            // A plain drop would write the rest of the buffer.
             drop(out.into_parts());
             self.0.set_len(end)?;
         }
@@ -259,8 +263,8 @@ impl io::Write for AppendWriter<'_> {
     }
 }
 
-/// Appends a line that is not a message to the file beside the log of `conversation`. A long line
-/// takes several writes, so the file is locked meanwhile.
+/// Appends a line that is not a message to a separate file beside the log of `conversation`. A long
+/// line takes several writes, during which the file is locked.
 pub fn set_aside(line: &LogLine, conversation: &Conversation) -> Result<(), MessageError> {
     let mut aside = history::set_aside_file(conversation)?;
     file_lock::lock(&aside)?;
@@ -269,10 +273,10 @@ pub fn set_aside(line: &LogLine, conversation: &Conversation) -> Result<(), Mess
     Ok(aside.sync_data()?)
 }
 
-/// Writes the messages of `log` as a JSON array, one a line and otherwise unchanged.
+/// Writes the messages of `log` as a JSON array, with one unchanged message per line.
 ///
-/// A line that is not a message, which only a program that bypasses ctxfs can write, becomes a
-/// string in the array, with U+FFFD for invalid UTF-8.
+/// A line that is not a message becomes a string in the array, with U+FFFD for invalid UTF-8. Only
+/// a program that bypasses ctxfs can write such a line.
 pub fn array(log: Log, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"[")?;
     let mut before: &[u8] = b"\n";
@@ -294,7 +298,7 @@ fn quoted(line: &LogLine, out: &mut dyn Write) -> io::Result<()> {
     let mut offset = 0;
     while offset < line.len() {
         let mut block = line.bytes(offset, BLOCK)?;
-        // A character that is cut by the end of the block goes to the next block.
+        // If the end of the block splits a character, the character goes to the next block.
         let whole = std::str::from_utf8(&block).map_or_else(
             |error| if error.error_len().is_none() { error.valid_up_to() } else { block.len() },
             str::len,
@@ -309,8 +313,8 @@ fn quoted(line: &LogLine, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"\"")
 }
 
-/// Checks that `file` can be a log: every line must be a message. Adds the newline of the last line
-/// if it is missing.
+/// Checks that `file` can be a log: every line must be a message. If the last line lacks its
+/// newline, adds it.
 pub fn check(file: &Arc<File>) -> Result<(), MessageError> {
     let whole = whole_of(Arc::clone(file))?;
     let (size, end) = (file.metadata()?.len(), whole.len());

@@ -1,4 +1,4 @@
-//! A message of the log for display: role, text, time, and the calls of tools in it.
+//! A message of the log for display: its role, text, time and tool calls.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,7 +8,8 @@ use ctxfs_core::model::{Folder, RelPath, readings};
 
 const FULL_OUTPUT: &str = "\n\n[Full output: ";
 
-/// A message, in any of the common forms, read for display. Its members may have any type.
+/// A message, parsed for display. It may have any of the common forms, and its members may have any
+/// type.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct MessageEntry {
@@ -36,8 +37,8 @@ struct OutputNames {
     full_output_path: Value,
 }
 
-/// A call of a tool in a message: its id, the name of the tool, and its arguments, usually JSON.
-/// Missing members are empty.
+/// A tool call in a message: its id, the name of the tool, and its arguments, which are usually
+/// JSON. A missing member is an empty string.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct MessageCall {
@@ -46,18 +47,18 @@ pub struct MessageCall {
     pub arguments: String,
 }
 
-/// The time of a message, as its writer gave it.
+/// The time of a message as stated by its writer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MessageTime {
-    /// Milliseconds since the epoch.
+    /// A number: milliseconds since the epoch.
     Millis(i64),
-    /// Any other text.
+    /// Any other value, as text.
     Text(String),
 }
 
 impl MessageEntry {
-    /// Reads a line of the log. With a `mask`, secrets are masked: first in the line as a whole,
-    /// since the name of a member may tell that its value is secret, and then in each text.
+    /// Parses a line of the log. With `mask`, masks secrets twice: first in the whole line, since
+    /// the name of a member can show that its value is secret, and then in each text.
     pub fn parse(line: &str, mask: Option<&dyn Fn(&str) -> String>) -> serde_json::Result<Self> {
         let Some(mask) = mask else { return serde_json::from_str(line) };
         let mut entry: Self = serde_json::from_str(&mask(line))?;
@@ -72,12 +73,12 @@ impl MessageEntry {
         plain(&self.role)
     }
 
-    /// Returns the text of the content: the text parts, and the types of other parts.
+    /// Returns the text of the content: the text parts, and the types of the other parts.
     pub fn said(&self) -> String {
         said(&self.content)
     }
 
-    /// Returns the text without the note that follows the preview of a stored result.
+    /// Returns the text without the note that follows the preview of a stored output.
     pub fn preview(&self) -> String {
         let mut said = self.said();
         if let Some(at) = said.find(FULL_OUTPUT) {
@@ -86,32 +87,32 @@ impl MessageEntry {
         said
     }
 
-    /// Returns the calls of tools in the message, in any of the common forms.
+    /// Returns the tool calls in the message, in any of the common forms.
     pub fn calls(&self) -> Vec<MessageCall> {
         self.tool_calls.as_array().into_iter().flatten().map(call_of).collect()
     }
 
-    /// Returns the name of the tool whose result the message is.
+    /// Returns the name of the tool, if the message is the result of a call.
     pub fn tool_name(&self) -> String {
         plain(&self.tool_name)
     }
 
-    /// Returns the id of the call whose result the message is.
+    /// Returns the id of the call, if the message is the result of a call.
     pub fn call_id(&self) -> String {
         plain(&self.tool_call_id)
     }
 
-    /// Returns the mode, such as the name of a kind of sub-agent.
+    /// Returns the mode, for example the name of a kind of sub-agent.
     pub fn mode(&self) -> String {
         plain(&self.mode)
     }
 
-    /// Returns the duration of the call, in milliseconds.
+    /// Returns the duration of the call in milliseconds.
     pub fn duration(&self) -> Option<f64> {
         self.duration.as_f64()
     }
 
-    /// Returns the time of the message, if it has one.
+    /// Returns the time of the message, or `None` if it has none.
     pub fn created_at(&self) -> Option<MessageTime> {
         match &self.created_at {
             Value::Null => None,
@@ -120,7 +121,8 @@ impl MessageEntry {
         }
     }
 
-    /// Returns the path and size of the artifact with the whole result, if the conversation has it.
+    /// Returns the path and size of the artifact with the complete output, or `None` if the
+    /// conversation does not contain it.
     pub fn artifact(&self, conversation: &Conversation) -> Option<(RelPath, u64)> {
         let output = self.output.as_ref();
         let path = output.map_or(&self.full_output_path, |names| &names.full_output_path);

@@ -1,4 +1,4 @@
-//! Reading JSON within a line in bounded memory: spans, and the text of strings.
+//! Reads JSON within a line in bounded memory: spans of values, and the text of strings.
 
 use std::cell::Cell;
 use std::io::{self, BufRead, Read};
@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::message::BLOCK;
 use ctxfs_core::model::Content;
 
-/// Deepest nesting of brackets in a message, the limit of `serde_json`.
+/// Maximum nesting depth of brackets in a message. This is the limit of `serde_json`.
 const DEEPEST: u32 = 128;
 const LONGEST_NAME: u64 = 64 << 10;
 const FIRST_BLOCK: usize = 1 << 10;
@@ -21,7 +21,7 @@ pub(super) struct SpanReader<'a> {
     left: LineSpan,
     block: Vec<u8>,
     used: usize,
-    /// The length of the next block. The first ones are short, as many readers stop soon.
+    /// Length of the next block. The first blocks are short, because many readers stop early.
     next_block: usize,
 }
 
@@ -67,14 +67,14 @@ impl Read for SpanReader<'_> {
     }
 }
 
-/// A reader that tracks the position of a parser byte by byte. It fails on input that would take
-/// the parser unbounded memory: brackets nested without end, and endless names of members.
+/// A reader that tracks the position of a parser to the byte. It fails on input for which the
+/// parser would need unbounded memory: deeply nested brackets and very long member names.
 pub(super) struct BoundedReader<'a> {
     inner: SpanReader<'a>,
     position: &'a Cell<u64>,
     depth: u32,
     string: InString,
-    /// True if a string here would be the name of a member of the outermost object.
+    /// True if a string at this position would be the name of a member of the outermost object.
     names: bool,
     name_began: u64,
 }
@@ -136,14 +136,15 @@ impl Read for BoundedReader<'_> {
     }
 }
 
-/// A reader of the text of a JSON string, which is known to be valid and has its quotes.
+/// A reader of the text of a JSON string. The string must be valid and include its quotes.
 ///
-/// JSON can contain half of a surrogate pair, which is not a character. It is read as U+FFFD.
+/// JSON can contain one half of a surrogate pair, which is not a character. Such a half is read as
+/// U+FFFD.
 pub(super) struct JsonStringReader<'a> {
     string: SpanReader<'a>,
     ready: Vec<u8>,
     used: usize,
-    /// A high surrogate whose other half has not been read.
+    /// A high surrogate whose low surrogate has not been read yet.
     high: Option<u16>,
     ended: bool,
 }
@@ -218,8 +219,8 @@ impl<'a> JsonStringReader<'a> {
     }
 }
 
-/// Converts offsets in the text of a string to offsets in the line. Each offset must be before an
-/// ASCII character, and they must be in order.
+/// Converts offsets in the text of a string to offsets in the line. The offsets must be in
+/// ascending order, and each must be directly before an ASCII character.
 pub(super) fn places_in_line(
     line: &dyn Content,
     string: &LineSpan,
@@ -237,7 +238,8 @@ pub(super) fn places_in_line(
 struct PlaceWalk<'a> {
     reader: SpanReader<'a>,
     at: u64,
-    /// Bytes of text so far, without a high surrogate whose other half has not been read.
+    /// Number of bytes of text so far. A high surrogate whose low surrogate has not been read yet
+    /// is not counted.
     text: u64,
     high: bool,
 }
@@ -289,7 +291,8 @@ impl PlaceWalk<'_> {
         self.high = false;
     }
 
-    /// Returns the length of the text for half of a pair, if one was read last.
+    /// Returns the length of the text for an unpaired surrogate, if the last unit read is a high
+    /// surrogate; otherwise 0.
     fn lost(&self) -> u64 {
         if self.high { LOST.len() as u64 } else { 0 }
     }

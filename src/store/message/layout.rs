@@ -1,4 +1,4 @@
-//! Checking that a line is a message, and finding its members.
+//! Checks that a line is a message, and finds its members.
 
 use std::cell::Cell;
 use std::{fmt, io};
@@ -12,7 +12,7 @@ use ctxfs_core::model::Content;
 
 const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
 const WORD: usize = 12;
-/// Longest member whose text is needed as a whole, in bytes.
+/// Maximum length in bytes of a member whose text is read as a whole.
 const SHORT: u64 = 64 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ const NAMES: [(&str, MessageMember); 6] = [
     ("id", MessageMember::Id),
 ];
 
-/// The members of a call in a text, with the response as its content.
+/// The member names of a call in a text. The response is its content.
 const NAMES_OF_CALLS: [(&str, MessageMember); 5] = [
     ("response", MessageMember::Content),
     ("tool_call_id", MessageMember::ToolCallId),
@@ -43,14 +43,15 @@ const NAMES_OF_CALLS: [(&str, MessageMember); 5] = [
     ("id", MessageMember::Id),
 ];
 
-/// The member of a part of a content that is its text.
+/// The member name of the text in a part of a content list.
 const NAMES_OF_PARTS: [(&str, MessageMember); 1] = [("text", MessageMember::Content)];
 
 #[derive(Debug, Default)]
 pub(super) struct MessageLayout([Option<LineSpan>; NAMES.len()]);
 
 impl MessageLayout {
-    /// Reads all of `line` in bounded memory. Fails if it is not a message.
+    /// Reads all of `line` in bounded memory and returns the positions of its members. Fails if the
+    /// line is not a message.
     pub(super) fn of(line: &dyn Content) -> Result<Self, MessageError> {
         check_utf8(line)?;
         let position = Cell::new(0);
@@ -65,15 +66,15 @@ impl MessageLayout {
         let role = layout.short(line, MessageMember::Role)?;
         match role.as_deref() {
             Some(role) if ROLES.contains(&role) => Ok(layout),
-            // Any other text may be secret.
+            // Any other text may be a secret.
             Some(role) if is_word(role) => Err(not_a_message(&format!("its role is {role:?}"))),
             Some(_) => Err(not_a_message("its role is another text")),
             None => Err(not_a_message("it has no role")),
         }
     }
 
-    /// Reads the object of a call that begins at `start`, before any other text. Returns its
-    /// members and its end, or `None` if there is no such object.
+    /// Reads the object of a call, which must begin at `start`; only blanks may come before it.
+    /// Returns its members and its end, or `None` if there is no such object.
     pub(super) fn of_call(text: &dyn Content, start: u64) -> io::Result<Option<(Self, u64)>> {
         Self::of_object(text, start..text.len(), &NAMES_OF_CALLS)
     }
@@ -103,7 +104,7 @@ impl MessageLayout {
         self.0[member as usize].as_ref()
     }
 
-    /// Returns the text of a member. Returns `None` if the member is missing or not a string.
+    /// Returns the text of `member`, or `None` if the member is missing or not a string.
     pub(super) fn short(
         &self,
         line: &dyn Content,
@@ -119,14 +120,14 @@ impl MessageLayout {
     }
 }
 
-/// Checks all of `line`, as the parser does not check values that it skips.
+/// Checks that all of `line` is UTF-8. The parser does not check the values that it skips.
 fn check_utf8(line: &dyn Content) -> Result<(), MessageError> {
     let mut offset = 0;
     while offset < line.len() {
         let block = line.bytes(offset, BLOCK)?;
         offset += match simdutf8::compat::from_utf8(&block) {
             Ok(_) if !block.is_empty() => block.len() as u64,
-            // A character is cut by the end of the block, and starts the next block.
+            // The end of the block splits a character, which starts the next block.
             Err(cut) if cut.error_len().is_none() && cut.valid_up_to() > 0 => {
                 cut.valid_up_to() as u64
             }
@@ -161,7 +162,7 @@ impl<'de> Visitor<'de> for ValuesVisitor<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<LineSpan>, A::Error> {
         let mut spans = Vec::new();
-        // The parser has read the first byte of a value to see that the list has not ended.
+        // To see that the list has not ended, the parser has read the first byte of the value.
         let seed = || ValueSpan { position: self.position, peeked: 1 };
         while let Some(span) = list.next_element_seed(seed())? {
             if spans.len() < self.most {
@@ -199,11 +200,11 @@ impl<'de> Visitor<'de> for MembersVisitor<'_> {
     }
 }
 
-/// A seed that skips a value and returns its span, with the blanks before it. The span of a number
-/// may be a byte too long.
+/// A deserialization seed that skips a value and returns its span, including the blanks before it.
+/// The span of a number may be one byte too long.
 struct ValueSpan<'a> {
     position: &'a Cell<u64>,
-    /// Bytes of the value that the parser has read already.
+    /// Number of bytes of the value that the parser has already read.
     peeked: u64,
 }
 
@@ -217,11 +218,12 @@ impl<'de> DeserializeSeed<'de> for ValueSpan<'_> {
     }
 }
 
-/// Tells a failure to read from a line that is not a message.
+/// Returns the error for a failed parse. Distinguishes a failure to read from a line that is not a
+/// message.
 fn refused(error: &serde_json::Error) -> MessageError {
     match error.io_error_kind() {
         Some(kind) if kind != io::ErrorKind::Other => MessageError::Io(kind.into()),
-        // The message quotes the value, which may be secret.
+        // The text of the error quotes the value, which may be a secret.
         _ if error.to_string().starts_with("invalid type") => not_a_message("it is no JSON object"),
         _ => not_a_message(&error.to_string()),
     }

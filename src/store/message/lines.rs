@@ -1,4 +1,4 @@
-//! The log as it is shown, and its lines.
+//! The log as it is shown to readers, and its lines.
 
 use std::fs::File;
 use std::ops::Range;
@@ -10,12 +10,12 @@ use crate::message::{BLOCK, HELD, MessageError};
 use crate::{Artifact, Conversation, Stat, read_full_at, stat_file};
 use ctxfs_core::model::{Component, Content};
 
-/// A line of a log, without its newline. Long lines stay in their file.
+/// A line of a log, without its newline. A long line is not loaded but stays in its file.
 #[derive(Debug, Clone)]
 pub enum LogLine {
     /// A line of at most [`HELD`] bytes.
     Bytes(Vec<u8>),
-    /// A longer line: the log, the offset of the line in it, and the length of the line.
+    /// A longer line, given by the log, the offset of the line in it, and the length of the line.
     Part(Log, u64, u64),
 }
 
@@ -26,7 +26,7 @@ impl From<Vec<u8>> for LogLine {
 }
 
 impl LogLine {
-    /// Returns true if the line is empty or holds only white space.
+    /// Returns true if the line is empty or contains only white space.
     pub fn is_blank(&self) -> io::Result<bool> {
         let mut offset = 0;
         loop {
@@ -38,7 +38,7 @@ impl LogLine {
         }
     }
 
-    /// Passes the bytes to `take`, block by block.
+    /// Calls `take` with the bytes of the line, block by block.
     pub fn read<E: From<io::Error>>(
         &self,
         mut take: impl FnMut(&[u8]) -> Result<(), E>,
@@ -79,7 +79,7 @@ impl Content for LogLine {
     }
 }
 
-/// An iterator over the lines of a log that end in a newline and are not blank.
+/// An iterator over the lines of a log. It skips blank lines and a last line without a newline.
 #[derive(Debug)]
 pub struct LogLines {
     log: Log,
@@ -89,18 +89,18 @@ pub struct LogLines {
 }
 
 impl LogLines {
-    /// Returns an iterator over all of `log`.
+    /// Returns an iterator over all lines of `log`.
     pub fn of(log: impl Into<Log>) -> Self {
         Self::from(log, 0)
     }
 
-    /// Returns an iterator over the lines of `log` from `offset` on, which must be the start of a
-    /// line.
+    /// Returns an iterator over the lines of `log` from `offset` on. `offset` must be the start of
+    /// a line.
     pub fn from(log: impl Into<Log>, offset: u64) -> Self {
         Self { log: log.into(), offset, block: Vec::new(), used: 0 }
     }
 
-    /// Returns the offset of the end of the last line that was returned, after its newline.
+    /// Returns the offset of the end of the last line that was returned, including its newline.
     pub fn reached(&self) -> u64 {
         self.offset + self.used as u64
     }
@@ -150,9 +150,9 @@ impl Iterator for LogLines {
     }
 }
 
-/// Returns the number of the first `size` bytes of `file` that are whole lines.
+/// Returns the total length of the complete lines in the first `size` bytes of `file`.
 ///
-/// Reads only the last byte if that ends a line, as it nearly always does.
+/// If the last byte is a newline, which is nearly always the case, reads only that byte.
 pub fn whole(file: &File, size: u64) -> io::Result<u64> {
     let mut last = [b'\n'];
     read_full_at(file, size.saturating_sub(1), &mut last)?;
@@ -172,8 +172,9 @@ pub fn whole(file: &File, size: u64) -> io::Result<u64> {
     Ok(0)
 }
 
-/// Opens the whole lines of the log of `conversation`, as it is now, after the messages that
-/// `others` have published. Returns `None` if there is no log.
+/// Opens the log of `conversation` in its current state: first the messages that `others` have
+/// published, and then the complete lines of the local file. Returns `None` if there is no local
+/// log.
 pub fn log_of(
     conversation: &Conversation,
     others: Option<&dyn OtherMessages>,
@@ -194,41 +195,43 @@ pub(super) fn whole_of(file: Arc<File>) -> io::Result<Artifact> {
     Ok(Artifact::new(file, size))
 }
 
-/// Access to the messages that hosts have published in a conversation. `sync` implements it, so
-/// that no other layer depends on it.
+/// Access to the messages that hosts have published in a conversation. `sync` implements this
+/// trait, so that no other layer depends on `sync`.
 pub trait OtherMessages: fmt::Debug + Send + Sync {
-    /// Returns the messages to show before the log of `conversation`, whose local file has the
-    /// attributes `own`. Returns `None`, after one system call, if that file alone is shown.
+    /// Returns the messages to show before the local log of `conversation`. `own` are the
+    /// attributes of the local log file. Returns `None`, after one system call, if only the local
+    /// file is to be shown.
     fn published(&self, conversation: &Component, own: &Stat)
     -> io::Result<Option<Arc<Published>>>;
 }
 
-/// The messages that hosts have published, in their order, as whole lines. They include the
-/// beginning of the local log.
+/// The messages that hosts have published, in their common order, as complete lines. They include
+/// the beginning of the local log.
 #[derive(Debug)]
 pub struct Published {
     file: Arc<File>,
     range: Range<u64>,
-    /// A number that changes when a message is inserted before others. While it is the same, the
-    /// shown log only grows.
+    /// A number that changes when a message is inserted before existing ones. While it stays the
+    /// same, the shown log only grows.
     edition: u64,
-    /// Bytes of the local log that are among these messages.
+    /// Number of bytes at the start of the local log that are included in these messages.
     covers: u64,
 }
 
 impl Published {
-    /// Returns the messages in a range of `file`. They include the first `covers` bytes of the
+    /// Returns the messages in `range` of `file`. They include the first `covers` bytes of the
     /// local log.
     pub fn new(file: Arc<File>, range: Range<u64>, edition: u64, covers: u64) -> Self {
         Self { file, range, edition, covers }
     }
 
-    /// Returns the number of the order of messages: while it is the same, the shown log only grows.
+    /// Returns a number that changes when a message is inserted before existing ones. While it
+    /// stays the same, the shown log only grows.
     pub fn edition(&self) -> u64 {
         self.edition
     }
 
-    /// Returns the length of the shown log if the local log has `own` bytes.
+    /// Returns the length of the shown log in bytes if the local log has `own` bytes.
     pub fn shown_length(&self, own: u64) -> u64 {
         self.len() + own.saturating_sub(self.covers)
     }
@@ -246,7 +249,7 @@ impl Content for Published {
     }
 }
 
-/// The log as it is shown: the published messages of all hosts, and then the local messages that
+/// The log as it is shown: the published messages of all hosts, followed by the local messages that
 /// are not published yet.
 #[derive(Debug, Clone)]
 pub struct Log {
@@ -256,25 +259,27 @@ pub struct Log {
 }
 
 impl Log {
-    /// Returns the log of the whole lines of the local file, after the published messages.
+    /// Returns the log that consists of the published messages and the rest of `own`. `own` must
+    /// contain only complete lines.
     pub fn new(own: Artifact, published: Option<Arc<Published>>) -> Self {
         let length =
             published.as_ref().map_or(own.len(), |published| published.shown_length(own.len()));
         Self { published, own, length }
     }
 
-    /// Returns the log as it was when it had at most `length` bytes.
+    /// Returns the first `length` bytes of the log, or all of it if it is shorter.
     #[must_use]
     pub fn up_to(self, length: u64) -> Self {
         Self { length: self.length.min(length), ..self }
     }
 
-    /// Returns true if there are published messages, so that the log is not the local file.
+    /// Returns true if there are published messages, in which case the log differs from the local
+    /// file.
     pub fn is_shared(&self) -> bool {
         self.published.is_some()
     }
 
-    /// Writes the log to `file`, from its beginning.
+    /// Writes the log to the start of `file`.
     pub fn copy_to(&self, file: &File) -> io::Result<()> {
         let mut offset = 0;
         while offset < self.length {

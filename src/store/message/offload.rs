@@ -1,8 +1,8 @@
-//! Storing long outputs of messages as artifacts, with their beginning left in the log.
+//! Stores long outputs of messages as artifacts and leaves their beginning in the log.
 //!
-//! The output of a tool's message is its content. In the text of an assistant's message it is the
-//! response of a call: `<function_call>{..., "response": ...}</function_call>`. Such a text is
-//! decoded to find calls, and the change is made at the bytes of the line that encode the output.
+//! In a tool's message, the output is the content. In an assistant's message, outputs are the
+//! responses of calls in the text: `<function_call>{..., "response": ...}</function_call>`. The
+//! text is decoded to find the calls. The line is then changed at the bytes that encode the output.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead as _, Read, Write};
@@ -19,7 +19,7 @@ use crate::{Artifact, Conversation, Dir, FileType, StoreError, call_stem, file_l
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Component, Content, Folder, Limits, Provenance, RelPath, is_scratch};
 
-/// Longest output that may be a stand-in for a stored one, in bytes.
+/// Maximum length in bytes of an output that may be a stand-in for a stored one.
 const STAND_IN: u64 = 1 << 20;
 const OPENING: &[u8] = b"<function_call>";
 const CLOSING: &[u8] = b"</function_call>";
@@ -35,7 +35,7 @@ pub(super) fn may_be_needed(
     Ok(role.is_some_and(|role| ["tool", "assistant"].contains(&&*role)))
 }
 
-/// Stores the outputs of a message that are too long for the log. Returns the changes to make in
+/// Stores the outputs of a message that are too long for the log. Returns the changes to make to
 /// the line.
 pub(super) fn edits(
     line: &dyn Content,
@@ -52,8 +52,8 @@ pub(super) fn edits(
     }
 }
 
-/// The change to an object whose output is stored as an artifact. An output that is a list stays
-/// one.
+/// The change to an object whose output is stored as an artifact. If the output is a list, the
+/// replacement is a list too.
 struct Offload {
     content: LineSpan,
     is_list: bool,
@@ -62,8 +62,8 @@ struct Offload {
 }
 
 impl Offload {
-    /// Stores the output among the members of an object if it is too long for the log. Returns
-    /// `None` if the object stays as it is. An output without an id of its own is named after `id`.
+    /// Stores the output of an object if it is too long for the log. Returns `None` if the object
+    /// does not change. If the object has no id of its own, the artifact is named after `id`.
     fn of(
         line: &dyn Content,
         layout: &MessageLayout,
@@ -122,7 +122,8 @@ impl Offload {
     }
 }
 
-/// Returns the span of a value without the byte after it that is in the span of a number.
+/// Returns the span of a value. Removes the extra byte that the span of a number may have at its
+/// end.
 fn trim_number(line: &dyn Content, span: &LineSpan) -> io::Result<LineSpan> {
     let first = MessageOutput::of(line, span)?.first;
     let last = line.bytes(span.end - 1, 1)?;
@@ -155,7 +156,8 @@ impl<'a> MessageOutput<'a> {
     }
 
     fn length_over(&self, limit: u64) -> io::Result<Option<u64>> {
-        // JSON is never shorter than the text in it, and other types of values are short.
+        // The JSON form of a text is never shorter than the text, and values of other types are
+        // short.
         if self.span.end - self.span.start <= limit || !b"\"[{".contains(&self.first) {
             return Ok(None);
         }
@@ -177,7 +179,7 @@ impl<'a> MessageOutput<'a> {
         context.host.is_stand_in(&bytes, limits)
     }
 
-    /// Returns a name for an output without a call id. It depends only on the bytes.
+    /// Returns a name for an output without a call id. It depends only on the bytes of the output.
     fn digest(&self) -> io::Result<String> {
         let mut analyzer = Analyzer::new();
         let mut reader = self.reader()?;
@@ -190,10 +192,10 @@ impl<'a> MessageOutput<'a> {
         }
     }
 
-    /// Returns the artifact of the call that has exactly these bytes, and stores it if there is
-    /// none.
+    /// Returns the path of the artifact of `call` with exactly these bytes. If there is none,
+    /// stores it.
     ///
-    /// An artifact with other bytes is not changed: an earlier message may refer to it.
+    /// An existing artifact with other bytes is not changed, as an earlier message may refer to it.
     fn store(
         &self,
         call: &str,
@@ -201,7 +203,8 @@ impl<'a> MessageOutput<'a> {
         length: u64,
         context: &AppendContext<'_>,
     ) -> Result<RelPath, MessageError> {
-        // With the lock, the second of two messages of one call finds the output of the first.
+        // If two messages of one call are stored at the same time, the lock lets the second one
+        // find the output of the first.
         let conversation = context.conversation;
         let name = layout::OUTPUT_LOCK;
         let lock = file_lock::lock_by_name(conversation.dir(), name, LockKind::Exclusive);
@@ -229,8 +232,7 @@ impl<'a> MessageOutput<'a> {
     }
 }
 
-/// Returns the files that are named after a call, with any number and extension, in the order of
-/// their names.
+/// Returns the files that are named after `call`, with any number and extension, ordered by name.
 fn outputs_of(call: &str, dir: &Dir) -> io::Result<Vec<RelPath>> {
     let stem = call_stem(call);
     let is_named = |name: &OsStr| {
@@ -245,7 +247,7 @@ fn outputs_of(call: &str, dir: &Dir) -> io::Result<Vec<RelPath>> {
     Ok(names.iter().map(|name| RelPath::artifact(Folder::Tool, name)).collect())
 }
 
-/// Returns true for `.txt`, `-2.txt` and the like.
+/// Returns true if `rest` is an optional number and an extension, for example `.txt` or `-2.txt`.
 fn is_number_and_extension(rest: &[u8]) -> bool {
     let mut parts = rest.splitn(2, |byte| *byte == b'.');
     let number = parts.next().unwrap_or_default();
@@ -262,8 +264,8 @@ struct ComparingWriter {
 }
 
 impl ComparingWriter {
-    /// Returns a writer that compares with the file at `path`, or `None` if that does not have
-    /// `length` bytes.
+    /// Returns a writer that compares what is written with the file at `path`. Returns `None` if
+    /// the file does not have exactly `length` bytes.
     fn with(conversation: &Conversation, path: &RelPath, length: u64) -> io::Result<Option<Self>> {
         let file = Artifact::open(conversation.dir(), path)?;
         Ok((file.len() == length).then_some(Self { file, at: 0, differs: false }))
@@ -286,7 +288,7 @@ impl Write for ComparingWriter {
     }
 }
 
-/// Stores the long outputs of calls in the text of a message. Returns the changes to make in its
+/// Stores the long outputs of calls in the text of a message. Returns the changes to make to the
 /// line.
 fn edits_of_calls(
     line: &dyn Content,
@@ -376,8 +378,8 @@ fn escaped(text: String) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// Turns the refusal of a call into `None`: a call that would be refused as a message stays as it
-/// is.
+/// Turns the error for an object that is not a message into `None`. Such a call in a text is left
+/// unchanged.
 fn none_if_refused<T>(result: Result<T, MessageError>) -> Result<Option<T>, MessageError> {
     match result {
         Err(MessageError::NotAMessage(_)) => Ok(None),
@@ -412,8 +414,8 @@ impl<'a> TextFinder<'a> {
         Self { text, finder, block: Vec::new(), start: 0 }
     }
 
-    /// Returns the offset of the first word at `from` or later. `from` must not decrease from call
-    /// to call.
+    /// Returns the offset of the first occurrence of the word at or after `from`. `from` must not
+    /// decrease from one call to the next.
     fn find(&mut self, mut from: u64) -> io::Result<Option<u64>> {
         let overlap = self.finder.needle().len() as u64 - 1;
         loop {

@@ -1,4 +1,4 @@
-//! Messages: checked, offloaded and appended, in a store on disk.
+//! Tests that check, offload and append messages in a store on disk.
 
 mod calls;
 
@@ -15,12 +15,12 @@ use ctxfs_core::model::{Component, Folder};
 
 const THRESHOLD: u64 = 100;
 
-/// A conversation, and a host whose previews are ten characters.
+/// A conversation, and a host whose previews have ten characters.
 struct Fixture {
     dir: TempDir,
     store: Store,
     conversation: Arc<Conversation>,
-    /// Fails as if the disk were full, once so many bytes are to be stored.
+    /// Number of bytes that may be stored. Beyond it, storing fails as if the disk were full.
     room: u64,
 }
 
@@ -215,7 +215,7 @@ fn the_threshold_is_in_bytes_of_the_text_and_of_its_tool() {
         ("tool", "never", 10 * THRESHOLD, false),
         ("assistant", "sh", 10 * THRESHOLD, false),
     ] {
-        // The JSON of a text is longer than the text.
+        // A text is shorter than its JSON form.
         let content = "\n".repeat(length as usize);
         let call = format!("{role}-{tool}-{length}");
         let mut message = result(&call, &content);
@@ -259,7 +259,7 @@ fn an_artifact_is_never_replaced_by_a_message() {
     assert_eq!(fixture.output("call_1-2.txt"), outputs[1]);
 }
 
-/// The file of a host that died while it stored an output.
+/// The first file is left by a host that died while it stored an output.
 #[test]
 fn half_an_artifact_stays_beside_the_whole() {
     let fixture = Fixture::new();
@@ -290,7 +290,7 @@ fn what_refers_to_something_stored_stays_as_it_is() {
         assert_eq!(fixture.messages().pop().as_ref(), Some(message));
     }
     assert_eq!(fixture.outputs(), ["call_1.txt"]);
-    // A path that leads nowhere is replaced.
+    // A path to a file that does not exist is replaced.
     refers["fullOutputPath"] = "/elsewhere/call_2.txt".into();
     fixture.append(&refers);
     let kept = fixture.messages().pop().unwrap();
@@ -312,7 +312,7 @@ fn an_output_of_parts_stays_one_of_parts() {
     assert_eq!(serde_json::from_str::<Value>(&fixture.output(&name)).unwrap(), parts);
 }
 
-/// The span of a number is a byte too long.
+/// The span of a number is one byte too long.
 #[test]
 fn a_path_that_is_a_number_is_replaced_alone() {
     let fixture = Fixture::new();
@@ -352,7 +352,7 @@ fn where_there_is_no_room_nothing_is_appended() {
     assert!(fixture.text().is_empty() && fixture.outputs().is_empty());
 }
 
-/// The kernel passes a long line on in pieces, and a writer may retry a piece.
+/// The kernel passes a long line in pieces, and a writer may retry a piece.
 #[test]
 fn a_line_for_which_there_was_no_room_can_be_tried_again() {
     let mut fixture = Fixture { room: 500, ..Fixture::new() };

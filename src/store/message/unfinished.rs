@@ -1,4 +1,5 @@
-//! A line that is written in pieces, and the form in which lines are stored.
+//! A line that is written in pieces, and the conversion of lines to the form in which they are
+//! stored.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,9 +11,11 @@ use crate::message::{AppendContext, HELD, LONGEST, LogLine, MessageError};
 use crate::{Artifact, Conversation};
 use ctxfs_core::model::Content as _;
 
-/// The beginning of a line, in memory and, once it is long, in a file without a name.
+/// The beginning of a line. It is in memory, and if it is long, the first part is in a file without
+/// a name.
 ///
-/// A clone does not change with the original: they share the file, but it is only appended to.
+/// A clone is independent of the original: they share the file, but existing bytes in the file are
+/// never changed.
 #[derive(Debug, Clone)]
 pub struct UnfinishedLine {
     held: Vec<u8>,
@@ -21,23 +24,25 @@ pub struct UnfinishedLine {
 }
 
 impl UnfinishedLine {
-    /// Returns the length in bytes, in memory and in the file.
+    /// Returns the total length in bytes, in memory and in the file.
     pub fn len(&self) -> u64 {
         self.spilled.as_ref().map_or(0, |(_, length)| *length) + self.held.len() as u64
     }
 
-    /// Returns true if the last byte ended a line.
+    /// Returns true if there are no bytes of an unfinished line.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Leaves at most `bytes` bytes in memory from the next write on, and never more than [`HELD`].
+    /// Limits the number of bytes that are left in memory, from the next write on. The limit is
+    /// never more than [`HELD`].
     pub fn hold_at_most(&mut self, bytes: usize) {
         self.most = bytes.min(HELD);
     }
 
-    /// Appends bytes without a newline. They may stay in memory until more come; the end of a line
-    /// is taken at once, so more of it stays there.
+    /// Appends bytes without a newline. They stay in memory up to the limit of
+    /// [`Self::hold_at_most`]. If `is_end` is true, up to [`HELD`] bytes stay in memory, because
+    /// the caller takes the line immediately.
     pub(super) fn push(
         &mut self,
         bytes: &[u8],
@@ -65,7 +70,7 @@ impl UnfinishedLine {
         Ok(())
     }
 
-    /// Returns the complete line. The next bytes begin another one.
+    /// Returns the complete line. Bytes that are added afterwards begin a new line.
     pub fn take(&mut self) -> io::Result<LogLine> {
         let held = std::mem::take(&mut self.held);
         let Some((file, length)) = self.spilled.take() else { return Ok(LogLine::Bytes(held)) };
@@ -74,12 +79,13 @@ impl UnfinishedLine {
         Ok(LogLine::Part(Artifact::new(file, length).into(), 0, length))
     }
 
-    /// Returns the bytes of memory that the line takes.
+    /// Returns the number of bytes of memory that the line uses.
     pub fn held_bytes(&self) -> usize {
         self.held.capacity()
     }
 
-    /// Returns the bytes of memory that the unfinished line will take after `bytes` were written.
+    /// Returns the number of bytes of memory that the unfinished line will use after `bytes` are
+    /// written.
     pub fn needs(&self, bytes: &[u8]) -> usize {
         match memchr::memrchr(b'\n', bytes) {
             Some(last) => capacity(bytes.len() - last - 1),
@@ -92,7 +98,8 @@ impl UnfinishedLine {
     }
 }
 
-/// Returns the capacity for `length` bytes, so that a line that grows byte by byte is moved seldom.
+/// Returns the capacity to reserve for `length` bytes. It is a power of two, so that a line that
+/// grows byte by byte is rarely moved.
 fn capacity(length: usize) -> usize {
     if length == 0 { 0 } else { length.next_power_of_two() }
 }
@@ -103,8 +110,8 @@ impl Default for UnfinishedLine {
     }
 }
 
-/// Returns `line` in the form in which the host stores it, with as many bytes. Memory is bounded,
-/// as for any line.
+/// Returns `line` in the form in which the host stores it. The length does not change. Memory is
+/// bounded for a line of any length.
 pub fn stored(line: LogLine, context: &AppendContext<'_>) -> Result<LogLine, MessageError> {
     if !context.host.masks_stored() {
         return Ok(line);

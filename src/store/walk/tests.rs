@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::mere_owner::as_mere_owner;
 
-/// Returns the paths that a walk of `root` finds, and what it passed over.
+/// Returns the paths that a walk of `root` finds, and the places that it skipped.
 fn walked(root: &Path) -> (Vec<String>, SkippedPlaces) {
     let mut walk = DirWalk::new(Dir::open(root).unwrap(), None, |_| Ok(true)).unwrap();
     let mut found = Vec::new();
@@ -42,7 +42,7 @@ fn made(paths: &[&str]) -> TempDir {
     temporary
 }
 
-/// Creates directories inside each other, and a file in each. Returns the innermost directory.
+/// Creates `levels` nested directories, each with a file. Returns the innermost directory.
 fn chain(top: &Path, name: &str, levels: usize) -> Dir {
     let mut dir = Dir::open(top).unwrap();
     for _ in 0..levels {
@@ -75,7 +75,7 @@ fn names_of_any_bytes_and_length_are_walked() {
     let longest = "n".repeat(255);
     fs::create_dir(temporary.path().join(&longest)).unwrap();
     fs::write(temporary.path().join(OsStr::from_bytes(b"\xff")), "").unwrap();
-    // Of these, no reader of the tree sees any.
+    // Readers of the tree see none of these.
     fs::write(temporary.path().join("a\nb"), "").unwrap();
     symlink("elsewhere", temporary.path().join("link")).unwrap();
     let _socket = UnixListener::bind(temporary.path().join("socket")).unwrap();
@@ -85,7 +85,8 @@ fn names_of_any_bytes_and_length_are_walked() {
     assert_eq!((left_out.unread.count(), left_out.unseen), (0, 3));
 }
 
-/// Longer than the 4,096 bytes that the kernel takes at once, and deeper than what is held open.
+/// The path is longer than the 4,096 bytes that the kernel accepts in one call, and deeper than the
+/// number of directories that are held open.
 #[test]
 fn long_paths_are_walked_to_their_end_and_back() {
     let temporary = tempfile::tempdir().unwrap();
@@ -97,7 +98,7 @@ fn long_paths_are_walked_to_their_end_and_back() {
     let (found, left_out) = walked(temporary.path());
     assert_eq!((left_out.unread.count(), left_out.gone), (0, 0));
     assert_eq!(found.len(), 40 * 2 + 4);
-    // The files in the outer directories come last, long after these have been let go.
+    // The files in the outer directories come last, long after those directories were closed.
     assert_eq!(found.last().unwrap().len(), 252);
 }
 
@@ -151,7 +152,7 @@ fn what_goes_or_becomes_something_else_meanwhile_is_passed_over() {
     assert_eq!((unread(&left_out), left_out.gone), (vec!["c"], 2));
 }
 
-/// The outermost directories are opened again after a long way in.
+/// The walk opens the outermost directories again after it has been deep below them.
 #[test]
 fn a_directory_that_is_moved_meanwhile_ends_nothing() {
     let temporary = tempfile::tempdir().unwrap();

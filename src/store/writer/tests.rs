@@ -1,4 +1,4 @@
-//! Artifacts written without a mount.
+//! Tests of artifacts written without a mount.
 
 use std::path::PathBuf;
 use std::{fs, thread};
@@ -46,8 +46,8 @@ impl Scene {
         self.store.root().join("context/c7/artifacts/tool")
     }
 
-    /// Recovers the artifact. Retries, as another test may be starting a process, which has copies
-    /// of all descriptors for a moment.
+    /// Recovers the artifact. Retries because a process that another test is starting briefly has
+    /// copies of all descriptors.
     fn recover_soon(&self, path: &RelPath) -> Record {
         loop {
             if let Some(record) = self.conversation.recover(path).unwrap() {
@@ -57,7 +57,7 @@ impl Scene {
         }
     }
 
-    /// Returns the record that another process finds.
+    /// Returns the record as another process finds it.
     fn elsewhere(&self, path: &RelPath) -> Option<Record> {
         let store = Store::open(self.store.root()).unwrap();
         store.conversation(&name("c7")).unwrap().unwrap().record(path).unwrap()
@@ -150,12 +150,12 @@ fn a_killed_writer_is_met_later() {
     let mut writer = scene.writer("x");
     writer.write_all(b"half").unwrap();
     let path = writer.path().clone();
-    // A process that is killed closes its files and records nothing.
+    // The kill of a process is simulated: its files are closed, and nothing is recorded.
     writer.closed = true;
     drop(writer);
     let live = scene.elsewhere(&path).unwrap();
     assert_eq!(live.state, ArtifactState::Live);
-    // The artifact may still be sealed while its process lives.
+    // The artifact may still be sealed while its owner is running.
     assert_eq!(scene.conversation.recover(&path).unwrap(), None);
     scene.conversation.manifest().append(&[Record { owner: None, ..live }]).unwrap();
     let recovered = scene.recover_soon(&path);
@@ -237,7 +237,7 @@ fn names(scene: &Scene) -> Vec<String> {
     names
 }
 
-/// Begins an output of `call` with half of its content.
+/// Begins an output of `call` and writes half of its content.
 fn half(scene: &Scene, call: &str) -> ArtifactWriter {
     let mut writer = scene.writer(call);
     writer.write_all(b"[1,").unwrap();
@@ -252,7 +252,7 @@ fn what_came_to_exist_meanwhile_stays() {
     fs::write(&other, "somebody's").unwrap();
     writer.write_all(b"2]").unwrap();
     let record = writer.seal().unwrap().record;
-    // It keeps the name that it had.
+    // The artifact keeps its previous name.
     assert_eq!(record.path, "artifacts/tool/x.txt");
     assert_eq!(scene.elsewhere(&path_of(&record)), Some(record));
     assert_eq!(fs::read(scene.folder().join("x.txt")).unwrap(), b"[1,2]");
@@ -311,11 +311,11 @@ fn only_outputs_of_the_same_call_that_are_as_complete_are_the_same() {
     let why = scene.writer("y").seal_incomplete("the disk failed").unwrap().record.path;
     assert_eq!([&*other, &*why], ["y.txt", "y-2.txt"].map(|name| format!("artifacts/tool/{name}")));
     assert_eq!(scene.put("x", "").path, "artifacts/tool/x-2.txt");
-    // An output of the call x-3, and a file of which nothing is known.
+    // There is an output of the call x-3, and a file without a record.
     scene.put("x-3", "bytes");
     fs::write(scene.folder().join("x-4.txt"), "bytes").unwrap();
     assert_eq!(scene.put("x", "bytes").path, "artifacts/tool/x-5.txt");
-    // What was written since is not what was recorded.
+    // The file was written after it was recorded, so its bytes are not the recorded ones.
     let path = scene.folder().join("x-5.txt");
     fs::OpenOptions::new().append(true).open(path).unwrap().write_all(b"more").unwrap();
     assert_eq!(scene.put("x", "bytes").path, "artifacts/tool/x-6.txt");

@@ -1,7 +1,8 @@
 //! Blocking requests to the bucket.
 //!
-//! Each request has a deadline, is retried until then on failures of the network or the store, and
-//! is counted. Keys are relative to the prefix of the bucket. No request replaces an object.
+//! Each request has a deadline. Until then, it is retried after failures of the network or the
+//! store. All requests are counted. Keys are relative to the prefix of the bucket. No request
+//! replaces an object.
 
 mod client;
 mod fault;
@@ -39,17 +40,17 @@ const AT_ONCE: usize = 16;
 /// Outcome of [`Bucket::create`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Created {
-    /// The object is new.
+    /// The object was created.
     New,
-    /// The key has an object. An earlier attempt whose response was lost may have written it:
-    /// compare the bytes.
+    /// An object with this key exists. An earlier attempt whose response was lost may have written
+    /// it, so the caller must compare the bytes.
     Exists,
 }
 
 /// A bucket: objects under keys. Clones share connections, threads and counters.
 ///
-/// All methods block, so none may be called on a thread of an async runtime. Each error names the
-/// key and says what to do next; [`BucketError::may_pass`] tells if a retry can help.
+/// All methods block, so they must not be called on a thread of an async runtime. Each error names
+/// the key and the next step. [`BucketError::may_pass`] tells whether a retry can help.
 #[derive(Clone)]
 pub struct Bucket(Arc<BucketInner>);
 
@@ -89,7 +90,7 @@ impl Bucket {
     }
 
     /// Creates the directory of a `file://` bucket with mode 0700 if it is missing and its parent
-    /// exists. Only a writer that is about to mark the bucket calls this: readers create nothing.
+    /// exists. Call this only before writing the mark of the bucket. Readers create nothing.
     pub fn make_directory(&self) -> Result<(), BucketError> {
         let Some(directory) = self.0.store.directory() else { return Ok(()) };
         directory.make().map_err(|error| BucketError::Url {
@@ -98,17 +99,18 @@ impl Bucket {
         })
     }
 
-    /// Returns the requests since the bucket was opened, by kind.
+    /// Returns the number of requests since the bucket was opened, by kind.
     pub fn requests(&self) -> RequestCounts {
         self.0.store.requests.snapshot()
     }
 
-    /// Returns why a request is being retried, if one is.
+    /// Returns the error because of which a request is being retried; `None` if no request is.
     pub fn last_failure(&self) -> Option<String> {
         self.0.store.last_failure.get()
     }
 
-    /// Reads an object or a range of it, and nothing of one over `limit` bytes.
+    /// Reads an object, or a range of it. Fails without reading the object if it is larger than
+    /// `limit` bytes.
     pub(super) fn get_at_most(
         &self,
         key: &str,
@@ -140,7 +142,8 @@ impl Bucket {
         self.0.runtime.handle().map_err(fault)
     }
 
-    /// A key is taken literally: `Path::from` would encode its `%` once more.
+    /// Converts a key to a path without encoding it. `Path::from` would encode each `%` of the key
+    /// a second time.
     fn path(&self, key: &str) -> Result<Path, Fault> {
         let full = match (self.0.url.prefix(), key) {
             ("", key) => key.to_owned(),
@@ -284,13 +287,13 @@ fn milliseconds(object: &ObjectMeta) -> u64 {
     u64::try_from(object.last_modified.timestamp_millis()).unwrap_or_default()
 }
 
-/// Threads that transfer bytes; requests wait more than they compute.
+/// Number of threads that transfer bytes. Requests mostly wait for the network.
 const WORKERS: usize = 2;
-/// Threads that wait for a disk, if the bucket is a directory.
+/// Number of threads that wait for a disk, if the bucket is a directory.
 const DISK_WORKERS: usize = 8;
 
-/// A runtime that starts with the first request, so that a process that only opens a bucket can
-/// still fork or confine itself: it has no threads yet.
+/// A runtime that starts with the first request. Before that it has no threads, so a process that
+/// has only opened a bucket can still fork or confine itself.
 #[derive(Default)]
 struct RequestRuntime(Mutex<Option<Runtime>>);
 
@@ -311,7 +314,7 @@ impl RequestRuntime {
 }
 
 impl Drop for RequestRuntime {
-    /// Does not wait: the requests in flight have lost their callers.
+    /// Shuts down without waiting, because the callers of the requests in flight are gone.
     fn drop(&mut self) {
         if let Some(runtime) = self.0.get_mut().take() {
             runtime.shutdown_background();
@@ -319,7 +322,7 @@ impl Drop for RequestRuntime {
     }
 }
 
-/// Time limit of one request, which may delete 1000 objects.
+/// Time limit of one request. A request may delete 1000 objects.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Bucket {
@@ -341,8 +344,8 @@ impl Bucket {
         }
     }
 
-    /// Returns the outcome of a key that needs no request, or `Again` as the initial state of the
-    /// others.
+    /// Returns the final outcome if the key needs no request. Otherwise returns `Again` as its
+    /// initial state.
     async fn begin(&self, key: &str) -> Result<(), Fault> {
         if let Some(outcome) = self.remove_staged(key) {
             return outcome;
@@ -363,7 +366,7 @@ impl Bucket {
             return Vec::new();
         }
         let all = |fault: Fault| vec![Err(fault); places.len()];
-        // The client panics if the response names a key that it did not send.
+        // The client panics if the response names a key that the request did not contain.
         let delete = AssertUnwindSafe(self.0.store.delete(paths)).catch_unwind();
         match tokio::time::timeout(PATIENCE.min(deadline.left()), delete).await {
             Ok(Ok(outcomes)) => outcomes,

@@ -1,9 +1,10 @@
 //! A bucket that is a directory on disk.
 //!
-//! The path of the directory may contain links. Below it, links and special files are refused. The
-//! client itself would follow links and fails at names that are not UTF-8, so lists are made here,
-//! and the path of a key is checked before the client opens it. A process with write access to the
-//! directory can still place a link between that check and the client's own steps.
+//! The path of the directory itself may contain links. Below the directory, links and special files
+//! are refused. The client would follow links, and it fails on names that are not UTF-8. So this
+//! module makes the lists itself, and checks the path of a key before the client opens it. A
+//! process with write access to the directory can still create a link between the check and the
+//! steps of the client.
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -20,11 +21,11 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 
 const PRIVATE: u32 = 0o700;
-/// Maximum depth of a list; keys of ctxfs have three levels.
+/// Maximum directory depth of a list. Keys of ctxfs have three levels.
 const DEEPEST: usize = 8;
 
-/// A directory that hosts share. It may be missing, for example while its disk is not mounted:
-/// requests fail then, except that the mark of the bucket counts as absent.
+/// The directory of a bucket. It may be missing, for example while its disk is not mounted.
+/// Requests fail then, except that the mark of the bucket counts as absent.
 #[derive(Debug)]
 pub(crate) struct Directory {
     root: PathBuf,
@@ -67,8 +68,8 @@ impl Directory {
         self.root.join(key)
     }
 
-    /// Fails with an error that [`is_odd`] recognizes if `key` has something other than a plain
-    /// file, or its path contains a link.
+    /// Checks that `key` denotes a plain file or nothing, and that its path contains no link.
+    /// Otherwise fails with an error that [`is_odd`] recognizes.
     pub(super) fn check(&self, key: &str) -> io::Result<()> {
         let (directory, name) = key.rsplit_once('/').unwrap_or(("", key));
         let Some(directory) = self.walk(directory, OFlags::PATH)? else { return Ok(()) };
@@ -78,8 +79,8 @@ impl Directory {
         }
     }
 
-    /// Lists the plain files below a directory, and stops at more than `most`. Skips names that are
-    /// not UTF-8.
+    /// Lists the plain files below a directory. Stops once there are more than `most`. Skips names
+    /// that are not UTF-8.
     pub(super) fn files(&self, directory: &str, most: usize) -> io::Result<Vec<PlainFile>> {
         let mut files = Vec::new();
         if let Some(opened) = self.walk(directory, OFlags::RDONLY)? {
@@ -108,8 +109,8 @@ impl Directory {
             .map_or_else(|| Ok(Vec::new()), |opened| entries_of(&opened))
     }
 
-    /// Opens a directory below this one, its last component with `flags`. Returns `None` if it is
-    /// missing.
+    /// Opens a directory below this one. Opens the last component with `flags`. Returns `None` if
+    /// the directory is missing.
     pub(super) fn walk(&self, directory: &str, flags: OFlags) -> io::Result<Option<OwnedFd>> {
         let mut parts = directory.split('/').filter(|part| !part.is_empty()).peekable();
         let flags = |is_last: bool| {
@@ -124,7 +125,7 @@ impl Directory {
             let flags = flags(parts.peek().is_none()) | OFlags::NOFOLLOW;
             at = match rustix::fs::openat(&at, part, flags, Mode::empty()) {
                 Err(Errno::NOENT) => return Ok(None),
-                // The component is a link, or no directory.
+                // The component is a link, or not a directory.
                 Err(Errno::NOTDIR) => return Err(Errno::LOOP.into()),
                 opened => opened?,
             };

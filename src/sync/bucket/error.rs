@@ -2,8 +2,8 @@ use std::{fmt, io};
 
 /// Failure of a request to the bucket, classified by what a caller can do next.
 ///
-/// Error texts hold no credentials and no tokens. Of a response of the store they have its code and
-/// message only.
+/// Error texts contain no credentials and no tokens. From a response of the store they contain only
+/// its code and its message.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages describe variants and fields")]
 pub enum BucketError {
@@ -66,7 +66,7 @@ impl BucketError {
         matches!(self, Self::Absent { .. })
     }
 
-    /// Returns true if the error concerns this key only, so that requests for other keys may
+    /// Returns true if the error concerns only one key, so that requests for other keys may
     /// succeed.
     pub(crate) fn is_of_key(&self) -> bool {
         match self {
@@ -95,7 +95,7 @@ impl BucketError {
 
 /// Bytes in the bucket are not in the format of ctxfs, or bytes to be written would not be.
 ///
-/// The texts quote nothing of these bytes, and call the object `it`: the caller adds its key.
+/// The texts do not quote the bytes. They call the object `it`; the caller adds the key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages describe variants and fields")]
 pub enum FormatError {
@@ -103,7 +103,7 @@ pub enum FormatError {
     Damaged { what: String },
     #[error("a newer ctxfs wrote it, with format {format} at least: use a later ctxfs")]
     Newer { format: u32 },
-    /// A size is over the limit of ctxfs.
+    /// A size exceeds the limit of ctxfs.
     #[error("it is refused: {what} has more than {most} bytes, the most that ctxfs takes")]
     TooLarge { what: &'static str, most: u64 },
 }

@@ -1,7 +1,7 @@
-//! Single zstd frames in memory. The reader of a frame knows the maximum size of its content.
+//! Single zstd frames in memory. The reader of a frame gives the maximum size of its content.
 //!
-//! A frame cannot make a reader allocate more than that: decompression in one step needs no window,
-//! and a larger announced content size is refused.
+//! A frame cannot make a reader allocate more than this maximum. Decompression in one step needs no
+//! window, and a frame that announces larger content is refused.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -12,13 +12,13 @@ use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode;
 
 use crate::bucket::FormatError;
 
-/// zstd's default, which is about as fast as a disk.
+/// The default level of zstd, which compresses about as fast as a disk writes.
 const LEVEL: i32 = 3;
-/// Error of zstd for a truncated frame.
+/// Error code of zstd for a truncated frame.
 const CUT: usize = ZSTD_ErrorCode::ZSTD_error_srcSize_wrong as usize;
 
 thread_local! {
-    /// Thread-local, since creating a decompressor takes longer than unpacking a small frame.
+    /// Thread-local, because creating a decompressor takes longer than unpacking a small frame.
     static UNPACKER: RefCell<Decompressor<'static>> =
         RefCell::new(Decompressor::new().expect("there is memory to unpack with"));
 }
@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// A frame that does not say how long its content is.
+    /// Returns a frame whose header does not state the size of the content.
     fn silent(content: &[u8]) -> Vec<u8> {
         let mut encoder = zstd::Encoder::new(Vec::new(), LEVEL).unwrap();
         encoder.write_all(content).unwrap();
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_is_no_frame_is_refused() {
-        // The second is a frame that readers skip, the last one has a block of a kind that is none.
+        // The second is a skippable frame. The last one has a block of an undefined type.
         for bytes in [
             &b"tar"[..],
             b"\x50\x2a\x4d\x18\x00\x00\x00\x00",

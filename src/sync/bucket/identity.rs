@@ -1,4 +1,4 @@
-//! The identity of a bucket: `ctxfs.json`, which the first host writes.
+//! Identity of a bucket. The first host writes it to `ctxfs.json`.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use crate::bucket::error::BucketError;
 use crate::bucket::name::MARK;
 use crate::bucket::objects::Objects as _;
 
-/// Format of the bucket that this version writes, and the newest that it reads.
+/// Newest bucket format that this version reads, and the one that it writes.
 const FORMAT: u64 = 1;
-/// Pause before reading a mark again that another host is writing.
+/// Pause before another read of a mark that another host is writing.
 const AGAIN: Duration = Duration::from_millis(100);
 const MOST: u64 = 64 << 10;
 
-/// Random id of a bucket. A different id means a different bucket, whatever the URL.
+/// Random id of a bucket. Two buckets have different ids, even at the same URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BucketId(u128);
 
@@ -40,7 +40,7 @@ impl FromStr for BucketId {
     }
 }
 
-/// Properties that the first host fixed in `ctxfs.json`, and what the store supports. All hosts of
+/// Properties that the first host stored in `ctxfs.json`, and a property of the store. All hosts of
 /// a bucket must agree on `write_once`: see [`Self::agreeing`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
@@ -48,10 +48,10 @@ pub struct Identity {
     pub format: u64,
     /// Id of the bucket.
     pub id: BucketId,
-    /// True if no host may replace or remove anything.
+    /// True if hosts may neither replace nor remove anything.
     pub write_once: bool,
-    /// True if the store was seen to refuse a second object under one key. [`Bucket::found`] finds
-    /// that out; it is not stored.
+    /// True if the store has refused to create a second object under one key. [`Bucket::found`]
+    /// tests this. It is not stored in the bucket.
     pub conditional: bool,
 }
 
@@ -68,8 +68,8 @@ struct MarkFormat {
 }
 
 impl Identity {
-    /// Checks that a host with this setting may use the bucket: either all hosts are write-once or
-    /// none.
+    /// Checks that a host with the setting `write_once` may use the bucket. Either all hosts of a
+    /// bucket are write-once or none is.
     pub fn agreeing(self, write_once: bool) -> Result<Self, BucketError> {
         match (self.write_once, write_once) {
             (true, false) => Err(BucketError::WriteOnce),
@@ -80,8 +80,8 @@ impl Identity {
 }
 
 impl Bucket {
-    /// Reads the identity of the bucket, with `conditional` false; `None` if the bucket is not
-    /// initialized.
+    /// Reads the identity of the bucket, and sets `conditional` to false. Returns `None` if the
+    /// bucket is not initialized.
     pub fn identity(&self, deadline: Deadline) -> Result<Option<Identity>, BucketError> {
         Ok(self.mark(deadline)?.map(|(identity, _)| identity))
     }
@@ -89,10 +89,12 @@ impl Bucket {
     /// Reads the identity of the bucket, and initializes the bucket first if needed. Fails if
     /// `write_once` differs from the setting of the first host.
     ///
-    /// If two hosts do this at once, one writes the mark and both get the same identity. Tests
-    /// whether the store refuses a second object under one key, by creating the mark again with the
-    /// same bytes: a store without that check loses nothing. With read-only credentials the store
-    /// counts as one without it.
+    /// If two hosts initialize the bucket at the same time, one of them writes the mark and both
+    /// get the same identity.
+    ///
+    /// Tests whether the store refuses a second object under one key, by creating the mark again
+    /// with the same bytes. Nothing is lost if the store does not refuse. With read-only
+    /// credentials, the store counts as one that does not refuse.
     pub fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError> {
         if let Some(identity) = self.met(write_once, deadline)? {
             return Ok(identity);
@@ -113,7 +115,8 @@ impl Bucket {
         }
     }
 
-    /// Does what [`Self::found`] does, but never initializes the bucket: returns `None` instead.
+    /// Does what [`Self::found`] does, except that it returns `None` instead of initializing the
+    /// bucket.
     pub fn met(
         &self,
         write_once: bool,
@@ -148,7 +151,7 @@ impl Bucket {
     }
 }
 
-/// Reads the format first, since a newer mark may have other fields.
+/// Parses the mark. Reads the format first, because a newer mark may have other fields.
 fn read_mark(bytes: &[u8]) -> Result<Identity, BucketError> {
     let any: MarkFormat = serde_json::from_slice(bytes).map_err(|error| odd(error.to_string()))?;
     if any.format > FORMAT {

@@ -1,7 +1,7 @@
 //! The records of a segment, `records.jsonl`: JSON objects, one per line.
 //!
-//! The kind of a record follows from the one key that only that kind has: `put`, `move`, `remove`
-//! or `message`. Unknown keys are ignored.
+//! Each kind of record has one key that no other kind has: `put`, `move`, `remove` or `message`.
+//! This key determines the kind. Unknown keys are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -15,11 +15,11 @@ use crate::bucket::{FormatError, frame};
 use crate::replica::{Origin, SegmentId, Stamp};
 use ctxfs_core::model::{ArtifactState, MAX_DEPTH, NAME_MAX, Record, RelPath};
 
-/// Maximum bytes of a line, without its newline.
+/// Maximum bytes of a line, not counting its newline.
 pub(crate) const LINE_BYTES: usize = 16 << 20;
 
-/// A record of a segment: publishes an artifact, renames one, removes artifacts and messages, or
-/// publishes a message.
+/// A record of a segment. It publishes an artifact, renames an artifact, removes artifacts and
+/// messages, or publishes a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub enum Line {
@@ -29,8 +29,8 @@ pub enum Line {
     Message(MessageLine),
 }
 
-/// Renames the artifact to the path `to`, spelled as `RelPath::to_text` does. `stamp` is the time
-/// of the rename.
+/// Renames the artifact to the path `to`, which is spelled as `RelPath::to_text` does. `stamp` is
+/// the time of the rename.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct MoveLine {
@@ -39,8 +39,8 @@ pub struct MoveLine {
     pub stamp: Stamp,
 }
 
-/// Removes single artifacts and messages, and all of these in some segments. `ends` is true if the
-/// writer removed the whole conversation.
+/// Removes single artifacts and messages, and all artifacts and messages of some segments. `ends`
+/// is true if the writer removed the whole conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct RemoveLine {
@@ -49,8 +49,8 @@ pub struct RemoveLine {
     pub ends: bool,
 }
 
-/// Publishes a line of the message log, without its newline, that was appended at `stamp`. A merge
-/// states where the message was first published as `origin`.
+/// Publishes a line of the message log, without its newline. `stamp` is the time at which the line
+/// was appended. In a merge, `origin` states where the message was first published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct MessageLine {
@@ -60,10 +60,10 @@ pub struct MessageLine {
 }
 
 impl Line {
-    /// Parses a line without its newline.
+    /// Parses a line. `line` does not include the newline.
     pub fn parse(line: &[u8]) -> Result<Self, FormatError> {
         check_length(line.len())?;
-        // Serde accepts arrays for structs too.
+        // Serde also accepts an array where a struct is expected.
         if line.first() != Some(&b'{') {
             return Err(FormatError::damaged("it is no JSON object"));
         }
@@ -113,8 +113,8 @@ fn check_length(length: usize) -> Result<(), FormatError> {
     if length > LINE_BYTES { Err(too_large) } else { Ok(()) }
 }
 
-/// Checks that `path` stays in the conversation, is not too deep, and is spelled as ctxfs spells
-/// it.
+/// Checks that `path` does not leave the conversation, is not too deep, and is spelled as ctxfs
+/// spells paths.
 fn check_path(path: &str) -> Result<(), FormatError> {
     let refused = |why: &str| FormatError::damaged(format!("a path is refused: {why}"));
     let parsed = RelPath::from_text(path).map_err(|error| refused(&error.to_string()))?;
@@ -127,40 +127,40 @@ fn check_path(path: &str) -> Result<(), FormatError> {
     Ok(())
 }
 
-/// Maximum bytes of an artifact that is stored in a segment.
+/// Maximum size in bytes of an artifact that is stored in a segment.
 pub const SMALL_BYTES: u64 = 256 << 10;
-/// Generations stay below the largest exact integer of JavaScript.
+/// Upper limit of generations, below the largest integer that JavaScript represents exactly.
 const MOST_GENERATIONS: u64 = 1 << 53;
 /// Range of dates in JavaScript, in milliseconds around the epoch.
 const MOST_MILLIS: u64 = 8_640_000_000_000_000;
 const ATTRIBUTE: &str = "user.";
-/// Permission bits that are kept: no set-user-ID and no set-group-ID.
+/// Mask of the permission bits that are kept. The set-user-ID and set-group-ID bits are dropped.
 const MODE: u32 = 0o777;
 
-/// Publishes an artifact. Artifacts that it replaces are removed by a `remove` line. Parsing and
-/// writing check the same limits, so a line that was written can be read by every host.
+/// Publishes an artifact. A `remove` line removes the artifacts that it replaces. Parsing and
+/// writing check the same limits, so every host can read a line that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PutLine {
-    /// Record with its path. Fields that hold for one host only are neither written nor read:
-    /// `file`, `owner`, `view_sizes` and `far`.
+    /// Record of the artifact with its path. The fields `file`, `owner`, `view_sizes` and `far` are
+    /// valid on one host only, so they are neither written nor read.
     pub record: Record,
     /// Permission bits of the file.
     pub mode: u32,
-    /// Extended attributes `user.*`. Values are escaped where they are not UTF-8, like file names.
+    /// Extended attributes `user.*`. Values that are not UTF-8 are escaped like file names.
     pub attributes: BTreeMap<String, String>,
     /// Time at which the artifact got its path.
     pub stamp: Stamp,
     /// Location of the bytes.
     pub place: Place,
-    /// Ranges of a larger artifact that are in the segment as well.
+    /// Ranges of a larger artifact whose bytes are also in the segment.
     pub parts: Option<Parts>,
-    /// Origin of the first publication, if that is not in this segment.
+    /// Origin of the first publication, if it was in another segment.
     pub origin: Option<Origin>,
 }
 
-/// Location of the bytes of an artifact of `size` bytes: none if it is empty, in the segment, or in
-/// an object. In the segment the frame starts `at` this offset from the end of the records' frame
-/// and has `packed` bytes.
+/// Location of the bytes of an artifact: nowhere because it is empty, in the segment, or in an
+/// object. `size` is the size of the artifact in bytes. In the segment, the frame starts at the
+/// offset `at` from the end of the records' frame, and has `packed` bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub enum Place {
@@ -174,8 +174,9 @@ pub enum Place {
     Object(ObjectPlace),
 }
 
-/// An object of `packed` bytes with all `size` bytes of an artifact. `blocks` is BLAKE3 of its
-/// table of blocks, in lower-case hexadecimal.
+/// An object with all bytes of an artifact. `packed` is the size of the object, and `size` the size
+/// of the artifact, in bytes. `blocks` is the BLAKE3 digest of the table of blocks, in lower-case
+/// hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub struct ObjectPlace {
@@ -197,7 +198,7 @@ impl ObjectPlace {
 }
 
 impl Place {
-    /// Returns the bytes of the artifact.
+    /// Returns the size of the artifact in bytes.
     pub fn size(&self) -> u64 {
         match self {
             Self::Empty => 0,
@@ -220,7 +221,7 @@ impl Place {
 }
 
 impl PutLine {
-    /// Returns BLAKE3 of the artifact's bytes, if the record has it.
+    /// Returns the BLAKE3 digest of the artifact's bytes, if the record has it.
     pub fn digest(&self) -> Option<&str> {
         self.record.analysis.as_ref().map(|analysis| analysis.digest.as_str())
     }
@@ -242,7 +243,7 @@ impl PutLine {
         if !self.parts.as_ref().is_none_or(are_possible) {
             return refused("the parts of an artifact cannot be");
         }
-        // The record of removed content keeps its original size.
+        // A record keeps its original size after its content was removed.
         if self.record.removed.is_none() && self.record.size != self.place.size() {
             return refused("a record has another size than the artifact's bytes");
         }
@@ -263,16 +264,18 @@ fn is_attribute(name: &str) -> bool {
     !rest.is_empty() && name.len() <= NAME_MAX && !name.contains('\0')
 }
 
-/// Overhead of an archive member: header and padding.
+/// Overhead of an archive member in bytes: header and padding.
 const AROUND: usize = 1024;
-/// Maximum bytes of an artifact with an object that are also sent with its record.
+/// Maximum number of bytes of an artifact that are sent with its record if the artifact has an
+/// object.
 pub const PARTS_BYTES: u64 = 8 << 20;
 const MOST: usize = 256;
 
-/// Ranges of a larger artifact whose bytes are in the segment as well, concatenated, so that short
-/// views need no request for the object. Their frame starts `at` this offset from the end of the
-/// records' frame and has `packed` bytes. `digest` is BLAKE3 of the concatenated bytes in
-/// lower-case hexadecimal. The ranges are pairs of start and end, sorted and disjoint.
+/// Ranges of a larger artifact whose bytes are also in the segment, so that short views need no
+/// request for the object. `ranges` are pairs of start and end, sorted and disjoint. Their bytes
+/// are concatenated in one frame, which starts at the offset `at` from the end of the records'
+/// frame and has `packed` bytes. `digest` is the BLAKE3 digest of the concatenated bytes, in
+/// lower-case hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Parts {
@@ -283,13 +286,13 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Returns the number of bytes in all ranges.
+    /// Returns the total number of bytes in the ranges.
     pub fn size(&self) -> u64 {
         self.ranges.iter().map(|(start, end)| end - start).sum()
     }
 
-    /// Returns the range that contains `offset`, and the offset of its first byte in the
-    /// concatenated bytes.
+    /// Returns the range that contains `offset`, and the position of the first byte of that range
+    /// in the concatenated bytes.
     pub fn around(&self, offset: u64) -> Option<(Range<u64>, u64)> {
         let mut before = 0;
         for (start, end) in &self.ranges {
@@ -328,8 +331,8 @@ fn is_digest(text: &str) -> bool {
 
 const FORMAT: u32 = 1;
 
-/// A line as JSON has it: the keys of all kinds, each optional. A line without any key of a known
-/// kind is of a newer format.
+/// JSON form of a line: the keys of all kinds of records, each optional. A line without a key of a
+/// known kind is in a newer format.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct RawLine {
@@ -388,7 +391,7 @@ fn is_false(value: &bool) -> bool {
 fn refusal(line: &[u8], error: &serde_json::Error) -> FormatError {
     match serde_json::from_slice(line) {
         Ok(Kinds { put: None, moved: None, remove: None, message: None }) => unknown(),
-        // The message of serde would quote the line.
+        // The error message of serde would quote the line.
         _ => FormatError::damaged(format!("it is no record (column {})", error.column())),
     }
 }

@@ -1,4 +1,4 @@
-//! Keys in a bucket, relative to its prefix.
+//! Keys in a bucket. They are relative to the prefix of the bucket.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,18 +13,18 @@ use ctxfs_core::model::Component;
 
 /// Key of the mark of a bucket.
 pub(super) const MARK: &str = "ctxfs.json";
-/// Prefix of all keys of conversations.
+/// Prefix of the keys of all conversations.
 pub const CONVERSATIONS: &str = "conversations/";
 const SEGMENT: &str = ".tar.zst";
 const OBJECT: &str = ".zst";
 const BLOCKS: &str = ".blocks";
 const DIGITS: usize = 32;
-/// Characters of a conversation's name that are percent-encoded: all that are special in a key, a
-/// shell or a URL.
+/// Characters of a conversation's name that are percent-encoded. These include all characters with
+/// a special meaning in a key, a shell or a URL.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
 
-/// Name of an object: a random 128-bit number, so it is unique and cannot be guessed. Its text is
-/// 32 hexadecimal digits.
+/// Name of an object. It is a random 128-bit number, so it is unique and cannot be guessed. Its
+/// text form is 32 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct ObjectName(u128);
@@ -95,7 +95,8 @@ pub(crate) fn blocks_key(conversation: &Component, object: ObjectName) -> String
     format!("{}{object}{BLOCKS}", objects_prefix(conversation))
 }
 
-/// Returns the conversation with this encoded name, unless ctxfs would encode it differently.
+/// Decodes the name of a conversation. Returns `None` unless ctxfs would encode the result as
+/// `encoded_name`.
 pub fn conversation_of(encoded_name: &str) -> Option<Component> {
     let text = percent_decode_str(encoded_name).decode_utf8().ok()?;
     let conversation = Component::from_text(&text).ok()?;
@@ -114,8 +115,8 @@ pub(crate) fn object_of(file_name: &str) -> Option<(ObjectName, ObjectPart)> {
     })
 }
 
-/// Returns the key of a temporary file `<key>#<digits>` of the directory client, if the key is one
-/// of ctxfs.
+/// Returns the key for which the directory client wrote the temporary file `<key>#<digits>`.
+/// Returns `None` if ctxfs uses no such key.
 pub(super) fn staged_for(name: &str) -> Option<&str> {
     let (key, number) = name.split_once('#')?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,13 +1,15 @@
-//! Objects: the bytes of one larger artifact each, packed in blocks that can be read separately.
+//! Objects. Each has the bytes of one larger artifact, packed in blocks that can be read
+//! separately.
 //!
-//! An object is a sequence of zstd frames, one per block of 1 MiB of content; the last block may be
-//! shorter. `zstd -d` unpacks all of it. A separate table has 48 bytes per block:
+//! An object is a sequence of zstd frames. Each frame has a block of 1 MiB of content; the last
+//! block may be shorter. `zstd -d` unpacks the whole object. A separate table has 48 bytes per
+//! block:
 //!
 //! | bytes | content |
 //! |---|---|
 //! | 8 | end of the block's frame in the object, little-endian |
-//! | 32 | BLAKE3 of the block's content |
-//! | 8 | newlines in the content before the block, little-endian |
+//! | 32 | BLAKE3 digest of the block's content |
+//! | 8 | number of newlines in the content before the block, little-endian |
 
 use std::io::Write;
 use std::ops::Range;
@@ -16,10 +18,11 @@ use std::{io, mem};
 use crate::bucket::frame::Packer;
 use crate::bucket::{FormatError, frame};
 
-/// Bytes of content in a block; the last one may have fewer.
+/// Number of bytes of content in a block. The last block may have fewer.
 pub const BLOCK_BYTES: u64 = 1 << 20;
 
-/// Unpacks `frame`, the frame of block number `block`, and checks its digest.
+/// Unpacks `frame`, which is the frame of block number `block`, and checks the digest of its
+/// content.
 pub fn unpack_block(frame: &[u8], block: usize, blocks: &Blocks) -> Result<Vec<u8>, FormatError> {
     let what = "a block of an object";
     let Some(digest) = blocks.digest_of(block) else {
@@ -43,9 +46,10 @@ struct BlockRow {
 
 /// Table of the blocks of an object. Blocks and lines are counted from 0.
 ///
-/// Frame sizes and line counts are plausible for the size of the content. Only the digest, compared
-/// with the one in the record, tells whether the table is the right one: see
-/// [`ObjectPlace::read_table`](crate::bucket::ObjectPlace::read_table).
+/// Frame sizes and line counts are plausible for the size of the content. Only the digest of the
+/// table proves that the table is correct.
+/// [`ObjectPlace::read_table`](crate::bucket::ObjectPlace::read_table) compares it with the digest
+/// in the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocks {
     rows: Vec<BlockRow>,
@@ -74,7 +78,8 @@ impl BlockRow {
 }
 
 impl Blocks {
-    /// Parses the table of an object of `packed` bytes with `size` bytes of content.
+    /// Parses the table of an object. The object has `packed` bytes, and its content has `size`
+    /// bytes.
     pub fn parse(table: &[u8], size: u64, packed: u64) -> Result<Self, FormatError> {
         let (rows, rest) = table.as_chunks::<ROW>();
         if !rest.is_empty() || rows.len() as u64 != size.div_ceil(BLOCK_BYTES) {
@@ -97,12 +102,12 @@ impl Blocks {
         self.rows.len()
     }
 
-    /// Returns true for an empty object.
+    /// Returns true if the object is empty.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Returns BLAKE3 of the table, in lower-case hexadecimal.
+    /// Returns the BLAKE3 digest of the table, in lower-case hexadecimal.
     pub fn digest_text(&self) -> &str {
         &self.digest
     }
@@ -119,8 +124,8 @@ impl Blocks {
         self.frame_range(blocks.start).start..self.frame_range(blocks.end - 1).end
     }
 
-    /// Returns the frame of `block` in `frames`, which starts with the frame of block `first`.
-    /// Panics if a block does not exist.
+    /// Returns the frame of `block`. `frames` starts with the frame of block `first`. Panics if a
+    /// block does not exist.
     pub fn frame_in<'a>(
         &self,
         frames: &'a [u8],
@@ -132,7 +137,7 @@ impl Blocks {
         frame.ok_or_else(|| FormatError::damaged("an object ends before its last block"))
     }
 
-    /// Returns the range of a block in the content; empty if the block does not exist.
+    /// Returns the range of a block in the content, which is empty if the block does not exist.
     pub fn content_range(&self, block: usize) -> Range<u64> {
         let start = (block as u64).saturating_mul(BLOCK_BYTES).min(self.size);
         start..start.saturating_add(BLOCK_BYTES).min(self.size)
@@ -157,8 +162,8 @@ fn digest_text(table: &[u8]) -> String {
     blake3::hash(table).to_hex().to_string()
 }
 
-/// Checks that frames are consecutive and no longer than a block's frame can be, and that no block
-/// has more newlines than bytes.
+/// Checks that each frame follows the previous one and is no longer than a frame of a block can be,
+/// and that no block has more newlines than bytes.
 fn are_possible(rows: &[BlockRow]) -> bool {
     let most = frame::most_packed(BLOCK_BYTES as usize) as u64;
     let (mut end, mut lines, mut most_lines) = (0, 0, 0);
@@ -176,10 +181,10 @@ fn damaged() -> FormatError {
     FormatError::damaged("the table of an object's blocks says what cannot be")
 }
 
-/// Packs content into the blocks of an object, and writes each block to `W` when it is full. Holds
-/// one block, its frame and the table.
+/// Packs content into the blocks of an object. Writes each block to `W` when it is full. Holds one
+/// block, its frame and the table in memory.
 ///
-/// The same content gives the same object. After a failed write the object is incomplete and must
+/// Equal content results in equal objects. After a failed write the object is incomplete and must
 /// be discarded.
 #[derive(Debug)]
 pub struct BlockPacker<W> {
@@ -191,8 +196,9 @@ pub struct BlockPacker<W> {
     lines: u64,
 }
 
-/// Result of packing `size` bytes of content into an object of `packed` bytes. `blocks` is the
-/// table of blocks. Digests are BLAKE3 in lower-case hexadecimal, of the content and of the table.
+/// Result of packing content into an object. `size` is the number of bytes of the content, and
+/// `packed` is the number of bytes of the object. `blocks` is the table of blocks. The content and
+/// the table each have a BLAKE3 digest in lower-case hexadecimal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct PackedObject {
@@ -204,7 +210,7 @@ pub struct PackedObject {
 }
 
 impl<W: Write> BlockPacker<W> {
-    /// Starts an object that is written to `out`.
+    /// Starts an object. Writes its frames to `out`.
     pub fn new(out: W) -> Self {
         Self {
             out,
@@ -216,7 +222,7 @@ impl<W: Write> BlockPacker<W> {
         }
     }
 
-    /// Adds content.
+    /// Appends content.
     pub fn push(&mut self, mut content: &[u8]) -> io::Result<()> {
         self.hasher.update(content);
         while !content.is_empty() {
@@ -231,7 +237,7 @@ impl<W: Write> BlockPacker<W> {
         Ok(())
     }
 
-    /// Writes the last block. Returns the writer, which was not flushed, and the result.
+    /// Writes the last block. Returns the writer, without flushing it, and the result.
     pub fn finish(mut self) -> io::Result<(W, PackedObject)> {
         if !self.block.is_empty() {
             self.write_block()?;

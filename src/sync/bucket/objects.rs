@@ -1,4 +1,4 @@
-//! The requests to a bucket, as a trait.
+//! Trait for the requests to a bucket.
 
 use std::io::Read;
 use std::ops::Range;
@@ -7,14 +7,14 @@ use bytes::Bytes;
 
 use crate::bucket::{BucketError, Created, Deadline, Identity, Listed, RequestCounts};
 
-/// The requests to a bucket, made directly by a [`Bucket`](crate::bucket::Bucket) or by another
-/// process.
+/// Requests to a bucket. A [`Bucket`](crate::bucket::Bucket) makes them directly; other
+/// implementations pass them to another process.
 ///
-/// Each request blocks until its deadline at most, and retries failures that may pass until then.
-/// Keys are relative to the prefix of the bucket. No request replaces an object.
+/// Each request returns by its deadline. Until then, it is retried after temporary failures. Keys
+/// are relative to the prefix of the bucket. No request replaces an object.
 pub trait Objects: Sync {
     /// Reads an object or a range of it, at most 128 MiB. A range may extend past the end of the
-    /// object; a range that starts there is an error.
+    /// object. It is an error if a range starts at or after the end.
     fn get(
         &self,
         key: &str,
@@ -22,7 +22,8 @@ pub trait Objects: Sync {
         deadline: Deadline,
     ) -> Result<Bytes, BucketError>;
 
-    /// Reads objects, concurrently where possible. Returns an outcome for each, in order.
+    /// Reads several objects, concurrently if possible. Returns the outcomes in the order of the
+    /// requests.
     fn get_many(
         &self,
         wanted: &[(String, Option<Range<u64>>)],
@@ -31,11 +32,12 @@ pub trait Objects: Sync {
         wanted.iter().map(|(key, range)| self.get(key, range.clone(), deadline)).collect()
     }
 
-    /// Creates an object under a free key. Returns [`Created::Exists`] if the key is taken, also if
-    /// an earlier attempt of the same call created it and the response was lost.
+    /// Creates an object under a free key. Returns [`Created::Exists`] if the key is taken. This
+    /// includes the case that an earlier attempt of the same call created the object and its
+    /// response was lost.
     ///
-    /// Where the store has no conditional create, the key is checked first and written then;
-    /// [`Identity::conditional`] tells.
+    /// If the store has no conditional create, this first checks the key and then writes; see
+    /// [`Identity::conditional`].
     fn create(&self, key: &str, bytes: &Bytes, deadline: Deadline) -> Result<Created, BucketError>;
 
     /// Creates a large object under a free key. Returns its size.
@@ -58,18 +60,21 @@ pub trait Objects: Sync {
         deadline: Deadline,
     ) -> Result<Vec<String>, BucketError>;
 
-    /// Returns when the store wrote an object, in milliseconds since the epoch by its clock.
+    /// Returns the time at which the store wrote an object, in milliseconds since the epoch, by the
+    /// store's clock.
     fn modified(&self, key: &str, deadline: Deadline) -> Result<u64, BucketError>;
 
-    /// Deletes objects, batching keys where the store can: 1000 per request for S3. Returns each
-    /// key with its outcome, in order. A missing object counts as deleted.
+    /// Deletes objects, in batches if the store supports them: S3 takes 1000 keys per request.
+    /// Returns each key with its outcome, in the order of the keys. A missing object counts as
+    /// deleted.
     fn delete(
         &self,
         keys: Vec<String>,
         deadline: Deadline,
     ) -> Vec<(String, Result<(), BucketError>)>;
 
-    /// Lists temporary files of interrupted writes, as whole keys that [`Self::delete`] takes.
+    /// Lists the temporary files of interrupted writes. Each name is a whole key that
+    /// [`Self::delete`] accepts.
     fn list_staged(
         &self,
         _directories: &[String],
@@ -78,24 +83,27 @@ pub trait Objects: Sync {
         Ok(Vec::new())
     }
 
-    /// Reads the identity of the bucket; `None` if the bucket is not initialized.
+    /// Reads the identity of the bucket. Returns `None` if the bucket is not initialized.
     fn identity(&self, deadline: Deadline) -> Result<Option<Identity>, BucketError>;
 
     /// Reads the identity of the bucket, and initializes the bucket first if needed.
     fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError>;
 
-    /// Does what [`Self::found`] does, but never initializes the bucket: returns `None` instead.
+    /// Does what [`Self::found`] does, except that it returns `None` instead of initializing the
+    /// bucket.
     fn met(&self, write_once: bool, deadline: Deadline) -> Result<Option<Identity>, BucketError>;
 
-    /// Returns the requests so far, by kind.
+    /// Returns the number of requests so far, by kind.
     fn requests(&self) -> RequestCounts;
 
-    /// Returns the id of the process that answers. It changes when that process is restarted.
+    /// Returns the id of the process that makes the requests. The id changes when that process is
+    /// restarted.
     fn answerer(&self) -> u32 {
         0
     }
 
-    /// Returns why requests are impossible, for people; `None` if they work.
+    /// Returns the reason why requests are impossible, as a text for users. Returns `None` if
+    /// requests are possible.
     fn trouble(&self) -> Option<String> {
         None
     }

@@ -1,4 +1,4 @@
-//! Segments: archives of what a host publishes of a conversation at one time.
+//! Segments. A segment is an archive of changes to a conversation that a host publishes together.
 //!
 //! ```text
 //! segment.json        writer, covered segments, and the end of the records
@@ -7,11 +7,11 @@
 //! parts/<origin>      some of the bytes of larger artifacts
 //! ```
 //!
-//! A segment is a tar archive. Each member, with its header and padding, is a zstd frame of its
-//! own, as is the end of the archive: `zstd -d | tar x` unpacks everything, and a reader that knows
-//! the range of a frame can unpack that frame alone. The same content gives the same bytes. A merge
-//! copies frames unchanged from the segments that it covers; members are named by origins because
-//! these are the same in every segment.
+//! A segment is a tar archive. Each member, with its header and padding, is a separate zstd frame,
+//! and so is the end of the archive. `zstd -d | tar x` unpacks everything. A reader that has the
+//! range of a frame can unpack that frame alone. Equal content results in equal bytes. A merge
+//! copies frames unchanged from the segments that it covers. Members are named by origins, because
+//! the origin of an artifact is the same in every segment.
 
 use std::iter::FusedIterator;
 use std::ops::Range;
@@ -27,15 +27,15 @@ use crate::bucket::line::{
 use crate::bucket::{FormatError, frame};
 use crate::replica::{Covers, Origin, SegmentDigest, SegmentId, WriterId};
 
-/// Format that this code writes, and the newest that it reads.
+/// Newest segment format that this code reads, and the one that it writes.
 const FORMAT: u32 = 1;
 /// Maximum bytes of a segment.
 pub const SEGMENT_BYTES: u64 = 64 << 20;
-/// Maximum bytes of the unpacked records, all of which a reader holds in memory.
+/// Maximum bytes of the unpacked records. A reader holds all of them in memory.
 pub const RECORDS_BYTES: u64 = 32 << 20;
-/// Maximum growth of a line in a merge, which states its origin.
+/// Maximum number of bytes by which a merge lengthens a line: it adds the origin.
 const ORIGIN_BYTES: u64 = 64;
-/// Maximum bytes of the unpacked head: a quarter of a million covered segments.
+/// Maximum bytes of the unpacked head, enough for 250,000 covered segments.
 const HEAD_BYTES: usize = 16 << 20;
 const HEAD: &str = "segment.json";
 const RECORDS: &str = "records.jsonl";
@@ -52,13 +52,13 @@ struct HeadFile {
 #[derive(Debug, Serialize, Deserialize)]
 struct RecordsFrame {
     packed: u64,
-    /// Bytes of the records without the header of their member.
+    /// Bytes of the records, not counting the header of the archive member.
     size: u64,
     lines: u32,
 }
 
 /// Returns the origin of the artifact or message in line `place` of segment `id`. A line may state
-/// an origin only in a segment that this one covers.
+/// another origin only if this segment covers the segment of that origin.
 fn origin_of(
     id: SegmentId,
     covers: &Covers,
@@ -126,18 +126,19 @@ fn name_and_size(bytes: &[u8]) -> Option<(Vec<u8>, u64)> {
     fits.then(|| (entry.header().path_bytes().into_owned(), entry.size()))
 }
 
-/// Head of a segment: the first frame, checked for plausibility. Nothing in a segment is trusted;
-/// ranges that lead out of it are errors, and sizes over the limits are refused before anything is
-/// allocated.
+/// Head of a segment, read from its first frame and checked for plausibility. Nothing in a segment
+/// is trusted. A range outside the segment is an error, and sizes over the limits are refused
+/// before memory is allocated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentHead {
-    /// Name of the segment as the head states it. The reader compares it with the key.
+    /// Name of the segment as stated in the head. The reader compares it with the key.
     pub id: SegmentId,
     /// Segments that this one covers.
     pub covers: Covers,
     /// Start of the records' frame in the segment.
     pub records_start: u64,
-    /// End of the records' frame. Locations of bytes are relative to it.
+    /// End of the records' frame in the segment. Offsets of the bytes of artifacts are relative to
+    /// it.
     pub records_end: u64,
     size: u64,
     lines: u32,
@@ -149,8 +150,8 @@ struct HeadFormat {
 }
 
 impl SegmentHead {
-    /// Reads the head of the segment that starts with `first_bytes`. Returns `None` if more bytes
-    /// are needed.
+    /// Reads the head of a segment. `first_bytes` is the beginning of the segment. Returns `None`
+    /// if more bytes are needed.
     pub fn read(first_bytes: &[u8]) -> Result<Option<Self>, FormatError> {
         let Some(length) = frame::length(first_bytes)? else {
             let is_endless = first_bytes.len() as u64 >= SEGMENT_BYTES;
@@ -190,30 +191,33 @@ impl SegmentHead {
         Ok(Self { id, covers, records_start, records_end, size, lines })
     }
 
-    /// Returns the digest of the segment that starts with `first_bytes`, by which a merge
-    /// identifies it; `None` if bytes are missing. The digest covers the stored head and records
-    /// only: these contain the digests of everything else.
+    /// Returns the digest of a segment, by which a merge identifies it. `first_bytes` is the
+    /// beginning of the segment. Returns `None` if it does not include all records. The digest
+    /// covers only the stored head and records, which contain the digests of everything else.
     pub fn digest(&self, first_bytes: &[u8]) -> Option<SegmentDigest> {
         first_bytes.get(..self.records_end as usize).map(SegmentDigest::of)
     }
 
-    /// Returns the maximum bytes of its records in a merge, unless a path grows by a rename.
+    /// Returns the maximum number of bytes that the records of this segment take in a merge,
+    /// provided that renames make no path longer.
     pub fn merged_bytes(&self) -> u64 {
         self.size + ORIGIN_BYTES * u64::from(self.lines)
     }
 
-    /// Unpacks the records from their frame, the range from `records_start` to `records_end`.
+    /// Unpacks the records. `frame` has the bytes from `records_start` to `records_end` of the
+    /// segment.
     pub fn records(&self, frame: &[u8]) -> Result<Vec<u8>, FormatError> {
         unpack(frame, self.size, "the member of the records")?.content_of(RECORDS)
     }
 
-    /// Returns the range of an artifact's frame in the segment, if its bytes are in the segment.
+    /// Returns the range of an artifact's frame in the segment. Returns `None` if the bytes of the
+    /// artifact are not in the segment.
     pub fn range_of(&self, place: &Place) -> Result<Option<Range<u64>>, FormatError> {
         let Place::Inside { at, packed, .. } = place else { return Ok(None) };
         self.range(*at, *packed).map(Some)
     }
 
-    /// Returns the range in the segment of the frame of `parts`.
+    /// Returns the range of the frame of `parts` in the segment.
     pub fn range_of_parts(&self, parts: &Parts) -> Result<Range<u64>, FormatError> {
         self.range(parts.at, parts.packed)
     }
@@ -226,14 +230,15 @@ impl SegmentHead {
     }
 }
 
-/// Returns the lines of `jsonl`, the records of the segment with this head. Each comes with its
-/// origin and its range without the newline. The iterator ends after an error.
+/// Returns the lines of a segment. `jsonl` has the unpacked records, and `head` is the head of the
+/// same segment. Each line comes with its origin and with its range in `jsonl`, without the
+/// newline. The iterator ends after an error.
 pub fn lines<'a>(head: &'a SegmentHead, jsonl: &'a [u8]) -> Lines<'a> {
     Lines { head, jsonl, at: 0, place: 0, ended: false }
 }
 
-/// Iterator over the lines of a segment, each with its origin and its range in the records. Ends
-/// after the first error: later origins would be wrong.
+/// Iterator over the lines of a segment. Each line comes with its origin and its range in the
+/// records. The iterator ends after the first error, because later origins would be wrong.
 #[derive(Debug)]
 pub struct Lines<'a> {
     head: &'a SegmentHead,
@@ -301,8 +306,8 @@ impl Iterator for Lines<'_> {
 
 impl FusedIterator for Lines<'_> {}
 
-/// Unpacks a small artifact of `size` bytes. The caller compares the digest with the one in the
-/// record.
+/// Unpacks a small artifact of `size` bytes. The caller must compare the digest of the result with
+/// the one in the record.
 pub fn unpack_member(frame: &[u8], size: u64) -> Result<Vec<u8>, FormatError> {
     let what = "the member of a small artifact";
     if size > SMALL_BYTES {
@@ -334,8 +339,8 @@ fn too_large() -> FormatError {
 
 const PARTS: &str = "parts/";
 
-/// Bytes of an artifact to publish: none, at most [`SMALL_BYTES`] to pack into the segment, a frame
-/// from another segment with `size` bytes of content, or an object.
+/// Bytes of an artifact to publish. They are empty, or at most [`SMALL_BYTES`] to pack into the
+/// segment, or a frame of another segment whose content has `size` bytes, or an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub enum PutBytes<'a> {
@@ -345,9 +350,9 @@ pub enum PutBytes<'a> {
     Object(ObjectPlace),
 }
 
-/// Partial bytes of an artifact with an object, to be put into the segment: at most [`PARTS_BYTES`]
-/// to pack, the concatenated bytes of sorted and disjoint ranges, or a frame from another segment
-/// with its description there.
+/// Part of an artifact's bytes to store in the segment, for an artifact that has an object. One
+/// form is at most [`PARTS_BYTES`] of bytes to pack, concatenated from sorted and disjoint ranges.
+/// The other form is a frame of another segment, with its description in that segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub enum PutParts<'a> {
@@ -360,8 +365,8 @@ pub(crate) fn packed_parts(bytes: &[u8]) -> u64 {
     Packer::new(true).pack(&member).len() as u64
 }
 
-/// A segment under construction, in memory. A refused call leaves it unchanged, so that the caller
-/// can leave out one artifact and go on.
+/// A segment under construction, in memory. A call that fails leaves the segment unchanged, so that
+/// the caller can skip one artifact and continue.
 #[derive(Debug)]
 pub struct SegmentWriter {
     id: SegmentId,
@@ -373,18 +378,19 @@ pub struct SegmentWriter {
 }
 
 impl SegmentWriter {
-    /// Starts the segment `id`, which covers others if it is a merge.
+    /// Starts the segment `id`. If the segment is a merge, `covers` names the segments that it
+    /// covers.
     pub fn new(id: SegmentId, covers: Covers) -> Self {
         let (records, members) = (Vec::new(), Vec::new());
         Self { id, covers, records, lines: 0, members, packer: Packer::new(true) }
     }
 
-    /// Publishes an artifact, and sets `line.place` from `bytes`. Returns its origin.
+    /// Publishes an artifact and returns its origin. Sets `line.place` from `bytes`.
     pub fn put(&mut self, line: PutLine, bytes: PutBytes<'_>) -> Result<Origin, FormatError> {
         self.put_with_parts(line, bytes, None)
     }
 
-    /// Publishes an artifact as [`Self::put`] does, and some of its bytes with it: sets
+    /// Publishes an artifact as [`Self::put`] does, together with some of its bytes. Sets
     /// `line.parts` from `parts`.
     pub fn put_with_parts(
         &mut self,
@@ -430,7 +436,7 @@ impl SegmentWriter {
         Ok(origin)
     }
 
-    /// Returns the bytes of the segment.
+    /// Completes the segment and returns its bytes.
     pub fn finish(mut self) -> Result<Vec<u8>, FormatError> {
         let records = self.packer.pack(&member_bytes(RECORDS, &self.records)).to_vec();
         let head = self.head(records.len() as u64)?;
@@ -508,7 +514,7 @@ fn check(what: &'static str, bytes: u64, most: u64) -> Result<(), FormatError> {
     if bytes > most { Err(FormatError::TooLarge { what, most }) } else { Ok(()) }
 }
 
-/// Checks that `frame` is one whole frame, so that what follows it stays readable.
+/// Checks that `frame` is exactly one complete frame, so that the bytes after it stay readable.
 fn check_frame(frame: &[u8]) -> Result<(), FormatError> {
     let is_whole = frame::length(frame)? == Some(frame.len());
     let wrong = || FormatError::damaged("the bytes of an artifact are not one whole zstd frame");

@@ -1,4 +1,5 @@
-//! An S3 server for tests: a thread with a directory, and faults that a test injects.
+//! An S3 server for tests. It runs in a thread, stores objects in a directory, and injects the
+//! faults that a test specifies.
 
 #[path = "../../../tests/it/remote/server/s3.rs"]
 mod s3;
@@ -107,7 +108,8 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Answe
     match fault {
         InjectedFault::Pass => s3::serve(&shared.service, request).await,
         InjectedFault::Status(status) => {
-            // The body is read, or the client may see a cut connection first.
+            // Read the body first. Otherwise the client may see a reset connection before the
+            // response.
             drop(request.into_body().collect().await);
             Ok(refusal(status))
         }
@@ -161,7 +163,7 @@ async fn cut(answer: Answer) -> Result<Answer, Failure> {
     let frames = [Ok(Frame::data(half)), Err(Failure::from("cut"))];
     let frames = stream::iter(frames).then(|frame| async move {
         if frame.is_err() {
-            // Time for the first half to leave.
+            // Wait until the first half has been sent.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         frame

@@ -1,4 +1,4 @@
-//! URLs of buckets: `[remote] url`.
+//! URLs of buckets, which the setting `[remote] url` contains.
 
 mod client;
 
@@ -11,9 +11,9 @@ use crate::bucket::error::BucketError;
 
 pub(super) use client::{CloudStore, OpenStore};
 
-/// Maximum length of the name of a bucket or container; the stores have shorter limits.
+/// Maximum length of the name of a bucket or container. The stores have lower limits.
 const LONGEST_NAME: usize = 255;
-/// Maximum length of a prefix, so that keys stay below the 1024 bytes of S3.
+/// Maximum length of a prefix. It keeps keys below the limit of S3, 1024 bytes.
 const LONGEST_PREFIX: usize = 512;
 const FORMS: &str = "write `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or \
                      `file:///directory`";
@@ -27,17 +27,18 @@ enum Service {
     Memory,
 }
 
-/// Checked URL of a bucket. It contains no secret and may be printed: credentials belong in the
-/// environment, and errors show only the scheme of a refused URL.
+/// Checked URL of a bucket. The URL contains no secret and may be printed. Credentials belong in
+/// the environment. Errors show only the scheme of a refused URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BucketUrl {
     service: Service,
-    /// Without slashes at its start and end; may be empty.
+    /// Prefix of all keys, without slashes at its start and end. May be empty.
     prefix: String,
 }
 
 impl BucketUrl {
-    /// Parses a URL. Refuses users, passwords and queries: credentials belong in the environment.
+    /// Parses a URL. Refuses URLs with a user, a password or a query, because credentials belong in
+    /// the environment.
     pub fn parse(text: &str) -> Result<Self, BucketError> {
         if text == "memory:" {
             return Ok(Self { service: Service::Memory, prefix: String::new() });
@@ -127,7 +128,8 @@ fn is_prefix(prefix: &str) -> bool {
         && !prefix.contains(is_odd)
 }
 
-/// Shows only the scheme of `text`: the rest may contain a secret.
+/// Returns the error for a refused URL. Shows only the scheme of `text`, because the rest may
+/// contain a secret.
 fn refusal(text: &str, why: &str) -> BucketError {
     let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
     let is_scheme = scheme.len() <= 16 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());

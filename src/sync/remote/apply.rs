@@ -1,4 +1,4 @@
-//! Applies changes of other hosts to local files.
+//! Application of changes from other hosts to local files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -21,20 +21,20 @@ use ctxfs_store::{
 
 const REFUSED: &str = "its path is refused: no file that hosts share can have it";
 
-/// Outcome of [`apply`]. The steps in `done` are applied and synced to disk; an added file has its
-/// key and version there. The next pull tries the skipped ones again. A full disk is reported once,
-/// with its error in `no_room`.
+/// Outcome of [`apply`]. The steps in `done` are applied and synced to disk. In them, the entry of
+/// an added file has the key and version of the new file. The next pull retries the skipped files
+/// in `left`. If the disk is full or the limits are reached, `no_room` has the first such error.
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
     pub done: Vec<Step>,
     pub left: Vec<SkippedFile>,
     pub no_room: Option<String>,
-    /// Error that stopped the run, since later steps would have failed too. The steps in `done` are
-    /// applied nevertheless.
+    /// Error that stopped the run because later steps would have failed too. The steps in `done`
+    /// are applied even in this case.
     pub error: Option<RemoteError>,
 }
 
-/// A file that a pull left unchanged, and why. The next pull tries again.
+/// A file that a pull left unchanged, and the reason. The next pull retries it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct SkippedFile {
@@ -42,13 +42,14 @@ pub struct SkippedFile {
     pub why: String,
 }
 
-/// Applies steps one by one, as far as possible, and skips the others. `now` is the time in
-/// milliseconds since the epoch, for the records of content that must not change. The caller holds
-/// the push lock. New files stay within `limits`; the first one over them is reported.
+/// Applies steps one by one, and skips the ones that fail. `now` is the time in milliseconds since
+/// the epoch; it goes into the records of files whose content must not change. The caller must hold
+/// the push lock. New files stay within `limits`. Only the first file that exceeds them is
+/// reported.
 ///
-/// A file is only touched if it is a shared file, is in the state that the step expects, and is not
-/// open for writing. A rename never replaces a file. When this is interrupted, each file is whole,
-/// under its old name, its new name, or a temporary name made from the new one.
+/// A file is changed only if it is a shared file, is in the state that the step expects, and is not
+/// open for writing. A rename never replaces a file. If a run is interrupted, each file is complete
+/// under its old name, its new name, or a temporary name derived from the new one.
 pub(crate) fn apply<'a>(
     conversation: &'a Conversation,
     steps: Vec<Step>,
@@ -138,19 +139,19 @@ impl<'a> Applying<'a> {
         let (added, tried) = thread::scope(|scope| {
             let mut additions = Additions::new(scope, fetch, entries);
             let tried = additions.add_all(self);
-            // Artifacts that are pending at a failure are recorded nevertheless.
+            // Record the pending artifacts even after a failure.
             let ended = additions.end(self);
             (additions.done(), tried.and(ended))
         });
-        // There may be many additions, and few of the others.
+        // Usually there are many additions and few other steps.
         let mut done: Vec<Step> = added.into_iter().map(|entry| Step::Add { entry }).collect();
         done.splice(0..0, mem::take(&mut self.applied.done));
         self.applied.done = done;
         tried
     }
 
-    /// Returns the value of an attempt at `path`, or `None` if the error is about this path only:
-    /// then the path is skipped.
+    /// Returns the value of an attempt at `path`. If the error concerns this path only, skips the
+    /// path and returns `None`.
     fn unless_failed_at<T>(
         &mut self,
         path: &str,
@@ -170,8 +171,7 @@ impl<'a> Applying<'a> {
         }
     }
 
-    /// Reserves `size` bytes within the limits. Returns false, and skips `path`, if they do not
-    /// fit.
+    /// Reserves `size` bytes within the limits. If they do not fit, skips `path` and returns false.
     fn has_room(&mut self, path: &RelPath, size: u64) -> Result<bool, RemoteError> {
         let measured = match (self.used, self.limits.quota) {
             (None, Some(_)) => Some(Usage::of(self.conversation)?.bytes),
@@ -213,8 +213,8 @@ impl<'a> Applying<'a> {
         path
     }
 
-    /// Syncs all changes to disk. If that fails, none counts as done: the next comparison finds
-    /// them.
+    /// Syncs all changes to disk. If the sync fails, no step counts as done, and the next
+    /// comparison finds the changes.
     fn finish(mut self, tried: Result<(), RemoteError>) -> Applied {
         self.applied.error = tried.err();
         if let Err(error) =
@@ -232,15 +232,15 @@ fn is_full(error: &StoreError) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
 }
 
-/// Entries that are prefetched together.
+/// Number of entries that are prefetched together.
 const BATCH: usize = 64;
-/// Bytes of records that are written together.
+/// Bytes of records that are written to disk together.
 const RECORDS: usize = 256 << 10;
 const BLOCK: usize = 128 << 10;
 const TAKEN: &str = "something else has its name, or is in the way";
 
-/// Source of the bytes of remote files. An entry stands for its first artifact that is known.
-/// Errors that may pass stop the whole run; other errors skip one file.
+/// Source of the bytes of remote files. An entry represents its first known artifact. Temporary
+/// errors stop the whole run; other errors skip one file.
 pub(crate) trait Fetch {
     fn order(&self, _entries: &mut [Entry]) {}
 
@@ -252,25 +252,25 @@ pub(crate) trait Fetch {
 
     fn fetch(&self, entry: &Entry) -> Result<Option<FetchedFile<'_>>, RemoteError>;
 
-    /// Returns the metadata of the first artifact of `entry` if its bytes are to stay in the bucket
-    /// until they are read.
+    /// Returns the metadata of the first artifact of `entry` if its bytes should stay in the bucket
+    /// until they are read. Otherwise returns `None`.
     fn known(&self, _entry: &Entry) -> Result<Option<RemoteArtifact>, RemoteError> {
         Ok(None)
     }
 }
 
-/// Metadata of an artifact whose bytes stay in the bucket: the file that it would have, and the
-/// bytes of its line in the bucket, about as many as of the local record.
+/// Metadata of an artifact whose bytes stay in the bucket: the file that it would become, and the
+/// size of its line in the bucket.
 #[derive(Debug)]
 pub(crate) struct RemoteArtifact {
     pub origin: Origin,
     pub arrived: Arrived,
-    /// Bytes of the line in the bucket, about as many as of the local record.
+    /// Bytes of the artifact's line in the bucket. The local record has about the same size.
     pub bytes: usize,
 }
 
-/// A file that is being fetched. Its record has the size and, in the analysis, the digest of the
-/// content.
+/// A file that is being fetched. Its record has the size of the content and, in its analysis, the
+/// digest.
 pub(crate) struct FetchedFile<'a> {
     pub record: Record,
     pub mode: u32,
@@ -295,7 +295,7 @@ struct PendingRecord {
     known: RemoteArtifact,
 }
 
-/// Attributes of the recorded artifacts; `None` where the name is taken.
+/// Attributes of the recorded artifacts, with `None` for each name that is taken.
 type RecordedStats = Result<Vec<Result<Option<Stat>, StoreError>>, StoreError>;
 
 struct Recording<'scope> {
@@ -303,8 +303,8 @@ struct Recording<'scope> {
     outcome: ScopedJoinHandle<'scope, RecordedStats>,
 }
 
-/// Adds files: records artifacts whose bytes stay in the bucket, in batches, and fetches the
-/// others. The next entries are read while a thread writes a batch of records.
+/// Adds files. Artifacts whose bytes stay in the bucket are recorded in batches; others are
+/// fetched. A thread writes one batch of records while the next entries are read.
 struct Additions<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     fetch: &'env dyn Fetch,
@@ -447,7 +447,7 @@ fn known(
     if path.is_artifact() { fetch.known(entry) } else { Ok(None) }
 }
 
-/// Fetches the file of an entry. Returns the mark of the new file, or `None` if the file is
+/// Fetches the file of an entry and returns the mark of the new file. Returns `None` if the file is
 /// skipped.
 fn add(
     applying: &mut Applying<'_>,
@@ -466,7 +466,7 @@ fn add(
         return Ok(None);
     }
     let Some(parcel) = fetched(applying, entry, fetch)? else { return Ok(None) };
-    // The line of the artifact may state another size.
+    // The line of the artifact may state a size that differs from the expected one.
     if size != Some(parcel.record.size) && !applying.has_room(path, parcel.record.size)? {
         return Ok(None);
     }
@@ -495,7 +495,8 @@ fn fetched<'f>(
     }
 }
 
-/// Returns the answer, or `None` if the entry is skipped. Fails if other entries would fail too.
+/// Returns the value of `answer`, or `None` if the entry is skipped. Fails if other entries would
+/// fail too.
 fn unless_skipped<T>(
     applying: &mut Applying<'_>,
     entry: &Entry,
@@ -580,7 +581,7 @@ fn complete(
 const TRIES: usize = 8;
 const DIGITS: usize = 8;
 
-/// Renames, ordered so that each new name is free.
+/// Renames in an order in which each new name is free.
 #[derive(Default)]
 struct Renames<'s> {
     pending: Vec<PendingRename<'s>>,
@@ -599,14 +600,14 @@ struct PendingRename<'s> {
 enum RenameState {
     Waiting,
     Done,
-    /// The rename is impossible now, and was reported.
+    /// The rename is not possible now, and was reported.
     Left,
 }
 
 #[derive(Clone, Copy)]
 enum RenameAction {
     Move(usize),
-    /// Renames to a temporary name: the file is part of a cycle.
+    /// Renames a file to a temporary name, because it is part of a cycle.
     Aside(usize),
 }
 
@@ -656,8 +657,7 @@ impl<'s> Renames<'s> {
 
     fn step_aside(&mut self, which: usize, applying: &mut Applying<'_>) -> Result<(), RemoteError> {
         for number in 0..TRIES {
-            // If one path is below the other, only one of them has a free temporary name next to
-            // it.
+            // If one path is below the other, a temporary name is free next to only one of the two.
             let PendingRename { at, to, .. } = &self.pending[which];
             let beside = if number % 2 == 0 { to } else { at };
             let Some(aside) = aside(beside) else { continue };
@@ -697,21 +697,21 @@ impl<'s> Renames<'s> {
         Ok(false)
     }
 
-    /// Restores the names of files that were renamed to a temporary name in vain, where these are
-    /// free.
+    /// Restores the original names of files that have a temporary name because their rename failed.
+    /// Skips names that are taken.
     fn take_back(&mut self, applying: &mut Applying<'_>) {
         let in_vain =
             |each: &&mut PendingRename<'_>| each.state != RenameState::Done && each.at != each.from;
         for each in self.pending.iter_mut().filter(in_vain) {
             let from = each.from.clone();
-            // The next comparison finds the file under any name.
+            // The next comparison finds the file under its old or its new name.
             let _back = relocated(each, &from, applying);
             applying.touch(&from);
         }
     }
 
-    /// Sorts the renames topologically: a file follows the files that block its new name. Breaks
-    /// each cycle with a temporary name.
+    /// Sorts the renames topologically: a file comes after the files that occupy its new name.
+    /// Breaks each cycle with a temporary name.
     fn order(&self) -> Vec<RenameAction> {
         let places = PathIndex::of(&self.pending);
         let mut order = Vec::new();
@@ -776,7 +776,7 @@ fn relocated(
     }
 }
 
-/// Returns a visible temporary name next to `path`: `x~<digits>` with the extension.
+/// Returns a visible temporary name next to `path`: `x~<digits>` followed by the extension.
 fn aside(path: &RelPath) -> Option<RelPath> {
     let text = path.to_text();
     let digits = format!("{:016x}", RandomState::new().hash_one(&text));

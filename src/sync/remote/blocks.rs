@@ -7,8 +7,8 @@
 //!   .new-<16 digits>                        incomplete file
 //! ```
 //!
-//! A cached block counts only if its digest is right. So nothing is synced, and all of it may be
-//! deleted at any time.
+//! A cached block is used only if its digest is correct. So the files need not be synced to disk,
+//! and all of them may be deleted at any time.
 
 mod source;
 
@@ -34,17 +34,18 @@ pub(super) use source::{BlockSource, ObjectLocation};
 
 pub(super) const BLOCKS: &str = "blocks";
 const NEW: &str = ".new-";
-/// Percentage of the limit that is kept when the cache is over it.
+/// Percentage of the limit that remains after an eviction.
 const STAYS: u64 = 90;
 
-/// Cache of blocks with a maximum size. The least recently used ones are evicted first. A full disk
-/// is no error: blocks are fetched again then.
+/// Cache of blocks with a maximum size. It evicts the least recently used blocks first. A full disk
+/// is not an error: blocks are then fetched each time.
 #[derive(Debug)]
 pub(super) struct BlockCache {
     dir: Dir,
     most: u64,
     limits: Limits,
-    /// Bytes in the cache as this process knows: other processes write to the directory too.
+    /// Bytes in the cache as far as this process can tell. Other processes write to the directory
+    /// too.
     kept: AtomicU64,
     names: RandomState,
     next: AtomicU64,
@@ -58,7 +59,7 @@ struct CachedFile {
 }
 
 impl BlockCache {
-    /// Opens the cache in `dir`, which holds at most `most` bytes and less if the disk limits
+    /// Opens the cache in `dir`. It holds at most `most` bytes, or less if the limits of disk space
     /// require it.
     pub(super) fn new(dir: Dir, (most, limits): (u64, Limits)) -> io::Result<Self> {
         let (kept, names, next) = (AtomicU64::new(0), RandomState::new(), AtomicU64::new(0));
@@ -72,7 +73,7 @@ impl BlockCache {
         let mut file = self.dir.open_file(name.as_ref(), OFlags::RDONLY).ok()?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).ok()?;
-        // On failure the block is only evicted earlier.
+        // If this fails, the block is only evicted earlier.
         let _noted = file.set_modified(SystemTime::now());
         Some(bytes)
     }
@@ -81,7 +82,7 @@ impl BlockCache {
         let needed = bytes.len() as u64;
         if !self.has_room(needed) {
             let kept = self.kept.load(Relaxed);
-            // Evict some extra, since each eviction lists the directory.
+            // Evict more than needed, because each eviction lists the directory.
             self.make_room(kept.saturating_sub(needed.max(kept / 100 * (100 - STAYS))));
             if kept == 0 || !self.has_room(needed) {
                 tracing::debug!(name, "the disk has no room to keep a block");
@@ -100,7 +101,7 @@ impl BlockCache {
     }
 
     pub(super) fn forget(&self, name: &str) {
-        // A missing entry is fine.
+        // A missing entry is not an error.
         let _removed = self.dir.unlink(name.as_ref());
     }
 
@@ -159,7 +160,7 @@ pub(super) fn forget_objects(dir: &Dir, objects: &BTreeSet<ObjectName>) -> io::R
         let name = entry.name.as_bytes();
         if objects.iter().any(|object| name.starts_with(object.as_bytes())) {
             match dir.unlink(&entry.name) {
-                // Another process evicted it.
+                // Another process has evicted the block.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 removed => removed?,
             }

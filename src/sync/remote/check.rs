@@ -1,4 +1,4 @@
-//! Consistency check: the records of a conversation against the objects in the bucket.
+//! Consistency check. It compares the records of a conversation with the objects in the bucket.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,8 +18,8 @@ use crate::remote::{
 };
 use crate::replica::{Claim, Entry, FileKey, FileVersion, Origin, SegmentId, State};
 
-/// Result of a check: the numbers of living artifacts and of segments, and the problems. Objects
-/// that no living artifact uses are no problem: some belong to a running push.
+/// Result of a check. Objects that no living artifact uses do not count as a problem, because some
+/// belong to a running push.
 #[derive(Debug, Default)]
 pub struct CheckReport {
     /// Number of living artifacts.
@@ -28,12 +28,13 @@ pub struct CheckReport {
     pub segments: usize,
     /// Problems found.
     pub flaws: Vec<Flaw>,
-    /// Objects that no living artifact uses. Some may belong to a running push; the others are
-    /// collected when they are a week old.
+    /// Objects that no living artifact uses. Some may belong to a running push. The others are
+    /// deleted by garbage collection when they are a week old.
     pub unnamed: Vec<Listed>,
 }
 
-/// A problem in the bucket: `what` is the path of an artifact, or a segment.
+/// A problem in the bucket. `what` is a segment or the path of an artifact, and `why` describes the
+/// problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Flaw {
@@ -41,9 +42,9 @@ pub struct Flaw {
     pub why: String,
 }
 
-/// Check of one conversation. With `reads`, it reads all bytes and compares their digests, and
-/// calls `progress` with the number of bytes since the last call. `deadline` returns the deadline
-/// of a request that starts now.
+/// Check of one conversation. If `reads` is true, the check reads all bytes and compares their
+/// digests, and calls `progress` with the number of bytes read since the last call. `deadline`
+/// returns the deadline of a request that starts now.
 #[expect(missing_docs, reason = "described above")]
 pub struct Check<'a> {
     pub bucket: &'a dyn Objects,
@@ -64,10 +65,11 @@ type Present = BTreeMap<(ObjectName, ObjectPart), Listed>;
 type Claims<'a> = Vec<(&'a Origin, &'a Claim<Stored>)>;
 
 impl Check<'_> {
-    /// Runs the check. Costs a look and a list; with `reads`, the bytes of all living artifacts.
-    /// Segments that were refused before are fetched again.
+    /// Runs the check. It makes the requests of a look and one list. If `reads` is true, it also
+    /// reads the bytes of all living artifacts. It fetches segments that were refused earlier
+    /// again.
     ///
-    /// Fails if the bucket does not answer. Wrong answers are in the result.
+    /// Fails if the bucket does not respond. Wrong content is reported in the result.
     pub fn run(&self) -> Result<CheckReport, RemoteError> {
         self.notes.forget_refusals()?;
         let mut looked = look(self.bucket, self.notes, (self.deadline)())?;
@@ -79,7 +81,7 @@ impl Check<'_> {
             flaws: flaws_of_segments(&looked, &found.refused),
             unnamed: Vec::new(),
         };
-        // Objects are stored before the records that name them, so list them after the look.
+        // An object is stored before the record that names it, so the list must follow the look.
         let present = self.present()?;
         for (segment, claims) in by_segment(&state) {
             self.check_segment(segment, &claims, &present, &state, &mut checked.flaws)?;
@@ -142,7 +144,7 @@ fn by_segment(state: &State<Stored, StoredMessage>) -> BTreeMap<SegmentId, Claim
 fn flaws_of_segments(looked: &LookReport, refused: &[(SegmentId, RemoteError)]) -> Vec<Flaw> {
     let flaw = |id: &SegmentId, why: String| Flaw { what: format!("segment {id}"), why };
     let refused = refused.iter().chain(&looked.refused);
-    // A segment that the look refused is refused again when the segments are read.
+    // Reading the segments reports the ones that the look refused once more.
     let refused: BTreeMap<_, _> = refused.map(|(id, error)| (id, error.to_string())).collect();
     let refused = refused.into_iter().map(|(id, why)| flaw(id, why));
     let gone = looked.lost.iter().chain(&looked.missing);
@@ -171,8 +173,8 @@ fn missing(place: &Place, present: &Present) -> Option<String> {
 const WRONG: &str = "its bytes in the bucket are not those of its digest";
 
 impl Check<'_> {
-    /// Returns the bytes of a segment in the bucket. Returns `None`, and reports a flaw, if they
-    /// differ from the local copy.
+    /// Returns the bytes of a segment in the bucket. If they differ from the local copy, reports a
+    /// flaw and returns `None`.
     fn segment_bytes(
         &self,
         id: SegmentId,
@@ -180,7 +182,7 @@ impl Check<'_> {
     ) -> Result<Option<Bytes>, RemoteError> {
         let key = segment_key(self.notes.conversation(), id);
         let there = match self.bucket.get(&key, None, (self.deadline)()) {
-            // The look found it missing and reported that.
+            // The look has already reported the segment as missing.
             Err(error) if error.is_absent() => return Ok(None),
             there => there?,
         };
@@ -212,8 +214,8 @@ impl Check<'_> {
     }
 }
 
-/// Returns the problem with content that should have this digest. Fails if the content is
-/// unavailable.
+/// Compares content with `digest`. Returns a description of the problem, or `None` if they match.
+/// Fails if the content cannot be read.
 fn wrong_content(mut content: impl Read, digest: &str) -> Result<Option<String>, RemoteError> {
     let mut hasher = blake3::Hasher::new();
     match hasher.update_reader(&mut content) {

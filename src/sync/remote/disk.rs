@@ -13,14 +13,14 @@ pub(super) const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 const NEW: OFlags = OFlags::WRONLY.union(OFlags::TRUNC);
 
-/// Replaces the file `name` atomically: a reader, also after a crash, sees the old or the new
-/// content. One process at a time.
+/// Replaces the file `name` atomically. A reader sees either the old or the new content, even after
+/// a crash. Only one process may write at a time.
 pub(super) fn write(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
     write_with(dir, name, |file| file.write_all(bytes))
 }
 
-/// Replaces several files as [`write`] does. Syncs them together, since a disk writes the changes
-/// of all with the first.
+/// Replaces several files as [`write`] does. Syncs them in one pass, because a disk usually writes
+/// the changes of all files with the first sync.
 pub(super) fn write_all(dir: &Dir, files: &[(String, &[u8])]) -> io::Result<()> {
     let new = |(name, _): &(String, &[u8])| format!("{name}.new");
     let write = |file: &(String, &[u8])| {
@@ -53,7 +53,7 @@ pub(super) fn write_with(
     let written = write_new(dir, &new, print)
         .and_then(|()| dir.rename(new.as_ref(), dir, name.as_ref(), RenameFlags::empty()));
     if written.is_err() {
-        // The first failure is the one to report.
+        // Report the first failure only.
         dir.unlink(new.as_ref()).ok();
     }
     written.and_then(|()| dir.sync())
@@ -69,7 +69,7 @@ fn write_new(
     file.into_inner().map_err(IntoInnerError::into_error)?.sync_all()
 }
 
-/// Reads at most `most` bytes of the file `name`; `None` if it is missing.
+/// Reads the file `name`, up to its first `most` bytes. Returns `None` if it is missing.
 pub(super) fn read(dir: &Dir, name: &str, most: u64) -> io::Result<Option<Vec<u8>>> {
     let Some(file) = open(dir, name, OFlags::RDONLY)? else { return Ok(None) };
     let mut bytes = Vec::new();
@@ -100,12 +100,12 @@ fn found<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Downloads keep `min_free` and this fraction of it free, so that local writers do not find the
-/// disk full right after a pull.
+/// Downloads keep `min_free` bytes free, plus `min_free` divided by this number. Otherwise local
+/// writers could find the disk full right after a pull.
 const BESIDE: u64 = 4;
 
-/// Limits of downloads, equal to the limits of local writers: bytes to keep free on the disk, and
-/// the maximum bytes of a conversation.
+/// Limits of downloads: the bytes to keep free on the disk, and the maximum bytes of a
+/// conversation. Local writers have the same limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Limits {

@@ -7,7 +7,7 @@ use crate::bucket::{BucketError, BucketId, FormatError};
 use crate::replica::{Origin, SegmentId};
 use ctxfs_store::StoreError;
 
-/// Failure to push or pull. Each message names the cause and the next step.
+/// Failure of a push or pull. Each message names the cause and the next step.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages describe variants and fields")]
 pub enum RemoteError {
@@ -53,7 +53,7 @@ pub enum RemoteError {
          secret, is deleted with the tools of the store, by its operator"
     )]
     WriteOnce,
-    /// Segments are unreadable or missing, so the objects that they name are unknown and nothing
+    /// Some segments are unreadable or missing. The objects that they name are unknown, so nothing
     /// may be deleted.
     #[error(
         "nothing is deleted in `{conversation}`, as not all that hosts said of it can be read: \
@@ -67,9 +67,9 @@ pub enum RemoteError {
     NoLog { conversation: String },
 }
 
-/// Why the content of a segment is unknown: gone from the bucket, listed but not found, or damaged
-/// or of a newer format. Nothing is deleted meanwhile, since an unknown segment may name any
-/// object.
+/// Reason why the content of a segment is unknown: it left the bucket, it is listed but cannot be
+/// read, or it is damaged or in a newer format. Nothing is deleted in the meantime, because an
+/// unknown segment may name any object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
     #[error("is missing in the bucket (its host sends it again with `ctxfs push`)")]
@@ -106,7 +106,7 @@ impl RemoteError {
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Bucket(error) => error.may_pass(),
-            // The disk of the bucket may be mounted again.
+            // The disk of the bucket may be mounted again later.
             Self::Lost { .. } | Self::Replaced { .. } => true,
             _ => false,
         }

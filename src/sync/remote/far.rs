@@ -22,13 +22,13 @@ use ctxfs_core::model::{
 };
 use ctxfs_store::{BucketBytes, Conversation, FarArtifact, FileClock, FileMark, RemovalOutcome};
 
-/// Default time limit for reading remote bytes.
+/// Default time limit for reading the bytes of a remote artifact.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Remote artifacts of a bucket. Fetches only what is read, and caches it for the next reader.
-/// Clones share the cache.
+/// Remote artifacts of a bucket. Only the bytes that are read are fetched. They are cached for
+/// later readers. Clones share the cache.
 ///
-/// Errors of a read are I/O errors: ESTALE if another host removed the bytes.
+/// Read errors are I/O errors. The error is ESTALE if another host removed the bytes.
 #[derive(Clone)]
 pub struct RemoteArtifacts(Arc<FarInner>);
 
@@ -39,8 +39,8 @@ struct FarInner {
 }
 
 impl RemoteArtifacts {
-    /// Opens the remote artifacts of `bucket`, whose local state is in `home`, with a cache of at
-    /// most `cache_bytes`. A read waits for at most `patience`.
+    /// Opens the remote artifacts of `bucket`. `home` has the local state about the bucket. The
+    /// cache has at most `cache_bytes`. A read waits for at most `patience`.
     pub fn new(
         bucket: Arc<dyn Objects + Send>,
         home: Home,
@@ -51,7 +51,8 @@ impl RemoteArtifacts {
         Ok(Self(Arc::new(FarInner { home, source, segments: SegmentCache::default() })))
     }
 
-    /// Opens the artifact `origin` of a conversation. Its digest must be the one in `record`.
+    /// Opens the artifact `origin` of a conversation. Fails if its digest differs from the one in
+    /// `record`.
     pub(super) fn artifact(
         &self,
         conversation: &Component,
@@ -60,7 +61,7 @@ impl RemoteArtifacts {
         let notes = self.0.home.conversation(conversation)?;
         let opened = self.opened(&notes, origin, record);
         match opened {
-            // The segment was merged with others meanwhile, or has left the bucket.
+            // The segment was merged in the meantime, or is gone from the bucket.
             Err(error) if error.is_absent() => {
                 self.0.segments.forget(conversation);
                 self.opened(&notes, origin, record)
@@ -77,8 +78,8 @@ impl RemoteArtifacts {
         &self.0.source
     }
 
-    /// Downloads an artifact to its local file. Returns false if the artifact is not wanted here
-    /// any longer, for example after a removal.
+    /// Downloads an artifact to its local file. Returns false if the artifact is no longer wanted
+    /// on this host, for example after a removal.
     pub(crate) fn bring_here(
         &self,
         conversation: &Conversation,
@@ -165,8 +166,8 @@ impl RemoteArtifacts {
         Ok(source.bucket().get(&key, Some(range), source.deadline())?.to_vec())
     }
 
-    /// Returns the bytes of a small artifact. They came with its record, unless its segment is
-    /// large.
+    /// Returns the bytes of a small artifact. They are stored locally with its record, unless its
+    /// segment is large.
     fn small(
         &self,
         notes: &Notes,
@@ -194,7 +195,7 @@ impl FarStore for RemoteArtifacts {
         let opened = self.artifact(conversation, (origin, record));
         opened.map_err(|error| match error {
             RemoteError::Bucket(error) if error.is_absent() => self.0.source.gone(),
-            // The local records changed meanwhile.
+            // The local records changed in the meantime.
             error if error.is_absent() => io::Error::from_raw_os_error(libc::ESTALE),
             error => io::Error::other(error),
         })
@@ -215,10 +216,10 @@ pub(super) fn attributes_of(said: &BTreeMap<String, String>) -> Vec<(OsString, V
     said.iter().map(|(name, value)| (OsString::from(name), text::decode(value))).collect()
 }
 
-/// An object, some of whose bytes came with its record and are read without a request for the
-/// object. They are loaded on the first read; if that fails, the object is read instead. If the
-/// bucket is unreachable, only cached blocks of the object are: a reader must not wait for two time
-/// limits in a row.
+/// An object some of whose bytes arrived with its record. Reads of these bytes need no request for
+/// the object. They are loaded on the first read. If loading fails, the object is read instead. If
+/// loading fails because the bucket is unreachable, only cached blocks of the object are read, so
+/// that a reader does not wait for two time limits in a row.
 struct PartsContent {
     far: RemoteArtifacts,
     conversation: Component,
@@ -283,15 +284,15 @@ const MOST: usize = 16;
 const MOST_BYTES: usize = 16 << 20;
 const PLACE_BYTES: usize = 64;
 
-/// An artifact as it was published.
+/// An artifact in the form in which it was published.
 #[derive(Debug)]
 pub(crate) struct PublishedArtifact {
     pub(crate) segment: Arc<StoredSegment>,
     pub(crate) put: PutLine,
 }
 
-/// Cache of the segments read last, at most 16 of together 16 MiB: finding a line takes reading the
-/// whole segment.
+/// Cache of the most recently read segments: at most 16 segments, with 16 MiB in total. Without it,
+/// finding a line requires reading the whole segment.
 #[derive(Debug, Default)]
 struct SegmentCache(Mutex<VecDeque<Arc<IndexedSegment>>>);
 
@@ -359,7 +360,7 @@ impl IndexedSegment {
         for line in segment.lines() {
             let (origin, line, range) = line.map_err(RemoteError::of(segment.id()))?;
             if matches!(line, Line::Put(_)) {
-                // The records have less than 4 GiB.
+                // The records are smaller than 4 GiB.
                 artifacts.insert(origin, range.start as u32..range.end as u32);
             }
         }
@@ -379,8 +380,8 @@ impl IndexedSegment {
     }
 }
 
-/// Finds the segment with the line of `origin`: the one that first published it, or a merge that
-/// covers that.
+/// Finds the segment that contains the line of `origin`. It is the segment that first published the
+/// origin, or a merge that covers it.
 fn find(notes: &Notes, origin: Origin) -> Result<Option<IndexedSegment>, RemoteError> {
     let here = notes.segments()?;
     let first = here.iter().filter(|id| **id == origin.segment);
@@ -399,9 +400,10 @@ fn find(notes: &Notes, origin: Origin) -> Result<Option<IndexedSegment>, RemoteE
 const AT_ONCE: usize = 8;
 
 impl RemoteArtifacts {
-    /// Removes the local file of the artifact at `path`, if the bucket has its bytes: it reads them
-    /// back first, all of them. `entry` is the one of the agreement, `clock` that of the store's
-    /// disk. Name, record and small views stay. The caller holds the push lock.
+    /// Removes the local file of the artifact at `path` if the bucket has all of its bytes. Reads
+    /// them back from the bucket first. `entry` is the artifact's entry in the agreement, and
+    /// `clock` is the clock of the store's disk. Name, record and small views stay. The caller must
+    /// hold the push lock.
     ///
     /// The first and the last block stay in the cache, so that `.summary`, `.head` and `.tail` need
     /// no request.
@@ -438,8 +440,8 @@ impl RemoteArtifacts {
         Ok(ctxfs_store::shared::evict(conversation, path, &mark, bytes)?)
     }
 
-    /// Reads the bytes of an artifact back. Returns false if their digest is not the one in its
-    /// line.
+    /// Reads the bytes of an artifact from the bucket. Returns false if their digest differs from
+    /// the one in the artifact's line.
     fn has_all(
         &self,
         conversation: &Component,
@@ -495,7 +497,7 @@ fn local_mark(
     entry: &Entry,
     path: &RelPath,
 ) -> Result<Option<FileMark>, RemoteError> {
-    // The file may have been evicted and fetched again.
+    // The file may have been evicted and downloaded again.
     for origin in &entry.origins {
         if let Some(mark) =
             ctxfs_store::shared::mark_of_copy(conversation, path, &origin.to_string())?

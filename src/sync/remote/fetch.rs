@@ -24,8 +24,9 @@ use ctxfs_store::Arrived;
 
 const BLOCKS_AT_ONCE: usize = 8;
 
-/// Fetches the artifacts of one conversation: the implementation of [`Fetch`] for a bucket. Small
-/// artifacts come from local segments where possible, and otherwise in batches.
+/// Fetches the artifacts of one conversation. This is the implementation of [`Fetch`] for a bucket.
+/// Small artifacts are read from local segments if possible, and otherwise from the bucket in
+/// batches.
 pub(crate) struct Fetcher<'a> {
     bucket: &'a dyn Objects,
     notes: &'a Notes,
@@ -50,7 +51,7 @@ impl std::fmt::Debug for Fetcher<'_> {
 }
 
 impl Fetch for Fetcher<'_> {
-    /// Sorts the entries by their position in segments, so that each segment is read once.
+    /// Sorts the entries by their position in the segments, so that each segment is read only once.
     fn order(&self, entries: &mut [Entry]) {
         entries.sort_by_cached_key(|entry| {
             let found = self.claim(entry);
@@ -100,9 +101,9 @@ impl Fetch for Fetcher<'_> {
 }
 
 impl<'a> Fetcher<'a> {
-    /// Creates a fetcher from `bucket`. `notes` has the segments, and `state` is their merged
+    /// Creates a fetcher for `bucket`. `notes` has the local segments, and `state` is their merged
     /// state. If `leaves` is true, the bytes of artifacts stay in the bucket until they are read.
-    /// Each file has a new deadline.
+    /// Each file gets a new deadline.
     pub(crate) fn new(
         bucket: &'a dyn Objects,
         (notes, state): (&'a Notes, &'a State<Stored, StoredMessage>),
@@ -132,7 +133,7 @@ impl Fetcher<'_> {
         if let Some(segment) = last.as_ref().filter(|segment| segment.id() == id) {
             return Ok(Rc::clone(segment));
         }
-        // Two segments would take twice the memory.
+        // Two segments in memory would take twice the space.
         *last = None;
         let segment = Rc::new(self.notes.open_segment(id)?);
         *last = Some(Rc::clone(&segment));
@@ -151,8 +152,8 @@ impl Fetcher<'_> {
         })
     }
 
-    /// Returns the bytes of a small artifact. They came with its record, unless its segment is
-    /// large.
+    /// Returns the bytes of a small artifact. They are stored locally with its record, unless its
+    /// segment is large.
     fn small(&self, segment: &StoredSegment, place: &Place) -> Result<Vec<u8>, RemoteError> {
         segment.bytes_or(place, |range| {
             let id = segment.id();
@@ -223,12 +224,13 @@ impl Read for ObjectReader<'_> {
     }
 }
 
-/// Maximum gap between two artifacts that are fetched with one request.
+/// Maximum gap in bytes between two artifacts that are fetched with one request.
 const GAP: u64 = 64 << 10;
 /// Maximum bytes of a request for several artifacts.
 const MOST: u64 = 4 << 20;
 
-/// Ranges of segments by segment and start, each with its end or, once fetched, its bytes.
+/// Ranges in segments, keyed by segment and start. The value is the end of the range, or its bytes
+/// once they are fetched.
 #[derive(Debug, Default)]
 struct SegmentRanges<T = Bytes>(BTreeMap<(SegmentId, u64), T>);
 
@@ -259,7 +261,7 @@ impl SegmentRanges<u64> {
         }
         let wanted = self.0.iter().map(|((id, start), end)| (*id, *start..*end)).collect();
         let fetched = self.0.keys().copied().zip(fetch(wanted));
-        // A range that failed is requested alone later, which reports the error.
+        // A range that failed is requested alone later. That request reports the error.
         SegmentRanges(fetched.filter_map(|(at, bytes)| Some((at, bytes.ok()?))).collect())
     }
 }

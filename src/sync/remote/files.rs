@@ -16,32 +16,34 @@ use ctxfs_store::{
 };
 
 /// Shared files of a conversation on this host, and its artifacts without local bytes. A file
-/// counts as removed only if it is known to be: unreadable places and files that retention removed
-/// do not.
+/// counts as removed only if its removal is certain. Files in unreadable places and files that
+/// retention removed do not count as removed.
 #[derive(Debug, Default)]
 pub(crate) struct LocalFiles {
-    /// Files by path. A file that the base has in this state has an empty digest, since it is
-    /// not published again.
+    /// Files by path. The digest of a file is empty if the base has the file in this state, because
+    /// it is not published again.
     pub found: BTreeMap<String, FoundFile>,
-    /// Directories that must stay even when empty: they were not created for files of other hosts.
+    /// Directories that must stay even when they are empty, because they were not created for files
+    /// of other hosts.
     pub directories: BTreeSet<String>,
-    /// Paths in the base of files that retention removed from this disk. Retention is local: these
-    /// files are neither present nor removed.
+    /// Paths in the base whose files retention removed from this disk. Retention is local, so these
+    /// files count neither as present nor as removed.
     pub swept: BTreeSet<String>,
-    /// Unreadable places. `found` has their files as the base has them, so that they count neither
-    /// as changed nor as removed.
+    /// Unreadable places. `found` has the files there as they are in the base, so that they count
+    /// neither as changed nor as removed.
     pub unread: UnreadPlaces,
     is_blind: bool,
 }
 
-/// Scans the files of a conversation. `known` is the agreed base: files in the state that it has
-/// are not read again. `clock` is the clock of the store's disk.
+/// Scans the files of a conversation. `known` is the agreed base. A file that is in the state that
+/// the base has is not read again. `clock` is the clock of the store's disk.
 ///
-/// A file has a digest once it is complete: its record says so, no process has it open for writing,
-/// and its next change will show in its times.
+/// A file has a digest once it is complete. A file is complete if its record says so and no process
+/// has it open for writing. Its next change must also be visible in its times.
 ///
-/// `is_of_bucket` tells the artifacts of this bucket from those of another bucket that the store
-/// was shared through: local copies of the latter are plain local files.
+/// `is_of_bucket` returns true for artifacts of this bucket. It returns false for artifacts of
+/// another bucket through which the store was shared before. Local copies of the latter count as
+/// plain local files.
 pub(crate) fn files(
     conversation: &Conversation,
     known: &Base,
@@ -55,7 +57,7 @@ pub(crate) fn files(
     for (path, stat) in files {
         let digest = digests.of(&path, &stat, &mut all.unread)?;
         let mark = FileMark::of(&stat);
-        // An unchanged file is no download; its record need not be read.
+        // A file without changes is not a new download, so its record need not be read.
         let may_be_copy = stat.may_be_copy() || digest.as_deref() != Some("");
         let origin = if may_be_copy { origin_at(conversation, &path, &stat) } else { None };
         let origin = origin.filter(|origin| is_of_bucket(*origin));
@@ -72,7 +74,7 @@ pub(crate) fn files(
     for (path, found) in far {
         all.found.entry(path).or_insert(found);
     }
-    // A file of another bucket that took a name removed nothing from this one.
+    // A file of another bucket that took a name has not removed an artifact of this bucket.
     let taken: BTreeSet<String> = other.into_iter().map(|(path, _)| path).collect();
     for entry in known.entries.iter().filter(|entry| taken.contains(&entry.path)) {
         all.assume_entry(entry);
@@ -87,8 +89,8 @@ fn origin_at(conversation: &Conversation, path: &RelPath, stat: &Stat) -> Option
 }
 
 impl LocalFiles {
-    /// Returns true if the state of `path` is unknown, because the file or a directory above it
-    /// could not be read.
+    /// Returns true if the state of `path` is unknown because the file or one of its parent
+    /// directories could not be read.
     pub(crate) fn is_unread(&self, path: &str) -> bool {
         let holds = |place: &str| {
             let rest = path.strip_prefix(place);
@@ -98,8 +100,8 @@ impl LocalFiles {
         self.is_blind || !are_named || self.unread.named().iter().any(|place| holds(&place.path))
     }
 
-    /// Assumes the remote artifacts of the base to be present. A lost manifest lists none of them,
-    /// which is no removal.
+    /// Treats the remote artifacts of the base as present. After the manifest is lost, they are not
+    /// listed, but that does not mean that they were removed.
     pub(crate) fn assume_elsewhere(&mut self, known: &Base) {
         for entry in &known.entries {
             if let FileKey::Remote(_) = entry.key {
@@ -114,7 +116,7 @@ impl LocalFiles {
         self.found.entry(entry.path.clone()).or_insert(found);
     }
 
-    /// Assumes the files of the base in unreadable places to be present, and notes the files that
+    /// Treats the files of the base in unreadable places as present, and records the files that
     /// retention removed.
     fn assume(&mut self, conversation: &Conversation, known: &Base) -> Result<(), StoreError> {
         let seen: HashSet<FileKey> = self.found.values().map(|found| found.key).collect();
@@ -135,15 +137,15 @@ impl LocalFiles {
     }
 }
 
-/// Returns all keys that the file of an entry may have: it may have been evicted since.
+/// Returns all keys that the file of an entry may have. They differ after an eviction.
 fn keys_of(entry: &Entry) -> impl Iterator<Item = FileKey> {
     let elsewhere = entry.origins.iter().map(|origin| FileKey::Remote(*origin));
     std::iter::once(entry.key).chain(elsewhere)
 }
 
-/// Returns the agreement and the current files. The agreement lacks files that retention removed
-/// here, so that the next look finds them as remote ones, and follows files that were restored from
-/// a copy of the store or got new times.
+/// Returns the agreement and the current files. The agreement is adjusted: it lacks the files that
+/// retention removed here, so that the next look finds them as remote artifacts. It also follows
+/// files that were restored from a copy of the store or that got new times.
 pub(super) fn compare(
     conversation: &Conversation,
     notes: &Notes,
@@ -182,8 +184,8 @@ fn compared(
     Ok((agreement, files, has_same))
 }
 
-/// Returns all segments of this bucket with anything on this host. The store may have been shared
-/// through another bucket before.
+/// Returns all segments of this bucket of which this host has any state. The store may have been
+/// shared through another bucket before.
 fn segments_of(notes: &Notes, agreement: &Agreement) -> Result<BTreeSet<SegmentId>, RemoteError> {
     let mut segments: BTreeSet<_> = notes.segments()?.into_iter().collect();
     segments.extend(notes.covered()?.ids());
@@ -207,8 +209,8 @@ impl<'a> FileDigests<'a> {
         Self { conversation, known, places, clock }
     }
 
-    /// Returns the digest of the file at `path`: an empty text if the base has it in this state,
-    /// `None` while it is incomplete. Adds unreadable places to `unread`.
+    /// Returns the digest of the file at `path`. The digest is empty if the base has the file in
+    /// this state. Returns `None` while the file is incomplete. Adds unreadable places to `unread`.
     fn of(
         &self,
         path: &RelPath,
@@ -268,8 +270,8 @@ impl<'a> FileDigests<'a> {
     }
 }
 
-/// Returns the digest of a file, or `None` if the file does not match `stat` before and after
-/// reading.
+/// Reads a file and returns its digest. Returns `None` if the file does not match `stat` before and
+/// after reading.
 fn digest_of(file: &File, stat: &Stat) -> io::Result<Option<String>> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(file)?;
@@ -277,7 +279,7 @@ fn digest_of(file: &File, stat: &Stat) -> io::Result<Option<String>> {
     Ok(is_unchanged.then(|| hasher.finalize().to_hex().to_string()))
 }
 
-/// Maximum walks that may disagree.
+/// Maximum number of walks that may disagree.
 const WALKS: usize = 4;
 
 #[derive(Default)]
@@ -290,8 +292,8 @@ struct DiskScan {
 }
 
 impl DiskScan {
-    /// Walks until two walks miss the same entries of the base: a walk can miss a file that is
-    /// renamed meanwhile, and such a file must not count as removed.
+    /// Walks the directory until two walks miss the same entries of the base. A walk can miss a
+    /// file that is renamed during the walk, and such a file must not count as removed.
     fn of(conversation: &Conversation, known: &Base) -> Result<Self, StoreError> {
         let mut before = None;
         for _ in 0..WALKS {

@@ -11,7 +11,7 @@
 //!     blocks/                         see `blocks`
 //! ```
 //!
-//! Nothing is shared between two buckets.
+//! Different buckets share no state below their directories.
 
 use std::fs::File;
 use std::io;
@@ -35,8 +35,8 @@ const CONVERSATIONS: &str = "conversations";
 const MOST: u64 = 4 << 10;
 
 /// Local state about one bucket: the writer id, the push lock, the cached blocks, and the state
-/// about each conversation. A bucket is identified by its id, so a new bucket at the same URL
-/// starts with an empty state.
+/// about each conversation. The state belongs to the id of the bucket, so a new bucket at the same
+/// URL starts with an empty state.
 #[derive(Debug)]
 pub struct Home {
     remote: Dir,
@@ -47,7 +47,7 @@ pub struct Home {
     limits: Limits,
 }
 
-/// Lock of the store's remote state: its holder may push and look. Released on drop.
+/// Lock of the store's remote state. Only its holder may push and look. It is released on drop.
 #[derive(Debug)]
 pub struct PushLock(File);
 
@@ -63,7 +63,7 @@ struct WriterFile {
 }
 
 impl Home {
-    /// Opens the state about a bucket, and creates it if it is missing.
+    /// Opens the state about a bucket. Creates it if it is missing.
     pub fn open(store: &Store, bucket: BucketId) -> Result<Self, RemoteError> {
         let path = store.root().join(REMOTE);
         let remote = Dir::open(store.root())
@@ -72,8 +72,8 @@ impl Home {
         Self::open_in(remote, &path, bucket)
     }
 
-    /// Does what [`Self::open`] does, for a process that has only `<store>/remote`. `path` is for
-    /// error messages.
+    /// Does what [`Self::open`] does, for a process that can access only `<store>/remote`. `path`
+    /// is used in error messages.
     pub fn open_in(remote: Dir, path: &Path, bucket: BucketId) -> Result<Self, RemoteError> {
         let name = bucket.to_string();
         let path = path.join(&name);
@@ -86,7 +86,7 @@ impl Home {
         Ok(Self { remote, dir: Arc::new(dir), conversations, path, bucket, limits })
     }
 
-    /// Applies the limits of local writers to downloads.
+    /// Sets the limits of downloads. They are the same as those of local writers.
     #[must_use]
     pub fn within(self, limits: Limits) -> Self {
         Self { limits, ..self }
@@ -108,7 +108,7 @@ impl Home {
         Ok(locked.map_err(RemoteError::at("lock", &path))?.map(PushLock))
     }
 
-    /// Returns the writer id of this store. The first call chooses it.
+    /// Returns the writer id of this store. The first call chooses a random id.
     pub fn writer(&self) -> Result<WriterId, RemoteError> {
         let path = self.path.join(WRITER);
         let text = disk::read(&self.dir, WRITER, MOST);
@@ -117,14 +117,14 @@ impl Home {
         };
         match serde_json::from_slice(&text) {
             Ok(WriterFile { writer }) => Ok(writer),
-            // A new id is always safe, as no other store has it.
+            // A new id is always safe, because no other store has it.
             Err(_) => self.new_writer(),
         }
     }
 
-    /// Gives this store a new writer id, because a copy of the store uses the old one.
+    /// Chooses a new writer id for this store, because a copy of the store uses the old one.
     pub fn new_writer(&self) -> Result<WriterId, RemoteError> {
-        // Both halves of a UUID have bits that are not random, in different places.
+        // Some bits of a UUID are fixed, at different positions in its two halves.
         let (first, second) = Uuid::new_v4().as_u64_pair();
         let writer = WriterId(first ^ second);
         let text = serde_json::to_vec(&WriterFile { writer }).expect("a writer can be JSON");
@@ -146,8 +146,8 @@ impl Home {
         opened.map_err(RemoteError::at("open", &self.path.join(BLOCKS)))
     }
 
-    /// Returns true if host and bucket agreed upon content of a conversation that is no longer in
-    /// the store. Creates nothing.
+    /// Returns true if host and bucket agreed on content of a conversation that is no longer in the
+    /// store. Creates nothing.
     pub fn is_removed(&self, store: &Store, id: &Component) -> Result<bool, RemoteError> {
         let Some(notes) = self.known_conversation(id)? else { return Ok(false) };
         Ok(!notes.agreement()?.is_new() && store.conversation(id)?.is_none())
@@ -162,7 +162,7 @@ impl Home {
         self.conversation(id).map(Some)
     }
 
-    /// Returns the state about a conversation, and creates it if it is missing.
+    /// Returns the state about a conversation. Creates it if it is missing.
     pub fn conversation(&self, conversation: &Component) -> Result<Notes, RemoteError> {
         let path = self.path.join(CONVERSATIONS).join(conversation.as_os_str());
         let dir = disk::directory(&self.conversations, conversation.as_os_str());
@@ -173,7 +173,7 @@ impl Home {
 
 const BUCKET: &str = "bucket.json";
 
-/// A bucket that the store was shared through, and its last known URL, which is empty if unknown.
+/// A bucket through which the store was shared. `url` is its last known URL, or empty if unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct KnownBucket {
@@ -188,7 +188,7 @@ struct BucketFile {
     write_once: bool,
 }
 
-/// Returns the buckets that the store knows. Makes no request.
+/// Returns the buckets through which the store was shared. Makes no request.
 pub fn known_buckets(store: &Store) -> Result<Vec<KnownBucket>, RemoteError> {
     let path = store.root().join(REMOTE);
     let opened = Dir::open(store.root()).and_then(|root| root.open_dir(REMOTE.as_ref()));
@@ -199,7 +199,8 @@ pub fn known_buckets(store: &Store) -> Result<Vec<KnownBucket>, RemoteError> {
     known.map_err(RemoteError::at("read", &path))
 }
 
-/// Returns the bucket that was at `url` when the store last used that URL. Makes no request.
+/// Returns the id of the bucket that was at `url` when the store last used that URL. Makes no
+/// request.
 pub fn known_bucket(store: &Store, url: &str) -> Result<Option<BucketId>, RemoteError> {
     let known = known_buckets(store)?.into_iter().find(|bucket| bucket.url == url);
     Ok(known.map(|bucket| bucket.id))
@@ -218,8 +219,8 @@ fn known_in(remote: &Dir) -> io::Result<Vec<KnownBucket>> {
 }
 
 impl Home {
-    /// Saves the URL of the bucket, and whether it is write-once, for use while the bucket is
-    /// unreachable. Pushes rely on it: save it after each identity check.
+    /// Saves the URL of the bucket and whether the bucket is write-once, for use while the bucket
+    /// is unreachable. Pushes rely on this state, so it must be saved after each identity check.
     pub fn keep_bucket(&self, url: &str, write_once: bool) -> Result<(), RemoteError> {
         let text = serde_json::to_vec(&BucketFile { url: url.to_owned(), write_once });
         let text = text.expect("a URL can be JSON");
@@ -252,7 +253,7 @@ impl Home {
         Ok(known.is_some_and(|known| known.write_once))
     }
 
-    /// Returns the conversations with local state, sorted.
+    /// Returns the conversations for which there is local state, sorted.
     pub fn known_conversations(&self) -> Result<Vec<Component>, RemoteError> {
         let entries = self.conversations.entries();
         let entries = entries.map_err(RemoteError::at("list", &self.path.join(CONVERSATIONS)))?;

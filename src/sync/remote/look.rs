@@ -1,4 +1,4 @@
-//! Looks: compare the segments in the bucket with the local ones, and fetch new ones.
+//! Looks. A look compares the segments in the bucket with the local ones, and fetches new ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
@@ -20,38 +20,38 @@ use ctxfs_core::materialize::side_by_side;
 use ctxfs_core::materialize::side_by_side::Part;
 use ctxfs_core::model::Component;
 
-/// Largest segment that is fetched as a whole.
+/// Maximum size in bytes of a segment that is fetched with one request.
 const WHOLE: u64 = 1 << 20;
-/// Bytes of the first request for a larger segment.
+/// Number of bytes in the first request for a larger segment.
 const FIRST: u64 = 256 << 10;
-/// Bytes that are fetched concurrently, unless one segment alone has more.
+/// Maximum number of bytes that are fetched concurrently, unless a single segment is larger.
 const AT_ONCE: u64 = 16 << 20;
-/// Maximum lists per look. A segment that was merged between a list and its request is covered by
-/// the next list.
+/// Maximum number of lists per look. If a segment is merged between a list and the request for the
+/// segment, the merge is in the next list.
 const LISTS: usize = 3;
 
-/// Result of a look. While `refused`, `lost`, `missing`, `absent` or `gaps` has entries, part of
-/// the log is unknown here, and nothing may be deleted from the bucket.
+/// Result of a look. If `refused`, `lost`, `missing`, `absent` or `gaps` has entries, part of the
+/// log is unknown on this host. Nothing may then be deleted from the bucket.
 #[derive(Debug, Default)]
 pub struct LookReport {
-    /// Segments that arrived.
+    /// Segments that were fetched.
     pub new: Vec<SegmentId>,
-    /// Segments that were dropped here: they left the bucket and are covered or empty.
+    /// Local segments that were dropped because they left the bucket and are covered or empty.
     pub gone: Vec<SegmentId>,
-    /// Segments that arrived damaged. Only a pull or a check fetches them again; those of a newer
-    /// ctxfs are fetched each time.
+    /// Segments that arrived damaged or in a newer format. Damaged ones are fetched again only by a
+    /// pull or a check. Those in a newer format are fetched again by each look.
     pub refused: Vec<(SegmentId, RemoteError)>,
-    /// Segments of this host that left the bucket uncovered.
+    /// Segments of this host that left the bucket without being covered.
     pub lost: Vec<SegmentId>,
-    /// Segments of other hosts that left the bucket uncovered. The local copies stay.
+    /// Segments of other hosts that left the bucket without being covered. Their local copies stay.
     pub missing: Vec<SegmentId>,
-    /// Segments in the list that a read does not find.
+    /// Segments that are in the list but cannot be found by a read.
     pub absent: Vec<SegmentId>,
-    /// First segment of each gap in the numbers of a writer: it was published, and is now neither
-    /// present nor covered.
+    /// First segment of each gap in the segment numbers of a writer. The segment was published, but
+    /// is now neither present nor covered.
     pub gaps: Vec<SegmentId>,
-    /// True if a copy of this host publishes too: the bucket has segments of its writer id that it
-    /// did not write.
+    /// True if a copy of this host also publishes: the bucket has segments of this host's writer id
+    /// that this host did not write.
     pub is_copied: bool,
     /// All segments in the bucket.
     pub segments: Vec<Listed>,
@@ -59,17 +59,17 @@ pub struct LookReport {
 }
 
 impl LookReport {
-    /// Reads all local segments like [`pieces`](super::pieces()), but reuses the parsed ones of
-    /// this look.
+    /// Parses all local segments as [`pieces`](super::pieces()) does, but reuses those that this
+    /// look has already parsed.
     pub fn pieces(&mut self, notes: &Notes) -> Result<Pieces, RemoteError> {
         pieces_with(notes, mem::take(&mut self.read))
     }
 }
 
-/// Looks into the bucket. Costs one list, and one request per new segment, or two for a large one.
-/// Segments that arrived before a failure are kept.
+/// Looks into the bucket. Makes one request for the list, and one for each new segment, or two for
+/// a large one. Segments that arrived before a failure are kept.
 ///
-/// The caller holds the push lock and does not push meanwhile.
+/// The caller must hold the push lock and must not push during the look.
 pub fn look(
     bucket: &dyn Objects,
     notes: &Notes,
@@ -78,8 +78,9 @@ pub fn look(
     look_with(bucket, notes, deadline, (None, false))
 }
 
-/// Looks on behalf of readers: fails with [`RemoteError::NoRoom`] if new segments exceed the limits
-/// of downloads, which a push ignores. The caller may have `listed` the segments already.
+/// Looks on behalf of readers. Fails with [`RemoteError::NoRoom`] if new segments exceed the limits
+/// of downloads. Pushes ignore these limits. `listed` has the segments in the bucket if the caller
+/// has already listed them.
 pub(super) fn look_for_readers(
     bucket: &dyn Objects,
     notes: &Notes,
@@ -129,7 +130,8 @@ struct LookRun<'a> {
     here: BTreeSet<SegmentId>,
     listed: Option<Vec<Listed>>,
     is_limited: bool,
-    /// Segments that arrived damaged once: a response may be truncated or changed in transit.
+    /// Segments that arrived damaged once. A response may be truncated or changed in transit, so
+    /// they are fetched a second time.
     doubted: BTreeSet<SegmentId>,
     again: Vec<WantedSegment>,
     removed: Removed,
@@ -181,7 +183,7 @@ impl LookRun<'_> {
         Ok(wanted.into_iter().map(|(id, size)| WantedSegment { id, size }).collect())
     }
 
-    /// Fetches a batch. Returns false if a segment is gone because it was merged.
+    /// Fetches a batch of segments. Returns false if one of them is gone because it was merged.
     fn fetch(&mut self, batch: &[WantedSegment]) -> Result<bool, RemoteError> {
         let first = |each: &WantedSegment| (each.size > WHOLE).then_some(0..FIRST);
         let wanted = batch.iter().map(|each| (self.key(each.id), first(each)));
@@ -291,7 +293,7 @@ impl LookRun<'_> {
         Ok(())
     }
 
-    /// Drops cached blocks of objects that became unused in this look. Runs before the segments
+    /// Drops cached blocks of objects that this look made unused. Must run before the segments
     /// `gone` are dropped.
     fn forget_objects(&self, gone: &[SegmentId]) -> Result<(), RemoteError> {
         let mut objects = BTreeSet::new();
@@ -299,7 +301,7 @@ impl LookRun<'_> {
             let piece = self.notes.open_segment(*id).and_then(|segment| piece(&segment));
             objects.extend(piece.iter().flat_map(objects_of));
         }
-        // Without local segments no block was cached.
+        // Without local segments, no block has been cached.
         if self.here.is_empty() || (objects.is_empty() && self.removed.is_empty()) {
             return Ok(());
         }
@@ -336,7 +338,8 @@ fn objects_of(piece: &Piece) -> impl Iterator<Item = ObjectName> {
     piece.artifacts.values().filter_map(|claim| claim.artifact.object)
 }
 
-/// Returns the part of a segment to keep: a large one loses the bytes of artifacts.
+/// Returns the part of a segment that is stored locally. A large segment is truncated after its
+/// records.
 fn kept_of(wanted: &WantedSegment, bytes: Bytes) -> Bytes {
     match SegmentHead::read(&bytes) {
         Ok(Some(head)) if wanted.size > WHOLE => {
@@ -438,9 +441,9 @@ fn batches(wanted: &[WantedSegment]) -> Vec<&[WantedSegment]> {
 }
 
 impl LookReport {
-    /// Returns the error for an incomplete log: segments are missing, absent or unreadable.
-    /// Deleting could then lose objects that only these segments name. `unreadable` are local
-    /// segments that were refused.
+    /// Returns the error for an incomplete log, or `None` if the log is complete. It is incomplete
+    /// if segments are missing, absent or unreadable. Deleting could then lose objects that only
+    /// these segments name. `unreadable` are local segments that were refused.
     pub(crate) fn incomplete_log(
         &self,
         notes: &Notes,
@@ -466,14 +469,15 @@ impl LookReport {
 
 pub(super) const MOST_CONVERSATIONS: usize = 10_000;
 
-/// Runs looks and applies their changes: a [`Tier`](crate::remote::Tier) in this process, or a
-/// client of another process.
+/// Runs looks and applies the changes that they find. The implementations are a
+/// [`Tier`](crate::remote::Tier) in this process, and a client of another process.
 pub trait Looker: fmt::Debug + Send + std::marker::Sync {
-    /// Looks at a conversation, or with `None` lists the conversations of the bucket. Returns
-    /// within a bounded time.
+    /// Looks at the conversation `at`. If it is `None`, lists the conversations of the bucket.
+    /// Returns within a bounded time.
     fn look_now(&self, at: Option<&Component>) -> Result<LookOutcome, RemoteError>;
 
-    /// Returns why looks are impossible, for people; `None` if they work.
+    /// Returns the reason why looks are impossible, as a text for users. Returns `None` if looks
+    /// are possible.
     fn trouble(&self) -> Option<String> {
         None
     }

@@ -15,14 +15,15 @@ use crate::remote::{
 };
 use crate::replica::{Accepted, Claim, Covers, Origin, Removed, SegmentId, Stamp, merge};
 
-/// Number of segments from which on they are merged.
+/// Minimum number of segments for a merge that reduces their number.
 const MANY: usize = 64;
-/// Segments of this size and more are not merged for their number.
+/// Size in bytes from which a segment counts as large. A large segment is merged only if it has
+/// bytes that were removed at least a week ago.
 const LARGE: u64 = 16 << 20;
-/// Maximum bytes of the segments in one merge.
+/// Maximum total bytes of the segments in one merge.
 const MOST_BYTES: u64 = 32 << 20;
-/// Record bytes from which on a segment counts as large, and the maximum in a merge. Readers accept
-/// twice as much, so a path that grows by a rename still fits.
+/// Record bytes from which a segment counts as large. The maximum in a merge is `MOST_RECORDS`.
+/// Readers accept twice that maximum, so the records still fit after renames make paths longer.
 const LARGE_RECORDS: u64 = MOST_RECORDS / 2;
 const MOST_RECORDS: u64 = 16 << 20;
 const DAY: u64 = 24 * 60 * 60 * 1000;
@@ -55,9 +56,9 @@ impl SegmentSize {
 }
 
 impl Push<'_> {
-    /// Merges segments if there are many, or if some contain bytes that were removed a week ago: as
-    /// many as fit into one. Follows a look. Does nothing while a segment is being sent or is
-    /// unreadable.
+    /// Merges segments if there are many, or if some contain bytes that were removed at least a
+    /// week ago. Merges as many as fit into one segment. Must follow a look. Does nothing while a
+    /// segment is being sent or is unreadable.
     pub(crate) fn merge(
         &self,
         looked: &LookReport,
@@ -73,7 +74,7 @@ impl Push<'_> {
             return Ok(pushed);
         }
         match self.merge_part(&found.pieces, &part, session, &mut pushed) {
-            // Paths have grown too much by renames: the segments stay as they are.
+            // Renames have made paths too long for one segment. The segments stay as they are.
             Err(RemoteError::Segment { source: FormatError::TooLarge { .. }, .. }) => {}
             merged => pushed.again = !merged?,
         }
@@ -112,7 +113,7 @@ impl Push<'_> {
         Ok(useless.into_iter().filter_map(|id| log.get(&id).cloned()).collect())
     }
 
-    /// Merges segments. Returns false if the caller must start over.
+    /// Merges `segments` into one. Returns false if the caller must start over.
     pub(crate) fn merge_part(
         &self,
         all: &[Piece],
@@ -190,12 +191,12 @@ impl Push<'_> {
         self.notes.open_segment(id)
     }
 
-    /// Deletes segments that were covered a day ago, and a last empty segment after a week. `now`
-    /// is the time of the store in milliseconds: see `store_now`. Returns each segment with its
-    /// outcome.
+    /// Deletes segments that were covered at least a day ago. Also deletes the last segment if it
+    /// has been empty for a week. `now` is the time of the store in milliseconds: see `store_now`.
+    /// Returns each deleted segment with its outcome.
     ///
-    /// The delay is for lists in pages, which must not miss both a merge and the segments that it
-    /// covers.
+    /// The delay protects other hosts that list the bucket in pages. Their lists must not miss both
+    /// a merge and the segments that it covers.
     pub(crate) fn sweep(
         &self,
         looked: &LookReport,
@@ -215,8 +216,8 @@ fn log(looked: &LookReport) -> SegmentList {
     looked.segments.iter().filter_map(named).collect()
 }
 
-/// Returns the stale segments, and the small ones if there are many, up to the limits of one merge.
-/// Two small segments always fit, so each merge reduces their number.
+/// Returns the segments to merge: the stale ones, and the small ones if there are many, up to the
+/// limits of one merge. Two small segments always fit, so each merge reduces their number.
 fn fitting(stale: BTreeSet<SegmentId>, sizes: &Sizes) -> BTreeSet<SegmentId> {
     let small = sizes.iter().filter(|(_, size)| size.is_small());
     let small: Vec<SegmentId> = small.map(|(id, _)| *id).collect();
@@ -245,8 +246,8 @@ fn remove_lines(removed: &Removed) -> Vec<RemoveLine> {
     origins.chain(segments).collect()
 }
 
-/// Returns the segments with bytes that were removed a week ago. The present is the time of the
-/// latest segment: an early estimate only delays the merge.
+/// Returns the segments with bytes that were removed at least a week ago. Uses the time of the
+/// latest segment as the current time. If that is too early, the merge is only delayed.
 fn stale(pieces: &[Piece], log: &SegmentList) -> BTreeSet<SegmentId> {
     let now = log.values().map(|listed| listed.modified_ms).max().unwrap_or_default();
     let is_old =
@@ -281,7 +282,7 @@ struct CopiedLine<'a> {
     line: Range<u32>,
     origin: Origin,
     stamp: Stamp,
-    /// Current name of an artifact; none for a message.
+    /// Current name of an artifact. It is `None` for a message.
     claim: Option<&'a Claim<Stored>>,
 }
 
@@ -300,10 +301,11 @@ fn copied(merged: &Piece) -> Vec<CopiedLine<'_>> {
     copied
 }
 
-/// Frames of an artifact in its segment: of its bytes and of its parts. Empty if it has none.
+/// Two frames of an artifact in its segment: one for its bytes and one for its parts. A frame is
+/// empty if the artifact does not have it.
 type ArtifactFrames = (Vec<u8>, Vec<u8>);
 
-/// Returns the frames of an artifact; `None` if they are not stored locally.
+/// Returns the frames of an artifact. Returns `None` if they are not stored locally.
 fn frames(segment: &StoredSegment, line: &PutLine) -> Result<Option<ArtifactFrames>, RemoteError> {
     let bytes = match &line.place {
         Place::Inside { .. } => segment.frame(&line.place)?,

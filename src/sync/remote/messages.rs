@@ -1,14 +1,17 @@
-//! The message log of a conversation, merged from all hosts.
+//! Message log of a conversation, merged from all hosts.
 //!
 //! ```text
 //! <store>/remote/messages/<conversation>/published.jsonl
 //! ```
 //!
-//! While only this host has published, in the order of its file, readers get that file. Otherwise
-//! they get this one, followed by the unpublished rest of their own log. The first line is a
-//! [`PublishedHead`]: the local log to which the file belongs, and the length of its published
-//! part. A file for another local log is ignored. The file is rewritten after a pull; until then it
-//! stays valid, since later messages of this host follow it.
+//! As long as the merged messages equal the published part of the local log, readers get the local
+//! log. Otherwise they get the merged log, which is in this file, followed by the unpublished rest
+//! of the local log.
+//!
+//! The first line of the file is a [`PublishedHead`]. It identifies the local log to which the file
+//! belongs, and states the length of the published part of that log. A file that belongs to a
+//! different local log is ignored. The file is rewritten after a pull. Until then it stays valid,
+//! since later messages of this host follow it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -97,8 +100,8 @@ impl MergedLog<'_> {
         Ok(digest.finalize())
     }
 
-    /// Writes all messages to a new file after a blank first line. Local lines that cannot be
-    /// shared follow the message that they followed in the local log.
+    /// Writes all messages to a new file, after a blank first line. Each local line that cannot be
+    /// shared follows the message that precedes it in the local log.
     fn write(&self, dir: &Dir, mut part: LocalPart) -> Result<File, RemoteError> {
         let flags = OFlags::RDWR | OFlags::TRUNC;
         let file = dir.create_file(NEW.as_ref(), flags, disk::FILE_MODE);
@@ -136,8 +139,8 @@ impl MergedLog<'_> {
         Ok(())
     }
 
-    /// Returns the edition of the merged log with the file `new`: unchanged if the old log is a
-    /// prefix of it, `None` if both are equal.
+    /// Returns the edition number for the new merged log. It stays the same if the old log is a
+    /// prefix of `new`. Returns `None` if both logs are equal.
     fn edition(
         &self,
         dir: &Dir,
@@ -156,13 +159,14 @@ impl MergedLog<'_> {
         Ok(match known_edition {
             _ if grows && after.len() == before.len() => None,
             Some(edition) if grows => Some(edition),
-            // Larger than the old edition, and than all earlier ones by the clock.
+            // The new number is larger than the old edition, and larger than all earlier ones as
+            // long as the clock does not go back.
             edition => Some(self.now.max(edition.unwrap_or_default().saturating_add(1))),
         })
     }
 }
 
-/// Removes the merged log, so that readers get the local one only.
+/// Removes the merged log, so that readers see only the local log.
 fn forget(dir: &Dir, own: &Arc<File>) -> io::Result<()> {
     match dir.stat(PUBLISHED.as_ref()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -196,8 +200,8 @@ fn begins_with(whole: &dyn Content, start: &dyn Content) -> io::Result<bool> {
 struct LocalPart {
     at: LogPosition,
     digest: blake3::Hash,
-    /// Lines that cannot be shared, each with the digest of the message before it. There are hardly
-    /// any.
+    /// Lines that cannot be shared, each with the digest of the preceding message. Usually there
+    /// are none or few.
     unshared: Vec<(Option<blake3::Hash>, LogLine)>,
 }
 
@@ -258,11 +262,11 @@ fn write_line(line: &LogLine, out: &mut impl Write) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-/// Maximum bytes of cached records: at least two segments.
+/// Maximum bytes of cached records. They include at least two segments.
 const MOST: usize = 64 << 20;
 
-/// Reads messages from their segments. Messages of several hosts alternate, so it caches some
-/// segments.
+/// Reads messages from their segments. Messages of several hosts alternate, so the reader caches
+/// the records of some segments.
 struct MessageReader<'a> {
     notes: &'a Notes,
     held: BTreeMap<SegmentId, StoredSegment>,
@@ -302,14 +306,14 @@ impl<'a> MessageReader<'a> {
 pub(super) const HEAD: usize = 256;
 
 /// Merged message logs of a store, as of the last pull of each conversation. Readers see the merged
-/// log first, and then the unpublished rest of the local one.
+/// log, followed by the unpublished rest of the local log.
 #[derive(Debug)]
 pub struct PublishedMessages(Store);
 
-/// First line of the merged log: JSON, padded with blanks.
+/// First line of the merged log. It is JSON, padded with blanks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PublishedHead {
-    /// Version of the order: unchanged as long as the log only grows.
+    /// Version of the order of the messages. It does not change as long as the log only grows.
     pub(super) edition: u64,
     pub(super) own: LogPosition,
 }
@@ -330,7 +334,7 @@ impl PublishedHead {
 }
 
 impl PublishedMessages {
-    /// Returns the merged logs of `store`. Opens nothing.
+    /// Returns the merged logs of `store`. Does not open any file.
     pub fn of(store: &Store) -> Self {
         Self(store.clone())
     }

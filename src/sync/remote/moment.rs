@@ -1,4 +1,4 @@
-//! Points in time on two clocks.
+//! Points in time, measured with two clocks.
 
 use std::fs;
 use std::sync::LazyLock;
@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 static BOOT: LazyLock<String> =
     LazyLock::new(|| fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default());
 
-/// A point in time, by the adjustable wall clock in milliseconds since the epoch, and by the time
-/// since the boot in milliseconds, including suspend. The uptime is comparable within one `boot`
-/// only.
+/// A point in time, in milliseconds since the epoch by the adjustable wall clock, and in
+/// milliseconds since the boot, including suspend. Uptimes are comparable only if `boot` is equal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Moment {
@@ -21,7 +20,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Returns the present.
+    /// Returns the current time.
     pub fn now() -> Self {
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let uptime = uptime().unwrap_or_default();
@@ -34,8 +33,8 @@ impl Moment {
         self.wall.saturating_mul(1000)
     }
 
-    /// Returns the time since `earlier`: the larger of what both clocks say. After a reboot, the
-    /// uptime is a lower bound.
+    /// Returns the time since `earlier`, which is the larger of the differences by the two clocks.
+    /// After a reboot, the uptime is a lower bound of the second difference.
     pub(crate) fn since(&self, earlier: &Self) -> Duration {
         let wall = self.wall.saturating_sub(earlier.wall);
         let is_same = self.boot == earlier.boot;

@@ -5,15 +5,15 @@
 //! intent.json             segment that is being sent
 //! intent.tar.zst          bytes of that segment
 //! log/<segment>.tar.zst   local segments; large ones end after their records
-//! log/<segment>.refused   why a segment was refused
+//! log/<segment>.refused   reason why a segment was refused
 //! purging.json            unfinished purge
-//! looked                  empty; its time is that of the last look
-//! settled                 fingerprint of bucket and conversation when a look last had nothing to do
+//! looked                  empty; its modification time is the time of the last look
+//! settled                 fingerprint of bucket and conversation at the last look without changes
 //! over                    empty; present if the conversation was empty at the last look
-//! shown.json              segments and local log of the messages that readers saw last
+//! shown.json              segments and local log of the messages that were shown last
 //! ```
 //!
-//! Only the holder of the push lock writes here.
+//! Only the holder of the push lock writes to this directory.
 
 mod agreement;
 mod log;
@@ -47,9 +47,9 @@ const OVER: &str = "over";
 const SHOWN: &str = "shown.json";
 const MOST_SHOWN: u64 = 64 << 20;
 
-/// Local state about one conversation of a bucket. Only the holder of the push lock writes it; each
-/// file is replaced atomically or appended by whole lines, so a crash leaves the old or the new
-/// state.
+/// Local state about one conversation of a bucket. Only the holder of the push lock writes it. Each
+/// file is either replaced atomically or extended by whole lines, so a crash leaves the old or the
+/// new state.
 pub struct Notes {
     conversation: Component,
     path: PathBuf,
@@ -60,15 +60,17 @@ pub struct Notes {
     covers: Mutex<BTreeMap<SegmentId, Covers>>,
 }
 
-/// A position in the local message log: the file by inode and birth time in nanoseconds, and the
-/// bytes before the position. An inode of 0 means that nothing was published yet.
+/// A position in the local message log. The file is identified by its inode and its birth time in
+/// nanoseconds. `offset` is the number of bytes before the position. If `inode` is 0, nothing has
+/// been published.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub struct LogPosition {
     pub inode: u64,
     pub born: i64,
     pub offset: u64,
-    /// Hash chain over the lines before the position, which identifies it in a copy of the log.
+    /// Hash chain of the lines before the position. It identifies the position in a copy of the
+    /// log.
     #[serde(default)]
     pub chain: u64,
 }
@@ -111,7 +113,8 @@ impl Notes {
         &self.conversation
     }
 
-    /// Returns the time of the last look, by the clock of the disk; `None` if there was none.
+    /// Returns the time of the last look, by the clock of the disk. Returns `None` if there was no
+    /// look.
     pub(crate) fn looked(&self) -> Result<Option<Time>, RemoteError> {
         match self.dir.stat(LOOKED.as_ref()) {
             Ok(stat) => Ok(Some(stat.mtime)),
@@ -127,8 +130,8 @@ impl Notes {
         written.map_err(RemoteError::at("write", &self.path.join(LOOKED)))
     }
 
-    /// Returns true if bucket and conversation have this fingerprint, for which the last look had
-    /// nothing to do.
+    /// Returns true if `state` is the fingerprint of bucket and conversation from the last look
+    /// that had nothing to do.
     pub(super) fn is_settled(&self, state: &str) -> Result<bool, RemoteError> {
         let text = disk::read(&self.dir, SETTLED, MOST_SETTLED);
         let text = text.map_err(RemoteError::at("read", &self.path.join(SETTLED)))?;
@@ -168,7 +171,7 @@ impl Notes {
         }
     }
 
-    /// Saves whether the conversation was empty at the last look.
+    /// Records whether the conversation was empty at the last look.
     pub fn keep_over(&self, is_over: bool) -> Result<(), RemoteError> {
         if self.is_over()? == is_over {
             return Ok(());
@@ -194,24 +197,25 @@ const INTENT: &str = "intent.json";
 const BYTES: &str = "intent.tar.zst";
 const MOST_INTENT: u64 = 512 << 20;
 
-/// A segment that is being sent, and its effects on the agreement. On disk before the first
-/// request, so that an interrupted push continues.
+/// A segment that is being sent, and its effects on the agreement. It is saved to disk before the
+/// first request, so that an interrupted push can be continued.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Intent {
     pub segment: SegmentId,
     pub accepted: Accepted,
-    /// End of the published messages afterwards; `None` if the segment has no messages.
+    /// Position in the message log after the last message of the segment. `None` if the segment has
+    /// no messages.
     pub messages: Option<LogPosition>,
     pub stamp: Stamp,
-    /// When the segment or the first of its objects was made.
+    /// Time at which the segment or the first of its objects was created.
     pub since: Moment,
-    /// BLAKE3 of the segment, in lower-case hexadecimal.
+    /// BLAKE3 digest of the segment, in lower-case hexadecimal.
     pub digest: String,
 }
 
 impl Notes {
-    /// Returns the intent and its segment. Ignores an incomplete intent of a crash, which was never
-    /// sent.
+    /// Returns the intent and its segment. Ignores an intent that a crash left incomplete, because
+    /// its segment was never sent.
     pub(crate) fn intent(&self) -> Result<Option<(Intent, Vec<u8>)>, RemoteError> {
         let read = |name, most| {
             let bytes = disk::read(&self.dir, name, most);
@@ -224,7 +228,7 @@ impl Notes {
         Ok(is_its.then_some((intent, bytes)))
     }
 
-    /// Saves an intent: the segment is on disk before the intent that refers to it.
+    /// Saves an intent. Writes the segment before the intent that refers to it.
     pub(crate) fn keep_intent(&self, intent: &Intent, bytes: &[u8]) -> Result<(), RemoteError> {
         let write = |name, bytes: &[u8]| {
             let written = disk::write(&self.dir, name, bytes);
@@ -247,15 +251,15 @@ impl Notes {
 const PURGING: &str = "purging.json";
 const MOST_PURGING: u64 = 64 << 20;
 
-/// Artifacts and messages that an unfinished purge removes. Saved before the purge deletes
-/// anything, so that the next one continues it.
+/// Artifacts and messages that an unfinished purge removes. They are saved before the purge deletes
+/// anything, so that the next purge can continue it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Purging {
     pub origins: BTreeSet<Origin>,
     #[serde(default)]
     pub messages: BTreeSet<Origin>,
-    /// Objects of these artifacts, and objects of other removed artifacts that become unnamed when
-    /// the segments are deleted.
+    /// Objects of these artifacts. Also includes objects of other removed artifacts that no record
+    /// names once the segments are deleted.
     pub objects: BTreeSet<ObjectName>,
 }
 

@@ -1,4 +1,4 @@
-//! Local segments in the form that the rules of `replica` need.
+//! Conversion of local segments to the form that the rules of `replica` require.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -8,17 +8,18 @@ use crate::bucket::{Line, ObjectName, Place, PutLine};
 use crate::remote::{Notes, RemoteError, StoredSegment};
 use crate::replica::{Claim, Move, Origin, Segment, SegmentId};
 
-/// Maximum artifacts of a conversation.
+/// Maximum number of artifacts in a conversation.
 const MOST_ARTIFACTS: usize = 100_000;
-/// Maximum other statements of a conversation: messages, moves and removals.
+/// Maximum number of other statements in a conversation: messages, moves and removals.
 const MOST_STATEMENTS: usize = 1_000_000;
 
-/// A segment as the rules see it.
+/// A segment in the form that the rules require.
 pub type Piece = Segment<Stored, StoredMessage>;
 
-/// Index entry of an artifact of `size` bytes: the range of its line in the records of a segment,
-/// parsed on demand. `small` is true if the segment has bytes of the artifact. `object` is `None`
-/// if the artifact is small or empty.
+/// Index entry of an artifact. It has the range of the artifact's line in the records of a segment,
+/// which is parsed on demand. `size` is the size of the artifact in bytes. `small` is true if the
+/// segment contains the bytes of the artifact. `object` is `None` if the artifact is small or
+/// empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Stored {
@@ -29,7 +30,7 @@ pub struct Stored {
     pub object: Option<ObjectName>,
 }
 
-/// Index entry of a message: the range of its line in the records of a segment.
+/// Index entry of a message. It has the range of the message's line in the records of a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct StoredMessage {
@@ -37,14 +38,14 @@ pub struct StoredMessage {
     pub line: Range<u32>,
 }
 
-/// Parsed segments of a conversation. All hosts with the same segments refuse the same ones, so
-/// they compute the same state.
+/// Parsed segments of a conversation. Hosts with the same segments refuse the same ones, so they
+/// compute the same state.
 #[derive(Debug, Default)]
 pub struct Pieces {
-    /// Segments that no local segment covers.
+    /// Segments that no other local segment covers.
     pub pieces: Vec<Piece>,
-    /// Segments that are ignored, and why. With any of these, apparently removed content may be in
-    /// them.
+    /// Segments that are ignored, and the reasons. If there are any, content that seems to be
+    /// removed may be in them.
     pub refused: Vec<(SegmentId, RemoteError)>,
 }
 
@@ -68,8 +69,8 @@ impl ReadPieces {
 
 /// Parses all local segments of a conversation.
 ///
-/// Segments that are damaged or over the limits are refused, and the others count. All hosts with
-/// the same segments refuse the same ones.
+/// Segments that are damaged or exceed the limits are refused. The other segments are used. Hosts
+/// with the same segments refuse the same ones.
 pub fn pieces(notes: &Notes) -> Result<Pieces, RemoteError> {
     pieces_with(notes, ReadPieces::default())
 }
@@ -97,8 +98,8 @@ struct PieceReader {
 }
 
 impl PieceReader {
-    /// Returns the segments, sorted by falling number of covered segments, so that covered ones
-    /// need not be parsed.
+    /// Returns the segments, sorted by falling number of covered segments. In this order, covered
+    /// segments need not be parsed.
     fn order(&mut self, notes: &Notes) -> Result<Vec<SegmentId>, RemoteError> {
         let mut order = Vec::new();
         for id in notes.segments()? {
@@ -183,11 +184,11 @@ pub(super) fn piece_with(
         if let Line::Put(put) = &line {
             see(put);
         }
-        // The records have less than 4 GiB.
+        // The records are smaller than 4 GiB.
         let range = range.start as u32..range.end as u32;
         add(&mut piece, &mut artifacts, (origin, line), range);
     }
-    // Collected at once: a B-tree filled in order has half-empty nodes.
+    // Collect in one step: a B-tree that is filled in order has half-empty nodes.
     piece.artifacts = artifacts.into_iter().collect();
     Ok(piece)
 }
@@ -234,7 +235,7 @@ fn claim(segment: SegmentId, origin: Origin, put: PutLine, line: Range<u32>) -> 
         Place::Inside { .. } => (true, None),
         Place::Object(object) => (parts.is_some(), Some(object.name)),
     };
-    // Without a digest an artifact equals no other.
+    // An artifact without a digest does not equal any other artifact.
     let digest = record.analysis.map_or_else(|| origin.to_string(), |analysis| analysis.digest);
     let (digest, artifact) = (digest.into(), Stored { segment, line, size, small, object });
     Claim { stamp, path: record.path, digest, artifact }

@@ -1,27 +1,27 @@
-//! Requests that another process makes, which has network access and credentials.
+//! Requests to the bucket through another process, which has network access and credentials.
 //!
-//! Each request uses its own socket: requests do not wait for each other, closing the socket
-//! cancels the request, and a protocol error affects one request only. A [`Line`] makes sockets and
-//! manages the process.
+//! Each request uses its own socket. So requests do not wait for each other, closing a socket
+//! cancels its request, and a protocol error affects one request only. A [`Line`] creates the
+//! sockets and manages the process.
 //!
 //! ```text
 //! client                                        server
 //!   RequestEnvelope: remaining time, request ->
-//!   body, if any: chunks of a length and as
-//!     many bytes; length 0 ends it           ->
+//!   body, if any: chunks, each a length and
+//!     its bytes; length 0 ends the body      ->
 //!                                            <-  ReplyEnvelope: outcome, request counts
 //!                                            <-  bytes or names of the outcome, if any
 //! ```
 //!
-//! A document is a length of four bytes, little-endian, and as much JSON. A body without its end
-//! was interrupted, and nothing is written then.
+//! A document consists of a length, four bytes little-endian, and JSON text of that length. A body
+//! without its end was interrupted, so its object is not written.
 //!
 //! | module | content |
 //! |---|---|
 //! | `protocol` | sockets with a deadline; documents, bodies and errors on them |
-//! | `client` | the process without network |
-//! | `server` | the process with network |
-//! | `looks` | looks of another process |
+//! | `client` | requests of the process without network access |
+//! | `server` | responses of the process with network access |
+//! | `looks` | looks that another process makes |
 
 mod client;
 mod looks;

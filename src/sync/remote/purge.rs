@@ -1,8 +1,9 @@
 //! Immediate removal of bytes from the bucket, for example of a secret.
 //!
-//! A removed file disappears from all hosts, but its bytes leave the bucket some days later, as do
-//! those of a message that was deleted from the log. A purge does not wait. It first saves what it
-//! is to delete, so that the next purge of the conversation continues an interrupted one.
+//! A removed file disappears from all hosts, but its bytes leave the bucket only some days later.
+//! The same holds for a message that was deleted from the log. A purge deletes these bytes without
+//! the delay. It first saves a list of what it will delete, so that after an interruption the next
+//! purge of the conversation can continue it.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -23,35 +24,38 @@ use crate::replica::{Base, Changes, FileKey, FileVersion, Origin, SegmentId, Sta
 use ctxfs_core::model::RelPath;
 use ctxfs_store::{Conversation, FileMark, HISTORY, MESSAGES, RemovalOutcome};
 
-/// Maximum rounds of looking for segments with the bytes: other hosts may merge them meanwhile.
+/// Maximum number of searches for segments with the bytes. Other hosts may merge segments during a
+/// search.
 const ROUNDS: usize = 4;
 
-/// Result of a purge or a dry run. A purge is complete unless [`Self::is_incomplete`] says
-/// otherwise; then the next purge of the conversation continues it.
+/// Result of a purge or a dry run. A purge is complete unless [`Self::is_incomplete`] returns true.
+/// The next purge of the conversation continues an incomplete one.
 #[derive(Debug, Default)]
 pub struct PurgeReport {
-    /// Number of artifacts to purge: all that ever had the path, as far as records tell.
+    /// Number of artifacts to purge. These are all artifacts that ever had the path, as far as the
+    /// records show.
     pub artifacts: usize,
     /// Number of removed messages to purge.
     pub messages: usize,
-    /// True if a local file was removed, or would be.
+    /// True if a local file was removed. In a dry run, true if one would be removed.
     pub is_removed_here: bool,
-    /// Reason for keeping a local file; then the purge stopped there.
+    /// Reason why a local file was kept. The purge stopped at that point.
     pub kept: Option<&'static str>,
-    /// Objects and segments that were deleted, or would be.
+    /// Objects and segments that were deleted. In a dry run, those that would be deleted.
     pub deletions: Vec<Collected>,
-    /// Number of remaining objects of unknown content, which no record names: of interrupted
-    /// pushes, or of artifacts that were removed before a merge. They are younger than a day, or
-    /// part of the log is unreadable.
+    /// Number of remaining objects that no record names, so their content is unknown. They come
+    /// from interrupted pushes, or belong to artifacts that were removed before a merge. They
+    /// remain because they are younger than a day, or because part of the log is unreadable.
     pub unnamed: usize,
-    /// Segments that are missing in the bucket. They may contain the bytes and be sent again.
+    /// Segments that are missing in the bucket. They may contain the bytes, and a host may send
+    /// them again.
     pub missing: Vec<SegmentId>,
-    /// True if segments still contain the bytes, since another host is publishing them.
+    /// True if some segments still contain the bytes because another host is publishing them.
     pub is_left: bool,
 }
 
 impl PurgeReport {
-    /// Returns true if nothing was found.
+    /// Returns true if there was nothing to purge.
     pub fn is_empty(&self) -> bool {
         self.artifacts + self.messages + self.deletions.len() == 0
     }
@@ -78,10 +82,10 @@ struct PurgeRun<'a> {
 
 impl Sync<'_> {
     /// Removes the artifacts that are or were at `path` from all hosts, and their bytes from the
-    /// bucket. For the message log, only removed messages are purged. With `dry_run`, only reports
-    /// what would be deleted.
+    /// bucket. If `path` is the message log, purges removed messages only. If `dry_run` is true,
+    /// only reports what would be deleted.
     ///
-    /// `conversation` is `None` if it is not in this store.
+    /// `conversation` is `None` if the conversation is not in this store.
     pub fn purge(
         &self,
         notes: &Notes,
@@ -133,7 +137,7 @@ impl Sync<'_> {
         Ok(purged)
     }
 
-    /// Looks. Fails if a segment is unreadable, since it may contain the bytes.
+    /// Looks into the bucket. Fails if a segment is unreadable, because it may contain the bytes.
     fn look_at_readable(&self, notes: &Notes) -> Result<LookReport, RemoteError> {
         let looked = look(self.bucket, notes, (self.deadline)())?;
         let is_readable = looked.refused.is_empty() && notes.refused()?.is_empty();
@@ -167,8 +171,9 @@ impl Sync<'_> {
         }
     }
 
-    /// Rewrites the segments with records or bytes to purge, and deletes the old ones. A concurrent
-    /// list of another host may miss both; its next look finds the merge.
+    /// Rewrites the segments that have records or bytes to purge, and deletes the old ones. If
+    /// another host lists the bucket at the same time, its list may miss both. Its next look finds
+    /// the merge.
     fn rewrite_segments(&self, run: &mut PurgeRun<'_>) -> Result<(), RemoteError> {
         for _ in 0..ROUNDS {
             let notes = run.push.notes;
@@ -180,7 +185,7 @@ impl Sync<'_> {
                 match run.push.merge_part(&found, &part, session, &mut Pushed::default()) {
                     Ok(true) => {}
                     Ok(false) => run.push.settle(session)?,
-                    // Another host merged it meanwhile.
+                    // Another host has merged the segment.
                     Err(error) if error.is_absent() => break,
                     Err(error) => return Err(error),
                 }
@@ -209,8 +214,9 @@ impl Sync<'_> {
         Ok(())
     }
 
-    /// Deletes objects that no record names, once no push can still publish them: the record of a
-    /// purged artifact may be gone. Counts the younger ones.
+    /// Deletes objects that no record names, if they are so old that no push can still publish
+    /// them. The record of a purged artifact may be gone, so its object can be among them. Counts
+    /// the younger objects.
     fn delete_unnamed(&self, notes: &Notes, purged: &mut PurgeReport) -> Result<(), RemoteError> {
         let (id, deadline) = (notes.conversation(), (self.deadline)());
         purged.deletions.extend(collect_staged(self.bucket, id, (None, UNNAMED), deadline)?);
@@ -285,8 +291,8 @@ struct KnownPieces {
 }
 
 impl KnownPieces {
-    /// Parses all segments. Looks skip covered segments, so this fetches them unless they are
-    /// local.
+    /// Parses all segments. Looks skip covered segments, so this fetches the covered ones that are
+    /// not stored locally.
     fn read(sync: &Sync<'_>, notes: &Notes, looked: &LookReport) -> Result<Self, RemoteError> {
         let found = pieces(notes)?.pieces;
         let state = State::of(&found);
@@ -330,8 +336,9 @@ impl KnownPieces {
         Ok(())
     }
 
-    /// Returns the artifacts that ever had this path, here or in the bucket, with those of an
-    /// interrupted purge; for the message log, its removed messages.
+    /// Returns the artifacts that ever had this path, on this host or in the bucket. If `path` is
+    /// the message log, returns its removed messages. Adds the artifacts and messages in `before`,
+    /// which an interrupted purge left.
     fn wanted(&self, base: &Base, path: &RelPath, before: Purging) -> Purging {
         let mut wanted = before;
         if is_log(path) {
@@ -413,8 +420,8 @@ impl Sync<'_> {
         self.push(conversation).map(drop)
     }
 
-    /// Removes local files of purged artifacts, including renamed ones. Returns true if there were
-    /// any, and the reason if one was kept.
+    /// Removes the local files of purged artifacts, including renamed ones. Returns true if there
+    /// were any. Also returns the reason if one was kept.
     fn remove_here(
         &self,
         notes: &Notes,
@@ -446,10 +453,11 @@ impl Sync<'_> {
         let is_removed = !touched.is_empty();
         if let Some(conversation) = conversation {
             ctxfs_store::shared::sync_parents(conversation, touched)?;
-            // Records of removed files contain their arguments, and perhaps their names.
+            // The records of removed files contain the arguments of their calls, and perhaps their
+            // names.
             conversation.manifest().compact()?;
         }
-        // Cached views may contain the bytes, also of remote artifacts.
+        // Cached views may contain the bytes, including those of remote artifacts.
         self.store.clear_cache()?;
         Ok((is_removed, None))
     }

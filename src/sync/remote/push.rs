@@ -1,8 +1,10 @@
-//! Publishing local changes: first bytes, then a segment that refers to them.
+//! Publishing of local changes. The bytes are sent first, followed by a segment that refers to
+//! them.
 //!
-//! A segment is on the local disk before it is sent, so an interrupted push continues with the same
-//! bytes. If the name of the segment is taken, equal bytes mean that it was sent before, and other
-//! bytes that a copy of this host publishes too.
+//! A segment is saved to the local disk before it is sent, so an interrupted push continues with
+//! the same bytes. If the name of the segment is already taken in the bucket, the bytes are
+//! compared. Equal bytes mean that the segment was sent before. Different bytes mean that a copy of
+//! this host is also publishing.
 
 mod batch;
 mod packed;
@@ -36,20 +38,21 @@ pub(super) use batch::message_text;
 pub(crate) use batch::{NoSource, OpenedFile, OwnLine, PushSource, Session};
 pub(super) use packed::PackedFile;
 
-/// Maximum artifacts and messages in one `remove` line, and in one segment, not counting the
-/// artifacts that its files replace.
+/// Maximum number of artifacts and messages in one `remove` line and in one segment. Artifacts that
+/// files in the segment replace do not count.
 pub(super) const MOST_REMOVED: usize = 100_000;
-/// Bytes of removals and moves from which on a segment takes no further moves.
+/// Bytes of removals and moves from which a segment takes no more moves.
 const MOST_MOVED: usize = 4 << 20;
-/// Maximum bytes of a removal, of a move without its path, and of an escaped byte of that path.
+/// Maximum bytes of a removal. `MOVE_BYTES` is the maximum for a move without its path, and
+/// `ESCAPED` is the maximum for one escaped byte of the path.
 const REMOVED_BYTES: usize = 48;
 const MOVE_BYTES: usize = 128;
 const ESCAPED: usize = 2;
 /// Minimum transfer rate of an upload in bytes per second.
 const SLOWEST: u64 = 1 << 20;
 
-/// A push of one conversation. If the conversation was removed on this host, `ends` is true and the
-/// removals say so.
+/// A push of one conversation. `ends` is true if the conversation was removed on this host; the
+/// pushed removals then state this.
 pub(crate) struct Push<'a> {
     pub bucket: &'a dyn Objects,
     pub home: &'a Home,
@@ -57,8 +60,8 @@ pub(crate) struct Push<'a> {
     pub source: &'a dyn PushSource,
     pub now: &'a dyn Fn() -> Moment,
     pub ends: bool,
-    /// Returns the deadline of a request that starts now. Each request has its own, however long
-    /// earlier ones took. An upload gets an additional second per MiB.
+    /// Returns the deadline of a request that starts now. Each request gets its own deadline,
+    /// regardless of how long earlier requests took. An upload gets one additional second per MiB.
     pub deadline: &'a dyn Fn() -> Deadline,
 }
 
@@ -68,9 +71,9 @@ impl fmt::Debug for Push<'_> {
     }
 }
 
-/// Result of a push: the segments that were sent, and the files that were not published. If `again`
-/// is true, the caller must compare and push once more. `is_new_writer` is true after a copy of
-/// this host was detected.
+/// Result of a push. It has the segments that were sent, and the files that were not published. If
+/// `again` is true, the caller must compare and push once more. `is_new_writer` is true if a copy
+/// of this host was detected.
 #[derive(Debug, Default)]
 pub(crate) struct Pushed {
     pub segments: Vec<SegmentId>,
@@ -80,10 +83,10 @@ pub(crate) struct Pushed {
 }
 
 impl Push<'_> {
-    /// Publishes changes relative to the saved agreement, and new messages.
+    /// Publishes the changes since the saved agreement, and new messages.
     ///
-    /// If an intent is pending, finishes that only: see [`Pushed::again`]. Segments sent before a
-    /// failure stay published and agreed upon.
+    /// If an intent is pending, only finishes that intent: see [`Pushed::again`]. Segments that
+    /// were sent before a failure stay published and agreed on.
     pub(crate) fn run(
         &self,
         changes: &Changes,
@@ -96,16 +99,17 @@ impl Push<'_> {
             pushed.again = true;
             return Ok(pushed);
         }
-        // A crash may have left an incomplete one.
+        // A crash may have left an incomplete intent.
         self.notes.drop_intent()?;
         let taken = self.taken(changes, &mut pushed)?;
         self.publish(&taken, session, &mut pushed)?;
         Ok(pushed)
     }
 
-    /// Looks if the last look is a day old: a restored backup, even one of the memory, does not
-    /// know what it had sent. Segments stay in the bucket for at least a day after a look, merged
-    /// or not, so until then none of the same name can be stored.
+    /// Looks if the last look is a day old. This is necessary because a host that was restored from
+    /// a backup, even with its memory, does not have the segments that it sent after the backup.
+    /// Segments stay in the bucket for at least a day after a look, merged or not. Until then, the
+    /// bucket cannot accept a different segment of the same name.
     fn look_first(&self, session: &mut Session, pushed: &mut Pushed) -> Result<(), RemoteError> {
         let now = (self.now)();
         if session.looked.as_ref().is_some_and(|looked| now.since(looked) < DAY) {
@@ -129,8 +133,8 @@ impl Push<'_> {
         Ok(())
     }
 
-    /// Publishes all complete changes, in as many segments as needed: removals and moves first, and
-    /// messages last, since they refer to files.
+    /// Publishes all complete changes in as many segments as needed. Removals and moves come first.
+    /// Messages come last because they refer to files.
     fn publish(
         &self,
         changes: &Changes,
@@ -229,16 +233,16 @@ fn leave_bad_moves(changes: &mut Changes, pushed: &mut Pushed) {
 }
 
 enum SendOutcome {
-    /// The bucket has the segment, or had it until it was merged.
+    /// The bucket has the segment, or had it until the segment was merged.
     Sent,
-    /// The bucket has a different segment of this name.
+    /// The bucket has a different segment with this name.
     Copied,
     Old,
 }
 
 impl Push<'_> {
-    /// Builds a segment from a batch, saves it, and sends it. Returns false if the caller must
-    /// start over.
+    /// Builds a segment from a batch, saves it to disk, and sends it. Returns false if the caller
+    /// must start over.
     fn send(
         &self,
         batch: &Batch,
@@ -262,15 +266,15 @@ impl Push<'_> {
             digest: blake3::hash(&made.bytes).to_hex().to_string(),
         };
         self.notes.keep_intent(&intent, &made.bytes)?;
-        // An object belongs to one record.
+        // An object may belong to one record only.
         session.uploads.retain(|path, _| !batch.ready.contains_key(path));
         self.finish(&intent, &made.bytes, session, pushed)
     }
 
-    /// Returns the name of the next segment, or `None` if this host needs a new writer id. That is
-    /// so if a segment of this name or a later one is known, since this is a restored backup; or if
-    /// the segment before it is unknown, since the log ended and was deleted, and other hosts would
-    /// wait for the gap.
+    /// Returns the name of the next segment, or `None` if this host needs a new writer id. The host
+    /// needs one in two cases. If a segment with this name or a later one exists, the host is a
+    /// restored backup. If the previous segment is unknown, the log ended and was deleted, and
+    /// other hosts would see a gap.
     pub(crate) fn next_id(&self, agreement: &Agreement) -> Result<Option<SegmentId>, RemoteError> {
         let writer = self.home.writer()?;
         let number = if agreement.writer == Some(writer) { agreement.next } else { 1 };
@@ -282,7 +286,7 @@ impl Push<'_> {
         Ok((follows && !is_known).then_some(SegmentId { writer, number }))
     }
 
-    /// Sends an intent. Returns false if the caller must start over.
+    /// Sends the segment of an intent. Returns false if the caller must start over.
     pub(crate) fn finish(
         &self,
         intent: &Intent,
@@ -347,9 +351,9 @@ impl Push<'_> {
         Ok(self.outcome_by_merges(intent, bytes)?.unwrap_or(SendOutcome::Old))
     }
 
-    /// Returns what merges say about a segment, if one covers its name: it was sent if its digest
-    /// is theirs. A segment of the same name with other bytes may be gone, so there may be nothing
-    /// to compare with.
+    /// Returns the outcome for a segment according to merges that cover its name. The segment was
+    /// sent if one of them states its digest. Returns `None` if no merge covers the name. The bytes
+    /// cannot be compared, because a covered segment may already be deleted.
     fn outcome_by_merges(
         &self,
         intent: &Intent,
@@ -482,7 +486,7 @@ impl Push<'_> {
             Err(BucketError::Source { source, .. }) => return Ok(Err(unread(&source))),
             Err(error) => return Err(error.into()),
         }
-        // The object of a file that changed meanwhile stays unnamed.
+        // The file changed during the upload, so no record will name the object.
         let done = content.done().filter(|done| put.digest.as_deref() == Some(&*done.digest));
         Ok(done.ok_or(LeftOut::Changed))
     }
@@ -495,7 +499,7 @@ impl Push<'_> {
 const MESSAGES: &str = "messages";
 
 impl Push<'_> {
-    /// Returns the changes that the bucket accepts. For a write-once bucket, drops and reports
+    /// Returns the changes that the bucket accepts. For a write-once bucket, drops and reports the
     /// changes that replace or remove something.
     fn taken<'c>(
         &self,
@@ -511,7 +515,7 @@ impl Push<'_> {
         let mut left = removed_from(&self.notes.agreement()?.base, &changes.removed);
         taken.removed.clear();
         taken.puts.retain(|path, put| {
-            // A file that is being written is not sent anyway.
+            // A file that is being written is not sent in any case.
             let is_left = !put.replaces.is_empty() && put.digest.is_some();
             if is_left {
                 left.insert(path.clone());

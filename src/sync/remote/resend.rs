@@ -1,8 +1,8 @@
-//! Repair of a bucket that lost segments or objects: it was rolled back, emptied, or a lifecycle
-//! rule deleted them.
+//! Repair of a bucket that lost segments or objects, because it was rolled back or emptied, or
+//! because a lifecycle rule deleted them.
 //!
-//! A host keeps its own segments whole and sends them again unchanged. Larger artifacts are packed
-//! again from local files, under the object names in their records.
+//! A host stores its own segments completely and sends them again unchanged. It packs larger
+//! artifacts again from local files, and stores them under the object names in their records.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -19,23 +19,23 @@ use crate::remote::{LocalSource, LookReport, Notes, PushSource as _, RemoteError
 use crate::replica::{Base, Entry, Origin, SegmentId};
 use ctxfs_store::Conversation;
 
-/// Result of a repair. This host has no bytes of the artifacts in `lost`. Keys in `taken` have
-/// other bytes in the bucket, which stay.
+/// Result of a repair. `lost` has artifacts whose bytes this host does not have. `taken` has keys
+/// under which the bucket has different bytes, which stay.
 #[derive(Debug, Default)]
 pub struct RepairReport {
     /// Segments that were sent again.
     pub segments: Vec<SegmentId>,
     /// Number of objects that were sent again.
     pub objects: usize,
-    /// Paths of artifacts whose bytes this host no longer has.
+    /// Paths of artifacts whose bytes this host does not have.
     pub lost: Vec<String>,
-    /// Keys under which the bucket has other bytes, which stay.
+    /// Keys under which the bucket has different bytes, which stay.
     pub taken: Vec<String>,
 }
 
 impl Sync<'_> {
-    /// Sends lost segments and objects of this host again, as far as it still has the bytes. Makes
-    /// no request if `looked` found no loss.
+    /// Sends lost segments and objects of this host again, as far as this host still has their
+    /// bytes. Makes no request if `looked` reports no loss.
     pub fn resend(
         &self,
         conversation: &Conversation,
@@ -46,7 +46,8 @@ impl Sync<'_> {
             return Ok(resent);
         }
         let notes = self.home.conversation(conversation.id())?;
-        // A list in pages may miss both a merge and the segments that it covers, but hardly twice.
+        // A list in pages may miss both a merge and the segments that it covers. It is unlikely to
+        // miss them twice, so look again.
         let lost = look(self.bucket, &notes, (self.deadline)())?.lost;
         let prefix = objects_prefix(conversation.id());
         let listed = self.bucket.list(&prefix, (self.deadline)())?;

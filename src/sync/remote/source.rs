@@ -1,4 +1,4 @@
-//! Files and messages of a local conversation, opened for a push.
+//! Source of the files and messages of a local conversation for a push.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -24,14 +24,14 @@ use ctxfs_store::{
     user_attributes,
 };
 
-/// Permission bits that are sent: no set-user-ID and no set-group-ID.
+/// Mask of the permission bits that are sent. The set-user-ID and set-group-ID bits are not sent.
 const MODE: u32 = 0o777;
 const BLOCK: usize = 128 << 10;
-/// Maximum bytes of messages in one call, unless one message alone has more.
+/// Maximum bytes of messages in one call, unless a single message has more.
 const MESSAGES_BYTES: usize = 4 << 20;
 const AROUND: usize = 128;
 
-/// Local files and messages of a conversation. Create a new one for each push.
+/// Local files and messages of a conversation. Each push needs a new instance.
 #[derive(Debug)]
 pub(crate) struct LocalSource<'a> {
     conversation: &'a Conversation,
@@ -75,8 +75,8 @@ impl<'a> LocalSource<'a> {
 }
 
 impl PushSource for LocalSource<'_> {
-    /// The first call syncs the disk. Otherwise a crash of the machine could leave less than was
-    /// sent, which would count as a change.
+    /// Opens a file. The first call syncs the disk. Otherwise a crash of the machine could leave
+    /// fewer bytes than were sent, and the shorter file would count as a change.
     fn open(
         &self,
         path: &str,
@@ -111,7 +111,7 @@ impl PushSource for LocalSource<'_> {
             let start = if from.is_in(&mark) { *from } else { start };
             let (lines, at) = messages_of(log, start)?;
             if !lines.is_empty() {
-                // Otherwise a crash could lose messages that other hosts have.
+                // Without this sync, a crash could lose messages that other hosts already have.
                 file.sync_data()?;
             }
             Ok((lines, at))
@@ -193,8 +193,8 @@ fn messages_of(log: Artifact, mut at: LogPosition) -> io::Result<(Vec<OwnLine>, 
     Ok((taken, LogPosition { offset: lines.reached(), ..at }))
 }
 
-/// Returns the line whose newline ends at `end`. Does not read a line that is too long for a
-/// segment.
+/// Returns the line whose newline ends at `end`. Leaves the text of a line unread if it is too long
+/// for a segment.
 fn own_line(line: LogLine, end: u64) -> io::Result<OwnLine> {
     let length = line.len();
     let offset = end.saturating_sub(length + 1);
@@ -218,8 +218,8 @@ pub(super) fn extend_chain(before: u64, line: &LogLine) -> io::Result<u64> {
     Ok(u64::from_le_bytes(first))
 }
 
-/// Returns the position in the current log file. After a copy of the store it is found by its hash
-/// chain. `None` if the log was replaced or removed.
+/// Returns the corresponding position in the current log file. In a copy of the store, finds the
+/// position by its hash chain. Returns `None` if the log was replaced or removed.
 pub(super) fn locate_log(
     conversation: &Conversation,
     at: LogPosition,
@@ -235,7 +235,7 @@ pub(super) fn locate_log(
 fn place_in(file: &Arc<File>, at: LogPosition) -> io::Result<Option<LogPosition>> {
     let mark = FileMark::of(&stat_file(file)?);
     let start = LogPosition { inode: mark.ino, born: mark.born, ..LogPosition::default() };
-    // A truncated file is published again up to its end.
+    // Publish a truncated file again up to its end.
     if (at.inode, at.born) == (mark.ino, mark.born) {
         return Ok(Some(at));
     }
@@ -260,8 +260,8 @@ pub(super) fn log_start(conversation: &Conversation) -> Result<LogPosition, Remo
     Ok(LogPosition { inode: mark.ino, born: mark.born, ..LogPosition::default() })
 }
 
-/// Returns true if the directory of the conversation is at least as old as the log of the position,
-/// as far as the disk tells.
+/// Returns true if the directory of the conversation is at least as old as the log of the position.
+/// The birth times on the disk may be unknown; the result is then false.
 pub(super) fn is_original_directory(
     conversation: &Conversation,
     at: LogPosition,
@@ -271,8 +271,9 @@ pub(super) fn is_original_directory(
     Ok((1..=at.born).contains(&dir.born))
 }
 
-/// Returns the messages that readers saw together with the log of the position: its replacement
-/// removes them. These are the messages of `writer` and the ones shown last.
+/// Returns the messages that readers saw together with the log that `at` refers to. A replacement
+/// of that log removes these messages. They are the messages of `writer` and the ones that were
+/// shown last.
 pub(super) fn replaced_messages(
     notes: &Notes,
     at: &LogPosition,

@@ -1,4 +1,4 @@
-//! Backlog of a conversation, and the known state of its bucket. Makes no request.
+//! Backlog of a conversation, and the known state of its bucket. This module makes no request.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,24 @@ use crate::remote::{Agreement, Notes, RemoteError};
 use crate::replica::{Changes, SegmentId};
 use ctxfs_store::{Conversation, FileClock, FileMark, Time, stat_file};
 
-/// Synchronization status of a conversation, from local state only: the backlog of files, renames,
-/// removals and messages, and the known segments.
+/// Synchronization status of a conversation, computed from local state only. It has the backlog of
+/// files, renames, removals and messages, and information about the local segments.
 #[derive(Debug, Default)]
 pub struct SyncStatus {
-    /// Number of complete files to send.
+    /// Number of complete files that are not sent yet.
     pub files: usize,
-    /// Bytes of these files.
+    /// Total bytes of the complete files that are not sent yet.
     pub bytes: u64,
-    /// Oldest modification time of these files.
+    /// Oldest modification time of the complete files that are not sent yet.
     pub oldest: Option<Time>,
-    /// Number of files that are being written; they are sent when they are complete.
+    /// Number of files that are still being written. They are sent once they are complete.
     pub live: usize,
-    /// Number of renames and removals to send.
+    /// Number of renames and removals that are not sent yet.
     pub others: usize,
-    /// Bytes of messages to send.
+    /// Bytes of messages that are not sent yet.
     pub messages: u64,
-    /// Messages that cannot be shared: offset in the local log, and length.
+    /// Messages that cannot be shared. The key is the offset in the local log, the value the
+    /// length, both in bytes.
     pub unshared: BTreeMap<u64, u64>,
     /// True if part of the conversation could not be read.
     pub is_partial: bool,
@@ -34,11 +35,11 @@ pub struct SyncStatus {
     pub segments: usize,
     /// Time of the last look, by the clock of the local disk.
     pub looked: Option<Time>,
-    /// Segments that are ignored, and why.
+    /// Segments that are ignored, and the reasons.
     pub refused: Vec<(SegmentId, RemoteError)>,
 }
 
-/// Returns the status of a conversation. Pass `None` if it is not in the store.
+/// Returns the status of a conversation. `conversation` is `None` if it is not in the store.
 pub fn standing(
     conversation: Option<&Conversation>,
     notes: &Notes,
@@ -78,7 +79,7 @@ impl SyncStatus {
         }
     }
 
-    /// Returns true if the bucket has everything that is complete here.
+    /// Returns true if the bucket has all complete content of this host.
     pub fn is_sent(&self) -> bool {
         let is_told = self.files == 0 && self.others == 0 && self.messages == 0;
         is_told && !self.is_sending && !self.is_partial

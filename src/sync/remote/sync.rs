@@ -25,20 +25,22 @@ use ctxfs_store::{
     Conversation, FileMark, Lease, PUBLISHED, Store, Usage, lease_of, stat_file, whole_blocks,
 };
 
-/// Maximum restarts of a push: after a pending intent, and after a copy of this host was detected.
+/// Maximum number of restarts of a push. A push restarts after it has finished a pending intent,
+/// and after it has detected a copy of this host.
 const ROUNDS: usize = 8;
 const SECOND: u64 = 1_000_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pacing {
     Immediate,
-    /// When the file has been quiet for a while: a log that is reopened often would be sent each
-    /// time.
+    /// Publishes a file only after it has been unchanged for a while. Otherwise a log that is
+    /// reopened often would be sent each time.
     WhenQuiet,
 }
 
-/// A store and its bucket: pushes and pulls conversations, one operation at a time, under the push
-/// lock. `now` returns the present, and `deadline` the deadline of a request that starts now.
+/// Push and pull for the conversations of a store and its bucket. One operation runs at a time,
+/// under the push lock. `now` returns the current time. `deadline` returns the deadline of a
+/// request that starts now.
 #[expect(missing_docs, reason = "described above")]
 pub struct Sync<'a> {
     pub store: &'a Store,
@@ -55,23 +57,24 @@ impl std::fmt::Debug for Sync<'_> {
     }
 }
 
-/// Result of a push. It is complete if nothing was left out, no file is live and the conversation
-/// was read completely.
+/// Result of a push. The push is complete if nothing was left out, no file is still being written,
+/// and the conversation was read completely.
 #[derive(Debug, Default)]
 pub struct Sent {
     /// Segments that were sent.
     pub segments: Vec<SegmentId>,
-    /// Files and messages that were not published, by path, and why.
+    /// Files and messages that were not published, by path, with the reasons.
     pub left: BTreeMap<String, LeftOut>,
-    /// Files that are being written; they are sent when they are complete.
+    /// Files that are still being written. They are sent once they are complete.
     pub live: Vec<String>,
-    /// True if part of the conversation could not be read. Its files were neither sent nor treated
-    /// as removed.
+    /// True if part of the conversation could not be read. Files in that part were neither sent nor
+    /// treated as removed.
     pub is_partial: bool,
 }
 
 impl Sent {
-    /// Prepends the result of an earlier push: its segments, and reports that are made once.
+    /// Prepends the result of an earlier push: its segments, and its reports that are made only
+    /// once.
     pub fn follow(&mut self, before: Self) {
         self.segments.splice(0..0, before.segments);
         let told = before.left.into_iter().filter(|(_, why)| why.is_told_once());
@@ -84,9 +87,10 @@ impl Sent {
     }
 }
 
-/// Result of a pull: what the look found, and how many files were added, renamed and removed.
-/// `refused` are segments that are ignored. `left` are files that were skipped; `no_room` is the
-/// error of the first one for lack of space. `error` stopped the pull.
+/// Result of a pull: the result of the look, and the numbers of files that were added, renamed and
+/// removed. `refused` has segments that are ignored. `left` has files that were skipped. `no_room`
+/// is the error of the first file for which there was no space. `error` is the error that stopped
+/// the pull.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "described above")]
 pub struct PullReport {
@@ -169,8 +173,9 @@ impl Sync<'_> {
         Ok(sent)
     }
 
-    /// Treats recently reopened files that were published before as live, until they have been
-    /// quiet for a second per MiB. Returns true if there are any.
+    /// Treats files as still being written if they were published before and were changed recently.
+    /// Such a file is held back until it has been unchanged for one second per MiB. Returns true if
+    /// there are any.
     fn hold_back(&self, changes: &Changes, files: &mut LocalFiles) -> bool {
         let now = (self.now)().micros().saturating_mul(1000) as i64;
         let mut holds = false;
@@ -196,8 +201,9 @@ impl Sync<'_> {
         self.pushing(notes, &LocalSource::new(conversation)).run(changes, session)
     }
 
-    /// Publishes that a conversation was removed from this store: removes everything agreed upon,
-    /// and the messages that readers saw here. Content that other hosts added since stays.
+    /// Publishes that a conversation was removed from this store. This removes everything that host
+    /// and bucket agreed on, and the messages that readers saw on this host. Content that other
+    /// hosts have added since then stays.
     pub fn push_removal(&self, id: &Component) -> Result<Sent, RemoteError> {
         let notes = self.home.conversation(id)?;
         let (mut session, mut sent) = (Session::default(), Sent::default());
@@ -224,21 +230,21 @@ impl Sync<'_> {
         Push { bucket, home, notes, source, now, ends: false, deadline: self.deadline }
     }
 
-    /// Fetches and applies changes of other hosts. Downloads new files; known artifacts without
-    /// local bytes stay in the bucket. Fetches refused segments again, since they may have been
-    /// repaired.
+    /// Fetches and applies changes of other hosts. Downloads new files. Artifacts that are already
+    /// known without local bytes stay in the bucket. Fetches refused segments again, because they
+    /// may have been repaired.
     pub fn pull(&self, conversation: &Conversation) -> Result<PullReport, RemoteError> {
         self.pull_into(conversation, false)
     }
 
-    /// Does what [`Self::pull`] does, but leaves the bytes of artifacts in the bucket until they
-    /// are read.
+    /// Does what [`Self::pull`] does, except that the bytes of artifacts stay in the bucket until
+    /// they are read.
     pub fn hear(&self, conversation: &Conversation) -> Result<PullReport, RemoteError> {
         self.pull_into(conversation, true)
     }
 
-    /// Does what [`Self::pull`] does for a conversation that is not in the store. Returns `None`,
-    /// and keeps nothing, if the conversation is empty or unknown in the bucket.
+    /// Does what [`Self::pull`] does, for a conversation that is not in the store. If the
+    /// conversation is empty in the bucket or is not there, returns `None` and stores nothing.
     pub fn pull_new(
         &self,
         id: &Component,
@@ -246,7 +252,7 @@ impl Sync<'_> {
         self.pull_missing(id, false)
     }
 
-    /// Does what [`Self::hear`] does for a conversation that is not in the store.
+    /// Does what [`Self::hear`] does, for a conversation that is not in the store.
     pub fn hear_new(
         &self,
         id: &Component,
@@ -261,7 +267,7 @@ impl Sync<'_> {
     ) -> Result<Option<(Arc<Conversation>, PullReport)>, RemoteError> {
         let listed = self.bucket.list(&log_prefix(id), (self.deadline)())?;
         if listed.is_empty() {
-            // A directory of it may be left.
+            // A directory of the conversation may have been left behind.
             self.home.known_conversation(id)?.map_or(Ok(()), |notes| notes.keep_look())?;
             return Ok(None);
         }
@@ -271,7 +277,7 @@ impl Sync<'_> {
         }
         let mut looked = look_for_readers(self.bucket, &notes, (self.deadline)(), Some(listed))?;
         let merged = MergedState::of(&mut looked, &notes)?;
-        // Unreadable segments may have living content.
+        // Unreadable segments may contain living content.
         let is_refused = !merged.refused.is_empty() || !looked.refused.is_empty();
         let is_over = merged.state.is_over() && !is_refused;
         notes.keep_over(is_over)?;
@@ -296,7 +302,8 @@ impl Sync<'_> {
         self.apply_look(conversation, &notes, (looked, None), leaves)
     }
 
-    /// Applies the result of a look. The caller may have merged the segments already.
+    /// Applies the result of a look. `merged` has the state if the caller has already merged the
+    /// segments.
     fn apply_look(
         &self,
         conversation: &Conversation,
@@ -324,7 +331,7 @@ impl Sync<'_> {
         let (now, limits) = ((self.now)().wall as i64, self.home.limits());
         let mut applied = apply(conversation, plan.steps, &fetcher, (now, limits));
         let is_over = is_whole && state.is_over();
-        // Only the messages of the state are needed from here on; free the rest.
+        // The rest of the function needs only the messages of the state, so free the artifacts.
         state.artifacts.clear();
         let mut came = PullReport::new(looked, refused, &mut applied);
         let mut after = agreement.with_base(plan.base);
@@ -333,12 +340,12 @@ impl Sync<'_> {
         let ends =
             is_over && state.removed.ends && (!agreement.is_new() || notes.shown()?.is_some());
         if ends && notes.shown()?.is_none() {
-            // Records the removal for after a crash.
+            // Record the removal, in case of a crash.
             notes.keep_shown(&ShownMessages::default())?;
         }
         notes.save(&agreement, &after)?;
         notes.keep_over(is_over)?;
-        // A replacement of the log is shown unchanged until it is published.
+        // While the log is replaced, readers see the new log unchanged until it is published.
         let kept = if is_replaced {
             Ok(())
         } else {
@@ -369,9 +376,9 @@ impl Sync<'_> {
         MergedLog { home, notes, conversation, state, segments, at, now }.keep()
     }
 
-    /// Finishes an intent whose segment is in the bucket, since its response was lost. Its changes
-    /// must be agreed upon before its segment is applied, or they would count as changes of another
-    /// host. Returns true if there was one.
+    /// Finishes an intent whose segment is in the bucket although its response was lost. The
+    /// changes of the intent must be agreed on before the segment is applied. Otherwise they would
+    /// count as changes of another host. Returns true if there was such an intent.
     fn finish_lost_intent(
         &self,
         conversation: &Conversation,
@@ -390,8 +397,8 @@ impl Sync<'_> {
     }
 }
 
-/// Plans the steps of a pull. If segments are unreadable, nothing is removed: the missing files may
-/// be in them.
+/// Plans the steps of a pull. If segments are unreadable, plans no removals, because the files that
+/// seem to be removed may be in these segments.
 fn plan(
     base: &Base,
     files: &LocalFiles,
@@ -404,8 +411,8 @@ fn plan(
     plan
 }
 
-/// Returns a fingerprint of bucket and conversation, which changes whenever a pull may have
-/// something to do. `None` if it cannot be computed.
+/// Returns a fingerprint of bucket and conversation. It changes whenever a pull may have something
+/// to do. Returns `None` if it cannot be computed.
 fn settled(conversation: &Conversation, looked: &LookReport) -> Option<String> {
     let number = conversation.state_number().ok()?;
     let mut names: Vec<&str> = looked.segments.iter().map(|listed| listed.name.as_str()).collect();
@@ -417,11 +424,11 @@ fn settled(conversation: &Conversation, looked: &LookReport) -> Option<String> {
     Some(format!("{} {number:016x}", hasher.finalize().to_hex()))
 }
 
-/// Returns true if the local message log was replaced or removed, and that is not published yet. If
-/// the whole conversation is gone, it was lost instead.
+/// Returns true if the local message log was replaced or removed and this is not published yet.
+/// Returns false if the whole conversation is gone, because then the conversation was lost.
 ///
-/// A conversation with messages only has no manifest: it is gone if its directory is younger than
-/// the log.
+/// A conversation that has only messages has no manifest. It counts as gone if its directory is
+/// younger than the log.
 fn log_is_replaced(conversation: &Conversation, notes: &Notes) -> Result<bool, RemoteError> {
     let before = notes.agreement()?;
     let after = match locate_log(conversation, before.messages)? {
@@ -447,8 +454,9 @@ fn forget_replaced_log(conversation: &Conversation, notes: &Notes) -> Result<(),
 }
 
 impl Sync<'_> {
-    /// Downloads all artifacts of a conversation without local bytes, within the limits. Returns
-    /// the number of downloads, and the skipped artifacts; of those without room only the first.
+    /// Downloads all artifacts of a conversation that have no local bytes, within the limits.
+    /// Returns the number of downloads and the skipped artifacts. Of the artifacts for which there
+    /// is no room, returns only the first.
     pub fn fetch_all(
         &self,
         conversation: &Conversation,
@@ -486,8 +494,9 @@ impl Sync<'_> {
 }
 
 impl Home {
-    /// Returns true if a conversation is not in the store because it was removed here, or was empty
-    /// at the last look. Another host may have created it again since. Creates nothing.
+    /// Returns true if a conversation is not in the store because it was removed on this host or
+    /// was empty at the last look. Another host may have created it again since then. Creates
+    /// nothing.
     pub fn is_gone(&self, store: &Store, id: &Component) -> Result<bool, RemoteError> {
         if store.context().stat(id.as_os_str()).is_ok() {
             return Ok(false);
@@ -498,8 +507,8 @@ impl Home {
 }
 
 impl Sync<'_> {
-    /// Removes a conversation that another host removed and that is empty, unless it has local
-    /// content.
+    /// Removes a conversation from the store if another host removed it and it is empty. Keeps it
+    /// if it has local content.
     pub(super) fn end_here(
         &self,
         conversation: &Conversation,
@@ -507,7 +516,7 @@ impl Sync<'_> {
     ) -> Result<(), RemoteError> {
         let before = notes.agreement()?;
         let log = match conversation.log_file()? {
-            // A program has the log open for writing.
+            // Another program has the log open for writing.
             Some(log) if lease_of(&log) == Lease::Held => return Ok(()),
             Some(_) => Some(Arc::new(conversation.writable_log_file()?)),
             None => None,
@@ -527,8 +536,8 @@ impl Sync<'_> {
         Ok(())
     }
 
-    /// Forgets the messages of a removed conversation: a new one of the same name has a log of its
-    /// own.
+    /// Deletes the state about the messages of a removed conversation, because a new conversation
+    /// with the same name has a new log.
     pub(super) fn forget_log(&self, notes: &Notes, before: &Agreement) -> Result<(), RemoteError> {
         notes.save(before, &before.without_log(LogPosition::default()))?;
         notes.forget_shown()?;

@@ -1,4 +1,4 @@
-//! Hosts and buckets for the tests of this layer.
+//! Hosts and buckets for the tests of this module.
 
 pub(super) mod bucket;
 pub(super) mod host;

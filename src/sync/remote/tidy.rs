@@ -9,34 +9,35 @@ use crate::remote::{LookReport, NoSource, Notes, Objects, Push, RemoteError, Ses
 use crate::replica::{Changes, SegmentId, State};
 use ctxfs_core::model::Component;
 
-/// Maximum restarts: after a pending intent, and after a copy of this host was detected.
+/// Maximum number of restarts. A restart follows a pending intent, and the detection of a copy of
+/// this host.
 const ROUNDS: usize = 8;
 
-/// Number of segments from which on merging is considered.
+/// Number of segments from which a merge is considered.
 const MANY: usize = 64;
 
-/// Extent of garbage collection.
+/// Actions of a garbage collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GcMode {
     /// Dry run: report only.
     Look,
     /// Merge segments, and delete nothing.
     Merge,
-    /// Merge segments, and delete unused ones and unused objects.
+    /// Merge segments, and delete unused segments and unused objects.
     Delete,
 }
 
-/// Result of a garbage collection or a dry run. Each deletion has its own outcome: a host without
-/// the right to delete still merges.
+/// Result of a garbage collection or a dry run. Each deletion has its own outcome, because a host
+/// that may not delete can still merge.
 #[derive(Debug, Default)]
 pub struct GarbageReport {
     /// Merged segments that were written.
     pub merges: Vec<SegmentId>,
-    /// Number of segments that would be merged; 0 unless this is a dry run.
+    /// Number of segments that would be merged. It is 0 unless this is a dry run.
     pub to_merge: usize,
-    /// Deletions that were made, or would be.
+    /// Deletions that were made. In a dry run, those that would be made.
     pub deletions: Vec<Collected>,
-    /// Reason for deleting nothing after a push: part of the log is unreadable.
+    /// Reason why nothing was deleted after a push: part of the log is unreadable.
     pub blind: Option<RemoteError>,
 }
 
@@ -48,7 +49,7 @@ impl GarbageReport {
 }
 
 impl Sync<'_> {
-    /// Does what [`Self::tidy`] does after a push, if there are many uncovered segments; else
+    /// Does what [`Self::tidy`] does after a push, if there are many uncovered segments. Otherwise
     /// returns `None`.
     pub fn tidy_many(
         &self,
@@ -69,9 +70,10 @@ impl Sync<'_> {
         }
     }
 
-    /// Merges the segments of a conversation where worthwhile, and deletes segments that were
-    /// covered a day ago, objects that were unnamed for a week, and temporary files of writes that
-    /// were interrupted a week ago.
+    /// Merges the segments of a conversation if there are many, or if some contain bytes that were
+    /// removed at least a week ago. Deletes segments that have been covered for a day, and objects
+    /// that no record has named for a week. Also deletes temporary files of writes that were
+    /// interrupted at least a week ago.
     pub fn tidy(&self, id: &Component, tidying: GcMode) -> Result<GarbageReport, RemoteError> {
         let notes = self.home.conversation(id)?;
         let push = self.pushing(&notes, &NoSource);
@@ -80,7 +82,8 @@ impl Sync<'_> {
         }
         let mut tidied = GarbageReport { merges: push.merge_all()?, ..GarbageReport::default() };
         if tidying == GcMode::Delete {
-            // The last empty segment goes last: it shows that nothing lives.
+            // Delete the last empty segment last, because it shows that the conversation has no
+            // content.
             tidied.deletions = collect(self.bucket, &notes, false, (self.deadline)())?;
             tidied.deletions.extend(self.swept(&push, &notes)?);
             tidied.deletions.extend(collect_staged(
@@ -114,7 +117,8 @@ impl Sync<'_> {
     fn tidiable(&self, push: &Push<'_>, notes: &Notes) -> Result<GarbageReport, RemoteError> {
         let looked = self.look(notes)?;
         let to_merge = push.to_merge(&looked)?.len();
-        // A dry run writes nothing to learn the store's time; the present is not before this.
+        // A dry run does not write an object to get the store's time. The latest write is a lower
+        // bound of it.
         let now = looked.segments.iter().map(|each| each.modified_ms).max().unwrap_or_default();
         let prefix = log_prefix(notes.conversation());
         let segments = push.to_sweep(&looked, now)?.into_iter().map(|listed| Collected {
@@ -129,7 +133,8 @@ impl Sync<'_> {
         Ok(GarbageReport { to_merge, deletions, ..GarbageReport::default() })
     }
 
-    /// Looks. Fails if part of the log is unreadable, since it may name what seems unused.
+    /// Looks into the bucket. Fails if part of the log is unreadable, because that part may name
+    /// objects that seem unused.
     pub(super) fn look(&self, notes: &Notes) -> Result<LookReport, RemoteError> {
         let looked = look(self.bucket, notes, (self.deadline)())?;
         looked.incomplete_log(notes, &[])?.map_or(Ok(looked), Err)
@@ -165,16 +170,16 @@ impl Push<'_> {
     }
 }
 
-/// Age in milliseconds after which unused objects and removed bytes are deleted. A record follows
-/// its object within a day, so a week is safe.
+/// Age in milliseconds after which unused objects and removed bytes are deleted. A record is
+/// published at most a day after its object, so a week is safe.
 pub(super) const WEEK: u64 = 7 * 24 * HOUR;
-/// Age in milliseconds after which no push still publishes an object: a day, and an hour for a
-/// request in flight.
+/// Age in milliseconds after which no push can still publish an object. It is a day, plus an hour
+/// for a request in flight.
 pub(super) const UNNAMED: u64 = 25 * HOUR;
 const HOUR: u64 = 60 * 60 * 1000;
 
-/// An object or segment that was deleted, or would be: its key, its bytes, and the outcome of the
-/// deletion, which is `None` in a dry run.
+/// An object or segment that was deleted or would be deleted. It has the key, the size in bytes,
+/// and the outcome of the deletion, which is `None` in a dry run.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Collected {
@@ -184,10 +189,11 @@ pub struct Collected {
 }
 
 /// Deletes the objects of a conversation that no living record names and that are older than a week
-/// by the clock of the store. With `dry_run`, only lists them.
+/// by the clock of the store. If `dry_run` is true, only lists them.
 ///
-/// Lists the objects before it reads the log: a record that arrives in between names a younger
-/// object. Fails and deletes nothing if part of the log cannot be read.
+/// Lists the objects before it reads the log, because a record that is published in between can
+/// then only name a younger object. Fails without deleting anything if part of the log cannot be
+/// read.
 pub(crate) fn collect(
     bucket: &dyn Objects,
     notes: &Notes,
@@ -208,7 +214,7 @@ pub(super) fn collect_older(
     let Some(latest) = listed.iter().map(|object| object.modified_ms).max() else {
         return Ok(Vec::new());
     };
-    // A dry run writes nothing to learn the store's time; the present is not before `latest`.
+    // A dry run does not write an object to get the store's time. `latest` is a lower bound of it.
     let now = if dry_run { latest } else { store_now(bucket, notes.conversation(), deadline)? };
     let used = used(bucket, notes, deadline)?;
     let old = listed.into_iter().filter(|object| now.saturating_sub(object.modified_ms) >= age);
@@ -216,9 +222,10 @@ pub(super) fn collect_older(
     Ok(deleted(bucket, (&prefix, &unused), dry_run, deadline))
 }
 
-/// Deletes temporary files of interrupted writes next to the segments, the objects and the mark of
-/// the bucket, once they have this `age` by the clock of the store. With `latest`, a time of that
-/// clock, only lists them. Only a bucket that is a directory has such files; others get no request.
+/// Deletes the temporary files of interrupted writes next to the segments, the objects and the mark
+/// of the bucket, if they are at least `age` old by the clock of the store. If `latest`, a time of
+/// that clock, is given, only lists them. Only a bucket that is a directory has such files. For
+/// other buckets, makes no request.
 pub(super) fn collect_staged(
     bucket: &dyn Objects,
     conversation: &Component,
@@ -253,8 +260,8 @@ fn deleted(
     each.map(|(object, outcome)| told(prefix, object, outcome)).collect()
 }
 
-/// Returns the time of the store in milliseconds since the epoch, by creating and deleting an empty
-/// object. Without the right to delete, that object stays until it is collected.
+/// Returns the time of the store in milliseconds since the epoch. To get it, creates an empty
+/// object and deletes it. A host that may not delete leaves the object to garbage collection.
 pub fn store_now(
     bucket: &dyn Objects,
     conversation: &Component,

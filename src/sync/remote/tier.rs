@@ -1,15 +1,15 @@
 //! Background synchronization of a running server.
 //!
 //! ```text
-//! change on a door   -> backlog -> one thread:    push, one conversation after the other
-//! reader on a door   -> looks   -> a few threads: look, and apply changes of other hosts
+//! local change   -> backlog -> one thread:    push, one conversation after the other
+//! local reader   -> looks   -> a few threads: look, and apply changes of other hosts
 //! ```
 //!
-//! Reporting a change does not block, and a reader waits for a bounded time. The files to send are
-//! found on disk each time, so nothing is lost with the process: the next start finds the rest.
-//! Several processes of one store take turns with the push lock.
+//! Reporting a change does not block. A reader waits for a look for a bounded time. The files to
+//! send are found on disk each time, so nothing is lost when the process ends: the next process
+//! finds the rest. Several processes of one store take turns with the push lock.
 //!
-//! A process that must not write to the store delegates looks to another one, a [`Looker`].
+//! A process that must not write to the store delegates looks to a [`Looker`] in another process.
 
 mod access;
 mod backlog;
@@ -40,15 +40,15 @@ use ctxfs_store::{Conversation, RemovalOutcome, Store};
 
 pub use access::TierOptions;
 
-/// Maximum wait in [`Tier::finish`] for an idle pusher thread.
+/// Maximum time that [`Tier::finish`] waits for an idle pusher thread.
 const IDLE: Duration = Duration::from_millis(50);
 type Now = Box<dyn Fn() -> Instant + Send + std::marker::Sync>;
 
 /// Synchronization of a store with other hosts through a bucket. Clones share the state.
 ///
-/// It tracks local changes and pushes them in a thread, looks into the bucket when readers ask,
-/// opens remote artifacts, and evicts local copies. While the bucket is unreachable, a circuit
-/// breaker keeps readers from waiting.
+/// The tier tracks local changes and pushes them in a thread. For readers, it looks into the bucket
+/// and opens remote artifacts. It also evicts local copies. While the bucket is unreachable, a
+/// circuit breaker keeps readers from waiting.
 #[derive(Clone)]
 pub struct Tier(Arc<TierInner>);
 
@@ -62,8 +62,8 @@ struct TierInner {
     looks: LookQueue,
     looker: Option<Arc<dyn Looker>>,
     others: Mutex<Arc<[Component]>>,
-    /// Conversation of the last look, kept open so that the reader who waited for it need not load
-    /// its records again.
+    /// Conversation of the last look. It stays open so that the reader who waited for the look need
+    /// not load the records again.
     last: Mutex<Option<Arc<Conversation>>>,
     same_names: SameNames,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -72,7 +72,8 @@ struct TierInner {
 #[derive(Default)]
 struct PusherState {
     sessions: HashMap<Component, Session>,
-    /// Conversations that may have unsent changes. `None` until the conversations are listed.
+    /// Conversations that may have unsent changes. `None` if the conversations have not been listed
+    /// yet.
     unchecked: Option<VecDeque<Component>>,
     looked: Option<(Instant, SystemTime)>,
     took: Duration,
@@ -88,7 +89,7 @@ impl Tier {
         )))
     }
 
-    /// Does what [`Self::new`] does, for a process that only reads the store: `looker` runs its
+    /// Does what [`Self::new`] does, for a process that only reads the store. `looker` runs the
     /// looks.
     pub fn looking_by(
         store: Store,
@@ -101,7 +102,7 @@ impl Tier {
         Self(Arc::new(TierInner { looker: Some(looker), ..inner }))
     }
 
-    /// Starts the pusher thread, unless only commands push.
+    /// Starts the pusher thread. Does nothing if only commands push.
     pub fn start(&self) -> io::Result<()> {
         if self.0.access.options.pushes {
             let inner = Arc::clone(&self.0);
@@ -112,8 +113,8 @@ impl Tier {
         Ok(())
     }
 
-    /// Pushes the backlog for at most `most`, and stops the threads. The next start pushes the
-    /// rest. Waits for no request if the backlog is empty.
+    /// Pushes the backlog for at most `most`, and then stops the threads. The rest is pushed after
+    /// the next start. Waits for no request if the backlog is empty.
     pub fn finish(&self, most: Duration) {
         let inner = &self.0;
         let mut backlog = inner.backlog.lock();
@@ -125,7 +126,7 @@ impl Tier {
         inner.changed.notify_all();
         inner.looks.close();
         let Some(thread) = inner.thread.lock().take() else { return };
-        // A request in flight may take longer; it ends with the process.
+        // A request in flight may take longer. It ends with the process.
         while !thread.is_finished() && (inner.now)() < end {
             thread::sleep(Duration::from_millis(5));
         }
@@ -279,10 +280,10 @@ fn requests(counts: &RequestCounts) -> Vec<RequestReport> {
     kinds.map(|(kind, Tally { requests, bytes })| RequestReport { kind, requests, bytes }).into()
 }
 
-/// Time limit for waiting for the push lock, and for the conversation.
+/// Time limit for waiting for the push lock, and for waiting for the conversation.
 const WAIT: Duration = Duration::from_secs(2);
 
-/// A round of evicting local copies of a conversation. Reads the agreement once.
+/// A round in which local copies of a conversation are evicted. It reads the agreement once.
 struct Eviction<'a> {
     inner: &'a TierInner,
     id: Component,
@@ -346,14 +347,16 @@ impl<'a> Eviction<'a> {
     }
 }
 
-/// Maximum cached conversations, and maximum names of all but the last one.
+/// Maximum number of cached conversations. `NAMES` is the maximum number of their cached names. The
+/// most recent conversation stays cached even if it has more.
 const CONVERSATIONS: usize = 64;
 const NAMES: usize = 100_000;
 
 #[derive(Default)]
 struct SameNames(Mutex<VecDeque<(Component, AgreementCache<NamePairs>)>>);
 
-/// Pairs of the path of an output and the path that it requested, in both directions.
+/// Pairs of the path of an output and the path that it requested. Each pair is stored in both
+/// directions.
 struct NamePairs(BTreeSet<(String, String)>);
 
 impl TierInner {

@@ -1,5 +1,5 @@
-//! The last agreement of this host with the bucket, local changes since then, and the segments that
-//! publish them.
+//! Last agreement of this host with the bucket, the local changes since then, and the segments that
+//! publish these changes.
 
 use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -11,8 +11,9 @@ use crate::replica::{Claim, Clock, Move, Origin, Segment, SegmentId};
 
 const SECOND: i64 = 1_000_000_000;
 
-/// Identity of a file, independent of its path: inode and birth time in nanoseconds since the
-/// epoch, since inodes are reused, or the origin of a remote artifact without local bytes.
+/// Identity of a file, independent of its path. A local file is identified by its inode and its
+/// birth time in nanoseconds since the epoch, since inodes are reused. A remote artifact without
+/// local bytes is identified by its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub enum FileKey {
@@ -23,15 +24,15 @@ pub enum FileKey {
 }
 
 impl FileKey {
-    /// Returns true if the file is younger than its bytes: it is a copy that kept the modification
-    /// time.
+    /// Returns true if the file was created after its last modification. This shows that it is a
+    /// copy that kept the modification time.
     pub(super) fn is_copy_of(self, version: FileVersion) -> bool {
         matches!(self, Self::Local { born, .. } if born > version.modified)
     }
 }
 
-/// State of a file's bytes, by size and modification time in nanoseconds since the epoch: the bytes
-/// are unchanged as long as it is.
+/// State of a file's bytes, given by size in bytes and modification time in nanoseconds since the
+/// epoch. While these are unchanged, the bytes count as unchanged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub struct FileVersion {
@@ -39,7 +40,7 @@ pub struct FileVersion {
     pub modified: i64,
 }
 
-/// Current state of a file. Its digest is `None` while it is being written.
+/// Current state of a file. The digest is `None` while the file is being written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FoundFile {
     pub key: FileKey,
@@ -47,9 +48,9 @@ pub(crate) struct FoundFile {
     pub digest: Option<Arc<str>>,
 }
 
-/// A file whose bytes are those of artifacts in the bucket, as of the agreement. `asked` is the
-/// requested path, if another file had that. `version` is the state of the bytes that are
-/// published. `digest` is empty if unknown.
+/// A file whose bytes are those of artifacts in the bucket, according to the agreement. `asked` is
+/// the requested path, if the file did not get that path because another file had it. `version` is
+/// the state of the bytes that were published. `digest` is empty if unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Entry {
@@ -63,17 +64,19 @@ pub struct Entry {
     pub digest: Arc<str>,
 }
 
-/// Last agreement of this host and the bucket: which files have the bytes of which artifacts, and
-/// at which paths. Differences from it are local changes.
+/// Last agreement of this host and the bucket. It states which files have the bytes of which
+/// artifacts, and their paths. Differences from the agreement are local changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Base {
-    /// Entries in no order. No artifact is in two of them.
+    /// Entries in arbitrary order. Each artifact is in at most one entry.
     pub entries: Vec<Entry>,
 }
 
 impl Base {
-    /// Adds remote artifacts that exist locally but are missing in the base, because a crash came
-    /// between the two. A removal or replacement before the crash did not see them, so they stay.
+    /// Adds remote artifacts that exist locally but are missing in the base. This happens if a
+    /// crash came after the artifact was recorded locally and before the base was saved. A removal
+    /// or replacement that happened before the crash does not include these artifacts, so they
+    /// stay.
     pub(crate) fn add_unrecorded(&mut self, files: &BTreeMap<String, FoundFile>) {
         let known = self.entries.iter().flat_map(|entry| &entry.origins);
         let known: BTreeSet<_> = known.copied().collect();
@@ -88,8 +91,8 @@ impl Base {
 }
 
 impl Base {
-    /// Updates entries of files that were touched or restored and still have the published bytes,
-    /// so that these are not sent again. Returns true if there are any.
+    /// Updates the entries of files that were touched or restored but still have the published
+    /// bytes. These files are then not sent again. Returns true if there are any.
     pub(crate) fn follow_unchanged(&mut self, files: &BTreeMap<String, FoundFile>) -> bool {
         let places = FileIndex::of(files);
         let is_touched = self.follow_touched(&places);
@@ -109,9 +112,9 @@ impl Base {
         is_any
     }
 
-    /// Follows files that were restored from a copy of the store: each is a different file than its
-    /// entry, with the same path, bytes and time. A file that was written since, even with the same
-    /// bytes, has a new time and counts as changed.
+    /// Updates the entries of files that were restored from a copy of the store. Such a file
+    /// differs from the file of its entry, but has the same path, bytes and time. A file that was
+    /// written since then, even with the same bytes, has a new time and counts as changed.
     fn follow_restored(&mut self, places: &FileIndex<'_>) -> bool {
         let files = places.files;
         let is_known = |entry: &Entry| {
@@ -133,8 +136,8 @@ impl Base {
         is_any
     }
 
-    /// Merges the entries of one file under one path: other hosts may have published the same
-    /// bytes.
+    /// Merges the entries of one file under one path. A file has several entries if other hosts
+    /// published the same bytes.
     fn join_entries(&mut self) {
         let mut places: HashMap<(FileKey, String), usize> = HashMap::new();
         let mut joined: Vec<Entry> = Vec::with_capacity(self.entries.len());
@@ -165,7 +168,7 @@ impl<'a> FileIndex<'a> {
     pub(super) fn of_entry(&self, entry: &Entry) -> Option<(&'a str, &'a FoundFile)> {
         let elsewhere = entry.origins.iter().map(|origin| FileKey::Remote(*origin));
         let mut keys = std::iter::once(entry.key).chain(elsewhere);
-        // Hard links share a key: prefer the path of the entry.
+        // Hard links share a key, so prefer the path of the entry.
         if let Some((path, found)) = self.files.get_key_value(&entry.path)
             && keys.clone().any(|key| key == found.key)
         {
@@ -183,8 +186,8 @@ impl Entry {
         Self { path, asked: None, origins, key, version, digest: digest.unwrap_or_default() }
     }
 
-    /// Returns true if the file at the entry's path is a copy of the entry's file. Archives may
-    /// round times to seconds.
+    /// Returns true if the file at the entry's path is a copy of the entry's file. Its time may be
+    /// rounded down to seconds, as in archives.
     fn is_copied_to(&self, found: &FoundFile) -> bool {
         let Self { version: FileVersion { size, modified }, digest, .. } = self;
         let second = modified.div_euclid(SECOND) * SECOND;
@@ -210,9 +213,9 @@ impl Entry {
     }
 }
 
-/// Local changes that the bucket does not have: files with new bytes by path, artifacts with new
-/// paths, and artifacts that were removed or replaced by a complete file. Computed by comparison:
-/// there is no queue that a crash could lose.
+/// Local changes that are missing in the bucket: files with new bytes by path, artifacts with new
+/// paths, and artifacts that were removed or replaced by a complete file. They are computed by
+/// comparison, so there is no queue that a crash could lose.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Changes {
@@ -221,8 +224,9 @@ pub struct Changes {
     pub removed: BTreeSet<Origin>,
 }
 
-/// A file with new bytes. Its digest is `None` while it is being written and cannot be published.
-/// It replaces the artifacts that were seen at its path, and those whose file it was.
+/// A file with new bytes. Its digest is `None` while the file is being written; it cannot be
+/// published then. The file replaces the artifacts that were seen at its path, and the artifacts
+/// whose bytes it had before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct LocalPut {
@@ -235,8 +239,9 @@ pub struct LocalPut {
 impl Changes {
     /// Computes the changes since `base`. `files` are the current files.
     ///
-    /// If the first of several artifacts that request one path goes away, the others are moved to
-    /// the paths at which they are seen. Otherwise one of them would take its place.
+    /// Several artifacts may request one path. If the first of them is removed, the changes move
+    /// the others to the paths at which they are seen. Otherwise one of them would take the place
+    /// of the removed one.
     pub(crate) fn since(base: &Base, files: &BTreeMap<String, FoundFile>) -> Self {
         let places = FileIndex::of(files);
         let mut changes = Self::default();
@@ -303,18 +308,18 @@ impl Changes {
     }
 }
 
-/// A segment to store, and its effects on the base. Both are saved on disk before the segment is
+/// A segment to store, and its effects on the base. Both are saved to disk before the segment is
 /// sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Publication<A, M> {
-    /// The segment. Its artifacts have places from 0 in the order of their paths, and its messages
-    /// follow.
+    /// The segment. Its artifacts have the places from 0, in the order of their paths. The places
+    /// of its messages follow.
     pub segment: Segment<A, M>,
     pub accepted: Accepted,
 }
 
-/// Changes of the base when a segment is stored: entries of published files, new paths, and removed
-/// or replaced artifacts. Saved on disk until then.
+/// Changes to the base that become valid when a segment is stored: entries of published files, new
+/// paths, and removed or replaced artifacts. They are saved to disk until then.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Accepted {
     pub puts: Vec<Entry>,
@@ -323,9 +328,9 @@ pub(crate) struct Accepted {
 }
 
 impl<A, M> Publication<A, M> {
-    /// Builds the segment `id` from all complete changes and from messages. `now` is the clock of
-    /// this host in microseconds since the epoch; `artifact` returns the additional data of a file
-    /// by path.
+    /// Builds the segment `id` from all complete changes and from messages. `now` is the time in
+    /// microseconds since the epoch, by the clock of this host. `artifact` returns the additional
+    /// data for the file at a path.
     pub(crate) fn new(
         id: SegmentId,
         changes: &Changes,

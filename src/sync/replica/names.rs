@@ -15,9 +15,9 @@ pub(super) struct PathRequest<'a> {
     pub(super) digest: Option<&'a Arc<str>>,
 }
 
-/// The artifacts at one path, the latest first: they have the same bytes. `is_local` is true if an
-/// unpublished local file is there. `asked` is the requested path, if another artifact has that.
-/// `digest` is empty if unknown.
+/// The artifacts at one path, the latest first. They all have the same bytes. `is_local` is true if
+/// an unpublished local file is at the path. `asked` is the requested path, if another artifact has
+/// that path. `digest` is empty if unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Name {
@@ -27,19 +27,21 @@ pub struct Name {
     pub digest: Arc<str>,
 }
 
-/// Paths and their artifacts. Each living artifact has exactly one path, and hosts with the same
+/// Paths and their artifacts. Each living artifact has exactly one path. Hosts with the same
 /// segments and directories assign the same paths.
 pub type AssignedPaths = BTreeMap<String, Name>;
 
-/// Assigns a path to each artifact. Of several with the same requested path, the latest gets it;
-/// the others get digits of their origin before the extension: `x~3f09ab.txt`. Artifacts with the
-/// same bytes share a path. The path of a directory, one of `directories` or implied by a file
-/// below it, is not assigned. The result depends on the artifacts and directories only.
+/// Assigns a path to each artifact. If several artifacts request the same path, the latest one gets
+/// it. The others get digits of their origin before the extension, as in `x~3f09ab.txt`. Artifacts
+/// with the same bytes share a path. No artifact gets the path of a directory, which is either in
+/// `directories` or contains another file. The result depends only on the artifacts and the
+/// directories.
 pub(super) fn assign_paths(
     mut asking: Vec<PathRequest<'_>>,
     directories: &BTreeSet<String>,
 ) -> AssignedPaths {
-    // Local files come first: they were written after everything that was seen.
+    // Local files come first, because they were written after all artifacts that this host has
+    // seen.
     asking.sort_unstable_by_key(|each| {
         (each.path, each.origin.is_some(), Reverse((each.stamp, each.origin)))
     });
@@ -58,8 +60,8 @@ pub(super) fn assign_paths(
 struct PathAssigner<'a> {
     directories: &'a BTreeSet<&'a str>,
     asked: &'a [PathRequest<'a>],
-    /// Artifacts at their requested path, sorted. Collected in a vector: a B-tree filled in order
-    /// has half-empty nodes.
+    /// Artifacts at their requested paths, sorted. They are collected in a vector, because a B-tree
+    /// that is filled in order has half-empty nodes.
     first: Vec<(String, Name)>,
     others: AssignedPaths,
 }
@@ -132,8 +134,8 @@ mod tests {
         Origin { segment: SegmentId { writer: WriterId(1), number }, place: 0 }
     }
 
-    /// Returns the names of artifacts, each given by its number, the path that it asks for and its
-    /// digest.
+    /// Assigns paths and returns them with the numbers of their artifacts. Each artifact in
+    /// `asking` has a number, a requested path and a digest.
     fn shown(asking: &[(u64, &str, &str)]) -> Vec<(String, Vec<u64>)> {
         let digests: Vec<Arc<str>> = asking.iter().map(|(_, _, digest)| (*digest).into()).collect();
         let asking = asking.iter().zip(&digests).map(|((number, path, _), digest)| {

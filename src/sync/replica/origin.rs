@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 const WRITER_DIGITS: usize = 16;
 const NUMBER_DIGITS: usize = 12;
 const DIGEST_DIGITS: usize = 32;
-/// Maximum segment number: twelve digits.
+/// Maximum segment number, which has twelve digits.
 const MAX_NUMBER: u64 = 999_999_999_999;
 
-/// The text is not an id of this kind.
+/// Error for a text that is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no {kind}")]
 pub struct ParseIdError {
@@ -26,14 +26,15 @@ impl ParseIdError {
     }
 }
 
-/// Publisher of consecutive segments: a store, until it detects a copy of itself. A random number;
-/// its text is 16 hexadecimal digits.
+/// Id of a writer. A writer publishes segments with consecutive numbers. A store is one writer
+/// until it detects a copy of itself; then it chooses a new id. An id is a random number. Its text
+/// form is 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct WriterId(pub u64);
 
-/// Name of a segment: its writer, and its number among the writer's segments, from 1. Its text is
-/// `<writer>-<12 digits>`.
+/// Name of a segment: its writer, and its number among the segments of that writer, starting with
+/// 1. The text form is `<writer>-<12 digits>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 #[expect(missing_docs, reason = "described above")]
@@ -42,14 +43,15 @@ pub struct SegmentId {
     pub number: u64,
 }
 
-/// Digest that distinguishes two segments of one name, which exist if a store was copied. Its text
-/// is 32 hexadecimal digits.
+/// Digest that distinguishes two segments of the same name. Such segments exist if a store was
+/// copied. The text form is 32 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct SegmentDigest(u128);
 
-/// Permanent identity of an artifact or message: the segment that first published it, and the line
-/// in the segment's records, from 0. Its text is `<segment>:<place>`.
+/// Permanent identity of an artifact or message. It consists of the segment that first published it
+/// and the number of its line in the records of that segment, starting with 0. The text form is
+/// `<segment>:<place>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 #[expect(missing_docs, reason = "described above")]
@@ -66,7 +68,7 @@ impl SegmentId {
 }
 
 impl SegmentDigest {
-    /// Returns the digest of bytes: the first half of their BLAKE3.
+    /// Returns the digest of bytes, which is the first half of their BLAKE3 digest.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         let hash = blake3::hash(bytes);
         Self(u128::from_be_bytes(hash.as_bytes().first_chunk().copied().unwrap_or_default()))
@@ -173,24 +175,24 @@ macro_rules! text_form {
 
 text_form!(WriterId, SegmentId, SegmentDigest, Origin);
 
-/// Time of a hybrid logical clock: microseconds since the epoch by the clock of a host, or more if
-/// that host has seen a later stamp. It only orders concurrent changes, so a wrong clock does no
-/// harm beyond that order.
+/// Time of a hybrid logical clock. It is the time of a host's clock in microseconds since the
+/// epoch, or a later time if the host has seen a later stamp. Stamps are used only to order
+/// concurrent changes, so a wrong clock affects nothing but that order.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct Stamp(pub u64);
 
-/// Hybrid clock of a host. Each stamp is later than all that the host created or saw, whatever its
-/// wall clock does.
+/// Hybrid clock of a host. Each new stamp is later than all stamps that the host has created or
+/// seen, even if the wall clock goes back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Clock {
     last: Stamp,
 }
 
-/// Latest stamp that is believed, about 300,000 years from now. It leaves room for later stamps of
-/// this host if another one has a wrong clock.
+/// Latest stamp that is accepted, about 300,000 years in the future. It leaves room for later
+/// stamps of this host after a stamp of a host with a wrong clock.
 const LATEST: Stamp = Stamp(u64::MAX / 2);
 
 impl Clock {
@@ -202,7 +204,8 @@ impl Clock {
         self.last = self.last.max(stamp.min(LATEST));
     }
 
-    /// Returns a stamp later than all before, and not before `now` in microseconds since the epoch.
+    /// Returns a stamp that is later than all earlier ones and not before `now`, which is in
+    /// microseconds since the epoch.
     pub(crate) fn stamp(&mut self, now: u64) -> Stamp {
         self.last = Stamp((self.last.0 + 1).max(now.min(LATEST.0)));
         self.last

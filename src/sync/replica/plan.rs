@@ -1,4 +1,4 @@
-//! Planning of the steps that make local files show a state.
+//! Planning of the steps after which the local files match a state.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -9,18 +9,18 @@ use crate::replica::{
     State,
 };
 
-/// A change of a local file, with the entry of the base that results. A step names the state in
-/// which the file must be; a file in another state is left alone.
+/// A change of a local file, with the resulting entry of the base. A step states the expected state
+/// of the file. A file in a different state stays unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Removes a file: its artifacts were removed by another host, or have another path.
+    /// Removes a file, because another host removed its artifacts or moved them to another path.
     Remove {
         path: String,
         found: FoundFile,
         was: FileKey,
     },
-    /// Renames a file to the path in `entry`, which is free after the removals and other renames:
-    /// files may swap paths.
+    /// Renames a file to the path in `entry`. That path is free after the removals and the other
+    /// renames. Files may swap paths.
     Rename {
         from: String,
         found: FoundFile,
@@ -32,18 +32,19 @@ pub(crate) enum Step {
     },
 }
 
-/// Steps, and the base without them.
+/// Steps of a plan, and the base before them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Removals, then renames, then additions.
+    /// Steps in the order removals, renames, additions.
     pub steps: Vec<Step>,
-    /// Base if no step is done.
+    /// Base if none of the steps is done.
     pub base: Base,
 }
 
 impl Plan {
-    /// Plans the steps after which `files` show `state`, on a host with local `changes` since
-    /// `base`. Files with unpublished changes stay. `directories` must not be replaced by files.
+    /// Plans the steps after which `files` match `state`. `changes` are the local changes of this
+    /// host since `base`. Files with unpublished changes stay as they are. Files must not replace
+    /// `directories`.
     pub(crate) fn new<A, M>(
         base: &Base,
         files: &BTreeMap<String, FoundFile>,
@@ -75,7 +76,7 @@ impl Plan {
     }
 }
 
-/// Returns the paths as a host with these local changes sees them. The changes count as later than
+/// Returns the assigned paths on a host with these local changes. The changes count as later than
 /// all artifacts in the state.
 pub fn seen<A, M>(
     state: &State<A, M>,
@@ -143,7 +144,7 @@ impl<'a> Planning<'a> {
         let Some(file) = in_place else { return false };
         let HeldFile { at, now, entry, found } = self.held[file];
         self.used[file] = true;
-        // A local rename is agreed upon once it is published.
+        // A local rename becomes part of the agreement only when it is published.
         if entry.path == now {
             let (name, seen) = (name.to_owned(), seen.clone());
             self.base.entries[at] = agreed(name, seen, found.key, found.version);
@@ -163,8 +164,9 @@ impl<'a> Planning<'a> {
         }
     }
 
-    /// Returns the files with these bytes. A remote artifact stands for one origin only, so it is
-    /// useless after that origin was removed, even if others have the same bytes.
+    /// Returns the files with these bytes. A remote artifact belongs to one origin only, so it
+    /// cannot be used after the removal of that origin, even if other artifacts have the same
+    /// bytes.
     fn files_of(&self, seen: &Name) -> impl Iterator<Item = usize> {
         let files = seen.origins.iter().filter_map(|origin| self.by_origin.get(origin).copied());
         files.filter(|file| match self.held[*file].found.key {
@@ -177,7 +179,7 @@ impl<'a> Planning<'a> {
         let HeldFile { now, entry, found, .. } = self.held[file];
         self.used[file] = true;
         if entry.path != now {
-            // The local rename is published first.
+            // The local rename must be published first.
             return;
         }
         let (from, found, was) = (now.to_owned(), found.clone(), entry.key);
@@ -191,9 +193,9 @@ impl<'a> Planning<'a> {
         self.additions.push(Step::Add { entry });
     }
 
-    /// Adopts a downloaded file with the path and bytes of an artifact, whose entry a crash has
-    /// lost. A file that was written here stays local, even if another host wrote the same bytes: a
-    /// removal by that host has not seen this file.
+    /// Adopts a downloaded file that has the path and bytes of an artifact and whose entry was lost
+    /// in a crash. A file that was written on this host stays local, even if another host wrote the
+    /// same bytes, because a removal by that host does not include this file.
     fn adopt(&mut self, name: String, seen: Name, changes: &Changes) {
         let is_held = seen.origins.iter().any(|origin| self.by_origin.contains_key(origin));
         let put = changes
@@ -225,7 +227,7 @@ impl<'a> Planning<'a> {
 
     fn plan(self) -> Plan {
         let mut steps = self.additions;
-        // There may be many additions, and few of the others.
+        // Usually there are many additions and few other steps.
         steps.splice(0..0, self.steps.into_iter().chain(self.renames));
         Plan { steps, base: self.base }
     }
@@ -249,7 +251,7 @@ impl Base {
             Step::Add { entry } => Some(entry),
             Step::Remove { .. } => None,
         };
-        // Collected in place: there may be many.
+        // Collect in place, because there may be many entries.
         let mut after: Vec<Entry> = done.into_iter().filter_map(after).collect();
         if self.entries.is_empty() {
             self.entries = after;

@@ -1,4 +1,4 @@
-//! Segments, merges of segments, and the state that they add up to.
+//! Segments, merges of segments, and the state that results from a set of segments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -8,7 +8,7 @@ use crate::replica::{Origin, SegmentDigest, SegmentId, Stamp};
 
 /// Content of a segment: published artifacts and messages, renames and removals. `A` and `M` are
 /// additional data about each artifact and message, which the rules ignore. A merge covers other
-/// segments; the origins of its artifacts are in these.
+/// segments. Its artifacts keep their origins, which are in the covered segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Segment<A, M> {
@@ -20,8 +20,8 @@ pub struct Segment<A, M> {
     pub messages: BTreeMap<Origin, (Stamp, M)>,
 }
 
-/// An artifact with its requested path, spelled as `RelPath::to_text` does, and the time at which
-/// it got that path. `artifact` is additional data.
+/// An artifact with its requested path and the time at which it got that path. The path is spelled
+/// as `RelPath::to_text` does. `artifact` is additional data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Claim<A> {
@@ -31,7 +31,8 @@ pub struct Claim<A> {
     pub artifact: A,
 }
 
-/// New path of an artifact, given at `stamp`. The latest one counts.
+/// New path of an artifact. `stamp` is the time of the move. If there are several moves of an
+/// artifact, the latest one applies.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Move {
@@ -39,8 +40,8 @@ pub struct Move {
     pub to: String,
 }
 
-/// Removed origins: single ones, and all of some segments. A removal is permanent. `ends` is true
-/// if a host removed the whole conversation; a merge does not repeat this.
+/// Removed origins: single ones, and all origins of some segments. A removal is permanent. `ends`
+/// is true if a host removed the whole conversation. A merge does not copy `ends`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Removed {
@@ -95,14 +96,15 @@ impl Removed {
 /// First segment number of a writer.
 const FIRST: u64 = 1;
 
-/// Segments that a merge covers, with their digests. A covered segment says nothing any longer,
-/// even if it arrives later.
+/// Segments that a merge covers, with their digests. A covered segment is ignored, even if it
+/// arrives after the merge.
 pub type Covers = BTreeMap<SegmentId, SegmentDigest>;
 
-/// Segments that are covered by some merge.
+/// Segments that are covered by at least one merge.
 ///
-/// Readers ignore a covered segment by its name alone. A writer compares the digest as well: a copy
-/// of its host may have sent another segment of that name, which was merged and deleted.
+/// Readers ignore a covered segment by its name alone. A writer also compares the digest, because a
+/// copy of its host may have sent another segment with that name, which was then merged and
+/// deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Covered(BTreeMap<SegmentId, BTreeSet<SegmentDigest>>);
 
@@ -115,9 +117,9 @@ impl Covered {
         self.0.keys().copied()
     }
 
-    /// Returns the first segment of each gap in the numbers of a writer, given the segments `there`
-    /// in the bucket. Writers skip no number, so a gap means that a segment was lost. A loss of a
-    /// writer's last segments leaves no gap.
+    /// Returns the first segment of each gap in the segment numbers of a writer. `there` are the
+    /// segments in the bucket. Writers skip no number, so a gap means that a segment was lost. If
+    /// the last segments of a writer are lost, there is no gap.
     pub(crate) fn gaps(&self, there: impl IntoIterator<Item = SegmentId>) -> Vec<SegmentId> {
         let known: BTreeSet<SegmentId> = there.into_iter().chain(self.ids()).collect();
         let (mut gaps, mut last): (_, Option<SegmentId>) = (Vec::new(), None);
@@ -132,11 +134,12 @@ impl Covered {
         gaps
     }
 
-    /// Returns true if the segment with this name and digest is covered, so that the bucket had it.
+    /// Returns true if a segment with this name and this digest is covered, which means that the
+    /// bucket had it. Returns false if only segments of this name with other digests are covered.
     /// Returns `None` if no segment of this name is covered.
     ///
-    /// Merges may have different digests for one name, after they met different copies of a host. A
-    /// digest in none of them was not sent.
+    /// Merges may state different digests for one name if they covered segments of different copies
+    /// of a host. A segment whose digest none of them states was not sent.
     pub(crate) fn has(&self, id: SegmentId, digest: SegmentDigest) -> Option<bool> {
         self.0.get(&id).map(|digests| digests.contains(&digest))
     }
@@ -152,9 +155,9 @@ impl<'a> FromIterator<&'a Covers> for Covered {
     }
 }
 
-/// Merged state of a set of segments, independent of their order: the living artifacts with their
-/// latest paths, and the living messages in order. Removals and moves are those of uncovered
-/// segments. Covered segments are listed whether present or not.
+/// Merged state of a set of segments, independent of their order. It has the living artifacts with
+/// their latest paths, and the living messages in order. Removals and moves are those of uncovered
+/// segments. Covered segments are listed even if they are not in the set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct State<A, M> {
@@ -184,8 +187,8 @@ impl Merge {
 impl<A: Clone, M: Clone> State<A, M> {
     /// Merges the segments into a state.
     ///
-    /// A covered segment is ignored even if it arrives later. Origins that a merge covers but does
-    /// not contain are removed.
+    /// A covered segment is ignored, even if it arrives after the merge. An origin of a covered
+    /// segment that the merge does not contain is removed.
     pub fn of<'a>(segments: impl IntoIterator<Item = &'a Segment<A, M>> + Clone) -> Self
     where
         A: 'a,
@@ -199,14 +202,14 @@ impl<A: Clone, M: Clone> State<A, M> {
 }
 
 impl<A, M> State<A, M> {
-    /// Does what [`Self::of`] does, and consumes the segments.
+    /// Does what [`Self::of`] does, but consumes the segments.
     pub fn of_all(mut segments: Vec<Segment<A, M>>) -> Self {
         let covered = covered(&segments);
         segments.retain(|segment| !covered.contains(&segment.id));
         Self::after(covered, segments)
     }
 
-    /// Returns true if nothing is alive.
+    /// Returns true if there are no living artifacts and no living messages.
     pub fn is_over(&self) -> bool {
         self.artifacts.is_empty() && self.messages.is_empty()
     }
@@ -284,10 +287,10 @@ pub(super) fn take_later_name<A>(claim: &mut Claim<A>, to: &Move) {
     }
 }
 
-/// Returns the artifacts, each with its latest path: two merges may have the same artifact with
+/// Returns the artifacts, each with its latest path. Two merges may contain the same artifact with
 /// different paths.
 ///
-/// Collected at once: a B-tree filled in order has half-empty nodes.
+/// Collects in one step, because a B-tree that is filled in order has half-empty nodes.
 fn latest<A>(mut claims: Vec<(Origin, Claim<A>)>) -> BTreeMap<Origin, Claim<A>> {
     claims.sort_by(|(origin, claim), (other, than)| {
         (origin, claim.stamp, &claim.path).cmp(&(other, than.stamp, &than.path))
@@ -302,11 +305,12 @@ pub(super) fn add_move(all: &mut BTreeMap<Origin, Move>, origin: Origin, to: Mov
     }
 }
 
-/// Merges the segments `part` of `all` into segment `id`: their living content, and moves and
-/// removals of origins that are not covered. Moves of removed origins are dropped.
+/// Merges the segments `part` of `all` into segment `id`. The result has their living content, and
+/// their moves and removals of origins that are not covered. Moves of removed origins are dropped.
 ///
-/// Two hosts may merge the same segments at once. If these have different digests for one name,
-/// either is valid: the writer whose segment is not the covered one sends its content again.
+/// Two hosts may merge the same segments concurrently. If their merges state different digests for
+/// one name, both are valid. The writer whose segment is not the covered one sends its content
+/// again.
 pub(crate) fn merge<A: Clone, M: Clone>(
     id: SegmentId,
     all: &[&Segment<A, M>],

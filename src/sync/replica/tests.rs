@@ -1,4 +1,4 @@
-//! Tests of the rules: hosts in memory, in random schedules.
+//! Tests of the rules with hosts in memory and random schedules.
 #![expect(clippy::print_stdout, reason = "a schedule that fails shows its steps")]
 
 mod checker;

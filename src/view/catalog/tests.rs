@@ -1,4 +1,4 @@
-//! Follows each row of the catalog through all that is made from it.
+//! Checks everything that is generated from each row of the catalog.
 
 use std::ffi::OsStr;
 
@@ -7,7 +7,7 @@ use crate::filter::DIRS;
 use crate::{Derived, RenderCost, View, ViewDir, ignore, listed, readings, readme};
 use ctxfs_core::model::Root;
 
-/// An argument that every directory of views takes: a pattern, a line, a filter, a page.
+/// An argument that is valid in every directory of views: as a pattern, line, filter or page.
 const ARGUMENT: &str = "7777";
 
 #[test]
@@ -31,7 +31,7 @@ fn each_name_parses_and_prints_back_to_itself() {
     }
 }
 
-/// A filter may end like the name of a directory of views, and is printed so that it is none.
+/// A filter may end like the name of a directory of views. It is then printed in an escaped form.
 #[test]
 fn a_filter_is_no_directory_of_views() {
     let dirs = ViewDir::ALL.iter().map(|dir| dir.view_type());
@@ -49,7 +49,7 @@ fn a_filter_is_no_directory_of_views() {
 #[test]
 fn each_view_is_explained_in_the_readme() {
     let text = readme(&Root::All("/mnt/ctx".to_owned()));
-    // Directories that need a setting are left out.
+    // Directories that a setting has to enable are skipped.
     for derived in CATALOG.iter().filter(|derived| derived.cost() != RenderCost::Model) {
         let end = if matches!(derived, Derived::Dir(_)) { "/" } else { "`" };
         let name = format!("\n| `X{}{end}", derived.view_type().suffix);

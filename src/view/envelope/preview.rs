@@ -10,15 +10,14 @@ use ctxfs_core::model::{Content, Direction, Limits};
 const REST_OF_CHAR: usize = 3;
 const MARK_BYTES: u64 = 100;
 const MARK_LINES: u64 = 1;
-// The mark between head and tail counts towards a limit that is at least this many times as large.
-// Below that it comes on top, or little else would be shown.
+// The mark between head and tail counts towards a limit only if the limit is at least this many
+// times the size of the mark. Otherwise the mark would leave little room for content.
 const MARK_COUNTS: u64 = 10;
 
-/// The part of an output that an envelope shows, from one end or both.
+/// The part of an output that an envelope shows: its head, its tail or both.
 ///
-/// Lines stay whole as far as they fit. A line that alone does not fit is cut between two
-/// characters. Bytes that are not UTF-8 are shown as U+FFFD, and count with the three bytes of
-/// that.
+/// Lines are kept whole as far as they fit. A line that does not fit even alone is cut between two
+/// characters. A byte that is not UTF-8 is shown as U+FFFD and counts as three bytes.
 pub(super) struct EnvelopePreview {
     head: PreviewEnd,
     tail: PreviewEnd,
@@ -42,11 +41,11 @@ struct PreviewBudget {
 }
 
 impl EnvelopePreview {
-    // The previews are held in memory, so no limit of the reader may pass this one.
+    // Previews are held in memory, so limits of readers are capped at this number of bytes.
     pub(super) const MAX_BYTES: u64 = 16 << 20;
 
-    /// Returns as much of the output as fits. `lines` is the number of its lines, if they were
-    /// counted.
+    /// Returns as much of the output as fits. `lines` is the number of lines in the output, if they
+    /// were counted.
     pub(super) fn some(
         content: &dyn Content,
         lines: Option<u64>,
@@ -58,7 +57,7 @@ impl EnvelopePreview {
         Ok(Self { head, tail, marked, lines, bytes: content.len() })
     }
 
-    // All of an output of at most `MAX_BYTES`.
+    // Returns the whole output, which has at most `MAX_BYTES` bytes.
     pub(super) fn all(content: &dyn Content, lines: u64) -> io::Result<Self> {
         let bytes = content.bytes(0, Self::MAX_BYTES as usize)?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -80,7 +79,8 @@ impl EnvelopePreview {
         self.head.bytes + self.tail.bytes
     }
 
-    // `the first 10 lines and the last 9 lines: 872 of 182,345 bytes, 19 of 5,234 lines`
+    // Describes the preview: `the first 10 lines and the last 9 lines: 872 of 182,345 bytes, 19 of
+    // 5,234 lines`.
     pub(super) fn description(&self) -> String {
         let parts = [("first", &self.head), ("last", &self.tail)].into_iter();
         let parts =
@@ -155,7 +155,8 @@ fn last(content: &dyn Content, budget: PreviewBudget) -> io::Result<PreviewEnd> 
     let block = block(content, from, budget)?;
     let mut builder = PreviewBuilder::new(budget);
     for (start, end, c) in block.char_indices().rev() {
-        // A newline at the very end closes the last line. Any other one ends the line before.
+        // A newline at the very end terminates the last line. Every other newline terminates the
+        // line before it.
         if c == '\n' && end < block.len() && !builder.end_line() {
             break;
         }
@@ -175,8 +176,8 @@ fn block(content: &dyn Content, from: u64, budget: PreviewBudget) -> io::Result<
     content.bytes(from, budget.bytes + REST_OF_CHAR)
 }
 
-/// Takes characters in either direction as long as they fit. `whole` is the length of the text, and
-/// of the part of the output that it shows, at the end of the last whole line.
+/// Collects characters in either direction as long as they fit. `whole` is the length of the
+/// collected text, and of the output bytes that it shows, at the end of the last whole line.
 struct PreviewBuilder {
     budget: PreviewBudget,
     part: PreviewEnd,

@@ -10,13 +10,14 @@ use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::materialize::json::{Events, ScanOutcome, Scanner};
 use ctxfs_core::model::{Content, Json, Subject};
 
-// A larger `stats`, `context` or `error` is named in the text of the envelope instead.
+// A `stats`, `context` or `error` above this size is not carried over. The text of the envelope
+// names it instead.
 const CARRIED_BYTES: u64 = 16 << 10;
-// Fits `partial` with its quotes and every character escaped as `\uXXXX`, and some white space.
+// Enough for `"partial"` with every character escaped as `\uXXXX`, and some white space.
 const WORD_BYTES: u64 = 128;
 const READ_BYTES: usize = 256 << 10;
 
-// `data` and `text` are replaced by the envelope; the last three are carried over.
+// The envelope replaces `data` and `text`, and carries over the last three.
 const MEMBER_NAMES: [&str; 6] = ["status", "data", "text", "stats", "context", "error"];
 const STATUS: usize = 0;
 const STATS: usize = 3;
@@ -34,7 +35,8 @@ pub(super) enum ResponseStatus {
 /// The members of a response that its envelope keeps.
 ///
 /// `left_out` names the members that are too large or unreadable to carry over, with their sizes in
-/// bytes. `skip` is true if the response asks to be left as it is (`context.truncation_skip`).
+/// bytes. `skip` is true if the response sets `context.truncation_skip`, which asks for it to be
+/// left unchanged.
 pub(super) struct Response {
     pub(super) status: ResponseStatus,
     pub(super) stats: Option<Box<RawValue>>,
@@ -50,8 +52,8 @@ pub(super) enum Recognized {
     OutOfTime,
 }
 
-/// Reads a response: a JSON object whose `status` is `success`, `partial` or `error`, with `data`,
-/// `text` or `error` beside it. Memory is bounded for any size.
+/// Reads a response: a JSON object whose `status` is `success`, `partial` or `error` and that has
+/// `data`, `text` or `error`. Memory is bounded for any size.
 pub(super) fn read(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Result<Recognized> {
     let content = subject.content;
     if subject.analysis.bytes != content.len() {
@@ -79,8 +81,8 @@ pub(super) fn read(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Res
     Ok(Recognized::Response(Response { status, stats, context, error, left_out, skip }))
 }
 
-/// Returns true if the content is JSON as it is shown. A mask may replace more than a part of a
-/// string, so masked content is parsed again. Returns `None` if time ran out.
+/// Returns true if the content is valid JSON as shown. Masked content is parsed again, because a
+/// mask may replace more than a part of a string. Returns `None` if time ran out.
 fn is_json(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Result<Option<bool>> {
     let is_document = |json: &Json| matches!(json, Json::Document { .. });
     if subject.redacts.is_none() || !is_document(&subject.analysis.json) {
@@ -122,8 +124,8 @@ fn skips(
     Ok(Some(bytes(content, range)? == b"true"))
 }
 
-/// Returns the value in `range` as it is spelled, unless it is too large, or some parsers cannot
-/// read it: it is nested too deeply, has a number out of range or half of a surrogate pair.
+/// Returns the raw text of the value in `range`. Returns `None` if the value is too large or if
+/// some parsers cannot read it: too deep nesting, a number out of range or half a surrogate pair.
 fn carried(
     content: &dyn Content,
     index: usize,
@@ -144,7 +146,7 @@ fn carried(
     Ok(value)
 }
 
-// The envelope nests the value deeper than the response does.
+// Checks the value inside two arrays, because the envelope nests it deeper than the response does.
 fn is_readable(value: &str) -> bool {
     serde_json::from_str::<serde_json::Value>(&format!("[[{value}]]")).is_ok()
 }
@@ -153,15 +155,15 @@ fn bytes(content: &dyn Content, range: &Range<u64>) -> io::Result<Vec<u8>> {
     content.bytes(range.start, usize::try_from(range.end - range.start).unwrap_or(0))
 }
 
-/// The ranges of the values of some members, in the order of the names asked for. If a member
-/// occurs twice, the last one counts, as for most parsers.
+/// The ranges of the values of the requested members, in the order of their names. If a member
+/// occurs twice, its last value is used, as most parsers do.
 enum MemberRanges {
     Found(Vec<Option<Range<u64>>>),
     NotAnObject,
     OutOfTime,
 }
 
-// Finds the members `names` of the value in `range`, which has to be JSON.
+// Finds the members `names` of the value in `range`, which must be JSON.
 fn members(
     content: &dyn Content,
     range: Range<u64>,
@@ -202,16 +204,16 @@ struct MemberScan<'a> {
     found: Vec<Option<Range<u64>>>,
     is_object: bool,
     depth: u64,
-    // The offset of the bytes that the scanner is being given.
+    // The offset of the bytes that the scanner is processing.
     base: u64,
-    // The index of the name that is the last key.
+    // The index in `names` of the last key, if the key is one of them.
     named: Option<usize>,
     // The start of the last value at depth 1.
     start: u64,
 }
 
 impl Events for MemberScan<'_> {
-    // A longer key is none of those asked for, even if every character of it is escaped.
+    // A longer key cannot be one of `names`, even if every character of it is escaped.
     const KEY_BYTES: usize = 128;
 
     fn block(&mut self, offset: u64) {

@@ -21,7 +21,7 @@ fn parsed(fixture: &Fixture) -> Value {
     serde_json::from_str(&fixture.text(&View::Envelope)).unwrap()
 }
 
-/// Returns the preview, and the lines and bytes that it claims to show.
+/// Returns the preview, and the number of lines and bytes that it claims to show.
 fn kept(fixture: &Fixture) -> (String, u64, u64) {
     let value = parsed(fixture);
     let truncation = &value["data"]["truncation"];
@@ -41,7 +41,7 @@ fn with_tools(fixture: &Fixture, tools: &[&str]) -> String {
     }
 }
 
-/// `count` lines of `length` bytes each, including their newlines.
+/// Returns `count` lines of `length` bytes each, including their newlines.
 fn lines(count: usize, length: usize) -> String {
     format!("{}\n", "x".repeat(length - 1)).repeat(count)
 }
@@ -183,7 +183,7 @@ fn a_line_that_is_too_long_is_cut_inside() {
     assert_eq!(kept(&ended), (part(33), 1, 99));
     let ended = limited(format!("first\n{text}\n"), Direction::Tail, 9, 100);
     assert_eq!(kept(&ended), (part(33) + "\n", 1, 100));
-    // A line that does not fit is not begun after whole lines.
+    // After whole lines, a line that does not fit is left out entirely.
     let later = limited(format!("first\n{text}\n"), Direction::Head, 9, 100);
     assert_eq!(kept(&later), ("first\n".to_owned(), 1, 6));
 }
@@ -214,7 +214,7 @@ fn a_huge_single_line_is_read_at_its_ends_only() {
     }
 }
 
-/// A response of the protocol, with `data` of `size` bytes.
+/// Returns a response of the protocol, with `data` of `size` bytes.
 fn response(status: &str, size: usize) -> Value {
     json!({
         "status": status,
@@ -312,7 +312,7 @@ fn one_that_asks_for_it_goes_through_untouched() {
     }
     value["context"] = json!([{"truncation_skip": true}]);
     assert!(!untouched(&value));
-    // The word has no meaning elsewhere.
+    // The setting has no effect elsewhere in the response.
     value["context"] = json!({"params_input": {"truncation_skip": true}});
     assert!(!untouched(&value));
 }
@@ -423,7 +423,7 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
             text += if ends { "\n" } else { "" };
             text.into_bytes()
         });
-    // No binary format begins like this.
+    // Starts at 1 because no binary format begins with these bytes.
     let any = proptest::collection::vec(1u8.., 0..3000)
         .prop_map(|bytes| [b"text", bytes.as_slice()].concat());
     prop_oneof![4 => valid, 1 => any]

@@ -1,5 +1,5 @@
-//! The lines around an error: as bytes to show ([`Nearby`]), and as text to judge the error by
-//! ([`ErrorContext`]).
+//! The lines around an error: as bytes to show ([`Nearby`]), and as text that is used to classify
+//! the error ([`ErrorContext`]).
 
 use std::io;
 
@@ -10,11 +10,12 @@ const SIDE_BYTES: usize = 32 << 10;
 const JUDGED_BYTES: usize = 4096;
 const CONTEXT_LINES: usize = 3;
 const MAX_LINES_BELOW: usize = 24;
-// The longest trace that is joined to its error line.
+// Maximum length, in lines, of a trace that is joined to its error line.
 pub(crate) const LONGEST_TRACE: usize = 60;
 
-/// A line of the content and its neighbours, without the last newline. Lines that were not read to
-/// their ends are left out, except for the line itself; `ends` tells whether that one was.
+/// A line of the content and its neighbours, without the last newline. Neighbours that were read
+/// only in part are left out. The line itself is kept in any case; `ends` is true if it was read to
+/// its end.
 struct LinesAround {
     above: Option<Vec<u8>>,
     below: Vec<u8>,
@@ -42,8 +43,8 @@ fn whole_above(bytes: &[u8], cut: bool) -> Option<Vec<u8>> {
     Some(bytes[from..].to_vec())
 }
 
-/// An error line with the lines above and below it, as text to judge it by. Bytes that are not
-/// UTF-8 are U+FFFD, and a long line lacks its end.
+/// An error line with the lines above and below it, as text for classifying the error. Bytes that
+/// are not UTF-8 are replaced by U+FFFD, and a long line is truncated.
 pub(crate) struct ErrorContext {
     above: Option<String>,
     below: String,
@@ -69,7 +70,7 @@ impl ErrorContext {
         self.below.split('\n').next().map_or("", judged)
     }
 
-    // The line with the marks that other programs put before and after it.
+    // The line, including the prefixes and suffixes that other programs add to it.
     pub(crate) fn whole(&self) -> &str {
         self.below.split('\n').next().map_or("", cut)
     }
@@ -93,14 +94,14 @@ fn cut(line: &str) -> &str {
     &line[..line.floor_char_boundary(JUDGED_BYTES)]
 }
 
-// A line without its newline. `ends` is false if `text` is only its beginning.
+// A line without its newline. `ends` is false if `text` is only the beginning of the line.
 pub(super) struct NearbyLine {
     pub(super) number: u64,
     pub(super) text: Vec<u8>,
     pub(super) ends: bool,
 }
 
-/// An error line, with a few lines before it and the lines after it that belong to it, in order.
+/// An error line, a few lines before it, and the lines after it that belong to it, in order.
 /// `continues` is true if more lines belong to it than are shown.
 pub(super) struct Nearby {
     pub(super) lines: Vec<NearbyLine>,
@@ -108,7 +109,7 @@ pub(super) struct Nearby {
 }
 
 /// Reads the lines around the error line `at`. Stops at a line that does not end within the bytes
-/// that are read.
+/// that were read.
 pub(super) fn nearby(content: &dyn Content, at: &ErrorLine) -> io::Result<Nearby> {
     let LinesAround { above, below, ends } = LinesAround::read(content, at.offset)?;
     let mut above: Vec<&[u8]> =
@@ -131,7 +132,7 @@ pub(super) fn nearby(content: &dyn Content, at: &ErrorLine) -> io::Result<Nearby
     })
 }
 
-/// Returns the number of lines to show after an error that has no trace: at most `CONTEXT_LINES`
+/// Returns the number of lines to show after an error without a trace: at most `CONTEXT_LINES`
 /// lines, across at most one blank line.
 fn paragraph(after: &[&[u8]]) -> usize {
     let blank = |line: &&[u8]| line.trim_ascii().is_empty();
@@ -146,8 +147,8 @@ fn paragraph(after: &[&[u8]]) -> usize {
     length
 }
 
-/// Returns how many of `lines`, which follow an error line, belong to it: stack frames, quoted
-/// source, causes. A blank line belongs to it if the trace continues after it.
+/// Returns the number of leading `lines` that belong to the error line before them: stack frames,
+/// quoted source, causes. A blank line is included if the trace continues after it.
 pub(crate) fn trace_length<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> usize {
     let mut length = 0;
     let mut blank = false;
@@ -170,7 +171,7 @@ fn continues_trace(line: &[u8]) -> bool {
     line.first().is_some_and(|first| matches!(first, b' ' | b'\t')) || CONTINUES.is_match(line)
 }
 
-// Lines of a trace that are not indented: quoted source, calls of Go, explanations of pytest.
+// Unindented lines of a trace: quoted source, Go calls, explanations of pytest.
 static CONTINUES: Pattern =
     Pattern::new(r"^(\d+ \||-->|=== |[\w./*()\[\]{}-]+\(.*\)$|\.\.\. \d+ more|[>E|] |[-+] )");
 

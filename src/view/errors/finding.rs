@@ -1,4 +1,4 @@
-//! The errors of an output, judged by the lines around them.
+//! The errors of an output, classified by the lines around them.
 
 use std::io;
 
@@ -12,15 +12,15 @@ use crate::errors::tolerated::{ENTRY, is_handled, is_logged, is_of_passing_test}
 use ctxfs_core::materialize::Pattern;
 use ctxfs_core::model::{Content, ErrorLine, ErrorRank, Json, Subject};
 
-// Lines that repeat this often did not end the program.
+// A line that repeats at least this often did not end the program.
 const OFTEN_TIMES: u64 = 3;
-// The last line that strace prints.
+// The last line of strace output for a program that succeeded.
 const TRACER_SUCCESS: &[u8] = b"+++ exited with 0 +++\n";
-// Two errors at most this many lines apart may be one error, printed twice.
+// Two errors at most this many lines apart may be the same error, printed twice.
 const NEAR_LINES: u64 = 8;
 
-/// An error, with its message and the test, file or step that it belongs to. `owner` is `None`
-/// unless another line names it.
+/// An error, with its message and its owner: the test, file or step that it belongs to. `owner` is
+/// `None` unless another line names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) at: ErrorLine,
@@ -29,9 +29,9 @@ pub(crate) struct Finding {
     is_logged: bool,
 }
 
-/// The errors of an output. `shown` are the most informative ones, best first; `lesser` add nothing
-/// to them. `count` is the number of error lines, `mentions` the number of lines that only mention
-/// errors.
+/// The errors of an output. `shown` has the most informative errors, best first. `lesser` has
+/// errors that add nothing to those in `shown`. `count` is the number of error lines, and
+/// `mentions` is the number of lines that only mention errors.
 pub(crate) struct Findings {
     pub(crate) shown: Vec<Finding>,
     pub(crate) lesser: Vec<Finding>,
@@ -39,8 +39,8 @@ pub(crate) struct Findings {
     pub(crate) mentions: u64,
 }
 
-/// Judges the lines of an output that look like errors. In the output of a call that succeeded,
-/// only a line that is marked as an error is one.
+/// Classifies the lines of an output that look like errors. If the call succeeded, only lines that
+/// are explicitly marked as errors count.
 pub(crate) fn findings(subject: &Subject<'_>) -> io::Result<Findings> {
     let errors = &subject.analysis.errors;
     let is_document = matches!(subject.analysis.json, Json::Document { .. });
@@ -87,8 +87,8 @@ impl Findings {
         }
     }
 
-    /// Moves to `lesser` the errors that add nothing once the reason is known, and, in the output
-    /// of a tracer, calls that usually fail if anything else is known.
+    /// Moves errors to `lesser` if they add nothing once the reason of the failure is known. In the
+    /// output of a tracer, also moves calls that usually fail if any other error is known.
     fn part_with_lesser(&mut self) {
         let has = |ranks: &[ErrorRank]| {
             self.shown.iter().any(|finding| ranks.contains(&finding.weight().0))
@@ -107,9 +107,9 @@ impl Findings {
 }
 
 impl Finding {
-    /// Judges the first of a series of like lines. If a program only logged that one, judges the
-    /// last of the series too, and prefers it if it is not logged. Returns `None` if both only
-    /// mention errors.
+    /// Classifies the first line of a series of similar lines. If that line is only a log message,
+    /// also classifies the last line of the series and prefers it if it is not a log message.
+    /// Returns `None` if both lines only mention errors.
     fn of(subject: &Subject<'_>, first: &ErrorLine) -> io::Result<Option<Self>> {
         let found = Self::at(subject, *first)?;
         let Some(last) = first.last.filter(|_| found.as_ref().is_none_or(|found| found.is_logged))
@@ -127,20 +127,20 @@ impl Finding {
     }
 
     fn new(at: ErrorLine, lines: &ErrorContext) -> Self {
-        // Exits and counts are of the whole.
+        // Exit codes and totals describe the whole run.
         let is_of_all = matches!(at.rank, ErrorRank::Exit | ErrorRank::Tally);
         let owner = if is_of_all { None } else { owner(lines) };
         Self { at, message: message(lines), owner, is_logged: is_logged(lines) }
     }
 
-    /// Returns true for a traced call that commonly fails, such as a search for a file along a
-    /// path.
+    /// Returns true for a traced system call that commonly fails, such as a lookup of a file along
+    /// a search path.
     fn is_usual_call(&self) -> bool {
         self.at.rank == ErrorRank::Outer && CALL.is_match(&self.message)
     }
 
-    /// Returns true if the error tells why or where the call failed, rather than only that a
-    /// command did.
+    /// Returns true if the error says why or where the call failed, and not only that a command
+    /// failed.
     fn is_reason(&self) -> bool {
         let has_place = || self.owner.is_some() || PLACE.is_match(&self.message);
         let tells = match self.weight().0 {
@@ -151,8 +151,8 @@ impl Finding {
         tells && !WRAPPER.is_match(&self.message)
     }
 
-    /// Returns the sort key: smaller for errors that are more informative. An error that occurred
-    /// often did not end the program.
+    /// Returns the sort key: more informative errors have smaller keys. An error that occurs often
+    /// did not end the program.
     fn weight(&self) -> (ErrorRank, bool) {
         let is_often = self.at.times >= OFTEN_TIMES;
         match self.at.rank {
@@ -178,12 +178,12 @@ fn has_traced_success(content: &dyn Content) -> io::Result<bool> {
     Ok(content.bytes(start, TRACER_SUCCESS.len())? == TRACER_SUCCESS)
 }
 
-// True for a line that has a form that only errors have, and is not indented.
+// Returns true for an unindented line in a form that only errors have.
 fn is_marked_strongly(at: &ErrorLine, lines: &ErrorContext) -> bool {
     matches!(at.rank, ErrorRank::Cause | ErrorRank::Error) && !lines.own().starts_with([' ', '\t'])
 }
 
-// True for a continued line of pytest's explanation that names no exception.
+// Returns true for a continuation line of a pytest explanation that names no exception.
 fn goes_on(lines: &ErrorContext) -> bool {
     let explains = |line: &str| line.starts_with("E  ");
     let is_further = lines.above().next().is_some_and(explains);

@@ -1,5 +1,5 @@
-//! The errors of JSON: of documents and reports, by the fields of their records, and of single
-//! lines that are objects, as logs, linters and `go test -json` print them.
+//! The errors of JSON. Documents and reports are judged by the fields of their records, and so are
+//! single lines that are objects, as logs, linters and `go test -json` print them.
 
 use std::io;
 
@@ -13,15 +13,14 @@ const RECORD_BYTES: usize = 32 << 10;
 const MAX_TEXT_BYTES: usize = 400;
 const MAX_LEVELS: usize = 6;
 const MAX_FIELDS: usize = 64;
-// The longest escape sequence, a surrogate pair.
+// The length of the longest escape sequence, a surrogate pair.
 const MAX_ESCAPE_BYTES: usize = 12;
 const MESSAGE_LINES: usize = 3;
 
 /// Returns the errors of JSON, most informative first.
 ///
-/// Returns `None` if the content is not JSON, or if its lines have to be judged like a log. Of JSON
-/// Lines only reports of problems in files, as linters write them, are better judged by their
-/// fields.
+/// Returns `None` if the content is not JSON or if its lines have to be judged like a log. JSON
+/// Lines are judged by their fields only if they are a linter's report of problems in files.
 pub(super) fn records(subject: &Subject<'_>) -> io::Result<Option<Vec<ErrorRecord>>> {
     let is_document = match subject.analysis.json {
         Json::Document { .. } => true,
@@ -38,8 +37,8 @@ pub(super) fn records(subject: &Subject<'_>) -> io::Result<Option<Vec<ErrorRecor
     Ok((is_document || is_report).then_some(found))
 }
 
-/// An error in a record of JSON. `owner` is the file, test or object that it is about; `has_line`
-/// tells whether it has a line number.
+/// An error in a JSON record. `owner` is the file, test or object that the error is about.
+/// `has_line` is true if `owner` has a line number.
 pub(super) struct ErrorRecord {
     pub(super) at: ErrorLine,
     pub(super) message: String,
@@ -65,9 +64,9 @@ fn read_record(content: &dyn Content, at: &TroubleRecord) -> io::Result<Option<E
     Ok(Some(ErrorRecord { at, message: kind + &lines.join(" | "), owner, has_line }))
 }
 
-/// A field that has a role in an error record. The smallest `weight` wins: messages of items come
-/// last, then ends of ranges, then fields whose names are ambiguous; then the number of levels and
-/// the order of names decide.
+/// A field with a role in an error record. The field with the smallest `weight` wins. Ambiguous
+/// names weigh more than clear ones, ends of ranges weigh more than those, and messages of items
+/// weigh most. Ties are decided by the number of levels, then by the order of names.
 struct ErrorField {
     role: FieldRole,
     weight: (bool, bool, bool, usize, usize),
@@ -79,7 +78,7 @@ fn best(fields: &[ErrorField], role: FieldRole) -> Option<&str> {
     told.min_by_key(|told| told.weight).map(|told| told.text.as_str())
 }
 
-// Reads the fields of the object at `offset`, as far as its first `RECORD_BYTES` bytes go.
+// Reads the fields of the object at `offset`, limited to its first `RECORD_BYTES` bytes.
 fn fields(content: &dyn Content, offset: u64) -> io::Result<Vec<ErrorField>> {
     let bytes = content.bytes(offset, RECORD_BYTES)?;
     let mut reader = FieldReader::default();
@@ -87,7 +86,7 @@ fn fields(content: &dyn Content, offset: u64) -> io::Result<Vec<ErrorField>> {
     Ok(reader.fields)
 }
 
-// Gathers the fields of an object and of the objects in it. Reads only the first item of an array.
+// Collects the fields of an object and of the objects in it. Reads only the first item of an array.
 #[derive(Default)]
 struct FieldReader {
     fields: Vec<ErrorField>,
@@ -95,8 +94,8 @@ struct FieldReader {
     key: Vec<u8>,
 }
 
-/// An object or array that has not ended. Its fields are not gathered if it `is_skipped`; `is_end`
-/// marks the description of the end of a range.
+/// An object or array that has not ended. Its fields are not collected if `is_skipped` is true.
+/// `is_end` is true if it describes the end of a range.
 #[derive(Clone, Copy)]
 struct OpenValue {
     is_array: bool,
@@ -170,8 +169,7 @@ impl Events for FieldReader {
     }
 }
 
-/// Decodes a string as written, of which the end may be missing: drops an escape sequence that is
-/// cut.
+/// Decodes a raw JSON string whose end may be missing. Drops a truncated escape sequence.
 fn unescaped(written: &[u8]) -> String {
     let whole = String::from_utf8_lossy(written);
     let whole = whole.trim_end_matches(char::REPLACEMENT_CHARACTER);
@@ -181,7 +179,7 @@ fn unescaped(written: &[u8]) -> String {
     text.unwrap_or_else(|| whole.to_owned())
 }
 
-// Fields with a sentence about the event, and fields with the error itself.
+// Fields that hold a sentence about the event, and fields that hold the error itself.
 const MESSAGE_FIELDS: [&str; 4] = ["message", "msg", "event", "text"];
 const ERROR_FIELDS: [&str; 6] =
     ["error", "err", "exception", "errorMessage", "error_message", "reason"];
@@ -189,8 +187,8 @@ const FILE_FIELDS: [&str; 4] = ["file", "path", "filename", "filePath"];
 const LINE_FIELDS: [&str; 3] = ["line", "row", "lineno"];
 const TEST_FIELDS: [&str; 2] = ["Test", "test"];
 
-/// Returns the message of a line that is an object. Looks fields up by name, so that a line that is
-/// cut still has those before the cut.
+/// Returns the message of a line that is an object. Searches for fields by name, so that a
+/// truncated line still yields the fields before the cut.
 pub(super) fn line_message(line: &str) -> Option<String> {
     let line = object_line(line)?;
     if let Some(printed) = text_field(line, &["Output"]) {
@@ -202,7 +200,7 @@ pub(super) fn line_message(line: &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(": "))
 }
 
-// The test of a line that is an object, or else its file and line number.
+// Returns the test that a line names if the line is an object, or else its file and line number.
 pub(super) fn line_owner(line: &str) -> Option<String> {
     let line = object_line(line)?;
     let test = text_field(line, &TEST_FIELDS);
@@ -229,7 +227,7 @@ fn number_field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     Some(&value[..end]).filter(|digits| !digits.is_empty())
 }
 
-// The rest of the line from the value of a field on.
+// Returns the part of the line that starts at the value of the field `name`.
 fn field_value<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     let key = format!("\"{name}\"");
     let after = |at: usize| line[at + key.len()..].trim_start().strip_prefix(':');

@@ -1,4 +1,4 @@
-//! The text of an error: its line, and the lines below that complete it.
+//! The text of an error: its line and the lines below that complete it.
 
 use std::borrow::Cow;
 
@@ -7,17 +7,17 @@ use crate::errors::json;
 use ctxfs_core::materialize::{Pattern, is_comparison, is_side};
 
 const MAX_DETAILS: usize = 3;
-// The two sides of a failed comparison are among these lines.
+// Number of lines that are searched for the two sides of a failed comparison.
 const SIDES_LINES: usize = 8;
 const REPORT_LINES: usize = 60;
 const BYTES_BEFORE: usize = 120;
-// Of a line longer than this, only the part from the telling word on is shown, with some bytes
-// before.
+// A line longer than this many bytes is shown only from the telling word on, with some bytes before
+// that word.
 const LONG_LINE: usize = 240;
 const LINE_JOINT: &str = " | ";
 
-/// Returns an error line and its details in one line: the message below `panicked at`, the two
-/// sides of a comparison, the reason below a line that ends with a colon.
+/// Joins an error line and its details to one line. The details are the message below `panicked
+/// at`, the two sides of a comparison, or the reason below a line that ends with a colon.
 pub(crate) fn message(lines: &ErrorContext) -> String {
     if let Some(message) = json::line_message(lines.whole()) {
         return message;
@@ -62,7 +62,7 @@ fn details(lines: &ErrorContext) -> Vec<&str> {
     details
 }
 
-// The last line that a command printed, from terraform's report that the command failed.
+// Returns the last line that a command printed, taken from terraform's report of its failure.
 fn output_of_command(lines: &ErrorContext) -> Option<&str> {
     if !PROVISIONER.is_match(lines.own()) {
         return None;
@@ -82,10 +82,10 @@ static TASK: Pattern =
 static TELLING: Pattern = Pattern::new(
     r#"[Ee]rror\b|ERROR|[Ee]xception|[Ff]ail|FAIL|[Tt]imed? ?out|status"?[:=] ?"?5\d\d|[Cc]annot|refused|denied|panic"#,
 );
-// A line that only announces the next one.
+// Matches a line that only announces the next one.
 static ANNOUNCES: Pattern =
     Pattern::new(r"([^\d\s]|panicked at \S+):( [|>]-?)?\s*$|^ERROR in \S+( \d\S*)?$");
-// A line with the reason for the line above.
+// Matches a line that gives the reason for the line above.
 static REASON: Pattern =
     Pattern::new(r"^\s+([^\w\s]+ )?([Cc]aused? ?by|[Cc]ause|[Rr]eason|[Bb]ecause)\b");
 static PROVISIONER: Pattern = Pattern::with("provisioner error", r"^Error: \S+ provisioner error$");

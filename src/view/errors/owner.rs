@@ -1,7 +1,7 @@
 //! The test, file or step that an error belongs to, if another line names it.
 //!
-//! Programs print it above (the name of a test, the path above a linter's rows) or below (`-->`,
-//! stack frames). Each rule knows one form. Frames of libraries are skipped.
+//! Programs print the owner above the error (the name of a test, the path above a linter's rows) or
+//! below it (`-->`, stack frames). Each rule covers one form. Frames in libraries are skipped.
 
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ use crate::errors::owner::Side::{Above, Below};
 use ctxfs_core::materialize::Pattern;
 
 const OWNER_CHARS: usize = 160;
-// A line that is neither indented nor part of a stack trace.
+// Matches a line that is neither indented nor part of a stack trace.
 const FLUSH: &str = r"^[^\s#|]";
 
 /// Returns the owner of an error: the name of a test or step, a place in a file, or both. Returns
@@ -34,16 +34,16 @@ fn first_owner<'l>(rules: &LazyLock<Vec<OwnerRule>>, lines: &'l ErrorContext) ->
     rules.iter().find_map(|rule| rule.apply(lines))
 }
 
-// `src/main.rs:3:9`, `Cart.java:[3,9]`, `File "a.py", line 3`
+// Matches the place of an error: `src/main.rs:3:9`, `Cart.java:[3,9]`, `File "a.py", line 3`.
 pub(super) static PLACE: Pattern = Pattern::new(
     r#"[\w\])]\.[A-Za-z]\w*(:\d+\b|[:(]\[?\d+[,)])|File ".+", line \d+|\b(at|in|on) \S+ line \d+"#,
 );
 
 /// A form in which a line names the owner of an error near it.
 ///
-/// The first group of `form` is the owner. The rule is for error lines that match `of` (or for
-/// all), and looks at `within` lines on one side. It skips lines that match `not`, and gives up at
-/// a line that matches `until`.
+/// The first group of `form` is the owner. The rule applies to error lines that match `of`, or to
+/// all if there is no `of`. It searches `within` lines above or below the error. It skips lines
+/// that match `not`, and stops at a line that matches `until`.
 #[derive(Debug)]
 struct OwnerRule {
     of: Option<Pattern>,
@@ -60,7 +60,7 @@ enum Side {
     Below,
 }
 
-// Built when the first error is judged.
+// Compiled when the first error is classified.
 type OwnerRules = LazyLock<Vec<OwnerRule>>;
 
 fn rule(side: Side, within: usize, literal: &'static str, form: &'static str) -> OwnerRule {
@@ -88,7 +88,7 @@ impl OwnerRule {
         }
     }
 
-    // Checks the literal first: for most errors no other pattern has to be built.
+    // Checks the literal first, so that most errors need no other pattern to be compiled.
     fn find<'l, L>(&self, own: &str, lines: impl Fn() -> L) -> Option<&'l str>
     where
         L: Iterator<Item = &'l str>,
@@ -141,12 +141,12 @@ static NAMES: OwnerRules = LazyLock::new(|| {
         rule(Above, 1, "(", r"^(?:\[pid +\d+\] )?(\w+\(.*)$").of(r"^--- SIG"),
         rule(Above, 2, "depth=", r"^depth=\d+ (.+)$").of(r"^verify error"),
         rule(Below, 4, "STATEMENT:", r"STATEMENT:\s+(.+)$").of(r"\b(ERROR|FATAL):"),
-        // The error that has this cause, in Node.
+        // Node: the error that has this cause.
         rule(Above, 60, ": ", r"^\s*(?:\[cause\]: )?(\[?[\w.]*(?:Error|Exception)\b.*)$")
             .of(r"^\s*\[cause\]: "),
         // AVA.
         rule(Above, 12, " in ", r"^\s*(?:Unhandled rejection|Uncaught exception) in (\S+)$"),
-        // The unit that the kernel took a process from.
+        // The systemd unit whose process the kernel killed.
         rule(Below, 4, "systemd", r"systemd\[\d+\]: (\S+\.(?:service|scope|slice)): ")
             .of(r"Out of memory|Killed process|oom-kill"),
         // terraform.
@@ -157,7 +157,7 @@ static NAMES: OwnerRules = LazyLock::new(|| {
     ]
 });
 
-// Headings that scripts print above their steps, for errors that no other rule knows.
+// Headings that scripts print above their steps. They are used if no other rule matches.
 static STEPS: OwnerRules = LazyLock::new(|| {
     let heading = r"^(?:# )?(?:={2,3}|-{3}|>{2,3}|\*{3}) ([\w./].{0,80}?)(?: [=*<-]{2,3})?$";
     vec![
@@ -166,11 +166,11 @@ static STEPS: OwnerRules = LazyLock::new(|| {
     ]
 });
 
-// A stack frame of Node, with the place in its file.
+// Matches a stack frame of Node and captures the place in the file.
 const JS_FRAME: &str =
     r"^\s+at (?:[^()]*\()?((?:file://)?[^()\s:]*[^()\s]*\.[cm]?[jt]sx?:\d+:\d+)\)?$";
 
-// The forms in which programs print the place of an error, the most precise first.
+// The forms in which programs print the place of an error, most precise first.
 static PLACES: OwnerRules = LazyLock::new(|| {
     vec![
         // rustc.
@@ -184,13 +184,13 @@ static PLACES: OwnerRules = LazyLock::new(|| {
         rule(Below, 8, " line ", r"^\W*(on \S+ line \d+[^:]*)"),
         // pytest: the place below its `E` lines.
         rule(Below, 40, ".py:", r"^(\S+\.py:\d+): \w+").of(r"^E  ").until(r"^_{3,} "),
-        // A Python traceback: its last frame that is no library's and has a file.
+        // A Python traceback: the last frame outside of libraries that has a file.
         rule(Above, 80, "File \"", r#"^\s*(File ".+", line \d+(?:, in \S+)?)$"#)
             .not(r#"/site-packages/|/lib/python|File "<"#)
             .until(r"^\s*Traceback |^[^\s|]"),
         // The cell of a notebook.
         rule(Above, 40, "Cell In[", r"^(Cell In\[\d+\], line \d+)").of(r"^\w+(Error|Exception)\b"),
-        // Java: the first frame that is no library's.
+        // Java: the first frame outside of libraries.
         rule(
             Below,
             60,
@@ -199,9 +199,9 @@ static PLACES: OwnerRules = LazyLock::new(|| {
         )
         .not(r"\sat (?:\w+/)?(java|javax|jdk|sun|com\.sun|org\.junit|org\.opentest4j|org\.apache\.maven|org\.gradle)\b")
         .until(FLUSH),
-        // Node: likewise.
+        // Node: the first frame outside of libraries.
         rule(Below, 40, " at ", JS_FRAME).not(r"node_modules|node:|internal/").until(FLUSH),
-        // AVA and Node: the line of the source that they quote.
+        // AVA and Node: the place of the quoted source line.
         rule(Above, 10, ".", r"^\s*(\S+\.[cm]?[jt]sx?:\d+)$").of(r"^\s*\w*(Error|Exception)\b"),
         rule(Below, 8, "\u{203a} ", r"^\s+\u{203a} (?:.+ \()?(\S+\.[cm]?[jt]sx?:\d+:\d+)\)?$"),
         // Sanitizers, gdb, valgrind.
@@ -209,7 +209,7 @@ static PLACES: OwnerRules = LazyLock::new(|| {
         rule(Below, 40, "#", r"^\s*#\d+ .*(?: at |\s)(\S+\.\w+:\d+)(?::\d+)?\)?$")
             .not(r"/sysdeps/|nptl|libsanitizer|/rustc/|sanitizer_common"),
         rule(Below, 12, " 0x", r"^==\d+==\s+(?:at|by) 0x\w+: .* \((\S+\.\w+:\d+)\)$"),
-        // Go: the first frame that is not of Go itself.
+        // Go: the first frame outside of Go's own source.
         rule(Below, 40, ".go:", r"^\t(\S+\.go:\d+)").not(r"/go(-[\d.]+)?/src/"),
         // Ruby, RSpec.
         rule(Below, 30, ".rb:", r"^\s*(?:from |# )?(\S+\.rb:\d+)").not(r"^\s*#? ?/usr/|/gems/"),

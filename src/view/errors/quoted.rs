@@ -1,5 +1,4 @@
-//! Lines that only quote the words of errors: source code, diffs, search results, rows of data,
-//! prose.
+//! Lines that only quote error words: source code, diffs, search results, rows of data, prose.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,21 +10,23 @@ const NEAR_LINES: usize = 4;
 const ROW_LINES: usize = 8;
 const HUNK_LINES: usize = 200;
 const TEXT_LINES: usize = 80;
-// The fewest lines, without blank ones, that are judged as a text.
+// Minimum number of non-blank lines that are classified as a text.
 const MIN_TEXT_LINES: usize = 16;
-// At the ends of a text a program's own message may stand.
+// Number of lines at each end of a text where a message of the program itself may stand.
 const END_LINES: usize = 5;
-// At most one line in 10 of a text is a report; one in 25 if the line itself is one.
+// At most one line in 10 of a text may be a report, or one in 25 if the line in question is a
+// report itself.
 const REPORT_SHARE: usize = 10;
 const MARKED_REPORT_SHARE: usize = 25;
-// Sentences that begin alike are reports from this number and from one line in 8 on.
+// Sentences that begin with the same word count as reports if there are at least this many and they
+// make up one line in 8.
 const OFTEN_SENTENCES: usize = 4;
 const SENTENCE_SHARE: usize = 8;
 const MINIFIED_BYTES: usize = 800;
 const SENTENCE_WORDS: usize = 4;
 
-/// Returns true if a line stands in a text that is not about this call. A line that `is_marked` as
-/// an error needs more of such a text around it.
+/// Returns true if a line is part of a text that is not about this call. A line that `is_marked` as
+/// an error needs more surrounding text to count as quoted.
 pub(crate) fn is_quoted(lines: &ErrorContext, is_marked: bool) -> bool {
     let own = lines.own();
     ALWAYS.iter().any(|pattern| pattern.is_match(own))
@@ -39,7 +40,7 @@ pub(crate) fn is_quoted(lines: &ErrorContext, is_marked: bool) -> bool {
         || is_name(lines)
 }
 
-/// Recognizes search results, which come in rows: `path:12:text`, or `12:text` with ascending
+/// Recognizes search results: consecutive rows such as `path:12:text`, or `12:text` with ascending
 /// numbers.
 fn is_search_result(lines: &ErrorContext) -> bool {
     let is_row = |line: &&str| ROW.is_match(line) && !COMPILER.is_match(line);
@@ -79,7 +80,7 @@ fn is_in_hunk(lines: &ErrorContext) -> bool {
     above.map_or_else(|| is_in_long_hunk(lines), |line| line.starts_with("@@ "))
 }
 
-// The heading of the hunk is too far above: most lines are added or removed.
+// Recognizes a long hunk of a diff whose heading is too far above: most lines are added or removed.
 fn is_in_long_hunk(lines: &ErrorContext) -> bool {
     let changed = lines.above().filter(|line| line.starts_with(['+', '-'])).count();
     let all = lines.above().count();
@@ -111,7 +112,7 @@ fn is_prose(lines: &ErrorContext) -> bool {
     is_text(&lines.own()) && text >= MIN_ALIKE && 3 * text > 2 * around.len()
 }
 
-// Recognizes a value among the settings of a YAML document, below another key.
+// Recognizes a value in a YAML document, next to other settings and below a key.
 fn is_setting(lines: &ErrorContext) -> bool {
     let settings = near(lines).filter(|line| SETTING.is_match(line)).count();
     VALUE.is_match(lines.own())
@@ -120,8 +121,9 @@ fn is_setting(lines: &ErrorContext) -> bool {
         && near(lines).any(|line| KEY.is_match(line))
 }
 
-/// Recognizes a line such as `gen: error: 6 fields`, among others that differ from it in that one
-/// word. With that many different words, they are names and not verdicts.
+/// Recognizes a line such as `gen: error: 6 fields`, among lines that differ from it only in the
+/// word `error`. If there are many different words in that position, they are names and not
+/// verdicts.
 fn is_name(lines: &ErrorContext) -> bool {
     let own = words(lines.own());
     let around = lines.above().take(ROW_LINES).chain(lines.below().take(ROW_LINES));
@@ -133,8 +135,8 @@ fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
 
-/// Returns the word in which `line` differs from `own`, if it is the only one and `own` has a word
-/// of errors there. Numbers may differ too.
+/// Returns the only word in which `line` differs from `own`, if `own` has an error word in that
+/// position. Numbers may differ too.
 fn one_other<'l>(own: &[&str], line: &[&'l str]) -> Option<&'l str> {
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
     let mut others = own
@@ -150,30 +152,30 @@ fn near(lines: &ErrorContext) -> impl Iterator<Item = &str> {
     lines.above().take(NEAR_LINES).chain(lines.below().take(NEAR_LINES))
 }
 
-// Lines that are quotations whatever stands around them.
+// Lines that are quotations in any context.
 static ALWAYS: [Pattern; 9] = [
     // A row of a table.
     Pattern::with("|", r"^\s*\|.*\|.*\|$"),
     Pattern::with("\u{2502}", r"^\s*\xe2\x94\x82.*\xe2\x94\x82.*\xe2\x94\x82$"),
-    // The heading of a hunk, which quotes a line.
+    // The heading of a hunk, which quotes a source line.
     Pattern::with("@@ -", r"^@@ -\d+(,\d+)? \+\d+"),
     // The name of a class.
     Pattern::new(r"^\s+(\w+\.)+\w*(Error|Exception)(\([\w., ]*\))?$"),
     // git blame.
     Pattern::with(") ", r"^\^?[0-9a-f]{7,40} .*\(.+ \d{4}-\d\d-\d\d .*\d+\) "),
-    // A frame around code: `> 12 | code`, `12 | code`, `12: code` of listings.
+    // A line of framed code: `> 12 | code`, `12 | code`, or `12: code` in listings.
     Pattern::with("|", r"^\s*>? *\d+ *\|"),
     Pattern::with("\u{2502}", r"^\s*(\u{276f})? *\d+ *\u{2502}"),
     // Rows of a database.
     Pattern::new(r"^\s*(INSERT INTO|VALUES|REPLACE INTO) "),
-    // A string of a program.
+    // A string literal of a program.
     Pattern::new(r#"^\s*[bfru]?('([^'\\]|\\.)*'|"([^"\\]|\\.)*"),?$"#),
 ];
-// A row of a search: a path, a line number, perhaps a column, the text.
+// Matches a search result: a path, a line number, an optional column, and the text.
 static ROW: Pattern = Pattern::new(r"^[\w./@+-]*\.\w+[:-]\d+[:-]");
 static NUMBERED: Pattern = Pattern::new(r"^\d+[:-]");
 static PATH: Pattern = Pattern::new(r"^[\w.@+-]*/[\w./@+-]*\.\w+$");
-// A message of a compiler or linter, which begins like a row of a search.
+// Matches a compiler or linter message, which begins like a search result.
 static COMPILER: Pattern = Pattern::with(
     ": ",
     r"^[^\s:]+:\d+(:\d+)?: (fatal )?(error|warning|note|Error|Warning)\b|^[^\s:]+:\d+:\d+: \S",
@@ -181,26 +183,26 @@ static COMPILER: Pattern = Pattern::with(
 static CODE: Pattern = Pattern::new(
     r"^\s*(\d+[:|-]?\s+)?(.*[;{}]|.*\)\s*\{?|.*,|//.*|#( .*)?|\* .*|(return|if|else|for|while|def|class|try|except|raise|throw|import|from|let|const|pub|fn|use|match|case|assert)\b.*)\s*(//.*|#.*)?$",
 );
-// A line of YAML, a value below a key, and a key whose value is on the lines below.
+// Matches a line of YAML, a value below a key, and a key whose value is on the lines below.
 static SETTING: Pattern = Pattern::with(":", r"^\s*(- )?['\x22]?[\w./-]+['\x22]?:( .*)?$");
 static VALUE: Pattern = Pattern::with(": ", r"^\s+(- )?[a-z_]+: \S");
 static KEY: Pattern = Pattern::with(":", r"^\s*(- )?['\x22]?[\w./-]+['\x22]?:( [|>][+-]?)?$");
 static WORD: Pattern = Pattern::new(r"(?i)error|fail|panic|fatal");
-// The message of a tool, although it ends as code does.
+// Matches the message of a tool, even if it ends like code.
 static TOOL: Pattern =
     Pattern::new(r"^(error|fatal|failed)(\[.+?\]|: \[.+?\])?: |^ ! \[|^\s*Failure/Error: ");
-// Six words or more in a row.
+// Matches six or more words in a row.
 static PROSE: Pattern = Pattern::new(
     r"^\s*([-*]\s+)?([\w\x80-\xff'`*\x22(<.,/-]+[.,:;)!?]* +){5,}[\w\x80-\xff'`*\x22(<./-]+[.,:;)!?]*\s*$",
 );
-// A line of a log or of a tool.
+// Matches a line of a log or of a tool.
 static MARKED: Pattern = Pattern::new(
     r"\d{2}:\d{2}:\d{2}|\b(ERROR|FATAL|CRITICAL|SEVERE|WARN|INFO|DEBUG)\b|^\s*(error|fatal|fatal error|E)[:\[ ]|^[a-z][\w.-]*(\[\d+\])?: |^\S+:\d+:|^\[",
 );
 
 /// Returns true for a line of source code, a document or a manual: most lines around it are code or
-/// sentences, and few are reports of a program. A line that `is_marked` as an error, or has the
-/// form of a report, may be the message of the program that printed the text.
+/// sentences, and few are program reports. A line that `is_marked` as an error or that looks like a
+/// report may be a message of the program that printed the text.
 fn is_in_text(lines: &ErrorContext, is_marked: bool) -> bool {
     let filled = |line: &&str| !line.trim().is_empty();
     let above: Vec<&str> = lines.above().take(TEXT_LINES).filter(filled).collect();
@@ -226,7 +228,7 @@ fn is_fenced(lines: &ErrorContext) -> bool {
 enum TextForm {
     Code,
     Sentence,
-    // A step or a result of a program.
+    // A line that reports a step or a result of a program.
     Report,
     Other,
 }
@@ -254,7 +256,7 @@ impl TextForms {
                 return Self { text: 0, ..forms };
             }
         }
-        // A program begins what it tells again and again with the same word.
+        // A program begins its repeated messages with the same word.
         for count in sentences.into_values() {
             let is_often = count >= OFTEN_SENTENCES && SENTENCE_SHARE * count > forms.lines;
             *(if is_often { &mut forms.reports } else { &mut forms.text }) += count;
@@ -289,7 +291,7 @@ impl TextForm {
     }
 }
 
-// Skips numbers: the items of a list are not alike.
+// Skips a leading number, because numbered items of a list do not count as similar.
 fn first_word(line: &str) -> &str {
     let is_number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
     let word = line.split_whitespace().find(|word| !is_number(word)).unwrap_or_default();
@@ -328,18 +330,18 @@ fn is_minified(line: &str) -> bool {
         && 16 * marks() >= line.len()
 }
 
-// The first word of a statement.
+// Matches the first word of a statement.
 static KEYWORD: Pattern = Pattern::new(
     r"^(return|if|elif|else|for|while|def|class|try|except|finally|raise|throw|import|from|let|const|var|pub|fn|use|match|case|with|do|done|fi|then|esac|local|export|my|sub|end|function|func|type|struct|enum|impl|mod|static|async|await|echo)\b",
 );
 static CLASS_NAME: Pattern = Pattern::with(".", r"^(\w+\.)+\w+(\([\w., ]*\))?$");
-// A line of a log, a message of a tool, a verdict, a frame.
+// Matches a line of a log, a message of a tool, a verdict, or a stack frame.
 static REPORT: Pattern = Pattern::new(
     r"^.{0,24}\d{2}:\d{2}:\d{2}|^.{0,40}\b(ERROR|FATAL|CRITICAL|SEVERE|WARN|WARNING|INFO|DEBUG|FAILED|FAIL|PASS|PASSED)\b|^\s*((?i:error|fatal|fatal error|warning|caused by)|[A-Z])(\[\w+\])?: |^[a-z][\w.-]*( \d+|\[\d+\])?: \S|^\[[^\]]+\] ?[^:(\[ ]|^\s+at \S|^\s*File \x22|^\s*\d+ +\||^\s*\d+:\d+ +[a-z]+ |^\s*(-->|\^|~|\xe2\x9c)|^(not )?ok\b|^(---?|===?|___)|\.\.\. ?\w+$|^[A-Z]\w*(\.\w+)*(Error|Exception)\b|^(Traceback|thread '|panic)|^E  |^#\d+ |^\+ [a-z]|\b\d+\.\d+ ?m?s\b|^\s*<(test|fail|error|system-)|\) += (-?\d|0x|\?)|^(\w+ )?[Ee]rror (near|at|on|in) ",
 );
-// The number before a row of a search.
+// Matches the prefix of a search result, such as `src/a.rs:12:`.
 static ROW_NUMBER: Pattern = Pattern::new(r"^([\w./@+-]*\.\w+[:-])?\d+[:-]");
-// A call, as opposed to words in parentheses.
+// Matches a function call, as opposed to words in parentheses.
 static CALL: Pattern = Pattern::with("(", r"[\w\])>]\(");
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The errors of an output, printed as ripgrep prints matches in their context, or each in one
+//! Prints the errors of an output, either in context as ripgrep prints matches, or each on one
 //! line.
 
 use std::collections::BTreeMap;
@@ -16,24 +16,24 @@ use crate::range::TextPosition;
 use ctxfs_core::materialize::error_lines;
 use ctxfs_core::model::Content;
 
-// The most bytes of the errors after the first one that are shown in their context.
+// Maximum size in bytes of the errors after the first one that are shown in context.
 const CONTEXT_BYTES: usize = 5000;
-// The most bytes of all errors, without notices.
+// Maximum size in bytes of all errors, without notices.
 const TOTAL_BYTES: usize = 7500;
 const GAP: &str = "--\n";
 const LINE_BYTES: usize = 480;
 const LINE_CHARS: usize = 240;
 const CUT: &str = "...";
 
-/// The errors that fit, in order of their lines. Kinds for which there was no room in their context
-/// are in `rest`, a line each; `left_out` counts the kinds that did not fit even so.
+/// The errors that fit, in line order. `rest` has one line for each kind whose context did not fit.
+/// `left_out` counts the kinds for which not even one line fit.
 #[derive(Default)]
 pub(super) struct ErrorReport {
     lines: BTreeMap<u64, PrintedLine>,
     size: usize,
     rest: Vec<String>,
     left_out: usize,
-    // The first line of which only a window is shown.
+    // The first line that is shown only as a window.
     pub(super) windowed: Option<TextPosition>,
 }
 
@@ -88,7 +88,7 @@ impl ErrorReport {
         Ok(true)
     }
 
-    // Adds the facts that `lines` do not tell, and a remark if the trace `continues` below them.
+    // Adds the facts that `lines` do not show, and a remark if the trace `continues` below them.
     fn remark(&mut self, finding: &Finding, lines: &[NearbyLine], continues: bool) {
         let above = heading(finding, lines).map(|text| format!("# {text}\n"));
         if let Some((above, line)) = above.zip(self.lines.get_mut(&finding.at.line)) {
@@ -170,15 +170,15 @@ fn print(line: &NearbyLine, found: &Findings) -> PrintedLine {
     PrintedLine { above: String::new(), text, below: String::new() }
 }
 
-/// Returns the position in a long line around which it is shown: the error, if the line is one.
+/// Returns the position in a long line around which the window is placed. In an error line this is
+/// the error.
 fn window_position(line: &NearbyLine, is_error: bool) -> TextPosition {
     let seen = if is_error { error_lines([line.text.as_slice()]) } else { Vec::new() };
     let place = seen.first().map_or(0, |seen| seen.place);
     TextPosition { line: line.number, column: place as u64 + 1 }
 }
 
-/// Returns an error in one line: `117: 93:16 error 'document' is not defined (x 3)
-/// [lint/html.js]`.
+/// Formats an error as one line: `117: 93:16 error 'document' is not defined (x 3) [lint/html.js]`.
 pub(crate) fn error_line(finding: &Finding) -> String {
     let owner = finding.owner.as_deref().map(|owner| format!("  [{owner}]")).unwrap_or_default();
     let times = match finding.at.times {
@@ -193,8 +193,7 @@ pub(crate) fn error_line(finding: &Finding) -> String {
     format!("{number}{}{cut}{times}{owner}", message.text)
 }
 
-/// Returns the facts that `lines`, among which an error is shown, do not tell: `in lint/html.js, x
-/// 3`.
+/// Returns the facts about an error that the shown `lines` do not contain: `in lint/html.js, x 3`.
 pub(super) fn heading(finding: &Finding, lines: &[NearbyLine]) -> Option<String> {
     let told = |owner: &&str| lines.iter().any(|line| line.text.contains_str(owner));
     let owner = finding.owner.as_deref().filter(|owner| !told(owner));

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use crate::View;
 use crate::fixture::Fixture;
 
-/// Most bytes of the view, with its notices.
+/// Maximum size in bytes of the view with its notices.
 const MOST: usize = 8 << 10;
 
 macro_rules! sample {
@@ -16,7 +16,7 @@ fn errors(text: impl Into<Vec<u8>>) -> String {
     Fixture::analysed(text).text(&View::Errors)
 }
 
-/// A log of `lines` lines with `message` on each that `is_error`.
+/// Returns a log of `lines` lines, with an error on each line for which `message` returns one.
 fn log(lines: u64, message: impl Fn(u64) -> Option<String>) -> String {
     let line = |n| message(n).unwrap_or_else(|| format!("{n:05} INFO all is well")) + "\n";
     (1..=lines).map(line).collect()

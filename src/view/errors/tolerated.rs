@@ -1,5 +1,5 @@
-//! Errors of which a reader need not care: a program logged, ignored, retried or caught them, or a
-//! test that passed printed them.
+//! Errors that a reader can ignore: a program logged, ignored, retried or caught them, or a test
+//! that passed printed them.
 
 use crate::errors::context::ErrorContext;
 use ctxfs_core::materialize::Pattern;
@@ -29,7 +29,7 @@ fn is_level(entry: &str) -> bool {
     LEVEL.is_match(entry) && !entry.contains("Time elapsed")
 }
 
-// The log line above the stack trace that the line belongs to.
+// Returns the log line above the stack trace that this line belongs to.
 fn entry_above(lines: &ErrorContext) -> Option<&str> {
     let is_trace = |line: &str| TRACE_LINE.is_match(line);
     let has_frames = lines.above().next().is_some_and(is_trace)
@@ -38,8 +38,8 @@ fn entry_above(lines: &ErrorContext) -> Option<&str> {
     entry.filter(|_| has_frames && is_trace(lines.own()))
 }
 
-/// Recognizes a failed task of Ansible that is ignored, or rescued: then its host has further
-/// tasks.
+/// Recognizes a failed Ansible task that is ignored or rescued. A task was rescued if its host has
+/// further tasks.
 fn is_ignored_task(lines: &ErrorContext) -> bool {
     let Some(host) = TASK.group(lines.own(), 1) else { return false };
     let is_heading = |line: &&str| TASKS.is_match(line);
@@ -58,8 +58,7 @@ fn is_on_console(lines: &ErrorContext) -> bool {
     lines.above().take(2).find(|line| !line.is_empty()).is_some_and(|line| CONSOLE.is_match(line))
 }
 
-/// Recognizes a panic in a test that panicked again later in the same thread, so that the first was
-/// caught.
+/// Recognizes a panic that a test caught: the same thread panicked again later in the test.
 fn is_caught_panic(lines: &ErrorContext) -> bool {
     let mut near = std::iter::once(lines.own()).chain(lines.above().take(3));
     let thread = near.find_map(|line| PANICKED.group(line, 1));
@@ -70,7 +69,7 @@ fn is_caught_panic(lines: &ErrorContext) -> bool {
         && !of_test().any(|line| TWICE.is_match(line))
 }
 
-// Recognizes the failed response to a request that curl repeated successfully.
+// Recognizes a failed response to a request that curl retried successfully.
 fn is_repeated_request(lines: &ErrorContext) -> bool {
     let failed = RESPONSE.group(lines.own(), 1) == Some("5");
     let mut above = lines.above().take(REQUEST_LINES).filter(|_| failed);
@@ -89,18 +88,18 @@ fn is_of_check(lines: &ErrorContext) -> bool {
     !lines.own().starts_with("configure:") && lines.above().take(CHECK_LINES).any(is_check)
 }
 
-// The time at the beginning of a log line.
+// Matches the time at the beginning of a log line.
 pub(super) static ENTRY: Pattern = Pattern::new(
     r"^\W{0,3}(\d{4}[-/]\d\d[-/]\d\d[ T]|\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:|\d+:[A-Z] \d\d )",
 );
-// The level of a log line without a time.
+// Matches the level of a log line without a time.
 static LEVEL: Pattern = Pattern::with("R", r"^(.* )?\[?(ERROR|CRITICAL|SEVERE)[:\] ]");
 static TRACE_LINE: Pattern = Pattern::new(
     r"^\s+at |^\s+\.\.\. \d+ more|^\s*Caused by: |^\s+File |^\s{4}|^\s*\+ Exception Group |^\s*\+-|^Traceback |^\s*\[cause\]: |^\s+[\w']+: \S|^([a-zA-Z_]\w*\.)*([A-Z]\w*)?(Error|Exception|ExceptionGroup)\b",
 );
 static FRAME: Pattern = Pattern::new(r"^\s+(at|File) ");
 static REMARK: Pattern = Pattern::new(r"^.{0,60}?\b(WARN|WARNING|DEBUG|TRACE)\b|^W\d{4} \d\d:");
-// Words of a log line about an error that does no harm.
+// Matches words in log lines about harmless errors.
 static HANDLED: Pattern = Pattern::new(
     r"\b([Rr]etrying|[Rr]econnecting|[Ii]gnored|[Ii]gnoring|[Ss]kipped|[Ss]kipping|is optional)\b",
 );
@@ -113,13 +112,13 @@ static RETRY: Pattern =
 static CONSOLE: Pattern = Pattern::with("console.", r"^\s*console\.(error|warn|log|info|debug)$");
 static PANICKED: Pattern = Pattern::with("panicked", r"^thread '(.+?)' (?:\(\d+\) )?panicked at ");
 static STDOUT: Pattern = Pattern::with(" stdout ---", r"^---- (.+) stdout ----$");
-// A panic while another one unwinds: the first one was not caught.
+// Matches a panic during the unwinding of another one. The first panic was not caught.
 static TWICE: Pattern = Pattern::with("panic", r"while processing panic|in a destructor during");
 static RESPONSE: Pattern = Pattern::with("< HTTP/", r"^< HTTP/[\d.]+ (\d)\d\d\b");
 static REQUEST: Pattern = Pattern::with(" HTTP/", r"^> [A-Z]+ \S+ HTTP/");
 static CHECK: Pattern = Pattern::with("configure:", r"^configure:\d+: ");
 
-/// Returns true for a line that a test printed that passed in the end, or whose failure is
+/// Returns true for a line that was printed by a test that passed in the end, or whose failure is
 /// expected.
 pub(super) fn is_of_passing_test(lines: &ErrorContext) -> bool {
     is_before_ok(lines)
@@ -131,7 +130,8 @@ pub(super) fn is_of_passing_test(lines: &ErrorContext) -> bool {
         || is_in_section_of_passes(lines)
 }
 
-// Recognizes `test_a ... ERROR x` with `ok` below.
+// Recognizes a line in the output of a test that begins like `test_a ... ERROR x` and ends with an
+// `ok` line.
 fn is_before_ok(lines: &ErrorContext) -> bool {
     let test = |line: &str| TEST.is_match(line);
     let above = || lines.above().take(TEST_LINES).find(|line| test(line) || line.is_empty());
@@ -140,7 +140,7 @@ fn is_before_ok(lines: &ErrorContext) -> bool {
     begins && end == Some("ok")
 }
 
-// Recognizes a line between `name: ...` and `name: ok`.
+// Recognizes a line between `name: ...` and the matching `name: ok`.
 fn is_between_own_lines(lines: &ErrorContext) -> bool {
     let name = lines.below().next().and_then(|line| line.strip_suffix(": ok"));
     let above = lines.above().next();
@@ -156,7 +156,7 @@ fn is_of_passing_go_test(lines: &ErrorContext) -> bool {
     end.is_some_and(|line| GO_END.group(line, 1) != Some("FAIL"))
 }
 
-// Recognizes the output of a failed attempt, of a test that passed when nextest retried it.
+// Recognizes the output of a failed attempt at a test that passed when nextest retried it.
 fn is_of_retried_test(lines: &ErrorContext) -> bool {
     let tried = lines.above().take(NAME_LINES).find_map(|line| TRY.group(line, 2));
     let passed = |line: &str, test: &str| {
@@ -165,8 +165,8 @@ fn is_of_retried_test(lines: &ErrorContext) -> bool {
     tried.is_some_and(|test| lines.below().any(|line| passed(line, test)))
 }
 
-/// Recognizes a line that a test printed before its verdict, in TAP. The explanation of a verdict
-/// stands below it.
+/// Recognizes a line that a test printed before its passing verdict in TAP. The explanation of a
+/// failed verdict comes after the verdict.
 fn is_before_tap_ok(lines: &ErrorContext) -> bool {
     let explains = lines.own().starts_with(['#', ' ', '\t']) || TAP.is_match(lines.own());
     let above = lines.above().take(TEST_LINES).any(|line| TAP.is_match(line));
@@ -175,7 +175,7 @@ fn is_before_tap_ok(lines: &ErrorContext) -> bool {
     above && !explains && next.is_some_and(|line| line.starts_with("ok "))
 }
 
-/// Recognizes a test that is expected to fail: `# TODO` in TAP, a reason behind the time in the
+/// Recognizes a test that is expected to fail: `# TODO` in TAP, or a reason after the time in a
 /// report of Node.
 fn is_to_do(lines: &ErrorContext) -> bool {
     let tap = lines.above().take(DETAIL_LINES).find(|line| TAP.is_match(line));
@@ -183,7 +183,7 @@ fn is_to_do(lines: &ErrorContext) -> bool {
     tap.is_some_and(|line| TO_DO.is_match(line)) || spec.is_some_and(|line| line.contains(") # "))
 }
 
-// pytest repeats what passing tests printed, and lists warnings, in sections of their own.
+// Recognizes the sections in which pytest repeats the output of passing tests and lists warnings.
 fn is_in_section_of_passes(lines: &ErrorContext) -> bool {
     let section = lines.above().find_map(|line| SECTION.group(line, 1));
     section.is_some_and(|section| matches!(section, "PASSES" | "XPASSES" | "warnings summary"))

@@ -1,5 +1,5 @@
-//! The first pass of `.find`: how often each word occurs, and which words are nearest to the
-//! missing ones.
+//! The first pass of `.find`. It counts how often each word occurs, and finds the nearest words for
+//! those that do not occur.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,30 +12,31 @@ use crate::find::stretches::{ContentSlice, Stretch, Stretches};
 use crate::find::{scan, stretches, words};
 use ctxfs_core::model::Content;
 
-// About a second of reading. Words are taken to be as frequent in the rest.
+// About a second of reading. Words are assumed to be as frequent in the rest of the content.
 pub(super) const MAX_CENSUS_BYTES: u64 = 512 << 20;
-// The first of this many parts of that tells how frequent the words in it are.
+// The census is divided into this many parts. The first part gives the frequency of the words that
+// occur in it.
 const FIRST_PART: u64 = 16;
-// Of a long line, this many bytes count as one line.
+// A long line counts as one unit for each of this many bytes.
 const UNIT_BYTES: u64 = 512;
-// About a second of reading. Of a larger content, evenly spaced samples are read.
+// About a second of reading. If the content is larger, evenly spaced samples are read.
 pub(super) const MAX_NEAREST_BYTES: u64 = 64 << 20;
 const SAMPLE_BYTES: u64 = 256 << 10;
-// Words that are remembered for each missing word.
+// Number of nearby words that are kept for each missing word.
 const MAX_KEPT_WORDS: usize = 64;
-// A missing word may be replaced by a word of this length that it begins with: `auth` for
-// `authentication`.
+// A missing word may be replaced by one of its prefixes if that has at least this length: `auth`
+// for `authentication`.
 const MIN_PREFIX: usize = 4;
-// The distance of a word that the missing one begins with: farther than any misspelling.
+// The distance of a prefix of the missing word. It is greater than the distance of any misspelling.
 const PREFIX_DISTANCE: usize = 8;
-// Farther than all others.
+// Greater than every other distance.
 const FAR_DISTANCE: usize = 9;
 
-/// The occurrences of one word: lines with the word only inside of others, and lines with the word
-/// itself.
+/// The occurrences of one word. Counts the lines with the word inside of other words, and the lines
+/// with the word itself.
 ///
-/// `joint` is the byte between the two parts of a name, if it is the same everywhere. `prefix` is
-/// the beginning that all forms of the word share, in lower case.
+/// `joint` is the byte between the two parts of a name, if it is the same in all occurrences.
+/// `prefix` is the common beginning of all forms of the word, in lower case.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TermCount {
     pub(super) inside: u64,
@@ -51,8 +52,8 @@ pub(super) enum Joint {
     Varies,
 }
 
-/// The occurrences of all words. `units` counts lines, and parts of long lines. `is_whole` is false
-/// if a part of the content was not read.
+/// The occurrences of all words. `units` counts lines, and the parts of long lines. `is_whole` is
+/// false if a part of the content was not read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Census {
     pub(super) units: u64,
@@ -66,8 +67,8 @@ impl Census {
     }
 
     /// Counts the words of `matcher` in the first `most` bytes of `content`. Words that occur in
-    /// the first part of these are taken to be as frequent in the rest; only the others are looked
-    /// for there.
+    /// the first part of these bytes are assumed to be as frequent in the rest. Only the other
+    /// words are searched for in the rest.
     pub(super) fn take(
         content: &dyn Content,
         matcher: &Matcher,
@@ -112,7 +113,7 @@ impl Census {
             }
             tally.lines *= times;
             tally.inside *= times;
-            // The rest may have other forms.
+            // The rest of the content may have other forms of the word.
             tally.prefix = None;
             tally.joint = tally.joint.map(|_| Joint::Varies);
         }
@@ -202,9 +203,9 @@ impl TermCount {
     }
 }
 
-/// Looks for the words that are nearest to words that do not occur: those at a small edit distance,
-/// or else words that a missing word begins with. Of equally near words, the most frequent one
-/// counts.
+/// Searches for the nearest words to words that do not occur. A near word has a small edit
+/// distance; if there is none, prefixes of the missing word are considered. Of equally near words,
+/// the most frequent one is used.
 #[derive(Debug, Clone)]
 pub(super) struct NearestWords {
     missing: Vec<MissingWord>,
@@ -220,7 +221,7 @@ struct MissingWord {
 }
 
 impl NearestWords {
-    // Looks for words near `missing`, which have to be folded.
+    // Searches for words near the words in `missing`, which must be folded.
     pub(super) fn new<'w>(missing: impl IntoIterator<Item = &'w str>) -> Self {
         let missing = missing.into_iter().map(|word| MissingWord {
             word: word.to_owned(),
@@ -264,7 +265,7 @@ impl NearestWords {
         }
     }
 
-    // The nearest word for each missing one, and how often it was seen.
+    // Returns the nearest word for each missing word, and how often it was seen.
     pub(super) fn found(&self) -> impl Iterator<Item = Option<(&str, u64)>> {
         self.missing.iter().map(|missing| {
             let best = missing.nearest.iter().max_by_key(|(word, times)| (**times, Reverse(*word)));
@@ -286,7 +287,7 @@ impl NearestWords {
 }
 
 impl MissingWord {
-    // The most mistakes that are forgiven.
+    // Returns the maximum edit distance that is accepted.
     fn most(&self) -> usize {
         match self.characters {
             0..4 => 0,
@@ -305,7 +306,8 @@ impl MissingWord {
             return None;
         }
         let distance = strsim::osa_distance(&self.word, word);
-        // Few begin a word with a mistake, and then make another.
+        // Two mistakes are accepted only if the first letter is right, because few people misspell
+        // it.
         let alike = distance < 2 || word.chars().next() == self.word.chars().next();
         let is_name = word.contains(|c: char| c.is_ascii_digit());
         (distance <= most && alike && !is_name).then_some(distance)
@@ -327,7 +329,7 @@ impl MissingWord {
     }
 }
 
-// A bit for each letter.
+// Returns a set of letters, with one bit for each letter.
 fn letters(word: &str) -> u32 {
     word.bytes().fold(0, |set, byte| set | 1 << (byte & 31))
 }

@@ -1,5 +1,5 @@
-//! The second pass of `.find` over text: the lines and windows that have the words, and the best
-//! candidates among them, in bounded memory.
+//! The second pass of `.find` over text. It finds the lines and windows with the words, and keeps
+//! the best candidates in bounded memory.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
@@ -14,29 +14,29 @@ use ctxfs_core::materialize::LikenessHasher;
 use ctxfs_core::materialize::frequent::Frequent;
 use ctxfs_core::model::Content;
 
-// A line up to this length is shown whole.
+// Lines up to this length are shown whole.
 const SHORT_LINE: usize = 1000;
-// The most bytes between two words in one window.
+// Maximum distance in bytes between two words in one window.
 const MAX_WORD_GAP: usize = 200;
-// The words of this many lines before and after a line count for it, too.
+// A line is also scored for the words in this many lines before and after it.
 pub(super) const NEAR_LINES: u64 = 6;
-// Scores are integers: a value of 1.0 is this many points.
+// Scores are integers: this many points represent 1.0.
 pub(super) const SCORE_UNIT: f64 = 1000.0;
 const MAX_CANDIDATES: usize = 192;
-// The most candidates that differ only in numbers.
+// Maximum number of candidates that differ only in numbers.
 const MAX_ALIKE: usize = 6;
 const MAX_KINDS: usize = 4096;
 
 /// The result of the second pass. `passages` counts the lines, windows or objects with any of the
-/// words; `stopped` is the byte at which time ran out.
+/// words. `stopped` is the offset at which time ran out.
 pub(super) struct Gathered {
     pub(super) pool: Pool,
     pub(super) passages: u64,
     pub(super) stopped: Option<u64>,
 }
 
-/// Scores the lines of a text. `recent` has the last lines with words, of which the first `judged`
-/// are scored and stay for the lines after them.
+/// Scores the lines of a text. `recent` holds the last lines with words. The first `judged` of them
+/// are already scored, and are kept to score the lines after them.
 struct LineGatherer<'a> {
     chosen: &'a ChosenTerms,
     is_table: bool,
@@ -74,8 +74,8 @@ struct FoundWindow {
     likeness: u64,
 }
 
-/// Gathers the lines in `content` with the words of `chosen`, from stretches of about `stretch`
-/// bytes that are searched in parallel. In a table, a line is a record of its own.
+/// Gathers the lines in `content` that have words of `chosen`. Stretches of about `stretch` bytes
+/// are searched in parallel. In a table, each line is an independent record.
 pub(super) fn lines(
     content: &dyn Content,
     chosen: &ChosenTerms,
@@ -134,7 +134,7 @@ impl LineFinder {
 }
 
 impl FoundPlace {
-    // From offsets in a stretch that begins at `start` to offsets in the content.
+    // Converts offsets in a stretch that begins at `start` to offsets in the content.
     fn after(self, start: StretchStart) -> Self {
         let StretchStart { newlines, offset } = start;
         let moved =
@@ -182,7 +182,7 @@ impl<'a> LineGatherer<'a> {
         }
     }
 
-    // Lines before `line` are scored: all lines near them are known.
+    // Scores the lines before `line`, because all lines near them are known.
     fn judge(&mut self, line: u64) {
         while let Some(next) = self.recent.get(self.judged).copied()
             && next.start.line < line
@@ -205,7 +205,7 @@ impl<'a> LineGatherer<'a> {
         let mut score = value;
         let mut near = all;
         self.recent.iter().for_each(|other| near.join(&other.found));
-        // The lines near to it often have no other words, or do not belong to it.
+        // The nearby lines often have no other words or do not belong to this line.
         if near == all || self.is_table {
             return (score * SCORE_UNIT) as u64;
         }
@@ -226,7 +226,7 @@ impl<'a> LineGatherer<'a> {
     }
 }
 
-// The part of its weight that a word has at this distance in lines.
+// Returns the part of its weight that a word keeps at this distance in lines.
 pub(super) fn nearness(distance: u64) -> f64 {
     0.7 - 0.08 * distance as f64
 }
@@ -247,8 +247,8 @@ pub(super) fn windows(hits: &[Hit]) -> Vec<((usize, usize), FoundTerms)> {
     windows
 }
 
-/// A passage that may be shown. `score` is the worth of its words at a first look; `likeness` is
-/// equal for candidates that differ only in numbers.
+/// A passage that may be shown. `score` is the estimated value of its words. `likeness` is equal
+/// for candidates that differ only in numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) score: u64,
@@ -271,8 +271,8 @@ pub(super) struct LineOffset {
     pub(super) offset: u64,
 }
 
-/// The best candidates so far. Keeps at most twice `MAX_CANDIDATES`, and none with a score of
-/// `floor` or less.
+/// The best candidates so far. Holds at most twice `MAX_CANDIDATES`, and no candidate with a score
+/// of `floor` or less.
 pub(super) struct Pool {
     kept: Vec<(Candidate, u64)>,
     taken: u64,
@@ -300,7 +300,7 @@ impl Pool {
         }
     }
 
-    // Of candidates that are alike, only some stay.
+    // Keeps only some candidates of those that are alike.
     fn shrink(&mut self) {
         self.kept.sort_by_key(|(candidate, number)| (Reverse(candidate.score), *number));
         let mut alike: HashMap<u64, usize> = HashMap::new();
@@ -315,7 +315,7 @@ impl Pool {
         }
     }
 
-    // The candidates, best first, each with the number of candidates of its kind.
+    // Returns the candidates, best first, each with the number of similar candidates.
     pub(super) fn best(mut self) -> Vec<(Candidate, u64)> {
         self.shrink();
         let counts: HashMap<u64, u64> =

@@ -1,8 +1,8 @@
-//! The second pass of `.find` over JSON: the innermost objects that have the words.
+//! The second pass of `.find` over JSON. It finds the innermost objects that have the words.
 //!
-//! One scan follows the structure of one value or many, and looks only into strings that may have a
-//! word. An object that is larger than a passage counts with its own members alone, without the
-//! objects in it.
+//! One scan follows the structure of one or more values, and examines only strings that may have a
+//! word. For an object larger than a passage, only its own members are scored, without the objects
+//! in it.
 
 mod record;
 
@@ -20,14 +20,14 @@ use ctxfs_core::model::Content;
 
 pub(super) use record::of_value;
 
-// The largest object that is a passage.
+// Maximum size in bytes of an object that becomes a passage.
 pub(super) const RECORD_BYTES: u64 = 64 << 10;
-// A longer string is read in windows of this size.
+// A longer string is read in pieces of this size.
 const PIECE: usize = scan::PIECE;
 const PIECE_MARGIN: usize = 64;
-// JSON that is nested deeper is treated as text.
+// JSON with deeper nesting is treated as text.
 const MAX_DEPTH: usize = 128;
-// Bytes of a key that are kept.
+// Maximum number of bytes that are kept of a key.
 const KEY_BYTES: usize = 64;
 
 pub(super) fn begins(content: &dyn Content) -> io::Result<bool> {
@@ -38,16 +38,16 @@ pub(super) fn begins(content: &dyn Content) -> io::Result<bool> {
 
 struct NotJson;
 
-/// The structure that is being read.
+/// The structure that is being scanned.
 ///
-/// `next` is the next place in the unread bytes where a word may stand, if it is known. `member` is
-/// the start of the member that is being read, and `key_found` the words in its key. `long` is set
-/// inside a string that is longer than a piece.
+/// `next` is the next position in the unread bytes where a word may be, if it is known. `member` is
+/// the start of the current member, and `key_found` has the words in its key. `long` is set inside
+/// a string that is longer than a piece.
 struct JsonScan<'a> {
     chosen: &'a ChosenTerms,
     finder: Finder,
     likeness: LikenessHasher,
-    // The objects and arrays that are open, outermost first.
+    // The open objects and arrays, outermost first.
     frames: Vec<Frame>,
     pool: Pool,
     passages: u64,
@@ -64,7 +64,8 @@ struct LongString {
     is_key: bool,
 }
 
-// Gathers the objects in `content` with the words of `chosen`. Returns `None` if it is not JSON.
+// Gathers the objects in `content` that have words of `chosen`. Returns `None` if the content is
+// not JSON.
 pub(super) fn gather(
     content: &dyn Content,
     chosen: &ChosenTerms,
@@ -87,7 +88,7 @@ pub(super) fn gather(
             return Ok(None);
         }
     }
-    // A value that is cut off has no closing bracket.
+    // A truncated value has no closing bracket.
     while !scan.frames.is_empty() {
         scan.close(stream.offset());
     }
@@ -111,8 +112,8 @@ impl<'a> JsonScan<'a> {
         }
     }
 
-    /// Takes the whole tokens in `bytes`, which begin at `offset`; all of them if `ends`. Returns
-    /// the number of bytes taken.
+    /// Consumes the complete tokens in `bytes`, which begin at `offset`. If `ends` is true,
+    /// consumes all bytes. Returns the number of bytes consumed.
     fn take(&mut self, bytes: &[u8], offset: u64, ends: bool) -> Result<usize, NotJson> {
         let mut at = 0;
         while at < bytes.len() {
@@ -150,7 +151,7 @@ impl<'a> JsonScan<'a> {
         Ok(at)
     }
 
-    // A whole line without words is skipped at the start of a value that is in no other.
+    // Skips a whole line without words, at the start of a top-level value.
     fn skip_line(&mut self, bytes: &[u8], at: usize, here: u64) -> Result<Option<usize>, NotJson> {
         let open = bytes[at];
         if !matches!(open, b'{' | b'[') {
@@ -168,7 +169,7 @@ impl<'a> JsonScan<'a> {
         Ok(Some(1))
     }
 
-    // True if a word may stand between two places in `bytes`.
+    // Returns true if a word may be between the offsets `from` and `to` of `bytes`.
     fn may_hold(&mut self, bytes: &[u8], from: usize, to: usize) -> bool {
         if self.next.is_none_or(|next| next < from) {
             let next = scan::first_candidate(&self.chosen.matcher, bytes, from);
@@ -352,7 +353,7 @@ impl<'a> JsonScan<'a> {
             self.pool.add((value * SCORE_UNIT) as u64, 0, place);
             return;
         };
-        // In an object that is too large to be shown, each member is a passage.
+        // In an object that is too large to be shown, each member becomes a passage.
         if end - frame.start > RECORD_BYTES || !frame.is_object {
             let score = (value * SCORE_UNIT * 0.97) as u64;
             let likeness = frame.likeness(&all);
@@ -402,8 +403,8 @@ impl<'a> JsonScan<'a> {
     }
 }
 
-/// Returns the length of the piece that a longer string begins with. It ends after a blank if there
-/// is one near its end, and never inside an escape or a character.
+/// Returns the length of the first piece of a string that is longer than a piece. The piece ends
+/// after a blank if there is one near its end, and never inside an escape or a character.
 fn piece(rest: &[u8]) -> usize {
     if let Some(blank) = memchr::memrchr(b' ', &rest[PIECE - PIECE_MARGIN..PIECE]) {
         return PIECE - PIECE_MARGIN + blank + 1;
@@ -415,9 +416,9 @@ fn piece(rest: &[u8]) -> usize {
     escape.max(char_floor(rest, PIECE))
 }
 
-/// An open object or array. `start` is the offset of its first byte, or of its key; `has_key` is
-/// true between a key and the end of its value. `own` are the words in its own members, `all` also
-/// those in members below.
+/// An open object or array. `start` is the offset of its first byte, or of its key if it has one.
+/// `has_key` is true between a key and the end of its value. `own` is the set of words in its own
+/// members. `all` also includes the words in deeper members.
 #[derive(Debug)]
 struct Frame {
     is_object: bool,
@@ -448,7 +449,7 @@ impl Frame {
         }
     }
 
-    // The step of a path to the member that is being read.
+    // Returns the path step to the current member.
     fn step(&self) -> String {
         if !self.is_object {
             return format!("[{}]", self.index);
@@ -459,7 +460,8 @@ impl Frame {
         if begins && key.chars().all(is_plain) { format!(".{key}") } else { format!("[\"{key}\"]") }
     }
 
-    // Equal for values with the same words under the same last key.
+    // Returns a hash that is equal for values of the same kind (object or not) that have the same
+    // words under the same last key.
     fn likeness(&self, found: &FoundTerms) -> u64 {
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
         hasher.hash_one((self.is_object, &self.key, found.terms()))
@@ -473,7 +475,7 @@ fn set_key(frames: &mut [Frame], key: &[u8]) {
     }
 }
 
-// The path of the value that is being read, as a filter of jq: `.items[12].name`.
+// Returns the path of the current value as a jq filter: `.items[12].name`.
 fn path(frames: &[Frame]) -> String {
     let path: String = frames.iter().map(Frame::step).collect();
     if path.starts_with('[') { format!(".{path}") } else { path }

@@ -1,5 +1,5 @@
-//! `.find/<words>` of a directory: the best passages in all artifacts below it, newest first among
-//! equals.
+//! `.find/<words>` of a directory: the best passages in all artifacts below it. Passages with equal
+//! scores are ordered by artifact, newest first.
 
 use std::cmp::Reverse;
 use std::io::Write;
@@ -22,10 +22,10 @@ use ctxfs_core::materialize::{SNIFFED, is_binary};
 use ctxfs_core::model::Content;
 use ctxfs_core::redact::Masked;
 
-// An artifact below this size is read whole.
+// Artifacts below this size are read whole.
 const WHOLE_BYTES: usize = 1 << 20;
 const MAX_PASSAGES: usize = 48;
-// About the memory of an open artifact, or of a passage that waits for its turn.
+// Estimated memory in bytes of an open artifact, or of a passage that waits for its turn.
 const RESULT_WEIGHT: usize = 4 << 10;
 
 struct CorpusFind<'a> {
@@ -33,8 +33,8 @@ struct CorpusFind<'a> {
     expired: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// The result of a pass for one artifact. `Gone`: it was removed after the search began;
-/// `NotBegun`: time ran out.
+/// The result of a pass over one artifact. `Gone` means that the artifact was removed after the
+/// search began. `NotBegun` means that time ran out.
 enum ArtifactPass<T> {
     Done(T),
     Gone,
@@ -44,7 +44,7 @@ enum ArtifactPass<T> {
     NotBegun,
 }
 
-// `stopped` is the number of the artifact before which time ran out.
+// `stopped` is the number of the first artifact that was not begun when time ran out.
 #[derive(Default)]
 struct CorpusPass {
     left_out: SearchOmissions,
@@ -82,8 +82,8 @@ pub(crate) fn render(
 }
 
 impl CorpusFind<'_> {
-    /// Does `work` for the content of each artifact on several threads, and hands the results to
-    /// `take` in order.
+    /// Calls `work` with the content of each artifact, on several threads, and passes the results
+    /// to `take` in order.
     fn each<T: Send>(
         &self,
         work: impl Fn(&dyn Content) -> io::Result<T> + Sync,
@@ -147,7 +147,7 @@ impl CorpusFind<'_> {
             .map(ArtifactPass::Done)
     }
 
-    /// Counts the words in all artifacts. Returns the words to look for, or `None` if no word
+    /// Counts the words in all artifacts. Returns the words to search for, or `None` if no word
     /// occurs.
     fn choose(&self, question: &FindQuestion) -> (CorpusPass, Option<ChosenTerms>) {
         let share = (self.directory.corpus.len() as u64).max(1);
@@ -266,7 +266,7 @@ impl BestPassages {
         self.artifacts += u64::from(found.count > 0);
         self.is_partial |= found.stopped.is_some();
         self.passages.extend(found.best.into_iter().map(|passage| (number, passage)));
-        // Newer artifacts were added before.
+        // The sort is stable, and newer artifacts were added first.
         self.passages.sort_by_key(|(_, passage)| Reverse(passage.score));
         self.passages.truncate(MAX_PASSAGES);
         self.headers.extend(found.header.map(|header| (number, header)));

@@ -1,4 +1,5 @@
-//! A word to look for, how it matches the words of a text, and a search for several at once.
+//! A word to search for, how it matches the words of a text, and a search for several words at
+//! once.
 
 use std::sync::OnceLock;
 
@@ -8,13 +9,14 @@ use regex::bytes::{Regex, RegexBuilder};
 use crate::find::parts;
 use crate::find::parts::{WordPart, WordParts};
 
-// A set of words has 64 bits.
+// A set of words is a `u64` with one bit for each word.
 pub(super) const MAX_TERMS: usize = 64;
-// The most bytes between two parts of a name: `::`, `->`.
+// Maximum number of bytes between two parts of a name: `::`, `->`.
 const MAX_JOINT: usize = 2;
-// Longer words may begin with a word of this length: `authentication` with `auth`.
+// A longer word may match by its prefix if that has at least this length: `authentication` matches
+// `auth`.
 const MIN_PREFIX: usize = 4;
-// A word of this length may stand inside of others.
+// A word of at least this length may match inside other words.
 const MIN_INFIX: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,11 +27,11 @@ pub(super) struct Hit {
     pub(super) end: usize,
 }
 
-/// Looks for several words at once.
+/// Searches for several words at once.
 ///
-/// `initials` and `ascii` tell which words may begin with a character. `inside` are the words that
-/// are also looked for inside of others. `candidates` is built when it is first needed: it costs as
-/// much as some pages of text.
+/// `initials` and `ascii` map a first character to the words that may begin with it. `inside` is
+/// the set of words that may also match inside other words. `candidates` is built when it is first
+/// needed, because building it takes as long as searching some pages of text.
 #[derive(Debug)]
 pub(super) struct Matcher {
     pub(super) terms: Vec<Term>,
@@ -46,8 +48,8 @@ pub(super) struct Finder {
 }
 
 impl Matcher {
-    /// Creates a matcher for at most [`MAX_TERMS`] words. Those for which `inside` is true are also
-    /// looked for inside of others.
+    /// Creates a matcher for at most [`MAX_TERMS`] words. Words for which `inside` returns true may
+    /// also match inside other words.
     pub(super) fn new(terms: Vec<Term>, inside: impl Fn(&Term) -> bool) -> Self {
         assert!(terms.len() <= MAX_TERMS, "a set of words has 64 bits");
         let (mut ascii, mut initials) = ([0; 128], Vec::new());
@@ -63,7 +65,7 @@ impl Matcher {
         Self { terms, initials, ascii, inside: within, candidates: OnceLock::new() }
     }
 
-    // The offset, from `at` on, of the first place where a word may stand.
+    // Returns the offset of the first place at or after `at` where a word may be.
     pub(super) fn candidate(&self, text: &[u8], at: usize) -> Option<usize> {
         let candidates = self.candidates.get_or_init(|| candidates(&self.terms));
         let Some(candidates) = candidates else { return (at < text.len()).then_some(at) };
@@ -118,19 +120,19 @@ impl Matcher {
     }
 }
 
-/// Returns the pattern that finds all places in ASCII text where a word may stand. Returns `None`
-/// if the words have to be looked for everywhere.
+/// Returns a pattern that finds all places in ASCII text where a word may be. Returns `None` if
+/// every place has to be examined.
 fn candidates(terms: &[Term]) -> Option<Regex> {
     let ascii = terms.iter().map(Term::needle).filter(|needle| needle.is_ascii());
     let mut needles: Vec<String> = ascii.map(regex::escape).collect();
-    // Escapes of JSON for letters with accents.
+    // JSON escapes of letters with accents.
     needles.push(r"\\u0".to_owned());
     needles.sort();
     needles.dedup();
     RegexBuilder::new(&needles.join("|")).case_insensitive(true).unicode(false).build().ok()
 }
 
-/// The fit of a word in a text to a term, worst first: the word contains the term (`memoom` and
+/// How well a word in a text fits a term, worst first. The word contains the term (`memoom` and
 /// `oom`), begins with it, is another form of it (`eviction` and `evicted`), or is the same apart
 /// from case and accents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -152,8 +154,9 @@ impl TermFit {
     }
 }
 
-/// A word to look for, folded and split into pieces. `asked` is the number of the asked word that
-/// it stands for, alone or as a part; `whole` has the pieces in one: `oomkilled` for `OOMKilled`.
+/// A word to search for, folded and split into pieces. `asked` is the number of the given word that
+/// this term represents as a whole or in part. `whole` is all pieces joined: `oomkilled` for
+/// `OOMKilled`.
 #[derive(Debug, Clone)]
 pub(super) struct Term {
     pub(super) text: String,
@@ -165,7 +168,7 @@ pub(super) struct Term {
 #[derive(Debug, Clone)]
 struct TermPiece {
     text: String,
-    // Only of pieces that have only letters.
+    // Set only if the term is one piece of letters.
     stem: Option<String>,
 }
 
@@ -184,15 +187,15 @@ impl TermPiece {
             .then_some(TermFit::Form)
     }
 
-    // `bind-9` for `bind9`
+    // Separates letters from a number: `bind-9` for `bind9`.
     fn apart(&self) -> Option<String> {
         let (letters, number) = self.text.split_at(self.text.find(|c: char| c.is_ascii_digit())?);
         let is_both = !letters.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
         (is_both && is_word(letters)).then(|| [letters, number].join("-"))
     }
 
-    /// Returns true if `word` begins with the piece: with a name of some length, or with a number
-    /// whose digits end there.
+    /// Returns true if `word` begins with the piece, and the piece is a name of sufficient length
+    /// or a number whose digits end there.
     fn begins(&self, word: &str) -> bool {
         let Some(rest) = word.strip_prefix(self.text.as_str()) else { return false };
         if self.stem.is_some() {
@@ -214,8 +217,8 @@ impl Term {
         (!pieces.is_empty()).then(|| Self { text: text.to_owned(), asked, pieces, whole })
     }
 
-    /// Returns the terms for the parts of a name that mean something by themselves; for letters
-    /// with a number, as in `bind9`, the name with both apart.
+    /// Returns the terms for the parts of a name that have a meaning of their own. For letters
+    /// followed by a number, as in `bind9`, returns the name with both separated.
     pub(super) fn parts(&self) -> Vec<Self> {
         if let [piece] = self.pieces.as_slice() {
             return piece
@@ -233,20 +236,20 @@ impl Term {
         self.pieces.len() > 1
     }
 
-    // The first character of all folded words that may match.
+    // Returns the first character of all folded words that may match.
     fn initial(&self) -> char {
         self.whole.chars().next().unwrap_or_default()
     }
 
-    // A text that each ASCII line with the word contains, in some case.
+    // Returns a text that every ASCII line with the word contains, apart from case.
     pub(super) fn needle(&self) -> &str {
         let stem = |piece: &'_ TermPiece| piece.stem.as_ref().map_or(piece.text.len(), String::len);
         let longest = self.pieces.iter().max_by_key(|piece| stem(piece)).expect("not empty");
         longest.stem.as_deref().unwrap_or(&longest.text)
     }
 
-    /// Returns a pattern for the word in all its forms, with `joint` between its parts. It has to
-    /// be searched without regard to case.
+    /// Returns a pattern for the word in all its forms, with `joint` between its parts. The pattern
+    /// must be used without regard to case.
     pub(super) fn pattern(&self, joint: &str) -> String {
         let last = self.pieces.len() - 1;
         let piece = |(number, piece): (usize, &TermPiece)| {
@@ -265,7 +268,8 @@ impl Term {
         !self.is_name() && self.whole.chars().count() >= MIN_INFIX
     }
 
-    // Returns how the words of `parts` from number `at` on match, and the number of parts that do.
+    // Returns how well the words of `parts` from index `at` on match, and the number of parts that
+    // match.
     pub(super) fn fit(
         &self,
         text: &[u8],
@@ -275,7 +279,7 @@ impl Term {
         self.fit_whole(parts, at).or_else(|| self.fit_pieces(text, parts, at))
     }
 
-    // Matches a word of several humps, or a name that is written as one word.
+    // Matches a word that consists of several humps, or a name that is written as one word.
     fn fit_whole(&self, parts: &WordParts, at: usize) -> Option<(TermFit, usize)> {
         let first = &parts.parts[at];
         if !first.begins || (first.ends && !self.is_name()) {
@@ -317,7 +321,7 @@ fn are_joined(text: &[u8], before: &WordPart, after: &WordPart) -> bool {
     between.len() <= MAX_JOINT && between.iter().all(|byte| *byte >= b' ' && *byte != b'\\')
 }
 
-// Without escapes that only confuse a reader.
+// Escapes `text` for a regular expression, without escapes that would only confuse a reader.
 pub(super) fn escaped(text: &str) -> String {
     regex::escape(text).replace("\\-", "-")
 }
@@ -326,10 +330,10 @@ fn is_word(word: &str) -> bool {
     word.chars().all(char::is_alphabetic)
 }
 
-// Worst first.
+// All fits, worst first.
 const FITS: [TermFit; 4] = [TermFit::Inside, TermFit::Begins, TermFit::Form, TermFit::Same];
 
-/// A set of words, each with its best fit. `sets` has, for each of [`FITS`], the words that fit at
+/// A set of words with the best fit of each. For each of [`FITS`], `sets` has the words that fit at
 /// least that well, as bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct FoundTerms {
@@ -363,7 +367,7 @@ impl FoundTerms {
         self.sets[0]
     }
 
-    // The sum of the weights of the words, each multiplied by how well it fits.
+    // Returns the sum of the weights of the words, each multiplied by how well the word fits.
     pub(super) fn value(&self, weights: &[f64]) -> f64 {
         let worth = |(number, weight): (usize, &f64)| {
             let fits = self.sets.iter().zip(FITS).rev();
@@ -419,7 +423,7 @@ mod tests {
         assert_eq!(super::tests::matcher(&["\u{65e5}"]).candidate(b"ascii", 0), None);
     }
 
-    /// Returns how well the first of the words in `text` that fit does so.
+    /// Returns the fit of the first word in `text` that matches `word`.
     fn fit(word: &str, text: &str) -> Option<TermFit> {
         let term = Term::new(word, 0).unwrap();
         let mut parts = WordParts::default();

@@ -1,5 +1,5 @@
 //! The words and names in a text, split into parts and folded: `payment` and `gateway` of
-//! `paymentGateway`. A folded word stands for all its forms: it has no case, accents and simple
+//! `paymentGateway`. A folded word represents all its forms. It has no case, accents or simple
 //! endings.
 
 use bstr::ByteSlice as _;
@@ -7,17 +7,17 @@ use unicode_normalization::char::decompose_compatible;
 
 use ctxfs_core::materialize::escape_length;
 
-// Anything longer is data.
+// A longer word is data.
 pub(super) const MAX_WORD_BYTES: usize = 256;
-// The fewest characters of a stem.
+// Minimum number of characters in a stem.
 const MIN_STEM: usize = 3;
-// The fewest characters before an ending that often belongs to the word: `state`.
+// Minimum number of characters before an ending that often belongs to the word itself: `state`.
 const MIN_LATIN_STEM: usize = 4;
 
-/// A part of a word: letters and digits up to a joint, such as `_`, or to a hump.
+/// A part of a word: letters and digits up to a joint such as `_`, or up to a hump.
 ///
-/// `start` and `end` are its place in the text, `folded` in the folded text. `begins` and `ends`
-/// are true if no letter or digit is directly before or after it.
+/// `start` and `end` are offsets in the text. `folded` is the range in the folded text. `begins`
+/// and `ends` are true if no letter or digit is directly before or after the part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WordPart {
     pub(super) start: usize,
@@ -27,8 +27,8 @@ pub(super) struct WordPart {
     pub(super) ends: bool,
 }
 
-/// The parts of a text, and its words without case and accents, with a newline after each. Keeps
-/// its memory from one text to the next.
+/// The parts of a text, and its words without case and accents, each followed by a newline. The
+/// allocated memory is reused for the next text.
 #[derive(Debug, Default)]
 pub(super) struct WordParts {
     pub(super) folded: String,
@@ -38,13 +38,13 @@ pub(super) struct WordParts {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LetterClass {
     Upper,
-    // Also letters without case, and digits.
+    // Lower-case letters, letters without case, and digits.
     Other,
 }
 
 impl WordParts {
-    /// Splits `text`. If `escaped`, a backslash and the character that it escapes are not part of a
-    /// word, as in JSON.
+    /// Splits `text`. If `escaped` is true, a backslash and the character after it are not part of
+    /// a word, as in JSON.
     pub(super) fn split(&mut self, text: &[u8], escaped: bool) {
         self.folded.clear();
         self.parts.clear();
@@ -73,7 +73,7 @@ impl WordParts {
         &self.folded[part.folded.0..part.folded.1]
     }
 
-    // The fast path for words of ASCII letters and digits. Returns the end of the word.
+    // A fast path for words of ASCII letters and digits. Returns the end of the word.
     fn ascii_word(&mut self, text: &[u8], at: usize, escaped: bool) -> usize {
         let length = text[at..].iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
         let end = at + length;
@@ -104,7 +104,7 @@ impl WordParts {
         end
     }
 
-    // Takes the word at `at`, if there is one, and returns its end.
+    // Adds the word at `at`, if there is one, and returns its end.
     fn word(&mut self, text: &[u8], at: usize, escaped: bool) -> usize {
         let first = self.parts.len();
         let folded = self.folded.len();
@@ -156,7 +156,8 @@ impl WordParts {
     }
 }
 
-// The letter or digit that `text` begins with, and its length.
+// Returns the first letter or digit of `text`, and its length in bytes. Returns `None` if `text`
+// begins with another character.
 fn next_letter(text: &[u8], escaped: bool) -> Option<(char, usize)> {
     let first = *text.first()?;
     if first.is_ascii() {
@@ -170,14 +171,14 @@ fn next_letter(text: &[u8], escaped: bool) -> Option<(char, usize)> {
     is_letter.then_some((c, length))
 }
 
-// The letter that `text` begins with as an escape of JSON: `\u00fc`.
+// Returns the letter that `text` begins with as a JSON escape: `\u00fc`.
 fn letter_escape(text: &[u8]) -> Option<(char, usize)> {
     let digits = str::from_utf8(text.strip_prefix(b"\\u")?.get(..4)?).ok()?;
     let c = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;
     (c.is_alphanumeric() || is_accent(c)).then_some((c, 6))
 }
 
-// Of endings that end alike, the longest first.
+// Of endings with a common suffix, the longest comes first.
 const ENDINGS: [(&str, usize); 26] = [
     ("fully", MIN_LATIN_STEM),
     ("ation", MIN_LATIN_STEM),
@@ -207,8 +208,8 @@ const ENDINGS: [(&str, usize); 26] = [
     ("en", MIN_LATIN_STEM),
 ];
 
-/// Appends the letters that stand for `c` without case and accent. Appends nothing for a combining
-/// accent.
+/// Appends `c` without case and accent, which may be several letters. Appends nothing for a
+/// combining accent.
 fn push_folded(c: char, into: &mut String) {
     if c.is_ascii() {
         into.push(c.to_ascii_lowercase());
@@ -232,13 +233,13 @@ fn push_folded(c: char, into: &mut String) {
     }
 }
 
-// A mark that is written over or under the letter before it.
+// Returns true for a mark that is drawn over or under the letter before it.
 pub(super) fn is_accent(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}')
 }
 
-/// Returns the beginning that all forms of `word` share: `evict` for `evicted` and `eviction`,
-/// `retr` for `retry`. `word` has to be folded and to consist of letters.
+/// Returns the common beginning of all forms of `word`: `evict` for `evicted` and `eviction`,
+/// `retr` for `retry`. `word` must be folded and consist of letters.
 pub(super) fn stem(word: &str) -> &str {
     if !word.is_ascii() {
         return word;
@@ -249,7 +250,7 @@ pub(super) fn stem(word: &str) -> &str {
     };
     let mut stem = singular;
     for (ending, shortest) in ENDINGS {
-        // Not `spe` of `speed`.
+        // Does not shorten `speed` to `spe`.
         if let Some(left) = singular.strip_suffix(ending)
             && left.len() >= shortest
             && !(ending == "ed" && left.ends_with('e'))
@@ -261,12 +262,12 @@ pub(super) fn stem(word: &str) -> &str {
     while stem.len() > MIN_STEM && stem.ends_with(['e', 'i', 'y']) {
         stem = &stem[..stem.len() - 1];
     }
-    // `fail` of `failure`, and `config` of `configuration`.
+    // Shortens `failure` to `fail`, and `configuration` to `config`.
     let stem = stem.strip_suffix("ur").filter(|left| left.len() >= MIN_LATIN_STEM).unwrap_or(stem);
     without_double(stem)
 }
 
-// `stop` for `stopp`.
+// Removes the last letter if it is doubled: `stopp` becomes `stop`.
 fn without_double(stem: &str) -> &str {
     match stem.as_bytes() {
         [start @ .., first, second] if first == second && start.len() >= 2 => {

@@ -3,9 +3,9 @@
 use crate::find::matcher::{FoundTerms, Hit};
 use crate::grep::window;
 
-/// A passage that is ready to be shown. `terms` are its words as bits; `likeness` is equal for
-/// passages that differ only in numbers, and `alike` is their number; `path` leads to a value of
-/// JSON, or is empty.
+/// A passage that is ready to be shown. `terms` is the set of its words as bits. `likeness` is
+/// equal for passages that differ only in numbers, and `alike` is the number of such passages.
+/// `path` leads to a JSON value, or is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Passage {
     pub(super) score: u64,
@@ -16,8 +16,8 @@ pub(super) struct Passage {
     pub(super) lines: Vec<ShownLine>,
 }
 
-/// A line, or a part of a long one. `column` is the byte column of the part, from 1; `start` and
-/// `end` are its offsets in the artifact.
+/// A line, or a part of a long line. `column` is the byte column of the part, from 1. `start` and
+/// `end` are offsets in the artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ShownLine {
     pub(super) line: u64,
@@ -28,8 +28,9 @@ pub(super) struct ShownLine {
     pub(super) is_hit: bool,
 }
 
-/// A line of an artifact, or the part of it that was read. `offset` is the place of `text` in the
-/// artifact, `column` its place in the line; `ends` is true if `text` goes to the end of the line.
+/// A line of an artifact, or the part of it that was read. `offset` is the position of `text` in
+/// the artifact, and `column` is its position in the line. `ends` is true if `text` extends to the
+/// end of the line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SourceLine<'t> {
     pub(super) line: u64,
@@ -40,7 +41,7 @@ pub(super) struct SourceLine<'t> {
 }
 
 impl SourceLine<'_> {
-    // Shows the whole line, or a window around the offset `around` if it is long.
+    // Returns the whole line, or a window around the offset `around` if the line is long.
     pub(super) fn shown(&self, around: Option<usize>) -> ShownLine {
         let text = self.text;
         if self.column == 0 && self.ends && !window::is_long(text) {
@@ -50,8 +51,8 @@ impl SourceLine<'_> {
         self.part(window::around(text, at), at, around.is_some())
     }
 
-    /// Shows the bytes in `range`, at the column of `at`. At most as many are shown as fit into a
-    /// line.
+    /// Returns the bytes in `range`, with the column of `at`. Truncates them to the maximum length
+    /// of a shown line.
     pub(super) fn part(&self, range: std::ops::Range<usize>, at: usize, is_hit: bool) -> ShownLine {
         let text = self.text;
         if self.column == 0 && self.ends && range == (0..text.len()) {
@@ -75,7 +76,8 @@ impl SourceLine<'_> {
 }
 
 impl ShownLine {
-    // Appends the line as ripgrep prints it, after the name of its artifact if there is one.
+    // Appends the line as ripgrep prints it, with the name of its artifact before it unless `name`
+    // is empty.
     pub(super) fn print(&self, name: &[u8], out: &mut Vec<u8>) {
         let mark = if self.is_hit { b':' } else { b'-' };
         if !name.is_empty() {
@@ -112,8 +114,8 @@ impl Passage {
     }
 }
 
-/// Returns how close together the words of `found` stand: 1 for words side by side, less for each
-/// byte between them.
+/// Returns how close together the words of `found` are: 1 for adjacent words, less for each byte
+/// between them.
 pub(super) fn nearness(hits: &[(u64, usize)], found: &FoundTerms) -> f64 {
     let wanted = found.terms().count_ones();
     if wanted < 2 {
@@ -135,7 +137,7 @@ pub(super) fn nearness(hits: &[(u64, usize)], found: &FoundTerms) -> f64 {
     1.0 / (1.0 + least as f64 / 300.0)
 }
 
-// Offsets in the artifact, in which the text of `hits` begins at `offset`.
+// Converts the offsets of `hits` to offsets in the artifact. The searched text begins at `offset`.
 pub(super) fn places(hits: &[Hit], offset: u64) -> impl Iterator<Item = (u64, usize)> {
     hits.iter().map(move |hit| (offset + hit.start as u64, hit.term))
 }

@@ -13,13 +13,13 @@ use ctxfs_core::model::Content;
 
 const MAX_PASSAGES: usize = 48;
 
-// Per cent of its score that each phrase of the question adds to a passage.
+// Percentage of its score that a passage gains for each phrase of the question in it.
 const PHRASE_PERCENT: u64 = 8;
 const MAX_PHRASES: u64 = 3;
 
-/// The passages of an artifact, best first; none shows a part of another. `header` is the first
-/// line of a table; `count` is the number of passages with any of the words; `stopped` is the byte
-/// at which time ran out.
+/// The passages of an artifact, best first. They do not overlap. `header` is the first line of a
+/// table. `count` is the number of passages with any of the words. `stopped` is the offset at which
+/// time ran out.
 #[derive(Debug, Default)]
 pub(super) struct Passages {
     pub(super) best: Vec<Passage>,
@@ -29,7 +29,7 @@ pub(super) struct Passages {
 }
 
 impl Passages {
-    // Reads `content` for the words of `chosen`, in blocks of `block` bytes.
+    // Searches `content` for the words of `chosen`, in blocks of `block` bytes.
     pub(super) fn read(
         content: &dyn Content,
         chosen: &ChosenTerms,
@@ -57,7 +57,7 @@ impl Passages {
             candidates.retain(|(candidate, _)| !is_first_line(candidate));
         }
         for (candidate, alike) in candidates {
-            // A line that another passage shows needs none of its own.
+            // Skips a line that another passage already shows.
             if let CandidateSpan::Line(start) = &candidate.place
                 && lines.contains(&start.line)
             {

@@ -1,19 +1,19 @@
-//! The words of a question: which of them occur and are looked for, and which search finds all
-//! their lines.
+//! The words of a question. This module chooses which of them to search for, and the search that
+//! finds all their lines.
 
 use crate::Query;
 use crate::find::census::{Census, Joint, NearestWords};
 use crate::find::matcher::{Matcher, Term};
 use crate::find::{matcher, parts, words};
 
-// Of more words, the first count.
+// Further words are ignored.
 const MAX_ASKED: usize = 24;
-// Parts of a weight: the part that any word has (the rest is for how rare it is), the part of a
-// word in place of one that does not occur, and the part of a part of a name.
+// Parts of a weight: the part that every word has (the rest depends on how rare the word is), the
+// part that a replacement for a missing word has, and the part that a part of a name has.
 const ANY_WORD_WEIGHT: f64 = 0.4;
 const REPLACED_WEIGHT: f64 = 0.8;
 const NAME_PART_WEIGHT: f64 = 0.6;
-// Words in more than one of 5 lines are not worth a search for all their lines.
+// Words that occur in more than one of 5 lines are not worth a search for all their lines.
 const COMMON_SHARE: u64 = 5;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(super) enum QuestionError {
 }
 
 /// The words of a question, and the parts of the names among them. The first terms of `matcher` are
-/// the words, in the order of `asked`; the terms of parts follow.
+/// the words, in the order of `asked`. The terms of the parts follow.
 #[derive(Debug)]
 pub(super) struct FindQuestion {
     pub(super) asked: Vec<String>,
@@ -31,10 +31,11 @@ pub(super) struct FindQuestion {
     phrases: Vec<Term>,
 }
 
-/// The words to look for: words of the question that occur, or others in their place.
+/// The words to search for: words of the question that occur, and replacements for others.
 ///
-/// `phrases` of the question have words that are not looked for alone. `replaced` pairs words with
-/// those in their place; `absent` words have none. `query` is the search for all lines.
+/// `phrases` are phrases of the question with a word that is not searched for alone. `replaced`
+/// pairs words with their replacements. `absent` has the words without a replacement. `query` is
+/// the search for all lines.
 #[derive(Debug)]
 pub(super) struct ChosenTerms {
     pub(super) asked: Vec<String>,
@@ -77,8 +78,8 @@ impl FindQuestion {
         Ok(Self { asked, matcher: Matcher::new(terms, |_| true), phrases })
     }
 
-    /// Returns the words that do not occur in any form, with their numbers. Others may be looked
-    /// for in place of these, so words with digits are left out.
+    /// Returns the words that do not occur in any form, with their numbers. Leaves out words with
+    /// digits, because the returned words may be replaced by similar ones.
     pub(super) fn missing(&self, census: &Census) -> Vec<(usize, &str)> {
         let missing = self.terms().filter(|term| self.choices(term, census).is_empty());
         let missing = missing.take(if census.is_whole { usize::MAX } else { 0 });
@@ -91,8 +92,8 @@ impl FindQuestion {
         self.matcher.terms[..self.asked.len()].iter()
     }
 
-    /// Returns the terms for an asked word: the word itself if it occurs, else the parts of it that
-    /// do.
+    /// Returns the terms for a given word: the word itself if it occurs, otherwise those of its
+    /// parts that occur.
     fn choices(&self, term: &Term, census: &Census) -> Vec<ChosenTerm> {
         let terms = || self.matcher.terms.iter().zip(&census.tallies).enumerate();
         let of_word = || terms().filter(|(_, (other, _))| other.asked == term.asked);
@@ -100,7 +101,7 @@ impl FindQuestion {
             let (term, tally) = (&self.matcher.terms[number], &census.tallies[number]);
             let inside = tally.lines == 0;
             let lines = if inside { tally.inside } else { tally.lines };
-            // A name among the parts is the asked one in another spelling.
+            // A name among the parts is another spelling of the given name.
             let is_asked = number < self.asked.len() || term.is_name();
             let factor = if is_asked { 1.0 } else { NAME_PART_WEIGHT };
             let prefix = tally.prefix.clone();
@@ -109,14 +110,14 @@ impl FindQuestion {
         let all: Vec<ChosenTerm> = of_word().map(|(number, _)| choice(number)).collect();
         let whole = all.iter().position(|choice| choice.lines > 0).filter(|first| *first == 0);
         let keep = if whole.is_some() { 1 } else { all.len() };
-        // A word that was not seen may be in the part that was not read.
+        // A word that was not seen may occur in the part that was not read.
         let may_be = |number: usize| number == 0 && whole.is_none() && !census.is_whole;
         let chosen = all.into_iter().take(keep).enumerate();
         chosen.filter(|(at, choice)| choice.lines > 0 || may_be(*at)).map(|it| it.1).collect()
     }
 
-    /// Chooses the words to look for. Returns `None` if none occurs. `instead` has the words in
-    /// place of [`missing`](Self::missing) ones.
+    /// Chooses the words to search for. Returns `None` if none occurs. `instead` has the
+    /// replacements for [`missing`](Self::missing) words.
     pub(super) fn choose(&self, census: &Census, instead: &NearestWords) -> Option<ChosenTerms> {
         let missing = self.missing(census);
         let mut choices = Vec::new();
@@ -154,7 +155,7 @@ impl FindQuestion {
 }
 
 impl ChosenTerm {
-    // The rarer among `units` lines, the more.
+    // Returns the weight of a word. Words that are rarer among the `units` lines weigh more.
     fn weight(&self, units: u64) -> f64 {
         let (lines, units) = (self.lines.max(1) as f64, units as f64);
         let rarity = (units / lines).ln_1p() / units.ln_1p();
@@ -163,7 +164,7 @@ impl ChosenTerm {
 
     fn pattern(&self) -> String {
         let prefix = self.prefix.as_deref().and_then(|forms| str::from_utf8(forms).ok());
-        // `code` reads better than the stem `cod`.
+        // Prefers a readable form: `code` instead of the stem `cod`.
         let reads_better =
             |forms: &&str| forms.is_ascii() && forms.len() == self.term.needle().len() + 1;
         if let Some(forms) = prefix.filter(|_| !self.term.is_name()).filter(reads_better) {
@@ -177,7 +178,7 @@ impl ChosenTerm {
     }
 }
 
-// The search for all lines with the words, without words that are in most lines.
+// Returns the search for all lines with the words. Leaves out words that are in most lines.
 fn query(choices: &[ChosenTerm], units: u64) -> Query {
     let rare = |choice: &&ChosenTerm| choice.lines.saturating_mul(COMMON_SHARE) <= units;
     let all = || choices.iter();

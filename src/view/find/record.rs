@@ -1,4 +1,4 @@
-//! The lines that belong to a line: the details below it, its paragraph or section, its stack
+//! The lines that belong to a line: its details below it, its paragraph or section, its stack
 //! trace.
 
 use std::cell::{OnceCell, RefCell};
@@ -15,23 +15,23 @@ use crate::scan;
 use ctxfs_core::materialize::error_lines;
 use ctxfs_core::model::Content;
 
-// Bytes that are read before and after a line.
+// Number of bytes that are read before and after a line.
 const BYTES_BEFORE: u64 = 8 << 10;
 const BYTES_AFTER: usize = 24 << 10;
-// The part of a score that depends on how close together the words stand.
+// Share of the score that depends on how close together the words are.
 const NEARNESS_SHARE: f64 = 0.15;
-// The most lines of a passage.
+// Maximum number of lines in a passage.
 const MAX_LINES: usize = 7;
-// A longer paragraph is a log.
+// A longer paragraph is treated as a log.
 const MAX_PARAGRAPH: usize = 24;
-// Lines of a section that are looked at.
+// Number of lines of a section that are examined.
 const SECTION_LINES: usize = 120;
-// Lines of a section that are shown because they look like errors.
+// Number of lines of a section that are shown because they look like errors.
 const SECTION_ERRORS: usize = 3;
-// The fewest characters of a rule, and of its parts around a heading.
+// Minimum number of characters in a rule, and in each part of a rule around a heading.
 const MIN_RULE: usize = 4;
 const MIN_HEADING_RULE: usize = 3;
-// Lines with words that are shown of a trace, beside the most informative ones.
+// Number of lines with words that are shown of a trace, in addition to its most informative lines.
 const TRACE_WORD_LINES: usize = 2;
 
 pub(super) fn of_line(
@@ -51,7 +51,7 @@ pub(super) fn of_line(
     Ok(around.passage(&shown, &hits, chosen))
 }
 
-// The passage of the words between two bytes of a long line.
+// Returns the passage of the words between two offsets in a long line.
 pub(super) fn of_window(
     content: &dyn Content,
     of: LineOffset,
@@ -64,7 +64,7 @@ pub(super) fn of_window(
     let length = memchr::memchr(b'\n', &bytes[(end - from) as usize..]);
     let length = length.map_or(bytes.len(), |at| (end - from) as usize + at);
     let ends = length < bytes.len() || from + bytes.len() as u64 == content.len();
-    // The text begins and ends between two characters.
+    // The text has to begin and end between two characters.
     let first = if from == of.offset { 0 } else { scan::char_ceiling(&bytes, 0) };
     let last = if ends { length } else { scan::char_floor(&bytes, length) };
     let text = &bytes[first.min(last)..last];
@@ -112,7 +112,7 @@ impl AnchoredLines<'_> {
         shown
     }
 
-    // Adds lines of `among` near the anchor that have further words.
+    // Adds lines from `among` near the anchor that have further words.
     fn add_near(
         &self,
         shown: &mut Vec<usize>,
@@ -189,14 +189,15 @@ fn fill(shown: &mut Vec<usize>) {
     }
 }
 
-/// The lines around a line, the anchor. Some belong to it by indentation, or as its paragraph.
+/// The lines around an anchor line. Some belong to the anchor by indentation or as part of its
+/// paragraph.
 struct AnchoredLines<'t> {
     lines: Vec<SourceLine<'t>>,
     anchor: usize,
 }
 
 impl<'t> AnchoredLines<'t> {
-    // Splits `bytes`, in which the line at `start` begins at `anchor`, into whole lines.
+    // Splits `bytes` into whole lines. The line at `start` begins at `anchor` in `bytes`.
     fn split(bytes: &'t [u8], anchor: usize, from: u64, start: LineOffset, ends: bool) -> Self {
         let mut lines = Vec::new();
         let mut at = match memchr::memchr(b'\n', &bytes[..anchor]) {
@@ -238,7 +239,8 @@ impl<'t> AnchoredLines<'t> {
         self.text(at).iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()
     }
 
-    // The line that a detail belongs to, and the one that this belongs to, outermost last.
+    // Returns the line that the anchor is a detail of, the line above that one, and so on,
+    // outermost last.
     fn head(&self) -> Vec<usize> {
         let mut heads = Vec::new();
         let mut indent = self.indent(self.anchor);
@@ -254,7 +256,7 @@ impl<'t> AnchoredLines<'t> {
         heads
     }
 
-    // The lines below that are indented more.
+    // Returns the lines below the anchor that are indented more.
     fn details(&self) -> Vec<usize> {
         let indent = self.indent(self.anchor);
         let below = self.anchor + 1..self.lines.len();
@@ -264,7 +266,7 @@ impl<'t> AnchoredLines<'t> {
             .collect()
     }
 
-    // The lines of the paragraph, those near the anchor first.
+    // Returns the lines of the paragraph, those near the anchor first.
     fn paragraph(&self) -> Vec<usize> {
         let blank = |at: &usize| self.is_blank(*at);
         let first = (0..self.anchor).rev().find(blank).map_or(0, |at| at + 1);
@@ -274,7 +276,7 @@ impl<'t> AnchoredLines<'t> {
             return Vec::new();
         }
         let mut lines: Vec<usize> = (first..last).collect();
-        // The lines below are more informative than the lines above.
+        // Lines below the anchor are more informative than lines above it.
         lines.sort_by_key(|at| {
             let below = *at > self.anchor;
             2 * at.abs_diff(self.anchor) + usize::from(!below)
@@ -283,7 +285,7 @@ impl<'t> AnchoredLines<'t> {
     }
 }
 
-// The section below a heading. `end` is the line after it.
+// A section below a heading. `end` is the line after the section.
 struct HeadedSection<'a> {
     around: &'a AnchoredLines<'a>,
     end: usize,
@@ -306,7 +308,7 @@ impl<'a> HeadedSection<'a> {
         self.around.anchor..self.end
     }
 
-    // The lines of the section, the most informative first: errors, then the first lines.
+    // Returns the lines of the section, most informative first: errors, then the first lines.
     fn informative(&self) -> Vec<usize> {
         let mut lines = self.errors();
         lines.extend(self.lines().skip(1).filter(|at| !self.around.is_blank(*at)));
@@ -320,13 +322,13 @@ impl<'a> HeadedSection<'a> {
     }
 }
 
-// A line of nothing but one punctuation mark.
+// Returns true for a line that consists of one repeated punctuation mark.
 fn is_rule(text: &[u8]) -> bool {
     let text = text.trim_ascii();
     text.len() >= MIN_RULE && mark(text).is_some_and(|mark| text.iter().all(|byte| *byte == mark))
 }
 
-// Words in the middle of a rule: `==== FAILURES ====`.
+// Returns true for words in the middle of a rule: `==== FAILURES ====`.
 fn is_heading(text: &[u8]) -> bool {
     let text = text.trim_ascii();
     let Some(mark) = mark(text) else { return false };
@@ -340,8 +342,8 @@ fn mark(text: &[u8]) -> Option<u8> {
     text.first().copied().filter(|first| b"=-_*#~".contains(first))
 }
 
-/// A stack trace with the lines that announce it: `head` reports the error, often in a log, and
-/// `exception` names it. They are often the same line.
+/// A stack trace with the lines that announce it. `head` is the line that reports the error, often
+/// a log line. `exception` is the line that names the exception, and is often the same line.
 struct StackTrace<'a> {
     around: &'a AnchoredLines<'a>,
     head: usize,
@@ -370,7 +372,7 @@ impl<'a> StackTrace<'a> {
         self.head..self.last + 1
     }
 
-    /// Returns the lines of the trace, the most informative first: the report, the innermost cause,
+    /// Returns the lines of the trace, most informative first: the report, the innermost cause,
     /// lines with words.
     fn informative(&self, hits: &LineHits<'_>) -> Vec<usize> {
         let below = || self.exception + 1..=self.last;
@@ -386,12 +388,12 @@ impl<'a> StackTrace<'a> {
     }
 }
 
-// A line that continues a trace above it.
+// Returns true for a line that continues a trace above it.
 fn continues(around: &AnchoredLines<'_>, at: usize) -> bool {
     context::trace_length([around.text(at)]) == 1 && !is_python(around.text(at))
 }
 
-// The line that the trace around the anchor continues, unless it is too far above.
+// Returns the line that the trace around the anchor continues, unless that line is too far above.
 fn top(around: &AnchoredLines<'_>) -> Option<usize> {
     if !continues(around, around.anchor) {
         return Some(around.anchor);
@@ -399,7 +401,8 @@ fn top(around: &AnchoredLines<'_>) -> Option<usize> {
     (0..around.anchor).rev().take(context::LONGEST_TRACE).find(|at| !continues(around, *at))
 }
 
-// The line that reports the error, and the one that names the exception; `top` is one of them.
+// Returns the line that reports the error and the line that names the exception. `top` is one of
+// them.
 fn announcement(around: &AnchoredLines<'_>, top: usize) -> (usize, usize) {
     let reports = |at: &usize| !around.is_blank(*at) && !continues(around, *at);
     let names = |at: &usize| *at < around.lines.len() && is_exception(around.text(*at));
@@ -410,7 +413,7 @@ fn announcement(around: &AnchoredLines<'_>, top: usize) -> (usize, usize) {
     (top, below.unwrap_or(top))
 }
 
-// A line that names a cause of the exception before it.
+// Returns true for a line that names a cause of the exception above it.
 fn is_cause(text: &[u8]) -> bool {
     let text = text.trim_ascii_start();
     text.starts_with(b"Caused by") || text.starts_with(b"Error: ")
@@ -420,22 +423,22 @@ fn is_python(text: &[u8]) -> bool {
     text.starts_with(b"Traceback (most recent call last)")
 }
 
-// The line of a call: `at a.B.c(B.java:1)`, `File "x.py", line 3`.
+// Returns true for a stack frame: `at a.B.c(B.java:1)`, `File "x.py", line 3`.
 fn is_frame(text: &[u8]) -> bool {
     let text = text.trim_ascii_start();
     let has_place = || text.iter().any(|byte| b"(:".contains(byte));
     text.starts_with(b"File \"") || (text.starts_with(b"at ") && has_place())
 }
 
-// A line that begins with the name of an exception: `java.io.IOException: x`.
+// Returns true for a line that begins with the name of an exception: `java.io.IOException: x`.
 fn is_exception(text: &[u8]) -> bool {
     let name = text.split(|byte| *byte == b':').next().unwrap_or_default();
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"._$".contains(byte);
     name.iter().all(is_name) && (name.ends_with(b"Exception") || name.ends_with(b"Error"))
 }
 
-/// The words in some lines. Searches a line when it is asked for: of hundreds of lines around an
-/// anchor, a passage looks at a few.
+/// The words in some lines. A line is searched only on demand, because a passage needs only a few
+/// of the hundreds of lines around an anchor.
 struct LineHits<'a> {
     lines: &'a [SourceLine<'a>],
     matcher: &'a Matcher,

@@ -1,5 +1,5 @@
-//! The reply of `.find`: as many of the best passages as are worth reading, and the lines above
-//! them.
+//! The reply of `.find`: as many of the best passages as are worth reading, and the first lines
+//! that introduce them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,22 +10,23 @@ use crate::number::{counted, grouped};
 use crate::range::TextPosition;
 use ctxfs_core::model::Limits;
 
-// After this many bytes, only passages follow that are as good as the best.
+// After this many bytes, only passages follow that are about as good as the best one.
 const USUAL_BYTES: usize = 1500;
-// Per cent of the best score that a passage must reach, and after the usual size.
+// Minimum score of a passage as a percentage of the best score, first in general and then beyond
+// the usual size.
 const MIN_SCORE_PERCENT: u64 = 50;
 const MIN_LATE_SCORE_PERCENT: u64 = 97;
-// The most passages, and the most that differ only in numbers.
+// Maximum number of passages, and maximum number of passages that differ only in numbers.
 const MAX_PASSAGES: usize = 8;
 const MAX_ALIKE: usize = 3;
-// Characters of the question that are repeated.
+// Maximum number of characters of the question that the reply repeats.
 const QUESTION_CHARS: usize = 200;
 const SEARCH_BYTES: usize = 400;
-// Bytes to keep free for the notice of a line that is shown in part.
+// Bytes that are reserved for the notice on a line that is shown in part.
 pub(super) const WINDOW_NOTICE_BYTES: usize = 400;
 
-/// A passage to show. `name` names its artifact if there are many, and is empty otherwise; `header`
-/// is the first line of a table.
+/// A passage to show. `name` is the name of its artifact in a search of several artifacts, and
+/// empty otherwise. `header` is the first line of a table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FromArtifact<'p> {
     pub(super) passage: &'p Passage,
@@ -33,7 +34,7 @@ pub(super) struct FromArtifact<'p> {
     pub(super) header: Option<&'p ShownLine>,
 }
 
-/// The text of a reply, with the number of passages in it and the notice on the first line that is
+/// The text of a reply, the number of passages in it, and the notice on the first line that is
 /// shown in part.
 #[derive(Debug, Default)]
 pub(super) struct FindReply {
@@ -42,7 +43,7 @@ pub(super) struct FindReply {
     pub(super) windowed: Option<String>,
 }
 
-// The most bytes of a reply, with all its notices except for the one on redaction.
+// Maximum size in bytes of a reply, with all its notices except the one on redaction.
 pub(super) fn max_bytes(redacts: bool) -> usize {
     Limits::STAND_IN_BYTES - if redacts { ctxfs_core::model::REDACTION_BYTES } else { 0 }
 }
@@ -72,7 +73,8 @@ impl FindReply {
             if reply.text.len() + text.len() > room {
                 continue;
             }
-            // Another artifact may have the same text.
+            // Skips a passage with the same text as an earlier one, for example from another
+            // artifact.
             if !seen.insert(next.passage.lines.iter().map(|line| line.text.as_slice()).collect()) {
                 continue;
             }
@@ -111,8 +113,9 @@ impl FromArtifact<'_> {
     }
 }
 
-/// The facts that the first line tells. `terms` are the words of the best passage as bits; `among`
-/// is ` in 3 of 12 artifacts` for a directory; `grep` is the path of its searches: `X.grep`.
+/// The facts in the first line. `terms` is the set of words in the best passage, as bits. `among`
+/// is ` in 3 of 12 artifacts` for a directory. `grep` is the path of the searches of the artifact
+/// or directory: `X.grep`.
 pub(super) struct ReplySummary<'a> {
     pub(super) chosen: &'a ChosenTerms,
     pub(super) terms: u64,
@@ -182,8 +185,8 @@ pub(super) fn no_question(why: &QuestionError) -> String {
     }
 }
 
-/// Returns the line for words of which none occurs in `place`, with some words that do. `more`
-/// tells where more of these are.
+/// Returns the line that says that none of the words occurs in `place`, and suggests some words
+/// that do. `more` is the place with more suggestions.
 pub(super) fn nothing(asked: &[String], place: &str, suggested: &[String], more: &str) -> String {
     let none =
         if asked.len() == 1 { "the word does not occur" } else { "none of the words occurs" };

@@ -1,4 +1,4 @@
-//! A pass over a content, from its start to its end, that finds the lines in which words may stand.
+//! A pass over a content from start to end that finds the lines in which words may be.
 
 use std::io;
 
@@ -7,20 +7,20 @@ use bstr::ByteSlice as _;
 use crate::find::matcher::Matcher;
 use ctxfs_core::model::Content;
 
-// A longer line comes in pieces.
+// A longer line is passed in pieces.
 pub(super) const PIECE: usize = 16 << 10;
-// A piece ends between two words if there is a gap in this many bytes.
+// A piece ends between two words if there is a gap within this many bytes of its end.
 const PIECE_MARGIN: usize = 512;
-// In a shorter content all lines are taken to have a word: to search them costs less than to build
-// the pattern for candidates.
+// In a shorter content, every line is assumed to have a word: searching the lines takes less time
+// than building the pattern for candidates.
 const SHORT_CONTENT: u64 = 16 << 10;
-// Bytes that are read at once.
+// Number of bytes that are read at once.
 pub(super) const BLOCK_BYTES: usize = 256 << 10;
-// Bytes in which the end of the last line is looked for at first.
+// Number of bytes that are read first to find the end of the last line.
 const AHEAD_BYTES: usize = 4 << 10;
 
-/// A line without its newline, or a piece of a long one. `line` is its number, from 1; `column` is
-/// the byte column of its start, from 0.
+/// A line without its newline, or a piece of a long line. `line` is the line number, from 1.
+/// `column` is the byte column of the start, from 0.
 pub(super) struct LineSegment<'t> {
     pub(super) text: &'t [u8],
     pub(super) offset: u64,
@@ -29,8 +29,8 @@ pub(super) struct LineSegment<'t> {
     pub(super) is_line: bool,
 }
 
-/// The extent of a pass: the bytes read and the newlines in them. If time ran out, the pass ended
-/// before the content did.
+/// The extent of a pass: the number of bytes read and the number of newlines in them. If time ran
+/// out, the pass ended before the end of the content.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PassExtent {
     pub(super) newlines: u64,
@@ -45,9 +45,10 @@ struct LineScan<'a, F> {
     column: u64,
 }
 
-/// Calls `each` with all lines of `content` that may have a word of `matcher`, and maybe with
-/// others; without a matcher, with all lines. Ends with the line that has the byte at offset
-/// `last`. The lines do not depend on `block`, the number of bytes that are read at once.
+/// Calls `each` with every line of `content` that may have a word of `matcher`, and possibly with
+/// other lines. Without a matcher, calls `each` with all lines. Ends with the line that contains
+/// the byte at offset `last`. The lines do not depend on `block`, the number of bytes that are read
+/// at once.
 pub(super) fn scan(
     (content, last): (&dyn Content, u64),
     matcher: Option<&Matcher>,
@@ -74,8 +75,8 @@ pub(super) fn scan(
 }
 
 impl<F: FnMut(&LineSegment<'_>)> LineScan<'_, F> {
-    /// Takes the whole segments in `bytes`, which begin at `offset`; all of them if `ends`. Returns
-    /// the number of bytes taken.
+    /// Consumes the complete segments in `bytes`, which begin at `offset`. If `ends` is true,
+    /// consumes all bytes. Returns the number of bytes consumed.
     fn take(&mut self, bytes: &[u8], offset: u64, ends: bool) -> usize {
         let mut at = 0;
         while at < bytes.len() {
@@ -88,7 +89,7 @@ impl<F: FnMut(&LineSegment<'_>)> LineScan<'_, F> {
         at
     }
 
-    // Skips whole lines that cannot have a word. Returns the start of the first that can.
+    // Skips whole lines that cannot have a word. Returns the start of the first line that can.
     fn jump(&mut self, bytes: &[u8], at: usize, ends: bool) -> usize {
         let Some(matcher) = self.matcher else { return at };
         let whole = memchr::memrchr(b'\n', &bytes[at..]).map_or(at, |last| at + last + 1);
@@ -103,8 +104,8 @@ impl<F: FnMut(&LineSegment<'_>)> LineScan<'_, F> {
         start
     }
 
-    // Takes the line that `bytes` begins with, or a piece of it, and returns its length. Returns
-    // `None` if more has to be read for it.
+    // Passes on the first line of `bytes`, or a piece of it, and returns its length. Returns `None`
+    // if more bytes have to be read first.
     fn segment(&mut self, bytes: &[u8], offset: u64, ends: bool) -> Option<usize> {
         if bytes.is_empty() {
             return None;
@@ -138,15 +139,15 @@ pub(super) fn first_candidate(matcher: &Matcher, text: &[u8], at: usize) -> Opti
     before.find_non_ascii_byte().map(|other| at + other).or(found)
 }
 
-// The length of the piece that a longer line begins with.
+// Returns the length of the first piece of a line that is longer than a piece.
 fn piece(line: &[u8]) -> usize {
     let margin = &line[PIECE..line.len().min(PIECE + PIECE_MARGIN)];
     let is_gap = |byte: &u8| byte.is_ascii() && !byte.is_ascii_alphanumeric() && *byte != b'\\';
     margin.iter().position(is_gap).map_or(PIECE, |gap| PIECE + gap)
 }
 
-/// The bytes of a content that were read and not used yet, from the start to the end of the line
-/// that has the byte at offset `last`. Reads block by block, and stops when time runs out.
+/// The bytes of a content that were read and not consumed yet, up to the end of the line that
+/// contains the byte at offset `last`. Reads block by block, and stops when time runs out.
 pub(super) struct ContentStream<'a> {
     content: &'a dyn Content,
     expired: &'a dyn Fn() -> bool,
@@ -157,7 +158,7 @@ pub(super) struct ContentStream<'a> {
     // The offset of the first byte of the buffer.
     start: u64,
     last: u64,
-    // Bytes that are read at once after `last`.
+    // Number of bytes that are read at once after `last`.
     ahead: usize,
     ended: bool,
     out_of_time: bool,
@@ -199,7 +200,7 @@ impl<'a> ContentStream<'a> {
         self.used += count;
     }
 
-    // Reads one more block. Returns false at the end, and once time has run out.
+    // Reads one more block. Returns false at the end, and when time has run out.
     pub(super) fn fill(&mut self) -> io::Result<bool> {
         if self.ended {
             return Ok(false);
@@ -250,7 +251,7 @@ mod tests {
 
     use crate::find::matcher::Term;
 
-    /// Returns the lines, columns and lengths of the segments.
+    /// Returns the line, column and text of each segment, and the number of newlines.
     fn segments(text: &[u8], word: Option<&str>, block: usize) -> (Vec<(u64, u64, Vec<u8>)>, u64) {
         let matcher = word.map(|word| Matcher::new(vec![Term::new(word, 0).unwrap()], |_| false));
         let mut found = Vec::new();

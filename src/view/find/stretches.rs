@@ -1,5 +1,5 @@
-//! A pass over a content on several threads. Each looks at stretches of whole lines; the results
-//! are taken in order.
+//! A pass over a content on several threads. Each thread processes stretches of whole lines. The
+//! results are consumed in order.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,18 +10,18 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::find::scan::PassExtent;
 use ctxfs_core::model::Content;
 
-// About the bytes of a stretch.
+// Approximate size of a stretch in bytes.
 pub(super) const STRETCH_BYTES: u64 = 128 << 10;
-// Stretches that are looked at, or whose results wait for an earlier one.
+// Maximum number of stretches that are being processed or whose results wait for an earlier result.
 const MAX_WAITING: u64 = 8;
-// A smaller content is not worth a thread.
+// A smaller content is processed without additional threads.
 const MIN_THREADED_BYTES: u64 = 4 << 20;
-// The most threads for one content.
+// Maximum number of threads for one content.
 const MAX_THREADS: usize = 4;
 const THREAD_NAME: &str = "ctxfs-finder";
-// A pass that waits checks its deadline this often.
+// Interval at which a waiting pass checks its deadline.
 const DEADLINE_CHECK: Duration = Duration::from_millis(10);
-// Bytes that are read at once to find the start of a line.
+// Number of bytes that are read at once to find the start of a line.
 const LINE_SEARCH_BYTES: u64 = 4 << 10;
 
 #[derive(Clone, Copy)]
@@ -47,8 +47,9 @@ impl Content for ContentSlice<'_> {
     }
 }
 
-/// Consecutive whole lines of a content. `from` begins with the first one and goes on to the end of
-/// the content; `last` is an offset in the last one, whose end is found as it is read.
+/// Consecutive whole lines of a content. `from` begins with the first of these lines and extends to
+/// the end of the content. `last` is an offset in the last line. The end of that line is found
+/// while it is read.
 pub(super) struct Stretch<'a> {
     from: ContentSlice<'a>,
     last: u64,
@@ -74,7 +75,7 @@ pub(super) struct StretchStart {
     pub(super) offset: u64,
 }
 
-// The start, the result and the extent of a stretch; none if no line begins in it.
+// The start, the result and the extent of a stretch, or `None` if no line begins in the stretch.
 type StretchResult<T> = io::Result<Option<(u64, T, PassExtent)>>;
 
 impl<'a> Stretches<'a> {
@@ -85,9 +86,9 @@ impl<'a> Stretches<'a> {
         Self { content, length, threads }
     }
 
-    /// Calls `look` for each stretch, on several threads of which each has a state from `start`,
-    /// and hands the results to `take` in order. `look` has to end early once its last argument
-    /// returns true.
+    /// Calls `look` for each stretch on several threads, and passes the results to `take` in order.
+    /// Each thread has its own state, created by `start`. `look` must return early once its last
+    /// argument returns true.
     pub(super) fn each<S, T: Send>(
         self,
         expired: &dyn Fn() -> bool,
@@ -105,15 +106,15 @@ impl<'a> Stretches<'a> {
             let _close = CloseOnDrop(&queue);
             for _ in 1..self.threads {
                 let work = || queue.work(&mut start(), &look);
-                // The pass works without a thread that cannot be started.
+                // If a thread cannot be started, the pass continues without it.
                 drop(thread::Builder::new().name(THREAD_NAME.to_owned()).spawn_scoped(scope, work));
             }
             queue.take_all(self.content.len(), &mut start(), expired, &look, take)
         })
     }
 
-    /// Returns the lines that begin in the stretch `number`, if any do. The end of the last one may
-    /// be far away; the reader finds it.
+    /// Returns the lines that begin in the stretch `number`, or `None` if no line begins there. The
+    /// end of the last line may be far away, and is found while the line is read.
     fn stretch(&self, number: u64) -> io::Result<Option<Stretch<'a>>> {
         let (from, length) = (number * self.length, self.content.len());
         let to = length.min(from + self.length);
@@ -124,7 +125,7 @@ impl<'a> Stretches<'a> {
         }))
     }
 
-    // The offset after the first newline from `from` on and before `to`.
+    // Returns the offset after the first newline between `from` and `to`.
     fn line_after(&self, mut from: u64, to: u64) -> io::Result<Option<u64>> {
         while from < to {
             let block = self.content.bytes(from, LINE_SEARCH_BYTES.min(to - from) as usize)?;
@@ -147,12 +148,13 @@ struct StretchQueue<T> {
 }
 
 struct StretchSchedule<T> {
-    // The first stretch that no thread looks at yet.
+    // The first stretch that has not been claimed.
     next: u64,
-    // The first that is not taken yet.
+    // The next stretch whose result is consumed.
     wanted: u64,
     ready: BTreeMap<u64, StretchResult<T>>,
-    // Set once time has run out: stretches that were begun end early, and no other begins.
+    // Set when time has run out. Stretches that were begun then end early, and no other stretch
+    // begins.
     late: bool,
     closed: bool,
 }
@@ -169,7 +171,7 @@ impl<T> StretchQueue<T> {
         self.changed.notify_all();
     }
 
-    // The next stretch to look at, unless enough results wait.
+    // Returns the next stretch to process, or `None` if too many results wait.
     fn claim(&self, state: &mut StretchSchedule<T>) -> Option<u64> {
         let number = state.next;
         let free = number < self.count.min(state.wanted + MAX_WAITING);
@@ -177,7 +179,7 @@ impl<T> StretchQueue<T> {
         free.then_some(number)
     }
 
-    // The lock is released meanwhile.
+    // Processes a stretch with the lock released.
     fn look<S>(
         &self,
         guard: &mut MutexGuard<'_, StretchSchedule<T>>,
@@ -211,7 +213,8 @@ impl<T> StretchQueue<T> {
         }
     }
 
-    // Takes all results in order, and looks at stretches itself while it waits for the next one.
+    // Consumes all results in order, and processes stretches itself while it waits for the next
+    // result.
     fn take_all<S>(
         &self,
         length: u64,
@@ -234,7 +237,8 @@ impl<T> StretchQueue<T> {
                 all.bytes = offset + extent.bytes;
                 all.out_of_time = extent.out_of_time;
             } else if guard.late {
-                // A stretch that was begun counts as far as it was searched.
+                // Time has run out. Waits for the stretches that were begun, because each counts up
+                // to the place where its search ended.
                 all.out_of_time = guard.wanted == guard.next;
                 if !all.out_of_time {
                     self.changed.wait_for(&mut guard, DEADLINE_CHECK);
@@ -265,7 +269,7 @@ impl<T> Drop for CloseOnDrop<'_, T> {
     }
 }
 
-// Ends the pass if a thread panics, whose result would never come.
+// Ends the pass if a thread panics, because its result would never arrive.
 struct CloseOnPanic<'a, T>(&'a StretchQueue<T>);
 
 impl<T> Drop for CloseOnPanic<'_, T> {
@@ -297,7 +301,7 @@ mod tests {
         (bytes, extent)
     }
 
-    /// Returns the stretches with their starts, and the extent of all.
+    /// Returns the stretches with their starts, and the total extent.
     fn stretches(
         text: &[u8],
         length: u64,
@@ -325,7 +329,7 @@ mod tests {
         }
     }
 
-    /// A line without an end, after some that are found.
+    /// Uses a line without a newline, after some lines that are found.
     #[test]
     fn time_runs_out_inside_a_line() {
         struct Endless;

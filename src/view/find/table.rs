@@ -1,4 +1,5 @@
-//! Tables: comma-separated values or aligned columns below a header, and listings without one.
+//! Tables (comma-separated values or aligned columns below a header), and listings without a
+//! header.
 
 use std::collections::HashMap;
 use std::io;
@@ -6,19 +7,19 @@ use std::io;
 use crate::find::passage::{ShownLine, SourceLine};
 use ctxfs_core::model::Content;
 
-// Bytes at the start that tell whether a text is a table.
+// Number of bytes at the start that determine whether a text is a table.
 const TABLE_BYTES: usize = 16 << 10;
-// At most this many rows are looked at, and a table has at least this many.
+// Maximum number of rows that are examined, and minimum number of rows in a table.
 const MAX_ROWS: usize = 20;
 const MIN_ROWS: usize = 2;
-// The most characters of the name of a column.
+// Maximum number of characters in the name of a column.
 const NAME_CHARS: usize = 64;
-// At most this many lines are looked at, and a listing has at least this many.
+// Maximum number of lines that are examined, and minimum number of lines in a listing.
 const MIN_LISTING_LINES: usize = 10;
 const MAX_LISTING_LINES: usize = 200;
-// Per cent of the lines that must be alike.
+// Minimum percentage of lines that must be alike.
 const ALIKE_PERCENT: usize = 90;
-// Columns beside the first that all lines must have.
+// Minimum number of columns, beside the first, that all lines must have.
 const MIN_COLUMNS: usize = 2;
 
 pub(super) struct Table {
@@ -52,7 +53,7 @@ fn is_separated(header: &[u8], rows: &[&[u8]]) -> bool {
     })
 }
 
-/// Returns the number of fields of a row. A separator in quotes is text.
+/// Returns the number of fields in a row. A separator inside quotes is text.
 pub(crate) fn fields(row: &[u8], separator: u8) -> usize {
     let mut quoted = false;
     let is_end = |byte: &&u8| {
@@ -62,7 +63,7 @@ pub(crate) fn fields(row: &[u8], separator: u8) -> usize {
     row.iter().filter(is_end).count() + 1
 }
 
-// True for the header of aligned columns: `NAME    READY   STATUS`.
+// Returns true for a header of aligned columns: `NAME    READY   STATUS`.
 fn is_aligned(header: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(header) else { return false };
     let columns = text.split("  ").filter(|name| !name.trim().is_empty());
@@ -75,8 +76,8 @@ fn is_aligned(header: &[u8]) -> bool {
     columns.clone().count() > 2 && columns.clone().all(is_name)
 }
 
-/// Returns true if `lines`, with which a text begins, are a listing: matches of a search, or
-/// aligned columns.
+/// Returns true if `lines`, the first lines of a text, are a listing: search results or aligned
+/// columns.
 fn is_listing(lines: &[&[u8]]) -> bool {
     let filled =
         || lines.iter().take(MAX_LISTING_LINES).filter(|line| !line.trim_ascii().is_empty());
@@ -86,7 +87,7 @@ fn is_listing(lines: &[&[u8]]) -> bool {
             >= MIN_COLUMNS
 }
 
-// A match as `grep -n` prints it: `src/main.rs:17:text`.
+// Returns true for a search result as `grep -n` prints it: `src/main.rs:17:text`.
 fn is_match(line: &[u8]) -> bool {
     let mut fields = line.split(|byte| *byte == b':');
     let (name, number) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
@@ -96,7 +97,7 @@ fn is_match(line: &[u8]) -> bool {
     is_name && is_number && fields.next().is_some()
 }
 
-/// Returns the offsets at which text begins after two or more blanks, each with the number of
+/// Returns the offsets at which text begins after two or more blanks, each with its number of
 /// lines.
 fn columns<'l>(lines: impl Iterator<Item = &'l [u8]>) -> HashMap<usize, usize> {
     let mut counts = HashMap::new();

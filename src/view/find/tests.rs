@@ -17,7 +17,7 @@ fn find(text: &str, words: &str) -> String {
     Fixture::new(text).text(&view(words))
 }
 
-/// Returns what follows the first lines.
+/// Returns the text after the introductory lines.
 fn body(text: &str, words: &str) -> String {
     let all = find(text, words);
     let lines = all
@@ -26,7 +26,7 @@ fn body(text: &str, words: &str) -> String {
     lines.collect()
 }
 
-/// Returns the texts of some numbers, one after the other.
+/// Calls `text` with each number and joins the results.
 fn joined(numbers: std::ops::Range<usize>, text: impl Fn(usize) -> String) -> String {
     numbers.map(text).collect()
 }
@@ -278,7 +278,7 @@ fn many_distinct_words_stay_bounded() {
     assert!(found.contains("none of the words occurs"), "{found}");
 }
 
-/// A text of some kind.
+/// Generates texts of several kinds.
 fn texts() -> impl Strategy<Value = Vec<u8>> {
     let word = || {
         prop::sample::select(vec![

@@ -1,16 +1,17 @@
-//! The names under `X.find/` and `.find/`: words in any order, and which of them count.
+//! The names under `X.find/` and `.find/`: words in any order. This module also decides which words
+//! count.
 
 use std::ffi::OsStr;
 use std::fmt;
 
 use crate::argument;
 
-/// The words that a reader looks for, as they were written. The name of a search or of a question.
+/// The words that a reader searches for, as they were written. They are the name of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Words(Vec<u8>);
 
 impl Words {
-    /// Reads a name. Returns `None` for names that programs probe on their own.
+    /// Parses a name. Returns `None` for names that programs probe on their own.
     pub fn parse(name: &OsStr) -> Option<Self> {
         argument::decoded(name).map(Self)
     }
@@ -36,8 +37,8 @@ impl fmt::Display for Words {
     }
 }
 
-/// Returns the words in `text` that count, in order and each once. Leaves out question words,
-/// unless there are no others. Names are words: `web-7`, `src/main.rs`.
+/// Returns the words in `text` that count, in order and without duplicates. Leaves out question
+/// words unless there are no other words. A name counts as a word: `web-7`, `src/main.rs`.
 pub(super) fn counting(text: &str) -> Vec<&str> {
     let mut all: Vec<&str> = Vec::new();
     for word in text.split(is_between).map(trimmed).filter(|word| !word.is_empty()) {
@@ -52,8 +53,8 @@ pub(super) fn counting(text: &str) -> Vec<&str> {
     all
 }
 
-/// Returns the pairs of neighbouring words in `text`, joined by a hyphen, of which one does not
-/// count by itself: `too-long`. Leaves out pairs with a word that is in most sentences.
+/// Returns the pairs of adjacent words in `text`, joined by a hyphen, if one of the two words does
+/// not count by itself: `too-long`. Leaves out pairs with a word that is in most sentences.
 pub(super) fn phrases(text: &str) -> Vec<String> {
     let all: Vec<&str> =
         text.split(is_between).map(trimmed).filter(|word| !word.is_empty()).collect();
@@ -69,12 +70,12 @@ pub(super) fn phrases(text: &str) -> Vec<String> {
     pairs
 }
 
-// A character that is part of no name.
+// Returns true for a character that is not part of a name.
 fn is_between(c: char) -> bool {
     !c.is_alphanumeric() && !crate::find::parts::is_accent(c) && !"_-./:@'\u{2019}".contains(c)
 }
 
-// Removes marks around the letters and digits, and a final `'s`.
+// Removes punctuation around a word, and a final `'s`.
 fn trimmed(word: &str) -> &str {
     let word =
         word.trim_matches(|c: char| !c.is_alphanumeric() && !crate::find::parts::is_accent(c));
@@ -87,13 +88,13 @@ pub(super) fn is_question_word(word: &str) -> bool {
     QUESTION_WORDS.binary_search(&lower.as_str()).is_ok()
 }
 
-// Words that say nothing about the word beside them.
+// Words that carry no information about the word beside them.
 const ANYWHERE: [&str; 20] = [
     "a", "an", "are", "be", "did", "do", "does", "how", "i", "is", "it", "that", "the", "this",
     "was", "were", "what", "which", "who", "why",
 ];
 
-// In order, for a binary search.
+// Sorted for binary search.
 const QUESTION_WORDS: [&str; 158] = [
     "a", "about", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be",
     "because", "been", "before", "being", "between", "both", "but", "by", "can", "can't", "could",

@@ -1,4 +1,4 @@
-//! The artifacts below a directory, as searches see them, and the notice on artifacts that a search
+//! The artifacts below a directory as seen by searches, and the notice on artifacts that a search
 //! leaves out.
 
 use std::io;
@@ -7,21 +7,22 @@ use crate::number::counted;
 use ctxfs_core::model::{Content, RelPath};
 use ctxfs_core::redact::SecretRules;
 
-// The most bytes of the names of artifacts in one notice.
+// Maximum size in bytes of the names of artifacts in one notice.
 const NAMES_BYTES: usize = 1000;
 
-/// The artifacts below a directory, in the order in which they are shown. They are opened one by
-/// one, from several threads.
+/// The artifacts below a directory, in display order. They are opened one by one, from several
+/// threads.
 pub trait Corpus: Sync {
     /// Returns the number of artifacts.
     fn len(&self) -> usize;
 
-    /// Returns true if there are none.
+    /// Returns true if there are no artifacts.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the number of directories that are left out because the reader may not read them.
+    /// Returns the number of directories that are left out because the reader has no permission to
+    /// read them.
     fn closed_directories(&self) -> u64 {
         0
     }
@@ -29,25 +30,26 @@ pub trait Corpus: Sync {
     /// Returns the path of an artifact relative to the directory. No two paths are equal.
     fn path(&self, number: usize) -> &RelPath;
 
-    /// Returns the number of places below the directory that could not be listed, and the first of
-    /// them with the reasons.
+    /// Returns the number of places below the directory that could not be listed, and descriptions
+    /// of the first of them with the reasons.
     fn unlisted(&self) -> (u64, Vec<String>) {
         (0, Vec::new())
     }
 
-    /// Reads an artifact into `buffer` if it is shorter than that, else opens it.
+    /// Loads an artifact. Reads it into `buffer` if it is shorter than the buffer, and opens it
+    /// otherwise.
     fn load(&self, number: usize, buffer: &mut [u8]) -> io::Result<Loaded>;
 }
 
-/// An artifact that is ready to be searched, or the reason why it is not.
+/// A loaded artifact, or the reason why it cannot be searched.
 pub enum Loaded {
     /// The artifact was removed after it was listed.
     Gone,
-    /// The reader may not read the artifact.
+    /// The reader has no permission to read the artifact.
     Closed,
-    /// All of the artifact is in the buffer: this many bytes.
+    /// The whole artifact is in the buffer and has this many bytes.
     Whole(usize),
-    /// The content of an artifact that did not fit.
+    /// The content of an artifact that does not fit into the buffer.
     Opened(Box<dyn Content>),
 }
 
@@ -62,8 +64,8 @@ impl std::fmt::Debug for Loaded {
     }
 }
 
-/// A directory that is searched: its path as a reader names it (`/ctx/c7/artifacts/tool`), the
-/// artifacts below it, and the secrets to mask. Without `redacts`, secrets are shown.
+/// A directory that is searched: its path as seen by a reader (`/ctx/c7/artifacts/tool`), the
+/// artifacts below it, and the redactor that masks secrets. Without `redacts`, secrets are shown.
 #[derive(Clone, Copy)]
 #[expect(missing_docs, reason = "the contract above tells it")]
 pub struct Directory<'a> {
@@ -78,8 +80,8 @@ impl std::fmt::Debug for Directory<'_> {
     }
 }
 
-/// The artifacts and places that a search leaves out. Closed artifacts, which the reader may not
-/// read, are counted without their names.
+/// The artifacts and places that a search leaves out. Closed artifacts, which the reader has no
+/// permission to read, are counted without their names.
 #[derive(Default)]
 pub(crate) struct SearchOmissions {
     pub(crate) closed: u64,
@@ -89,7 +91,7 @@ pub(crate) struct SearchOmissions {
     unlisted: NameList,
 }
 
-// The number of some artifacts, and the first of their names.
+// A number of artifacts, and the names of the first ones.
 #[derive(Default)]
 pub(crate) struct NameList {
     count: u64,
@@ -162,7 +164,7 @@ impl NameList {
         self.count
     }
 
-    // `a, b and 3 more`
+    // Formats the list: `a, b and 3 more`.
     pub(crate) fn text(&self) -> String {
         let shown = self.shown.join(", ");
         match self.count - self.shown.len() as u64 {
@@ -174,8 +176,8 @@ impl NameList {
 }
 
 /// The number of artifacts and directories that a text about many artifacts leaves out because its
-/// reader may not read them. A directory stands for everything below it; an artifact counts only if
-/// the reader may read its directory.
+/// reader has no permission to read them. A directory counts once for everything below it. An
+/// artifact is counted only if the reader may read its directory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract above tells it")]
 pub struct ClosedCounts {
@@ -184,7 +186,8 @@ pub struct ClosedCounts {
 }
 
 impl ClosedCounts {
-    // `2 artifacts and 1 directory are closed to you`, or `None` if nothing is.
+    // Formats the counts: `2 artifacts and 1 directory are closed to you`. Returns `None` if both
+    // are 0.
     pub(crate) fn text(self) -> Option<String> {
         let artifacts = counted(self.artifacts, "artifact");
         let directories = match self.directories {

@@ -1,10 +1,11 @@
-//! A content as the searcher reads it: very long lines come in pieces.
+//! A reader that passes a content to the searcher and splits very long lines into pieces.
 //!
-//! The searcher holds whole lines in memory. So a line of more than [`PIECE`] bytes is passed as
-//! several lines, each of which repeats the last [`OVERLAP`] bytes of the one before; [`LineMap`]
-//! maps them back to lines and columns. A match belongs to the first piece that has its start with
-//! room after it. A match that is longer than the overlap and crosses the end of a piece is missed
-//! or shortened. `^` and `$` can match inside a folded line, where a piece begins or ends.
+//! The searcher holds whole lines in memory. A line of more than [`PIECE`] bytes is therefore
+//! passed as several lines, each of which repeats the last [`OVERLAP`] bytes of the previous one.
+//! [`LineMap`] maps these lines back to lines and columns of the content. A match belongs to the
+//! first piece that contains its start with enough room after it. A match that is longer than the
+//! overlap and crosses the end of a piece is missed or shortened. `^` and `$` can match inside a
+//! folded line, where a piece begins or ends.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -16,32 +17,32 @@ use crate::range::TextPosition;
 use crate::scan::{self, LineStart, NewlineCount};
 use ctxfs_core::model::Content;
 
-// Bytes of a line that are searched at once.
+// Size in bytes of a piece of a line.
 pub(super) const PIECE: usize = 1 << 20;
-// Bytes that two pieces of a line share.
+// Size in bytes of the overlap of two pieces of a line.
 pub(super) const OVERLAP: usize = 64 << 10;
-// Bytes that are read at once.
+// Number of bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
 
-// Folds to keep for lines that were read and not searched yet. The searcher searches all that it
-// has before it reads on, except at the start, where it wants three bytes to look for a byte order
-// mark.
+// Number of folds to keep for lines that were read but not searched yet. The searcher searches
+// everything it has before it reads more. The only exception is the start, where it reads three
+// bytes to look for a byte order mark.
 const UNSEARCHED_FOLDS: usize = 4;
-// The byte order mark of UTF-8. Like ripgrep, searches do not treat it as text.
+// The byte order mark of UTF-8. It is not treated as text, as in ripgrep.
 pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// The state that reader and report share: the mapping from the searcher's lines to lines of the
-/// content, and how far reading has come.
+/// State that the reader and the report share: the mapping from the searcher's lines to lines of
+/// the content, and the reading position.
 pub(super) struct LineMap {
     folds: RefCell<Vec<Fold>>,
     now: Cell<ReadPosition>,
     pub(super) out_of_time: Cell<bool>,
-    // Reading the content failed.
+    // True if reading the content failed.
     pub(super) failed: Cell<bool>,
 }
 
-// Maps the searcher's line `seen` to `line`, from byte `column` (from 0) on. The lines after it
-// follow one by one.
+// Maps the searcher's line `seen` to byte `column` (from 0) of `line`. The following lines map one
+// to one.
 #[derive(Clone, Copy)]
 struct Fold {
     seen: u64,
@@ -54,7 +55,7 @@ struct Fold {
 enum PieceStart {
     // At the start of a line.
     Line,
-    // Inside a line, because the query begins there.
+    // Inside a line, where the query begins.
     Asked,
     // Inside a line that is searched in pieces.
     LinePiece,
@@ -66,8 +67,8 @@ struct ReadPosition {
     seen: u64,
     line: u64,
     column: u64,
-    // Newlines are counted in `seen` and `line` up to this offset. The searcher counts for itself,
-    // so most searches need no more.
+    // Offset up to which `seen` and `line` count newlines. The searcher counts lines itself, so
+    // most searches need no other count.
     counted: u64,
 }
 
@@ -80,8 +81,8 @@ impl ReadPosition {
     }
 }
 
-/// A line of the searcher: a line of the content, or a piece of one. `next` is the offset in it at
-/// which the next piece of the same line begins.
+/// A line of the searcher: a line of the content or a piece of one. `next` is the offset in the
+/// piece at which the next piece of the same line begins.
 #[derive(Clone, Copy)]
 pub(super) struct LinePiece {
     pub(super) line: u64,
@@ -103,26 +104,26 @@ impl LinePiece {
         self.next.is_none()
     }
 
-    // True if the line begins before the piece.
+    // Returns true if the line begins before this piece.
     pub(super) fn is_inside(&self) -> bool {
         self.start != PieceStart::Line
     }
 
-    /// Returns true if a match that starts at `at` belongs to this piece: the overlap shows it
-    /// twice.
+    /// Returns true if a match that starts at `at` belongs to this piece. A match in the overlap is
+    /// found in two pieces.
     pub(super) fn owns(&self, at: usize) -> bool {
         (at > 0 || self.is_first()) && self.next.is_none_or(|next| at <= next)
     }
 
-    // The position in the content of byte `at` of the piece.
+    // Returns the position in the content of byte `at` of this piece.
     pub(super) fn position(&self, at: usize) -> TextPosition {
         TextPosition { line: self.line, column: self.column + at as u64 + 1 }
     }
 }
 
 impl LineMap {
-    /// Returns the map of a search that begins at byte `offset`, which is at `from`. The first
-    /// `skipped` bytes of that line are not text.
+    /// Returns the map of a search that begins at byte `offset`, whose position is `from`. The
+    /// first `skipped` bytes of that line are not text.
     pub(super) fn new(offset: u64, from: TextPosition, skipped: u64) -> Self {
         let start = if from.column == 1 { PieceStart::Line } else { PieceStart::Asked };
         let column = from.column - 1 + skipped;
@@ -158,7 +159,7 @@ impl LineMap {
         LinePiece { line, column, start, next }
     }
 
-    // The number of pieces in which the line that ends with `seen` was searched.
+    // Returns the number of pieces in which the line that ends with `seen` was searched.
     pub(super) fn pieces(&self, seen: u64) -> u64 {
         let folds = self.folds.borrow();
         let last = folds.partition_point(|fold| fold.seen <= seen);
@@ -169,9 +170,9 @@ impl LineMap {
         of_line.count() as u64 + 1
     }
 
-    /// Moves the reading position behind `gap`, which begins at the start of a line; all lines
-    /// before it have to be counted. Drops the folds of lines that were searched and are no context
-    /// of lines behind the gap.
+    /// Moves the reading position behind `gap`, which begins at the start of a line. All lines
+    /// before the gap must have been counted. Drops the folds of lines that were searched and are
+    /// not context of lines behind the gap.
     fn skip(&self, gap: Gap) {
         let mut now = self.now.get();
         now.offset += gap.length as u64;
@@ -208,23 +209,23 @@ impl LineMap {
     }
 
     /// Returns the start of the line, or piece of a line, that was read last.
-    /// [`settle`](Self::settle) has to come before.
+    /// [`settle`](Self::settle) must be called first.
     pub(super) fn position(&self) -> TextPosition {
         let now = self.now.get();
         TextPosition { line: now.line, column: now.column + 1 }
     }
 }
 
-/// The place where a search begins. `Beyond`: the content ends before it. `OutOfTime`: time ran out
-/// at this offset, before the place was found.
+/// The place where a search begins. `Beyond` means that the content ends before that place.
+/// `OutOfTime` has the offset at which time ran out before the place was found.
 pub(super) enum SearchStart {
     At(LineMap),
     Beyond,
     OutOfTime(u64),
 }
 
-/// Finds the place where a search begins: the start of the content, without its byte order mark, or
-/// `from`.
+/// Finds the place where a search begins: `from`, or else the start of the content without its byte
+/// order mark.
 pub(super) fn start(
     content: &dyn Content,
     from: Option<TextPosition>,
@@ -244,16 +245,16 @@ pub(super) fn start(
     })
 }
 
-/// The reader that the searcher gets. It passes long lines in pieces, and skips lines that need not
-/// be seen. When time runs out it ends, as if at the end of the content.
+/// The reader that is passed to the searcher. It splits long lines into pieces, and skips lines
+/// that the searcher need not see. When time runs out it reports the end of the content.
 pub(super) struct FoldedReader<'a> {
     content: &'a dyn Content,
     ahead: ReadAhead<'a>,
     line_map: &'a LineMap,
     expired: &'a dyn Fn() -> bool,
-    // Bytes of the current piece that were passed on.
+    // Number of bytes of the current piece that were passed on.
     length: usize,
-    // True if the piece has to end here.
+    // True if the piece has to end at the current position.
     ending: bool,
 }
 
@@ -272,7 +273,7 @@ impl<'a> FoldedReader<'a> {
         gap.inspect(|gap| self.line_map.skip(*gap)).is_some()
     }
 
-    // Updates the position for `chunk`, none of whose lines is too long.
+    // Updates the position for `chunk`, which has no line that is too long.
     fn pass(&mut self, chunk: &[u8]) {
         let mut now = self.line_map.now.get();
         now.offset += chunk.len() as u64;
@@ -289,15 +290,15 @@ impl<'a> FoldedReader<'a> {
         self.line_map.now.set(now);
     }
 
-    // The length of the part of `chunk` that fits into the current piece, if its first line does
-    // not fit whole.
+    // Returns the number of bytes of `chunk` that fit into the current piece. Returns `None` if the
+    // first line of `chunk` fits as a whole.
     fn room(&self, chunk: &[u8]) -> Option<usize> {
         let room = PIECE - self.length;
         let long = chunk.len() > room && memchr::memchr(b'\n', &chunk[..=room]).is_none();
         long.then(|| scan::char_floor(chunk, room))
     }
 
-    // Ends the piece, and moves back to the start of the next one.
+    // Ends the piece, and moves back to the start of the next piece.
     fn fold(&mut self) -> io::Result<()> {
         self.line_map.settle(self.content)?;
         let mut now = self.line_map.now.get();

@@ -1,7 +1,7 @@
 //! `.grep/<query>` of a directory: the output of `rg -n <query>` in it, newest artifact first.
 //!
-//! Several threads search one artifact each ([`worker`]). The matches in each are appended to those
-//! in earlier ones, below the notices that the result needs.
+//! Several threads search one artifact each ([`worker`]). The results are joined in the order of
+//! the artifacts, below the notices.
 
 mod worker;
 
@@ -25,7 +25,7 @@ use crate::query::ResumePoint;
 use crate::range::TextPosition;
 use crate::rendered::{RenderError, Rendered};
 
-// Threads that search at once.
+// Maximum number of threads that search at the same time.
 pub(crate) const MAX_THREADS: usize = 4;
 
 /// Searches all artifacts in `directory` and writes the matches to `out`, without the notice. See
@@ -114,7 +114,8 @@ impl CorpusNotices<'_> {
         ))
     }
 
-    // `1,234 lines match in 12 of 10,000 artifacts; the first 480 follow. Go on: ...`
+    // Formats the notice: `1,234 lines match in 12 of 10,000 artifacts; the first 480 follow. Go
+    // on: ...`.
     fn cut(&self, cut: CutPoint) -> String {
         let units = self.totals.units;
         let verb = if units == 1 { "matches" } else { "match" };
@@ -143,7 +144,7 @@ impl CorpusNotices<'_> {
         )
     }
 
-    // `12 of 10,000 artifacts`
+    // Formats the number of artifacts: `12 of 10,000 artifacts`.
     fn artifacts(&self, found: u64) -> String {
         let first = &self.search.first;
         let all = (self.search.corpus.len() - first.artifact) as u64;
@@ -174,7 +175,7 @@ impl CorpusNotices<'_> {
         Some(format!("lines too long for so much context: searched in part only, {text}"))
     }
 
-    // The query that goes on where this one stopped.
+    // Returns the query that continues where this one stopped.
     fn on(&self, stop: StopPoint) -> Query {
         let CorpusSearch { query, corpus, first, .. } = self.search;
         let before = if stop.artifact == first.artifact { first.shown } else { 0 };
@@ -188,24 +189,24 @@ impl CorpusNotices<'_> {
     }
 }
 
-/// The result so far. Without a limit it is written as it comes; with one, everything beyond the
-/// limit is dropped.
+/// The result so far. Without a size limit it is written immediately. With a limit, everything
+/// beyond the limit is dropped.
 struct CorpusReport<'a> {
     search: &'a CorpusSearch<'a>,
     out: &'a mut (dyn Write + Send),
     text: Vec<u8>,
     cuts: Vec<CutPoint>,
     full: bool,
-    // True if the result has any text.
+    // True if the result contains any text.
     begun: bool,
     failed: Option<io::Error>,
     totals: SearchTotals,
     left_out: SearchOmissions,
 }
 
-/// Totals over all artifacts that were searched. `units` are matching lines, or matching artifacts
-/// if the result lists artifacts. `windowed` is the first line of which only windows are shown,
-/// with the number of its artifact.
+/// Totals over all artifacts that were searched. `units` counts matching lines, or matching
+/// artifacts if the result lists artifacts. `windowed` is the first line that is shown only as
+/// windows, with the number of its artifact.
 #[derive(Default)]
 struct SearchTotals {
     units: u64,
@@ -215,8 +216,8 @@ struct SearchTotals {
     out_of_memory: NameList,
 }
 
-/// A place where a search ended early, and where another one can go on. `shown` counts the matching
-/// lines of the artifact before it.
+/// A place where a search ended early and where another search can continue. `shown` is the number
+/// of matching lines of the artifact before that place.
 #[derive(Clone, Copy)]
 struct StopPoint {
     artifact: usize,
@@ -243,8 +244,8 @@ impl<'a> CorpusReport<'a> {
         self.full
     }
 
-    /// Adds the result of the artifact `number`, which has to be the next one. Returns false if the
-    /// search has to stop.
+    /// Adds the result of the artifact `number`, which must be the next in order. Returns false if
+    /// the search has to stop.
     fn take(
         &mut self,
         worker: &mut ArtifactSearcher<'_>,

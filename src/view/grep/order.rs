@@ -1,8 +1,8 @@
-//! Work on several threads whose results are taken in order.
+//! Work on several threads whose results are consumed in order.
 //!
-//! No thread only collects results: the thread that finishes the next one in order takes it, and
-//! all that wait behind it. So no thread has to be woken for each piece of work, which may be
-//! small.
+//! There is no separate thread that collects results. The thread that finishes the next result in
+//! order consumes it, together with all consecutive results that wait behind it. Therefore no
+//! thread has to be woken for each item of work, which may be small.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -10,14 +10,14 @@ use std::thread;
 
 use parking_lot::{Condvar, Mutex};
 
-// Results that may wait for an earlier one.
+// Maximum number of results that wait for an earlier result.
 const MAX_WAITING: usize = 16 << 10;
-// The most bytes of all results that wait. One result for each thread comes on top.
+// Maximum size in bytes of all waiting results. Each thread may exceed it by one result.
 const MAX_WAITING_BYTES: usize = 16 << 20;
 
-/// Does `work` for each number below `count` on `threads` threads, of which each has a state from
-/// `start`, and hands the results to `take` in order, until that breaks. `weight` is the memory of
-/// a result in bytes.
+/// Calls `work` for each number below `count` on `threads` threads, and passes the results to
+/// `take` in order. Stops when `take` returns `Break`. Each thread has its own state, created by
+/// `start`. `weight` returns the memory of a result in bytes.
 pub(crate) fn in_order<S, T: Send>(
     count: usize,
     threads: usize,
@@ -49,20 +49,22 @@ pub(crate) fn in_order<S, T: Send>(
 
 struct OrderedQueue<T, F> {
     state: Mutex<PendingOutcomes<T, F>>,
-    // Signalled when waiting threads may go on: the first result was taken, or the work stopped.
+    // Signalled when waiting threads may continue, because the first result was consumed or the
+    // work stopped.
     moved: Condvar,
 }
 
 struct PendingOutcomes<T, F> {
     take: F,
     count: usize,
-    // The number of the first result that was not taken yet.
+    // The number of the first result that was not consumed.
     first: usize,
-    // The results from `first` on that were begun, with their weights. None if unfinished.
+    // The results from `first` on that were begun, with their weights. `None` marks an unfinished
+    // result.
     begun: VecDeque<Option<(T, usize)>>,
-    // The sum of the weights.
+    // Sum of the weights of all results in `begun`.
     bytes: usize,
-    // Threads that wait for `moved`.
+    // Number of threads that wait for `moved`.
     waiting: usize,
     stopped: bool,
 }
@@ -79,7 +81,7 @@ impl<T, F> PendingOutcomes<T, F> {
 }
 
 impl<T, F> OrderedQueue<T, F> {
-    // The next number to work on. Waits while too much waits for the first result.
+    // Returns the next number to work on. Waits while too many results wait for the first one.
     fn claim(&self) -> Option<usize> {
         let mut state = self.state.lock();
         while !state.stopped && state.is_full() {
@@ -102,7 +104,8 @@ impl<T, F> OrderedQueue<T, F> {
 }
 
 impl<T, F> OrderedQueue<T, F> {
-    // Stores a result. If it is the first, takes it and all that waited for it.
+    // Stores a result. If it is the first in order, consumes it and all consecutive results behind
+    // it.
     fn done<S>(&self, own: &mut S, number: usize, outcome: (T, usize))
     where
         F: FnMut(&mut S, usize, T) -> ControlFlow<()>,
@@ -126,7 +129,7 @@ impl<T, F> OrderedQueue<T, F> {
     }
 }
 
-// Stops the other threads if one panics, whose result would never come.
+// Stops the other threads if one thread panics, because its result would never arrive.
 struct StopOnPanic<'a, T, F>(&'a OrderedQueue<T, F>);
 
 impl<T, F> Drop for StopOnPanic<'_, T, F> {

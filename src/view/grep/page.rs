@@ -1,5 +1,5 @@
-//! The text of a result: the places where it can be cut, and the parts of long lines that it shows,
-//! a window around each match.
+//! The text of a result: the places where it can be cut, and the windows of long lines around each
+//! match.
 
 use std::fmt::Display;
 use std::io;
@@ -8,15 +8,15 @@ use std::io::Write;
 use crate::range::TextPosition;
 use ctxfs_core::model::Limits;
 
-// Bytes to gather before they are written, if the size has no limit.
+// If the size has no limit, this many bytes are collected before they are written.
 const FLUSH_BYTES: usize = 64 << 10;
 
-/// A place where a result can end and another search can go on from.
+/// A place where a result can end and from which another search can continue.
 ///
-/// `artifact` and `before` are for a result on many artifacts: the number of the one it is in, and
-/// the matching lines in those before. `shown` counts the matching lines of its artifact before it,
-/// including one that is shown in part. `torn` is true if a match before it lacks some of its
-/// context.
+/// `artifact` and `before` are used in a result on many artifacts. `artifact` is the number of the
+/// current artifact, and `before` is the number of matching lines in earlier artifacts. `shown` is
+/// the number of matching lines of the current artifact before the place, including a line that is
+/// shown in part. `torn` is true if a match before the place lacks some of its context.
 #[derive(Clone, Copy)]
 pub(crate) struct CutPoint {
     length: usize,
@@ -33,8 +33,8 @@ impl CutPoint {
         Self { length, artifact, before: lines, from, shown: 0, torn: false }
     }
 
-    /// Returns the same place as part of a result on many artifacts, behind `length` bytes and
-    /// `lines` matching lines of earlier ones.
+    /// Returns the same place in a result on many artifacts, after `length` bytes and `lines`
+    /// matching lines of earlier artifacts.
     pub(super) fn of(self, artifact: usize, length: usize, lines: u64) -> Self {
         Self { length: self.length + length, artifact, before: lines, ..self }
     }
@@ -44,8 +44,8 @@ impl CutPoint {
     }
 }
 
-/// Returns the last place within `budget` bytes that tears no match from its context. If there is
-/// none, returns any place within the budget, or the first one.
+/// Returns the last place within `budget` bytes that separates no match from its context. If there
+/// is none, returns the last place of any kind within the budget, or else the first place.
 pub(super) fn latest(cuts: &[CutPoint], budget: usize) -> Option<CutPoint> {
     let fits = |cut: &&CutPoint| 0 < cut.length && cut.length <= budget;
     let mut latest = cuts.iter().rev().filter(fits);
@@ -53,9 +53,9 @@ pub(super) fn latest(cuts: &[CutPoint], budget: usize) -> Option<CutPoint> {
     cut.or(cuts.first()).copied()
 }
 
-/// The text of a result so far. Without a limit it is written as it comes; with one, everything
-/// beyond the limit is dropped. `name` is the prefix of each line: the path of the artifact, or
-/// nothing.
+/// The text of a result so far. Without a size limit it is written immediately. With a limit,
+/// everything beyond the limit is dropped. `name` is the prefix of each line: the path of the
+/// artifact, or empty.
 pub(crate) struct Page<'a> {
     out: &'a mut dyn Write,
     name: &'a [u8],
@@ -85,7 +85,7 @@ impl<'a> Page<'a> {
         self.full = true;
     }
 
-    // The text that was not written, and the places where it can be cut.
+    // Returns the text that was not written, and the places where it can be cut.
     pub(super) fn into_text(self) -> (Vec<u8>, Vec<CutPoint>) {
         (self.text, self.cuts)
     }
@@ -141,12 +141,13 @@ impl<'a> Page<'a> {
         self.text.len() <= budget
     }
 
-    // Cuts a result that became too large to at most `budget` bytes. Returns the place of the cut.
+    // Cuts a result that exceeded its limit to at most `budget` bytes. Returns the place of the
+    // cut.
     pub(crate) fn shorten(&mut self, budget: usize) -> Option<CutPoint> {
         if self.full { self.fit(budget) } else { None }
     }
 
-    // Cuts a result of more than `budget` bytes. Returns the place of the cut.
+    // Cuts the result to at most `budget` bytes if it is longer. Returns the place of the cut.
     pub(crate) fn fit(&mut self, budget: usize) -> Option<CutPoint> {
         if self.fits(budget) {
             return None;

@@ -1,4 +1,5 @@
-//! The pattern of a query as a matcher, with a faster finder for literals in any case.
+//! Compiles the pattern of a query to a matcher, with a faster finder for case-insensitive
+//! literals.
 
 use std::io;
 use std::ops::Range;
@@ -11,24 +12,25 @@ use crate::grep::read_ahead;
 use crate::grep::read_ahead::{ReadAheadSizes, SearchSpec};
 use crate::query::{CaseMode, SearchOptions};
 
-// A larger pattern is searched as text.
+// A pattern above this size is searched as literal text.
 const PATTERN_BYTES: usize = 10 << 20;
-// The bytes of the automaton that each thread of a search builds as it goes.
+// Maximum size in bytes of the automaton that each thread of a search builds during the search.
 const AUTOMATON_BYTES: usize = (64 << 20) / read_ahead::MAX_THREADS;
 const LONG_S: &[u8] = "\u{17f}".as_bytes();
 const KELVIN: &[u8] = "\u{212a}".as_bytes();
-// Bytes with a meaning in a regular expression.
+// Bytes with a special meaning in a regular expression.
 const META_BYTES: &[u8] = br"\.+*?()|[]{}^$";
-// Bytes of typical outputs, the most frequent first. All others are rare.
+// The most frequent bytes of typical outputs, in descending order of frequency. All other bytes are
+// rare.
 const FREQUENT_BYTES: &[u8] = b" 0e1t2a3o4-i5n6:7r8.9sld/c_u\"m=,pfhgbywvk";
-// Places that are compared together.
+// Number of positions that are compared together.
 const BLOCK_PLACES: usize = 64;
-// With fewer bytes of text for each block that is compared in vain, the regex engine is faster:
-// such a block costs as much as it needs for some 230 bytes (measured in a log of 100 MB).
+// With fewer bytes of text per false candidate block, the regex engine is faster. A false candidate
+// block takes about as long as the regex engine needs for 230 bytes (measured in a log of 100 MB).
 const BYTES_FOR_VAIN: usize = 256;
 
-/// A pattern that is ready to be searched. `caseless` finds the same lines faster, if there is one;
-/// `fallback` is the reason why a pattern that is not a regular expression is searched as text.
+/// A compiled pattern. `caseless` finds the same lines faster, if it is set. `fallback` is the
+/// reason why a pattern that is not a valid regular expression is searched as literal text.
 pub(super) struct CompiledPattern {
     pub(super) matcher: RegexMatcher,
     caseless: Option<CaselessFinder>,
@@ -59,7 +61,7 @@ pub(super) fn build(query: &Query) -> io::Result<CompiledPattern> {
     built.map(|matcher| CompiledPattern { matcher, caseless, fallback }).map_err(io::Error::other)
 }
 
-// The settings that ripgrep uses.
+// Returns a builder with the settings that ripgrep uses.
 fn builder(options: &SearchOptions) -> RegexMatcherBuilder {
     let mut builder = RegexMatcherBuilder::new();
     builder
@@ -76,7 +78,7 @@ fn builder(options: &SearchOptions) -> RegexMatcherBuilder {
     builder
 }
 
-// No match spans lines, so each line of `text` is searched for.
+// Builds a matcher for each line of `text`, because no match spans lines.
 fn literals(builder: &RegexMatcherBuilder, text: &str) -> Result<RegexMatcher, Error> {
     let mut lines: Vec<&str> = text.split('\n').filter(|line| !line.is_empty()).collect();
     if lines.is_empty() {
@@ -85,7 +87,7 @@ fn literals(builder: &RegexMatcherBuilder, text: &str) -> Result<RegexMatcher, E
     builder.clone().fixed_strings(true).build_many(&lines)
 }
 
-// A regular expression for bytes that are not all UTF-8.
+// Returns a regular expression for bytes that are not all UTF-8.
 fn escaped(bytes: &[u8]) -> String {
     let chunk = |chunk: Utf8Chunk<'_>| {
         let invalid = chunk.invalid().iter().map(|byte| format!("(?-u:\\x{byte:02x})"));
@@ -94,15 +96,16 @@ fn escaped(bytes: &[u8]) -> String {
     bytes.utf8_chunks().map(chunk).collect::<String>().replace('\n', "|")
 }
 
-// `unclosed group`: the last line of a message that shows the pattern first.
+// Returns the last line of an error message, such as `unclosed group`. The lines before it show the
+// pattern.
 fn reason(error: &Error) -> String {
     let message = error.to_string();
     let last = message.lines().last().unwrap_or_default();
     last.trim_start_matches("error: ").trim().to_owned()
 }
 
-/// Finds a literal of ASCII in any case. `literal` is in lower case; `first` is at the offset `at`
-/// in it, and `second` at `distance` after that.
+/// Finds an ASCII literal in any case. `literal` is in lower case. `first` is the byte at the
+/// offset `at` of the literal, and `second` is the byte `distance` bytes after it.
 pub(super) struct CaselessFinder {
     literal: Vec<u8>,
     at: usize,
@@ -111,7 +114,7 @@ pub(super) struct CaselessFinder {
     second: CaselessByte,
 }
 
-// A byte in any case: equal to `byte` with the bits of `fold` set.
+// A byte in any case. It matches a byte that equals `byte` once the bits of `fold` are set in it.
 #[derive(Clone, Copy)]
 struct CaselessByte {
     byte: u8,
@@ -130,8 +133,8 @@ impl CaselessByte {
 }
 
 impl CaselessFinder {
-    /// Returns `None` if the search is not for a literal in any case, or if it looks for the lines
-    /// without it.
+    /// Returns `None` if the search is case-sensitive, is not for a literal, or looks for the lines
+    /// without the literal.
     pub(super) fn new(pattern: &[u8], options: &SearchOptions) -> Option<Self> {
         let any_case = match options.case {
             CaseMode::Insensitive => true,
@@ -148,9 +151,9 @@ impl CaselessFinder {
         Some(Self { literal, at, distance: other - at, first, second })
     }
 
-    /// Calls `take` with each line that has the literal, until it returns false. `lines` have to be
-    /// whole lines. Returns false if the regex engine would have been faster, because the two bytes
-    /// are often found without the rest.
+    /// Calls `take` with each line that contains the literal, until `take` returns false. `lines`
+    /// must consist of whole lines. Returns false if the regex engine would have been faster,
+    /// because `first` and `second` often occur without the rest of the literal.
     pub(super) fn each_line(
         &self,
         lines: &[u8],
@@ -168,7 +171,8 @@ impl CaselessFinder {
         in_vain <= lines.len() / BYTES_FOR_VAIN
     }
 
-    // The next place from `at` on of the first byte. Counts the blocks that were compared in vain.
+    // Returns the next position of the first byte at or after `at`. Counts the false candidate
+    // blocks in `in_vain`.
     fn find(&self, text: &[u8], mut at: usize, in_vain: &mut usize) -> Option<usize> {
         while let Some((firsts, seconds)) = self.places(text, at) {
             if self.may_be(firsts, seconds) {
@@ -193,7 +197,7 @@ impl CaselessFinder {
         Some((text[at..].first_chunk()?, seconds))
     }
 
-    // Without a branch, so that the compiler compares many places with one instruction.
+    // Has no branches, so that the compiler can compare many positions with one instruction.
     fn may_be(&self, firsts: &[u8; BLOCK_PLACES], seconds: &[u8; BLOCK_PLACES]) -> bool {
         let (first, second) = (self.first, self.second);
         let mut any = 0;
@@ -233,7 +237,7 @@ fn precedes(mut text: &[u8], literal: &[u8]) -> bool {
     })
 }
 
-// The letter outside of ASCII that folds to `byte`.
+// Returns the non-ASCII letter that folds to `byte`.
 fn wider(byte: u8) -> Option<&'static [u8]> {
     match byte {
         b's' => Some(LONG_S),
@@ -242,7 +246,8 @@ fn wider(byte: u8) -> Option<&'static [u8]> {
     }
 }
 
-// The offsets of the two rarest bytes of a part of `literal` whose letters have one byte.
+// Returns the offsets of the two rarest bytes in a part of `literal` whose letters have one byte in
+// every case.
 fn pair(literal: &[u8]) -> Option<(usize, usize)> {
     let rarity = |at: &usize| {
         FREQUENT_BYTES.iter().position(|byte| *byte == literal[*at]).unwrap_or(FREQUENT_BYTES.len())
@@ -271,7 +276,7 @@ mod tests {
         SearchOptions { case: CaseMode::Insensitive, ..SearchOptions::default() }
     }
 
-    /// Returns the lines that are found.
+    /// Returns the lines that the finder passes on.
     fn found(literal: &str, lines: &str) -> Option<Vec<String>> {
         let finder = CaselessFinder::new(literal.as_bytes(), &any_case())?;
         let mut found = Vec::new();

@@ -1,9 +1,10 @@
 //! A first pass that finds lines which the searcher need not see.
 //!
-//! Most lines of a large content do not match. Here a second searcher with the same settings finds
-//! matching lines, block by block while the bytes are in the processor's cache. Long runs of other
-//! lines are left out of the chunks that the searcher gets, and only counted. The matches found
-//! here are only a hint of what to keep, so that all rules on what is shown stay in one place.
+//! Most lines of a large content do not match. A second searcher with the same settings finds the
+//! matching lines block by block, while the bytes are in the processor's cache. Long runs of other
+//! lines are left out of the chunks for the main searcher, and are only counted. The matches that
+//! this pass finds only determine which lines to keep. All rules about what is shown stay in the
+//! main searcher.
 
 use std::io;
 use std::ops::Range;
@@ -16,27 +17,27 @@ use crate::query::SearchOptions;
 use crate::scan;
 use ctxfs_core::model::Content;
 
-// Bytes that are read and searched at once: large enough that reading costs more than the call, and
-// small enough to stay in the cache of one processor.
+// Number of bytes that are read and searched at once. It is large enough to make the overhead of a
+// read call small, and small enough for the cache of one processor.
 const BLOCK_BYTES: usize = 128 << 10;
-// Shorter runs of lines are not worth leaving out.
+// Runs of lines shorter than this number of bytes are not left out.
 const MIN_GAP: usize = 4 << 10;
-// With more lines of context than this, nothing is left out. This many lines of any length fit into
-// the searcher's memory, so leaving out lines cannot change how a search ends.
+// If a search has more lines of context than this, nothing is left out. This many lines of any
+// length fit into the searcher's memory, so leaving out lines cannot change how a search ends.
 const MAX_CONTEXT: u64 = 30;
 
-/// Reads chunks of a content and leaves out lines. `block` has the bytes that are read and not
-/// judged yet, and room for more.
+/// Reads chunks of a content and leaves out lines. `block` holds the bytes that were read but not
+/// searched, and free space.
 pub(super) struct Prefilter<'a> {
     content: &'a dyn Content,
     sizes: PrefilterSizes,
-    // None if no lines may be left out.
+    // `None` if no lines may be left out.
     pub(super) finder: Option<MatchFinder<'a>>,
     block: Vec<u8>,
     gaps: Vec<(usize, Gap)>,
 }
 
-// Sizes in bytes. Tests make them small.
+// Sizes in bytes. Tests use small ones.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PrefilterSizes {
     pub(super) block: usize,
@@ -50,7 +51,7 @@ impl Default for PrefilterSizes {
 }
 
 /// The searcher that finds matching lines. `margin` is the number of lines to keep on both sides of
-/// a gap: the possible context, and one more to show that the lines around the gap are not
+/// a gap: the maximum context, and one more line to show that the lines around the gap are not
 /// adjacent.
 pub(super) struct MatchFinder<'a> {
     matcher: &'a RegexMatcher,
@@ -99,7 +100,7 @@ impl<'a> Prefilter<'a> {
         Self { content, sizes, finder, block: Vec::new(), gaps: Vec::new() }
     }
 
-    // Reads the `length` bytes of `chunk`, or fewer if reading fails or `stop` returns true.
+    // Reads the `length` bytes of `chunk`. Reads fewer if reading fails or `stop` returns true.
     pub(super) fn fill(&mut self, chunk: &mut Chunk, length: usize, stop: &dyn Fn() -> bool) {
         let (start, mut read, mut pending) = (chunk.end(), 0, 0);
         let mut sparse = true;
@@ -121,7 +122,8 @@ impl<'a> Prefilter<'a> {
         chunk.keep(&self.block[..pending]);
     }
 
-    // Reads behind the `pending` bytes of the block. Returns the number of bytes.
+    // Reads bytes to the position after the first `pending` bytes of the block. Returns the number
+    // of bytes read.
     fn read(&mut self, offset: u64, pending: usize, most: usize) -> io::Result<usize> {
         let end = pending + self.sizes.block.min(most);
         if self.block.len() < end {
@@ -130,14 +132,15 @@ impl<'a> Prefilter<'a> {
         self.content.read_at(offset, &mut self.block[pending..end])
     }
 
-    // The length of the whole lines in the first `filled` bytes. None ends in the `pending` ones.
+    // Returns the length of the whole lines in the first `filled` bytes. No line ends in the first
+    // `pending` bytes.
     fn whole_lines(&self, pending: usize, filled: usize) -> usize {
         let last = memchr::memrchr(b'\n', &self.block[pending..filled]);
         last.map_or(0, |last| pending + last + 1)
     }
 
-    /// Judges the first `length` bytes of the block, which are whole lines. Returns true if few of
-    /// them match.
+    /// Searches the first `length` bytes of the block, which are whole lines, and adds them to
+    /// `chunk`. Returns true if few of the lines match.
     fn judge(&mut self, chunk: &mut Chunk, length: usize) -> bool {
         let Some(finder) = &mut self.finder else {
             chunk.keep(&self.block[..length]);
@@ -145,7 +148,7 @@ impl<'a> Prefilter<'a> {
         };
         let mut lines = &self.block[..length];
         if chunk.regions.is_empty() {
-            // The chunk may begin inside a line.
+            // The first line is kept, because the chunk may begin inside a line.
             let first = memchr::memchr(b'\n', lines).map_or(length, |at| at + 1);
             chunk.keep(&lines[..first]);
             lines = &lines[first..];
@@ -174,9 +177,9 @@ impl<'a> Prefilter<'a> {
     }
 }
 
-/// Takes the matches in some lines, and notes the gaps between them. `end` is the offset after the
-/// last match; `left` is the number of further matches after which it is not worth leaving out
-/// lines.
+/// Receives the matches in some lines, and records the gaps between them. `end` is the offset after
+/// the last match. `left` is the number of further matches after which leaving out lines no longer
+/// pays off.
 struct GapFinder<'a> {
     lines: &'a [u8],
     margin: usize,
@@ -187,7 +190,7 @@ struct GapFinder<'a> {
 }
 
 impl GapFinder<'_> {
-    // Takes a line that matches. Returns true if leaving out lines may still be worth it.
+    // Records a matching line. Returns true if leaving out lines may still pay off.
     fn take(&mut self, line: Range<usize>) -> bool {
         self.note(line.start);
         self.end = line.end;
@@ -195,7 +198,7 @@ impl GapFinder<'_> {
         self.left > 0
     }
 
-    // The gap is between the last match and `start`.
+    // Records the gap between the last match and `start`.
     fn note(&mut self, start: usize) {
         let between = &self.lines[self.end..start];
         if between.len() < self.min_gap {
@@ -223,8 +226,8 @@ impl Sink for GapFinder<'_> {
     }
 }
 
-/// Consecutive bytes of a content. Of lines that are left out, only the place and the number are
-/// known.
+/// Consecutive bytes of a content. Lines that are left out are represented only by their place and
+/// number.
 #[derive(Default)]
 pub(super) struct Chunk {
     start: u64,
@@ -240,9 +243,9 @@ struct Region {
 
 #[derive(Clone, Copy)]
 enum RegionContent {
-    // At this offset in `Chunk::kept`.
+    // The bytes are at this offset in `Chunk::kept`.
     Kept(usize),
-    // This many whole lines.
+    // This many whole lines were left out.
     LeftOut(u64),
 }
 
@@ -259,7 +262,7 @@ impl Region {
 }
 
 impl Chunk {
-    // An empty chunk that begins at `start`. Reuses the memory of `kept`.
+    // Returns an empty chunk that begins at `start`. Reuses the memory of `kept`.
     pub(super) fn new(start: u64, mut kept: Vec<u8>) -> Self {
         kept.clear();
         Self { start, kept, ..Self::default() }
@@ -273,7 +276,8 @@ impl Chunk {
         self.kept
     }
 
-    // Exchanges memory of which most is free for as much as is needed. Returns the old memory.
+    // If most of the memory is unused, replaces it by as much as is needed and returns the old
+    // memory.
     pub(super) fn spare(&mut self) -> Option<Vec<u8>> {
         let wasted = self.kept.len() < self.kept.capacity() / 2;
         wasted.then(|| {
@@ -282,7 +286,7 @@ impl Chunk {
         })
     }
 
-    // Keeps `bytes`, which have to be the next ones.
+    // Appends `bytes`, which must follow the previous bytes directly.
     pub(super) fn keep(&mut self, bytes: &[u8]) {
         let (start, at, length) = (self.end(), self.kept.len(), bytes.len());
         match self.regions.last_mut() {
@@ -295,7 +299,7 @@ impl Chunk {
         self.kept.extend_from_slice(bytes);
     }
 
-    // Leaves out the lines of `gap`, which have to be the next ones.
+    // Leaves out the lines of `gap`, which must follow the previous bytes directly.
     pub(super) fn leave_out(&mut self, gap: Gap) {
         let Gap { length, lines } = gap;
         let start = self.end();
@@ -315,15 +319,15 @@ impl Chunk {
         self.regions.get(at).filter(|region| region.start <= offset)
     }
 
-    // The lines that are left out, if they begin exactly at `offset`.
+    // Returns the lines that are left out if they begin exactly at `offset`.
     pub(super) fn gap(&self, offset: u64) -> Option<Gap> {
         let region = self.region(offset).filter(|region| region.start == offset)?;
         let RegionContent::LeftOut(lines) = region.verdict else { return None };
         Some(Gap { length: region.length, lines })
     }
 
-    /// Copies kept bytes from `offset` on, up to the next gap. Returns their number, which is 0 if
-    /// the byte at `offset` is not kept.
+    /// Copies kept bytes from `offset` up to the next gap. Returns the number of bytes copied,
+    /// which is 0 if the byte at `offset` is not kept.
     pub(super) fn copy(&self, offset: u64, buffer: &mut [u8]) -> usize {
         let Some(Region { start, length, verdict: RegionContent::Kept(at) }) = self.region(offset)
         else {

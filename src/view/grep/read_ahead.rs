@@ -1,8 +1,8 @@
-//! Reading ahead: while one chunk is searched, other threads read the next ones and find the lines
-//! in them that need not be searched.
+//! Reading ahead. While one chunk is searched, other threads read the next chunks and find the
+//! lines in them that need not be searched.
 //!
-//! A thread that waits for a chunk reads one as well, so that all processors have work and none has
-//! to wait for a thread to wake up.
+//! A thread that waits for a chunk reads one itself. Thus all processors have work, and no thread
+//! has to wait for another one to wake up.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,21 +20,22 @@ use crate::query::SearchOptions;
 use ctxfs_core::model::Content;
 
 const CHUNK_BYTES: usize = 1 << 20;
-// Chunks that are being read, or read and not taken yet. Hardly anything is kept of most, so that a
-// thread that has to wait for a processor keeps no other one from going on.
+// Maximum number of chunks that are being read, or that were read and not searched. It is high
+// because most chunks keep hardly any bytes, and because a thread that waits for a processor should
+// not block the others.
 const MAX_WAITING_CHUNKS: u64 = 128;
-// Together, waiting chunks may hold the bytes of this many chunks of which everything is kept.
+// The waiting chunks together may keep as many bytes as this number of full chunks.
 const HELD_CHUNKS: usize = 4;
-// A smaller content is not worth a thread.
+// A smaller content is read without additional threads.
 const MIN_THREADED_BYTES: u64 = 8 << 20;
-// The most threads for one search. Each has an automaton of its own.
+// Maximum number of threads for one search. Each thread has its own automaton.
 pub(super) const MAX_THREADS: usize = 4;
 
-// A search that waits checks its deadline this often.
+// Interval at which a waiting search checks its deadline.
 const DEADLINE_CHECK: Duration = Duration::from_millis(10);
 const THREAD_NAME: &str = "ctxfs-scout";
 
-// Sizes in bytes. Tests make them small.
+// Sizes in bytes. Tests use small ones.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReadAheadSizes {
     pub(super) content: u64,
@@ -52,8 +53,8 @@ impl Default for ReadAheadSizes {
     }
 }
 
-/// The pattern to search for, and how. `caseless` finds the same lines faster, if there is one.
-/// Only tests change the `sizes`.
+/// The pattern to search for, and the search settings. `caseless` finds the same lines faster, if
+/// it is set. Only tests change `sizes`.
 #[derive(Clone, Copy)]
 pub(super) struct SearchSpec<'a> {
     pub(super) matcher: &'a RegexMatcher,
@@ -62,8 +63,8 @@ pub(super) struct SearchSpec<'a> {
     pub(super) sizes: ReadAheadSizes,
 }
 
-/// A content that is read from one place on, in order, while other threads read the next chunks.
-/// There is no queue if the content is too small for threads to pay.
+/// A content that is read sequentially from one place on, while other threads read the next chunks.
+/// There is no queue if the content is too small for additional threads.
 pub(super) struct ReadAhead<'a> {
     content: &'a dyn Content,
     expired: &'a dyn Fn() -> bool,
@@ -78,8 +79,8 @@ impl<'a> SearchSpec<'a> {
 }
 
 impl<'a> ReadAhead<'a> {
-    /// Begins to read at `offset`. The threads end at the end of the content, or when this is
-    /// dropped.
+    /// Starts reading at `offset`. The threads end at the end of the content, or when the
+    /// `ReadAhead` is dropped.
     pub(super) fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         content: &'a dyn Content,
@@ -98,11 +99,11 @@ impl<'a> ReadAhead<'a> {
         for _ in 1..threads() {
             let queue = Arc::clone(&queue);
             let work = move || {
-                // Threads that share a matcher wait for each other.
+                // Threads that share a matcher would wait for each other.
                 let matcher = spec.matcher.clone();
                 queue.work(&mut SearchSpec { matcher: &matcher, ..spec }.prefilter(content));
             };
-            // The search works without a thread that cannot be started.
+            // If a thread cannot be started, the search continues without it.
             drop(thread::Builder::new().name(THREAD_NAME.to_owned()).spawn_scoped(scope, work));
         }
         Self { content, expired, queue: Some((queue, spec.prefilter(content))), chunk }
@@ -117,7 +118,7 @@ impl<'a> ReadAhead<'a> {
         self.chunk.gap(offset)
     }
 
-    // Reads from `offset` on, at most to the next gap.
+    // Reads bytes from `offset` up to the next gap.
     pub(super) fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.advance(offset);
         match self.chunk.copy(offset, buffer) {
@@ -145,13 +146,13 @@ impl Drop for ReadAhead<'_> {
     }
 }
 
-// The number of threads, with the one that searches.
+// Returns the number of threads, including the one that searches.
 fn threads() -> usize {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     processors.clamp(2, MAX_THREADS)
 }
 
-// The chunks of a content: those to read, being read and read.
+// The chunks of a content: those not read yet, those being read, and those that are ready.
 struct ChunkQueue {
     end: u64,
     length: usize,
@@ -160,14 +161,15 @@ struct ChunkQueue {
 }
 
 struct ChunkSchedule {
-    // The offset of the first chunk that no thread reads yet.
+    // The offset of the first chunk that no thread has claimed.
     next: u64,
     // The offset of the chunk that is searched next.
     wanted: u64,
     ready: BTreeMap<u64, Chunk>,
-    // The bytes that the chunks in `ready` keep, and all bytes of the chunks that are being read.
+    // The number of bytes that the chunks in `ready` keep, plus the full size of the chunks that
+    // are being read.
     held: usize,
-    // Memory to reuse.
+    // Memory that can be reused.
     spare: Vec<Vec<u8>>,
     closed: bool,
 }
@@ -180,8 +182,8 @@ impl ChunkSchedule {
     }
 }
 
-/// A chunk that is being read. When it is dropped, even by a panic, the bytes that were read are
-/// ready: the searcher reads the missing ones itself and meets the error.
+/// A chunk that is being read. When it is dropped, even by a panic, the bytes that were read become
+/// available. The searcher then reads the missing bytes itself and meets the error.
 struct ChunkClaim<'a> {
     queue: &'a ChunkQueue,
     start: u64,
@@ -217,7 +219,7 @@ impl ChunkQueue {
         Self { end, length, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    // Reads chunks until there are no more or the queue is closed.
+    // Reads chunks until there are none left or the queue is closed.
     fn work(&self, prefilter: &mut Prefilter<'_>) {
         let mut state = self.state.lock();
         while !state.closed && state.next < self.end {
@@ -225,8 +227,8 @@ impl ChunkQueue {
         }
     }
 
-    /// Reads one more chunk, with the lock released. If no chunk may be read now, waits a moment
-    /// for that to change.
+    /// Reads one more chunk with the lock released. If no chunk may be read now, waits briefly for
+    /// a change of state.
     fn read_one(
         &self,
         state: &mut MutexGuard<'_, ChunkSchedule>,
@@ -242,7 +244,7 @@ impl ChunkQueue {
         }
     }
 
-    // `None` if enough chunks wait.
+    // Returns `None` if enough chunks wait.
     fn claim(&self, state: &mut ChunkSchedule) -> Option<ChunkClaim<'_>> {
         let start = state.next;
         let far = state.wanted + MAX_WAITING_CHUNKS * self.length as u64;
@@ -260,7 +262,8 @@ impl ChunkQueue {
         self.end.min(start + self.length as u64)
     }
 
-    // Returns the chunk that is searched next. Returns `None` at the end or when time runs out.
+    // Returns the next chunk to search. Returns `None` at the end of the content or when time runs
+    // out.
     fn next(&self, prefilter: &mut Prefilter<'_>, expired: &dyn Fn() -> bool) -> Option<Chunk> {
         let mut state = self.state.lock();
         loop {
@@ -289,10 +292,10 @@ mod tests {
     use std::cell::Cell;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// The start of reading: the second line.
+    /// The offset at which reading starts, in the second line.
     const START: u64 = 8;
 
-    /// Lines of 8 bytes, every 64th with an `x`.
+    /// Returns lines of 8 bytes. Every 64th line contains an `x`.
     fn text(lines: usize) -> Vec<u8> {
         let line = |line: usize| if line.is_multiple_of(64) { b"fooxbar\n" } else { b"foo bar\n" };
         (0..lines).flat_map(line).copied().collect()
@@ -306,8 +309,8 @@ mod tests {
         }
     }
 
-    /// Returns the bytes that were read, with `#` for each byte that is left out, and the number of
-    /// lines left out.
+    /// Returns the bytes that were read, with `#` for each byte that was left out, and the number
+    /// of lines left out.
     fn read(ahead: &mut ReadAhead<'_>, mut at: u64, stop: usize) -> io::Result<(Vec<u8>, u64)> {
         let (mut read, mut lines, mut buffer) = (Vec::new(), 0, vec![0; 777]);
         while read.len() < stop {
@@ -327,7 +330,7 @@ mod tests {
         Ok((read, lines))
     }
 
-    /// Searches for an `x`.
+    /// Runs a search for `x` that reads ahead.
     fn with_ahead<T>(
         content: &dyn Content,
         options: &SearchOptions,
@@ -391,7 +394,7 @@ mod tests {
         }
         assert_eq!(claims.len(), HELD_CHUNKS);
         assert_eq!(queue.state.lock().next, 5 + 1000 * HELD_CHUNKS as u64);
-        // Nothing of these is kept.
+        // No bytes of these chunks are kept.
         drop(claims);
         let mut read = HELD_CHUNKS as u64;
         while let Some(claim) = { queue.claim(&mut queue.state.lock()) } {
@@ -401,7 +404,7 @@ mod tests {
         assert_eq!(read, MAX_WAITING_CHUNKS);
     }
 
-    /// Fails from some place on, on other threads or on all.
+    /// A content whose reads fail from some offset on, either on other threads or on all.
     struct Failing {
         bytes: Vec<u8>,
         everywhere: bool,
@@ -462,7 +465,7 @@ mod tests {
         assert_eq!(read.is_err(), content.failed.load(Ordering::Relaxed));
     }
 
-    /// Other threads can read it only once that is allowed.
+    /// A content that other threads can read only once that is allowed.
     struct Slow {
         bytes: Vec<u8>,
         allowed: AtomicBool,

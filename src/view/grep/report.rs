@@ -1,4 +1,4 @@
-//! The search itself, and its matches, printed as ripgrep prints them.
+//! The search itself, and a report of its matches in ripgrep's output format.
 
 use std::ops::Range;
 use std::{fmt, io, mem};
@@ -17,15 +17,15 @@ use crate::query::SearchOptions;
 use crate::range::TextPosition;
 use ctxfs_core::model::Content;
 
-// The most bytes of lines that a match may still need as context.
+// Maximum size in bytes of the lines that are held as possible context of a match.
 const CONTEXT_BYTES: usize = 64 << 20;
 
 /// Prints the matches of a search to a page, and counts them.
 ///
-/// `lines` counts matching lines, and `matches` matches if the options ask for that. `windowed` is
-/// the first line of which only windows are shown. `line` is the last line that matched, and
-/// `after` the number of lines of context that may follow the last match. If `gap` is true, `--`
-/// goes before the next line.
+/// `lines` counts matching lines. `matches` counts matches if the options require it. `windowed` is
+/// the first line that is shown only as windows. `line` is the last line that matched, and `after`
+/// is the number of lines of context that may follow it. If `gap` is true, `--` is printed before
+/// the next line.
 pub(super) struct MatchReport<'a> {
     matcher: &'a RegexMatcher,
     options: &'a SearchOptions,
@@ -40,8 +40,8 @@ pub(super) struct MatchReport<'a> {
     inverted: Inverted,
 }
 
-/// The pieces of a line that do not match, and the text to show of the line. Under `-v`, a line in
-/// pieces is shown if none of them matches.
+/// The pieces of a line that do not match, and the text to show for that line. Under `-v`, a line
+/// in pieces is shown if none of its pieces matches.
 #[derive(Default)]
 struct Inverted {
     line: u64,
@@ -50,8 +50,8 @@ struct Inverted {
     start: Vec<u8>,
 }
 
-/// A line as the searcher passes it. `bytes` have the newline, which ripgrep includes in its
-/// search.
+/// A line as received from the searcher. `bytes` includes the newline, which ripgrep includes in
+/// its search.
 #[derive(Clone, Copy)]
 struct SearchedLine<'b> {
     piece: LinePiece,
@@ -93,13 +93,14 @@ impl<'a> MatchReport<'a> {
         !self.is_done() || self.after > 0
     }
 
-    // Counts `line` once. Returns true if it has to be shown.
+    // Counts `line` once. Returns true if the line has to be shown.
     fn admit(&mut self, line: u64) -> bool {
         if self.line == line {
             return true;
         }
         if self.is_done() {
-            // A match in the context of the last one that was asked for is shown as a match.
+            // After the last match that is counted, a match in its context is still shown as a
+            // match.
             return self.take_context();
         }
         self.line = line;
@@ -143,7 +144,7 @@ impl<'a> MatchReport<'a> {
         }
     }
 
-    // A match of its own is one outside of the overlap.
+    // Returns true if the line has a match that belongs to this piece.
     fn holds_match(&self, line: SearchedLine<'_>) -> io::Result<bool> {
         let mut holds = false;
         each_match(self.matcher, line, |_| {
@@ -163,7 +164,7 @@ impl<'a> MatchReport<'a> {
         })
     }
 
-    // Shows each match on a line of its own, as `-o` does.
+    // Shows each match on a line of its own, as for `-o`.
     fn show_matches(&mut self, line: SearchedLine<'_>, shown: u64) -> io::Result<()> {
         let mut before = (line.piece.is_line().then_some(0), shown);
         each_match(self.matcher, line, |found| {
@@ -181,7 +182,7 @@ impl<'a> MatchReport<'a> {
         })
     }
 
-    // Shows a window around each match that is not in the window before.
+    // Shows a window around each match that is not in the previous window.
     fn show_windows(&mut self, line: SearchedLine<'_>, shown: u64) -> io::Result<()> {
         let mut before = (line.piece.is_line().then_some(0), shown);
         let mut end = 0;
@@ -220,7 +221,7 @@ impl<'a> MatchReport<'a> {
         self.page.push_line(number, mark, text)
     }
 
-    // Under `-v`.
+    // Handles a piece without a match, under `-v`.
     fn take_unmatched_piece(
         &mut self,
         piece: SearchedLine<'_>,
@@ -278,7 +279,7 @@ pub(super) fn search(
     let out_of_memory = match searched {
         Ok(()) => false,
         Err(error) if line_map.failed.get() || report.page.failed() => return Err(error),
-        // Any other failure is the limit on memory.
+        // Every other failure means that the memory limit was reached.
         Err(_) => true,
     };
     if line_map.out_of_time.get() || out_of_memory {
@@ -302,8 +303,8 @@ pub(super) fn searcher(options: &SearchOptions) -> Searcher {
         .build()
 }
 
-/// Calls `each` with the matches that belong to this piece, counted as ripgrep counts them, until
-/// it returns false.
+/// Calls `each` with the matches that belong to this piece, until `each` returns false. Counts
+/// matches as ripgrep does.
 fn each_match(
     matcher: &RegexMatcher,
     line: SearchedLine<'_>,

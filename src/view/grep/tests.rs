@@ -17,12 +17,12 @@ fn grep(query: &str) -> View {
     ViewDir::Grep.view(OsStr::new(query)).unwrap()
 }
 
-/// Sizes with which short texts are read in many chunks, and nearly all lines left out.
+/// Returns sizes with which short texts are read in many chunks and nearly all lines are left out.
 fn small(chunk: usize, block: usize, min_gap: usize) -> ReadAheadSizes {
     ReadAheadSizes { content: 0, chunk, prefilter: PrefilterSizes { block, min_gap } }
 }
 
-/// Searches with these sizes.
+/// Runs a search with the given sizes.
 fn searched(fixture: &Fixture, query: &Query, sizes: ReadAheadSizes) -> (Vec<u8>, Rendered) {
     let mut out = Vec::new();
     let rendered =
@@ -53,7 +53,7 @@ pub(super) fn corpus() -> Vec<Vec<u8>> {
     ]
 }
 
-/// `(query, arguments of rg)`.
+/// Pairs of a query and the equivalent arguments of rg.
 pub(super) const QUERIES: &[(&str, &[&str])] = &[
     ("foo", &["foo"]),
     ("-i foo", &["-i", "foo"]),
@@ -176,7 +176,7 @@ pub(super) fn split_notice(text: &str) -> (String, String) {
     (text[..text.len() - body.len()].to_owned(), body)
 }
 
-/// Follows every `Go on` and joins the results.
+/// Runs the search and each search that a `Go on` notice names, and joins the results.
 fn followed(fixture: &Fixture, query: &str) -> String {
     let mut all = String::new();
     let mut next = Some(query.to_owned());
@@ -285,7 +285,8 @@ fn long_lines_are_cut_around_their_matches() {
     assert!(rest.contains("\n2@2500:...ccc"), "{rest}");
 }
 
-/// A line of several pieces, with a word wherever pieces meet, and a line on either side.
+/// Returns a line of several pieces with a word wherever two pieces meet, and one more line on
+/// either side.
 fn giant() -> (String, Vec<usize>) {
     let mut text = "\u{e9}".repeat(2_500_000);
     let step = fold::PIECE - fold::OVERLAP;
@@ -327,7 +328,7 @@ fn leaving_out_lines_changes_neither_giant_lines_nor_large_results() {
     let (line, _) = giant();
     let giants = Fixture::new(format!("{}{line}\n{}{line}", log(9000), log(2000)));
     let mut large = Fixture::new(log(200_000));
-    // Forces lines to be counted.
+    // An incomplete analysis, so that the lines have to be counted.
     large.analysis.bytes = 0;
     let sizes = [small(50_000, 4096, 100), small(1 << 20, 128 << 10, 8 << 10)];
     for query in ["needle", "-v needle", "-c -o needle", "-C2 needle", "ERROR", "-B1 ERROR", "REQ"]
@@ -416,7 +417,7 @@ fn what_is_not_text_is_named() {
     assert_eq!(fixture.text(&grep("foo")), want);
 }
 
-/// Lines that match seldom or often.
+/// Generates lines that match seldom or often.
 fn lines() -> impl Strategy<Value = Vec<u8>> {
     const SPECIAL: &[&str] =
         &["foo", "a foo", "foos b", "-foo-", "FOO", "caf\u{e9} foo", "foo\r", "\r", "\u{feff}foo"];
@@ -429,9 +430,9 @@ fn lines() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|(lines, end)| [lines.join(&b'\n'), end.into_bytes()].concat())
 }
 
-/// Makes the first byte of a line begin a character. Only in a line that begins inside a character
-/// does a match depend on what else is in the searcher's buffer: to find the boundary of a word,
-/// the regex engine joins it with the end of the line before.
+/// Makes a line begin with the first byte of a character. Only in a line that begins inside a
+/// character does a match depend on what else is in the searcher's buffer: to find a word boundary,
+/// the regex engine joins the beginning of the line with the end of the line before.
 fn with_start(mut line: Vec<u8>) -> Vec<u8> {
     if let Some(first @ 0x80..0xc0) = line.first_mut() {
         *first |= 0x40;
@@ -439,7 +440,7 @@ fn with_start(mut line: Vec<u8>) -> Vec<u8> {
     line
 }
 
-/// Patterns that look at the text beside a match, or match nothing at all.
+/// Patterns that examine the text beside a match, or that match the empty string.
 const PATTERNS: &[&str] = &[
     "foo",
     "^foo",

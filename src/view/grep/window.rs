@@ -6,11 +6,11 @@ use crate::range::TextPosition;
 use crate::scan::{continues, forward};
 use ctxfs_core::model::Limits;
 
-// Marks text that was left out.
+// Marks omitted text.
 const CUT_MARK: &[u8] = b"...";
-// Characters shown before a match.
+// Number of characters shown before a match.
 const CHARS_BEFORE: usize = 120;
-// Characters of a window, without the marks of its cuts.
+// Number of characters in a window, without the marks of its cuts.
 const WINDOW_CHARS: usize = Limits::LINE_CHARS - 2 * CUT_MARK.len();
 
 pub(crate) fn is_long(line: &[u8]) -> bool {
@@ -27,7 +27,7 @@ pub(crate) fn around(line: &[u8], at: usize) -> Range<usize> {
     }
 }
 
-// `range` of `line`, with a mark where the line continues.
+// Returns `range` of `line`, with a mark on each side where the line continues.
 pub(crate) fn shown(line: &[u8], range: &Range<usize>, inside: bool, ends: bool) -> Vec<u8> {
     let mut text = Vec::with_capacity(range.len() + 2 * CUT_MARK.len());
     if inside || range.start > 0 {
@@ -40,14 +40,14 @@ pub(crate) fn shown(line: &[u8], range: &Range<usize>, inside: bool, ends: bool)
     text
 }
 
-/// Returns the notice that explains the number of a line of which only windows are shown. `name`
-/// names its artifact, with a colon, or is empty.
+/// Returns the notice that explains the number of a line that is shown only as windows. `name` is
+/// the name of its artifact with a colon, or empty.
 pub(crate) fn long_lines(name: &str, at: TextPosition) -> String {
     let TextPosition { line, column } = at;
     format!("some lines are long: {name}{line}@{column} is line {line} at byte column {column}")
 }
 
-// The offset `count` characters before `at`.
+// Returns the offset `count` characters before `at`.
 fn back(line: &[u8], at: usize, count: usize) -> usize {
     let least = at.saturating_sub(4 * count);
     let starts = line[least..at].iter().enumerate().rev().filter(|(_, byte)| !continues(**byte));

@@ -1,30 +1,31 @@
-//! The path that a filter begins with. It can be followed without loading a document.
+//! The path that a filter begins with. It can be followed without loading the document.
 //!
-//! In `.items[10:20] | .[] | select(.ok)` that is `.items[10:20]`: everything after the first pipe
-//! sees only the values that the path leads to. If anything but a pipe follows the path, as in
-//! `.items[0] + .total`, the filter has no path in this sense, since its rest sees the document.
+//! In `.items[10:20] | .[] | select(.ok)` the path is `.items[10:20]`. Everything after the first
+//! pipe sees only the values that the path selects. A filter such as `.items[0] + .total` has no
+//! path in this sense, because something other than a pipe follows the path and the rest of the
+//! filter sees the document.
 
 use std::num::ParseIntError;
 
 use crate::scan;
 use ctxfs_core::materialize::json::Events;
 
-/// The steps at the beginning of a filter, each with the rest of the filter after it. Without
-/// steps, the filter does not begin with a path that can be followed.
+/// The steps at the beginning of a filter, each with the rest of the filter after it. If there are
+/// no steps, the filter does not begin with a path that can be followed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct FilterPath {
     pub(super) steps: Vec<PathStep>,
 }
 
-// A step of a path. `rest` is the filter to apply to the values that it leads to.
+// A step of a path. `rest` is the filter to apply to the values that this step selects.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PathStep {
     pub(super) to: StepTarget,
     pub(super) rest: String,
 }
 
-/// The target of a step. `Each` is `[]`, or `[10:20][]` from one item on and up to another; without
-/// a range it is also each value of an object. A path cannot be followed to `FromEnd`, as in
+/// The target of a step. `Each` is `[]`, or a range of items such as `[10:20][]`. Without a range,
+/// `Each` also selects each value of an object. A path cannot be followed beyond `FromEnd`, such as
 /// `[-1]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum StepTarget {
@@ -38,8 +39,8 @@ pub(super) enum StepTarget {
     FromEnd,
 }
 
-/// Reads the path of `filter`, as far as it can be followed forwards. It has no steps if the filter
-/// does not begin with a path.
+/// Parses the path of `filter` as far as it can be followed forwards. The result has no steps if
+/// the filter does not begin with such a path.
 pub(super) fn leading(filter: &str) -> FilterPath {
     let mut parser = PathParser { filter, at: 0 };
     let Some(found) = parser.steps() else { return FilterPath::default() };
@@ -56,13 +57,13 @@ pub(super) fn leading(filter: &str) -> FilterPath {
     FilterPath { steps: joined(steps) }
 }
 
-// The rest of the path, and the part after the pipe.
+// Joins the rest of the path and the part after the pipe.
 fn left(path: &str, tail: Option<&str>) -> String {
     let dot = if path.starts_with('.') { "" } else { "." };
     tail.map_or_else(|| format!("{dot}{path}"), |tail| format!("{dot}{path} | {}", tail.trim()))
 }
 
-// A slice and the step to each of its items are one step.
+// Joins a slice and the following `[]` to one step.
 fn joined(steps: Vec<PathStep>) -> Vec<PathStep> {
     let mut joined: Vec<PathStep> = Vec::with_capacity(steps.len());
     for step in steps {
@@ -101,14 +102,14 @@ impl<'a> PathParser<'a> {
         is_next
     }
 
-    // The steps, and the offset at which each ends.
+    // Parses the steps. Returns each step with the offset of its end.
     fn steps(&mut self) -> Option<Vec<(StepTarget, usize)>> {
         let mut steps = Vec::new();
         self.space();
         if !self.left().starts_with('.') || self.left().starts_with("..") {
             return None;
         }
-        // A dot alone, or before a bracket.
+        // A single dot, or a dot before a bracket.
         self.bare_dot();
         loop {
             let before = self.at;
@@ -128,7 +129,7 @@ impl<'a> PathParser<'a> {
         }
     }
 
-    // A dot that no key follows, as in `.` and `.[`.
+    // Skips a dot that no key follows, as in `.` and `.[`.
     fn bare_dot(&mut self) {
         let is_bare =
             |after: &str| !after.starts_with(|c: char| is_word(c) || matches!(c, '"' | '.'));
@@ -148,7 +149,7 @@ impl<'a> PathParser<'a> {
         self.at = before;
     }
 
-    // `key` or `"key"`, after a dot.
+    // Parses `key` or `"key"` after a dot.
     fn name(&mut self) -> Option<String> {
         if self.left().starts_with('"') {
             return self.string();
@@ -169,7 +170,8 @@ impl<'a> PathParser<'a> {
         Some(decoded)
     }
 
-    // Reads from behind `[` through `]`. Returns `None` if that is an expression.
+    // Parses the text between `[` and `]`, including the `]`. Returns `None` if it is an
+    // expression.
     fn bracket(&mut self) -> Option<StepTarget> {
         self.space();
         let to = if self.left().starts_with('"') {
@@ -216,16 +218,16 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// A value that a path leads to after `depth` steps. The rest of the filter after the last of these
-/// steps is applied to it.
+/// A value that a path selects after `depth` steps. The rest of the filter after the last of these
+/// steps is applied to the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Selection {
     pub(super) depth: usize,
     pub(super) range: SelectedRange,
 }
 
-/// Offsets in the content: of a value, or of the items of an array, which may be none. Null if
-/// there is no such key or item.
+/// Offsets in the content. `Value` is the range of a value. `Items` is the range of the items of an
+/// array, and may be empty. `Null` means that there is no such key or item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SelectedRange {
     Value(u64, u64),
@@ -233,33 +235,33 @@ pub(super) enum SelectedRange {
     Null,
 }
 
-/// Finds the values that the steps lead to, as a scanner passes over a document.
+/// Finds the values that the steps select, while a scanner passes over a document.
 ///
-/// A value that a step cannot be taken from, such as a number under `.key`, is selected as it is:
-/// the rest of the filter fails on it as jq does. If an object has a key twice, the first one
-/// counts: the last, which jq takes, is known only at the end.
+/// A value to which a step does not apply, such as a number under `.key`, is selected unchanged.
+/// The rest of the filter then fails on it as in jq. If an object has a key twice, the first one is
+/// used. jq uses the last one, which is known only at the end of the object.
 pub(super) struct PathSelector<'a> {
     steps: &'a [PathStep],
-    // The offset of the bytes that the scanner is being given.
+    // The offset of the bytes that the scanner is processing.
     base: u64,
     // The objects and arrays on the path, outermost first.
     open: Vec<PathContainer>,
-    // Open brackets inside of a selected or skipped value.
+    // Number of open brackets inside a selected or skipped value.
     below: u64,
-    // The value that has begun: the steps to it, and its offset.
+    // The value that has begun: the number of steps to it, and its offset.
     begun: Option<(usize, u64)>,
-    // The selections that were not taken yet.
+    // The selections that were not consumed yet.
     pub(super) found: Vec<Selection>,
 }
 
-/// An object or array on the path. `depth` is the number of steps that led to it; one more leads
-/// on. `items_at` is the range of the items of a slice.
+/// An object or array on the path. `depth` is the number of steps that led to it. The next step
+/// selects one of its members. `items_at` is the range of the items of a slice.
 struct PathContainer {
     depth: usize,
     items: u64,
-    // True if the last key is the wanted one.
+    // True if the last key is the requested one.
     is_key: bool,
-    // True if the step has led to a value.
+    // True if the next step has selected a value.
     taken: bool,
     items_at: Option<(u64, u64)>,
 }
@@ -269,8 +271,8 @@ impl<'a> PathSelector<'a> {
         Self { steps, base: 0, open: Vec::new(), below: 0, begun: None, found: Vec::new() }
     }
 
-    /// Returns the number of steps to the value that begins at `at`, or `None` if it is not on the
-    /// path.
+    /// Returns the number of steps that lead to the value at `at`, or `None` if the value is not on
+    /// the path.
     fn next(&mut self, at: u64) -> Option<usize> {
         let Some(level) = self.open.last_mut() else { return Some(0) };
         let item = level.items;
@@ -328,7 +330,7 @@ fn is_in(item: u64, (from, upto): (u64, Option<u64>)) -> bool {
 }
 
 impl Events for PathSelector<'_> {
-    // The length of the longest key that a filter can name, with each character escaped.
+    // Length of the longest key that a filter can name, with each character escaped.
     const KEY_BYTES: usize = 32 << 10;
 
     fn block(&mut self, offset: u64) {
@@ -384,7 +386,7 @@ impl Events for PathSelector<'_> {
     }
 }
 
-// `written` is spelled as in JSON.
+// Compares a key with its raw JSON spelling.
 fn is_key(written: &[u8], wanted: &str) -> bool {
     if !written.contains(&b'\\') {
         return written == wanted.as_bytes();
@@ -398,7 +400,7 @@ mod tests {
     use super::*;
     use ctxfs_core::materialize::json::Scanner;
 
-    /// Returns the steps and the rest after each.
+    /// Returns the steps, each with the rest of the filter after it.
     fn read(filter: &str) -> Vec<(StepTarget, String)> {
         leading(filter).steps.into_iter().map(|step| (step.to, step.rest)).collect()
     }
@@ -469,7 +471,8 @@ mod tests {
         }
     }
 
-    /// Returns what a path finds in `text`, wherever the text is cut.
+    /// Returns what a path finds in `text`. Asserts that the result does not depend on how the text
+    /// is split.
     fn find(path: &str, text: &str) -> Vec<String> {
         let steps = leading(path).steps;
         let found = (1..=text.len()).map(|step| {

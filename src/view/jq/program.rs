@@ -1,4 +1,4 @@
-//! The filter itself, in a process of its own.
+//! The execution of a filter, in a separate process.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
@@ -16,18 +16,19 @@ use crate::clean;
 use crate::jq::protocol;
 use crate::jq::protocol::{FilterInput, FilterRequest, Tag};
 
-// Named filters that are not available, since a view depends on its artifact alone.
+// Named filters that are not available, because the result must depend only on the artifact.
 const MISSING_FILTERS: [&str; 2] = ["env", "now"];
-// Bytes of a result that are sent at once.
+// Maximum size in bytes of the part of a result that is sent at once.
 const PART_BYTES: usize = 64 << 10;
-// An error may quote a value.
+// Maximum length in characters of an error, which may quote a value.
 const ERROR_CHARS: usize = 300;
-// Characters of the filter that are quoted.
+// Maximum number of characters of the filter that an error quotes.
 const QUOTED_CHARS: usize = 40;
 
-/// Reads a request and values from `input`, and answers on `out`. Returns at the end of either.
+/// Reads a request and values from `input`, and writes answers to `out`. Returns when either stream
+/// ends.
 ///
-/// Call it in a process that has limits and nothing to lose.
+/// Call this only in a process that has limits and nothing to lose.
 pub fn run_filter(input: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<()> {
     let request = FilterRequest::read(input)?;
     let out = AnswerWriter::new(out);
@@ -70,8 +71,8 @@ struct InputValue {
     text: Vec<u8>,
 }
 
-/// Returns the next value. Answers the messages before it that announce values left out, or the end
-/// of JSON.
+/// Returns the next value. Before that, answers the messages that announce omitted values or the
+/// end of valid JSON.
 fn next_value(
     input: &mut dyn BufRead,
     out: &RefCell<&mut dyn Write>,
@@ -89,7 +90,7 @@ fn next_value(
     }
 }
 
-// The argument of `error`, if that is a string.
+// Returns the argument of `error` as text.
 fn reason(error: jaq_json::Error) -> String {
     match error.into_val() {
         Val::TStr(text) => String::from_utf8_lossy(&text).into_owned(),
@@ -97,7 +98,7 @@ fn reason(error: jaq_json::Error) -> String {
     }
 }
 
-// The kind of data that filters see besides their input.
+// The type of data that filters see besides their input.
 struct FilterData;
 
 #[derive(Clone)]
@@ -125,7 +126,7 @@ impl<'a> HasInputs<'a, Val> for FilterGlobals<'a> {
 
 type CompiledFilter = jaq_core::Filter<FilterData>;
 
-// The filter that is left after `depth` steps. Compiles it when it is first needed.
+// Returns the filter that remains after `depth` steps. Compiles it on first use.
 fn compiled<'a>(
     filters: &'a [OnceCell<CompiledFilter>],
     request: &FilterRequest,
@@ -162,7 +163,7 @@ fn compile(program: &str) -> Result<CompiledFilter, String> {
         .map_err(|errors| of_names(program, &errors))
 }
 
-// The writer of answers, shared by results and messages about the input.
+// The writer of answers. Results and messages about the input share it.
 type AnswerWriter<'w> = RefCell<&'w mut dyn Write>;
 
 struct FilterRun<'a, 'w> {
@@ -176,7 +177,7 @@ impl FilterRun<'_, '_> {
         protocol::write_frame(*self.out.borrow_mut(), tag, text)
     }
 
-    /// Runs `filter` on one input to its end or its first error. Returns false if no other input
+    /// Runs `filter` on one input until its end or its first error. Returns false if no other input
     /// may follow.
     fn run<'a>(
         &mut self,
@@ -194,7 +195,7 @@ impl FilterRun<'_, '_> {
             match result.map_err(Exn::get_err) {
                 Ok(value) => self.result(&value)?,
                 Err(Ok(error)) => return self.failed(&reason(error)),
-                // `halt`.
+                // The filter called `halt`.
                 Err(Err(_)) => return Ok(false),
             }
         }
@@ -214,7 +215,7 @@ impl FilterRun<'_, '_> {
                 let mut parts = text.split(|byte| *byte == 0);
                 self.write_all(parts.next().unwrap_or_default())?;
                 for part in parts {
-                    // No view prints NUL bytes.
+                    // Views never contain NUL bytes.
                     self.write_all("\u{2400}".as_bytes())?;
                     self.write_all(part)?;
                 }
@@ -235,7 +236,7 @@ impl FilterRun<'_, '_> {
     }
 }
 
-// Takes the text of a result. A long one is sent in parts.
+// Receives the text of a result. A long text is sent in parts.
 impl Write for FilterRun<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = bytes.len().min(PART_BYTES);
@@ -281,8 +282,8 @@ fn of_names<'a>(program: &'a str, errors: &compile::Errors<&'a str, ()>) -> Stri
     format!("there is no {what} `{name}` {}", place(program, name))
 }
 
-/// Describes the place of `found` in the program, and the text that follows there: `at character 7,
-/// before ...`.
+/// Describes the position of `found` in the program, and the text at that position: `at character
+/// 7, before ...`.
 fn place(program: &str, found: &str) -> String {
     let (start, end) = (program.as_ptr() as usize, program.as_ptr() as usize + program.len());
     let at = found.as_ptr() as usize;

@@ -1,23 +1,24 @@
 //! The protocol between a view and the process that runs its filter.
 //!
-//! The process receives a line of JSON, the [`FilterRequest`]; then for each value a line of words,
-//! `value depth line length`, and the value itself, or instead of those `large line` or `broken
-//! offset line`. It sends frames: a byte for the type, the length in four bytes (least first), and
-//! a text. The messages `large` and `broken` come back when they are read, so that notices do not
-//! depend on how far ahead the sender was.
+//! The process first receives the [`FilterRequest`] as a line of JSON. For each value it then
+//! receives a line of words, `value depth line length`, followed by the value itself. `large line`
+//! or `broken offset line` may take the place of a value. The process sends frames: one byte for
+//! the type, four bytes for the length (least significant byte first), and a text. It sends the
+//! messages `large` and `broken` back when it reads them, so that notices do not depend on how far
+//! ahead the sender was.
 
 use std::io;
 use std::io::{BufRead, Write};
 
 use serde::{Deserialize, Serialize};
 
-// Bytes before the text of a frame.
+// Number of bytes before the text of a frame.
 const FRAME_HEAD_BYTES: usize = 5;
-// A sender of longer texts does not speak this protocol.
+// A longer text violates the protocol.
 const MAX_TEXT_BYTES: usize = 1 << 20;
 
-/// The filter to run, and its options. `programs` has the filter, and the rest of it after each
-/// step of its path.
+/// The filter to run, and its options. `programs` has the whole filter first, followed by its rest
+/// after each step of its path.
 #[derive(Debug, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one of jq's switches")]
 pub(super) struct FilterRequest {
@@ -42,9 +43,9 @@ impl FilterRequest {
     }
 }
 
-/// The next input of a filter: a value, the note that a value is too large to be sent, or the end
-/// of JSON. `depth` is the number of steps of the path that led to a value; `line` is the line of
-/// the value, or of the value around it.
+/// The next input of a filter: a value, a note that a value is too large to be sent, or the end of
+/// valid JSON. `depth` is the number of path steps that led to a value. `line` is the line of the
+/// value, or of the value around it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FilterInput {
     Value { depth: usize, line: u64, text: Vec<u8> },
@@ -52,7 +53,7 @@ pub(super) enum FilterInput {
     Broken { offset: u64, line: u64 },
 }
 
-// Announces a value of `length` bytes, which has to follow.
+// Announces a value of `length` bytes, which must follow.
 pub(super) fn announce(
     out: &mut dyn Write,
     (depth, line): (usize, u64),
@@ -69,7 +70,7 @@ pub(super) fn break_off(out: &mut dyn Write, offset: u64, line: u64) -> io::Resu
     writeln!(out, "broken {offset} {line}")
 }
 
-// Reads the next input, or `None` at the end.
+// Reads the next input. Returns `None` at the end.
 pub(super) fn read_input(input: &mut dyn BufRead) -> io::Result<Option<FilterInput>> {
     let mut head = String::new();
     if input.read_line(&mut head)? == 0 {
@@ -95,19 +96,19 @@ pub(super) fn numbers_of(words: &str) -> Option<Vec<u64>> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tag {
-    // The filter begins with the value on the line that the text names.
+    // The filter starts with the value on the line in the text.
     Begin,
     // A part of a result.
     Part,
     // The last part of a result.
     Last,
-    // The value failed for the reason in the text.
+    // The filter failed on the value. The text is the reason.
     Failed,
-    // The filter does not compile for the reason in the text.
+    // The filter does not compile. The text is the reason.
     NoFilter,
-    // The value on the line that the text names was left out.
+    // The value on the line in the text was omitted.
     Large,
-    // There is no more JSON from the byte and line on that the text names.
+    // There is no valid JSON from the byte and line in the text on.
     Broken,
 }
 
@@ -137,8 +138,8 @@ pub(super) struct FrameReader {
 }
 
 impl FrameReader {
-    /// Calls `take` with the frames that `bytes` complete, until it returns false. Returns its last
-    /// result.
+    /// Calls `take` with each frame that `bytes` complete, until `take` returns false. Returns the
+    /// last result of `take`.
     pub(super) fn push(
         &mut self,
         bytes: &[u8],
@@ -157,7 +158,7 @@ impl FrameReader {
     }
 }
 
-// The frame that `bytes` begin with, if it is complete.
+// Returns the first frame in `bytes` if it is complete.
 fn frame(bytes: &[u8]) -> io::Result<Option<(Tag, &[u8])>> {
     let Some((&[mark, a, b, c, d], rest)) = bytes.split_first_chunk() else { return Ok(None) };
     let length = u32::from_le_bytes([a, b, c, d]) as usize;

@@ -1,4 +1,4 @@
-//! The answers of a filter as the text of a view.
+//! Turns the answers of a filter into the text of a view.
 
 use std::io;
 use std::io::Write;
@@ -8,42 +8,42 @@ use crate::jq::protocol::Tag;
 use crate::scan;
 use ctxfs_core::model::Limits;
 
-// Bytes to gather before they are written, if the size has no limit.
+// If the size has no limit, this many bytes are collected before they are written.
 const FLUSH_BYTES: usize = 64 << 10;
 
-/// The results so far, and counts of everything that a notice tells about the run. Results without
-/// the usual limit are written as they come; others are held, so that they can be cut.
+/// The results so far, and the counts for the notices about the run. If the usual limit is lifted,
+/// results are written immediately. Otherwise they are held in memory so that they can be cut.
 pub(super) struct Results<'a> {
     out: &'a mut dyn Write,
     text: Vec<u8>,
-    // The ends of the results in `text`, and the lines of their values.
+    // The end of each result in `text`, and the line of its value.
     ends: Vec<(usize, u64)>,
-    // The most results. 0 lifts the limit on their size.
+    // Maximum number of results. 0 lifts the limit on their size instead.
     max: Option<u64>,
-    // The most bytes.
+    // Maximum size in bytes of the results.
     limit: u64,
     written: u64,
-    // The line of the value that is being filtered, or from which on results were cut. 0 before the
-    // first.
+    // The line of the current value, or the line from which on results were cut. 0 before the first
+    // value.
     pub(super) line: u64,
-    // Complete results.
+    // Number of complete results.
     pub(super) count: u64,
     pub(super) failures: u64,
-    // The line and the reason.
+    // The line and the reason of the first failure.
     pub(super) first_failure: Option<(u64, String)>,
-    // Values that were too large to be read, and the line of the first.
+    // Number of values that were too large to be read, and the line of the first of them.
     pub(super) large: u64,
     pub(super) first_large: u64,
-    // The byte and line from which on there was no JSON.
+    // The byte and line where valid JSON ended.
     pub(super) broken: Option<(u64, u64)>,
     // The reason why the filter does not compile.
     pub(super) no_filter: Option<String>,
-    // True if the results passed their limit.
+    // True if the results exceeded their limit.
     pub(super) full: bool,
 }
 
-/// The part of the results that is left after a cut: this many results, or this many bytes of the
-/// first one, which alone is too large.
+/// The part of the results that remains after a cut: a number of results, or a number of bytes of
+/// the first result if that alone is too large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResultsCut {
     Results(u64),
@@ -51,7 +51,8 @@ pub(super) enum ResultsCut {
 }
 
 impl<'a> Results<'a> {
-    // Creates an empty result. `limit` is the limit in bytes if `max` lifts the usual one.
+    // Creates an empty result. `limit` is the limit in bytes that applies if `max` lifts the usual
+    // one.
     pub(super) fn new(out: &'a mut dyn Write, max: Option<u64>, limit: u64) -> Self {
         let limit = if max == Some(0) { limit } else { Limits::VIEW_BYTES as u64 };
         Self {
@@ -73,7 +74,7 @@ impl<'a> Results<'a> {
         }
     }
 
-    // Takes one answer. Returns false if no more are needed.
+    // Processes one answer. Returns false if no more answers are needed.
     pub(super) fn take(&mut self, tag: Tag, text: &[u8]) -> io::Result<bool> {
         let words = || String::from_utf8_lossy(text).into_owned();
         match tag {
@@ -135,13 +136,13 @@ impl<'a> Results<'a> {
         Ok(())
     }
 
-    // True if the unwritten results and a notice of this size are too much for a view.
+    // Returns true if the unwritten results and a notice of `notice` bytes exceed the limit of a
+    // view.
     pub(super) fn overflows(&self, notice: usize) -> bool {
         !self.is_endless() && self.text.len() + notice > Limits::VIEW_BYTES
     }
 
-    /// Cuts the results to `budget` bytes. `line` becomes the line of the first result that is left
-    /// out.
+    /// Cuts the results to `budget` bytes. Sets `line` to the line of the first omitted result.
     pub(super) fn shorten(&mut self, budget: usize) -> ResultsCut {
         let whole = self.ends.partition_point(|(end, _)| *end <= budget);
         self.line = self.ends.get(whole).map_or(self.line, |(_, line)| *line);

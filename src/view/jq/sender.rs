@@ -1,7 +1,7 @@
-//! Finds the values for a filter to read, and sends them.
+//! Finds the input values of a filter, and sends them.
 //!
-//! The scanner passes over each value, which makes sure that it is JSON; then the value is sent. If
-//! the filter begins with a path, only the part of a long value that the path leads to is sent.
+//! The scanner passes over each value to check that it is valid JSON. Then the value is sent. If
+//! the filter begins with a path, only the part of a long value that the path selects is sent.
 
 use std::io;
 use std::io::Write;
@@ -12,11 +12,11 @@ use crate::scan;
 use ctxfs_core::materialize::json::{Events, ScanOutcome, Scanner};
 use ctxfs_core::model::Content;
 
-// The largest value that is sent. In memory it can be thirty times as large.
+// Maximum size in bytes of a value that is sent. In memory it can be thirty times as large.
 pub(super) const MAX_VALUE_BYTES: u64 = 16 << 20;
-// A longer value is not sent whole if there is a path to follow.
+// A value above this size is not sent whole if there is a path to follow.
 const LONG_VALUE_BYTES: u64 = 1 << 20;
-// Bytes that are read at once.
+// Number of bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
 
 pub(super) struct ValueSender<'a> {
@@ -30,8 +30,8 @@ pub(super) struct ValueSender<'a> {
     line: u64,
 }
 
-/// The end of a value that the scanner passed over: before a byte, by becoming longer than allowed,
-/// or as no JSON from a byte on.
+/// How the scanner finished with a value. `Whole` has the offset of its end. `Long` means that it
+/// exceeded the allowed length. `Broken` has the offset at which valid JSON ends.
 enum PassedValue {
     Whole(u64),
     Long,
@@ -49,7 +49,7 @@ impl<'a> ValueSender<'a> {
         Self { content, steps, stop, out, block: Vec::new(), base: 0, at: 0, line: 1 }
     }
 
-    /// Sends all values from `line` on. Returns the number of bytes that were read, also on
+    /// Sends all values from `line` on. Returns the number of bytes that were read, even on
     /// failure.
     pub(super) fn run(mut self, line: u64) -> (u64, io::Result<()>) {
         let sent = self.values(line).and_then(|()| self.out.flush());
@@ -103,8 +103,8 @@ impl<'a> ValueSender<'a> {
         })
     }
 
-    /// Passes the value that begins here, if it has at most `most` bytes. Calls `after` after each
-    /// block.
+    /// Scans the value at the current position if it has at most `most` bytes. Calls `after` after
+    /// each block.
     fn pass<E: Events>(
         &mut self,
         events: &mut E,
@@ -159,7 +159,7 @@ impl<'a> ValueSender<'a> {
         Ok(false)
     }
 
-    // Makes sure that the block has the next byte. Returns true if there is none.
+    // Makes the next byte available in the block. Returns true if there is none.
     fn is_at_end(&mut self) -> io::Result<bool> {
         let inside = self.at.checked_sub(self.base).is_some_and(|at| at < self.block.len() as u64);
         if !inside {
@@ -222,7 +222,7 @@ mod tests {
     use crate::jq::path::leading;
     use crate::jq::protocol::FilterInput;
 
-    /// Returns what is sent for `filter`, from `line` on.
+    /// Returns the inputs that are sent for `filter`, starting at `line`.
     fn feed(filter: &str, text: &str, line: u64) -> Vec<FilterInput> {
         let content = text.as_bytes().to_vec();
         let steps = leading(filter).steps;

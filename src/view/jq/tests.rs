@@ -16,7 +16,7 @@ fn text(name: &str, json: &str) -> String {
     view
 }
 
-/// Returns the output of jq, or nothing if it fails.
+/// Returns the output of the real jq, or an empty string if jq fails.
 fn real(arguments: &[&str], json: &str) -> String {
     let mut child = Command::new("jq")
         .args(arguments)
@@ -26,13 +26,13 @@ fn real(arguments: &[&str], json: &str) -> String {
         .spawn()
         .expect("scripts/packages installs jq");
     let mut input = child.stdin.take().unwrap();
-    // jq may end before it has read everything.
+    // jq may end before it has read all input.
     input.write_all(json.as_bytes()).ok();
     drop(input);
     String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
 }
 
-/// JSON Lines.
+/// Returns `count` lines of JSON.
 fn lines(count: usize) -> String {
     let line = |n| format!("{{\"n\":{n},\"text\":\"some text\"}}");
     let lines: Vec<String> = (1..=count).map(line).collect();
@@ -48,7 +48,7 @@ const DOCUMENT: &str = r#"{"total": 3, "items": [
 const LINES: &str = "{\"level\":\"info\",\"ms\":12}\n{\"level\":\"error\",\"ms\":340,\"why\":\"timeout\"}\n\
                      {\"level\":\"info\",\"ms\":7}\n{\"level\":\"warn\",\"ms\":51}\n";
 
-/// Options and filters for the document.
+/// Options and filters for a single document.
 const OF_DOCUMENT: &[(&[&str], &str)] = &[
     (&[], ".items"),
     (&[], ".items[]"),
@@ -106,7 +106,7 @@ const OF_DOCUMENT: &[(&[&str], &str)] = &[
     (&["-c"], ".items[] | halt"),
 ];
 
-/// Options and filters for any values.
+/// Options and filters for arbitrary values.
 const OF_ANY: &[(&[&str], &str)] = &[
     (&[], "."),
     (&["-r"], "."),
@@ -125,7 +125,7 @@ const OF_ANY: &[(&[&str], &str)] = &[
     (&["-c", "-s"], "length, (.[0] | type)"),
 ];
 
-/// Options and filters for lines.
+/// Options and filters for JSON Lines.
 const OF_LINES: &[(&[&str], &str)] = &[
     (&["-c"], "select(.level == \"error\") | .why"),
     (&["-c"], "select(.ms > 10) | {level, ms}"),

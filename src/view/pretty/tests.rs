@@ -6,7 +6,7 @@ use crate::View;
 use crate::fixture::Fixture;
 use ctxfs_core::materialize::analyze;
 
-/// Uses the real analysis, since its verdict on JSON decides here.
+/// Uses the real analysis, because these tests depend on how it classifies JSON.
 fn fixture(bytes: impl Into<Vec<u8>>) -> Fixture {
     Fixture::analysed(bytes)
 }
@@ -15,7 +15,7 @@ fn pretty(text: &str) -> String {
     fixture(text).text(&View::Pretty)
 }
 
-/// Returns the indented bytes and the notice when the stream comes in pieces of `step` bytes.
+/// Indents the stream in pieces of `step` bytes. Returns the indented bytes and the notice.
 fn in_pieces(bytes: &[u8], step: usize) -> (Vec<u8>, String) {
     let mut values = ValueStream::default();
     let mut text = Vec::new();
@@ -69,7 +69,7 @@ fn a_document_is_indented_as_everybody_does() {
     for text in texts {
         let value: Value = serde_json::from_str(text).unwrap();
         let expected = serde_json::to_string_pretty(&value).unwrap() + "\n";
-        // The keys of these are in the order of a map, or there is one in each map.
+        // serde_json sorts the keys of an object, so an input with keys is not compared directly.
         if !text.starts_with('{') {
             assert_eq!(pretty(text), expected);
         }
@@ -228,7 +228,7 @@ fn time_can_run_out() {
     assert_eq!(without_space(&body), text.as_bytes()[..3 * READ_BYTES]);
 }
 
-/// Any JSON text, with white space wherever it is allowed.
+/// Generates JSON texts with white space wherever it is allowed.
 fn json() -> impl Strategy<Value = String> {
     let space = "[ \\n\\t\\r]{0,3}";
     let number = "-?(0|[1-9][0-9]{0,25})(\\.[0-9]{1,4})?([eE][+-]?[0-9]{1,2})?";

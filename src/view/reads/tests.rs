@@ -1,7 +1,7 @@
 use super::*;
 use crate::fixture::Fixture;
 
-/// Returns an output with shortcuts, whose three views say the same without them.
+/// Returns an output with shortcuts. Asserts that its three views are the same without them.
 #[track_caller]
 fn with_shortcuts(text: impl Into<Vec<u8>>) -> Fixture {
     let mut fixture = Fixture::analysed(text);
@@ -13,7 +13,7 @@ fn with_shortcuts(text: impl Into<Vec<u8>>) -> Fixture {
     fixture
 }
 
-/// Returns the bytes that the three views of an output read.
+/// Returns the number of bytes that the three views of an output read.
 #[track_caller]
 fn bytes_read(text: impl Into<Vec<u8>>) -> u64 {
     let fixture = with_shortcuts(text);
@@ -32,7 +32,7 @@ fn lines(count: usize) -> String {
         .concat()
 }
 
-/// The bytes that are read around one place of the middle, and at both ends.
+/// Maximum number of bytes that are read around one place in the middle and at both ends.
 const ONE_PLACE: u64 = 4 * END;
 
 #[test]

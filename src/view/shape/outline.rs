@@ -1,36 +1,38 @@
-//! The structure of JSON values with counts and samples, merged as they are read.
+//! The structure of JSON values with counts and samples, merged during reading.
 //!
-//! The tree has a node for each path: the root, each key of an object, the items of an array.
-//! Memory is bounded by the constants here, for any values.
+//! The tree has a node for each path: the root, each key of an object, and one for all items of an
+//! array. The constants in this module bound the memory for any values.
 
 use crate::clean::Cleaned;
 use crate::{clean, scan};
 use ctxfs_core::materialize::json::{Events, Scalar};
 
-// Bytes of a key, as spelled, that are known. A path through a longer one cannot be named.
+// Maximum number of bytes kept of a key in its raw spelling. A path through a longer key cannot be
+// named.
 pub(super) const KEY_BYTES: usize = 256;
-// Bytes of strings and numbers, as spelled, that are known.
+// Maximum number of bytes kept of strings and numbers in their raw spelling.
 const SAMPLE_BYTES: usize = 128;
-// Levels that have nodes. Deeper values are left out.
+// Maximum number of levels that have nodes. Deeper values are omitted.
 pub(super) const MAX_LEVELS: usize = 16;
-// With this many different keys an object is first considered as a map.
+// When an object has this many different keys, it is checked for the first time whether it is a
+// map.
 const MANY_KEYS: usize = 64;
 // An object with more keys is a map, whatever its values are.
 const MAX_KEYS: usize = 512;
-// The fewest keys of a map.
+// Minimum number of keys of a map.
 const MIN_MAP_KEYS: usize = 8;
-// The most nodes, of at most about 600 bytes each.
+// Maximum number of nodes. Each takes at most about 600 bytes.
 const MAX_NODES: usize = 4096;
-// The most samples at one path.
+// Maximum number of samples at one path.
 const MAX_SAMPLES: usize = 3;
-// Characters that are shown of a sample.
+// Maximum number of characters shown of a sample.
 const SAMPLE_CHARS: usize = 40;
 
-/// The values at one path: their number by type, their extremes and samples.
+/// The values at one path: the number of each type, their extremes and samples.
 ///
-/// If `map` is true, the objects are maps: their keys are data, and all their values share the node
-/// `each`, as the items of arrays do. `hidden` is true if values were left out here because they
-/// were too deep, or paths because there were too many.
+/// If `map` is true, the objects at this path are maps: their keys are data, and all their values
+/// share the node `each`, as the items of arrays do. `hidden` is true if values were omitted
+/// because they were too deep, or if paths were omitted because there were too many.
 #[derive(Debug, Default)]
 pub(super) struct PathNode {
     pub(super) seen: u64,
@@ -38,19 +40,19 @@ pub(super) struct PathNode {
     pub(super) bools: u64,
     pub(super) ints: u64,
     pub(super) floats: u64,
-    // Of integers, and of numbers that are no integers or are too large.
+    // The extremes of integers, and the extremes of numbers that are not integers or are too large.
     pub(super) whole: Extremes<i128>,
     pub(super) numbers: Extremes<f64>,
     pub(super) texts: u64,
-    // Bytes of strings, as spelled.
+    // The raw lengths in bytes of strings.
     pub(super) lengths: Extremes<u64>,
-    // Of numbers and strings, and of the keys of maps.
+    // Samples of numbers and strings, and of the keys of maps.
     pub(super) samples: Samples,
     pub(super) arrays: u64,
-    // Items of an array.
+    // The number of items in an array.
     pub(super) items: Extremes<u64>,
     pub(super) objects: u64,
-    // Keys of an object.
+    // The number of keys in an object.
     pub(super) keys: Extremes<u64>,
     pub(super) fields: Vec<ObjectField>,
     pub(super) map: bool,
@@ -58,33 +60,33 @@ pub(super) struct PathNode {
     pub(super) hidden: bool,
 }
 
-// A key, as spelled, and the node of its values.
+// A key in its raw spelling, and the node of its values.
 #[derive(Debug)]
 pub(super) struct ObjectField {
     pub(super) key: Box<[u8]>,
     pub(super) node: usize,
 }
 
-/// The tree of all paths; its root is the first node. Memory is bounded, so some values may have no
-/// node: they are counted as hidden at the nearest node above.
+/// The tree of all paths. Its root is the first node. Memory is bounded, so some values may have no
+/// node. Those values are marked as hidden at the nearest node above them.
 #[derive(Debug, Default)]
 pub(super) struct ShapeOutline {
     nodes: Vec<PathNode>,
-    // Nodes that became unused by merging.
+    // Nodes that became unused when nodes were merged.
     unused: Vec<usize>,
     open: Vec<OpenContainer>,
-    // Open brackets that have no node.
+    // Number of open brackets that have no node.
     below: u64,
 }
 
 /// An array or object that has not ended. `next` is the index of the field that is expected next,
-/// since objects of one kind have their keys in one order; `value` is the node of the value of the
-/// last key.
+/// because objects of the same kind usually have their keys in the same order. `value` is the node
+/// of the value of the last key.
 #[derive(Debug)]
 struct OpenContainer {
     node: usize,
     array: bool,
-    // Items or keys so far.
+    // Number of items or keys so far.
     count: u64,
     next: usize,
     value: Option<usize>,
@@ -99,7 +101,7 @@ impl ShapeOutline {
         &self.nodes[index]
     }
 
-    // Tells maps from records. Has to be called at the end.
+    // Decides which objects are maps. Must be called at the end.
     pub(super) fn settle(&mut self) {
         for index in 0..self.nodes.len() {
             let node = &self.nodes[index];
@@ -149,8 +151,8 @@ impl ShapeOutline {
         self.nodes[node].each
     }
 
-    /// Returns the node of the values of `key`, and the index of the field expected after it.
-    /// `next` is the index at which the key is expected.
+    /// Returns the node of the values of `key`, and the index of the field that is expected after
+    /// it. `next` is the index at which `key` is expected.
     fn value_of(&mut self, node: usize, key: &[u8], next: usize) -> (Option<usize>, usize) {
         if self.nodes[node].map {
             self.nodes[node].samples.push(key, key.len() as u64, true);
@@ -184,8 +186,8 @@ impl ShapeOutline {
         Some(value)
     }
 
-    // An object with many keys is a map if the values of its keys are alike, or its objects have
-    // few keys in common.
+    // An object with many keys is a map if the values of its keys have the same types. Several
+    // objects with many keys are maps if they have few keys in common.
     fn is_map(&self, node: usize) -> bool {
         let PathNode { fields, objects, .. } = &self.nodes[node];
         let seen: u64 = fields.iter().map(|field| self.nodes[field.node].seen).sum();
@@ -218,7 +220,7 @@ impl ShapeOutline {
         }
     }
 
-    // Adds the values at `from` to those at `into`, and frees `from`.
+    // Adds the values of the node `from` to the node `into`, and frees `from`.
     fn merge(&mut self, into: usize, from: usize) {
         let other = std::mem::take(&mut self.nodes[from]);
         self.unused.push(from);
@@ -253,14 +255,14 @@ impl ShapeOutline {
 }
 
 impl PathNode {
-    // Which types occur.
+    // Returns which types occur.
     fn kind(&self) -> [bool; 6] {
         let Self { nulls, bools, ints, floats, texts, arrays, objects, .. } = *self;
         [nulls, bools, ints + floats, texts, arrays, objects].map(|count| count > 0)
     }
 
     fn add_number(&mut self, written: &[u8]) {
-        // A number that may have been cut has lost its magnitude.
+        // The magnitude of a number that may have been truncated is unknown.
         let whole = Some(written).filter(|written| written.len() < SAMPLE_BYTES);
         let Some(text) = whole.and_then(|written| str::from_utf8(written).ok()) else { return };
         if let Ok(number) = text.parse::<i128>() {
@@ -356,7 +358,7 @@ impl Events for ShapeOutline {
     }
 }
 
-// The first distinct values at a path, as spelled. `more` is true if there are others.
+// The first distinct values at a path in their raw spelling. `more` is true if there are others.
 #[derive(Debug, Default)]
 pub(super) struct Samples {
     kept: Vec<ValueSample>,
@@ -365,15 +367,15 @@ pub(super) struct Samples {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ValueSample {
-    // The first bytes.
+    // The first bytes of the value.
     start: Box<[u8]>,
-    // Bytes in all.
+    // Total length of the value in bytes.
     length: u64,
     quoted: bool,
 }
 
 impl Samples {
-    // Adds a value of `length` bytes that begins with `start`. A string is `quoted`.
+    // Adds a value of `length` bytes that begins with `start`. `quoted` is true for a string.
     pub(super) fn push(&mut self, start: &[u8], length: u64, quoted: bool) {
         if self.more {
             return;
@@ -400,7 +402,7 @@ impl Samples {
         !self.more
     }
 
-    // `"a", "b", ...`
+    // Formats the samples: `"a", "b", ...`.
     pub(super) fn shown(&self) -> String {
         let shown = self.kept.iter().map(ValueSample::shown).collect::<Vec<String>>().join(", ");
         if self.more { format!("{shown}, ...") } else { shown }
@@ -425,7 +427,7 @@ fn without_cut_escape(text: &str) -> &str {
     text[near..].rfind('\\').map_or(text, |at| &text[..near + at])
 }
 
-// The least and the greatest of a set of values, once there is a value.
+// The minimum and the maximum of a set of values, or `None` if the set is empty.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extremes<T>(Option<(T, T)>);
 
@@ -456,7 +458,7 @@ impl<T: Copy + PartialOrd> Extremes<T> {
         self.0
     }
 
-    // `2..18`, or `2` if all values are equal.
+    // Formats the range: `2..18`, or `2` if all values are equal.
     pub(super) fn shown(&self, show: impl Fn(T) -> String) -> Option<String> {
         let (least, most) = self.0?;
         Some(if least == most { show(least) } else { format!("{}..{}", show(least), show(most)) })

@@ -163,13 +163,13 @@ fn what_is_not_text_is_never_printed() {
     }
 }
 
-/// Returns a stand-in of `original`, and the answer when it is put under another call, for an
-/// audience that stores only `stored`.
+/// Returns a stand-in of `original`, and the result of passing that stand-in as the output of
+/// another call. The audience has only `stored`.
 fn comes_back(form: Form, original: &Fixture, stored: &str) -> (String, StandIn) {
     let text = replaced(form, original);
     let mut back = fixture(text.clone());
     back.at("artifacts/tool/back.txt");
-    // Every form is over its limits, so only its reference can make it pass.
+    // Every form exceeds these limits, so only its reference can leave it unchanged.
     back.limits = Limits {
         max_inline_chars: 10,
         max_bytes: 51_200,
@@ -195,7 +195,7 @@ fn a_stand_in_that_comes_back_is_left_as_it_is() {
     for form in FORMS {
         let (text, back) = comes_back(form, &original, "c7/artifacts/tool/9f3k.txt");
         assert_eq!(back, StandIn::Unchanged, "{form:?}: {text}");
-        // Only its reference counts: if that leads to nothing, it is an output like any other.
+        // If its reference does not refer to a stored output, the text is an ordinary output.
         let (text, back) = comes_back(form, &original, "c7/artifacts/tool/other.txt");
         assert_ne!(back, StandIn::Unchanged, "{form:?}: {text}");
     }

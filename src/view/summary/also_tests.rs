@@ -1,4 +1,4 @@
-//! The lines on the command, and on other outputs of its name.
+//! Tests of the lines on the command and on other outputs of the same name.
 
 use crate::fixture::Fixture;
 use crate::summary::tests::{fact, print};

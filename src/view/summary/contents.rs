@@ -1,5 +1,5 @@
-//! The contents of an output: its sections and tables, the lines that it repeats, and the passages
-//! that are unlike the rest.
+//! Lines about the contents of an output: its sections and tables, repeated lines, and passages
+//! that differ from the rest.
 
 use std::cmp::Reverse;
 use std::io;
@@ -11,38 +11,39 @@ use crate::number::{counted, grouped, rounded};
 use crate::summary::excerpt::span;
 use ctxfs_core::model::{Json, Limits, Repeated, Section, Sections, Subject, Unlike};
 
-// The most characters of all sections that are named, and of the name of one.
+// Maximum number of characters of all named sections, and of the name of one.
 const SECTIONS_CHARS: usize = 360;
 const NAME_CHARS: usize = 60;
-// The most repeated lines that are named, and the most characters of one.
+// Maximum number of repeated lines that are shown, and maximum number of characters of one.
 const MAX_REPEATED: usize = 3;
 const REPEATED_CHARS: usize = 64;
-// The beginning of a row in a dump of a database.
+// The beginning of a row in a database dump.
 pub(super) const INSERT: &str = "INSERT INTO ";
-// Types of documents whose lines are alike.
+// Types of documents whose lines are similar by nature.
 const MARKED_UP: [&str; 3] = ["image/svg+xml", "application/xml", "text/html"];
-// Bytes at the start that are examined.
+// Number of bytes at the start that are examined.
 const TABLE_BYTES: usize = 16 << 10;
-// At most this many rows are examined, and a table has at least this many.
+// Maximum number of rows that are examined, and minimum number of rows in a table.
 const MAX_ROWS: usize = 60;
 const MIN_ROWS: usize = 5;
-// The most characters of the names of all columns.
+// Maximum number of characters of the names of all columns.
 const NAMES_CHARS: usize = 300;
-// The most bytes of the name of one column.
+// Maximum number of bytes in the name of one column.
 const NAME_BYTES: usize = 60;
-// The most passages that are named, and the most characters of one.
+// Maximum number of passages that are shown, and maximum number of characters of one.
 const MAX_PASSAGES: usize = 5;
 const PASSAGE_CHARS: usize = 90;
-// The most characters of all passages.
+// Maximum number of characters of all passages.
 const UNLIKE_CHARS: usize = 400;
-// The fewest words of a passage.
+// Minimum number of words in a passage.
 const MIN_PASSAGE_WORDS: usize = 3;
-// Characters without numbers by which passages are of one form.
+// Passages have the same form if they agree in this many characters, not counting numbers.
 const FORM_CHARS: usize = 24;
-// Lines at either end that are shown anyway.
+// Number of lines at either end that the excerpt shows anyway.
 const END_LINES: u64 = 5;
 
-// `sections: 1-80 src/a.rs; 81-140 src/b.rs`. Of many, it names the first and the largest.
+// Returns the line `sections: 1-80 src/a.rs; 81-140 src/b.rs`. If there are many sections, names
+// the first and the largest.
 pub(super) fn sections(subject: &Subject<'_>) -> io::Result<Option<String>> {
     let Sections { count, shown } = &subject.analysis.sections;
     if shown.is_empty() {
@@ -64,7 +65,7 @@ pub(super) fn sections(subject: &Subject<'_>) -> io::Result<Option<String>> {
     )))
 }
 
-// As many as fit.
+// Returns the names of as many sections as fit.
 fn named_sections(
     subject: &Subject<'_>,
     sections: &[Section],
@@ -85,7 +86,7 @@ fn named_sections(
     Ok(named)
 }
 
-// `repeated: 812 x "GET /health 200" (lines 3-8,110)`
+// Returns the line `repeated: 812 x "GET /health 200" (lines 3-8,110)`.
 pub(super) fn repeated(subject: &Subject<'_>) -> io::Result<Option<String>> {
     if is_data(subject) {
         return Ok(None);
@@ -100,7 +101,7 @@ pub(super) fn repeated(subject: &Subject<'_>) -> io::Result<Option<String>> {
     Ok((!told.is_empty()).then(|| format!("repeated: {}", told.join("; "))))
 }
 
-// Data repeats itself by its nature. The shape tells about that in JSON.
+// Returns true for data, which repeats itself by nature. For JSON, the shape shows repetition.
 fn is_data(subject: &Subject<'_>) -> bool {
     let analysis = subject.analysis;
     let is_json = matches!(analysis.json, Json::Document { .. } | Json::Lines { .. });
@@ -124,7 +125,8 @@ fn text_at(
     Ok(clean::shortened(&subject.content.bytes(offset, length as usize)?, chars))
 }
 
-// `columns: id, name, state (8,111 rows)` for comma-separated values and the like.
+// Returns the line `columns: id, name, state (8,111 rows)` for comma-separated values and similar
+// formats.
 pub(super) fn columns(subject: &Subject<'_>) -> io::Result<Option<String>> {
     let bytes = subject.content.bytes(0, TABLE_BYTES)?;
     let whole = memchr::memrchr(b'\n', &bytes).map_or(0, |end| end + 1);
@@ -134,7 +136,7 @@ pub(super) fn columns(subject: &Subject<'_>) -> io::Result<Option<String>> {
     Ok(Some(format!("columns: {names} ({rows})")))
 }
 
-// `statuses: 335 x 200, 24 x 404, 2 x 502` for an access log.
+// Returns the line `statuses: 335 x 200, 24 x 404, 2 x 502` for an access log.
 pub(super) fn statuses(subject: &Subject<'_>) -> Option<String> {
     let statuses = &subject.analysis.statuses;
     let told = statuses.iter().map(|(status, count)| format!("{} x {status}", grouped(*count)));
@@ -142,7 +144,7 @@ pub(super) fn statuses(subject: &Subject<'_>) -> Option<String> {
     (!told.is_empty()).then(|| format!("statuses: {told}"))
 }
 
-// The names of the columns, if all rows that begin on a line have as many fields.
+// Returns the names of the columns if all rows that begin on a line have the same number of fields.
 fn column_names(bytes: &[u8]) -> Option<Vec<String>> {
     let text = str::from_utf8(bytes).ok()?;
     let mut lines = text.lines().take(MAX_ROWS);
@@ -164,7 +166,7 @@ fn is_name(name: &str) -> bool {
     starts && name.len() <= NAME_BYTES && !name.contains(['(', '{', '=', '"'])
 }
 
-// `unlike: 4,410 "kernel: out of memory | killed process 812"; 6,002 "x"`
+// Returns the line `unlike: 4,410 "kernel: out of memory | killed process 812"; 6,002 "x"`.
 pub(super) fn unlike_line(subject: &Subject<'_>, found: &Findings) -> io::Result<Option<String>> {
     let is_hidden = |unlike: &&Unlike| !is_shown_elsewhere(subject, found, unlike);
     let mut line = String::new();
@@ -184,7 +186,8 @@ pub(super) fn unlike_line(subject: &Subject<'_>, found: &Findings) -> io::Result
     Ok((!line.is_empty()).then_some(line))
 }
 
-// In the head or tail, in the shape, among the errors or sections.
+// Returns true if the passage is already shown in the head or tail, in the shape, or among the
+// errors or sections.
 fn is_shown_elsewhere(subject: &Subject<'_>, found: &Findings, unlike: &Unlike) -> bool {
     let analysis = subject.analysis;
     let has = |line: u64| unlike.line <= line && line <= unlike.last;
@@ -200,7 +203,7 @@ fn is_shown_elsewhere(subject: &Subject<'_>, found: &Findings, unlike: &Unlike) 
     in_json || (!is_passage && (at_end || is_error() || is_section()))
 }
 
-// The text of a passage in one line, if it says something.
+// Returns the text of a passage as one line, if it is informative.
 fn passage_text(subject: &Subject<'_>, unlike: &Unlike) -> io::Result<Option<String>> {
     let bytes = subject.content.bytes(unlike.offset, unlike.length as usize)?;
     let text = String::from_utf8_lossy(&bytes);
@@ -211,7 +214,7 @@ fn passage_text(subject: &Subject<'_>, unlike: &Unlike) -> io::Result<Option<Str
     Ok((says && !text.starts_with(INSERT)).then_some(text))
 }
 
-// `4,410 "kernel: out of memory"`, `61@5,329 "ask the porter"`
+// Formats a passage: `4,410 "kernel: out of memory"`, `61@5,329 "ask the porter"`.
 fn passage(unlike: &Unlike, text: &str) -> String {
     let cut = clean::clean(text.as_bytes(), PASSAGE_CHARS, usize::MAX);
     let dots = if cut.used < text.len() { "..." } else { "" };

@@ -1,5 +1,5 @@
-//! The part of an output that a summary shows: its head, its errors, its tail. Of lines of one
-//! form, it shows the first two.
+//! The part of an output that a summary shows: its head, its errors and its tail. Of consecutive
+//! lines of the same form, only the first two are shown.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,25 +11,26 @@ use crate::scan;
 use ctxfs_core::materialize::LikenessHasher;
 use ctxfs_core::model::{Json, Limits, Subject};
 
-/// Bytes that are read at either end: more than fit into an excerpt, however much cleaning leaves
-/// out.
+/// Number of bytes that are read at either end. They are more than fit into an excerpt, even if
+/// cleaning removes many of them.
 pub(crate) const READ: usize = 64 << 10;
-// Characters kept free for the words that mark a cut.
+// Characters that are reserved for the words that mark a cut.
 const MARK_CHARS: usize = 48;
-// The most bytes of all error lines.
+// Maximum size in bytes of all error lines.
 const ERRORS_BYTES: usize = 2000;
-// The most error lines.
+// Maximum number of error lines.
 const MAX_ERRORS: usize = 8;
-// The most lines of head and tail after a failure.
+// Maximum number of lines of head and tail after a failure.
 const FAILED_HEAD: usize = 5;
 const FAILED_TAIL: usize = 25;
-// The most lines of head and tail of a JSON document.
+// Maximum number of lines of head and tail of a JSON document.
 const DOCUMENT_HEAD: usize = 25;
 const DOCUMENT_TAIL: usize = 5;
-// Lines of one form that are shown, and rows of a table, of which the first is its header.
+// Number of lines of the same form that are shown, and number of rows of a table that are shown,
+// including its header.
 const SHOWN_LINES: u32 = 2;
 const SHOWN_ROWS: u32 = 3;
-// The fewest lines in a row that are folded.
+// Minimum number of consecutive lines that are folded.
 const MIN_FOLDED: usize = 3;
 const MIN_CELLS: usize = 3;
 
@@ -39,8 +40,8 @@ pub(super) struct ExcerptBudget {
     pub(super) lines: usize,
 }
 
-/// Head, errors and tail of an output. `lines` is the number of its lines, if they were counted;
-/// without it, the line numbers of the tail are unknown.
+/// Head, errors and tail of an output. `lines` is the number of its lines, if they were counted. If
+/// they were not, the line numbers of the tail are unknown.
 pub(super) struct Excerpt {
     head: ExcerptLines,
     errors: Vec<String>,
@@ -48,10 +49,10 @@ pub(super) struct Excerpt {
     lines: Option<u64>,
 }
 
-/// Consecutive lines at one end. `lines` is the number of lines of the output that they stand for;
-/// `folded` is true if one of them stands for several. `columns` are the byte columns that are
-/// shown of the only line of the output, if that is not all of it; `end` is the offset of the byte
-/// after a head.
+/// Consecutive lines at one end of the output. `lines` is the number of output lines that they
+/// represent. `folded` is true if one of them represents several output lines. If the output has
+/// only one line and it is shown in part, `columns` are the byte columns that are shown. `end` is
+/// the offset after the last byte of a head.
 #[derive(Default)]
 struct ExcerptLines {
     text: Vec<String>,
@@ -100,7 +101,7 @@ impl Excerpt {
         meets && !part(&self.head) && !part(&self.tail)
     }
 
-    // `shown: lines 1-12 and 8,090-8,112; lines 13-8,089 are not shown`
+    // Formats the line: `shown: lines 1-12 and 8,090-8,112; lines 13-8,089 are not shown`.
     pub(super) fn shown(&self) -> String {
         if let Some(first) = self.head.columns.filter(|_| self.lines == Some(1)) {
             let last = self.tail.columns.map(|columns| format!(" and {}", span(columns)));
@@ -151,7 +152,7 @@ impl Excerpt {
 }
 
 impl ExcerptLines {
-    // Adds a mark in place of lines. Returns its bytes.
+    // Adds a mark that replaces lines. Returns its size in bytes.
     fn fold(&mut self, lines: usize, first: bool) -> usize {
         let mark = fold_mark(lines);
         let bytes = mark.len() + 1;
@@ -170,8 +171,8 @@ impl ExcerptLines {
     }
 }
 
-/// Returns the budgets of head and tail: half each. After a failure the end is more informative,
-/// and the errors are most informative; the head of a document is more informative than its end.
+/// Returns the budgets of head and tail, which are usually half each. After a failure the head gets
+/// less, because the errors and the end are more informative. In a document the tail gets less.
 fn shares(subject: &Subject<'_>, budget: ExcerptBudget) -> (ExcerptBudget, ExcerptBudget) {
     let limits = subject.limits;
     let bytes = budget.bytes.min(2 * limits.snippet_bytes);
@@ -192,7 +193,7 @@ fn shares(subject: &Subject<'_>, budget: ExcerptBudget) -> (ExcerptBudget, Excer
 
 fn head(subject: &Subject<'_>, budget: ExcerptBudget) -> io::Result<ExcerptLines> {
     let bytes = subject.content.bytes(0, READ)?;
-    // The other half is the tail's.
+    // The other half belongs to the tail.
     let half = bytes.len().min((subject.content.len() / 2) as usize);
     let (mut part, mut fold) = (ExcerptLines::default(), LineFold::default());
     let mut left = budget.bytes;
@@ -231,8 +232,8 @@ fn head(subject: &Subject<'_>, budget: ExcerptBudget) -> io::Result<ExcerptLines
     Ok(part)
 }
 
-/// Returns as much of the start of `line` as fits with a mark for its cut, and the number of its
-/// bytes. A line that is not `needed` is shown only if its usual start fits.
+/// Returns the longest start of `line` that fits together with the mark for the cut, and its number
+/// of bytes. Unless the line is `needed`, it is shown only if a start of the usual length fits.
 fn start_of(line: &[u8], bytes: usize, needed: bool) -> (Option<String>, usize) {
     let whole = clean(line, Limits::LINE_CHARS, bytes.saturating_sub(1));
     if whole.used == line.len() {
@@ -296,7 +297,7 @@ fn tail(
     Ok(part)
 }
 
-/// Returns the end of the last line, with the column where it begins. `line` is the part of the
+/// Returns the end of the last line, and the column at which it begins. `line` is the part of the
 /// last line that was read.
 fn end_of(
     subject: &Subject<'_>,
@@ -324,7 +325,7 @@ fn end_of(
     Ok(format!("[from byte column {} on] {text}", grouped(column)))
 }
 
-// The offset of the last `chars` characters of `line`.
+// Returns the offset of the last `chars` characters of `line`.
 fn last_chars(line: &[u8], chars: usize) -> usize {
     let from = line.len().saturating_sub(4 * chars);
     let starts = (from..line.len()).rev().filter(|at| line[*at] & 0xc0 != 0x80);
@@ -342,7 +343,7 @@ fn error_lines(found: &Findings, bytes: usize) -> Vec<String> {
     lines
 }
 
-// The lines of `bytes` that end in it.
+// Returns the lines that end in `bytes`.
 fn whole_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let last = memchr::memrchr(b'\n', bytes).unwrap_or(0);
     let lines = bytes[..last].split(|byte| *byte == b'\n').map(without_return);
@@ -361,22 +362,22 @@ fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-// `8,090-8,112`, `7`.
+// Formats a range: `8,090-8,112`, `7`.
 pub(super) fn span((first, last): (u64, u64)) -> String {
     if first == last { grouped(first) } else { format!("{}-{}", grouped(first), grouped(last)) }
 }
 
-// `the last 12`, `the last one`
+// Formats a number of last lines: `the last 12`, `the last one`.
 fn last(lines: u64) -> String {
     if lines == 1 { "the last one".to_owned() } else { format!("the last {}", grouped(lines)) }
 }
 
-// `lines 8,090-8,112`, `line 7`
+// Formats a range of lines: `lines 8,090-8,112`, `line 7`.
 fn named(lines: (u64, u64)) -> String {
     format!("{} {}", if lines.0 == lines.1 { "line" } else { "lines" }, span(lines))
 }
 
-// Signs between the cells of a row, and the fewest of them that make a row.
+// Separators between the cells of a row, and the minimum number of separators in a row.
 const SEPARATORS: [u8; 4] = *b",;\t|";
 
 #[derive(Default)]
@@ -386,8 +387,8 @@ struct LineFold {
 }
 
 impl LineFold {
-    /// Returns the number of lines in a row, from the first of `lines` on, of whose forms enough
-    /// are shown. Returns 0 if there are too few to fold.
+    /// Returns how many of the first `lines` can be folded, because enough lines of their forms
+    /// were shown. Returns 0 if there are too few to fold.
     fn run<'a>(&mut self, lines: impl Iterator<Item = &'a [u8]>) -> usize {
         let count = lines.take_while(|line| self.is_known(line)).count();
         if count < MIN_FOLDED { 0 } else { count }
@@ -407,7 +408,7 @@ impl LineFold {
     }
 }
 
-// The form of a row of a table: its number of cells. A row begins with a letter or digit.
+// Returns the form of a table row: its number of cells. A row begins with a letter or digit.
 fn row(line: &[u8]) -> Option<u64> {
     let cells = |sign: u8| memchr::memchr_iter(sign, line).count();
     let (count, sign) = SEPARATORS.iter().map(|sign| (cells(*sign), *sign)).max()?;

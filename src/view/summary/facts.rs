@@ -1,4 +1,4 @@
-//! The lines of a summary that come before the excerpt.
+//! The lines of a summary before the excerpt.
 
 use std::io;
 
@@ -9,18 +9,19 @@ use crate::summary::{contents, steps};
 use crate::{Filter, Title, kind, query};
 use ctxfs_core::model::{Json, Limits, Subject, Trouble};
 
-// Beyond this size, less important lines are left out.
+// Size in bytes beyond which less important lines are left out.
 const MAX_FACTS_BYTES: usize = 3400;
 
-// Other outputs of the same name that are named.
+// Maximum number of other outputs of the same name that are listed.
 const MAX_NAMES: usize = 3;
-// The most characters of all fields.
+// Maximum number of characters of all fields in the `trouble` line.
 const TROUBLE_CHARS: usize = 400;
-// Previews and colour profiles may come before the dimensions.
+// Number of bytes that are searched for the dimensions of an image. Previews and colour profiles
+// may come first.
 const HEAD_BYTES: usize = 256 << 10;
 
-/// The facts, in the order of their lines: before the line that tells which lines are shown, that
-/// line, after it, and the steps to the rest of the output.
+/// The facts in the order of their lines. `shown` states which lines the excerpt shows. `before`
+/// and `after` are the lines around it. `steps` are the ways to read the rest of the output.
 pub(super) struct Facts {
     before: Vec<String>,
     shown: Vec<String>,
@@ -38,8 +39,8 @@ impl Facts {
         self.before.len() + self.after.len() + self.steps.len()
     }
 
-    /// Sets the lines on the shown part, and on the secrets redacted in it. If it is `all`, no step
-    /// leads further.
+    /// Sets the lines on the shown part and on the secrets redacted in it. If `all` is true, the
+    /// whole output is shown, and the steps are removed.
     pub(super) fn set_shown(&mut self, shown: String, redacted: Option<String>, all: bool) {
         self.shown = [shown].into_iter().chain(redacted).collect();
         if all {
@@ -51,7 +52,8 @@ impl Facts {
         self.before.into_iter().chain(self.shown).chain(self.after).chain(self.steps).collect()
     }
 
-    // Leaves out lines on the contents of the output, and then the last steps, until the rest fits.
+    // Removes lines on the contents of the output, and then the last steps, until the remaining
+    // lines fit.
     fn fitted(mut self) -> Self {
         while self.size() > MAX_FACTS_BYTES && !self.after.is_empty() {
             self.after.remove(0);
@@ -85,7 +87,7 @@ pub(super) fn without_excerpt(subject: &Subject<'_>) -> io::Result<Vec<String>> 
 
 pub(super) fn with_all(subject: &Subject<'_>, redacted: Option<String>) -> Vec<String> {
     let lines = subject.analysis.lines;
-    // Progress that was drawn over is not in the text.
+    // Overwritten progress output is not part of the text.
     let is_text = subject.size() != subject.content.len();
     let as_shown = if is_text { " as a terminal shows it" } else { "" };
     let range =
@@ -142,7 +144,7 @@ fn opening(subject: &Subject<'_>) -> String {
     format!("[ctxfs] {}", ended(subject))
 }
 
-// Tells how the call ended, and that it need not be repeated.
+// Describes how the call ended, and states that it need not be repeated.
 pub(crate) fn ended(subject: &Subject<'_>) -> String {
     let exit = subject.record.provenance.exit_code;
     let ended = exit.map(|code| {
@@ -234,9 +236,10 @@ fn shape(subject: &Subject<'_>) -> Option<String> {
     }
 }
 
-/// Returns the path of the readable form of JSON, with its lines if they were counted, and a filter
-/// that has results, which is the step to take if it `is_next`. They are on one line if both fit. A
-/// document of many lines needs no readable form.
+/// Returns the path of the readable form of JSON, with its number of lines if they were counted,
+/// and a filter that has results. If `is_next` is true, the filter is presented as the next step.
+/// Otherwise both are on one line if they fit. A document that already has many lines needs no
+/// readable form.
 fn read(subject: &Subject<'_>, is_next: bool) -> [Option<String>; 2] {
     let (lines, example) = match &subject.analysis.json {
         Json::Document { pretty_lines, example, .. } => (*pretty_lines, example.as_deref()),
@@ -266,7 +269,7 @@ fn errors(found: &Findings) -> Option<String> {
     (found.count > 0).then(|| format!("errors: {lines} {verb}"))
 }
 
-// A line on lines that only have words of errors. It comes after the output.
+// Returns the line on lines that only mention error words. It is printed after the output.
 pub(super) fn mentions(subject: &Subject<'_>, found: &Findings) -> Option<String> {
     let words = subject.analysis.errors.words.join("|");
     let is_all = found.shown.is_empty() && found.mentions > 0 && !words.is_empty();
@@ -275,15 +278,16 @@ pub(super) fn mentions(subject: &Subject<'_>, found: &Findings) -> Option<String
     is_all.then(|| capped(&format!("--- mentions: {lines} with words of errors: {path} ---")))
 }
 
-/// Returns the path of a view with shorter lines if lines are too long for many readers. JSON has a
-/// better form.
+/// Returns the path of a view with shorter lines if some lines are too long for many readers. JSON
+/// has a better view.
 fn long(subject: &Subject<'_>) -> Option<String> {
     let is_json = matches!(subject.analysis.json, Json::Document { .. } | Json::Lines { .. });
     let long = subject.analysis.longest_line > Limits::LINE_CHARS as u64 && !is_json;
     long.then(|| "long:   .wrap    (long lines folded)".to_owned())
 }
 
-// `trouble: .[].errorCount: 12 of 28 over 0; .items[].severity: 3 CRITICAL, 12 HIGH`
+// Returns the line `trouble: .[].errorCount: 12 of 28 over 0; .items[].severity: 3 CRITICAL, 12
+// HIGH`.
 fn trouble_line(subject: &Subject<'_>) -> Option<String> {
     let mut line = String::new();
     for field in subject.analysis.trouble.iter().map(field_text) {
@@ -310,13 +314,14 @@ fn field_text(trouble: &Trouble) -> String {
     format!("{path}: {least}{}{of}", words.collect::<Vec<String>>().join(", "))
 }
 
-// `CRITICAL`, `with 2`
+// Formats a word for a quantity: `CRITICAL`, `with 2`.
 fn quantified(word: &str) -> String {
     let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
     format!("{}{word}", if is_number { "with " } else { "" })
 }
 
-// `800 x 600`, in pixels, or `None` if the artifact is not an image or does not tell.
+// Returns the size of an image in pixels: `800 x 600`. Returns `None` if the artifact is not an
+// image or its size is not found.
 fn dimensions(subject: &Subject<'_>) -> io::Result<Option<String>> {
     if !subject.analysis.mime.starts_with("image/") {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Summaries of JSON: what they tell of trouble, and the filters that they offer.
+//! Tests of summaries of JSON: what they say about trouble, and the filters that they suggest.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ fn analysed(text: &str, exit_code: Option<i32>) -> Fixture {
     fixture
 }
 
-/// Returns the filter that a summary offers, and its results.
+/// Returns the filter that a summary suggests, and its results.
 fn query(fixture: &Fixture) -> Option<(String, String)> {
     let summary = fixture.text(&View::Summary);
     let (_, after) = summary.split_once(".jq/")?;
@@ -29,7 +29,7 @@ fn facts<'s>(summary: &'s str, name: &str) -> Vec<&'s str> {
     summary.lines().filter(|line| line.starts_with(name)).collect()
 }
 
-/// The report of a linter on many files, on one line.
+/// Returns the report of a linter on `files` files, on one line.
 fn report(files: usize) -> String {
     let message = |n: usize, severity: usize| {
         format!(
@@ -120,7 +120,7 @@ fn indented_json_is_read_as_it_is() {
     assert_eq!(facts(&joined, "read:").len(), 1, "{joined}");
 }
 
-/// Values with the keys that filters are made of.
+/// Generates values with the keys from which filters are built.
 fn value() -> impl Strategy<Value = String> {
     let keys = prop::sample::select(vec![
         "severity", "level", "status", "errors", "ok", "code", "message", "msg", "file", "line",

@@ -1,7 +1,7 @@
-//! The ways to read on that a summary names. Where one leads to an error, it was tried: it shows
-//! the error in few bytes, or it is not named.
+//! The ways to read on that a summary names. A step that leads to an error is named only if trying
+//! it shows the error in few bytes.
 //!
-//! A name ends at four spaces: searches and filters have single ones.
+//! A name ends at four spaces, because searches and filters contain single spaces.
 
 use std::cell::RefCell;
 use std::io;
@@ -16,29 +16,32 @@ use crate::scan;
 use crate::{PageNumber, Query, RenderError, Rendered, Words, find, grep};
 use ctxfs_core::model::{ErrorLine, ErrorRank, Json, Subject, TriedView};
 
-// Lines to show on either side of the line that a part is shown around.
+// Number of lines that a part shows on either side of its central line.
 const PART_LINES: u64 = 10;
-// The fewest letters of a word to look for, and the most words.
+// Minimum number of letters in a word to search for, and maximum number of words.
 const MIN_WORD_LETTERS: usize = 4;
 const MAX_WORDS: usize = 3;
-// The step if the summary knows no words of the output to look for.
+// The step to use if the summary has no words of the output to suggest.
 const ANY_WORDS: &str = "find:   .find/WORDS    (the passages that fit some words best)";
-// The most lines that a search shows, and those up to which it also shows lines around each.
+// Maximum number of lines that a search shows, and the number of lines up to which it also shows
+// context.
 const MAX_LINES: u64 = 40;
 const FEW_LINES: u64 = 10;
-// Lines shown around each of a few.
+// Number of context lines around each match if there are few matches.
 const CONTEXT_LINES: u64 = 3;
-// Errors whose names a search has.
+// Maximum number of errors whose names a search contains.
 const MAX_NAMES: usize = 3;
-// Bytes of a phrase.
+// Allowed length of a phrase in bytes.
 const PHRASE_BYTES: std::ops::RangeInclusive<usize> = 8..=40;
-// The most bytes that a step shows.
+// Maximum number of bytes that a step shows.
 const STEP_BYTES: usize = 8 << 10;
-// The longest outputs in which searches, and words, are tried: some 20 milliseconds of work each.
+// Maximum sizes in bytes of outputs in which searches are tried, and of outputs in which words are
+// tried. Either takes about 20 milliseconds.
 const MAX_SEARCHED_BYTES: u64 = 16 << 20;
 const MAX_FOUND_BYTES: u64 = 512 << 10;
 
-// The line that names the artifact itself. The names in other lines are added to it.
+// Returns the line that names the artifact itself. The names in other lines are appended to that
+// name.
 pub(super) fn file(subject: &Subject<'_>) -> String {
     format!(
         "file:   {}    (names below that begin with a dot are added to it)",
@@ -72,7 +75,7 @@ pub(super) fn tried(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<T
     Ok(trials.made.into_inner())
 }
 
-// True for one JSON value: a filter tells more about its errors than lines do.
+// Returns true for a single JSON value. A filter shows more about its errors than lines do.
 pub(super) fn is_document(subject: &Subject<'_>) -> bool {
     matches!(subject.analysis.json, Json::Document { .. })
 }
@@ -87,7 +90,8 @@ pub(super) fn to_the_rest(subject: &Subject<'_>) -> Vec<String> {
     end.into_iter().chain(pages).collect()
 }
 
-// The view that finds an error by its name and the names of other errors, or by some of its words.
+// Returns the view that finds an error by its name and the names of other errors, or by some of its
+// words.
 fn find_step(trials: &Trials<'_>, found: &Findings) -> io::Result<Option<String>> {
     let Some(first) = found.shown.first() else { return Ok(None) };
     let subject = trials.subject;
@@ -102,7 +106,7 @@ fn find_step(trials: &Trials<'_>, found: &Findings) -> io::Result<Option<String>
     Ok(None)
 }
 
-// Words of a message to try: the longest, the first, the last. Paths are left out.
+// Returns words of a message to try: the longest, the first, the last. Leaves out paths.
 fn word_choices(message: &str) -> Vec<Vec<&str>> {
     let is_word = |word: &&str| {
         word.len() >= MIN_WORD_LETTERS && word.chars().all(|letter| letter.is_ascii_alphabetic())
@@ -123,8 +127,8 @@ fn word_choices(message: &str) -> Vec<Vec<&str>> {
     choices
 }
 
-/// Returns the lines around an error, and those to the last exception that it caused, as many as
-/// stay small.
+/// Returns the lines around an error, extended to the last exception that it caused as long as the
+/// part stays small.
 fn part_step(subject: &Subject<'_>, found: &Findings) -> io::Result<Option<String>> {
     let Some(error) = found.shown.first() else { return Ok(None) };
     let at = error.at;
@@ -148,7 +152,7 @@ fn part_step(subject: &Subject<'_>, found: &Findings) -> io::Result<Option<Strin
     Ok((first < last && ends).then(|| format!("part:   .lines/{first}-{last}")))
 }
 
-// The last exception before `end` that the first error caused.
+// Returns the last exception before line `end` that the first error caused.
 fn last_consequence(found: &Findings, end: u64) -> Option<ErrorLine> {
     let first = found.shown.first()?.at;
     let caused = |at: &ErrorLine| {
@@ -165,9 +169,9 @@ fn last_consequence(found: &Findings, end: u64) -> Option<ErrorLine> {
         .filter(|_| is_cause)
 }
 
-/// Returns `search: .grep/JSONDecodeError|SyncError    (12 lines)`: the first of some searches that
-/// shows the most informative error and little else. Returns `None` if there is no such search, or
-/// if the output is too long to try.
+/// Returns the first candidate search that shows the most informative error and little else, as
+/// `search: .grep/JSONDecodeError|SyncError    (12 lines)`. Returns `None` if there is no such
+/// search or if the output is too long to try.
 fn search_step(trials: &Trials<'_>, found: &Findings) -> io::Result<Option<String>> {
     let subject = trials.subject;
     let Some(first) = found.shown.first().filter(|_| can_be_searched(subject)) else {
@@ -183,8 +187,8 @@ fn search_step(trials: &Trials<'_>, found: &Findings) -> io::Result<Option<Strin
     Ok(None)
 }
 
-// Searches worth trying: for the names of the first errors, for the words of all, for the name of
-// the first one, for a phrase of it.
+// Returns candidate searches: for the names of the first errors, for the words of all errors, for
+// the name of the first error, and for a phrase of it.
 fn queries(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<Query>> {
     let names: Vec<String> =
         error_names(subject, found)?.iter().map(|name| regex::escape(name)).collect();
@@ -202,7 +206,7 @@ fn queries(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<Query>> {
     Ok(queries.into_iter().flatten().collect())
 }
 
-// The names of the first errors: exceptions, codes, signals.
+// Returns the names of the first errors: exceptions, codes, signals.
 fn error_names(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<String>> {
     let telling = |finding: &&Finding| {
         matches!(finding.at.rank, ErrorRank::Cause | ErrorRank::Error | ErrorRank::Outer)
@@ -216,7 +220,7 @@ fn error_names(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<String
     Ok(names)
 }
 
-// The longest piece of a line without numbers, quotes, brackets or gaps, as a pattern.
+// Returns the longest piece of a line without numbers, quotes, brackets or gaps, as a pattern.
 fn phrase(line: &[u8]) -> Option<String> {
     let pieces = line.split(|byte| !(byte.is_ascii_alphabetic() || b" :_-'.,/".contains(byte)));
     let pieces = pieces.flat_map(|piece| piece.split_str(b"  "));
@@ -227,14 +231,14 @@ fn phrase(line: &[u8]) -> Option<String> {
     (piece.len() >= *PHRASE_BYTES.start()).then(|| regex::escape(piece))
 }
 
-/// Returns the number of lines that a search shows, if the error `first` is one of them and they
-/// are few and short.
+/// Returns the number of lines that a search shows. Returns `None` if these do not include the
+/// error `first`, or if they are many or long.
 fn hits(trials: &Trials<'_>, query: &Query, first: &Finding) -> io::Result<Option<u64>> {
     let tried = trials.search(query, first.at.line)?;
     Ok(tried.lines.filter(|lines| *lines <= MAX_LINES && tried.shows))
 }
 
-// A name of an error: an exception, a code, a signal.
+// Matches the name of an error: an exception, a code or a signal.
 static NAME: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r"(?-u)\b[A-Za-z_]\w*(Error|Exception|Failure|Fault|Panic|Interrupt)\b|\b[A-Z]{1,4}-?\d{3,5}\b|\bE[A-Z]{4,}\b|\bSIG[A-Z]{3,}\b",
@@ -300,7 +304,7 @@ fn outcome(view: String, line: u64, text: &[u8]) -> TriedView {
     TriedView { view, line, lines, shows: shows(text, line) }
 }
 
-// True if `text` shows a line, as searches print it.
+// Returns true if `text` shows the line number `line` in the format of a search.
 fn shows(text: &[u8], line: u64) -> bool {
     let number = line.to_string();
     text.lines().any(|line| {

@@ -9,7 +9,7 @@ fn provenance(exit_code: Option<i32>) -> Provenance {
     Provenance { tool: text("exec"), server: text("shell"), exit_code, ..Provenance::default() }
 }
 
-/// 8,112 lines of about 50 bytes, three of which are errors.
+/// Returns a log of 8,112 lines of about 50 bytes, three of which are errors.
 fn log() -> Fixture {
     let mut text = String::new();
     let mut shown = Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn print(fixture: &Fixture) -> String {
     text
 }
 
-/// Uses the real analysis.
+/// Creates a fixture with the real analysis.
 fn analysed(text: impl Into<Vec<u8>>) -> Fixture {
     Fixture::analysed(text)
 }
@@ -452,7 +452,7 @@ proptest! {
     }
 }
 
-/// Every noun that is counted, for none, one and two of what it counts.
+/// Checks every noun that is counted, for counts of 0, 1 and 2.
 #[test]
 fn one_is_never_many() {
     let wrong = regex::Regex::new(
@@ -476,7 +476,7 @@ fn one_is_never_many() {
     assert!(Fixture::new("\0").text(&View::Tail).contains("application/octet-stream, 1 byte)"));
 }
 
-/// A summary of what was analysed so far counts the lines at the end alone.
+/// A summary based on an incomplete analysis counts only the lines at the end.
 #[test]
 fn one_line_at_the_end_of_what_was_not_counted() {
     let mut fixture = Fixture::new(format!("{}\n{}\n", "a ".repeat(240), "b ".repeat(240)));

@@ -16,7 +16,7 @@ fn numbered(lines: usize, line: impl Fn(usize) -> String) -> String {
     (0..lines).map(line).collect::<Vec<_>>().join("\n") + "\n"
 }
 
-/// Returns term, count and first line of each line but the first.
+/// Parses all lines except the first. Returns the count and first line of each term.
 fn told(printed: &str) -> HashMap<&str, (u64, &str)> {
     let mut told = HashMap::new();
     for line in printed.lines().skip(1) {

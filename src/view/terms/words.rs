@@ -1,4 +1,4 @@
-//! The words of a text as ripgrep delimits them, and names that consist of several.
+//! The words of a text, delimited as in ripgrep, and names that consist of several words.
 
 use std::sync::LazyLock;
 
@@ -6,17 +6,17 @@ use regex::bytes::Regex;
 
 // A longer word is data.
 const WORD_BYTES: usize = 64;
-// The most bytes of a name of several words.
+// Maximum size in bytes of a name of several words.
 const NAME_BYTES: usize = 100;
-// The fewest characters of a word.
+// Minimum number of characters in a word.
 const MIN_WORD_CHARS: usize = 3;
-// A number with this many digits is not part of a name, whatever is before it.
+// A number with at least this many digits is not part of a name, whatever comes before it.
 const LONG_NUMBER: usize = 4;
-// Characters that join the words of a name: `com.shop.Cart`, `src/main.rs`, `db-1:5432`, `std::io`.
+// Characters that join words to a name: `com.shop.Cart`, `src/main.rs`, `db-1:5432`, `std::io`.
 const JOINTS: &[u8] = b"-./:@";
 
-/// Calls `each` with every word of `line` that may be informative and every name that consists of
-/// words, with their offsets. If `escaped`, a backslash and the character that it escapes are not
+/// Calls `each` with every potentially informative word of `line` and with every name of several
+/// words, and their offsets. If `escaped` is true, a backslash and the character after it are not
 /// part of a word, as in JSON.
 pub(super) fn each<'l>(line: &'l [u8], escaped: bool, mut each: impl FnMut(usize, &'l [u8])) {
     if line.is_ascii() {
@@ -40,7 +40,7 @@ fn each_in<'l>(at: usize, found: &'l [u8], each: &mut impl FnMut(usize, &'l [u8]
     of_name(found).for_each(|word| each(at, word));
 }
 
-// A name ends before a number that differs from one to the next: `api/items` of
+// Removes a variable number and everything after it from a name: `api/items` of
 // `api/items/17/tags`, `db-1` of `db-1:5432`, `job` of `job-54053`.
 fn without_number(name: &[u8]) -> &[u8] {
     let mut start = 0usize;
@@ -65,13 +65,14 @@ pub(super) fn of_name(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     name.split(|byte| JOINTS.contains(byte)).filter(|word| is_informative(word))
 }
 
-// True if a byte is not part of a word, a name or an escape.
+// Returns true if a byte is not part of a word, a name or an escape.
 pub(super) fn is_gap(byte: u8) -> bool {
     let of_word = byte.is_ascii_alphanumeric() || !byte.is_ascii();
     !of_word && byte != b'_' && byte != b'\\' && !JOINTS.contains(&byte)
 }
 
-// An informative word has letters, does not begin with a digit, and is not short.
+// Returns true for an informative word: it has letters, does not begin with a digit, and is not
+// short.
 fn is_informative(word: &[u8]) -> bool {
     let begins = word.first().is_some_and(|first| !first.is_ascii_digit());
     let is_letter = |byte: &u8| byte.is_ascii_alphabetic() || !byte.is_ascii();
@@ -79,7 +80,7 @@ fn is_informative(word: &[u8]) -> bool {
     begins && word.iter().any(is_letter) && word.len() <= WORD_BYTES && chars() == MIN_WORD_CHARS
 }
 
-// Four numbers with dots between them.
+// Returns true for four numbers with dots between them.
 fn is_address(name: &[u8]) -> bool {
     let numbers = name.split(|byte| *byte == b'.');
     name.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') && numbers.count() == 4
@@ -93,7 +94,7 @@ pub(super) fn is_common(word: &[u8]) -> bool {
     COMMON.binary_search_by(|common| common.as_bytes().cmp(lower)).is_ok()
 }
 
-// In order, for a binary search, without words shorter than `MIN_WORD_CHARS`.
+// Sorted for binary search. Contains no words shorter than `MIN_WORD_CHARS`.
 const COMMON: [&str; 96] = [
     "about", "after", "again", "all", "also", "and", "any", "are", "because", "been", "before",
     "being", "between", "both", "but", "can", "could", "did", "does", "doing", "down", "during",
@@ -106,7 +107,7 @@ const COMMON: [&str; 96] = [
     "with", "would", "you", "your",
 ];
 
-// A word or a name. Colours of a terminal are matched so that they are skipped.
+// Matches a word or a name. Also matches terminal colours so that they are skipped.
 const NAME: &str = r"\x1b\[[0-9;?]*[A-Za-z]|\w+(?:(?:::|://|[-./:@])\w+)*";
 
 static PLAIN: LazyLock<Regex> = LazyLock::new(|| Regex::new(NAME).expect("a pattern of this file"));
@@ -114,9 +115,9 @@ static ESCAPED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"\\u[0-9a-fA-F]{{4}}|\\.|{NAME}")).expect("a pattern of this file")
 });
 
-/// Calls `each` with every word or name of `line`, and its offset. Skips the colours of a terminal,
-/// and if `escaped`, a backslash and the character that it escapes. Finds what [`NAME`] finds, but
-/// faster.
+/// Calls `each` with every word or name of `line` and its offset. Skips terminal colours. If
+/// `escaped` is true, also skips a backslash and the character after it. Finds the same as
+/// [`NAME`], but faster.
 fn each_ascii<'l>(line: &'l [u8], escaped: bool, mut each: impl FnMut(usize, &'l [u8])) {
     let mut at = 0;
     while let Some(first) = line.get(at) {
@@ -145,7 +146,7 @@ fn escape(text: &[u8]) -> usize {
     }
 }
 
-// The length of the colour that `text` begins with, or 1.
+// Returns the length of the terminal colour at the start of `text`, or 1.
 fn colour(text: &[u8]) -> usize {
     let Some(parameters) = text.strip_prefix(b"\x1b[") else { return 1 };
     let is_parameter = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b';' | b'?');
@@ -154,7 +155,7 @@ fn colour(text: &[u8]) -> usize {
     if ends { 2 + length + 1 } else { 1 }
 }
 
-// The length of the word or name that `text` begins with.
+// Returns the length of the word or name at the start of `text`.
 fn name(text: &[u8]) -> usize {
     let mut end = word(text);
     loop {
@@ -171,7 +172,7 @@ fn word(text: &[u8]) -> usize {
     text.iter().take_while(|byte| is_of_word(**byte)).count()
 }
 
-// The length of the joint between two words at the start of `text`, or 0.
+// Returns the length of the joint between two words at the start of `text`, or 0.
 fn joint(text: &[u8]) -> usize {
     match text {
         [b':', b':', ..] => 2,

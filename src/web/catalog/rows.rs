@@ -1,15 +1,16 @@
-//! Outputs and conversations as lists show them.
+//! Rows of outputs and conversations, as shown in lists.
 
 use crate::error::WebError;
 use ctxfs_core::model::{ArtifactState, Component, Counts, visible};
 use ctxfs_engine::{Engine, ListedArtifact};
 
-// Bytes.
+// Maximum length of shown arguments in bytes.
 const ARGUMENTS: usize = 300;
 
-/// An output in a list. Paths, ids and names are text. Times are in milliseconds since the epoch,
-/// `lines` is missing before the analysis, `is_long` is true over the limits for outputs that a
-/// model gets whole, and `error_line` is the most telling error.
+/// An output in a list. Paths, ids and names are text. Times are in milliseconds since the epoch.
+/// `lines` is `None` before the output is analyzed. `is_long` is true if the output exceeds the
+/// limits for outputs given to a model whole. `error_line` is the line of the most significant
+/// error.
 #[derive(Debug, Clone)]
 pub(crate) struct OutputRow {
     pub(crate) path: String,
@@ -29,7 +30,8 @@ pub(crate) struct OutputRow {
     pub(crate) error_line: Option<u64>,
 }
 
-/// All outputs of a conversation, newest first. `unread` counts directories that could not be read.
+/// All outputs of a conversation, newest first. `unread` is the number of directories that could
+/// not be read.
 #[derive(Debug, Default)]
 pub(crate) struct OutputList {
     pub(crate) rows: Vec<OutputRow>,
@@ -58,7 +60,7 @@ impl OutputList {
 }
 
 impl OutputRow {
-    // As far as the record tells.
+    // Returns true if the record says that the output failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.exit.is_some_and(|code| code != 0) || self.is_incomplete
     }
@@ -97,11 +99,12 @@ impl OutputRow {
     }
 }
 
-/// A conversation in the list of all.
+/// A conversation in the list of all conversations.
 ///
-/// `used` is the time of its last output or message, in milliseconds since the epoch. `long` counts
-/// outputs over the limits, for which a model gets a stand-in. `stored`, `handed` and `saved` are
-/// tokens. Of a conversation that only other hosts have, just the name is known.
+/// `used` is the time of its last output or message, in milliseconds since the epoch. `long` is the
+/// number of outputs that exceed the limits, for which a model gets a stand-in. `stored`, `handed`
+/// and `saved` are numbers of tokens. If the conversation exists only on other hosts, only its name
+/// is known.
 #[derive(Debug)]
 pub(crate) struct ConversationRow {
     pub(crate) id: Component,

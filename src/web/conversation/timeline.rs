@@ -1,4 +1,4 @@
-//! The messages of a conversation in their order, with the calls that no message names among them.
+//! The messages of a conversation in order, and among them the calls that no message names.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,15 +16,16 @@ use ctxfs_engine::{LoggedMessage, MessagePage, MessageRange};
 use ctxfs_store::message::{MessageCall, MessageEntry, MessageTime};
 use ctxfs_view::View;
 
-// Messages of a page, or calls where there are no messages.
+// Maximum number of messages per page, or of calls if there are no messages.
 const MOST: usize = 40;
-// For all stand-ins of a page. Later ones are a link away.
+// Time limit for all stand-ins of a page. Stand-ins that are not ready in time are replaced by
+// links.
 const PATIENCE: Duration = Duration::from_secs(2);
-// Characters of a message that are shown at first.
+// Number of characters of a message that are shown initially.
 const LONG: usize = 6000;
 
-/// A page of the timeline. Without a log of messages, it shows calls alone, and `older` calls come
-/// before them.
+/// A page of the timeline. If there is no message log, the page shows only calls, and `older` is
+/// the number of calls before them.
 #[derive(Debug)]
 pub(crate) struct Timeline {
     page: MessagePage,
@@ -34,8 +35,8 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// Reads a page. Without a log of messages, the range counts calls: the newest has the highest
-    /// number.
+    /// Reads a page. If there is no message log, the range refers to numbers of calls; the newest
+    /// call has the highest number.
     pub(crate) fn read(
         site: &Arc<Site>,
         id: &Component,
@@ -56,7 +57,7 @@ impl Timeline {
                     (from, count.min(from + MOST))
                 }
             };
-            // The list is newest first.
+            // The list is sorted newest first.
             let others = outputs.rows[count - upto..count - from].iter().rev().cloned().collect();
             return Ok(Self { page, others, older: from, is_log });
         }
@@ -64,7 +65,7 @@ impl Timeline {
         let is_newest = matches!(range, MessageRange::Before(u64::MAX) | MessageRange::From(_));
         let first = if page.start == 0 { Some(i64::MIN) } else { times.iter().min().copied() };
         let last = if is_newest { Some(i64::MAX) } else { times.iter().max().copied() };
-        // Where messages have no times, all others follow the last one.
+        // If the messages have no times, all other calls come after the last message.
         let span = if times.is_empty() {
             is_newest.then_some((i64::MIN, i64::MAX))
         } else {
@@ -210,18 +211,18 @@ pub(crate) fn time_of(logged: &LoggedMessage) -> Option<i64> {
 }
 
 const STAND_IN_PATIENCE: Duration = Duration::from_millis(500);
-// Characters of a result that are shown at first.
+// Number of characters of a result that are shown initially.
 const LONG_RESULT: usize = 4000;
 
-// The text that the model was given for a call.
+// The text that the model got for a call.
 pub(super) enum Given<'a> {
     Text(&'a str),
-    // The summary of the output, if it can be made before this time.
+    // The summary of the output, unless it takes longer than this deadline.
     Summary(&'a Arc<Site>, Instant),
 }
 
-/// Returns the block of a call. `row` is its output, if it was stored; `called` names the call if
-/// it was not.
+/// Returns the section for a call. `row` is the stored output of the call. If nothing was stored,
+/// `called` names the call.
 fn call_section(
     id: &Component,
     row: Option<&OutputRow>,

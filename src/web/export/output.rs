@@ -1,4 +1,4 @@
-//! An output of an export: its bytes, and its text as pages.
+//! The files of one exported output: its bytes, and its text as pages.
 
 use std::io;
 use std::io::Write;
@@ -16,16 +16,17 @@ use ctxfs_core::model::{Component, visible};
 use ctxfs_engine::{LineRow, Look};
 use ctxfs_view::View;
 
-// Lines of a page, and bytes unless a few lines have more.
+// Maximum number of lines per page, and the number of bytes after which a page ends at the next
+// line.
 const LINES: u64 = 5000;
 const BYTES: u64 = 4 << 20;
 const BLOCK: usize = 256 << 10;
 const SNIFFED: usize = 64 << 10;
-// Characters of a file name.
+// Maximum length of a file name in characters.
 const NAME: usize = 80;
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The target of an export, which creates its files.
+/// The target of an export. It creates the exported files.
 pub trait Shelf {
     /// Creates the file at `path`, such as `outputs/0001-x.html`.
     fn file(&mut self, path: &str) -> io::Result<Box<dyn Write>>;
@@ -33,7 +34,7 @@ pub trait Shelf {
 
 pub(super) struct ExportedOutput<'a> {
     pub(super) row: &'a OutputRow,
-    // The common part of its file names: `0001-x.txt`.
+    // The common start of the output's file names, such as `0001-x`.
     stem: String,
 }
 
@@ -64,7 +65,7 @@ impl<'a> ExportedOutput<'a> {
         }
     }
 
-    // As a call that no message names, with its stand-in.
+    // Returns the output as an article with its stand-in, for an output that no message names.
     pub(super) fn article(&self, site: &Arc<Site>, id: &Component) -> Result<Markup, WebError> {
         let given = match site.look(id, &self.row.path) {
             Ok(look) => {
@@ -83,7 +84,7 @@ impl<'a> ExportedOutput<'a> {
         })
     }
 
-    // As a call, with the text that the model was `given`.
+    // Returns the output as a call, with `given`, the text that the model got.
     pub(super) fn section(&self, given: &Markup) -> Markup {
         let row = self.row;
         html! {
@@ -98,8 +99,8 @@ impl<'a> ExportedOutput<'a> {
         }
     }
 
-    /// Writes the bytes and the pages. An output that was removed meanwhile has a page that says
-    /// so.
+    /// Writes the bytes and the pages of the output. If the output was removed during the export,
+    /// the page says so.
     pub(super) fn write(
         &self,
         site: &Arc<Site>,
@@ -216,7 +217,7 @@ fn write_rows(
     while offset < look.size() && !is_full(offset, line) {
         let window = look.rows_from(offset)?;
         if window.rows.is_empty() {
-            // It has become shorter.
+            // The file has become shorter.
             return Ok(Reached { offset: look.size(), line });
         }
         for row in &window.rows {
@@ -246,11 +247,11 @@ fn end(row: &OutputRow) -> Markup {
     }
 }
 
-// Only the style and images beside the page.
+// Allows only the style and images next to the page.
 const POLICY: &str =
     "default-src 'none'; style-src 'self' file:; img-src 'self' file:; base-uri 'none'";
 
-// `up` leads from the page to the style: nothing, or `../`.
+// `up` is the path from the page to the directory of the style: empty, or `../`.
 pub(super) fn page_head(title: &str, up: &str) -> String {
     let page = html! {
         head {

@@ -1,4 +1,4 @@
-//! The head of an output's page: facts, copy buttons, and a table of contents.
+//! The top of an output's page: facts, copy buttons, and a table of contents.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use ctxfs_core::materialize::strip_escapes;
 use ctxfs_core::model::Analysis;
 use ctxfs_engine::LookFacts;
 
-// Bytes shown at first.
+// Number of bytes of the arguments that are shown initially.
 const ARGUMENTS: usize = 400;
 
 pub(super) fn facts(output: &RequestedOutput<'_>) -> Markup {
@@ -99,7 +99,7 @@ pub(super) fn copy_buttons(output: &RequestedOutput<'_>) -> Markup {
     }
 }
 
-// One word of a shell.
+// Quotes `text` as one word for a shell.
 fn quoted(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,=".contains(&byte);
     if !text.is_empty() && text.bytes().all(is_plain) {
@@ -110,10 +110,10 @@ fn quoted(text: &str) -> String {
 
 const ERRORS: usize = 24;
 const LINE: usize = 200;
-// For reading the lines. Later entries have numbers alone.
+// Time limit for reading the lines of entries. Entries after it show only line numbers.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-// Empty for an output without errors and sections.
+// Returns the table of contents. It is empty for an output without errors and sections.
 pub(super) fn contents(output: &RequestedOutput<'_>) -> Result<Markup, WebError> {
     let Some(found) = &output.facts.analysis else { return Ok(html! {}) };
     if found.errors.count == 0 && found.sections.is_empty() || found.is_binary() {

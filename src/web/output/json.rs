@@ -1,4 +1,4 @@
-//! JSON as a tree that opens node by node, each in windows.
+//! Shows JSON as a tree whose nodes are opened one by one. Each node shows its members in windows.
 
 use std::time::{Duration, Instant};
 
@@ -111,7 +111,7 @@ fn group(node: &JsonNode, found: &JsonMembers) -> Markup {
 }
 
 fn item(node: &JsonNode, member: &JsonMember, is_member: bool) -> Markup {
-    // A scalar is shown as the only member of itself.
+    // A scalar is shown as its own only member.
     let mut path = node.path.clone();
     if is_member {
         path.push(member.step.clone());
@@ -195,13 +195,13 @@ fn copy(filter: &str) -> Markup {
     }
 }
 
-// As written if it was cut inside an escape.
+// Returns the text unchanged if it was cut within an escape sequence.
 fn unescaped(written: &[u8]) -> String {
     let text = String::from_utf8_lossy(written);
     serde_json::from_str(&format!("\"{text}\"")).unwrap_or_else(|_| text.into_owned())
 }
 
-// Steps of a path, and its bytes.
+// Maximum number of steps in a path, and its maximum length in bytes.
 const DEEPEST: usize = 64;
 const LONGEST: usize = 4096;
 // The jq option that reads all values of JSON Lines at once.
@@ -231,8 +231,8 @@ fn filter_of(path: &[JsonStep], is_lines: bool) -> String {
     if is_lines { format!("{ALL_LINES}{text}") } else { text }
 }
 
-/// Parses a filter that [`filter_of`] made. Returns none for other filters and for deep paths, as
-/// each node repeats the path to it.
+/// Parses a filter that [`filter_of`] returned. Returns `None` for any other filter. Also returns
+/// `None` for a deep path, because each node repeats the path to it.
 fn parse_filter(filter: &str) -> Option<Vec<JsonStep>> {
     if filter.len() > LONGEST {
         return None;

@@ -1,8 +1,9 @@
-//! The lines of a log as the terminal showed them at the end, with colours and without overwritten
-//! text.
+//! Shows the lines of a log as the terminal showed them in the end, with colours and without
+//! overwritten text.
 //!
-//! A terminal is emulated from some lines before the window to some lines after it, so that memory
-//! and time do not depend on the length of the log. A row belongs to the line that began on it.
+//! The terminal emulation starts a few lines before the window and ends a few lines after it, so
+//! memory and time do not depend on the length of the log. A row belongs to the line that started
+//! on it.
 
 use avt::{Color, Line, Observation, Observer, Pen, ScreenKind, Terminal};
 use maud::{Markup, PreEscaped, html};
@@ -12,12 +13,12 @@ use crate::error::WebError;
 use crate::output::window::{RequestedOutput, RowWindow, ShownRow};
 use ctxfs_engine::LineRow;
 
-/// The size of the terminal. It is wide, so that programs that counted on a wide one find their
-/// columns; folded lines are joined again.
+/// The size of the terminal. It is wide, because programs may format their columns for a wide
+/// terminal. Folded lines are joined again.
 const COLUMNS: usize = 240;
 const ROWS: usize = 50;
-/// Rows above the screen that are kept. A program that clears the screen repeatedly would fill any
-/// number.
+/// Number of rows kept above the screen. It is limited, because a program that clears the screen
+/// repeatedly could fill any number of rows.
 const KEPT: usize = 2000;
 
 pub(super) fn rows(
@@ -48,22 +49,22 @@ pub(super) fn rows(
     Ok(shown_rows(&starts, end, &screen))
 }
 
-/// Returns true if a terminal shows the row unchanged: nothing in it moves the cursor or sets a
-/// colour. Then no terminal is needed, which takes ten times as long.
+/// Returns true if a terminal shows the row unchanged, because nothing in it moves the cursor or
+/// sets a colour. Such rows need no terminal emulation, which takes ten times as long.
 fn is_plain(row: &LineRow) -> bool {
     let bytes = row.bytes.strip_suffix(b"\r").unwrap_or(&row.bytes);
     String::from_utf8_lossy(bytes).chars().all(|c| !c.is_control() || c == '\t')
 }
 
-/// Returns the rows of the terminal between the beginning and the end of the window, each with the
-/// first line that began on it.
+/// Returns the terminal rows between the start and the end of the window, each with the first line
+/// that started on it.
 fn shown_rows(
     starts: &[(usize, &LineRow, Option<u64>)],
     end: usize,
     screen: &Emulation,
 ) -> Vec<ShownRow> {
     let Some((first, ..)) = starts.first() else { return Vec::new() };
-    // A last line without a newline is on the row where the window ends.
+    // If the last line has no newline, it is on the row where the window ends.
     let ends_line = starts.last().is_some_and(|(_, row, _)| row.ends_line);
     let end = end + usize::from(!ends_line);
     let rows = screen.rows();
@@ -74,7 +75,7 @@ fn shown_rows(
         while next.next_if(|(start, ..)| *start < at).is_some() {}
         let own = next.peek().filter(|(start, ..)| *start == at).copied();
         let Some((_, row, line)) = own else {
-            // It goes on from the row above.
+            // The row continues the row above.
             let folded = at > 0 && row_at(at - 1).is_some_and(Line::is_wrapped);
             if let (Some(ShownRow { text, .. }), Some(more)) = (shown.last_mut(), row_at(at)) {
                 *text = html! { (text) @if !folded { "\n" } (line_text(more)) };
@@ -87,7 +88,7 @@ fn shown_rows(
     shown
 }
 
-// Counts the rows that were dropped above.
+// Counts the rows that were dropped from the top.
 #[derive(Debug, Default)]
 struct Gone(usize);
 
@@ -104,7 +105,7 @@ impl Observer for Gone {
 struct Emulation {
     terminal: Terminal,
     gone: Gone,
-    // The row of the last line that began on the primary screen.
+    // The row of the last line that started on the primary screen.
     at: usize,
 }
 
@@ -121,7 +122,7 @@ impl Emulation {
         }
     }
 
-    // Counted from the first row ever.
+    // Returns the row of the cursor, counted from the very first row.
     fn row(&mut self) -> usize {
         let position = self.terminal.cursor_position();
         if position.screen == ScreenKind::Primary {
@@ -177,7 +178,7 @@ const SIXTEEN: [(u8, u8, u8); 16] = [
     (255, 255, 255),
 ];
 
-// Names of styles, separated by spaces; empty for plain text.
+// Returns the names of styles, separated by spaces. The result is empty for plain text.
 fn classes(pen: &Pen) -> String {
     let colours = [pen.foreground().map(|c| ('f', c)), pen.background().map(|c| ('b', c))];
     let mut names: Vec<String> = colours
@@ -280,7 +281,7 @@ mod tests {
             shown("10%\r50%\r100% done\nend"),
             [(Some(1), "100% done".to_owned()), (Some(2), "end".to_owned()),]
         );
-        // Three bars that are drawn again and again.
+        // Three progress bars that are redrawn in place.
         let again = "\x1b[3A\x1b[2Ka 2\n\x1b[2Kb 2\n\x1b[2Kc 2\n";
         let rows = shown(&format!("a 1\nb 1\nc 1\n{again}done\n"));
         let texts: Vec<_> = rows.iter().map(|(_, text)| &**text).collect();

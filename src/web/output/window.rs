@@ -1,4 +1,4 @@
-//! An output as a request asks for it: the view, and a window over its lines.
+//! The requested view of an output, and the window of its lines.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use ctxfs_core::materialize::{SNIFFED, strip_escapes};
 use ctxfs_core::model::{Component, Json};
 use ctxfs_engine::{LineRow, LineWindow, Look, LookFacts};
 
-// For finding a line whose offset is not known.
+// Time limit for finding a line whose offset is not known.
 const PATIENCE: Duration = Duration::from_millis(1500);
-// For counting lines so that rows have numbers.
+// Time limit for counting lines, so that rows can show line numbers.
 const MOMENT: Duration = Duration::from_millis(8);
 
-/// The parameters: the view, the search, the open node of JSON, and the wanted position. `line` and
-/// `at` are a line and a byte in the first row, `from` and `before` the offsets of the first row
-/// and of the end, and `end` is `1` for the last window.
+/// The query parameters: the view, the search, the open JSON node, and the wanted position. The
+/// window starts at the line `line`, at the row that contains the byte `at`, or at the offset
+/// `from`. It ends at the offset `before`, or at the end of the output if `end` is `1`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct OutputQuery {
@@ -39,13 +39,13 @@ pub(crate) struct OutputQuery {
 }
 
 impl OutputQuery {
-    // The answer is text rather than a page.
+    // Returns true if the answer is plain text, not a page.
     pub(crate) fn is_plain(&self) -> bool {
         self.part == "standin"
     }
 }
 
-// An output, and the request about it.
+// An output, and the request for it.
 pub(super) struct RequestedOutput<'a> {
     pub(super) site: &'a Arc<Site>,
     pub(super) id: &'a Component,
@@ -71,19 +71,19 @@ impl RequestedOutput<'_> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WindowPosition {
-    // From the row at this offset.
+    // Starts at the row at this offset.
     From(u64),
-    // From the row that shows this byte.
+    // Starts at the row that contains this byte.
     At(u64),
-    // Up to this offset.
+    // Ends at this offset.
     Before(u64),
-    // From this line.
+    // Starts at this line.
     Line(u64),
     End,
 }
 
-/// A window over the rows of an output. Line numbers are missing where lines have not been counted
-/// yet; then rows are shown with offsets.
+/// A window of the rows of an output. If the lines have not been counted yet, line numbers are
+/// missing and rows are shown with offsets.
 #[derive(Debug)]
 pub(crate) struct RowWindow {
     pub(crate) rows: Vec<LineRow>,
@@ -223,7 +223,7 @@ impl RowWindow {
         }
     }
 
-    // `lines 4,400-4,599 of 8,112`
+    // Returns a text such as `lines 4,400-4,599 of 8,112`.
     fn text(&self) -> String {
         let last = self.numbered().last().and_then(|(_, line)| line);
         match (self.first.zip(last), self.lines) {
@@ -275,7 +275,8 @@ impl ShownRow {
     }
 }
 
-// From counted lines, from the analysis, or by counting on for a while.
+// Returns the offset of a line. It comes from the counted lines, from the analysis, or from
+// counting lines for a limited time.
 pub(super) fn offset_of(output: &RequestedOutput<'_>, line: u64) -> Result<Option<u64>, WebError> {
     let look = &output.look;
     if let Some(offset) = look.line_offset(line)? {
@@ -289,7 +290,7 @@ pub(super) fn offset_of(output: &RequestedOutput<'_>, line: u64) -> Result<Optio
     let began = Instant::now();
     let newlines = line.saturating_sub(1);
     while !look.is_counted() && look.counted().newlines < newlines && began.elapsed() < PATIENCE {
-        // One step, unless it has ended meanwhile.
+        // Counts one step, unless counting has ended in the meantime.
         let before = look.counted();
         let step = std::cell::Cell::new(0);
         look.count_on(&|| step.replace(step.get() + 1) > 0)?;
@@ -316,11 +317,11 @@ fn lines_of(output: &RequestedOutput<'_>) -> Option<u64> {
     Some(look.counted().newlines + u64::from(last.first().is_some_and(|last| *last != b'\n')))
 }
 
-// Browsers show these, and they cannot hold scripts.
+// Image types that browsers show and that cannot contain scripts.
 const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// A way to look at an output: its lines as text, as a terminal shows them, or as stored; a tree of
-/// JSON; its bytes; an image.
+/// A view of an output. `Text` shows its lines as plain text, `Screen` as a terminal shows them,
+/// and `Raw` as stored. `Json` shows a tree, `Hex` the bytes, and `Image` an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputView {
     Text,
@@ -335,14 +336,14 @@ impl OutputView {
     const ALL: [Self; 6] =
         [Self::Image, Self::Json, Self::Screen, Self::Text, Self::Raw, Self::Hex];
 
-    // The named view if it fits the output, else the one that fits best.
+    // Returns the view `name` if it fits the output, or else the view that fits best.
     pub(super) fn of(name: &str, output: &RequestedOutput<'_>) -> Self {
         let asked = Self::ALL.into_iter().find(|view| view.name() == name);
         let fits = || Self::ALL.into_iter().filter(|view| view.fits(output));
         asked.filter(|view| view.fits(output)).unwrap_or_else(|| {
             let mut fitting = fits();
             let first = fitting.next().unwrap_or(Self::Hex);
-            // A link to a line wants lines.
+            // A link to a line needs a view with lines.
             let wants_lines = output.names_a_place() && first == Self::Json;
             if wants_lines { fitting.next().unwrap_or(first) } else { first }
         })
@@ -419,7 +420,7 @@ fn is_binary(output: &RequestedOutput<'_>) -> bool {
     }
 }
 
-// Judged by the name and the first byte before the analysis.
+// Before the analysis, the file name and the first byte decide.
 fn is_json(output: &RequestedOutput<'_>) -> bool {
     if let Some(found) = &output.facts.analysis {
         return matches!(found.json, Json::Document { .. } | Json::Lines { .. });

@@ -223,7 +223,7 @@ fn spaced(inner: impl Strategy<Value = String>) -> impl Strategy<Value = String>
     (space(), inner, space()).prop_map(|(a, inner, b)| a + &inner + &b)
 }
 
-/// Any file that has some of what install looks at.
+/// Generates files that contain some of the members that `install` examines.
 fn file() -> impl Strategy<Value = String> {
     let call = "\\{\"command\": \"(x|ctxfs hook codex)\"\\}";
     let list = |inner| prop::collection::vec(spaced(inner), 0..3).prop_map(|all| all.join(","));

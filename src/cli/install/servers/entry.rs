@@ -1,10 +1,10 @@
-//! A server in a text by the positions of its words, and the edits that insert words before its
+//! The positions of the words of a server in a text, and the edits that insert words before its
 //! command or remove them.
 
 use crate::install::entry::WrongShape;
 
-/// The language of the file, and the form of a command: a text `command` and a list `args`, or one
-/// list `command`.
+/// The language of the file, and the form of a command. A command is either a text `command` and a
+/// list `args`, or a single list `command`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServersForm {
     Json,
@@ -27,8 +27,8 @@ pub(crate) enum ServerKind {
     NoCommand,
 }
 
-/// The position of a command: with a list of arguments apart from the program, or together in one
-/// list whose first word is the program.
+/// The position of a command. Either the arguments are in a separate list, or the program is the
+/// first word in the list of all words.
 #[derive(Debug)]
 pub(crate) enum CommandPlace {
     Apart { program: CommandWord, list: Option<ListPlace>, room: ListRoom },
@@ -47,7 +47,7 @@ pub(crate) struct CommandWord {
     pub(crate) text: Option<String>,
 }
 
-// Where to insert a list of arguments if there is none, and the text before it.
+// The position where a missing list of arguments is inserted, and the text to insert before it.
 #[derive(Debug)]
 pub(crate) struct ListRoom {
     pub(crate) at: usize,
@@ -69,7 +69,8 @@ impl CommandPlace {
     }
 }
 
-/// Returns `text` with `words` before the command. The words of the command keep their spelling.
+/// Returns `text` with `words` inserted before the command. The words of the command keep their
+/// spelling.
 pub(crate) fn wrapped(
     text: &str,
     place: &CommandPlace,
@@ -94,8 +95,8 @@ pub(crate) fn wrapped(
     }
 }
 
-/// Returns `text` without the first `count` words of the command, which has more. Removes a list of
-/// arguments that becomes empty, unless `keeps_list`.
+/// Returns `text` without the first `count` words of the command, which must have more words.
+/// Removes a list of arguments that becomes empty, unless `keeps_list` is true.
 pub(crate) fn unwrapped(
     text: &str,
     place: &CommandPlace,
@@ -119,7 +120,7 @@ pub(crate) fn unwrapped(
     edited(text, edits)
 }
 
-// On the line of the first word, or on a line of its own if the first word has one.
+// Inserts on the line of the first word, or on a new line if the first word has its own line.
 fn insertion(text: &str, list: &ListPlace, words: &str) -> (ByteSpan, String) {
     match list.words.first() {
         None => (list.span.start + 1..list.span.start + 1, words.to_owned()),
@@ -144,7 +145,7 @@ fn removal(text: &str, list: &ListPlace, count: usize) -> (ByteSpan, String) {
     (start..end, String::new())
 }
 
-// As `wrapped` inserts a list where there was none.
+// Returns true if `list` has the form in which `wrapped` inserts a missing list.
 fn is_in(text: &str, list: &ListPlace, room: &ListRoom) -> bool {
     let inner = list.words.first().zip(list.words.last());
     text[room.at..].starts_with(&room.lead)

@@ -65,7 +65,7 @@ fn object_at<'a, 'b>(
     Ok(Some(object))
 }
 
-// Readers of JSON disagree on which of two members with one name counts.
+// Fails if a name occurs twice, because JSON parsers disagree on which of the two members counts.
 fn member<'a, 'b>(
     object: &'a Object<'b>,
     path: &[&str],
@@ -119,7 +119,7 @@ fn kind(
     Ok(ServerKind::Command(CommandPlace::Apart { program, list, room }))
 }
 
-// On a line of its own if the command has one.
+// A new list gets its own line if the command has one.
 fn room(text: &str, command: &ObjectProp<'_>) -> ListRoom {
     let gap = gap_before(&text[..command.range.start]);
     ListRoom { at: command.value.end(), lead: format!(",{gap}\"{ARGUMENTS}\": ") }

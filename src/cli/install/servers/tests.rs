@@ -13,7 +13,8 @@ fn usual() -> WrappedServers {
     servers("mcpServers", ServersForm::Json)
 }
 
-/// Asserts that the words come in, once, and go out without a copy of the file.
+/// Asserts that the words are added only once, and that they can be removed without a copy of the
+/// file.
 fn round(servers: &WrappedServers, text: &str) -> String {
     let wrapped = servers.with(text).unwrap();
     assert_ne!(wrapped, text);
@@ -68,7 +69,7 @@ fn an_empty_list_of_before_stays() {
     let changed = wrapped.replacen('{', "{\"theirs\": 1, ", 1);
     let left = usual().without(&changed, Some(text)).unwrap();
     assert_eq!(left, text.replacen('{', "{\"theirs\": 1, ", 1));
-    // Nothing says that it was there.
+    // Without a copy, an empty list is not restored.
     assert!(!usual().without(&wrapped, None).unwrap().contains("args"));
 }
 

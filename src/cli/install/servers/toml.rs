@@ -64,7 +64,7 @@ fn kind(text: &str, server: &Item, path: &[&str]) -> Result<ServerKind, WrongSha
     Ok(ServerKind::Command(CommandPlace::Apart { program, list, room }))
 }
 
-// On the next line, or behind the command in an inline table.
+// A new list goes on the next line, or directly after the command in an inline table.
 fn room(text: &str, server: &Item, key: &Key, command: &ByteSpan) -> Option<ListRoom> {
     if let Some(table) = server.as_inline_table() {
         let lead = format!(", {ARGUMENTS} = ");

@@ -10,7 +10,7 @@ use ctxfs_sync::bucket::Deadline;
 
 use super::*;
 
-/// A line to a process that is a thread.
+/// A connection to a thread that plays the role of the process.
 struct Threaded(UnixStream);
 
 impl Line for Threaded {
@@ -74,7 +74,7 @@ fn it_ends_when_its_directory_is_another_one() {
     serving.join().unwrap().unwrap();
 }
 
-/// What a test does in place of starting the process.
+/// Called by a test in place of starting the process.
 type Start = Box<dyn Fn(UnixStream) -> io::Result<()> + Send + Sync>;
 
 fn line(start: Start) -> (SupervisedProcess, Arc<AtomicUsize>) {
@@ -87,7 +87,7 @@ fn line(start: Start) -> (SupervisedProcess, Arc<AtomicUsize>) {
     (SupervisedProcess::new("ctxfs-remote", starter), starts)
 }
 
-/// Waits until `so` holds.
+/// Waits until `so` returns true.
 fn wait_for(so: impl Fn() -> bool) {
     let late = Instant::now() + Duration::from_mins(1);
     while !so() {

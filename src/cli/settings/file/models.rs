@@ -1,5 +1,5 @@
-//! The table `[extract]` of a settings file: settings, and the language models that answer
-//! questions.
+//! The table `[extract]` of a settings file: settings for extraction, and the language models that
+//! answer questions.
 
 use toml::de::{DeTable, DeValue};
 

@@ -6,7 +6,7 @@ fn parse(text: &str) -> Result<SettingsFile, Failure> {
     SettingsFile::parse(Path::new("ctxfs.toml"), text)
 }
 
-/// Returns the message for a wrong file.
+/// Returns the error message for an invalid file.
 fn wrong(text: &str) -> String {
     let failure = parse(text).unwrap_err();
     assert!(failure.hint.unwrap().contains("ctxfs config --defaults"));

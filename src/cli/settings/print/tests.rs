@@ -19,7 +19,7 @@ fn loaded(text: &str) -> (Settings, Environment, tempfile::TempDir) {
     (Settings::load(Some(&path), Vec::new(), &environment).unwrap(), environment, dir)
 }
 
-/// Removes the origins from a page.
+/// Removes the origins from the printed settings.
 fn bare(page: &str) -> String {
     let line = |line: &str| line.split("  # ").next().unwrap_or_default().trim_end().to_owned();
     page.lines().map(line).collect::<Vec<String>>().join("\n")

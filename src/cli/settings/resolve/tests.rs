@@ -56,7 +56,7 @@ impl Home {
         self.load(Vec::new()).unwrap()
     }
 
-    /// Returns the origin of a setting, with `~` for the home.
+    /// Returns the origin of a setting, with the home directory replaced by `~`.
     fn origin(&self, settings: &Settings, key: SettingKey) -> String {
         let origin = settings.setting(key).unwrap().origin.to_string();
         let home = self.dir.path().canonicalize().unwrap();

@@ -1,4 +1,4 @@
-//! The reported part of the error lines, in bounded memory: the best lines, and search terms.
+//! Selects the error lines and search terms that are reported, in bounded memory.
 
 use std::sync::LazyLock;
 
@@ -7,24 +7,26 @@ use aho_corasick::AhoCorasick;
 use crate::materialize::failure::rules::Rank;
 use crate::model::{ErrorLine, ErrorRank, LinePosition};
 
-// `model::Errors` promises this number.
+// `model::Errors` guarantees this maximum.
 const SHOWN: usize = 48;
-/// Number of lines kept at the start and at the end of each rank. The first error often causes the
-/// others, and the last one is often the outcome.
+/// Number of lines that are kept from the start and from the end of each rank. The first error
+/// often causes the others, and the last error is often the outcome.
 const FIRST: usize = 12;
 const LAST: usize = 4;
-/// Lines that each rank may take before the rest of [`SHOWN`] is divided. The sum is [`SHOWN`].
+/// Number of lines that each rank may use before the rest of [`SHOWN`] is distributed. The sum is
+/// [`SHOWN`].
 const SHARE: [usize; ErrorRank::COUNT] = [16, 12, 4, 6, 5, 3, 2];
 
-// Lines between two parts of one stack trace, at most: the frames of the first part.
+// Maximum number of lines between two parts of one stack trace. These lines are the frames of the
+// first part.
 const TRACE_LINES: u64 = 300;
 
 /// The first and the last lines of each rank, in bounded memory. Lines that differ only in numbers
-/// count as one.
+/// are kept as one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct BestLines {
     ranks: [RankLines; ErrorRank::COUNT],
-    // The last line of a stack trace whose deeper cause may follow.
+    // The last line of a stack trace that may be followed by a deeper cause.
     trace: Option<ErrorCandidate>,
 }
 
@@ -41,7 +43,7 @@ struct ErrorCandidate {
 }
 
 impl BestLines {
-    // In a chain of causes, only the innermost keeps the rank of a cause.
+    // Adds a line. In a chain of causes, only the innermost cause is ranked as a cause.
     pub(super) fn add(&mut self, likeness: u64, rank: Rank, at: ErrorLine) {
         let line = ErrorCandidate { at, likeness };
         match rank {
@@ -76,7 +78,7 @@ impl BestLines {
         }
     }
 
-    // The last exit line is the one that counts.
+    // Keeps a line under its rank. Of similar exit lines, the last one is kept.
     fn keep(&mut self, mut line: ErrorCandidate, rank: ErrorRank) {
         line.at.rank = rank;
         self.ranks[rank as usize].add(line, rank == ErrorRank::Exit);
@@ -84,7 +86,7 @@ impl BestLines {
 }
 
 impl RankLines {
-    // Among lines that look alike, the first is kept, or with `newest` the last.
+    // Adds a line. Among similar lines, the first one is kept, or the last one if `newest` is true.
     fn add(&mut self, mut line: ErrorCandidate, newest: bool) {
         if let Some(kept) = self.like(&line) {
             kept.at.times += line.at.times;
@@ -119,7 +121,7 @@ impl RankLines {
     }
 }
 
-// Three quarters of `count` come from the beginning, the rest from the end.
+// Returns `count` lines: three quarters from the beginning, and the rest from the end.
 fn ends(lines: &[ErrorCandidate], count: usize) -> impl Iterator<Item = ErrorCandidate> {
     let tail = if count < lines.len() { count / 4 } else { 0 };
     let (head, rest) = lines.split_at(count - tail);
@@ -127,7 +129,7 @@ fn ends(lines: &[ErrorCandidate], count: usize) -> impl Iterator<Item = ErrorCan
 }
 
 const MOST_TERMS: usize = 6;
-// Better ones first. Each matches itself as a regular expression.
+// Better terms come first. As a regular expression, each term matches itself.
 pub(super) const SEARCH_TERMS: [&str; 26] = [
     "Caused by",
     "panicked",
@@ -162,7 +164,7 @@ pub(super) fn terms_in(line: &[u8]) -> u32 {
     found.fold(0, |terms, found| terms | 1 << found.pattern().as_u32())
 }
 
-/// The search terms that occurred on the lines of each rank. Bit `n` stands for `SEARCH_TERMS[n]`.
+/// The search terms that occurred in lines of each rank. Bit `n` represents `SEARCH_TERMS[n]`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SearchTerms {
     occurred: [u32; ErrorRank::COUNT],
@@ -173,8 +175,8 @@ impl SearchTerms {
         self.occurred[rank.kept() as usize] |= terms;
     }
 
-    /// Returns the terms, beginning with the most telling rank. If one term contains another, only
-    /// the one that was found first is returned.
+    /// Returns the terms, starting with those of the most informative rank. If one term contains
+    /// another, only the one that comes first is returned.
     pub(super) fn best(&self) -> Vec<String> {
         let mut best: Vec<&str> = Vec::new();
         for occurred in self.occurred {

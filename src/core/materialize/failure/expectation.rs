@@ -1,21 +1,22 @@
-//! Error lines that announce the lines after them.
+//! Error lines that announce later lines.
 
 use crate::materialize::failure::rules::Rank;
 use crate::materialize::pattern::Pattern;
 use crate::model::ErrorRank;
 
-/// Lines after the heading of a traceback in which its exception is expected, two per frame.
-/// Python's limit is 1,000 frames, but so deep a traceback folds its repetitions.
+/// Number of lines after the heading of a traceback in which its exception is expected. A frame
+/// takes two lines. Python permits 1,000 frames, but folds the repetitions in such a deep
+/// traceback.
 const TRACEBACK_LINES: u64 = 400;
-/// Lines after a failed comparison in which its sides are expected. Rust and Go print them at once,
-/// Jest below a blank line.
+/// Number of lines after a failed comparison in which the compared values are expected. Rust and Go
+/// print the values immediately, Jest after a blank line.
 const SIDES_LINES: u64 = 8;
-// anyhow and eyre print this many causes below `Caused by:` at most.
+// Maximum number of causes that anyhow and eyre print after `Caused by:`.
 const CAUSES_LINES: u64 = 12;
 
 const CAUSE: Rank = Rank::Is(ErrorRank::Cause);
 
-/// The kind of line that an earlier line announced, and the last line number where it may stand.
+/// The kind of line that an earlier line announced, and the last line number at which it may occur.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Expectation {
     expected: Option<(AnnouncedKind, u64)>,
@@ -25,11 +26,11 @@ pub(super) struct Expectation {
 pub(super) enum AnnouncedKind {
     // The message of a panic, on the next line.
     Message,
-    // The exception that ends a Python traceback: the first line that is not indented.
+    // The exception at the end of a Python traceback: the first line that is not indented.
     Exception,
     // The expected and the actual value of a comparison.
     Sides,
-    // An indented list of causes, the innermost last.
+    // An indented list of causes. The last cause is the innermost.
     Causes,
 }
 
@@ -93,19 +94,19 @@ const TRACEBACK: &str = "Traceback (most recent call last)";
 const CAUSED_BY: &str = "Caused by:";
 
 static PANICKED: Pattern = Pattern::with("panicked at", r"panicked at \S+:\d+:\d+:$");
-// A step of Cargo, on the line after a cause.
+// A status line of Cargo. It may follow a cause.
 static STATUS: Pattern =
     Pattern::new(r"^ {2,}(Running `|(Compiling|Checking|Dirty|Fresh) \S+ v\d)");
 static PYTHON: Pattern = Pattern::new(r"^[A-Za-z_][\w.]*(:|$)");
 
-/// Returns true if `line` says that two values differ: `assertion failed`, `expect(...)`. The two
-/// values stand on lines of their own, for which [`is_side`] returns true.
+/// Returns true if `line` states that two values differ, such as `assertion failed` or
+/// `expect(...)`. The two values are on separate lines, for which [`is_side`] returns true.
 pub fn is_comparison(line: impl AsRef<[u8]>) -> bool {
     COMPARISON.is_match(line)
 }
 
-/// Returns true if `line` holds one of two compared values: `left: 41`, `Expected: 8`. See
-/// [`is_comparison`].
+/// Returns true if `line` contains one of two compared values, such as `left: 41` or `Expected: 8`.
+/// See [`is_comparison`].
 pub fn is_side(line: impl AsRef<[u8]>) -> bool {
     SIDE.is_match(line)
 }

@@ -1,4 +1,4 @@
-//! Parts of a line that say nothing about errors: prefixes of other programs, and names of files.
+//! Parts of a line that do not indicate errors: prefixes from other programs, and file names.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,8 +7,8 @@ use memchr::memmem;
 
 use crate::materialize::failure::prefilter;
 
-/// Extensions of files that programs print, sorted. Words that follow a dot in error messages, as
-/// in `error.code` and `socket.timeout`, are left out.
+/// Extensions of files that programs print, sorted. Words that follow a dot in error messages are
+/// omitted, such as `code` in `error.code` and `timeout` in `socket.timeout`.
 const EXTENSIONS: [&str; 92] = [
     "a", "bash", "bat", "bc", "bin", "bz2", "c", "cc", "cfg", "cjs", "class", "conf", "cpp", "crt",
     "cs", "css", "csv", "cxx", "dat", "deb", "dll", "ex", "exe", "exs", "gif", "go", "gz", "h",
@@ -19,10 +19,10 @@ const EXTENSIONS: [&str; 92] = [
     "ts", "tsv", "tsx", "txt", "vue", "xml", "xz", "yaml", "yml", "zip",
 ];
 
-// A log may put one of these before the name of a process.
+// A log may contain one of these before the name of a process.
 const LEVELS: [&[u8]; 5] = [b"DEBUG/", b"INFO/", b"WARNING/", b"ERROR/", b"CRITICAL/"];
 
-// `ImageMagick` puts one of these before a position in its own source.
+// `ImageMagick` prints one of these before a position in its source code.
 const MAGICK: [&[u8]; 2] = [b"error/", b"fatal/"];
 
 pub(super) fn known_words() -> impl Iterator<Item = &'static str> {
@@ -30,8 +30,8 @@ pub(super) fn known_words() -> impl Iterator<Item = &'static str> {
     EXTENSIONS.into_iter().chain(levels)
 }
 
-/// Returns `line` with an `x` for every letter of a path or a file name. Digits, punctuation and
-/// positions in files stay.
+/// Returns `line` with every letter of a path or a file name replaced by `x`. Digits, punctuation
+/// and positions in files are kept.
 pub(super) fn blanked(line: &[u8]) -> Cow<'_, [u8]> {
     let mut blanked = Cow::Borrowed(line);
     if memchr::memchr2(b'/', b'.', line).is_none() {
@@ -59,16 +59,16 @@ fn words(line: &[u8]) -> impl Iterator<Item = Range<usize>> {
 }
 
 fn is_name(word: &[u8], next: Option<&u8>) -> bool {
-    // The rules recognise Go's messages by this extension.
+    // The rules recognize messages of Go by this extension.
     let is_place_in_go = word.ends_with(b".go") && next == Some(&b':');
     if is_place_in_go || word.starts_with(b"HTTP/") {
         return false;
     }
-    // ImageMagick ends its messages with their level and the place in its own source.
+    // ImageMagick ends its messages with the level and a position in its source code.
     if MAGICK.iter().any(|level| word.starts_with(level)) && is_magick(word) {
         return false;
     }
-    // `INFO/MainProcess` is a level, `TypeError/ValueError` no path.
+    // `INFO/MainProcess` is a level, not a path.
     if LEVELS.iter().any(|level| word.starts_with(level)) {
         return false;
     }
@@ -79,13 +79,13 @@ fn is_name(word: &[u8], next: Option<&u8>) -> bool {
     has_extension(word)
 }
 
-// `error/convert.c/ConvertImageCommand/3234.`
+// Matches `error/convert.c/ConvertImageCommand/3234.`
 fn is_magick(word: &[u8]) -> bool {
     let parts: Vec<&[u8]> = word.strip_suffix(b".").unwrap_or(word).split(|b| *b == b'/').collect();
     parts.len() == 4 && parts[1].ends_with(b".c") && parts[3].iter().all(u8::is_ascii_digit)
 }
 
-// Also accepts the version of a library: `.so.1.2`.
+// Also returns true for the version of a library, such as `.so.1.2`.
 fn has_extension(word: &[u8]) -> bool {
     if !word.contains(&b'.') {
         return false;
@@ -99,19 +99,19 @@ fn has_extension(word: &[u8]) -> bool {
     is_known && parts.next().is_some_and(|stem| !stem.is_empty())
 }
 
-// The shape of `2026-11-23T05:22:36`.
+// The shape of `2026-11-23T05:22:36`. A `d` stands for a digit.
 const TIME: &[u8] = b"dddd-dd-ddTdd:dd:dd";
-// The last field, which holds the text.
+// The beginning of the last field, which contains the text.
 const OUTPUT: &[u8] = b",\"Output\":\"";
 
-/// Returns the line as its program printed it. Three prefixes are removed: the time that a CI
-/// runner puts before each line, the event of `go test -json` around it, and the bars around errors
-/// of terraform and of Python's exception groups.
+/// Returns the line as its program printed it. Removes three kinds of decoration: the time that a
+/// CI runner adds before each line, the JSON event of `go test -json` around a line, and the bars
+/// that terraform and Python's exception groups print before errors.
 pub fn bare(line: &[u8]) -> &[u8] {
     without_bar(without_event(without_time(line)))
 }
 
-// JSON escapes in the text stay escaped.
+// Returns the text of a `go test -json` event. JSON escapes in the text are not decoded.
 fn without_event(line: &[u8]) -> &[u8] {
     if !line.starts_with(b"{\"") || memmem::find(line, b"\"Action\":\"").is_none() {
         return line;
@@ -122,7 +122,7 @@ fn without_event(line: &[u8]) -> &[u8] {
     text.strip_suffix(b"\\n").unwrap_or(text)
 }
 
-// Matches GitHub's runner alone, which prints seven digits of a second and a `Z`.
+// Removes the time that GitHub's runner prints. It has seven digits of a second and ends with `Z`.
 fn without_time(line: &[u8]) -> &[u8] {
     let shape = |(byte, form): (&u8, &u8)| match form {
         b'd' => byte.is_ascii_digit(),

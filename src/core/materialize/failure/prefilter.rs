@@ -1,7 +1,8 @@
-//! A prefilter for error lines: every line that a rule accepts contains one of its fragments.
+//! A prefilter for error lines. Every line that a rule accepts contains one of the fragments.
 //!
-//! Some fragments occur in harmless text. Every line of an access log has `HTTP`, and many JSON
-//! records have `"error":null`, so the text around a fragment decides whether it counts.
+//! Some fragments also occur in harmless text. For example, every line of an access log contains
+//! `HTTP`, and many JSON records contain `"error":null`. The text around a fragment therefore
+//! decides whether the fragment counts.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -9,8 +10,9 @@ use std::sync::LazyLock;
 use aho_corasick::{AhoCorasick, Input, MatchKind, Span, packed};
 use memchr::{memchr, memmem, memrchr};
 
-/// At most 64 fragments, so that the search uses vector instructions, each of at least four bytes,
-/// as a shorter one halves the speed. The first letter is left out where it may be a capital.
+/// The fragments. There are at most 64, so that the search can use vector instructions. Each has at
+/// least four bytes, because a shorter one would halve the speed. The first letter is omitted where
+/// it may be a capital.
 pub(super) const FRAGMENTS: [&str; 63] = [
     "rror",
     "RROR",
@@ -77,14 +79,14 @@ pub(super) const FRAGMENTS: [&str; 63] = [
     "ould not",
 ];
 
-/// Returns the offset of the first telling fragment from `at` on. `bytes` are whole lines, or one
-/// line with [`CONTEXT_BYTES`] after its examined part.
+/// Returns the offset of the first fragment at or after `at` that counts. `bytes` must be complete
+/// lines, or one line with [`CONTEXT_BYTES`] after its examined part.
 pub(super) fn find(bytes: &[u8], at: usize) -> Option<usize> {
     find_telling(bytes, at).map(|found| found.start)
 }
 
-/// Returns true if the first `length` bytes of a line contain a telling fragment. The line has
-/// [`CONTEXT_BYTES`] after them or ends.
+/// Returns true if the first `length` bytes of `line` contain a fragment that counts. The line must
+/// have [`CONTEXT_BYTES`] after these bytes, or end earlier.
 pub(super) fn has_telling(line: &[u8], length: usize) -> bool {
     let seen = &line[..line.len().min(length + CONTEXT_BYTES)];
     find_telling(seen, 0).is_some_and(|found| found.end <= length)
@@ -106,15 +108,15 @@ fn find_telling(bytes: &[u8], mut at: usize) -> Option<Range<usize>> {
 
 static SEARCHER: LazyLock<Fragments> = LazyLock::new(|| Fragments::new(&FRAGMENTS));
 
-// Examined bytes after a fragment.
+// Number of bytes that are examined after a fragment.
 pub(super) const CONTEXT_BYTES: usize = 48;
-// Examined bytes before a fragment: `exited with error status`.
+// Number of bytes that are examined before a fragment, as in `exited with error status`.
 const BEFORE_BYTES: usize = 24;
 // Values that mean "no error".
 const NO_ERROR_VALUES: [&[u8]; 7] = [b"null", b"false", b"0", b"\"\"", b"[]", b"{}", b"none"];
 
-/// Returns true if the text around the fragment at `found` does not make it harmless. `bytes` holds
-/// whole lines, or one line with at least [`CONTEXT_BYTES`] after the fragment.
+/// Returns true unless the text around the fragment at `found` makes the fragment harmless. `bytes`
+/// must be complete lines, or one line with at least [`CONTEXT_BYTES`] after the fragment.
 pub(super) fn is_telling(bytes: &[u8], found: &Range<usize>) -> bool {
     match &bytes[found.clone()] {
         b"HTTP" => has_server_error(after(bytes, found.end)),
@@ -142,7 +144,7 @@ fn has_server_error(text: &[u8]) -> bool {
         let at = from + found;
         let is_start = at == 0 || !text[at - 1].is_ascii_alphanumeric();
         let digits = text[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-        // A number that goes on behind the text may be one.
+        // A number that continues beyond the examined text may be a status.
         if is_start && (digits == 3 || (digits < 3 && at + digits == CONTEXT_BYTES)) {
             return true;
         }
@@ -155,7 +157,7 @@ fn is_of_exit(text: &[u8]) -> bool {
     memmem::find(text, b"xit").is_some()
 }
 
-// Matches `":null` and the like, which follows a key.
+// Returns true if a key is followed by a value that means no error, such as `":null`.
 fn is_none(text: &[u8]) -> bool {
     let text = text.strip_prefix(b"s").unwrap_or(text);
     let Some(value) = text.strip_prefix(b"\":") else { return false };
@@ -167,17 +169,17 @@ fn is_none(text: &[u8]) -> bool {
     })
 }
 
-/// A search for any of a few dozen short fragments, at several gigabytes a second.
+/// Searches for any of a few dozen short fragments, at several gigabytes per second.
 ///
-/// Machines without vector instructions use the automaton.
+/// Uses vector instructions, or an automaton on machines without them.
 pub(super) enum Fragments {
     Packed(packed::Searcher),
     Automaton(AhoCorasick),
 }
 
 impl Fragments {
-    /// Compiles at most 64 fragments of at least three bytes. If several match at one offset, the
-    /// first in the list is found.
+    /// Compiles at most 64 fragments of at least three bytes. If several fragments match at the
+    /// same offset, the first one in the list is found.
     pub(super) fn new(fragments: &[&str]) -> Self {
         if let Some(packed) = packed::Searcher::new(fragments) {
             return Self::Packed(packed);

@@ -1,10 +1,10 @@
 //! Finds the first of many patterns that matches a line.
 //!
-//! Patterns that are anchored at the start of a line share one automaton: they seldom contain a
-//! literal, but most lines end the search after a few bytes. For the others, an automaton finds the
-//! literals that a line contains, and only patterns with one of these literals are tried, and
-//! compiled on first use. A single automaton for all patterns would have more states than any cache
-//! can hold: each combination of words is another state.
+//! Patterns that are anchored at the start of a line share one automaton. They seldom contain a
+//! literal, but for most lines the search ends after a few bytes. For the other patterns, an
+//! automaton finds the literals that a line contains. Only patterns with one of these literals are
+//! tried, and they are compiled on first use. A single automaton for all patterns would have more
+//! states than any cache can hold, because each combination of words is a separate state.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -18,13 +18,13 @@ use regex_automata::{Anchored, Input, MatchKind, PatternSet};
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
-// Cache size of one pattern's lazy automaton, per thread.
+// Cache size in bytes of the lazy automaton of one pattern, per thread.
 const AUTOMATON_BYTES: usize = 256 << 10;
-// At most 128 patterns.
+// Enough for 128 patterns.
 const BIT_WORDS: usize = 2;
 
-/// Patterns in order of precedence. `starts` has the anchored ones, whose indexes are in
-/// `of_start`; `called` has the patterns for each literal, and `always` the patterns without
+/// Patterns in order of precedence. `starts` contains the anchored patterns, and `of_start` their
+/// indexes. `called` contains the patterns for each literal, and `always` the patterns without
 /// literals.
 pub(super) struct RuleSet {
     patterns: Vec<RulePattern>,
@@ -123,11 +123,11 @@ impl RuleBits {
     }
 }
 
-// Beyond this length, more bytes of a literal make little difference.
+// Bytes of a literal beyond this length make little difference.
 const LONG_LITERAL: usize = 6;
 
-/// Returns lower-case texts, one of which occurs, in any case, in every match of `pattern`, or
-/// `None` if there are no such texts.
+/// Returns lower-case texts. Every match of `pattern` contains at least one of them, in any case.
+/// Returns `None` if there are no such texts.
 fn required_literals(pattern: &str) -> Option<Vec<Vec<u8>>> {
     let parsed = ParserBuilder::new().unicode(false).utf8(false).build().parse(pattern);
     required(&parsed.ok()?)
@@ -164,7 +164,7 @@ fn required_in_turn(parts: &[Hir]) -> Option<Vec<Vec<u8>>> {
         .max_by_key(|texts| telling(texts))
 }
 
-// Long literals tell lines apart best, and few of them.
+// Prefers long literals, and few of them, because they distinguish lines best.
 fn telling(texts: &[Vec<u8>]) -> (usize, usize) {
     let shortest = texts.iter().map(Vec::len).min().unwrap_or(0);
     (shortest.min(LONG_LITERAL), usize::MAX - texts.len())
@@ -189,9 +189,9 @@ fn only(hir: &Hir) -> Option<Vec<u8>> {
     }
 }
 
-// Cache size of the lazy automaton, per thread.
+// Cache size in bytes of the lazy automaton, per thread.
 const CACHE_BYTES: usize = 1 << 20;
-// More repetitions of a part count as many.
+// Maximum repetition count of a pattern in the automaton of anchored patterns.
 const COUNTED: u32 = 8;
 
 struct LinePatterns {
@@ -212,7 +212,7 @@ impl LinePatterns {
         Self { automaton, caches }
     }
 
-    // Indexes come in no particular order.
+    // Calls `each` with the index of each matching pattern, in no particular order.
     pub(super) fn matching(&self, line: &[u8], each: impl FnMut(usize)) {
         let mut found = PatternSet::new(self.automaton.pattern_len());
         let input = Input::new(line).anchored(Anchored::Yes);
@@ -230,8 +230,8 @@ impl fmt::Debug for LinePatterns {
     }
 }
 
-/// Returns true if `pattern` matches only at the start of a line and does not count bytes: each
-/// count would be another state.
+/// Returns true if `pattern` matches only at the start of a line and has no large repetition
+/// counts, which would need many states.
 fn is_of_start(pattern: &str) -> bool {
     let parsed = ParserBuilder::new().unicode(false).utf8(false).build().parse(pattern);
     parsed

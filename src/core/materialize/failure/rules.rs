@@ -1,23 +1,23 @@
-//! The rank of an error line, judged by the line alone.
+//! The rank of an error line, judged from this line alone.
 
 use std::sync::LazyLock;
 
 use crate::materialize::failure::rule_set::RuleSet;
 use crate::model::ErrorRank;
 
-/// The rank of an error line, judged by the line alone. The rank of a line of a stack trace is
+/// The rank of an error line, judged from this line alone. For a line of a stack trace, the rank is
 /// final only when no deeper cause follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rank {
     Is(ErrorRank),
-    // First line of a stack trace: a cause, unless a deeper cause follows.
+    // The first line of a stack trace. It is the cause, unless a deeper cause follows.
     Heading,
-    // Deeper cause in a stack trace: the cause, unless a deeper one follows.
+    // A deeper cause in a stack trace. It is the cause, unless an even deeper cause follows.
     Trace,
 }
 
 impl Rank {
-    // The rank if no deeper cause follows.
+    // Returns the rank that applies if no deeper cause follows.
     pub(super) fn kept(self) -> ErrorRank {
         match self {
             Self::Heading | Self::Trace => ErrorRank::Cause,
@@ -26,7 +26,7 @@ impl Rank {
     }
 }
 
-// Not an error, whatever words the line has.
+// The line is not an error, whatever words it contains.
 const NO: Option<Rank> = None;
 const CAUSE: Option<Rank> = Some(Rank::Is(ErrorRank::Cause));
 const ERROR: Option<Rank> = Some(Rank::Is(ErrorRank::Error));
@@ -48,19 +48,21 @@ pub(super) fn patterns() -> impl Iterator<Item = &'static str> {
 
 static SET: LazyLock<RuleSet> = LazyLock::new(|| RuleSet::new(patterns()));
 
-/// The rules: the first pattern that matches decides. `None` means that the line is no error.
+/// The rules. The first pattern that matches gives the rank; `None` means that the line is not an
+/// error.
 ///
-/// Patterns that match only errors come first, then patterns of lines that are no errors, then
-/// words that usually indicate an error. Only lines with one of `prefilter::FRAGMENTS` are matched.
+/// Patterns that match only errors come first. They are followed by patterns for lines that are not
+/// errors, and then by words that usually indicate an error. A line is matched only if it contains
+/// one of `prefilter::FRAGMENTS`.
 const RULES: [(Option<Rank>, &str); 93] = [
     // A row of `ls -l`, `find -ls` or `tar -tv`.
     (NO, r"^\s*(\d+\s+)*[-bcdlps]([r-][w-][xsS-]){2}[r-][w-][xtT-][.+@]?\s"),
-    // Passed tests with any name; a call of cron, a setting in YAML.
+    // Passed tests with any name, a cron call, and a YAML setting.
     (
         NO,
         r"\bPASSED\b\s*(\[ *\d+%\])?$|^\s*(ok|PASS|PASSED|\xe2\x9c\x93|\xe2\x9c\x94)\s|^\S+\.\w\w::[\w:]+(\[.*\])?$|\bCMD \(|^\s*[\w.-]+: \x22?(error|failed|fatal)\x22?$|^\s*['\x22]?\w*(error|failure)s?['\x22]?: ?(null|undefined|none|false|0|\[\]|\{\}|''|\x22\x22),?$",
     ),
-    // A level that says so; klog begins with the letter of the level.
+    // Harmless log levels. klog begins a line with the letter of the level.
     (NO, r"^[IWD]\d{4} \d\d:\d\d:\d\d"),
     (NO, r"^.{0,60}?\b(WARN|WARNING|INFO|DEBUG|TRACE|NOTICE)\b[\]: |/-]|^debug\d: "),
     (REPORT, r"(?i)\b(giving up|gave up|(attempts|retries) (failed|exhausted))\b"),
@@ -68,12 +70,12 @@ const RULES: [(Option<Rank>, &str); 93] = [
         NO,
         r"(?i)\bretrying\b|\bretries left\b|\battempt \d+\b|^\W*warning: \S|\b(ignored|ignoring|skipped|skipping|reconnecting|recovered|advisory)[.)]*$|\b(ignored|skipped)[,;] [a-z]|, ignoring: |^configure: failed program was:",
     ),
-    // Warnings of Python and of Node, and of tests that are not yet to pass.
+    // Warnings of Python and Node, and tests that are expected to fail for now.
     (NO, r"^(\(node:\d+\) (\[\w+\] )?)?\w*Warning: \S|:\d+: \w*Warning: \S|\(PENDING: "),
-    // A tracer prints the exit of the traced process.
+    // Exit of a process, as printed by a tracer.
     (NO, r"\+\+\+ exited with \d+ \+\+\+$"),
     (NO, r"\bconftest\.|^\s*Running `|# TODO\b|\bEXPECTEDFAIL\b|\becho [\x22']"),
-    // Calls that a tracer prints: only unusual failures are telling.
+    // System calls as printed by a tracer. Only unusual failures are informative.
     (
         OUTER,
         r"^(\[pid +\d+\] |\d+ +)?\w+\(.* = -1 E(NOENT|AGAIN|EXIST|NOTTY|INTR|CHILD|INVAL|SPIPE|NODATA|NOTSUP|NXIO)\b",
@@ -83,7 +85,7 @@ const RULES: [(Option<Rank>, &str); 93] = [
     (LOGGED, r"^[EF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S+:\d+\]"),
     (NO, r"^g?make(\[\d+\])?: .*Error \d+ \(ignored\)"),
     (OUTER, r"current transaction is aborted"),
-    // Lines that say only that something failed.
+    // Lines that only state that something failed.
     (
         TALLY,
         r"^\W*error: subprocess-exited-with-error|^# Looks like |\bNon-zero exit status|\b[Bb]uild failed in [\d.]+ ?m?s\b",
@@ -109,7 +111,7 @@ const RULES: [(Option<Rank>, &str); 93] = [
     (HEADING, r"^(Uncaught |Unhandled )?(\[?[A-Z]\w*(Error|Exception)\b( \[\w+\])?): \S"),
     (HEADING, r"^\s+(Uncaught |Unhandled )?([A-Z]\w*)?(Error|Exception)( \[\w+\])?: \S"),
     (CAUSE, r"^[A-Z]\w*(Error|Exception)$|^terminate called|^\s+what\(\): "),
-    // Errors that tools found.
+    // Errors found by tools.
     (
         CAUSE,
         r"^==\d+==\s*ERROR: \w+|^\s*Failed asserting|^\s*Failure/Error: |^\s+expected: \S|^\s*Expected: \S",

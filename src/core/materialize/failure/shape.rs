@@ -1,7 +1,7 @@
-//! The shape of a line: the line with `x` for words that no rule knows, and `1` for numbers.
+//! The shape of a line: the line with `x` for words that no rule contains, and `1` for numbers.
 //!
-//! The rules judge the shape. A decision is made once for all lines of an output that share a
-//! shape, whatever names, paths and numbers they contain.
+//! The rules are applied to the shape. One decision therefore applies to all lines of an output
+//! with the same shape, whatever names, paths and numbers they contain.
 
 use std::sync::LazyLock;
 
@@ -12,15 +12,15 @@ use crate::materialize::failure::expectation::{ANNOUNCEMENTS, COMPARISON_PATTERN
 use crate::materialize::failure::{noise, prefilter, rules};
 use crate::materialize::likeness::{exact, mixed, word};
 
-// Fewest digits of a hexadecimal number.
+// Minimum number of digits of a hexadecimal number.
 const HEX_DIGITS: usize = 4;
-// Longest run of letters or digits that is kept: no rule counts more.
+// Maximum length of a run of letters or digits in a shape. No rule counts further.
 const RUN: usize = 20;
-// A power of two.
+// Must be a power of two.
 const REMEMBERED_WORDS: usize = 2048;
 
-/// Makes the shapes of lines. `words` caches the hash of each word's shape, at a slot chosen by the
-/// hash of the word. Buffers are reused from one line to the next.
+/// Builds the shapes of lines. `words` caches the hash of the shape of each word, in a slot that is
+/// selected by the hash of the word. The buffers are reused for the next line.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ShapeBuilder {
     shape: Vec<u8>,
@@ -35,13 +35,13 @@ struct KnownWord {
 
 enum LinePart<'l> {
     Other(u8),
-    // A part with this shape.
+    // A part whose shape is this text.
     Is(&'static [u8]),
-    // A word that is its own shape.
+    // A word that is identical to its shape.
     Itself(&'l [u8]),
-    // A number with its unit, such as `240ms`.
+    // A number with a unit, such as `240ms`. The text is the unit.
     Quantity(&'l [u8]),
-    // A word that a rule may know, and true at the start of the line.
+    // A word that may occur in a rule. The flag is true at the start of the line.
     Word(&'l [u8], bool),
 }
 
@@ -64,7 +64,7 @@ impl ShapeBuilder {
         shape
     }
 
-    /// Returns a hash of the shape of `line`, at a small part of the cost of [`of`](Self::of).
+    /// Returns a hash of the shape of `line`, at a fraction of the cost of [`of`](Self::of).
     pub(super) fn hash(&mut self, line: &[u8]) -> u64 {
         if self.words.is_empty() {
             self.words.resize(REMEMBERED_WORDS, KnownWord::default());
@@ -112,8 +112,8 @@ fn next_part<'l>(line: &'l [u8], at: &mut usize) -> Option<LinePart<'l>> {
     })
 }
 
-/// Returns the shape of a number between two bytes. Rules distinguish 0, 500 to 599, and the two
-/// digits of a time from other numbers.
+/// Returns the shape of a number, given the bytes before and after it. Rules distinguish three
+/// kinds from other numbers: 0, the numbers 500 to 599, and the two-digit parts of a time.
 fn number(digits: &[u8], before: Option<u8>, after: Option<&u8>) -> &'static [u8] {
     let is_of_time = before == Some(b':') || after == Some(&b':');
     match digits {
@@ -132,8 +132,9 @@ fn add_word(word: &[u8], at_start: bool, shape: &mut Vec<u8>) {
     }
 }
 
-/// Adds a word by its capitals and digits. A run of small letters is one letter. A word without
-/// small letters, such as `E0382` or `EISDIR`, keeps its first letter.
+/// Adds the shape of an unknown word: its capitals and digits, with one letter for each run of
+/// small letters. A word without small letters, such as `E0382` or `EISDIR`, keeps its first
+/// letter.
 fn add_unknown(word: &[u8], shape: &mut Vec<u8>) {
     let mut last = 0;
     let has_small = word.iter().any(u8::is_ascii_lowercase);
@@ -171,7 +172,7 @@ fn shape_of_word(
     known.shape
 }
 
-// At most four bytes.
+// Packs at most four bytes into a number.
 #[inline]
 fn packed(bytes: &[u8]) -> u64 {
     bytes.iter().fold(1, |sum, byte| sum << 8 | u64::from(*byte))
@@ -184,18 +185,18 @@ fn unit(word: &[u8]) -> Option<&[u8]> {
     is_unit.then_some(unit)
 }
 
-// Words up to this length count as known.
+// Words of at most this length count as known.
 const SHORT: usize = 3;
 
-/// Returns true if `word` contains a word of more than [`SHORT`] letters that a rule knows, in any
-/// case. Some words are known only at the start of a line.
+/// Returns true if `word` contains a word of more than [`SHORT`] letters that occurs in a rule, in
+/// any case. Some of these words only count at the start of a line.
 fn is_known_word(word: &[u8], at_start: bool) -> bool {
     KNOWN_WORDS.is_match(word)
         || (at_start && START_WORDS.is_match(word))
         || word.iter().all(|byte| PERMISSIONS.contains(byte))
 }
 
-// As `ls -l` prints them.
+// Characters of permissions, as printed by `ls -l`.
 const PERMISSIONS: &[u8] = b"-bcdlprwxstST";
 
 static KNOWN_WORDS: LazyLock<AhoCorasick> = LazyLock::new(|| {
@@ -218,7 +219,7 @@ fn searcher<'t>(texts: impl Iterator<Item = &'t str>) -> AhoCorasick {
     built.expect("the words are few and short")
 }
 
-// Splits off the words that a pattern matches only at the start of a line.
+// Splits a pattern into the words that it matches only at the start of a line, and the rest.
 fn start_words(pattern: &str) -> (&str, &str) {
     let group = pattern.strip_prefix(r"^\s*(").and_then(|rest| rest.split_once(')'));
     match group {
@@ -229,7 +230,7 @@ fn start_words(pattern: &str) -> (&str, &str) {
     }
 }
 
-// Words are runs of letters, without optional ones.
+// Returns the words of a pattern: its runs of letters, without optional letters.
 fn words_of_pattern(pattern: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut rest = pattern.chars();

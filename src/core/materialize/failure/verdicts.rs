@@ -1,11 +1,11 @@
-//! The verdicts of the rules, remembered by the shapes of lines.
+//! The verdicts of the rules, cached by the shapes of lines.
 
 use crate::materialize::failure::expectation::{AnnouncedKind, announced_by};
 use crate::materialize::failure::rules::Rank;
 use crate::materialize::failure::shape::ShapeBuilder;
 use crate::materialize::failure::{best, noise, rules};
 
-/// Number of remembered shapes at first, and at most; powers of two. Few outputs have many, but
+/// Initial and maximum number of cached shapes; powers of two. Few outputs have many shapes, but
 /// source code has tens of thousands.
 const FEWEST: usize = 256;
 const MOST: usize = 32 << 10;
@@ -16,20 +16,20 @@ pub(crate) struct RankedLine {
     pub(super) hints: LineHints,
 }
 
-/// Properties of an error line besides its rank: the kind of line that it announces, and the search
-/// terms in it, a bit each.
+/// Properties of an error line besides its rank: the kind of line that it announces, and its search
+/// terms, with one bit per term.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LineHints {
     pub(super) announces: Option<AnnouncedKind>,
     pub(super) terms: u32,
 }
 
-/// The verdicts of the rules, remembered by the hash of a line's shape. A verdict depends on
-/// nothing but the line.
+/// The verdicts of the rules, cached by the hash of a line's shape. A verdict depends only on the
+/// line.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Verdicts {
     shapes: ShapeBuilder,
-    // Slots by hash. A hash is odd, so 0 marks an empty slot.
+    // Slots, selected by hash. Hashes are odd, so 0 marks an empty slot.
     known: Vec<(u64, Option<RankedLine>)>,
     judged: usize,
 }
@@ -50,7 +50,7 @@ impl Verdicts {
         verdict
     }
 
-    // True only if a line of this shape was judged before.
+    // Returns true if a line of this shape was judged before and is harmless.
     pub(super) fn is_harmless(&mut self, line: &[u8]) -> bool {
         let hash = self.shapes.hash(line) | 1;
         self.known(hash).is_some_and(|(_, verdict)| verdict.is_none())
@@ -98,7 +98,7 @@ mod tests {
     use crate::materialize::bare;
     use crate::materialize::failure::prefilter;
 
-    /// The rules say the same about nearly all lines and their shapes.
+    /// Checks that the rules give nearly all lines the same rank as their shapes.
     #[test]
     fn a_shape_has_what_the_rules_ask_for() {
         let outputs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/outputs");

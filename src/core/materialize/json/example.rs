@@ -1,4 +1,4 @@
-//! A jq filter whose result shows something of JSON: the largest array or map.
+//! Builds a jq filter that shows an example of JSON: a part of the largest array or map.
 
 use crate::materialize::json::filter::{Projection, ShapePath, is_map, key_step, record_fields};
 use crate::materialize::json::scan::Events as _;
@@ -6,17 +6,17 @@ use crate::materialize::json::shape::{Shape, ShapeNode};
 use crate::materialize::json::trouble::{RESULT_BYTES, RESULTS};
 
 const LEVELS: usize = 6;
-// Bytes.
+// In bytes.
 const WORD: u64 = 24;
-// Also the length from which on a key is cut.
+// Maximum number of keys or items that are shown.
 const KEYS: usize = 20;
 const KEY_BYTES: u64 = Shape::KEY_BYTES as u64;
-// Up to this number of items, collections inside the items tell more.
+// If an array has at most this number of items, a collection inside its items may be shown instead.
 const FEW: u64 = 10;
 const TEXT_CHARS: u64 = 80;
 
-/// An array or map with `count` items or values, which are at `item`. `weight` counts the values in
-/// it at all levels.
+/// An array or map with `count` items or values. `item` is the node of these items or values.
+/// `weight` counts the values in the collection at all levels.
 struct Collection<'s> {
     path: ShapePath,
     item: &'s ShapeNode,
@@ -26,7 +26,7 @@ struct Collection<'s> {
     weight: u64,
 }
 
-// None for a lone string or an empty value.
+// Returns `None` for a lone string or an empty value.
 pub(super) fn of_document(shape: &Shape) -> Option<String> {
     let root = shape.root()?;
     if root.seen == 0 || (root.items == 0 && root.keys == 0) {
@@ -114,7 +114,7 @@ impl<'s> Collection<'s> {
         if is_object { keys(&first, item) } else { list(&path, item) }
     }
 
-    // The collection inside of each item, if it holds nearly all values.
+    // Returns the collection inside each item, if it contains most of the values.
     fn inner(&self, shape: &'s Shape) -> Option<Self> {
         let mut found = Vec::new();
         if self.item.objects == 0 || self.count > FEW {
@@ -127,7 +127,7 @@ impl<'s> Collection<'s> {
     }
 }
 
-// `.items[]|{id,name}` with as many results as fit.
+// Returns a filter such as `.items[]|{id,name}`, with as many results as fit.
 fn printed(path: &str, made: &Projection) -> String {
     let most = (RESULT_BYTES / (made.bytes + 4)).clamp(1, RESULTS);
     format!("-c -m{most} {path}{}", made.text())
@@ -140,7 +140,7 @@ fn keys(path: &str, object: &ShapeNode) -> String {
     format!("-c {path}keys[:{KEYS}]{cut}")
 }
 
-// The items are no records.
+// Returns a filter for items that are not records.
 fn list(path: &str, item: &ShapeNode) -> String {
     let dot = if path == "." { "." } else { path };
     if item.longest <= TEXT_CHARS && item.objects + item.arrays == 0 {
@@ -149,7 +149,7 @@ fn list(path: &str, item: &ShapeNode) -> String {
     format!("-c {dot}[:{KEYS}]|map(tostring[:{TEXT_CHARS}])")
 }
 
-/// Returns the largest size in bytes that a value may take when it is printed with `indent`.
+/// Returns the maximum size in bytes of a value that is printed with `indent`.
 fn size(shape: &Shape, node: &ShapeNode, indent: u64) -> u64 {
     let inside = indent + 2;
     let array = node.item.map_or(0, |item| {

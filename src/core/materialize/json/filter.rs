@@ -4,17 +4,17 @@ use crate::materialize::json::roles::{CERTAIN, FieldRole, role};
 use crate::materialize::json::scan::{Events as _, Scalar};
 use crate::materialize::json::shape::{Shape, ShapeNode};
 
-// An object with this many keys may be a map although its keys are names.
+// An object with this many keys may be a map even if its keys are identifiers.
 const MANY: usize = 4;
 
 /// A path to values: keys, and steps to each item of an array or each value of a map.
 ///
-/// `segments` are keys as `.a.b`, before, between and after the steps to each item. There is at
-/// least one.
+/// `segments` are the keys (as `.a.b`) before, between and after the steps. There is at least one
+/// segment, which may be empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ShapePath {
     segments: Vec<String>,
-    // Not all values of the map are known to be alike.
+    // True if the path leads through a map whose values may be of different kinds.
     through_map: bool,
 }
 
@@ -41,7 +41,7 @@ impl ShapePath {
         Self { through_map: true, ..self.each() }
     }
 
-    // True if some items may be of another kind.
+    // Returns true if some items on the path may be of a different kind.
     pub(super) fn is_vague(&self) -> bool {
         self.through_map && self.depth() > 1
     }
@@ -50,7 +50,7 @@ impl ShapePath {
         self.segments.len() - 1
     }
 
-    // The path to the item at which the last keys begin.
+    // Returns the path to the item from which the keys of the last segment start.
     pub(super) fn record(&self) -> Self {
         let mut path = self.clone();
         path.segments.pop();
@@ -58,8 +58,8 @@ impl ShapePath {
         path
     }
 
-    /// Splits the path into the path to the item around the innermost one, and the path from there
-    /// to the innermost one.
+    /// Splits the path in two: the path to the item that contains the innermost item, and the path
+    /// from there to the innermost item.
     pub(super) fn split(&self) -> Option<(Self, Self)> {
         let at = self.depth().checked_sub(1)?;
         let mut outer = self.segments[..at].to_vec();
@@ -77,7 +77,7 @@ impl ShapePath {
         rooted(self.segments.join("[]"))
     }
 
-    // Only the first `certain` steps are certain to have items.
+    // Returns the path as a filter. Only the first `certain` steps are certain to have items.
     pub(super) fn filter(&self, certain: usize) -> String {
         let mut text = String::new();
         for (at, segment) in self.segments.iter().enumerate() {
@@ -88,7 +88,7 @@ impl ShapePath {
         rooted(text)
     }
 
-    // The path as a filter that skips values of other kinds.
+    // Returns the path as a filter that skips values of other kinds.
     pub(super) fn vague_filter(&self) -> String {
         let step = |segment: &String| match segment.as_str() {
             "" => "[]?".to_owned(),
@@ -103,7 +103,7 @@ fn rooted(path: String) -> String {
     if path.starts_with('.') { path } else { format!(".{path}") }
 }
 
-// None if the key is not known whole or is hard to write.
+// Returns the step to a key, or `None` if the key was cut or is hard to write.
 pub(super) fn key_step(written: &[u8]) -> Option<String> {
     let text = str::from_utf8(written).ok()?;
     if text.len() == Shape::KEY_BYTES || text.contains('\\') {
@@ -117,8 +117,8 @@ fn is_bare(key: &[u8]) -> bool {
     key.iter().all(bare) && key.first().is_some_and(|first| !first.is_ascii_digit())
 }
 
-/// Returns true if the keys of an object are data: it has very many, or all its values are of one
-/// kind.
+/// Returns true if the keys of an object are data: the object has more keys than a shape records,
+/// or all its values are of the same kind.
 pub(super) fn is_map(shape: &Shape, node: &ShapeNode) -> bool {
     if node.rest.is_some() {
         return true;
@@ -143,11 +143,11 @@ const MESSAGE_CHARS: u64 = 160;
 const NAME_CHARS: u64 = 100;
 const NUMBER: u64 = 24;
 const MESSAGES: usize = 2;
-// Limit for the fields of a record without known roles.
+// Maximum number of bytes of the fields of a record without known roles.
 const PLAIN_BYTES: u64 = 400;
 
-/// A field of a record with strings or numbers: its path from the record, and its own key as
-/// written. `always` is true if it is certain to be a string.
+/// A field of a record that contains strings or numbers. `path` is its path from the record, and
+/// `key` its key as written. `always` is true if the field is certain to be a string.
 #[derive(Debug, Clone)]
 pub(super) struct RecordField {
     path: String,
@@ -158,8 +158,8 @@ pub(super) struct RecordField {
     always: bool,
 }
 
-/// A jq object construction such as `{file,line,message:.message[:160]}`, and the most bytes of its
-/// result.
+/// A jq object construction such as `{file,line,message:.message[:160]}`. `bytes` is the maximum
+/// size of its result.
 #[derive(Debug, Default)]
 pub(super) struct Projection {
     parts: Vec<String>,
@@ -172,7 +172,7 @@ pub(super) fn record_fields(shape: &Shape, record: &ShapeNode) -> Vec<RecordFiel
     fields
 }
 
-/// Widens `fields` to what `others`, the fields of other records of the same kind, need.
+/// Adapts `fields` so that they also fit `others`, the fields of other records of the same kind.
 pub(super) fn merge_fields(fields: &mut [RecordField], others: &[RecordField]) {
     for field in fields {
         match others.iter().find(|other| other.path == field.path) {
@@ -219,8 +219,9 @@ fn has_scalars(node: &ShapeNode) -> bool {
     any && node.objects == 0 && node.arrays == 0
 }
 
-/// Returns the most telling field in a role. Only a place may be in the first item of an array, and
-/// then a line may be, too: other fields of the item do not describe the record.
+/// Returns the most informative field with the role `wanted`. Only a place may be in the first item
+/// of an array, and in that case a line may be, too. Other fields of the item do not describe the
+/// record.
 pub(super) fn best_field(fields: &[RecordField], wanted: FieldRole) -> Option<&RecordField> {
     let has_place = |field: &&RecordField| wanted == FieldRole::Place || !field.is_of_item();
     let candidates =
@@ -235,8 +236,8 @@ pub(super) fn best_field(fields: &[RecordField], wanted: FieldRole) -> Option<&R
 }
 
 impl Projection {
-    /// Selects the fields that identify a record of trouble, the field `selected` if it is given,
-    /// and the message.
+    /// Selects the fields that identify a record with an error, the field `selected` if given, and
+    /// the message.
     pub(super) fn of_trouble(fields: &[RecordField], selected: Option<&str>) -> Self {
         let roles = [FieldRole::Place, FieldRole::Line, FieldRole::Kind];
         let known = roles.iter().filter_map(|role| best_field(fields, *role));
@@ -252,7 +253,7 @@ impl Projection {
         if made.parts.len() < 2 { Self::of_any(fields) } else { made }
     }
 
-    // The first short fields, then fields with a role.
+    // Selects the short fields first, then the others, as many as fit.
     pub(super) fn of_any(fields: &[RecordField]) -> Self {
         let mut made = Self::default();
         let short = |field: &&RecordField| field.longest <= MESSAGE_CHARS && field.depth == 0;
@@ -280,7 +281,7 @@ impl Projection {
         best_field(fields, role).is_some_and(|field| self.parts.contains(&field.part()))
     }
 
-    // `{file,line,message:.message[:160]}`
+    // Returns the projection, such as `{file,line,message:.message[:160]}`.
     pub(super) fn text(&self) -> String {
         format!("{{{}}}", self.parts.join(","))
     }
@@ -302,7 +303,7 @@ impl RecordField {
         self.path.contains("[0]")
     }
 
-    // Upper bound for the printed field with its key.
+    // Returns the maximum size in bytes of the printed field with its key.
     fn bytes(&self) -> u64 {
         self.longest.min(self.most_chars()) + self.key.len() as u64 + 6
     }
@@ -320,7 +321,7 @@ impl RecordField {
         if is_bare(&self.key) { key.into_owned() } else { format!("\"{key}\"") }
     }
 
-    // `file`, `row:.location.row` or `message:.message[:160]`
+    // Returns `file`, `row:.location.row` or `message:.message[:160]`, for example.
     fn part(&self) -> String {
         let (name, path, most) = (self.name(), &self.path, self.most_chars());
         if self.longest > most {

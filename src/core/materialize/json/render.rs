@@ -1,27 +1,28 @@
-//! The shape as one line of text: `{total: int, items: [1240 of {id: str, tags?: [str]}]}`.
+//! Renders a shape as one line of text: `{total: int, items: [1240 of {id: str, tags?: [str]}]}`.
 //!
-//! | text | means |
+//! | text | meaning |
 //! |---|---|
-//! | `key?` | some of the objects lack it |
+//! | `key?` | some of the objects lack this key |
 //! | `int\\|str` | values of both types |
 //! | `[3 of {...}]`, `[str]` | an array; the items of a single array of objects are counted |
-//! | `{5000 keys of int}` | an object used as a map |
-//! | `str up to 18 kB` | the longest is over 1 kB, as written |
+//! | `{5000 keys of int}` | an object that is used as a map |
+//! | `str up to 18 kB` | the longest string is over 1 kB, as written |
 //! | `...` | omitted, because it is too deep or too long |
 
 use std::fmt::Write as _;
 
 use crate::materialize::json::shape::{Shape, ShapeNode};
 
-// A line of a stand-in has 500 characters; the rest is for the text around the shape.
+// A line of a stand-in has 500 characters. The remainder is for the text around the shape.
 const CHARS: usize = 400;
-// Longer strings are shown with their length: a reader may not want them whole.
+// Longer strings are shown with their length, because a reader may not want to read them whole.
 const LONG_TEXT: u64 = 1000;
-/// The most characters of a key in a shape. A longer key is cut and ends with [`KEY_CUT`].
+/// Maximum number of characters of a key in a shape. A longer key is cut and ends with [`KEY_CUT`].
 pub const KEY_CHARS: usize = 40;
 /// The end of a key that was cut.
 pub const KEY_CUT: &str = "...";
-// Levels, and keys per object, most detailed first. The first shape that fits is taken.
+// Pairs of levels and keys per object, most detailed first. The first pair whose shape fits is
+// used.
 const DETAIL: [(usize, usize); 9] =
     [(8, 64), (5, 64), (4, 64), (3, 64), (3, 16), (2, 32), (2, 12), (1, 24), (1, 8)];
 
@@ -138,7 +139,7 @@ impl ShapePrinter<'_> {
     }
 }
 
-// Bare if it is an identifier, else in quotes. A long key is cut.
+// Returns the key without quotes if it is an identifier, else in quotes. A long key is cut.
 fn key(bytes: &[u8]) -> String {
     let whole = String::from_utf8_lossy(bytes);
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -158,7 +159,7 @@ fn short(key: &str) -> String {
     }
 }
 
-// Rounded up: `18 kB`, `2.2 MB`.
+// Returns a rounded-up size such as `18 kB` or `2.2 MB`.
 fn bytes(count: u64) -> String {
     const KILO: u64 = 1000;
     if count < 1000 * KILO {

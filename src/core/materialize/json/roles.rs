@@ -1,23 +1,23 @@
-//! The roles of record fields, by their keys.
+//! The roles of record fields, derived from their keys.
 
-// Longest key with a role.
+// Maximum length of a key with a role.
 const KEY_BYTES: usize = 24;
 
-/// The part that a field plays in a record, by its key.
+/// The role of a field in a record, derived from its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FieldRole {
-    /// The file, test or object that it is about.
+    /// The file, test or object that the record describes.
     Place,
-    /// The line in that file.
+    /// The line in the file.
     Line,
-    /// The rule or kind that it belongs to.
+    /// The rule or kind that the record belongs to.
     Kind,
-    /// The message: it says what happened.
+    /// The message, which describes what happened.
     Message,
 }
 
-/// Returns the role of the field `key`, and a number that is smaller for more telling keys. Below
-/// [`CERTAIN`], the key has no other meaning.
+/// Returns the role of the field `key`, and a number that is smaller for more informative keys. If
+/// the number is less than [`CERTAIN`], the key has no other meaning.
 pub fn role(key: &[u8]) -> Option<(FieldRole, usize)> {
     let name = name(key)?;
     let roles = [
@@ -33,10 +33,10 @@ pub fn role(key: &[u8]) -> Option<(FieldRole, usize)> {
     })
 }
 
-/// The first number that [`role`] returns for keys that may have another meaning.
+/// The lowest number that [`role`] returns for keys that may have a different meaning.
 pub const CERTAIN: usize = 10;
 
-// Keys without another meaning, and keys that may have one.
+// Keys without any other meaning, and keys that may have a different meaning.
 type RoleKeys = [&'static str; 2];
 
 const PLACES: RoleKeys = [
@@ -48,10 +48,10 @@ const KINDS: RoleKeys = ["ruleid code checkid vulnerabilityid", "rule testid sym
 const MESSAGES: RoleKeys =
     ["message msg text", "error errormessage shortmessage title detail summary description reason"];
 
-/// The kinds of values by which a field shows trouble.
+/// The ways in which the values of a field may indicate an error.
 ///
-/// `word`: a known word. `http`: an HTTP status. `count`: a number of errors. `exit`: an exit code.
-/// `bad`: a boolean, of which this is the bad value. `level`: a numeric log level. `lint`: a
+/// `word`: by a known word. `http`: by an HTTP status. `count`: by a number of errors. `exit`: by
+/// an exit code. `bad`: by this boolean value. `level`: by a numeric log level. `lint`: by a
 /// severity of `ESLint`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "a field may tell it in several ways")]
@@ -66,7 +66,7 @@ pub(super) struct TroubleField {
 }
 
 impl TroubleField {
-    // None if the values of the field never show trouble.
+    // Returns `None` if the values of the field never indicate an error.
     pub(super) fn of(key: &[u8]) -> Option<Self> {
         let name = name(key)?;
         let is_in = |keys: &str| keys.split_ascii_whitespace().any(|key| key == name);
@@ -91,7 +91,7 @@ const STATUSES: &str = "status statuscode httpstatus httpstatuscode responsecode
 const COUNTS: &str = "errorcount errors failures failurecount failed failedcount failedtests \
      fatalerrorcount numfailedtests numerrors";
 
-// Lower case, letters and digits only.
+// Returns the letters and digits of a key, in lower case.
 fn name(key: &[u8]) -> Option<String> {
     let letters = key.iter().filter(|byte| byte.is_ascii_alphanumeric());
     let is_short = key.len() <= KEY_BYTES && key.is_ascii();

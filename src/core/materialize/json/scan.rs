@@ -1,10 +1,10 @@
-//! A JSON scanner that takes a value in pieces of any size.
+//! A JSON scanner that accepts a value in pieces of any size.
 //!
-//! It accepts exactly the values of RFC 8259. Bytes above 0x7F are accepted in strings unchecked:
-//! the caller makes sure that they are UTF-8.
+//! It accepts exactly the values of RFC 8259. Bytes above 0x7F in strings are not checked: the
+//! caller must ensure that they are UTF-8.
 
-/// The reason why the scanner stopped: the bytes ended inside the value (`More`), the value ended
-/// after a number of bytes (`Done`), or the byte at an index cannot be JSON (`Wrong`).
+/// The reason why the scanner stopped. `More`: the bytes ended inside the value. `Done`: the value
+/// ended after this number of bytes. `Wrong`: the byte at this index cannot be JSON.
 #[derive(Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract of the type describes its variants")]
 pub enum ScanOutcome {
@@ -13,10 +13,10 @@ pub enum ScanOutcome {
     Wrong(usize),
 }
 
-/// The position of a scanner in a value. The result does not depend on where the value was cut.
+/// The state of a scan. The result does not depend on how the value was split.
 ///
-/// Its memory is bounded: nesting deeper than 1,048,576 levels is an error, and only the first
-/// bytes of keys, strings and numbers are kept, as many as the receiver of the [`Events`] asks for.
+/// Memory is bounded. Nesting deeper than 1,048,576 levels is an error. Only the beginnings of
+/// keys, strings and numbers are kept, up to the limits of the [`Events`] receiver.
 #[derive(Debug, Clone, Default)]
 pub struct Scanner {
     state: ScannerState,
@@ -43,15 +43,15 @@ enum ScannerState {
     CommaOrEnd,
     Text,
     Escape,
-    // The number of missing digits.
+    // The number of missing hexadecimal digits.
     Hex(u8),
     Number(NumberState),
-    // A word, and the number of its bytes so far.
+    // A word, the number of bytes already read, and its kind.
     Word(&'static [u8], usize, Scalar),
 }
 
 impl Scanner {
-    // Newlines in values are errors from now on.
+    // Makes newlines in values errors from now on.
     pub(super) fn one_line(&mut self) {
         self.one_line = true;
     }
@@ -61,13 +61,14 @@ impl Scanner {
         self.newlines
     }
 
-    /// Returns the number of newlines of the values so far when indented: one after each opening
-    /// bracket and each comma, one before each closing bracket, none in an empty array or object.
+    /// Returns the number of newlines in the indented form of the values so far: one after each
+    /// opening bracket and each comma, and one before each closing bracket. An empty array or
+    /// object has none.
     pub(super) fn breaks(&self) -> u64 {
         self.breaks
     }
 
-    // Keys, values and closing brackets.
+    // Returns the number of keys, values and closing brackets so far.
     pub(super) fn tokens(&self) -> u64 {
         self.tokens
     }
@@ -77,12 +78,12 @@ impl Scanner {
         self.nesting.depth
     }
 
-    /// Returns true if the nesting is as deep as the scanner supports.
+    /// Returns true if the nesting has reached the maximum depth.
     pub fn is_too_deep(&self) -> bool {
         self.nesting.depth == MAX_DEPTH
     }
 
-    /// Returns true inside a string, a number or a word, and between the colon of a key and its
+    /// Returns true inside a string, a number or a word, and between the colon after a key and the
     /// value.
     pub fn is_in_pair(&self) -> bool {
         match self.state {
@@ -235,7 +236,7 @@ impl Scanner {
         self.state = ScannerState::Text;
     }
 
-    // Ends after the closing quote or the backslash of an escape.
+    // Scans until the closing quote or the backslash of an escape, inclusive.
     #[inline]
     fn text<E: Events>(&mut self, bytes: &[u8], at: usize, events: &mut E) -> Option<usize> {
         let plain = plain_run(&bytes[at..]);
@@ -343,8 +344,9 @@ impl Scanner {
         Some(1)
     }
 
-    /// Takes the rest of a number, as far as it is there. The number ends before a byte that does
-    /// not belong to it; if it cannot end there, that byte is an error.
+    /// Scans the rest of a number, as far as `bytes` contain it. The number ends before the first
+    /// byte that does not belong to it. If the number is incomplete at that point, this byte is an
+    /// error.
     #[inline]
     fn number<E: Events>(
         &mut self,
@@ -395,7 +397,8 @@ fn spaces(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| **byte == b' ').count()
 }
 
-// Examines eight bytes at a time.
+// Returns the number of bytes before the next quote, backslash or control character. Examines eight
+// bytes at a time.
 #[inline]
 fn plain_run(bytes: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -415,14 +418,14 @@ fn plain_run(bytes: &[u8]) -> usize {
     words.len() * 8 + rest.iter().take_while(plain).count()
 }
 
-/// Bytes of `\u0041`.
+/// Number of bytes of a Unicode escape such as `\u0041`.
 const UNIT: usize = 6;
-/// Bytes of the longest escape, a pair of UTF-16 code units: `\ud83d\ude00`.
+/// Maximum number of bytes of an escape: a pair of UTF-16 code units, such as `\ud83d\ude00`.
 pub const LONGEST_ESCAPE: usize = 2 * UNIT;
 
-/// Returns the character of the escape at the start of `text`, and the length of the escape in
-/// bytes. Returns none if `text` begins with no escape of JSON. Half of a pair of UTF-16 code units
-/// is U+FFFD.
+/// Returns the character of the JSON escape at the start of `text`, and the length of the escape in
+/// bytes. Returns `None` if `text` does not begin with a JSON escape. A UTF-16 surrogate without
+/// its pair is decoded as U+FFFD.
 pub fn escaped_char(text: &[u8]) -> Option<(char, usize)> {
     let [b'\\', escaped, ..] = text else { return None };
     let character = match escaped {
@@ -450,8 +453,8 @@ fn code_unit(text: &[u8]) -> Option<u16> {
     u16::from_str_radix(str::from_utf8(digits).ok().filter(|_| is_number)?, 16).ok()
 }
 
-/// A value other than a string, an object and an array. A number without fraction and exponent is
-/// an `Int`.
+/// The kind of a value that is not a string, an object or an array. A number without fraction and
+/// exponent is an `Int`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract of the type describes its variants")]
 pub enum Scalar {
@@ -463,25 +466,33 @@ pub enum Scalar {
 
 /// A receiver of the events of a [`Scanner`].
 ///
-/// Each value has the events [`begins`](Self::begins); then [`scalar`](Self::scalar) or
-/// [`text`](Self::text), or the beginning of an object or array, the events of its content, and
-/// [`end`](Self::end); then [`ends`](Self::ends). Positions are indexes into the bytes of the
-/// current push, so a value may end in a later push than it began.
+/// The events of a value are, in this order:
 ///
-/// For receivers that copy values there are events of the tokens as well, each before the event of
-/// its meaning: [`bracket`](Self::bracket), [`comma`](Self::comma), [`colon`](Self::colon) and, for
-/// keys, strings, numbers and words, [`piece`](Self::piece).
+/// - [`begins`](Self::begins)
+/// - [`scalar`](Self::scalar), or [`text`](Self::text), or the beginning of an object or array, the
+///   events of its content, and [`end`](Self::end)
+/// - [`ends`](Self::ends)
+///
+/// Positions are indexes into the bytes of the current push, so a value may end in a later push
+/// than the one in which it began.
+///
+/// For receivers that copy values, there are also events for the tokens:
+/// [`bracket`](Self::bracket), [`comma`](Self::comma), [`colon`](Self::colon), and
+/// [`piece`](Self::piece) for keys, strings, numbers and words. Each comes before the event for the
+/// meaning of the token.
 pub trait Events {
-    /// The most bytes of a key that are passed on, as written. The rest of a longer key is dropped.
+    /// Maximum number of bytes of a key that are passed to [`key`](Self::key), as written. The rest
+    /// of a longer key is dropped.
     const KEY_BYTES: usize = 0;
-    /// The most bytes of a string or number that are passed on, as written. The rest is dropped.
+    /// Maximum number of bytes of a string or number that are passed on, as written. The rest is
+    /// dropped.
     const TEXT_BYTES: usize = 0;
 
     /// The bytes of the next push begin at `offset` of the stream.
     #[inline]
     fn block(&mut self, _offset: u64) {}
 
-    /// A newline between tokens or values.
+    /// There is a newline between tokens or values.
     #[inline]
     fn newline(&mut self) {}
 
@@ -489,7 +500,7 @@ pub trait Events {
     #[inline]
     fn begins(&mut self, _at: usize) {}
 
-    /// Returns true if the next value is wanted as written if it is a number.
+    /// Returns true if the receiver needs the written form of the next value if that is a number.
     #[inline]
     fn reads_numbers(&self) -> bool {
         true
@@ -499,7 +510,7 @@ pub trait Events {
     #[inline]
     fn scalar(&mut self, _scalar: Scalar, _written: &[u8]) {}
 
-    /// The value is a string of `length` bytes as written, which begins with `start`.
+    /// The value is a string that begins with `start`. Its length is `length` bytes as written.
     #[inline]
     fn text(&mut self, _start: &[u8], _length: u64) {}
 
@@ -511,7 +522,7 @@ pub trait Events {
     #[inline]
     fn begin_array(&mut self) {}
 
-    /// The key of the value that comes next.
+    /// The key of the next value.
     #[inline]
     fn key(&mut self, _key: &[u8]) {}
 
@@ -523,7 +534,7 @@ pub trait Events {
     #[inline]
     fn ends(&mut self, _at: usize) {}
 
-    /// An object or an array begins or ends with this byte.
+    /// An object or an array begins or ends with this bracket.
     #[inline]
     fn bracket(&mut self, _byte: u8) {}
 
@@ -535,20 +546,20 @@ pub trait Events {
     #[inline]
     fn colon(&mut self) {}
 
-    /// Bytes of a key, a string, a number or a word as written, with quotes. A token may come in
-    /// several pieces.
+    /// Bytes of a key, a string, a number or a word as written, including quotes. A token may be
+    /// passed in several pieces.
     #[inline]
     fn piece(&mut self, _bytes: &[u8]) {}
 
-    /// The stream is not JSON after all. No more events follow.
+    /// The stream turned out not to be JSON. No more events follow.
     fn broken(&mut self) {}
 }
 
-/// Deepest nesting that is followed. At a bit a level it takes 128 KiB. All JSON readers that were
-/// tried give up far earlier.
+/// Maximum nesting depth. At one bit per level, it takes 128 KiB. All JSON readers that were tried
+/// support far fewer levels.
 const MAX_DEPTH: usize = 1 << 20;
 
-// A bit for each open bracket: 1 for an object, 0 for an array.
+// One bit for each open bracket: 1 for an object, 0 for an array.
 #[derive(Debug, Clone, Default)]
 struct Nesting {
     bits: Vec<u64>,
@@ -557,7 +568,7 @@ struct Nesting {
 }
 
 impl Nesting {
-    // None if too many are open.
+    // Opens a bracket. Returns `None` if too many brackets are open.
     #[inline]
     pub(super) fn push(&mut self, object: bool) -> Option<()> {
         if self.depth == MAX_DEPTH {
@@ -612,7 +623,7 @@ impl NumberState {
         })
     }
 
-    // Digits may follow, and they change nothing.
+    // Returns true if further digits do not change the state.
     #[inline]
     fn takes_digits(self) -> bool {
         matches!(self, Self::Integer | Self::Fraction | Self::ExponentDigits)

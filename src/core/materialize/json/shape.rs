@@ -1,27 +1,28 @@
-//! The structure of JSON values, merged while they are scanned.
+//! The structure of JSON values. Values are merged while they are scanned.
 //!
-//! The tree has a node for the root, for each key of an object, and for all items of an array. The
-//! values of one node are merged. Fields that tell of trouble have a [`FieldTally`] as well.
+//! The tree has one node for the root, one for each key of an object, and one for all items of an
+//! array. All values of a node are merged. Fields that may indicate errors also have a
+//! [`FieldTally`].
 
 use crate::materialize::json::roles::{FieldRole, TroubleField, role};
 use crate::materialize::json::scan::{Events, Scalar};
 use crate::materialize::json::tally::{FieldTally, FirstRecord, WORD_BYTES};
 use crate::model::TroubleRecord;
 
-// Levels with nodes. Deeper values are shown as `...`.
+// Number of levels with nodes. Deeper values are shown as `...`.
 const LEVELS: usize = 10;
-/// Keys of an object that have nodes of their own. An object with more keys is a map, whose further
-/// values share one node.
+/// Maximum number of keys of an object that have separate nodes. An object with more keys is a map,
+/// and the values of the remaining keys share one node.
 const KEYS: usize = 64;
-// With their keys, nodes take at most some 300 KB.
+// With their keys, nodes take at most about 300 KB.
 const NODES: usize = 1024;
 
-/// The merged values at one place of the tree.
+/// The merged values at one position of the tree.
 ///
-/// `seen` counts all values, `scalars` says which kinds of [`Scalar`] occurred, `longest` is the
-/// longest string in bytes as written. `items` and `keys` are sums over all arrays and objects,
-/// `most` is the largest number in one of them. `rest` is the node of keys beyond [`KEYS`].
-/// `hidden` is true if a value was too deep to be examined.
+/// `seen` counts all values. `scalars` has a flag for each kind of [`Scalar`] that occurred.
+/// `longest` is the length in bytes of the longest string as written. `items` and `keys` are sums
+/// over all arrays and objects; `most` is the maximum of a single array or object. `rest` is the
+/// node of keys beyond [`KEYS`]. `hidden` is true if a value was too deep to be examined.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ShapeNode {
     pub(super) seen: u64,
@@ -40,8 +41,8 @@ pub(super) struct ShapeNode {
     use_of: FieldUse,
 }
 
-/// The use of a field's values: they are counted, or they tell the kind of the record. A message
-/// tells the kind only if no other field does.
+/// How the values of a field are used: they are counted, or they determine the kind of the record.
+/// A message determines the kind only if no other field does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum FieldUse {
     #[default]
@@ -51,7 +52,7 @@ enum FieldUse {
     Tally(usize),
 }
 
-// A key, and the node of its values.
+// A key, and the index of the node for its values.
 #[derive(Debug, Clone)]
 pub(super) struct ShapeField {
     hash: u64,
@@ -60,18 +61,19 @@ pub(super) struct ShapeField {
     is_used: bool,
 }
 
-/// The tree of nodes, and the records of trouble that were found on the way.
+/// The tree of nodes, and the records with errors that were found during the scan.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shape {
     nodes: Vec<ShapeNode>,
     open: Vec<OpenNode>,
-    // Open brackets without a node.
+    // Number of open brackets without a node.
     below: u64,
     tallies: Vec<FieldTally>,
-    // Errors in objects that have not ended: tally, rank, number of open brackets.
+    // Errors in objects that have not ended: index of the tally, rank, and number of open brackets.
     pending: Vec<(usize, u8, usize)>,
     is_used: bool,
-    // Offset of the block; offset in it, and line, of the value that begins.
+    // `base` is the offset of the block. `at` is the offset in the block of the value that begins,
+    // and `line` its line.
     base: u64,
     at: u64,
     line: u64,
@@ -83,14 +85,16 @@ pub(crate) struct Shape {
 struct OpenNode {
     node: usize,
     array: bool,
-    // Objects of one kind have their keys in one order.
+    // The expected position of the next key. Objects of the same kind usually have their keys in
+    // the same order.
     next: usize,
     value: Option<usize>,
-    // Items, or keys, of the node before this container.
+    // Number of items or keys of the node before this container.
     before: u64,
     offset: u64,
     line: u64,
-    // A hash of the fields that tell the kind, and true if it is more than a message.
+    // A hash of the fields that determine the kind, and true if it comes from a field other than a
+    // message.
     kind: (u32, bool),
 }
 
@@ -181,7 +185,7 @@ impl Shape {
 }
 
 impl Events for Shape {
-    // Longer keys are distinguished by their beginning.
+    // Keys with the same first 64 bytes share a node.
     const KEY_BYTES: usize = 64;
     const TEXT_BYTES: usize = WORD_BYTES;
 
@@ -289,13 +293,13 @@ impl Events for Shape {
         }
     }
 
-    // The shape is not shown.
+    // The shape is not shown, so it is discarded.
     fn broken(&mut self) {
         *self = Self::default();
     }
 }
 
-// A cheap hash, so that most comparisons of keys are of numbers.
+// A cheap hash. It makes most comparisons of keys comparisons of numbers.
 #[inline]
 fn hash(key: &[u8]) -> u64 {
     let (head, tail) = if let (Some(head), Some(tail)) = (key.first_chunk(), key.last_chunk()) {
@@ -307,7 +311,7 @@ fn hash(key: &[u8]) -> u64 {
     head.rotate_left(20) ^ tail ^ key.len() as u64
 }
 
-// Each takes some 1 KB.
+// Each tally takes about 1 KB.
 const TALLIES: usize = 128;
 const PENDING: usize = 64;
 
@@ -371,7 +375,7 @@ impl Shape {
         }
     }
 
-    // Kept when the innermost object ends.
+    // Records an error. It is kept when the innermost object ends.
     fn note(&mut self, tally: usize, rank: Option<u8>) {
         let Some(rank) = rank.filter(|_| self.pending.len() < PENDING) else { return };
         self.pending.push((tally, rank, self.open.len()));
@@ -390,8 +394,8 @@ impl Shape {
         }
     }
 
-    /// Returns the position of the record around the innermost object: the item of an array, or the
-    /// object itself.
+    /// Returns the position of the record that contains the innermost object. The record is an item
+    /// of an array, or the object itself.
     fn record(&self) -> Option<TroubleRecord> {
         let is_item = |at: usize| at == 0 || self.open[at - 1].array;
         let last = self.open.len().checked_sub(1)?;
@@ -404,11 +408,11 @@ impl Shape {
     }
 }
 
-// Digits, and some other characters, become zeros.
+// Replaces digits and some other characters by zeros.
 #[inline]
 fn without_digits(text: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
-    // Digits have the bits 0x30, letters 0x40.
+    // The two highest bits are 00 in digits and 01 in letters.
     let letters = text >> 6 & ONES;
     text & letters.wrapping_mul(0xff)
 }

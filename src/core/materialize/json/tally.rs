@@ -1,7 +1,6 @@
-//! Counts of the values of one field by which records tell of trouble, and the list of these
-//! values.
+//! Counts the values of one field that indicate errors, and defines the list of these values.
 //!
-//! The list is closed: of all other values, nothing is kept.
+//! Values that are not in the list are not kept.
 
 use std::sync::LazyLock;
 
@@ -9,22 +8,22 @@ use crate::materialize::json::roles::TroubleField;
 use crate::materialize::json::scan::Scalar;
 use crate::model::TroubleRecord;
 
-// Kinds of records, of which one record each is kept.
+// Maximum number of kinds of records. One record of each kind is kept.
 const KINDS: usize = 16;
 
-/// The values of one field by which records tell of trouble: counts of known words, and the first
-/// record of each kind of error.
+/// The values of one field that may indicate errors: counts of known words, and the first record of
+/// each kind of error.
 #[derive(Debug, Clone)]
 pub(super) struct FieldTally {
     field: TroubleField,
     counts: Vec<(TroubleWord, u64)>,
-    // True if a number was out of the expected range.
+    // True if a number was outside the expected range.
     odd: bool,
     recent: RecentText,
     records: Vec<FirstRecord>,
 }
 
-// A cache of the last text: the same one often comes again.
+// A cache of the last text, because a text is often repeated.
 #[derive(Debug, Clone, Copy, Default)]
 struct RecentText {
     packed: u128,
@@ -34,7 +33,7 @@ struct RecentText {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FirstRecord {
     pub(super) rank: u8,
-    // A hash of the fields that tell the kind, or 0.
+    // A hash of the fields that determine the kind, or 0 if there are none.
     pub(super) kind: u32,
     pub(super) at: TroubleRecord,
 }
@@ -45,8 +44,8 @@ impl FieldTally {
         Self { field, counts: Vec::new(), odd: false, recent, records: Vec::new() }
     }
 
-    /// Counts a string of `length` bytes that begins with `start`. Returns its rank if it tells of
-    /// an error.
+    /// Counts a string of `length` bytes that begins with `start`. Returns the rank of the string
+    /// if it indicates an error.
     pub(super) fn text(&mut self, start: &[u8], length: u64) -> Option<u8> {
         if !self.field.word || length > WORD_BYTES as u64 || start.len() as u64 != length {
             return None;
@@ -130,8 +129,8 @@ impl FieldTally {
         self.records.sort_by_key(|record| record.at.offset);
     }
 
-    /// Returns the words with their counts, worst first. Numbers count only if all of them were in
-    /// the expected range.
+    /// Returns the words with their counts, worst first. Numbers are included only if all of them
+    /// were in the expected range.
     pub(super) fn counts(&self) -> Vec<(TroubleWord, u64)> {
         let ranges = [
             TroubleWord::SERVER_ERROR,
@@ -148,13 +147,14 @@ impl FieldTally {
         counts
     }
 
-    // True if the severities are numbers of `ESLint`.
+    // Returns true if there are numeric severities of `ESLint`.
     pub(super) fn is_lint(&self) -> bool {
         let lint = [TroubleWord::LINT_ERROR, TroubleWord::LINT_WARNING];
         self.counts.iter().any(|(word, _)| lint.contains(word))
     }
 
-    // The worst first, then rare kinds.
+    // Returns the records, worst first. Records of the same rank are sorted by kind, rare kinds
+    // first.
     pub(super) fn records(&self) -> Vec<TroubleRecord> {
         let mut records = self.records.clone();
         records.sort_by_key(|record| (record.rank, record.at.times >= OFTEN, record.at.offset));
@@ -162,16 +162,16 @@ impl FieldTally {
     }
 }
 
-// From this number of records on, a kind counts as frequent.
+// A kind with at least this number of records is frequent.
 const OFTEN: u64 = 3;
 
 pub(super) const WORD_BYTES: usize = 16;
-// Words of this rank or above tell of no trouble by themselves.
+// Words with this rank or a higher one do not indicate errors by themselves.
 pub(super) const HARMLESS: u8 = 3;
-// The last rank of an error.
+// The highest rank of an error.
 pub(super) const ERROR: u8 = 1;
 
-/// A listed word in the spelling of the output.
+/// A listed word, with the spelling that the output uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TroubleWord {
     index: u8,
@@ -229,7 +229,7 @@ impl TroubleWord {
         }
     }
 
-    // 0 is the worst.
+    // Returns the rank of the word. Rank 0 is the worst.
     pub(super) fn rank(self) -> u8 {
         LIST.words[usize::from(self.index)].1
     }
@@ -238,7 +238,7 @@ impl TroubleWord {
         matches!(self, Self::SOME | Self::NOT_ZERO | Self::SERVER_ERROR | Self::CLIENT_ERROR)
     }
 
-    // A jq condition that holds if `value` is this word.
+    // Returns a jq condition that is true if `value` is this word.
     pub(super) fn condition(self, value: &str) -> String {
         match self {
             Self::SOME => format!("({value}|numbers)>0"),
@@ -251,8 +251,8 @@ impl TroubleWord {
     }
 }
 
-/// The listed words with their ranks, after [`VALUES`]. `letters` has the first letters of the
-/// words of each length, a bit each.
+/// The entries of [`VALUES`], followed by the listed words, with their ranks. `letters` has the
+/// first letters of the words of each length, one bit per letter.
 struct WordList {
     words: Vec<(&'static str, u8)>,
     letters: [u32; WORD_BYTES + 1],
@@ -273,7 +273,7 @@ fn letter(byte: u8) -> u32 {
     1 << (byte & 0x1f)
 }
 
-// Entries that stand for numbers and booleans, with their ranks.
+// Entries that represent numbers and booleans, with their ranks.
 const VALUES: [(&str, u8); 11] = [
     ("true", 1),
     ("false", 1),

@@ -79,8 +79,8 @@ fn examples_exist() {
     }
 }
 
-/// Returns the path, the counts and the lines of records of each field that tells of trouble, and
-/// the filter.
+/// Returns the path, the counts and the lines of the records of each field that indicates errors,
+/// and the filter.
 fn trouble(text: &str) -> (Vec<String>, String) {
     let mut detector = JsonDetector::default();
     detector.push(text.as_bytes(), 0, 0, None);
@@ -273,7 +273,7 @@ fn invalid_utf8_is_not_json() {
     assert_eq!(detector.finish(text.len() as u64, 1).0, Json::Broken { offset: at, line: 1 });
 }
 
-/// The offset of an error does not depend on where the stream is cut, not even in a number.
+/// The offset of an error does not depend on how the stream is split, even inside a number.
 #[test]
 fn the_wrong_byte_is_found_wherever_the_stream_is_cut() {
     let good = "{\"name\": \"a value long enough to tell\", \"other\": [1, 2, 3, 4, 5, 6, 7], ";

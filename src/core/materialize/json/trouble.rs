@@ -1,4 +1,4 @@
-//! The fields by which the records of a stream tell of trouble, taken from its shape.
+//! Finds the fields of records that indicate errors, based on the shape of the stream.
 
 use crate::materialize::json::filter::{
     Projection, ShapePath, best_field, is_map, key_step, merge_fields, record_fields,
@@ -11,14 +11,14 @@ use crate::model::Trouble;
 const REPORTED: usize = 3;
 const COUNTS: usize = 8;
 const SELECTED: usize = 3;
-// Bytes of all results of a filter, and the number of results, at most.
+// Maximum size in bytes of all results of a filter, and maximum number of results.
 pub(super) const RESULT_BYTES: u64 = 1900;
 pub(super) const RESULTS: u64 = 10;
 const LEVELS: usize = 24;
 
-/// A field that tells of trouble: the values at all nodes with one path. `records` are the record
-/// that has the field, and the record around it; `others` are its records at other nodes. `mixed`
-/// is true if some of them are no objects.
+/// A field that indicates errors: its values at all nodes with the same path. `records` are the
+/// record that contains the field, and the record around that record. `others` are its records at
+/// other nodes. `mixed` is true if some of the records are not objects.
 struct TroubleGroup<'s> {
     path: ShapePath,
     records: [Option<&'s ShapeNode>; 2],
@@ -35,8 +35,8 @@ struct TroubleSearch<'s> {
     groups: Vec<TroubleGroup<'s>>,
 }
 
-/// Returns the fields that tell of trouble, worst first, and a filter that selects the records with
-/// the worst values of the first field. With `lines`, each line is a record.
+/// Returns the fields that indicate errors, worst first. Also returns a filter that selects the
+/// records with the worst values of the first field. If `lines` is true, each line is a record.
 pub(super) fn of(shape: &Shape, lines: bool) -> (Vec<Trouble>, Option<String>) {
     let mut search = TroubleSearch { shape, groups: Vec::new() };
     if let Some(root) = shape.root() {
@@ -140,7 +140,7 @@ impl TroubleGroup<'_> {
         }
     }
 
-    // `-c -m10 .[]|select(.errorCount>0)|{filePath,errorCount}`
+    // Returns a filter such as `-c -m10 .[]|select(.errorCount>0)|{filePath,errorCount}`.
     fn filter(&self, shape: &Shape, lines: bool) -> String {
         let [mut inner, outer] = self
             .records
@@ -171,7 +171,7 @@ impl TroubleGroup<'_> {
         format!("-c -m{most} {program}")
     }
 
-    // True if some values on the path may be of another kind.
+    // Returns true if some values on the path may be of a different kind.
     fn is_vague(&self) -> bool {
         let is_mixed = |node: &ShapeNode| node.objects < node.seen;
         self.mixed || self.path.is_vague() || self.records[1].is_some_and(is_mixed)
@@ -187,11 +187,11 @@ impl TroubleGroup<'_> {
         matches!(self.selected().as_slice(), [word] if !word.is_range())
     }
 
-    // `select(.severity=="CRITICAL")`
+    // Returns a condition such as `select(.severity=="CRITICAL")`.
     fn condition(&self) -> String {
         let value = self.path.field();
         let value = if value.is_empty() { "." } else { value };
-        // The first key belongs to an object.
+        // The first key needs no `?`, because it belongs to an object.
         let value = match value.matches('.').count() {
             0 | 1 => value.to_owned(),
             2 => format!("{value}?"),

@@ -139,7 +139,7 @@ proptest! {
     }
 }
 
-/// Returns the text of a line by way of the printer.
+/// Returns the text of a line as the general stripper prints it.
 fn printed(line: &[u8]) -> Vec<u8> {
     let (mut stripper, mut out) = (EscapeStripper::default(), Vec::new());
     stripper.inside(line, &mut out);

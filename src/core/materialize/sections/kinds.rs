@@ -1,4 +1,4 @@
-//! Lines that begin a section, by the program that prints them.
+//! Lines that begin a section, in the formats of various programs.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -10,26 +10,26 @@ use crate::model::{Section, Sections};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HeadingPosition {
     Anywhere,
-    // Below a blank line, or the first line.
+    // After a blank line, or in the first line.
     Apart,
     First,
 }
 
-// Kinds are numbered from the most telling one.
+// Kinds are numbered, with the most informative kind first.
 pub(super) const KINDS: usize = 18;
 
-/// A line that divides an output: the first line of a section of a kind, with the range of its name
-/// in the line, or the last line of one.
+/// A line that divides an output. It either begins a section of a kind, with the range of the
+/// section's name in the line, or ends a section of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Heading {
     Begins(usize, Range<usize>),
     Ends(usize),
 }
 
-/// The rules: kind, position and pattern. The first group of the pattern is the section's name.
-/// Without a group, the line ends a section.
+/// The rules: kind, position and pattern. The first group of the pattern is the name of the
+/// section. If the pattern has no group, the line ends a section.
 ///
-/// Only lines that begin with one of [`FRAGMENTS`] are matched.
+/// A line is matched only if it begins with one of [`FRAGMENTS`].
 const RULES: [(usize, HeadingPosition, &str); 31] = [
     // git log; then diffs.
     (0, HeadingPosition::Anywhere, r"^commit ([0-9a-f]{7,12})"),
@@ -148,13 +148,14 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     RULES.iter().map(|(.., text)| pattern(text).expect("a pattern of this file")).collect()
 });
 
-// The first sections, and the largest others, are kept.
+// Number of sections that are kept: the first ones, and the largest of the others.
 const FIRST: usize = 16;
 const LARGEST: usize = 16;
-// Least average length of sections: shorter ones are little more than their headings.
+// Minimum average number of lines of a section. Shorter sections consist of little more than their
+// headings.
 const LINES: u64 = 3;
 
-/// The sections of one kind, in bounded memory. `open` is the last section, which has not ended;
+/// The sections of one kind, in bounded memory. `open` is the last section while it has not ended.
 /// `short` counts sections of one line.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SectionGroup {
@@ -167,7 +168,7 @@ pub(super) struct SectionGroup {
 }
 
 impl SectionGroup {
-    // Ends the open section.
+    // Begins a section, and ends the open section.
     pub(super) fn begin(&mut self, section: Section) {
         if self.count == 0 {
             self.start = section.line;
@@ -186,13 +187,13 @@ impl SectionGroup {
             return;
         }
         let size = |section: &Section| section.last - section.line;
-        // After sections of the same size, so that the earlier ones stay.
+        // Insert after sections of the same size, so that earlier sections are kept.
         let at = self.largest.partition_point(|kept| size(kept) >= size(&section));
         self.largest.insert(at, section);
         self.largest.truncate(LARGEST);
     }
 
-    /// Returns true if these sections divide most of the output into parts worth naming.
+    /// Returns true if these sections divide most of the output, and are large enough to be named.
     pub(super) fn divides(&self, lines: u64) -> bool {
         let before = self.start.saturating_sub(1);
         self.count >= 2

@@ -1,8 +1,8 @@
-//! Sections that show only over several lines: in manual pages, under underlined headings, in
-//! directory listings and in search results. Also the statuses of access logs.
+//! Finds sections that can only be recognized from several lines: in manual pages, under underlined
+//! headings, in directory listings, and in search results. Also finds the statuses of access logs.
 //!
-//! After the first lines of an output that has no search results or log entries, only the
-//! beginnings of paragraphs are examined.
+//! If the first lines of an output are neither search results nor log entries, only the beginnings
+//! of paragraphs are examined after them.
 
 use std::sync::LazyLock;
 
@@ -14,14 +14,15 @@ use crate::model::{Section, Sections};
 
 const LINE_BYTES: usize = 256;
 const HEADING_BYTES: usize = 80;
-// After this many lines, an output counts as search results, or as an access log, or as neither.
+// Number of lines after which it is decided whether an output is search results, an access log, or
+// neither.
 const JUDGED: u64 = 64;
-// The line under a heading may be up to two bytes shorter or longer.
+// The line below a heading may be up to two characters shorter or longer than the heading.
 const UNDERLINE: usize = 3;
 
 static BLANK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\n\n"));
 
-// The most telling first.
+// Most informative kind first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OutlineKind {
     Listing,
@@ -32,8 +33,8 @@ enum OutlineKind {
 
 const KINDS: usize = 4;
 
-/// Finds sections, line by line. `inside` is true unless the last line was blank, `returns` if
-/// lines end with a carriage return, judged by the first ones.
+/// Finds sections line by line. `inside` is true unless the last line was blank. `returns` is true
+/// if one of the first lines ends with a carriage return.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OutlineDetector {
     open: OpenLine<LINE_BYTES>,
@@ -56,7 +57,7 @@ struct PossibleHeading {
 struct SearchResults {
     lines: u64,
     results: u64,
-    // The output is no list of search results.
+    // True if the output is not a list of search results.
     is_off: bool,
     path: Vec<u8>,
     files: SectionGroup,
@@ -81,8 +82,8 @@ impl OutlineDetector {
         self.open.push(rest);
     }
 
-    /// Skips whole lines that change nothing: all lines of a paragraph but its first two. Returns
-    /// the number of skipped bytes.
+    /// Skips complete lines that change nothing, which are all lines of a paragraph except its
+    /// first two. Returns the number of skipped bytes.
     fn skipped(&mut self, bytes: &[u8]) -> usize {
         let is_off = self.search.is_off && self.statuses.is_off && self.open.lines >= JUDGED;
         let inside = self.inside && self.heading.is_none() && self.open.is_empty();
@@ -96,8 +97,8 @@ impl OutlineDetector {
         end
     }
 
-    /// Returns the findings so far, including the line that has not ended. There are `lines` lines
-    /// in all.
+    /// Returns the findings so far, including an unfinished last line. `lines` is the total number
+    /// of lines.
     pub(super) fn finish(&self, lines: u64) -> OutlineFindings {
         let mut ended = self.clone();
         if !self.open.is_empty() {
@@ -140,7 +141,7 @@ impl OutlineDetector {
         }
     }
 
-    // The line below decides about a possible heading.
+    // Decides about a possible heading from the line below it.
     fn take_heading(&mut self, below: Option<&[u8]>) {
         let Some(heading) = self.heading.take() else { return };
         let Some((kind, length)) = heading.kind(below.unwrap_or_default()) else { return };
@@ -169,7 +170,7 @@ impl PossibleHeading {
     }
 }
 
-// `=====`, under or above a heading.
+// Returns true for a line such as `=====` above or below a heading.
 fn is_rule(line: &[u8]) -> bool {
     let Some(first) = line.first().filter(|first| matches!(first, b'=' | b'-' | b'~' | b'^'))
     else {
@@ -178,14 +179,14 @@ fn is_rule(line: &[u8]) -> bool {
     line.len() >= 3 && line.iter().all(|byte| byte == first)
 }
 
-// `SEE ALSO`
+// Matches headings such as `SEE ALSO`.
 fn is_capital(text: &[u8]) -> bool {
     let part =
         |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || b" -/,&".contains(byte);
     text.len() >= 3 && text[0].is_ascii_uppercase() && text.iter().all(part)
 }
 
-// `2.1 Results`
+// Matches headings such as `2.1 Results`.
 fn is_numbered(text: &[u8]) -> bool {
     let number = text.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
     let title = text[number..].trim_ascii_start();
@@ -215,14 +216,14 @@ impl SearchResults {
         }
     }
 
-    // Only if nearly all lines are results.
+    // Returns the sections only if nearly all lines are search results.
     fn finish(&self, lines: u64) -> Option<Sections> {
         let most = 10 * self.results >= 9 * self.lines && self.files.count >= 2;
         (most && !self.is_off).then(|| self.files.ended(lines).into_sections())
     }
 }
 
-// The path in `src/a.rs:12:text`.
+// Returns the path in a line such as `src/a.rs:12:text`.
 fn path(line: &[u8]) -> Option<&[u8]> {
     let end = memchr::memchr(b':', line)?;
     let (path, rest) = (&line[..end], &line[end + 1..]);
@@ -235,12 +236,12 @@ fn path(line: &[u8]) -> Option<&[u8]> {
 const FEWEST: u64 = 10;
 const STATUSES: usize = 24;
 
-// The statuses in the lines of an access log.
+// Counts the statuses in the lines of an access log.
 #[derive(Debug, Clone, Default)]
 struct Statuses {
     lines: u64,
     entries: u64,
-    // The output is no access log.
+    // True if the output is not an access log.
     pub(super) is_off: bool,
     counts: Vec<(u16, u64)>,
 }
@@ -261,7 +262,7 @@ impl Statuses {
         }
     }
 
-    // Only if most lines are entries.
+    // Returns the counts only if most lines are log entries.
     pub(super) fn finish(&self) -> Vec<(u16, u64)> {
         let mut counts = self.counts.clone();
         counts.sort_unstable();
@@ -270,7 +271,7 @@ impl Statuses {
     }
 }
 
-// The number in `... "GET / HTTP/1.1" 200 ...`.
+// Returns the status in a line such as `... "GET / HTTP/1.1" 200 ...`.
 fn status(line: &[u8]) -> Option<u16> {
     let after = PROTOCOL.find(line)? + PROTOCOL.needle().len();
     let rest = &line[after..];

@@ -7,7 +7,7 @@ fn found(text: &[u8], step: usize) -> Sections {
     sections.finish(memchr::memchr_iter(b'\n', text).count() as u64 + newline)
 }
 
-/// Returns a text such as `12-80 src/a.rs` for each section that is shown.
+/// Returns a text such as `12-80 src/a.rs` for each section in `shown`.
 fn told(text: &str) -> Vec<String> {
     let tell = |section: &Section| {
         let start = usize::try_from(section.offset).unwrap();
@@ -75,7 +75,8 @@ outputs! {
     sections_of_a_line_or_two_are_none "progress.txt" [];
 }
 
-/// Checks the sections of a text, also if it comes in pieces and with carriage returns.
+/// Checks the sections of a text. Repeats the check with the text in pieces and with carriage
+/// returns.
 fn check(text: &str, sections: &[&str]) {
     assert_eq!(told(text), sections, "{text}");
     assert_eq!(told(&text.replace('\n', "\r\n")).len(), sections.len(), "{text}");

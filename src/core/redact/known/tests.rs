@@ -1,15 +1,15 @@
-//! What the patterns find is what one regex of all of them finds.
+//! Checks that the patterns find the same matches as a single regex of all patterns.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::redact::{SETS, samples};
 
-/// The patterns that are not regexes alone, as such.
+/// The patterns that have a tail, as plain regexes.
 const JWT: &str = r"(?-u)(?:\b|\\[nrt])(eyJ[A-Za-z0-9_-]{10,1000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,})";
 const VALUE_END: &str = r#"([^\s"'<>\\,;(){}\[\]]{8,1000})(?:[\s"'<>\\,;)}\]]|$)"#;
 
-/// Returns the whole regex of each pattern.
+/// Returns the complete regex of each pattern.
 fn regexes() -> Vec<String> {
     let whole = |pattern: &SecretPattern| match pattern.tail {
         PatternTail::None => pattern.regex.to_owned(),
@@ -22,7 +22,8 @@ fn regexes() -> Vec<String> {
     SETS.iter().flat_map(|set| set.patterns).map(whole).collect()
 }
 
-/// Returns all matches that the patterns find, each looked for after `after` of the one before.
+/// Returns all matches that the patterns find. `after` gives the position from which the next match
+/// is searched.
 fn found(known: &KnownPatterns, bytes: &[u8], after: impl Fn(&Match) -> usize) -> Vec<Match> {
     let (mut at, mut runs) = (0, KnownRuns::default());
     let mut all = Vec::new();
@@ -37,7 +38,7 @@ fn found(known: &KnownPatterns, bytes: &[u8], after: impl Fn(&Match) -> usize) -
     all
 }
 
-/// Returns the same as the one regex of all patterns finds.
+/// Returns the matches that a single regex of all patterns finds.
 fn expected(regex: &Regex, bytes: &[u8], after: impl Fn(&Match) -> usize) -> Vec<Match> {
     let (mut at, mut groups) = (0, regex.create_captures());
     let mut all = Vec::new();
@@ -53,7 +54,7 @@ fn expected(regex: &Regex, bytes: &[u8], after: impl Fn(&Match) -> usize) -> Vec
     all
 }
 
-/// Text that patterns react to, whole or in part.
+/// Text that matches a pattern completely or in part.
 fn piece() -> impl Strategy<Value = String> {
     let known = [
         "eyJ",
@@ -162,7 +163,7 @@ proptest! {
         let patterns: Vec<_> = SETS.iter().flat_map(|set| set.patterns).collect();
         let known = KnownPatterns::new(&patterns).unwrap();
         let text = pieces.concat();
-        // As after a secret, and as after a match that is none.
+        // Continue as after a secret, and as after a match that is not a secret.
         let accepted = |found: &Match| found.end.max(found.start + 1);
         let refused = |found: &Match| found.inner.start.max(found.start + 1);
         let bytes = text.as_bytes();

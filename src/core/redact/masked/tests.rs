@@ -16,7 +16,7 @@ fn whole(content: &[u8], rules: &SecretRules) -> Vec<u8> {
     Masked::new(&content, rules).bytes(0, content.len()).unwrap()
 }
 
-/// Returns about `size` bytes of lines of words, with secrets among them. Some lines are very long.
+/// Returns lines of words with secrets among them, about `size` bytes. Some lines are very long.
 fn text() -> impl Strategy<Value = Vec<u8>> {
     let word = prop_oneof![
         8 => "[a-z]{1,12}".prop_map(|word| word + " "),

@@ -5,8 +5,8 @@ use super::*;
 use crate::redact::SETS;
 use crate::redact::sets::SecretPattern;
 
-/// Most bytes that a search looks at, and places that it tries, for each byte of any text. The most
-/// hostile one here needs about a hundred.
+/// Maximum number of bytes that a search examines, and of positions that it tries, per byte of any
+/// text. The most hostile text in these tests needs about a hundred.
 const MOST_WORK: usize = 400;
 
 fn own(name: &str, regex: &str) -> Rule {
@@ -73,7 +73,7 @@ fn all_sets_fit_into_one() {
     assert_eq!(rules.mask_text(text), want);
 }
 
-/// A regex that tells how far an anchored search looks.
+/// A regex that measures how far an anchored search looks.
 struct Probe {
     automaton: DFA,
     cache: Cache,
@@ -86,7 +86,7 @@ impl Probe {
         Self { cache: automaton.create_cache(), automaton }
     }
 
-    /// Returns how many bytes a search that begins at `start` looks at.
+    /// Returns the number of bytes that a search from `start` examines.
     fn looked(&mut self, bytes: &[u8], start: usize) -> usize {
         let Self { automaton, cache } = self;
         let input = Input::new(bytes).range(start..).anchored(Anchored::Yes);
@@ -100,7 +100,7 @@ impl Probe {
     }
 }
 
-/// All patterns, with probes of their regexes.
+/// All patterns, with a probe for the regex of each pattern.
 struct Probes {
     rules: SecretRules,
     patterns: Vec<Probe>,
@@ -115,8 +115,8 @@ impl Probes {
         Self { rules, patterns, body: Probe::new(KEY_BODY.as_str()) }
     }
 
-    /// Returns the bytes that a search of `text` looks at, after the places where matches may
-    /// begin, and the number of those.
+    /// Returns the cost of a search of `text`: the number of positions where a match may begin,
+    /// plus the number of bytes that the search examines from these positions.
     fn work(&mut self, text: &str) -> usize {
         let bytes = text.as_bytes();
         let (mut at, mut runs) = (0, KnownRuns::default());
@@ -182,7 +182,7 @@ fn no_text_makes_a_search_slow() {
         let (work, start) = (probes.work(&hostile), &hostile[..30]);
         assert!(work < MOST_WORK * hostile.len(), "{start:?}: {work} for {} bytes", hostile.len());
     }
-    // An automaton that runs out of memory for its states is slow for all later text.
+    // An automaton that exhausts the memory for its states stays slow for all later text.
     for (probe, pattern) in probes.patterns.iter().zip(SETS.iter().flat_map(|set| set.patterns)) {
         assert_eq!(probe.cache.clear_count(), 0, "{}", pattern.label);
     }
@@ -207,7 +207,7 @@ fn a_key_without_its_last_line_ends_no_other() {
     let all: Vec<&PatternSet> = SETS.iter().collect();
     let rules = SecretRules::new(&all, &[]).unwrap();
     let (first, last) = ("-----BEGIN PRIVATE KEY-----\n", "-----END PRIVATE KEY-----");
-    // The last line is near to the first one, or cut off for it, or too far away.
+    // The last line of the key is near the first line, missing, or too far away.
     let near = REACH - first.len() - first.len() - last.len() - "\n? \n".len() - 60;
     let gaps = (near - 1..=near + 1).chain(near + last.len() - 1..=near + last.len() + 1);
     for gap in gaps.chain([1, REACH / 2, REACH, REACH + 40]) {

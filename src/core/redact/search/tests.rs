@@ -9,7 +9,8 @@ use crate::redact::{BLOCK, Masked, MaskingWriter, Rule};
 
 const KEY: &str = concat!("AKI", "AQYLPMN5HHHFPZAM2");
 
-/// Returns `bytes` masked in each of the ways, which must agree.
+/// Masks `bytes` in each of the possible ways, checks that the results agree, and returns the
+/// result.
 fn masked(bytes: &[u8], rules: &SecretRules) -> Vec<u8> {
     let shown = Masked::new(&bytes, rules).bytes(0, bytes.len()).unwrap();
     let mut written = Vec::new();
@@ -59,7 +60,7 @@ fn colours_hide_no_secret() {
     shows(end, "password=[redacted]**\x1b[0m\n");
     let link = "\x1b]8;;https://app:abc123def456@db\x07text\x1b]8;;\x07";
     shows(link, "\x1b]8;;https://app:[redacted]**@db\x07text\x1b]8;;\x07");
-    // The address inside is a secret, too.
+    // The address inside the string is a secret, too.
     let inside = format!("{}\x1b]8;;https://app:abc123def456@db\x07{}", &KEY[..7], &KEY[7..]);
     let want = format!("[redacted:aws-key]{}", "*".repeat(inside.len() - 18));
     shows(&inside, &want);
@@ -116,7 +117,7 @@ fn text_without_escapes_is_searched_once() {
     }
 }
 
-/// Input that is made to be slow takes no more than a few searches.
+/// Input that was designed to be slow takes at most the time of a few searches.
 #[test]
 fn endless_escapes_are_searched_a_few_times() {
     let rules = rules();
@@ -148,7 +149,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// In every place relative to the borders of blocks, with and without lines before it.
+    /// Tests every position relative to block borders, with and without lines before the secret.
     #[test]
     fn no_border_shows_a_secret(
         sample in sample(),
@@ -162,7 +163,7 @@ proptest! {
         let filler = if newlines { "a line of words, \\\"quoted\\\"\n" } else { "some words and no line end. " };
         let at = (BLOCK as usize + far).saturating_sub((text.len() as f64 * shift) as usize);
         let before = &filler.repeat(at / filler.len() + 1)[..at];
-        // Not in the middle of a word or of an escape.
+        // Avoid the middle of a word and the middle of an escape.
         let before = format!("{}{}", &before[..at - 30], &" ".repeat(29)[..]) + "\n";
         let bytes = [before, text, filler.repeat(2000)].concat();
         let shown = masked(bytes.as_bytes(), &rules);

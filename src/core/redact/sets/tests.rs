@@ -1,11 +1,12 @@
-//! Each pattern on made-up secrets of the right format, and on text that only resembles them.
+//! Tests each pattern on artificial secrets in the right format, and on text that only resembles
+//! them.
 //!
-//! Samples are assembled here so that secret scanners do not report this file.
+//! The samples are assembled from parts so that secret scanners do not report this file.
 
 use super::*;
 use crate::redact::SecretRules;
 
-/// Asserts that the set finds exactly `secret` in `text`.
+/// Asserts that the set finds `secret` in `text`, and nothing else.
 fn finds(set: &str, text: &str, secret: &str) {
     let set = SETS.iter().find(|known| known.name == set).unwrap();
     let rules = SecretRules::new(&[set], &[]).unwrap();
@@ -23,8 +24,8 @@ fn misses(set: &str, text: &str) {
     assert_eq!(rules.mask_text(text), text);
 }
 
-/// Tries a secret in prose, as an assignment, as JSON, and in a string of JSON after an escaped
-/// line break.
+/// Tests a secret in prose, as an assignment, as JSON, and in a JSON string after an escaped line
+/// break.
 fn finds_anywhere(set: &str, secret: &str) {
     finds(set, secret, secret);
     finds(set, &format!("a line with {secret} in it"), secret);
@@ -185,7 +186,7 @@ fn url_passwords() {
     finds("url-password", "postgres://app:correct-horse@db:5432/x", "correct-horse");
     finds("url-password", "pull https://oauth2:abc123def@git.example/x.git", "abc123def");
     finds("url-password", "redis://:swordfish@cache", "swordfish");
-    // The mask of a short one extends to the left.
+    // The mask of a short secret extends to the left.
     finds("url-password", "amqp://guest:guest@mq", "st:guest");
     misses("url-password", "https://example.com:8080/a@b");
     misses("url-password", "https://user@example.com/");

@@ -1,4 +1,4 @@
-//! Summaries of outputs that were written under one name.
+//! Summaries of outputs that were written under the same name.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -23,7 +23,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Has outputs of these calls. Another host has a part in them if that `is_shared`.
+    /// Creates a scene with outputs of these calls. Another host wrote some of them if `is_shared`.
     fn new(calls: &[&str], is_shared: bool) -> Self {
         let temporary = tempfile::tempdir().unwrap();
         let store = Store::open(temporary.path()).unwrap();

@@ -1,4 +1,4 @@
-//! The errors of mounting, with hints at what to do next.
+//! Mount errors, with advice on what to do next.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-/// The reason why a mount or an unmount failed. `target` is the mountpoint, and `cause` the error
-/// of the system. [`MountError::hint`] says what to do about it.
+/// The reason why a mount or an unmount failed. `target` is the mountpoint, and `cause` is the
+/// error of the operating system. [`MountError::hint`] returns advice.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
     #[error("this machine has no /dev/fuse")]
@@ -61,7 +61,7 @@ impl MountError {
         }
     }
 
-    /// Classifies the helper's error message, which it prints in English only.
+    /// Classifies the error message of the helper. The helper's messages exist only in English.
     pub(super) fn helper(target: &Path, message: String) -> Self {
         if message.contains("user_allow_other") {
             Self::AllowOther
@@ -76,7 +76,7 @@ impl MountError {
         matches!(self, Self::Denied { .. } | Self::Device { .. } | Self::NoDevice)
     }
 
-    /// Returns advice on what to do next, if there is any.
+    /// Returns advice on what to do next. Returns `None` if there is none.
     pub fn hint(&self) -> Option<String> {
         let text = match self {
             Self::NoDevice => NO_DEVICE.to_owned(),

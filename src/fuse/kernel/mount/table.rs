@@ -16,7 +16,7 @@ pub struct MountEntry {
     pub target: PathBuf,
     pub source: String,
     pub fstype: String,
-    /// The minor number of its device, which is its name in `/sys/fs/fuse/connections`.
+    /// The minor device number of the mount, which is also its name in `/sys/fs/fuse/connections`.
     pub connection: u32,
 }
 
@@ -32,9 +32,9 @@ pub fn mounts() -> io::Result<Vec<MountEntry>> {
     Ok(read()?.into_iter().filter(MountEntry::is_ctxfs).collect())
 }
 
-/// Returns the state of `target`, by its topmost mount.
+/// Returns the state of the topmost mount at `target`.
 ///
-/// A table that cannot be read counts as empty.
+/// A mount table that cannot be read counts as empty.
 pub fn state(target: &Path) -> MountState {
     let target = resolve(target);
     match top(&target) {
@@ -45,13 +45,14 @@ pub fn state(target: &Path) -> MountState {
     }
 }
 
-/// Returns the topmost mount at `target`, which is resolved. Does not involve its server.
+/// Returns the topmost mount at `target`, which must be a resolved path. Does not contact the
+/// server of the mount.
 pub(super) fn top(target: &Path) -> Option<MountEntry> {
     read().unwrap_or_default().into_iter().rfind(|entry| entry.target == target)
 }
 
-/// Returns `target`, absolute and without links. A dead mount cannot be resolved, only its parent
-/// directory.
+/// Returns `target` as an absolute path without symbolic links. If `target` itself cannot be
+/// resolved, as for a dead mount, only its parent directory is resolved.
 pub(super) fn resolve(target: &Path) -> PathBuf {
     let absolute = || std::path::absolute(target).unwrap_or_else(|_| target.to_owned());
     target.canonicalize().unwrap_or_else(|_| match (target.parent(), target.file_name()) {
@@ -63,8 +64,9 @@ pub(super) fn resolve(target: &Path) -> PathBuf {
     })
 }
 
-/// Returns true if the server of the mount is gone. A refusal, as for another user's mount, shows a
-/// live one. Uses statfs(2), which always asks the server, unlike stat(2), which may be cached.
+/// Returns true if the server of the mount is gone. Any other error, such as a refusal on another
+/// user's mount, shows a live server. Uses statfs(2), which always reaches the server, while the
+/// kernel may answer stat(2) from its cache.
 fn is_dead(target: &Path) -> bool {
     matches!(rustix::fs::statfs(target), Err(Errno::NOTCONN | Errno::CONNABORTED))
 }
@@ -90,15 +92,15 @@ impl MountEntry {
         Some(Self { target, fstype, source: text()?, connection })
     }
 
-    /// Returns true if this is a mount of ctxfs. A program that mounts for others may be unable to
-    /// set the type, but it can name the source.
+    /// Returns true if this is a ctxfs mount. A program that mounts on behalf of others may be
+    /// unable to set the type, but it can set the source.
     pub(super) fn is_ctxfs(&self) -> bool {
         let named = self.source == "ctxfs" || self.source.starts_with("ctxfs:");
         self.fstype == FSTYPE || (self.fstype == "fuse" && named)
     }
 }
 
-/// Undoes the kernel's escapes of blanks, `\` and `#`: a `\` and three octal digits.
+/// Undoes the kernel's escapes of blanks, `\` and `#`. Each escape is a `\` and three octal digits.
 fn unescape(field: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(field.len());
     let mut rest = field;

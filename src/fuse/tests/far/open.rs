@@ -1,4 +1,4 @@
-//! Artifacts that are open while their bytes come, change and go.
+//! Artifacts that are open while their bytes are fetched, changed or evicted.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -16,7 +16,7 @@ impl Scene {
         self.fixture.open(ino, libc::O_RDONLY).unwrap().fh
     }
 
-    /// Reads an open file as the kernel has it read.
+    /// Reads an open file with the calls that a kernel request makes.
     fn read_open(&self, fh: Fh) -> Vec<u8> {
         let fs = &self.fixture.fs;
         match fs.read(fh, 0, &mut [0; 100], <[u8]>::to_vec) {
@@ -29,7 +29,7 @@ impl Scene {
         }
     }
 
-    /// Adds to a file, as another process would.
+    /// Appends to a file, as another process would.
     fn append(&self, name: &str, bytes: &[u8]) {
         let fixture = &self.fixture;
         let ino = fixture.ino(name);
@@ -39,7 +39,7 @@ impl Scene {
         fixture.close(fh);
     }
 
-    /// Lets go of the local file of an artifact.
+    /// Evicts the local file of an artifact.
     fn let_go(&self, name: &str) {
         let store = Store::open(self.fixture.dir.path()).unwrap();
         let conversation = store.conversation(&Component::new("c1").unwrap()).unwrap().unwrap();
@@ -123,8 +123,8 @@ fn what_another_name_took_while_it_was_elsewhere_can_be_read() {
     assert_eq!(fixture.text("x.txt"), "another\n");
 }
 
-/// The kernel reads one local file for all who have the artifact open: it must not go on with the
-/// old one for those who open it after it was written.
+/// The kernel reads one local file for all handles of an artifact. Handles opened after a write
+/// must not make the kernel continue with the old file.
 #[test]
 fn who_opens_what_was_let_go_reads_what_others_have_open() {
     let scene = Scene::new("one\n");
@@ -136,7 +136,7 @@ fn who_opens_what_was_let_go_reads_what_others_have_open() {
     let opened = fixture.open(fixture.ino("mine.txt"), libc::O_RDONLY).unwrap();
     assert!(opened.file.is_some() && scene.elsewhere.opened.load(Relaxed) == 0);
     fixture.fs.release(first).unwrap();
-    // As the kernel does, the writer looks the name up again.
+    // Like the kernel, the writer looks the name up again.
     let ino = fixture.ino("mine.txt");
     assert!(fixture.open(ino, libc::O_WRONLY).is_err_and(|error| error.errno().0 == libc::ESTALE));
     scene.append("mine.txt", b"two\n");

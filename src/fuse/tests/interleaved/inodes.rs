@@ -1,4 +1,4 @@
-//! Inode numbers: look-ups against forgets, renames and removals.
+//! Inode numbers: look-ups concurrent with forgets, renames and removals.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use super::super::fixture::{Fixture, ME, errno};
 use super::{Work, together, under_schedules};
 use crate::{Ino, RenameMode};
 
-/// The errors of a name that may have gone meanwhile, or leads to another file.
+/// The errors for a name that is gone in the meantime or leads to a different file.
 const GONE: [i32; 2] = [libc::ENOENT, libc::ESTALE];
 
-/// Looks `name` up, uses its number, and forgets it.
+/// Looks up `name`, uses its inode number, and forgets it.
 fn visit(fixture: &Fixture, name: &str) {
     let found = match fixture.fs.lookup(fixture.tool, OsStr::new(name), ME) {
         Ok(found) => found.attr.ino,
@@ -42,7 +42,7 @@ fn with_files(names: &[&str]) -> (Arc<Fixture>, usize) {
     let fixture = Arc::new(Fixture::new());
     for name in names {
         let ino = fixture.put(name, b"one\ntwo\n");
-        // Created, and looked up.
+        // The kernel counts two look-ups: one for the creation and one for the look-up itself.
         fixture.settle();
         fixture.fs.forget(ino, 2);
         assert_eq!(errno(fixture.attr(ino)), libc::ESTALE, "{name} is still known");
@@ -51,7 +51,8 @@ fn with_files(names: &[&str]) -> (Arc<Fixture>, usize) {
     (fixture, before)
 }
 
-/// With two threads, the last one often forgets the node that the other is about to find.
+/// With two threads, the last forget of one thread often removes the node that the other is about
+/// to find.
 #[test]
 fn a_number_holds_until_it_is_forgotten() {
     under_schedules(|| {
@@ -122,7 +123,7 @@ fn a_removed_file_stands_nowhere() {
     });
 }
 
-/// Returns the name of the node with this number.
+/// Returns the current name of the node with this inode number.
 fn stands(fixture: &Fixture, ino: Ino) -> Option<String> {
     let link = fixture.fs.0.nodes.get(ino).unwrap().as_file().unwrap().link.get()?;
     Some(link.name.into_string().unwrap())

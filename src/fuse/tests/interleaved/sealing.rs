@@ -1,4 +1,4 @@
-//! Sealing against writers that come back, renames, and the end of the mount.
+//! Sealing concurrent with returning writers, renames, and the end of the mount.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn writes_on() -> Work {
     })
 }
 
-/// Creates `a.txt`. Then writes all of it and closes it.
+/// Creates `a.txt`. The returned work writes the whole content and closes the file.
 fn makes(fixture: &Fixture) -> Work {
     let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
     Box::new(move |fixture| {
@@ -38,11 +38,11 @@ fn makes(fixture: &Fixture) -> Work {
     })
 }
 
-/// Fails if a record that says sealed does not describe the whole bytes of a writer.
+/// Fails if a sealed record does not describe the complete bytes of a writer.
 fn looks_at_the_record() -> Work {
     Box::new(|fixture| {
         for _ in 0..8 {
-            // Looking is one step by itself.
+            // Reading the record is a step of its own.
             thread::sleep(Duration::ZERO);
             if let Some(record) = sealed(fixture, "a.txt") {
                 let found = [FIRST, ALL].iter().any(|bytes| speaks_of(&record, bytes));
@@ -74,11 +74,12 @@ fn assert_sealed(fixture: &Fixture, name: &str, bytes: &[u8]) {
 fn a_writer_that_comes_back_is_never_sealed_halfway() {
     under_schedules(|| {
         let fixture = Arc::new(Fixture::new());
-        // So that sealing has something else to do first.
+        // Gives the sealing thread other files to seal first.
         for name in ["b.txt", "c.txt"] {
             fixture.put(name, FIRST);
         }
-        // Created, and looked up; what is to be sealed is known all the same.
+        // Two look-ups are counted: one for the creation and one for the look-up itself. The node
+        // stays in the table until the file is sealed.
         let ino = fixture.put("a.txt", FIRST);
         fixture.fs.forget(ino, 2);
         together(&fixture, vec![writes_on(), looks_at_the_record()]);
@@ -127,7 +128,7 @@ fn a_removed_artifact_leaves_no_record() {
     });
 }
 
-/// The artifact of the first writer may or may not have been sealed in between.
+/// The artifact of the first writer may or may not have been sealed between the two writers.
 #[test]
 fn a_writer_that_comes_back_begins_anew() {
     under_schedules(|| {
@@ -146,8 +147,8 @@ fn a_writer_that_comes_back_begins_anew() {
     });
 }
 
-/// A view whose file seems to go back has two versions that turn stale, one after the other, and
-/// the kernel looks a name up again only once.
+/// If the version of a file went back, a view would become stale twice in a row, but the kernel
+/// looks a name up again only once.
 #[test]
 fn the_facts_about_a_file_never_go_back() {
     under_schedules(|| {
@@ -170,7 +171,7 @@ fn the_facts_about_a_file_never_go_back() {
     });
 }
 
-/// Returns the facts version of a file, as if it had last changed long ago.
+/// Returns the facts version of a file as if its last change was long ago.
 fn facts_of(fixture: &Fixture, ino: Ino) -> u64 {
     let node = fixture.fs.0.nodes.get(ino).unwrap();
     let file = node.as_file().unwrap();

@@ -1,4 +1,5 @@
-//! Views: one computation for many readers, and no text older than the bytes before the look-up.
+//! Views: one computation serves many readers, and no text is older than the bytes before the
+//! look-up.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,7 +13,7 @@ fn computed(fixture: &Fixture) -> u64 {
     fixture.fs.engine().counters().views_computed.load(Relaxed)
 }
 
-/// A filesystem with the sealed artifact `a.txt`.
+/// Returns a filesystem with the sealed artifact `a.txt`.
 fn with_artifact() -> Arc<Fixture> {
     let fixture = Arc::new(Fixture::new());
     fixture.put("a.txt", b"one\ntwo\n");
@@ -39,7 +40,7 @@ fn many_readers_need_one_computation() {
     });
 }
 
-/// Both computations are on the pool, and one needs the text of the other.
+/// Both computations run on the pool, and one needs the text of the other.
 #[test]
 fn a_view_of_a_view_waits_for_its_text() {
     under_schedules(|| {
@@ -69,7 +70,7 @@ fn nobody_waits_for_a_computation_that_failed() {
             })
         };
         together(&fixture, vec![fails(), fails(), fails()]);
-        // The next file of that name has views again.
+        // The next file with the same name has views again.
         fixture.put("a.txt", b"three\n");
         assert_eq!(fixture.read("a.txt.head").unwrap(), b"three\n");
     });
@@ -97,7 +98,7 @@ fn a_view_is_never_older_than_its_look_up() {
     });
 }
 
-/// Looks a view up again and again.
+/// Looks a view up repeatedly.
 fn looks(written: &Arc<AtomicU64>) -> Work {
     let written = Arc::clone(written);
     Box::new(move |fixture| {

@@ -70,13 +70,13 @@ fn what_is_about_no_request_goes_to_the_listener() {
     let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
     let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"x"}}"#;
     let question = r#"{"jsonrpc":"2.0","id":5,"method":"sampling/createMessage","params":{}}"#;
-    // Nobody listens yet.
+    // No listener is open yet.
     fixture.deliver(changed);
     let mut listener = fixture.streams.listen(&fixture.hang_up);
     assert_eq!(next(&mut listener).unwrap(), changed);
     fixture.deliver(log);
     assert_eq!(next(&mut listener).unwrap(), log);
-    // What a call may be about goes with the call.
+    // Messages that may belong to a call go to the stream of the call.
     let (mut call, _) = fixture.open("1", None).unwrap();
     for text in [log, question, changed] {
         assert_eq!(fixture.deliver(text), Delivered::Done);
@@ -84,7 +84,7 @@ fn what_is_about_no_request_goes_to_the_listener() {
     assert_eq!(next(&mut call).unwrap(), log);
     assert_eq!(next(&mut call).unwrap(), question);
     assert_eq!(next(&mut listener).unwrap(), changed);
-    // The newest listener takes all.
+    // A newer listener replaces the older one.
     let mut newer = fixture.streams.listen(&fixture.hang_up);
     assert!(ended(&mut listener));
     fixture.deliver(changed);

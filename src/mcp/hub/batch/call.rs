@@ -40,8 +40,8 @@ impl FinishedCall {
     }
 }
 
-/// Carries input that a server needs at a call into the reply of the batch, for a client that takes
-/// no requests.
+/// Passes a server's requests for input to the reply of the batch, for a client that accepts no
+/// requests.
 pub(crate) struct CallInputs {
     pub(crate) profile: ClientProfile,
     pub(crate) inputs: BatchInputs,
@@ -93,8 +93,8 @@ pub(crate) async fn make(
     stored.unwrap_or_else(|_| FinishedCall::failed("a fault of the gateway".to_owned()))
 }
 
-/// Calls a server, repeatedly if it asks for input. The error is worded to follow the name of the
-/// server.
+/// Calls a server, and repeats the call with input if the server asks for it. The error text
+/// continues a sentence that starts with the server's name.
 async fn asked(
     relay: &Arc<Relay>,
     upstream: &Upstream,
@@ -136,7 +136,7 @@ fn store(relay: &Relay, call: &ToolCall, message: &Message) -> FinishedCall {
             Some(result) => FinishedCall::stored(relay, call, message, &result),
         },
     };
-    // Bytes given to the client are counted with the reply.
+    // The bytes sent to the client are counted with the reply.
     relay.count(call, made.failed, message.length(), 0);
     made
 }
@@ -166,8 +166,7 @@ pub(crate) fn is_own(call: &Value) -> bool {
     call["name"].as_str().is_some_and(|name| name.trim() == extraction::NAME)
 }
 
-/// Answers a question about a stored output. Dropping the future stops the calls of the language
-/// model.
+/// Answers a question about a stored output. Dropping the future stops the language model's calls.
 pub(crate) async fn make_own(relay: Arc<Relay>, call: Arc<ReadyCall>) -> FinishedCall {
     let record = call.record();
     let Ok(turn) = Arc::clone(&relay.questions).acquire_owned().await else {

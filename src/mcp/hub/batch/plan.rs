@@ -1,4 +1,4 @@
-//! Plans a batch: reads its calls and decides about each.
+//! Plans a batch: reads its calls and decides about each one.
 
 use std::cell::LazyCell;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use crate::revision::{InputKind, InputKinds};
 use crate::tool_name::ServerTool;
 use ctxfs_core::model::visible;
 
-// Calls that run at a time by default, and at most.
+// Default and maximum number of concurrent calls.
 const PARALLEL: usize = 4;
 const MAX_PARALLEL: u64 = 16;
 
 const MAX_CALLS: usize = 200;
 const NAME_BYTES: usize = 200;
 
-/// Plans a batch. The error is worded for the model.
+/// Plans a batch. Errors are worded for the model.
 pub(crate) async fn plan(
     relay: &Arc<Relay>,
     hub: &Hub,
@@ -187,8 +187,8 @@ fn append(relay: &Relay, lines: &str) {
     }
 }
 
-/// The way in which a client can put a question to the user: by a request `elicitation/create`, by
-/// a result `input_required` after which the call is repeated, or not at all.
+/// How a client can ask the user: by an `elicitation/create` request, by an `input_required` result
+/// after which it repeats the call, or not at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AskChannel {
     Elicitation,

@@ -1,4 +1,4 @@
-//! The reply to a batch: results in order, within a shared budget.
+//! The reply to a batch: the results in order, within a shared byte budget.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use crate::hub::batch::{FinishedCall, RunningBatch, SkippedCall};
 use crate::permission::decision::Decision;
 use crate::results::StoredPart;
 
-// Bytes of JSON around the text of a result.
+// Size in bytes of the JSON around the text of a result.
 const FRAME_BYTES: usize = 80;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +27,8 @@ impl ReplyStatus {
     }
 }
 
-/// A result before its share of the reply is known. The share decides whether parts are shown
-/// whole, cut, or as one line.
+/// A result whose share of the reply is not yet known. The share determines whether its parts are
+/// shown whole, truncated, or as one line.
 struct ReplyEntry<'b> {
     name: &'b str,
     status: ReplyStatus,
@@ -36,7 +36,8 @@ struct ReplyEntry<'b> {
     note: Option<String>,
 }
 
-/// Returns the result of `run_tool_batch` in about `bytes` bytes, and the bytes of each call in it.
+/// Returns the result of `run_tool_batch` in about `bytes` bytes, and the number of bytes that each
+/// call takes in it.
 pub(crate) fn result(batch: &RunningBatch, bytes: usize) -> (String, Vec<usize>) {
     let entries: Vec<ReplyEntry<'_>> =
         (0..batch.made.len()).map(|place| entry(batch, place)).collect();

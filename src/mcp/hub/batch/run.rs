@@ -1,8 +1,9 @@
-//! `run_tool_batch`: makes the calls of a batch, and holds it while the user or a server waits for an
-//! answer that comes with the repeated call.
+//! `run_tool_batch`: makes the calls of a batch. If the user or a server needs an answer that comes
+//! with the repeated call, the batch is held.
 //!
-//! The client carries a signed token that names the batch and is valid for the same call alone. Calls that
-//! were made stay made. Calls whose servers ask for input go on with the answers.
+//! The client carries a signed token that identifies the batch and is valid only for the same call.
+//! Calls that were already made are not made again. Calls whose servers asked for input continue
+//! with the answers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use crate::relay::Relay;
 use crate::revision::ClientProfile;
 use ctxfs_core::model::{CallCounts, Counts};
 
-// How long the user can take to answer if the client carries the question.
+// Time that the user has to answer if the client carries the question.
 const ANSWER_TIME: Duration = Duration::from_mins(10);
 
 struct BatchClient<'a> {
@@ -39,7 +40,7 @@ struct BatchClient<'a> {
     profile: Option<ClientProfile>,
 }
 
-/// Why a batch stopped. After `Asks`, only calls are left that need an answer of the user or of the
+/// Why a batch stopped. `Asks` means that all remaining calls need an answer of the user or of the
 /// client.
 enum DriveEnd {
     Done,
@@ -115,8 +116,8 @@ impl RunningBatch {
         !self.questions.is_empty() && self.places.iter().all(asks)
     }
 
-    /// Makes calls until all have ended, or until only calls are left that wait for a repeated
-    /// call.
+    /// Makes calls until all have ended, or until all remaining calls wait for the client to repeat
+    /// the batch.
     async fn drive(
         &mut self,
         relay: &Arc<Relay>,
@@ -266,9 +267,9 @@ pub(crate) async fn resumed(
     let questions = std::mem::take(&mut batch.questions);
     for (number, asked) in questions.into_iter().enumerate() {
         match &params["inputResponses"][key(&asked, number)] {
-            // Without an answer, the question is asked again.
+            // An unanswered question is sent again.
             Value::Null => batch.questions.push(asked),
-            // The call may have ended meanwhile.
+            // The call may have ended in the meantime.
             result => drop(asked.answer.send(result.to_string())),
         }
     }
@@ -284,7 +285,7 @@ async fn ask_person(relay: Arc<Relay>, parameters: Value) -> UserAnswer {
         request.to_string().into_bytes()
     };
     let Some(answer) = relay.client.put_question(compose).await else {
-        // The client is gone.
+        // The client is gone, so the call is refused.
         return UserAnswer::No;
     };
     let answer: Value = serde_json::from_str(answer.text()).unwrap_or_default();

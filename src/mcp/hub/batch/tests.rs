@@ -132,7 +132,7 @@ fn what_does_not_fit_the_state_changes_nothing() {
     assert!(BatchPlan::new(&[], 0, false).is_done());
 }
 
-/// The model: outcomes of the calls if they run one by one, in order.
+/// The reference model: the outcomes if the calls run one by one, in order.
 fn one_by_one(calls: &[Case], stop_on_error: bool) -> Vec<Result<CallOutcome, SkippedCall>> {
     let (mut refused, mut failed) = (None, None);
     let mut ends = Vec::new();
@@ -142,7 +142,7 @@ fn one_by_one(calls: &[Case], stop_on_error: bool) -> Vec<Result<CallOutcome, Sk
             CallGate::Asked => case.allowed,
             CallGate::Refused | CallGate::Invalid => false,
         };
-        // The first of the earlier calls that stops this one is the reason.
+        // The reason is the first earlier call that prevents this one.
         let stopped: Vec<(usize, SkippedCall)> = [
             refused.filter(|_| !case.call.reads).map(|at| (at, SkippedCall::AfterRefusal(at))),
             failed.filter(|_| stop_on_error).map(|at| (at, SkippedCall::AfterError(at))),
@@ -235,7 +235,7 @@ fn run(
         .collect()
 }
 
-/// Drops the position of the refusal, which depends on the order of answers.
+/// Removes the position of the refusal, because it depends on the order of the answers.
 fn without_place(end: Result<CallOutcome, SkippedCall>) -> Result<CallOutcome, SkippedCall> {
     match end {
         Err(SkippedCall::AfterRefusal(_)) => Err(SkippedCall::Refused),
@@ -243,8 +243,8 @@ fn without_place(end: Result<CallOutcome, SkippedCall>) -> Result<CallOutcome, S
     }
 }
 
-/// Returns true if both calls are made, or neither. One that reads may be made although the model
-/// stops it: it ran side by side with the one that failed.
+/// Returns true if both executions make the call or neither does. A call that reads may also be
+/// made although the model skips it, because it ran in parallel with the call that failed.
 fn agree(
     case: Case,
     end: Result<CallOutcome, SkippedCall>,
@@ -259,8 +259,8 @@ fn agree(
 }
 
 proptest! {
-    /// Without stopping at errors, whatever the limit and the order of ends and answers, each call
-    /// ends as if all were made one by one.
+    /// Without stopping on errors, each call ends as if all calls were made one by one. This holds
+    /// for every limit and every order of ends and answers.
     #[test]
     fn it_ends_as_if_made_one_by_one(
         cases in prop::collection::vec(any_case(), 0..12),

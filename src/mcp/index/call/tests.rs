@@ -38,7 +38,7 @@ fn arguments_are_found_in_every_form() {
     {
         assert_eq!(read(&form), Ok(("github__list_all".to_owned(), json!({}))));
     }
-    // The tool has an argument `name`, which the name of the call does not fill.
+    // The tool has an argument `name`. The call's own `name` must not fill it.
     let form = json!({"name": "read_file", "path": "/x"});
     assert_eq!(read(&form), Ok(("fs__read_file".to_owned(), json!({"path": "/x"}))));
     let form = json!({"name": "read_file", "arguments": {"path": "/x", "name": "n"}});

@@ -154,12 +154,12 @@ fn what_is_not_understood_passes() {
         };
         assert_eq!(fitness(&schema, &value), Fitness::Unknown, "{schema}");
     }
-    // What is certainly wrong is wrong beside it.
+    // An unsupported keyword does not hide a certain problem.
     let schema = json!({"unevaluatedProperties": false, "required": ["a"]});
     assert_eq!(problems(&schema, &json!({})).len(), 1);
 }
 
-/// Schemas that make a naive validator run for ever, or out of stack.
+/// Schemas that make a naive validator run forever or overflow its stack.
 #[test]
 fn hostile_schemas_end() {
     let chain = |keyword: &str, deep: usize| {
@@ -248,7 +248,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// Any JSON can be a schema, and a mismatch always has a message.
+    /// Any JSON value can be used as a schema, and every mismatch has a message.
     #[test]
     fn any_schema_is_read(schema in any_json(), value in any_json()) {
         if let Fitness::Unfit(problems) = fitness(&schema, &value) {
@@ -258,7 +258,7 @@ proptest! {
     #[test]
     fn a_negation_is_the_opposite(schema in any_json(), value in any_json()) {
         let (plain, negated) = (fitness(&schema, &value), fitness(&json!({"not": schema}), &value));
-        // A reference to the root means another schema in the other one.
+        // A reference to the root refers to a different schema in each of the two.
         prop_assume!(!schema.to_string().contains("$ref"));
         match plain {
             Fitness::Fits => prop_assert!(matches!(negated, Fitness::Unfit(_))),

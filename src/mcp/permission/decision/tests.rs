@@ -11,8 +11,8 @@ mod decision {
         ServerTool { server: "github".to_owned(), tool: name.to_owned() }
     }
 
-    /// What becomes of a call, and of the next one of the same tool. The rows are the contract: who may
-    /// ask, what the rules say, what the person says.
+    /// Returns the expected decisions for a call and for the next call of the same tool. The rows
+    /// are the contract: they depend on the client's abilities, the rules and the user's answer.
     fn expected(client: Client, rule: Verdict, answer: UserAnswer) -> (&'static str, &'static str) {
         match (client, rule, answer) {
             (_, Verdict::Allow, _) => ("allowed by rules", "allowed by rules"),

@@ -84,7 +84,7 @@ mod risk {
         assert_eq!(rules.risk("fs/list_files", None), Risk::Read);
         assert_eq!(rules.risk("shell/list_jobs", None), Risk::Read);
         assert_eq!(rules.risk("fs/write", reads), Risk::Read);
-        // Equally long: the one that needs more care.
+        // Of patterns of equal length, the higher risk decides.
         rules.add("shell/l*", Risk::Write).unwrap();
         assert_eq!(rules.risk("shell/list_jobs", None), Risk::Write);
     }
@@ -111,7 +111,7 @@ mod glob_rules {
             ("github/search", Some(("github/*", 2))),
             ("github/get_me", Some(("github/get_*", 3))),
             ("fs/get_issue", Some(("*/get_issue", 4))),
-            // Both patterns have 12 and 11 characters.
+            // The patterns have 12 and 11 characters.
             ("github/get_issue", Some(("github/get_*", 3))),
         ];
         for (tool, expected) in table {

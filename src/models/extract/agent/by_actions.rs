@@ -1,10 +1,12 @@
-//! The agent without tool calls: one JSON object a turn, in a form that a schema prescribes.
+//! The agent without tool calls. The model sends one JSON object per turn, in the format of a
+//! schema.
 //!
-//! Small models keep to this if the program enforces the rules. Line numbers are an enumeration of
-//! those that were shown, and no answer is offered before there are any. An action that repeats is not
-//! offered in the next turn, and the last turn offers only the answer. A look that shows nothing new
-//! makes the next turn the last one, as a small model only repeats itself from then on. Lines that the
-//! model has passed over are not sent again before that, as each turn sends the whole conversation.
+//! Small models follow this format if the program enforces the rules. Line numbers must be among
+//! those that were shown, and no answer is offered before any line was shown. A repeated action is
+//! not offered in the next turn, and the last turn offers only the answer. After a look that shows
+//! nothing new, the next turn is the last one, because from then on a small model only repeats
+//! itself. Lines that the model has passed over are sent again only in the last turn, because each
+//! turn sends the whole conversation.
 
 use std::collections::BTreeMap;
 
@@ -22,14 +24,15 @@ use crate::extract::prompt::Prompt;
 use crate::extract::prompt::{NOTHING, Wrapper, is_nothing};
 use crate::extract::{ModelRequest, ReplyEnd, Turn};
 
-/// An answer can choose from this number of lines, the last ones shown.
+/// Maximum number of lines from which an answer can choose. They are the ones with the highest
+/// numbers.
 const CHOICE: usize = 200;
-/// Characters of the words of a look, at most.
+/// Maximum number of characters of the words in a look.
 const WORDS: usize = 80;
 const NO_OBJECT: &str = "The reply is no JSON object of the required form.";
 /// The explanation after [`NOTHING`] if no look has shown a line.
 const NO_LINE: &str = "No look has shown a line.";
-/// Replaces lines that the model has passed over.
+/// The text that replaces lines that the model has passed over.
 const PASSED: &str = "(lines none of which holds the answer)";
 const LOOKS: [&str; 3] = ["find", "grep", "read"];
 
@@ -62,8 +65,8 @@ struct SeenLook {
     is_passed: bool,
 }
 
-/// Answers by actions. The first look appears as the model's own: if its lines were part of the
-/// question, a small model would not answer from them.
+/// Answers by actions. The first look is presented as the model's own look. If its lines were part
+/// of the question, a small model would not use them for its answer.
 pub(super) fn answer(
     inquiry: &Inquiry<'_>,
     form: LineForm,
@@ -75,7 +78,7 @@ pub(super) fn answer(
     let words: String = inquiry.question.chars().take(WORDS).collect();
     let look = json!({"found": false, "look": "find", "words": words}).to_string();
     let mut seen = vec![SeenLook { look, shown: first.seen.clone(), is_passed: false }];
-    // Most models would do what was done for them once more.
+    // Most models would repeat the first look.
     let mut repeated = Some(first.look.name());
     let steps = inquiry.settings.max_steps.max(1);
     let mut is_cut = false;
@@ -98,7 +101,7 @@ pub(super) fn answer(
         let action = action(&reply.text);
         is_cut = action.is_none() && reply.end == ReplyEnd::Length;
         let shown = match action {
-            // Not every endpoint keeps a model to the schema.
+            // Some endpoints do not enforce the schema.
             Some(ActionReply::Answer { .. }) if looks.shown.is_empty() => {
                 return Ok(nothing(NO_LINE, &looks));
             }
@@ -131,7 +134,7 @@ fn nothing(why: &str, looks: &LookLog) -> AgentAnswer {
     AgentAnswer { text, looks: looks.named(), ..AgentAnswer::default() }
 }
 
-/// Returns the request of a turn in which the model may take another look.
+/// Returns the request for a turn in which the model may look again.
 fn request(
     inquiry: &Inquiry<'_>,
     wrapper: &Wrapper,
@@ -152,8 +155,8 @@ fn request(
     request
 }
 
-/// Returns the request of the last turn: the model has to choose from all lines that it has seen
-/// or, if these do not fit into its context, from the lines of the latest looks.
+/// Returns the request for the last turn. The model must choose from all lines that it has seen. If
+/// these do not fit into its context, it must choose from the lines of the latest looks.
 fn last_request(inquiry: &Inquiry<'_>, wrapper: &Wrapper, seen: &[SeenLook]) -> ModelRequest {
     let fits = |request: &ModelRequest| needed(request) <= inquiry.model.profile().context_tokens;
     let latest = (0..seen.len()).map(|from| &seen[from..]);
@@ -188,7 +191,7 @@ impl ActionReply {
     }
 }
 
-/// Parses the JSON object in a reply, and ignores text around it.
+/// Parses the JSON object in a reply. Text around the object is ignored.
 fn action(reply: &str) -> Option<ActionReply> {
     let (start, end) = (reply.find('{')?, reply.rfind('}')?);
     serde_json::from_str(reply.get(start..=end)?).ok()
@@ -215,8 +218,8 @@ fn schema(lines: &BTreeMap<u64, &NumberedLine>, offered: &[&str]) -> Value {
             json!({"type": "array", "items": {"enum": choice}, "minItems": 1, "maxItems": 3});
         forms.push(object(json!({"found": {"const": true}, "lines": lines, "text": text(400)})));
     }
-    // Whether something is found comes first in the order of keys: a model decides that before it
-    // says how to look on.
+    // In the order of keys, `found` comes before the look. The model therefore decides whether it
+    // has found something before it describes the next look.
     for name in offered {
         forms.push(object(match *name {
             "find" => json!({"found": no, "look": {"const": name}, "words": text(WORDS)}),

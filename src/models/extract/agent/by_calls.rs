@@ -13,11 +13,11 @@ use crate::extract::prompt::Prompt;
 use crate::extract::prompt::Wrapper;
 use crate::extract::{CallResult, ModelReply, ModelRequest, ToolCall, ToolSpec, Turn};
 
-/// Calls of one reply that are carried out, at most.
+/// Maximum number of calls of one reply that are performed.
 const AT_ONCE: usize = 8;
 
-/// Answers with tools. Returns `None` if the first reply neither calls a tool nor answers, unless
-/// the model is `sure` to know tools.
+/// Answers with tools. Returns `None` if the first reply neither calls a tool nor answers. If
+/// `sure` is true, the model is known to support tools, and is asked again instead.
 pub(super) fn answer(
     inquiry: &Inquiry<'_>,
     form: LineForm,
@@ -92,7 +92,7 @@ fn result(
     })
 }
 
-/// Parses a call. The error is for the model.
+/// Parses a call. The error text is shown to the model.
 fn look(call: &ToolCall, name: &str) -> Result<AgentLook, String> {
     let arguments: Value = serde_json::from_str(&call.arguments)
         .map_err(|error| format!("The arguments are no JSON: {error}."))?;

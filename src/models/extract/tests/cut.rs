@@ -1,25 +1,25 @@
-//! Replies that end before their answer, as the model has no tokens left.
+//! Tests replies that end before their answer because the model has no tokens left.
 
 use super::*;
 use crate::extract::fixture::wrapped;
 
 const NOT_COMPLETE: &str = "(Not complete: the model had no tokens left to answer about ";
 
-/// A reply that is cut before the closing tag of its answer.
+/// Returns a reply that is cut before the closing tag of its answer.
 fn cut(request: &ModelRequest, text: &str) -> Result<ModelReply, ModelFailure> {
     let whole = wrapped(request, text);
     let (until, _) = whole.rsplit_once("</").unwrap();
     Ok(ModelReply { end: ReplyEnd::Length, ..says(until)? })
 }
 
-/// A reply that is cut within an object, where the request asks for one.
+/// Returns a reply that is cut inside an object, if the request requires an object.
 fn half_action(request: &ModelRequest) -> Option<Result<ModelReply, ModelFailure>> {
     request.schema.as_ref()?;
     let half = says(r#"{"found":true,"lines":[1001],"text":"spool.db {x} and"#);
     Some(half.map(|reply| ModelReply { end: ReplyEnd::Length, ..reply }))
 }
 
-/// Asks a model about a log that it reads in full, or looks into.
+/// Asks a model about a log, which it reads in full or by looks, depending on `mode`.
 fn asked(model: Scripted, lines: usize, mode: Mode) -> Extraction {
     let model = model.with(|_| {});
     let document = TextDocument::new(&log(lines));
@@ -98,7 +98,7 @@ fn the_answer_of_an_agent_that_was_cut_says_so() {
 fn a_model_whose_replies_end_before_an_answer_gives_none() {
     type Script = fn(&ModelRequest) -> Result<ModelReply, ModelFailure>;
     let scripts: [(Script, usize, Mode); 4] = [
-        // Nothing but thoughts, an opening tag alone, and half of an object.
+        // Only thoughts, only an opening tag, and half of an object.
         (|_| Ok(ModelReply { end: ReplyEnd::Length, ..says("I think")? }), 50, Mode::FullChunked),
         (|request| cut(request, ""), 2000, Mode::FullChunked),
         (|request| half_action(request).unwrap_or_else(|| cut(request, "")), 2000, Mode::ReadGrep),
@@ -106,7 +106,8 @@ fn a_model_whose_replies_end_before_an_answer_gives_none() {
     ];
     for (number, (script, lines, mode)) in scripts.into_iter().enumerate() {
         let document = TextDocument::new(&log(lines));
-        // The words of the second are in no line, so that the agent is shown none at first.
+        // The second question has no words in common with the log, so the first look shows no
+        // lines.
         for question in [QUESTION, "zzz"] {
             let model = Scripted::new("a", script).with(|profile| profile.tools = ToolUse::Auto);
             let asked = (question, mode);

@@ -1,4 +1,4 @@
-//! What the reading agent begins with.
+//! Tests the first look of the reading agent.
 
 use super::{NEEDLE, log, text};
 use crate::extract::fixture::{Scripted, TextDocument, extract, last_text, says};
@@ -6,7 +6,7 @@ use crate::extract::{
     ExtractSettings, Extraction, Mode, ModelFailure, ModelReply, ModelRequest, ToolUse, Turn,
 };
 
-/// It costs one turn where the words of the question lead to the line.
+/// If the words of the question lead to the line, the answer takes only one turn.
 #[test]
 fn the_first_look_is_for_the_words_of_the_question() {
     let model = Scripted::new("a", |request| {
@@ -27,7 +27,7 @@ fn the_first_look_is_for_the_words_of_the_question() {
     assert_eq!(found.calls.len(), 1);
 }
 
-/// Lines of other forms are not ranked.
+/// Only unchanged lines are ranked; in other forms, the rarest word is searched for.
 #[test]
 fn in_json_on_one_line_the_rarest_word_leads() {
     let mut items: Vec<_> = (0..500).map(|n| format!("\"an item is in shop {n}\"")).collect();
@@ -48,13 +48,13 @@ fn in_json_on_one_line_the_rarest_word_leads() {
 const GREP: &str =
     r#"{"found": false, "look": "grep", "pattern": "request 7 in", "ignore_case": false}"#;
 
-/// Lines that the model has passed over come again where it has to choose from all.
+/// Lines that the model has passed over are shown again only when it must choose from all lines.
 #[test]
 fn lines_without_the_answer_are_not_sent_again() {
     let model = Scripted::new("a", |request| match &request.turns[..] {
         [_, _, Turn::User(first)] => {
             assert!(first.contains(NEEDLE), "{first}");
-            // Find was just used.
+            // Find was just used, so it is not offered.
             assert_eq!(forms(request).len(), 3);
             says(GREP)
         }
@@ -81,7 +81,7 @@ fn lines_without_the_answer_are_not_sent_again() {
     assert_eq!(found.calls.len(), 3);
 }
 
-/// A model would make up an answer.
+/// A model without any lines would invent an answer.
 #[test]
 fn looks_that_show_nothing_end_without_an_answer() {
     for content in [String::new(), log(2000)] {
@@ -100,7 +100,8 @@ fn looks_that_show_nothing_end_without_an_answer() {
     }
 }
 
-/// Asks a model without tools, which follows a script, about a log. It has `context` tokens.
+/// Asks a model without tools about a log. The model follows a script, and its context has
+/// `context` tokens.
 fn asked(
     context: u64,
     question: &str,
@@ -114,7 +115,7 @@ fn asked(
     extract(&ExtractSettings::default(), &[&model], &document, asked)
 }
 
-/// As an endpoint lets it that does not keep it to the schema.
+/// Some endpoints do not enforce the schema.
 #[test]
 fn what_a_model_says_that_has_seen_no_line_is_no_answer() {
     let made_up = r#"{"found": true, "text": "spool.db", "lines": [7]}"#;
@@ -136,7 +137,7 @@ fn an_answer_that_says_that_nothing_is_found_is_none() {
     }
 }
 
-/// No reply fits a schema without forms.
+/// A schema without forms would permit no reply.
 #[test]
 fn the_last_turn_has_an_answer_to_give_however_small_the_context() {
     for context in [1, 500, 700, 900, 1200, 2000, 4000] {

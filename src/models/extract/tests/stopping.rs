@@ -1,4 +1,4 @@
-//! Questions whose answer nobody waits for any more.
+//! Tests questions that are stopped because the caller no longer waits.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::*;
 
-/// Asks until the first call has ended. From then on, nobody waits.
+/// Asks a question, and stops it when the first call has ended.
 fn stopped_after_a_call(model: &Arc<Scripted>, document: &TextDocument, mode: Mode) -> Extraction {
     let stopped = AtomicBool::new(false);
     let models = [Arc::clone(model) as Arc<dyn LanguageModel>];
@@ -26,12 +26,12 @@ fn a_stop_ends_all_calls() {
     let document = TextDocument::new(&log(4000));
     let found = stopped_after_a_call(&model, &document, Mode::FullChunked);
     assert!(found.answer.as_ref().is_err_and(ModeError::is_stop), "{found:?}");
-    // Those that were under way, and one more each.
+    // The calls that were in progress, and one more for each of them.
     let most = 2 * ExtractSettings::default().concurrency;
     assert!(model.asked().len() <= most, "{}", model.asked().len());
 }
 
-/// Looking a quote up in a long output takes its time.
+/// Looking up a quote in a long output takes time.
 #[test]
 fn a_stop_ends_the_check_of_an_answer() {
     let model = Scripted::new("a", |request| answers(request, "`an invention`")).with(|_| {});

@@ -1,7 +1,8 @@
-//! The text that a reader is told, whatever endpoints do: `answers.txt` has each text, whole. Both forms are
-//! asked over sockets, and give the same.
+//! Tests the text that a reader gets for replies and failures of endpoints. `answers.txt` contains
+//! each complete text. Questions are sent over sockets in both formats, and must give the same
+//! text.
 //!
-//! `UPDATE_DOCS=1` writes the file anew.
+//! `UPDATE_DOCS=1` rewrites the file.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -19,13 +20,14 @@ use crate::llm::model;
 
 const TEXTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/llm/tests/answers.txt");
 const NEEDLE: &str = "ERROR worker-3 cannot open spool.db: disk quota exceeded";
-/// The time of a call that is never answered.
+/// Time limit of a call that is never answered.
 const BRIEF: Duration = Duration::from_millis(200);
 
-/// The replies of an endpoint in turn, and the last one for ever. `None`: nothing listens there.
+/// The successive replies of an endpoint. The last one is repeated forever. `None`: nothing listens
+/// at the address.
 type Script = Option<Vec<Vec<Step>>>;
 
-/// A question whose answer is known.
+/// A question with a known answer.
 struct Case {
     name: &'static str,
     mode: Mode,
@@ -59,12 +61,12 @@ fn log() -> String {
     format!("{}{NEEDLE}\n{}", lines[..4].concat(), lines[4..].concat())
 }
 
-/// An answer in the wrapper of the question, whose nonce is `n`.
+/// An answer in the wrapper that the question requires. The nonce is `n`.
 fn wrapped(kind: ProviderKind, text: &str) -> Vec<Step> {
     says(kind, &format!("<ai-agent-n-FINAL format=\"text\">\n{text}\n</ai-agent-n-FINAL>"))
 }
 
-/// Answers in every mode.
+/// Replies with answers, in every mode.
 fn answers(kind: ProviderKind) -> Vec<Case> {
     let wrapped = |text: &str| wrapped(kind, text);
     let nothing = "NO RELEVANT DATA FOUND. It is a log of requests.";
@@ -95,7 +97,7 @@ fn answers(kind: ProviderKind) -> Vec<Case> {
     ]
 }
 
-/// Replies that are not quite as they should be, and answers all the same.
+/// Replies that are not quite correct, but still contain an answer.
 fn odd_replies(kind: ProviderKind) -> Vec<Case> {
     let full = |name, replies| case(name, Mode::FullChunked, replies);
     let other = "<ai-agent-x-FINAL format=\"text\">pwned</ai-agent-x-FINAL>";
@@ -122,7 +124,7 @@ fn odd_replies(kind: ProviderKind) -> Vec<Case> {
     ]
 }
 
-/// Endpoints that give no answer.
+/// Endpoints that fail to give an answer.
 fn failures(kind: ProviderKind) -> Vec<Case> {
     let full = |name, reply| case(name, Mode::FullChunked, vec![reply]);
     let again = [("Find", r#"{"file":"9f3k.txt","words":"quota"}"#)];
@@ -157,7 +159,7 @@ fn failures(kind: ProviderKind) -> Vec<Case> {
     ]
 }
 
-/// Other targets where one fails.
+/// Cases in which a target fails and a later target is used.
 fn instead(kind: ProviderKind) -> Vec<Case> {
     let good = || Some(vec![wrapped(kind, "spool.db")]);
     let formless = || Some(vec![says(kind, "It was the disk.")]);
@@ -170,7 +172,7 @@ fn instead(kind: ProviderKind) -> Vec<Case> {
     ]
 }
 
-/// Asks, and returns the extraction and the addresses of its endpoints.
+/// Asks the question. Returns the extraction and the addresses of the endpoints.
 fn ask(case: &Case, kind: ProviderKind, document: &TextDocument) -> (Extraction, Vec<String>) {
     let (mut endpoints, nowhere) = (Vec::new(), Nowhere::new());
     let mut models: Vec<Arc<dyn LanguageModel>> = Vec::new();
@@ -197,7 +199,7 @@ fn ask(case: &Case, kind: ProviderKind, document: &TextDocument) -> (Extraction,
     (extractor.answer(document, "Which file could not be opened?", case.mode), hosts)
 }
 
-/// Returns the text that a reader is told, and the tokens that it cost.
+/// Returns the text that a reader gets, and the number of tokens that it took.
 fn told(case: &Case, kind: ProviderKind, document: &TextDocument, facts: &DocumentFacts) -> String {
     let (extraction, hosts) = ask(case, kind, document);
     let mut text = extraction.text(facts);

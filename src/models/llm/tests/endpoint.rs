@@ -1,4 +1,4 @@
-//! An endpoint that plays a script.
+//! An endpoint that follows a script.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -19,15 +19,15 @@ use serde_json::Value;
 pub(super) enum Step {
     Send(Vec<u8>),
     Pause(Duration),
-    /// Sends these bytes again and again, until the client is gone or so many were sent.
+    /// Sends these bytes this number of times, or until the client has disconnected.
     Repeat(Vec<u8>, usize),
-    /// Waits until the client closes its connection, and notes that it did.
+    /// Waits until the client closes its connection, and reports that it did.
     WaitForEnd,
     /// Closes the connection.
     Close,
 }
 
-/// A request as it came.
+/// A request as it was received.
 pub(super) struct Received {
     pub(super) line: String,
     pub(super) headers: Vec<(String, String)>,
@@ -41,12 +41,12 @@ impl Received {
     }
 }
 
-/// Answers each request with the next answer, and the last one for ever.
+/// Answers each request with the next answer of the script. The last answer is repeated forever.
 pub(super) struct ModelEndpoint {
     pub(super) base_url: String,
-    /// The requests that came.
+    /// The requests that were received.
     pub(super) received: Receiver<Received>,
-    /// Each connection that the client closed at [`Step::WaitForEnd`].
+    /// One message for each connection that the client closed at [`Step::WaitForEnd`].
     pub(super) closed: Receiver<()>,
     connections: Arc<AtomicUsize>,
 }
@@ -77,24 +77,25 @@ impl ModelEndpoint {
         Self { base_url, received, closed, connections }
     }
 
-    /// Returns the connections so far.
+    /// Returns the number of connections so far.
     pub(super) fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Returns the requests so far.
+    /// Returns the requests that were received so far.
     pub(super) fn requests(&self) -> Vec<Received> {
         self.received.try_iter().collect()
     }
 
-    /// Waits until the client has closed a connection that was waited for: long on a busy machine, and
-    /// less than any time after which it would be closed anyway.
+    /// Waits until the client has closed a connection at [`Step::WaitForEnd`]. The time limit is
+    /// long enough for a busy machine, but shorter than any time after which the connection would
+    /// be closed anyway.
     pub(super) fn is_closed_soon(&self) -> bool {
         self.closed.recv_timeout(Duration::from_secs(10)).is_ok()
     }
 }
 
-/// Serves a connection. It ends with an error where the client is gone.
+/// Serves a connection. Returns early if the client has disconnected.
 fn serve(stream: &TcpStream, script: &Script) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     let mut reader = BufReader::new(stream);
@@ -147,7 +148,7 @@ fn play(step: &Step, mut stream: &TcpStream, script: &Script) -> Option<()> {
         }
         Step::Repeat(bytes, times) => (0..*times).try_for_each(|_| stream.write_all(bytes).ok()),
         Step::WaitForEnd => {
-            // A client that closes with bytes unread resets the connection.
+            // If the client closes the connection with unread bytes, the connection is reset.
             let _end = stream.read(&mut [0; 16]);
             script.closed.send(()).ok();
             None
@@ -156,7 +157,7 @@ fn play(step: &Step, mut stream: &TcpStream, script: &Script) -> Option<()> {
     }
 }
 
-/// An address at which nothing listens. Nobody else gets its port.
+/// An address at which nothing listens. No other program can get its port.
 pub(super) struct Nowhere {
     pub(super) host: String,
     _bound: OwnedFd,
@@ -171,26 +172,26 @@ impl Nowhere {
     }
 }
 
-/// An answer with a status, further header lines, and a body of known length.
+/// An answer with a status, additional header lines, and a body of known length.
 pub(super) fn answer(status: &str, headers: &str, body: &str) -> Vec<Step> {
     let length = body.len();
     let text = format!("HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\n\r\n{body}");
     vec![Step::Send(text.into_bytes())]
 }
 
-/// An answer with a status and an error as JSON.
+/// An answer with a status and an error in JSON.
 pub(super) fn error(status: &str, headers: &str, body: &Value) -> Vec<Step> {
     answer(status, &format!("content-type: application/json\r\n{headers}"), &body.to_string())
 }
 
-/// The head of a stream of events.
+/// The head of an event stream.
 pub(super) fn head() -> Step {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
                 transfer-encoding: chunked\r\n\r\n";
     Step::Send(head.into())
 }
 
-/// A part of a stream.
+/// A part of an event stream.
 pub(super) fn part(text: impl AsRef<[u8]>) -> Step {
     let text = text.as_ref();
     let mut chunk = format!("{:x}\r\n", text.len()).into_bytes();
@@ -199,12 +200,12 @@ pub(super) fn part(text: impl AsRef<[u8]>) -> Step {
     Step::Send(chunk)
 }
 
-/// The end of a stream.
+/// The end of an event stream.
 pub(super) fn end() -> Step {
     Step::Send(b"0\r\n\r\n".to_vec())
 }
 
-/// A stream with these texts, whole.
+/// A complete event stream of these texts.
 pub(super) fn stream<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>) -> Vec<Step> {
     let parts = parts.into_iter().map(part);
     [head()].into_iter().chain(parts).chain([end()]).collect()
@@ -215,12 +216,13 @@ pub(super) fn event(data: &Value) -> String {
     format!("data: {data}\n\n")
 }
 
-/// An event of the first form with this `delta`.
+/// An event in the first format with this `delta`.
 pub(super) fn delta(delta: &Value) -> String {
     event(&serde_json::json!({ "choices": [{ "index": 0, "delta": delta }] }))
 }
 
-/// The last events of a reply of the first form: why it ends, what it cost, and the end.
+/// The last events of a reply in the first format: the reason for the end, the token counts, and
+/// the end.
 pub(super) fn ends(reason: &str) -> String {
     let reason = serde_json::json!({
         "choices": [{ "index": 0, "delta": {}, "finish_reason": reason }],
@@ -232,7 +234,7 @@ pub(super) fn ends(reason: &str) -> String {
     format!("{}{}data: [DONE]\n\n", event(&reason), event(&usage))
 }
 
-/// A whole reply of the first form.
+/// A complete reply in the first format.
 pub(super) fn says(text: &str) -> Vec<Step> {
     stream([delta(&serde_json::json!({ "content": text })), ends("stop")])
 }

@@ -1,4 +1,4 @@
-//! Requests that fail, and what follows.
+//! Tests requests that fail, and the consequences.
 
 use std::time::{Duration, Instant};
 

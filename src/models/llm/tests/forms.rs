@@ -1,4 +1,4 @@
-//! Replies of both forms, from the same words.
+//! Replies with the same content in both formats.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::endpoint::{Step, delta, ends, error, head, part, stream};
 use super::replies::{block, message};
 use crate::extract::ProviderKind;
 
-/// Why a reply ends.
+/// The reason why a reply ends.
 #[derive(Clone, Copy)]
 enum End {
     Said,
@@ -27,22 +27,22 @@ impl End {
     }
 }
 
-/// A reply that says `text`.
+/// A reply with the text `text`.
 pub(super) fn says(kind: ProviderKind, text: &str) -> Vec<Step> {
     stream(events(kind, text, &[], End::Said))
 }
 
-/// A reply that calls tools, by their names and arguments.
+/// A reply that calls tools, given by name and arguments.
 pub(super) fn calls(kind: ProviderKind, calls: &[(&str, &str)]) -> Vec<Step> {
     stream(events(kind, "", calls, End::Calls))
 }
 
-/// A reply that the endpoint will not give.
+/// A reply in which the endpoint refuses to answer.
 pub(super) fn refuses(kind: ProviderKind) -> Vec<Step> {
     stream(events(kind, "", &[], End::Refused))
 }
 
-/// The beginning of a reply, in the middle of its first event, and the end of its connection.
+/// The beginning of a reply. The connection ends in the middle of the first event.
 pub(super) fn breaks(kind: ProviderKind) -> Vec<Step> {
     let first = events(kind, "The disk", &[], End::Said).swap_remove(0);
     vec![head(), part(&first[..first.len() / 2]), Step::Close]

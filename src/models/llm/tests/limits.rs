@@ -1,4 +1,4 @@
-//! Endpoints that send too much, or too slowly.
+//! Tests endpoints that send too much, or too slowly.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use super::endpoint::{ModelEndpoint, Step, delta, ends, event, head, part, strea
 use super::{LONG, anthropic, ask, model_of, openai};
 use crate::extract::{ModelFailureKind, ProviderKind};
 
-/// Sends `text` again and again in a stream.
+/// Sends `text` repeatedly in an event stream.
 fn repeats(text: &str, times: usize) -> Step {
     match part(text) {
         Step::Send(bytes) => Step::Repeat(bytes, times),
@@ -16,7 +16,7 @@ fn repeats(text: &str, times: usize) -> Step {
     }
 }
 
-/// Asserts that the endpoint is left after one attempt, with these words.
+/// Asserts that the request is given up after one attempt, with these words.
 fn is_left(answer: Vec<Step>, words: &str) {
     let endpoint = ModelEndpoint::new([answer]);
     let failure = ask(&openai(&endpoint.base_url)).unwrap_err();

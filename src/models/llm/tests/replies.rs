@@ -1,4 +1,4 @@
-//! Requests and replies of both forms.
+//! Tests requests and replies in both formats.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
     ToolCall { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_owned() }
 }
 
-/// A question after two calls of a tool, one with arguments that are no JSON.
+/// A question after two tool calls, one of them with arguments that are not JSON.
 fn after_calls() -> ModelRequest {
     let mut request = question();
     request.turns.push(Turn::Model {
@@ -32,7 +32,7 @@ fn after_calls() -> ModelRequest {
     request
 }
 
-/// The events of a message of the second form, from its blocks.
+/// The events of a message in the second format, given its blocks.
 pub(super) fn message(blocks: &[Value], stop_reason: &str) -> Vec<String> {
     let usage = json!({ "input_tokens": 5, "cache_read_input_tokens": 90, "output_tokens": 1 });
     let mut events = vec![json!({ "type": "message_start", "message": { "usage": usage } })];
@@ -285,7 +285,7 @@ fn pieces_and_line_ends_do_not_matter() {
 fn connections_are_used_again_from_several_threads() {
     let endpoint = ModelEndpoint::new([says("x")]);
     let model = openai(&endpoint.base_url);
-    // A connection is free a moment after the reply.
+    // A connection becomes free shortly after the reply.
     let is_used_again = |asked| {
         ask(&model).unwrap();
         std::thread::sleep(Duration::from_millis(10));

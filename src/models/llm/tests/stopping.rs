@@ -1,4 +1,4 @@
-//! Requests that nobody waits for any more.
+//! Tests requests that are stopped because the caller no longer waits.
 
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use super::{openai, question};
 use crate::extract::{LanguageModel as _, ModelFailure, ModelFailureKind, TokenUsage};
 use crate::llm::HttpModel;
 
-/// Asks, stops once `begun` returned, and asserts that the model ends soon after.
+/// Asks, stops the question after `begun` returns, and asserts that the model ends soon afterwards.
 fn stopped(model: &HttpModel, begun: impl FnOnce()) -> ModelFailure {
     let stopped = AtomicBool::new(false);
     let (failure, took) = thread::scope(|scope| {
@@ -32,7 +32,7 @@ fn stopped(model: &HttpModel, begun: impl FnOnce()) -> ModelFailure {
     failure
 }
 
-/// Waits until a request was received, and a little longer.
+/// Waits until a request was received, and slightly longer.
 fn received(endpoint: &ModelEndpoint) {
     endpoint.received.recv().unwrap();
     thread::sleep(Duration::from_millis(100));
@@ -83,7 +83,7 @@ fn a_pause_is_left() {
     assert!(endpoint.requests().is_empty());
 }
 
-/// A listener whose queue is full, so that a further connection waits.
+/// A listener whose queue is full, so that a further connection has to wait.
 fn full() -> (TcpListener, Vec<TcpStream>) {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     let any: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -111,7 +111,7 @@ fn a_handshake_is_left() {
     stopped(&model, || stream = Some(listener.accept().unwrap().0));
     let mut stream = stream.unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    // The first words of the handshake, then the end.
+    // The first bytes of the handshake, then the end.
     std::io::copy(&mut stream, &mut std::io::sink()).unwrap();
 }
 

@@ -7,7 +7,8 @@ use super::*;
 use crate::far::tests::{MODIFIED, expected};
 use crate::{ImportOptions, Store};
 
-/// The text of an artifact is its path, where the store has it as it should be.
+/// A far store in which the bytes of each artifact are its path. Opening `gone.txt` fails, and
+/// `wrong.txt` has other bytes.
 #[derive(Debug)]
 struct Elsewhere;
 
@@ -56,7 +57,7 @@ impl Scene {
         (archive, done)
     }
 
-    /// Imports an archive to a store of its own.
+    /// Imports an archive into a new store.
     fn import(archive: &[u8]) -> Self {
         let most = u64::MAX;
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Manipulated archives are refused.
+//! Checks that manipulated archives are refused.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -21,13 +21,12 @@ fn header(name: &[u8], kind: EntryType, size: u64) -> Header {
     header
 }
 
-/// Returns an archive of these bytes of tar.
+/// Returns an archive that contains the bytes `tar`.
 fn packed(tar: &[u8]) -> Vec<u8> {
     zstd::encode_all(tar, 1).unwrap()
 }
 
-/// Returns the archive of `members` with correct digests, and with what `plant` adds before the
-/// records.
+/// Returns an archive of `members` with correct digests. `plant` adds members before the records.
 fn forged(members: &Members, plant: impl FnOnce(&mut tar::Builder<Vec<u8>>)) -> Vec<u8> {
     let mut tar = tar::Builder::new(Vec::new());
     let mut plant = Some(plant);
@@ -57,7 +56,7 @@ fn small() -> Members {
     members(&place.export("c7"))
 }
 
-/// Returns the reason why an archive with something planted is refused.
+/// Returns the reason why an archive is refused to which `plant` has added members.
 fn planted(plant: impl FnOnce(&mut tar::Builder<Vec<u8>>)) -> String {
     Place::new().refusal(&forged(&small(), plant))
 }
@@ -200,7 +199,8 @@ fn headers_that_ctxfs_does_not_write_are_refused() {
 
 #[test]
 fn wrong_digests_are_refused() {
-    // Of an artifact, then of a file that only the list knows.
+    // First the digest of an artifact is wrong, then that of a file that only the list of digests
+    // contains.
     let archive = Place::filled().export("c7");
     let mut tar = zstd::decode_all(&*archive).unwrap();
     let at = tar.windows(13).position(|bytes| bytes == b"line of text\n").unwrap();
@@ -212,7 +212,7 @@ fn wrong_digests_are_refused() {
     tar[at] = b'N';
     let refusal = Place::new().refusal(&packed(&tar));
     assert!(refusal.contains("x.txt`: its digest is not"), "{refusal}");
-    // That in a record, where the list agrees.
+    // The digest in a record is wrong, while the list of digests is correct.
     let mut members = small();
     let records =
         &mut members.iter_mut().find(|(name, _)| name.ends_with("manifest.jsonl")).unwrap().1;
@@ -258,7 +258,7 @@ fn what_is_cut_off_is_refused() {
     for length in (0..tar.len() - 1024).step_by(512) {
         Place::new().refusal(&packed(&tar[..length]));
     }
-    // Nothing is lost with the zeros at the end.
+    // The zeros at the end may be missing.
     Place::new().import(&packed(&tar[..tar.len() - 1024]), &anything()).unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! Names with digits of an origin.
+//! Tests of names with digits of an origin.
 
 use super::*;
 

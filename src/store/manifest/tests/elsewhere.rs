@@ -1,4 +1,4 @@
-//! Artifacts whose bytes are not on this disk.
+//! Tests of artifacts whose bytes are not on this disk.
 
 use super::*;
 use ctxfs_core::model::Far;

@@ -1,8 +1,8 @@
-//! Calls in the text of a message, with their outputs.
+//! Tests of calls in the text of a message, with their outputs.
 
 use super::*;
 
-/// Returns a call as hosts write it into a text.
+/// Returns the text of a call in the form that hosts write.
 fn call(id: &str, response: &Value) -> String {
     let call = json!({ "name": "sh", "arguments": { "a": "<b>" }, "id": id, "response": response });
     format!("<function_call>{call}</function_call>")
@@ -12,7 +12,7 @@ fn assistant(content: &Value) -> Value {
     json!({ "role": "assistant", "content": content })
 }
 
-/// Returns the call with its output stored.
+/// Returns the text of a call whose output has been stored.
 fn kept_call(id: &str, response: &Value, path: &str) -> String {
     let path = json!(format!("/ctx/c7/artifacts/tool/{path}"));
     call(id, response).replace(
@@ -45,7 +45,7 @@ fn a_long_response_becomes_the_artifact_of_its_call() {
     assert_eq!(fixture.outputs(), ["call_1.txt"]);
 }
 
-/// Hosts escape in their own ways.
+/// Hosts escape characters in different ways.
 #[test]
 fn everything_else_stays_byte_for_byte() {
     let fixture = Fixture::new();
@@ -64,7 +64,7 @@ fn everything_else_stays_byte_for_byte() {
         fixture.text().split_inclusive('\n').next_back().unwrap().to_owned()
     };
     let kept = write(line(&format!("\\\"{long}\\\"")));
-    // The blank before a value goes with it, as in a tool's message.
+    // The blank before the value is replaced too, as in a tool's message.
     let path = "\\\"fullOutputPath\\\":\\\"/ctx/c7/artifacts/tool/c.txt\\\"";
     assert_eq!(kept, line(&format!("\\\"xxxxxxxxxx\\\",{path}")));
     assert_eq!(fixture.output("c.txt"), long);
@@ -249,7 +249,7 @@ fn long_texts_go_through_a_file() {
     assert!(content == format!("{around}{calls}{around}"));
 }
 
-/// A text of nothing but beginnings.
+/// Tests texts that consist only of opening tags.
 #[test]
 fn many_tags_are_no_work_without_end() {
     let fixture = Fixture::new();

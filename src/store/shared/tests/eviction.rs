@@ -30,7 +30,8 @@ fn sealed() -> (TempDir, Arc<Conversation>, RelPath, Stat) {
     (temporary, conversation, path, stat)
 }
 
-/// Tries again while a process that another test starts has copies of all descriptors.
+/// Evicts the file. Tries again while a process that another test is starting has copies of all
+/// descriptors.
 fn evicted_now(conversation: &Conversation, path: &RelPath, stat: &Stat) -> RemovalOutcome {
     let mark = FileMark::of(stat);
     for _ in 0..10_000 {

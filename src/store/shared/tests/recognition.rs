@@ -42,7 +42,7 @@ impl Scene {
             ..Conversation::fresh_record(&path, &stat)
         };
         scene.conversation.manifest().append(slice::from_ref(&scene.record)).unwrap();
-        // What happens next shows.
+        // The disk clock moves on, so that later changes are visible in the times.
         disk_clock::moves_on();
         scene
     }
@@ -60,8 +60,8 @@ impl Scene {
         record.is_some_and(|record| self.stat(name).is_recorded(&record))
     }
 
-    /// Asks as the bucket has it, once the clock of the disk has moved, and no process that another
-    /// test starts has copies of all descriptors.
+    /// Calls `ensure_recorded` with the record as the bucket has it. Waits until the disk clock has
+    /// moved, and until no process that another test is starting has copies of all descriptors.
     fn recorded(&self, name: &str, mark: &FileMark) -> Result<(), &'static str> {
         let known = Record {
             file: None,

@@ -18,13 +18,15 @@ use crate::bucket::directory::Directory;
 use crate::bucket::name::MARK;
 use crate::bucket::url::{CloudStore, OpenStore};
 
-/// Bytes to reserve for a body before any arrived: the announced size may be wrong.
+/// Maximum bytes to reserve for a response body before its first byte arrives. The announced size
+/// may be wrong.
 const SET_ASIDE: u64 = 8 << 20;
-/// Keys in one batch of deletions where each deletion is a request of its own.
+/// Number of keys per batch of deletions if the store needs one request per deletion.
 const TURN: usize = 100;
 
-/// Client of a store. Each call makes one request and counts it; [`StoreClient::persist`] retries.
-/// Faults say what the caller can do next, so no code matches on the texts of the client.
+/// Client of an object store. Each call makes one request and counts it; [`StoreClient::persist`]
+/// adds the retries. Errors are classified as a [`Fault`] by what the caller can do next, so no
+/// other code matches on the error texts of the client.
 pub(super) struct StoreClient {
     opened: OpenStore,
     pub(super) requests: Requests,
@@ -96,8 +98,9 @@ impl StoreClient {
         }
     }
 
-    /// Returns the client for a request about `path`. For a directory, first checks that the path
-    /// has a plain file or nothing, and leads over no link.
+    /// Returns the client for a request about `path`. In a bucket that is a directory, first checks
+    /// two things: the path must contain no link, and its last component must be a plain file or
+    /// must not exist.
     pub(super) async fn store_of(&self, path: &Path) -> Result<&dyn ObjectStore, Fault> {
         if let Some(directory) = self.directory() {
             let (directory, key) = (Arc::clone(directory), path.to_string());
@@ -111,8 +114,9 @@ impl StoreClient {
         self.store()
     }
 
-    /// Reads an object, or a range of it up to its end. Fails with a retryable fault if the body is
-    /// shorter than announced, and reads nothing of a body over `limit` bytes.
+    /// Reads an object, or a range of it, which may extend past the end of the object. Fails with a
+    /// retryable fault if the body is shorter than announced. Refuses a body of more than `limit`
+    /// bytes without reading any of it.
     pub(super) async fn get(
         &self,
         path: &Path,
@@ -247,16 +251,16 @@ async fn on_disk<T: Send + 'static>(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKind {
     Get,
-    /// Writes an object or a part, or starts or completes an upload in parts.
+    /// Writes an object or a part of one, or starts or completes a multipart upload.
     Put,
     List,
-    /// Deletes objects, or aborts an upload in parts.
+    /// Deletes objects, or aborts a multipart upload.
     Delete,
     Head,
 }
 
-/// Requests of one kind that were sent, and the bytes of objects that they transferred. Failed
-/// requests count, too.
+/// Number of requests of one kind, and the bytes of objects that they transferred. Failed requests
+/// are included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Tally {
@@ -264,9 +268,9 @@ pub struct Tally {
     pub bytes: u64,
 }
 
-/// Requests of a bucket since it was opened: reads and writes of objects and parts, pages of lists,
-/// deletions, and requests for size and time. One deletion may have many keys. The bytes of lists
-/// are unknown.
+/// Number of requests to a bucket since it was opened, by kind: reads and writes of objects and
+/// parts, list pages, deletions, and requests for size and time. One deletion request may delete
+/// many keys. The byte count of lists is unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub struct RequestCounts {
@@ -364,8 +368,8 @@ impl Requests {
     }
 }
 
-/// The moment at which a request gives up: it is not retried after that, and a pause that would end
-/// later is not begun.
+/// Time at which a request gives up. The request is not retried after that time, and no pause
+/// starts that would end later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline(Instant);
 
@@ -392,7 +396,7 @@ impl Deadline {
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// A connection counts as broken after this time without a byte.
+/// Time without a received byte after which a connection counts as broken.
 pub(super) const QUIET: Duration = Duration::from_secs(10);
 /// Slowest accepted transfer rate: 64 KiB/s.
 const SLOWEST: u64 = 64 << 10;
@@ -426,11 +430,12 @@ impl LastFailure {
     }
 }
 
-/// Retries `attempt` with backoff until it succeeds, fails for good, or `deadline` passes.
-/// Meanwhile `last` has the reason of the last failure.
+/// Retries `attempt` with backoff until it succeeds, fails permanently, or `deadline` passes. While
+/// it retries, `last` holds the error of the last attempt.
 ///
-/// Each attempt takes at most `limit`. Pauses double and are jittered, so that hosts that failed
-/// together do not retry together. A pause that would end after the deadline is skipped.
+/// Each attempt takes at most `limit`. Pauses double and are jittered, so that hosts whose requests
+/// failed at the same time do not all retry at the same time. A pause that would end after the
+/// deadline is skipped.
 async fn persist<T, F>(
     last: &LastFailure,
     deadline: Deadline,
@@ -454,8 +459,9 @@ where
     }
 }
 
-/// Exponential backoff: each pause is up to twice as long as the one before, up to 5 s, and
-/// jittered so that hosts that failed together do not retry together.
+/// Exponential backoff. Each pause is up to twice as long as the previous one, up to 5 s. Pauses
+/// are jittered, so that hosts whose requests failed at the same time do not all retry at the same
+/// time.
 pub(super) struct Pauses {
     longest: Duration,
 }

@@ -10,27 +10,28 @@ use crate::bucket::directory::Directory;
 use crate::bucket::error::BucketError;
 use crate::bucket::error::FormatError;
 
-/// Prefix of the client's text for a response with an error status.
+/// Prefix of the client's error text for a response with an error status.
 const STATUS: &str = "Server returned non-2xx status code: ";
-/// Prefix of the client's text for a 200 response whose body is an error.
+/// Prefix of the client's error text for a 200 response whose body is an error.
 const ERROR_BODY: &str = "Server returned error response: ";
-/// Prefix of the client's text for a key that a bulk delete kept.
+/// Prefix of the client's error text for a key that a bulk delete failed to delete.
 const KEPT: &str = "DeleteObjects request failed for key ";
-/// Prefix of the client's text for a truncated page of names.
+/// Prefix of the client's error text for a truncated list page.
 const CUT_LIST: &str = "Got invalid list response: ";
-/// Name of the local file system in errors of the client.
+/// Name of the local file system in error texts of the client.
 const DIRECTORY: &str = "LocalFileSystem";
 const LOOK_AT_KEYS: &str = "Look at the keys in the environment and at what they may do";
 const LOOK_AT_RIGHTS: &str = "Look at the owner and mode of that path, at how its disk is mounted, and at the user who \
      runs ctxfs";
-/// Metadata services of the clouds, which the client asks when the environment has no credentials.
+/// Addresses of the metadata services of the clouds. The client requests credentials there when the
+/// environment has none.
 const METADATA: [&str; 2] = ["169.254.169.254", "metadata.google"];
-/// Maximum characters of a store's response in an error text.
+/// Maximum number of characters of a store's response in an error text.
 const SHOWN: usize = 300;
-/// Error codes with status 400 that a retry or another connection may cure.
+/// Error codes with status 400 for which a retry or a new connection may succeed.
 const PASSING: [&str; 5] =
     ["RequestTimeout", "BadDigest", "IncompleteBody", "XAmzContentSHA256Mismatch", "InternalError"];
-/// Error codes with status 400 about credentials.
+/// Error codes with status 400 that concern credentials.
 const OF_KEYS: [&str; 5] =
     ["ExpiredToken", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId", "AccessDenied"];
 
@@ -44,11 +45,11 @@ pub(super) enum Fault {
     Again(String),
     Unsupported(String),
     Never(String),
-    /// The key has something that ctxfs does not create: a link, a device, a directory.
+    /// The key denotes something that ctxfs does not create: a link, a device or a directory.
     Odd,
-    /// A key in a list is no valid path; the client then lists nothing at all.
+    /// A key in a list is not a valid path. The client then returns nothing of the list.
     OddKey(String),
-    /// The object is larger than the limit of its reader.
+    /// The object is larger than the limit that the reader set.
     TooLarge {
         size: u64,
         limit: u64,
@@ -182,7 +183,7 @@ impl Fault {
         }
     }
 
-    /// Parses the code at the end of `... (code: X)`.
+    /// Parses the error code at the end of `... (code: X)`.
     fn of_kept(text: &str) -> Self {
         let code = text.rsplit_once("(code: ").map_or("", |(_, code)| code.trim_end_matches(')'));
         match code {
@@ -220,7 +221,7 @@ impl ErrorResponse {
         }
     }
 
-    /// Returns the text of an element of the XML body. Other elements stay unread, since some
+    /// Returns the text of one element of the XML body. Other elements are not read, because some
     /// stores repeat the access key and the signed request in them.
     fn element(&self, name: &str) -> &str {
         let inner = self.body.split_once(&format!("<{name}>")).map_or("", |(_, rest)| rest);

@@ -18,15 +18,16 @@ use crate::bucket::error::BucketError;
 use crate::bucket::name::staged_for;
 use crate::bucket::url::CloudStore;
 
-/// Maximum objects in a list; their names take about 100 MB.
+/// Maximum number of objects in a list. Their names take about 100 MB.
 const MOST: usize = 1_000_000;
-/// Names in a page: the maximum of the stores.
+/// Number of names per list page, which is the maximum that the stores allow.
 const PAGE: usize = 1000;
 /// Time limit for listing a directory, which may be on a slow network disk.
 const SLOW_LIST: Duration = Duration::from_mins(2);
 
-/// An object of `size` bytes in a list. Its `name` is the key without the prefix of the list. The
-/// time of its write is in milliseconds since the epoch, by the store's clock.
+/// An object in a list. `name` is the key without the prefix of the list. `size` is in bytes.
+/// `modified_ms` is the time of the last write in milliseconds since the epoch, by the store's
+/// clock.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Listed {
@@ -36,9 +37,9 @@ pub struct Listed {
 }
 
 impl Bucket {
-    /// Lists all objects below a directory, sorted by name; at most 1,000,000.
+    /// Lists all objects below a directory, at most 1,000,000, sorted by name.
     ///
-    /// With `after`, lists only names that sort after it, bytewise.
+    /// If `after` is given, lists only names that sort after it, bytewise.
     pub fn list(
         &self,
         prefix: &str,
@@ -64,8 +65,8 @@ impl Bucket {
         })
     }
 
-    /// Lists the first `limit` subdirectories of a directory, sorted by name. Costs one request per
-    /// 1000 of them.
+    /// Lists the first `limit` subdirectories of a directory, sorted by name. Makes one request per
+    /// 1000 subdirectories.
     pub fn list_dirs(
         &self,
         prefix: &str,
@@ -86,16 +87,16 @@ impl Bucket {
         })
     }
 
-    /// Lists the entries of a directory that other lists leave out because ctxfs does not create
+    /// Lists the entries of a directory that the other lists skip because ctxfs does not create
     /// them: links, special files, and names that are not UTF-8. Only a bucket that is a directory
-    /// has such entries; for others this makes no request and returns nothing.
+    /// can have such entries. For other buckets, this makes no request and returns an empty list.
     pub fn list_odd(&self, prefix: &str) -> Result<Vec<String>, BucketError> {
         let Some(bucket) = self.0.store.directory() else { return Ok(Vec::new()) };
         let fault = |error: io::Error| Fault::at(bucket, prefix, &error).into_error("list", prefix);
         bucket.odd(prefix).map_err(fault)
     }
 
-    /// Returns the full prefix: empty, or with a slash at its end.
+    /// Returns the full prefix of a directory, which is empty or ends with a slash.
     fn directory(&self, prefix: &str) -> Result<String, Fault> {
         let path = self.path(prefix.trim_end_matches('/'))?;
         let path: &str = path.as_ref();
@@ -202,7 +203,7 @@ impl StoreClient {
     }
 }
 
-/// Returns a prefix taken literally, or the prefix of all keys.
+/// Converts a prefix to a path without encoding it. An empty prefix is the prefix of all keys.
 fn exact(prefix: &str) -> Path {
     Path::parse(prefix).unwrap_or_default()
 }
@@ -211,7 +212,8 @@ fn last_names(paths: &[Path]) -> Vec<String> {
     paths.iter().filter_map(Path::filename).map(str::to_owned).collect()
 }
 
-/// Returns true for the name of a temporary file of the directory client: `<key>#<number>`.
+/// Returns true if `name` has the form `<key>#<number>`, which the directory client gives its
+/// temporary files.
 fn is_staged(name: &str) -> bool {
     let name = name.rsplit_once('/').map_or(name, |(_, name)| name);
     let is_number = |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
@@ -231,10 +233,10 @@ fn listed(objects: &[ObjectMeta], directory: &str) -> Vec<Listed> {
 }
 
 impl Bucket {
-    /// Lists the temporary files of writes to keys of ctxfs in these directories, of interrupted
-    /// writes and of running ones. Each `name` is a whole key that [`Self::delete`] takes; the
-    /// times are by the clock of the disk. Buckets other than directories show no such files: this
-    /// makes no request there.
+    /// Lists the temporary files of writes to keys of ctxfs in `directories`. The writes were
+    /// interrupted or are still running. Each `name` is a whole key that [`Self::delete`] accepts.
+    /// Times are by the clock of the disk. Only a bucket that is a directory has such files. For
+    /// other buckets, this makes no request and returns an empty list.
     pub fn list_staged(&self, directories: &[String]) -> Result<Vec<Listed>, BucketError> {
         let Some(bucket) = self.0.store.directory() else { return Ok(Vec::new()) };
         let mut staged = Vec::new();

@@ -1,4 +1,4 @@
-//! Requests to every kind of store.
+//! Requests to all kinds of stores.
 
 mod faults;
 
@@ -15,7 +15,7 @@ use crate::bucket::objects::Objects as _;
 use crate::bucket::test_server::TestServer;
 use crate::bucket::url::BucketUrl;
 
-/// A time that no test needs.
+/// A deadline that no test reaches.
 fn soon() -> Deadline {
     Deadline::after(Duration::from_mins(1))
 }
@@ -24,7 +24,7 @@ fn bytes(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
 }
 
-/// Every kind of store, and what it needs to live.
+/// One store of each kind, and the resources that keep them alive.
 struct Stores {
     server: TestServer,
     directory: TempDir,
@@ -67,7 +67,7 @@ fn a_fault_of_a_directory_names_the_path_and_no_network() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().display().to_string();
     let bucket = Bucket::open(&BucketUrl::parse(&format!("file://{root}")).unwrap(), []).unwrap();
-    // No file system has such a name.
+    // No file system accepts a name of this length.
     let key = format!("conversations/{}", "x".repeat(300));
     fs::create_dir(directory.path().join("conversations")).unwrap();
     let read = bucket.get(&key, None, soon()).unwrap_err();

@@ -19,21 +19,23 @@ use crate::bucket::access::{Bucket, Deadline, QUIET, patience};
 use crate::bucket::error::BucketError;
 use crate::bucket::url::CloudStore;
 
-/// Size of a part, and of the largest object that one request writes.
+/// Size of a part in bytes. Larger objects need more than one request.
 const PART: usize = 8 << 20;
-/// Maximum parts of an upload; the stores accept 10,000.
+/// Maximum number of parts of an upload. The stores accept 10,000.
 const MOST_PARTS: u64 = 9000;
-/// Initial buffer for an object of unknown size.
+/// Initial buffer size in bytes for an object of unknown size.
 const SET_ASIDE: usize = 64 << 10;
 
 impl Bucket {
-    /// Creates an object from `source`, read to its end, under a free key. Returns its size.
+    /// Reads `source` to its end and creates an object from it under a free key. Returns the size
+    /// of the object.
     ///
-    /// `expected` is an estimate of the size and determines the size of the parts. Up to 8 MiB go
-    /// in one request, more in parts, four at a time. Holds at most 40 MiB, or two parts of an
-    /// object over 180 GB. On failure the key stays free and the parts are aborted.
+    /// `expected` is an estimate of the size, which determines the size of the parts. An object of
+    /// up to 8 MiB takes one request. A larger one is sent in parts, four at a time. Uses at most
+    /// 40 MiB of memory, or two parts for an object over 180 GB. On failure, aborts the upload of
+    /// parts, and the key stays free.
     ///
-    /// An object with this key and size counts as the result of an earlier attempt.
+    /// An existing object with this key and size counts as the result of an earlier attempt.
     pub fn upload(
         &self,
         key: &str,
@@ -112,13 +114,14 @@ fn read_part(
 
 const HELD: usize = 40 << 20;
 const AT_ONCE: usize = 4;
-/// Time limit for completing an upload: S3 takes minutes for the largest.
+/// Time limit for completing an upload. S3 takes minutes for the largest objects.
 const COMPLETE: Duration = Duration::from_mins(3);
-/// Time limit for aborting an upload. After that a lifecycle rule of the bucket must clean up.
+/// Time limit for aborting an upload. If the abort fails, a lifecycle rule of the bucket must
+/// remove the parts.
 const GIVE_UP: Duration = Duration::from_secs(5);
 
-/// A multipart upload. Dropping it before [`Self::complete`] succeeds aborts it, for at most 5 s;
-/// then a lifecycle rule of the bucket must remove the parts.
+/// A multipart upload. Dropping it before [`Self::complete`] succeeds aborts the upload, which
+/// takes at most 5 s. If the abort fails, a lifecycle rule of the bucket must remove the parts.
 pub(super) struct PartUpload<'a> {
     bucket: &'a Bucket,
     path: Path,
@@ -136,9 +139,9 @@ pub(super) struct PartUpload<'a> {
 type SentPart = (usize, Option<PartId>);
 
 enum UploadTarget {
-    /// A store whose parts are single requests, which can be retried.
+    /// A store that takes one request per part, so that each part can be retried.
     Cloud { store: Arc<dyn CloudStore>, id: MultipartId },
-    /// A directory or memory, where nothing needs a retry.
+    /// A directory or memory, where no retry is needed.
     Plain(Box<dyn MultipartUpload>),
 }
 
@@ -236,8 +239,8 @@ impl<'a> PartUpload<'a> {
         match completed {
             Ok(()) => Ok(size),
             Err(fault @ Fault::Again(_)) => Err(fault),
-            // If the response to an earlier attempt was lost, the object exists already, and stores
-            // differ in their answers to unknown parts.
+            // If the response to an earlier attempt was lost, the object already exists. Stores
+            // answer differently when the parts are unknown.
             Err(Fault::Absent) => {
                 let forgot = Fault::Never("the store forgot the parts".to_owned());
                 self.bucket.uploaded(&self.path, size, forgot, self.deadline).await

@@ -1,4 +1,4 @@
-//! Directories in which others put links, and names that no ctxfs gives.
+//! Directories that contain links from other programs, and names that ctxfs never creates.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -30,7 +30,7 @@ fn bytes() -> Bytes {
     Bytes::from_static(b"text")
 }
 
-/// A bucket in which `conversations/c7/log` has the object `x`.
+/// Returns a bucket in which `conversations/c7/log` has the object `x`.
 fn filled() -> (TempDir, Bucket) {
     let directory = tempfile::tempdir().unwrap();
     let bucket = at(&directory);

@@ -1,4 +1,4 @@
-//! Who a bucket is.
+//! Identity of a bucket.
 
 use std::time::Duration;
 use std::{fs, thread};
@@ -67,7 +67,7 @@ fn a_store_that_ignores_conditions_is_found_out() {
     let mark = server.file("ctxfs.json");
     let forgets = move |seen: &Seen| {
         if seen.is_conditional {
-            // So the server finds nothing that the condition could be about.
+            // Without the mark, the server has no object to which the condition could apply.
             fs::remove_file(&mark).ok();
         }
         InjectedFault::Pass

@@ -48,7 +48,7 @@ fn of_put(line: PutLine) -> Line {
     Line::Put(Box::new(line))
 }
 
-/// Checks that the line is written as `text`, and is read back.
+/// Checks that the line is written as `text`, and that parsing `text` returns the line.
 fn check(line: &Line, text: &str) {
     assert_eq!(written(line), format!("{text}\n"));
     assert_eq!(Line::parse(text.as_bytes()).as_ref(), Ok(line));
@@ -110,7 +110,7 @@ fn what_is_of_one_host_stays_there() {
     let text = written(&of_put(line));
     let Line::Put(read) = Line::parse(text.trim_end().as_bytes()).unwrap() else { panic!() };
     assert_eq!((read.mode, read.record), (0o755, inside(300).record));
-    // Nor is it believed of others.
+    // These fields are ignored when a record of another host is read.
     let json = serde_json::to_string(&host).unwrap();
     let text = format!(
         r#"{{"put":{json},"mode":65535,"stamp":1,"bytes":{{"at":0,"packed":120,"size":300}}}}"#
@@ -208,7 +208,7 @@ fn paths_that_lead_out_are_refused() {
         let text = text.replace("artifacts/tool/x.txt", path);
         assert!(refusal(text.trim_end()).contains("path"), "{path}");
     }
-    // The text of a name is one text.
+    // A name has only one valid spelling.
     let moved = format!(r#"{{"move":"{SEGMENT}:3","to":"a\\xc3\\xbc","stamp":1}}"#);
     assert!(refusal(&moved).contains("as ctxfs writes it"));
 }

@@ -18,7 +18,7 @@ fn blocks(object: &PackedObject) -> Blocks {
     Blocks::parse(&object.blocks, object.size, object.packed).unwrap()
 }
 
-/// Returns `size` bytes that are packed badly, with a newline every so often.
+/// Returns `size` bytes that compress badly, with newlines at intervals.
 fn noise(size: usize) -> Vec<u8> {
     let mut bytes = vec![0; size];
     blake3::Hasher::new().finalize_xof().fill(&mut bytes);
@@ -82,7 +82,7 @@ fn of_nothing_is_an_object_of_nothing() {
 
 #[test]
 fn the_lines_before_each_block_are_counted() {
-    // A block without newlines, one that ends in a newline, and one more line.
+    // A block without newlines, a block that ends in a newline, and one more line.
     let mut content = vec![b'a'; BLOCK];
     content.extend(b"\nb\n");
     content.resize(2 * BLOCK - 1, b'c');
@@ -162,7 +162,7 @@ fn a_bomb_in_place_of_a_block_is_refused() {
     assert!(unpack_block(&bomb, 0, &blocks(&object)).is_err());
 }
 
-/// A disk that has room for so many bytes.
+/// A disk with room for this number of bytes.
 #[derive(Debug)]
 struct Full(usize);
 

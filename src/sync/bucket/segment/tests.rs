@@ -52,7 +52,7 @@ fn object() -> PutBytes<'static> {
     PutBytes::Object(ObjectPlace { name: ObjectName::random(), packed: 1, size: 1 << 30, blocks })
 }
 
-/// A segment with some of everything.
+/// Returns a segment with records of all kinds.
 fn filled() -> Vec<u8> {
     let mut writer = writer();
     assert_eq!(put(&mut writer, "a.txt", b"bytes of a"), origin(7, 0));
@@ -67,7 +67,7 @@ fn filled() -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// What is read of a segment: its head, its lines, and the bytes of each artifact in it.
+/// Data read from a segment: its head, its lines, and the bytes of each artifact in it.
 type Seen = (SegmentHead, Vec<(Origin, Line)>, BTreeMap<Origin, Vec<u8>>);
 
 fn read(segment: &[u8]) -> Result<Option<Seen>, FormatError> {
@@ -95,7 +95,7 @@ fn seen(segment: &[u8]) -> Seen {
     read(segment).unwrap().unwrap()
 }
 
-/// Returns the members as `zstd -d | tar x` unpacks them.
+/// Returns the members of a segment, as `zstd -d | tar x` unpacks them.
 fn members(segment: &[u8]) -> Vec<(String, Vec<u8>)> {
     let mut archive = tar::Archive::new(zstd::Decoder::new(segment).unwrap());
     let mut members = Vec::new();

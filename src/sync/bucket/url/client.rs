@@ -26,11 +26,11 @@ use crate::bucket::directory::Directory;
 use crate::bucket::error::BucketError;
 use crate::bucket::url::{BucketUrl, Service};
 
-/// Time limit for a connection, including name resolution.
+/// Time limit for establishing a connection, including name resolution.
 const CONNECT: Duration = Duration::from_secs(5);
 const S3_DELETES: usize = 1000;
 const AZURE_DELETES: usize = 256;
-/// Variables with an endpoint, which may use plain HTTP to this host.
+/// Variables that contain an endpoint URL. Plain HTTP is allowed if the endpoint is on this host.
 const ENDPOINTS: [&str; 6] = [
     "aws_endpoint_url",
     "aws_endpoint_url_s3",
@@ -40,7 +40,7 @@ const ENDPOINTS: [&str; 6] = [
     "azure_endpoint",
 ];
 
-/// A store whose pages and parts are single requests.
+/// A store that takes one request per list page and per part of an upload.
 pub(crate) trait CloudStore: ObjectStore + PaginatedListStore + MultipartStore {}
 
 impl<T: ObjectStore + PaginatedListStore + MultipartStore> CloudStore for T {}
@@ -59,11 +59,12 @@ struct ClientSettings {
 }
 
 impl BucketUrl {
-    /// Creates a client. Reads credentials, region, endpoint and encryption from `environment`,
-    /// under the names that the tools of each service use.
+    /// Creates a client. Reads credentials, region, endpoint and encryption from the variables in
+    /// `environment` that the tools of each service use.
     ///
-    /// Makes no request. A directory may be missing, but not its parent: the first writer creates
-    /// it. Plain HTTP needs `AWS_ALLOW_HTTP=true`, except to this host.
+    /// Makes no request. A directory may be missing, since the first writer creates it, but its
+    /// parent must exist. Plain HTTP needs `AWS_ALLOW_HTTP=true`, except for endpoints on this
+    /// host.
     pub(crate) fn open(
         &self,
         environment: impl IntoIterator<Item = (String, String)>,
@@ -106,8 +107,8 @@ impl BucketUrl {
 }
 
 impl ClientSettings {
-    /// Later values override earlier ones in the builder: the environment can change the checksum,
-    /// but not the bucket.
+    /// Creates an S3 client. Later values override earlier ones in the builder, so the environment
+    /// can change the checksum but not the bucket.
     fn s3(&self, bucket: &str) -> Result<OpenStore, BucketError> {
         let first = AmazonS3Builder::new()
             .with_client_options(self.client()?)
@@ -159,8 +160,8 @@ impl ClientSettings {
         self.pairs.iter().filter_map(|(name, value)| Some((name.parse().ok()?, value.as_str())))
     }
 
-    /// The client has no time limits of its own: callers have deadlines that grow with the size of
-    /// the body.
+    /// Returns the options of the HTTP client. It has no time limits of its own, because the
+    /// callers have deadlines that grow with the size of the body.
     fn client(&self) -> Result<ClientOptions, BucketError> {
         self.check()?;
         use_ring();
@@ -194,8 +195,8 @@ impl ClientSettings {
         Ok(())
     }
 
-    /// The texts of the builders name the setting, and print a value only if it is a number, a
-    /// switch or a path.
+    /// Converts an error of a builder. The error text names the setting, and prints its value only
+    /// if that is a number, a switch or a path.
     fn refuse(&self, error: &object_store::Error) -> BucketError {
         let error = error.to_string();
         let why = format!(
@@ -206,14 +207,15 @@ impl ClientSettings {
     }
 }
 
-/// Requests are retried by the caller, which counts them and has a deadline.
+/// Returns a configuration without retries. The caller retries requests, counts them, and has a
+/// deadline.
 fn once() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
 
 fn use_ring() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // The error is a provider that another thread has just installed.
+        // An error means that another thread has just installed the provider.
         drop(rustls::crypto::ring::default_provider().install_default());
     }
 }
@@ -228,7 +230,7 @@ fn is_this_host(url: &str) -> bool {
     host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-/// Variables with URLs, in lower case.
+/// Variables that contain URLs, in lower case.
 const ADDRESSES: [&str; 8] = [
     "aws_endpoint_url",
     "aws_endpoint_url_s3",
@@ -239,17 +241,18 @@ const ADDRESSES: [&str; 8] = [
     "azure_storage_endpoint",
     "azure_endpoint",
 ];
-/// Variables that become part of a header.
+/// Variables whose values become part of a header.
 const KEYS: [&str; 4] =
     ["aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_token"];
-/// Variables with the path of a service account file, and the variable with its content.
+/// Variables that contain the path of a service account file, and the variable that contains its
+/// content.
 const ACCOUNT_FILES: [&str; 2] = ["google_service_account", "google_service_account_path"];
 const ACCOUNT: &str = "google_service_account_key";
-/// Variables that become part of a host name.
+/// Variables whose values become part of a host name.
 const REGIONS: [&str; 2] = ["aws_region", "aws_default_region"];
 
-/// Returns the flaw of a value at which the clients of the stores would panic.
-/// The text quotes nothing of the value, which may be a secret.
+/// Returns the reason why a client of the stores would panic at `value`, or `None` if it would not.
+/// The text does not quote the value, which may be a secret.
 pub(super) fn flaw(name: &str, value: &str) -> Option<&'static str> {
     if ADDRESSES.contains(&name) && !is_address(value) {
         return Some("is not the URL of a host: write `https://HOST` or `https://HOST:PORT`");
@@ -272,8 +275,9 @@ struct Account {
     gcs_base_url: Option<String>,
 }
 
-/// Returns the URL in the service account that a variable names or contains. The client itself
-/// reports an unreadable one.
+/// Returns the URL in a service account. The variable `name` has the account itself or the path of
+/// its file as its `value`. Returns `None` for an unreadable account, which the client reports
+/// itself.
 fn address_of_account(name: &str, value: &str) -> Option<String> {
     let account = match name {
         ACCOUNT => value.as_bytes().to_vec(),
@@ -313,7 +317,7 @@ fn is_of_a_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._".contains(&byte)
 }
 
-/// Query parameters of list requests: S3 and Google, and Azure.
+/// Query parameters that identify list requests: of S3 and Google, and of Azure.
 const REQUESTS: [&str; 2] = ["list-type=2", "comp=list"];
 const ANSWERS: [&str; 2] = ["<ListBucketResult", "<EnumerationResults"];
 const TRUNCATED: &str = "<IsTruncated>true</IsTruncated>";
@@ -327,10 +331,10 @@ enum NoList {
     NoNext,
 }
 
-/// Connector that fails a list request whose response is no list or a truncated one.
+/// Connector that fails a list request if the response is truncated or not a list.
 ///
-/// The clients take any XML for an empty list, such as the error page of a proxy. A caller that
-/// believed it would treat all objects as unused.
+/// The clients take any other XML, such as the error page of a proxy, for an empty list. The caller
+/// would then treat all objects as unused.
 #[derive(Debug)]
 pub(super) struct ListConnector;
 

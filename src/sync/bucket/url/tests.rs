@@ -1,4 +1,4 @@
-//! URLs that are taken and refused.
+//! URLs that are accepted and URLs that are refused.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What other hosts did, done on a real disk.
+//! Changes of other hosts, applied on a real disk.
 
 mod additions;
 
@@ -15,7 +15,7 @@ const B: &str = "artifacts/tool/b.txt";
 const C: &str = "artifacts/tool/c.txt";
 const NOW: i64 = 1_763_755_200_000;
 
-/// Has nothing.
+/// Contains no artifact.
 struct Nowhere;
 
 impl Fetch for Nowhere {
@@ -41,7 +41,8 @@ fn run(scene: &Scene, steps: &[Step]) -> Applied {
     applied
 }
 
-/// Does the steps, and tries again while another test seems to write the files. All must be done.
+/// Runs the steps, and retries while a file seems to be open for writing in another test. All steps
+/// must succeed.
 fn run_all(scene: &Scene, steps: &[Step]) {
     let mut left = steps.to_vec();
     soon(|| {

@@ -1,4 +1,4 @@
-//! Blocks from memory, the local cache, or the bucket.
+//! Source of blocks: memory, the local cache, or the bucket.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -21,14 +21,14 @@ use crate::remote::Objects;
 use crate::remote::blocks::BlockCache;
 use ctxfs_core::model::{Component, Content, LinesBefore, read_pieces};
 
-/// Unpacked blocks in memory, for all readers together.
+/// Maximum number of unpacked blocks in memory, shared by all readers.
 const IN_MEMORY: usize = 8;
-/// Maximum concurrent prefetches. Each holds the bytes of a window.
+/// Maximum number of concurrent prefetches. Each holds the bytes of one window in memory.
 const MOST_AHEAD: usize = 2;
 const THREAD: &str = "read-ahead";
 const NOT_THERE: &str = "the bucket that has the bytes is not there: is its disk mounted?";
 
-/// An object of a bucket, as a record names it.
+/// Location of an object in a bucket, as stated in a record.
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectLocation {
     pub(crate) conversation: Component,
@@ -41,8 +41,8 @@ pub(super) struct RemoteObject {
     pub(super) table: Blocks,
 }
 
-/// Source of blocks: memory, the local cache, or the bucket. Concurrent reads of a block share one
-/// fetch.
+/// Source of blocks: memory, the local cache, or the bucket. Concurrent readers of a block share
+/// one fetch.
 pub(crate) struct BlockSource {
     bucket: Arc<dyn Objects + Send>,
     id: BucketId,
@@ -52,7 +52,7 @@ pub(crate) struct BlockSource {
     tables: SingleFlight<ObjectName>,
     blocks: SingleFlight<BlockId>,
     recent: Mutex<VecDeque<(BlockId, Arc<Vec<u8>>)>>,
-    /// False while blocks cannot be cached: then prefetching is useless.
+    /// False while blocks cannot be cached. Prefetching is then useless.
     keeps: AtomicBool,
     ahead: Arc<()>,
 }
@@ -86,9 +86,9 @@ impl BlockSource {
         Deadline::after(self.patience)
     }
 
-    /// Returns the error for bytes that the bucket lacks: ESTALE if this is still the same bucket,
-    /// since another host has removed them. While a disk is not mounted, an empty directory is in
-    /// its place: that is another error.
+    /// Returns the error for bytes that are missing in the bucket. This is ESTALE if the bucket is
+    /// still the same, because then another host has removed the bytes. It is another error if the
+    /// bucket is different: while a disk is not mounted, an empty directory is in its place.
     pub(crate) fn gone(&self) -> io::Error {
         match self.bucket.identity(self.deadline()) {
             Ok(Some(found)) if found.id == self.id => io::Error::from_raw_os_error(libc::ESTALE),
@@ -149,8 +149,8 @@ impl BlockSource {
         self.recent(name, number).or_else(|| self.kept(object, number))
     }
 
-    /// Returns the content of block `number`. If it must be fetched, `window` returns the blocks to
-    /// fetch with it.
+    /// Returns the content of block `number`. If the block must be fetched, calls `window` for the
+    /// range of blocks to fetch together.
     pub(super) fn block(
         &self,
         object: &RemoteObject,
@@ -178,8 +178,8 @@ impl BlockSource {
         }
     }
 
-    /// Prefetches blocks in a thread. Returns false if it does not: enough threads do so already,
-    /// or blocks cannot be cached.
+    /// Prefetches blocks in a thread. Returns false without starting one if enough threads are
+    /// prefetching, or if blocks cannot be cached.
     pub(super) fn fetch_ahead(
         self: &Arc<Self>,
         object: &Arc<RemoteObject>,
@@ -219,7 +219,7 @@ impl BlockSource {
         let frame = |block| table.frame_in(&frames, first, block).map_err(io::Error::other);
         let content = unpack_block(frame(first)?, first, table).map_err(io::Error::other)?;
         for block in blocks {
-            // The blocks after the first are checked when they are read.
+            // Later blocks are checked when they are read.
             self.keep((location, block), frame(block)?);
         }
         Ok(self.remember((location.object.name, first), content))
@@ -236,7 +236,8 @@ impl BlockSource {
         Some(self.remember(id, content))
     }
 
-    /// Caches the frame of a block. The caller need not have checked it: every read does.
+    /// Caches the frame of a block. The caller need not check the frame, because every read checks
+    /// it.
     pub(crate) fn keep(&self, (location, block): (&ObjectLocation, usize), frame: &[u8]) {
         let is_kept = self.cache.put(&block_name((location.object.name, block)), frame);
         self.keeps.store(is_kept, Relaxed);
@@ -269,8 +270,8 @@ fn table_name(location: &ObjectLocation) -> String {
 
 type FetchOutcome = Result<(), Arc<io::Error>>;
 
-/// Fetches in flight, by key. Many readers of one key share one fetch, and all see its error.
-/// Clones share the state.
+/// Fetches in flight, by key. Concurrent readers of a key share one fetch and its error. Clones
+/// share the state.
 #[derive(Debug)]
 pub(super) struct SingleFlight<K>(Arc<Mutex<HashMap<K, Arc<Flight>>>>);
 
@@ -280,8 +281,8 @@ pub(super) struct Flight {
     landed: Condvar,
 }
 
-/// Obligation to run a fetch. Dropping it, also by a panic, ends the fetch with an error for all
-/// who wait.
+/// Obligation to run a fetch. Dropping the guard, even during a panic, ends the fetch with an error
+/// for all waiting readers.
 pub(super) struct FlightGuard<K: Hash + Eq + Copy> {
     flights: SingleFlight<K>,
     keys: Vec<K>,
@@ -301,8 +302,9 @@ impl<K> Default for SingleFlight<K> {
 }
 
 impl<K: Hash + Eq + Copy> SingleFlight<K> {
-    /// Starts a fetch of `keys`, up to the first one that another thread is fetching. If that is
-    /// the first key, returns the other fetch to wait for.
+    /// Starts a fetch of the longest prefix of `keys` that no other thread is fetching. If another
+    /// thread is fetching the first key, returns that fetch as the error, for the caller to wait
+    /// on.
     pub(super) fn begin(
         &self,
         keys: impl IntoIterator<Item = K>,
@@ -373,7 +375,7 @@ impl<K: Hash + Eq + Copy> Drop for FlightGuard<K> {
     }
 }
 
-/// `io::Error` is not `Clone`. The errno survives: ESTALE stays ESTALE.
+/// Copies an error, since `io::Error` is not `Clone`. Preserves the errno, such as ESTALE.
 fn copy(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(number) => io::Error::from_raw_os_error(number),
@@ -381,13 +383,13 @@ fn copy(error: &io::Error) -> io::Error {
     }
 }
 
-/// Maximum blocks in a window: the blocks of one fetch.
+/// Maximum number of blocks in a window. The blocks of a window are fetched together.
 const MOST_BLOCKS: usize = 32;
-/// Maximum bytes in a window of several blocks. At 100 MB/s they take twice the 20 ms of a round
-/// trip, and the next window is fetched meanwhile.
+/// Maximum bytes in a window of several blocks. At 100 MB/s, their transfer takes twice as long as
+/// a round trip of 20 ms. The next window is fetched during that time.
 const WINDOW_BYTES: u64 = 4 << 20;
 
-/// Content of an object. Fetches blocks when they are read, and prefetches for sequential readers.
+/// Content of an object. Blocks are fetched when they are read, and ahead of sequential readers.
 pub(crate) struct ObjectContent {
     source: Arc<BlockSource>,
     location: ObjectLocation,
@@ -395,11 +397,12 @@ pub(crate) struct ObjectContent {
     reader: Mutex<ReadAhead>,
 }
 
-/// Read-ahead state. Threads that read consecutive parts together count as one reader.
+/// State of read-ahead. Threads that together read consecutive parts count as one reader.
 #[derive(Debug, Default)]
 struct ReadAhead {
     window: Range<usize>,
-    /// Blocks to fetch next: doubles as long as each window follows the one before.
+    /// Number of blocks to fetch next. It doubles while each window directly follows the previous
+    /// one.
     count: usize,
 }
 

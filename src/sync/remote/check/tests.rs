@@ -29,7 +29,7 @@ fn filled() -> Host {
     host
 }
 
-/// Replaces an object, which nobody does who keeps to the rules.
+/// Replaces an object, which no correct host does.
 fn replace(host: &Host, key: &str, bytes: &[u8]) {
     let deleted = host.bucket.delete(vec![key.to_owned()], deadline());
     deleted[0].1.as_ref().unwrap();

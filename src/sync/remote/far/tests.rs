@@ -73,8 +73,8 @@ pub(crate) fn two_hosts() -> (Host, Host) {
     (Host::new(&bucket), Host::new(&bucket))
 }
 
-/// Returns two hosts, of which the second has heard of a small output and of a large one, and the
-/// text of the large one.
+/// Returns two hosts and the text of the large output. The second host has pulled the records of a
+/// small output and of a large one.
 fn heard() -> (Host, Host, String) {
     let (one, other) = two_hosts();
     let large = large();
@@ -88,7 +88,7 @@ fn heard() -> (Host, Host, String) {
 #[test]
 fn of_many_artifacts_each_is_heard_of() {
     let (one, other) = two_hosts();
-    // The records of so many are not written at once.
+    // This number of records exceeds one batch.
     let names: BTreeSet<String> = (0..1200).map(|number| format!("{TOOL}/{number}.txt")).collect();
     for name in &names {
         one.scene.write(name, "few bytes\n");
@@ -265,8 +265,8 @@ fn the_ends_of_a_large_one_come_with_its_record() {
     assert_eq!(content.bytes(0, large.len()).unwrap(), large.as_bytes());
 }
 
-/// Pushes a large artifact in a segment so large that nothing of it comes with its record. Returns
-/// its text.
+/// Pushes a large artifact in a segment so large that no bytes of the artifact arrive with its
+/// record. Returns the text of the artifact.
 fn push_large_segment(one: &Host) -> String {
     let large = large();
     one.scene.put("large", &large);
@@ -331,7 +331,7 @@ fn spoilt_parts_are_not_shown() {
         .join("log");
     let segment = std::fs::read_dir(log).unwrap().next().unwrap().unwrap().path();
     let mut bytes = std::fs::read(&segment).unwrap();
-    // The last frames are the parts, and the end of the archive.
+    // The last frames contain the parts and the end of the archive.
     let middle = bytes.len() - 2000;
     bytes[middle] ^= 1;
     std::fs::write(&segment, bytes).unwrap();

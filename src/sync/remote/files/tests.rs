@@ -1,4 +1,4 @@
-//! The files of this host, on a real disk.
+//! Scans of this host's files, on a real disk.
 
 pub(crate) mod scene;
 
@@ -13,7 +13,7 @@ use ctxfs_core::model::{ArtifactState, Far, Record};
 use ctxfs_store::RemovalOutcome;
 use ctxfs_store::mere_owner::as_mere_owner;
 
-/// Waits until the file at `path` counts as complete, and returns its digest.
+/// Waits until the file at `path` counts as complete. Returns its digest.
 fn digest_soon(scene: &Scene, path: &str) -> String {
     soon(|| scene.found(path).digest).to_string()
 }
@@ -175,7 +175,7 @@ fn without_the_manifest_nothing_counts_as_removed() {
     scene.write("x", "one");
     scene.agree();
     let manifest = scene.at("manifest.jsonl");
-    // It is missing, or cannot be read.
+    // The manifest is either missing or unreadable.
     let _missing = fs::remove_file(&manifest);
     fs::create_dir(&manifest).unwrap();
     fs::remove_file(scene.at("x")).unwrap();

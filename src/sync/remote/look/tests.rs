@@ -14,7 +14,7 @@ fn key(host: &TestHost, id: SegmentId) -> String {
     segment_key(host.notes.conversation(), id)
 }
 
-/// Returns bytes that cannot be packed.
+/// Returns bytes that cannot be compressed.
 fn noise(count: usize) -> Vec<u8> {
     let mut bytes = vec![0; count];
     blake3::Hasher::new().update(b"noise").finalize_xof().fill(&mut bytes);

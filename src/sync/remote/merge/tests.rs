@@ -26,7 +26,7 @@ fn swept(bucket: &TestBucket, host: &mut TestHost) -> usize {
     swept.len()
 }
 
-/// A host that has published many segments, with something of everything.
+/// A host that has published many segments with records of all kinds.
 fn filled(bucket: &TestBucket) -> TestHost {
     let mut host = TestHost::new();
     host.write("large.log", vec![b'x'; 300 << 10]);
@@ -91,7 +91,7 @@ fn whoever_has_what_is_covered_sees_the_same() {
     early.look(&bucket);
     let looked = other.look(&bucket);
     merged(&bucket, &mut host).unwrap();
-    // Both merge at once.
+    // Both hosts merge at the same time.
     let second = other.pushing(&bucket, |push, session| push.merge(&looked, session)).unwrap();
     assert_eq!(second.segments.len(), 1);
     bucket.pass(2 * ONE_DAY);
@@ -202,14 +202,15 @@ fn records_fill_a_merge_as_bytes_do() {
     assert_eq!(merged(&of(64, MOST_RECORDS / 16)), 16);
     assert_eq!(merged(&of(64, LARGE_RECORDS - 1)), 2);
     assert_eq!(merged(&of(64, LARGE_RECORDS)), 0, "they are large");
-    // One that has to go is merged, however large it is.
+    // A stale segment is merged regardless of its size.
     let stale = BTreeSet::from([id(3)]);
     assert_eq!(fitting(stale.clone(), &of(64, 3 * MOST_RECORDS)), stale);
 }
 
 #[test]
 fn merges_of_the_largest_conversations_come_to_an_end() {
-    // 1,000,000 messages of 300 bytes, as they are sent; 100,000 outputs with records of 1,000.
+    // 1,000,000 messages of 300 bytes in the segments in which they were sent, and 100,000 outputs
+    // with records of 1,000 bytes.
     for (segments, lines, line) in [(103, 9_800, 345), (100, 1_000, 1_000)] {
         let records = lines * (line + 64);
         let size = SegmentSize { bytes: records / 8, records };

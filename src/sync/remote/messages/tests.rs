@@ -1,4 +1,4 @@
-//! Messages of random segments, and of hosts that really share a bucket.
+//! Merged messages of random segments, and of hosts that share a real bucket.
 
 mod published;
 use std::fs;
@@ -14,10 +14,10 @@ use crate::replica::{Covers, Origin, Stamp, WriterId};
 use ctxfs_store::message::log_of;
 
 const LOG: &str = "history/messages.jsonl";
-/// The writer that is this host.
+/// Id of the writer that represents this host.
 const OWN: u64 = 1;
 
-/// A store, and what it keeps about a bucket.
+/// A store and its local state about a bucket.
 struct Stage {
     scene: Scene,
     home: Home,
@@ -33,7 +33,7 @@ impl Stage {
         Self { scene, home, notes }
     }
 
-    /// Keeps a segment with these messages, each with its stamp. Returns its name.
+    /// Stores a segment locally with these messages, each with its stamp. Returns its name.
     fn segment(&self, writer: u64, number: u64, messages: &[(u64, String)]) -> SegmentId {
         let id = SegmentId { writer: WriterId(writer), number };
         let mut segment = SegmentWriter::new(id, Covers::new());
@@ -45,7 +45,7 @@ impl Stage {
         id
     }
 
-    /// Keeps a segment that removes all of others.
+    /// Stores a segment locally that removes everything in `segments`.
     fn removal(&self, segments: &[SegmentId]) {
         let id = SegmentId { writer: WriterId(99), number: 1 };
         let mut segment = SegmentWriter::new(id, Covers::new());
@@ -54,7 +54,8 @@ impl Stage {
         self.notes.keep_segment(id, &segment.finish().unwrap()).unwrap();
     }
 
-    /// Keeps the messages for readers, of whose log the first `offset` bytes were published.
+    /// Writes the merged messages for readers. The first `offset` bytes of the local log count as
+    /// published.
     fn keep(&self, offset: u64, now: u64) {
         let found = pieces(&self.notes).unwrap();
         let state = State::of(&found.pieces);
@@ -78,7 +79,7 @@ impl Stage {
         log.write_all(text.as_bytes()).unwrap();
     }
 
-    /// Returns what readers see.
+    /// Returns the log as readers see it.
     fn shown(&self) -> String {
         let others = PublishedMessages::of(&self.scene.store);
         let log = log_of(&self.scene.conversation, Some(&others)).unwrap().unwrap();
@@ -101,7 +102,8 @@ fn lines<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     texts.into_iter().map(|text| line(text) + "\n").collect()
 }
 
-/// A segment: its writer, the stamps of its messages, and whether it is removed.
+/// Generates segments. Each has a writer, the stamps of its messages, and a flag that is true if
+/// the segment is removed.
 fn segments() -> impl Strategy<Value = Vec<(u64, Vec<u64>, bool)>> {
     let stamps = prop::collection::vec(0..30_u64, 0..6);
     prop::collection::vec((1..4_u64, stamps, prop::bool::weighted(0.1)), 0..12)

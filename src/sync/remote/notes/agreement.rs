@@ -1,9 +1,9 @@
-//! The agreement of host and bucket, on disk.
+//! On-disk form of the agreement of host and bucket.
 //!
 //! `agreement.jsonl` is a journal. Each line has the changed entries, the first artifacts of
-//! dropped entries, and the progress of this host. A line is whole, or is ignored after a crash, so
-//! the changes of a segment are atomic. Entries are identified by their first artifact: no artifact
-//! is in two entries, while hard links share a file key.
+//! dropped entries, and the progress of this host. A line that a crash left incomplete is ignored,
+//! so the changes of a segment are applied as a whole or not at all. Entries are identified by
+//! their first artifact. No artifact is in two entries, whereas hard links have the same file key.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,19 +20,20 @@ use crate::replica::{Base, Clock, Entry, Origin, Stamp, WriterId};
 use ctxfs_store::FileMark;
 
 const AGREEMENT: &str = "agreement.jsonl";
-/// Compact the file once less than 1/5 of it is live.
+/// Compact the file when it is more than this many times as long as its live content.
 const MOST_BALLAST: u64 = 5;
-/// Estimated bytes of an entry and of an empty file, to skip the exact computation.
+/// Estimated bytes of an entry. Together with `EMPTY`, the estimate for a file without entries, it
+/// avoids most computations of the exact length.
 const ENTRY: u64 = 300;
 const EMPTY: u64 = 64 << 10;
 const END: u64 = 64 << 10;
-/// After a line with more entries, a second one without entries follows, so that the last line is
-/// short.
+/// Number of entries from which a line counts as long. A line without entries follows a long line,
+/// so that the last line of the file is always short.
 const LONG: usize = 64;
 const BLOCK: usize = 64 << 10;
 
-/// A value computed from the agreement, recomputed only when the agreement changes. The file is
-/// identified by its mark, which changes with each save.
+/// A value computed from the agreement. It is recomputed only after the agreement has changed. The
+/// mark of the file identifies its state, since each save changes the mark.
 #[derive(Debug)]
 pub(crate) struct AgreementCache<T> {
     pub(crate) mark: Option<FileMark>,
@@ -45,7 +46,8 @@ impl<T> AgreementCache<T> {
         notes: &Notes,
         make: impl FnOnce(Agreement) -> T,
     ) -> Result<Self, RemoteError> {
-        // Take the mark first: a change meanwhile is then noticed next time.
+        // Take the mark first. If the file changes during the computation, the next call notices
+        // it.
         let mark = notes.agreement_mark()?;
         match before {
             Some(before) if before.mark == mark => Ok(before),
@@ -55,8 +57,8 @@ impl<T> AgreementCache<T> {
 }
 
 /// Agreement of host and bucket, and the progress of this host: the writer of its last segment, the
-/// number of that writer's next one, and the clock of its stamps. Messages in `unshared` cannot be
-/// shared; they are listed by offset and length.
+/// number of that writer's next segment, and the clock of its stamps. `unshared` lists messages
+/// that cannot be shared, by offset and length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Agreement {
@@ -65,7 +67,8 @@ pub struct Agreement {
     pub next: u64,
     pub clock: Clock,
     pub messages: LogPosition,
-    /// Messages that cannot be shared: offset in the local log, and length.
+    /// Messages that cannot be shared. The key is the offset in the local log, the value the
+    /// length, both in bytes.
     pub unshared: BTreeMap<u64, u64>,
 }
 
@@ -92,7 +95,7 @@ impl Agreement {
     }
 }
 
-/// The part of the agreement that looks need.
+/// The part of the agreement that a look needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriterProgress {
     pub(crate) writer: Option<WriterId>,
@@ -157,7 +160,7 @@ impl JournalProgress {
 }
 
 impl Notes {
-    /// Returns the agreement; an empty one before the first push or look.
+    /// Returns the agreement. It is empty before the first push or look.
     pub fn agreement(&self) -> Result<Agreement, RemoteError> {
         let path = self.path.join(AGREEMENT);
         let file = disk::open(&self.dir, AGREEMENT, OFlags::RDONLY);
@@ -194,7 +197,7 @@ impl Notes {
         }
     }
 
-    /// Advances the clock, so that later stamps sort after this one.
+    /// Advances the clock, so that later stamps of this host sort after `stamp`.
     pub(crate) fn see(&self, stamp: Stamp) -> Result<(), RemoteError> {
         let before = self.agreement()?;
         let mut after = before.clone();
@@ -289,7 +292,8 @@ fn last_line(end: &[u8]) -> Option<&[u8]> {
     Some(&before[memchr::memrchr(b'\n', before)? + 1..])
 }
 
-/// Returns true if a line may be appended: the file ends with a newline and is mostly live.
+/// Returns true if a line may be appended: the file ends with a newline, and a sufficient part of
+/// it is live.
 fn can_grow(file: &File, after: &Agreement) -> io::Result<bool> {
     let length = file.metadata()?.len();
     let Some(last) = length.checked_sub(1) else { return Ok(false) };

@@ -22,13 +22,15 @@ use ctxfs_store::Dir;
 
 const REFUSED: &str = ".refused";
 const REASON: u64 = 4 << 10;
-/// Bytes that are read for the head of a segment, and the factor for further attempts.
+/// Number of bytes to read for the head of a segment in the first attempt, and the factor for each
+/// further attempt.
 const FIRST: u64 = 4 << 10;
 const MORE: u64 = 16;
 const TOGETHER: usize = 64;
 
-/// A local segment: its records, and the bytes of its small artifacts unless it was truncated after
-/// the records, as large segments are. Missing bytes are read from the bucket.
+/// A local segment. It has the records, and the bytes of small artifacts unless the file was
+/// truncated after the records, as the files of large segments are. Missing bytes are read from the
+/// bucket.
 #[derive(Debug)]
 pub(crate) struct StoredSegment {
     /// Head of the segment.
@@ -52,13 +54,13 @@ enum SegmentBytes {
 }
 
 impl Notes {
-    /// Returns the local segments, sorted.
+    /// Returns the names of the local segments, sorted.
     pub fn segments(&self) -> Result<Vec<SegmentId>, RemoteError> {
         let ids = ids_in(&self.log, segment_of);
         ids.map_err(RemoteError::at("list", &self.path.join(LOG)))
     }
 
-    /// Returns the refused segments, sorted.
+    /// Returns the names of the refused segments, sorted.
     pub fn refused(&self) -> Result<Vec<SegmentId>, RemoteError> {
         let ids = ids_in(&self.log, |name| name.strip_suffix(REFUSED)?.parse().ok());
         ids.map_err(RemoteError::at("list", &self.path.join(LOG)))
@@ -79,9 +81,9 @@ impl Notes {
         digest.ok_or_else(|| file.damaged("it is cut off"))
     }
 
-    /// Returns all segments that local ones cover. An unreadable segment covers nothing.
+    /// Returns all segments that local segments cover. An unreadable segment covers nothing.
     ///
-    /// Heads are cached, since each push of a segment calls this.
+    /// The heads are cached, because each push of a segment calls this.
     pub(crate) fn covered(&self) -> Result<Covered, RemoteError> {
         let here = self.segments()?;
         let mut known = self.covers.lock();
@@ -107,7 +109,7 @@ impl Notes {
         file.read(0..SEGMENT_BYTES)
     }
 
-    /// Saves a segment: at least its head and records.
+    /// Stores a segment locally. `bytes` contains at least its head and its records.
     pub(crate) fn keep_segment(&self, id: SegmentId, bytes: &[u8]) -> Result<(), RemoteError> {
         self.covers.lock().remove(&id);
         let name = file_name(id);
@@ -115,7 +117,7 @@ impl Notes {
         written.map_err(RemoteError::at("write", &self.path.join(LOG).join(name)))
     }
 
-    /// Fails with [`RemoteError::NoRoom`] if segments exceed the limits of downloads.
+    /// Fails with [`RemoteError::NoRoom`] if the segments exceed the limits of downloads.
     pub(crate) fn check_room(&self, segments: &[(SegmentId, Bytes)]) -> Result<(), RemoteError> {
         let Some((first, _)) = segments.first() else { return Ok(()) };
         let needed = segments.iter().map(|(_, bytes)| bytes.len() as u64).sum();
@@ -160,7 +162,7 @@ impl Notes {
         Ok(())
     }
 
-    /// Forgets refusals, so that the next look fetches these segments again.
+    /// Deletes the records of refusals, so that the next look fetches the refused segments again.
     pub(crate) fn forget_refusals(&self) -> Result<(), RemoteError> {
         self.refused()?.into_iter().try_for_each(|id| self.forget_segment(id))
     }
@@ -201,27 +203,28 @@ impl StoredSegment {
         line.ok_or_else(what).and_then(Line::parse).map_err(RemoteError::of(self.id()))
     }
 
-    /// Returns the frame of a small artifact; `None` if it is not stored locally.
+    /// Returns the frame of a small artifact. Returns `None` if it is not stored locally.
     pub(crate) fn frame(&self, place: &Place) -> Result<Option<Vec<u8>>, RemoteError> {
         let range = self.head.range_of(place).map_err(RemoteError::of(self.id()))?;
         let here = range.filter(|range| range.end <= self.file.length);
         here.map(|range| self.file.read(range)).transpose()
     }
 
-    /// Returns the frame of the parts of a larger artifact; `None` if it is not stored locally.
+    /// Returns the frame of the parts of a larger artifact. Returns `None` if it is not stored
+    /// locally.
     pub(crate) fn parts_frame(&self, parts: &Parts) -> Result<Option<Vec<u8>>, RemoteError> {
         let range = self.head.range_of_parts(parts).map_err(RemoteError::of(self.id()))?;
         (range.end <= self.file.length).then(|| self.file.read(range)).transpose()
     }
 
-    /// Returns the bytes of a small artifact; `None` if they are not stored locally.
+    /// Returns the bytes of a small artifact. Returns `None` if they are not stored locally.
     pub(crate) fn bytes(&self, place: &Place) -> Result<Option<Vec<u8>>, RemoteError> {
         let Some(frame) = self.frame(place)? else { return Ok(None) };
         unpack_member(&frame, place.size()).map(Some).map_err(RemoteError::of(self.id()))
     }
 
-    /// Returns the bytes of a small artifact. If they are not stored locally, `fetch` reads their
-    /// range of the segment.
+    /// Returns the bytes of a small artifact. If they are not stored locally, calls `fetch` with
+    /// their range in the segment.
     pub(crate) fn bytes_or(
         &self,
         place: &Place,

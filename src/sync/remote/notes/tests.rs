@@ -14,7 +14,7 @@ fn segment(number: u64) -> SegmentId {
 
 fn entry(number: u64) -> Entry {
     let origins = vec![Origin { segment: segment(number), place: 0 }];
-    // All are hard links of one file.
+    // All paths are hard links to one file.
     let key = FileKey::Local { inode: 1, born: 2 };
     let version = FileVersion { size: 3, modified: 4 };
     let digest = "d".repeat(64).into();

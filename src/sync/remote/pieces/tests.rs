@@ -31,7 +31,7 @@ fn line(path: &str, size: u64, stamp: u64) -> PutLine {
     }
 }
 
-/// Keeps a segment with one artifact and one message.
+/// Stores a segment locally with one artifact and one message.
 fn keep(host: &TestHost, number: u64, covers: &[u64]) {
     let covers = covers.iter().map(|number| (id(*number), digest(*number))).collect();
     let mut writer = SegmentWriter::new(id(number), covers);

@@ -15,32 +15,36 @@ use crate::remote::process::protocol::{
     RequestEnvelope, WireError,
 };
 
-/// Maximum objects in a list, as for a bucket.
+/// Maximum number of objects in a list. The limit of a bucket is the same.
 const MOST_LISTED: usize = 1_000_000;
-/// A request with less time than this says nothing about the health of the process.
+/// Minimum time of a request whose timeout is reported. A timeout of a shorter request says nothing
+/// about the health of the process.
 const MEANT: Duration = Duration::from_millis(500);
 const NAME_BYTES: usize = 256 << 20;
 
 const MARK: &str = "ctxfs.json";
 
-/// Connections to the process that makes the requests, and its supervision. The client reports
-/// successes and timeouts, from which the implementation decides when to restart the process.
+/// Connections to the process that makes the requests, and supervision of that process. The client
+/// reports successes and timeouts. From these reports, the implementation decides when to restart
+/// the process.
 pub trait Line: Send + Sync {
-    /// Returns a socket for one request, or the reason why there is none. Does not block.
+    /// Returns a socket for one request. Fails with the reason if there is none. Does not block.
     fn connect(&self) -> Result<UnixStream, String>;
 
-    /// Called when the process answered or accepted data.
+    /// Called when the process has answered or accepted data.
     fn heard(&self);
 
-    /// Called when the process did not answer within the time of a request made at `since`.
+    /// Called when the process has not answered a request in time. `since` is the time at which the
+    /// request was made.
     fn missed(&self, since: Instant);
 
-    /// Returns why requests are impossible, for people; `None` if they work.
+    /// Returns the reason why requests are impossible, as a text for users. Returns `None` if
+    /// requests are possible.
     fn trouble(&self) -> Option<String>;
 }
 
-/// A bucket behind another process. No request outlasts its deadline, whatever that process does,
-/// and responses are bounded by the request.
+/// A bucket to which another process makes the requests. No request outlasts its deadline, even if
+/// that process hangs. The request determines the maximum size of the response.
 pub struct ProcessObjects {
     line: Arc<dyn Line>,
     counted: Mutex<ProcessCounts>,
@@ -90,19 +94,19 @@ impl fmt::Debug for ProcessObjects {
 }
 
 impl ProcessObjects {
-    /// Creates a bucket behind the process of `line`.
+    /// Creates a bucket that is accessed through the process of `line`.
     pub fn new(line: Arc<dyn Line>) -> Self {
         Self { line, counted: Mutex::default(), fail_fast: None }
     }
 
-    /// Does what [`Self::new`] does, for interactive readers: a read takes at most `most`, and for
-    /// some seconds after a failure all reads fail immediately.
+    /// Does what [`Self::new`] does, for interactive readers. A read takes at most `most`. For some
+    /// seconds after a failure, all reads fail immediately.
     pub fn hasty(line: Arc<dyn Line>, most: Duration) -> Self {
         Self { fail_fast: Some(FailFast::new(most)), ..Self::new(line) }
     }
 
-    /// Makes one request. `read` reads the response, and fails with `InvalidData` if it does not
-    /// match the request.
+    /// Makes one request. Calls `read` to read the response. `read` fails with `InvalidData` if the
+    /// response does not match the request.
     fn ask<T>(
         &self,
         (what, key): (&str, &str),
@@ -149,8 +153,8 @@ impl ProcessObjects {
             Err(BodyError::Socket(error)) if error.kind() == io::ErrorKind::TimedOut => {
                 return Err(error.into());
             }
-            // A request that failed early has its answer ready, and the server does not read the
-            // rest.
+            // If the request failed early, the answer is already there, and the server does not
+            // read the rest of the body.
             Ok(()) | Err(BodyError::Socket(_)) => {}
         }
         let ReplyEnvelope { process, requests, outcome } = channel.read_document()?;
@@ -165,7 +169,7 @@ impl ProcessObjects {
             counted.earlier = counted.earlier + std::mem::take(&mut counted.latest);
             counted.process = process;
         }
-        // Responses arrive out of order.
+        // Responses may arrive out of order.
         if requests.total() >= counted.latest.total() {
             counted.latest = requests;
         }
@@ -427,8 +431,8 @@ const FAIL_FAST_FOR: Duration = Duration::from_secs(5);
 
 pub(super) type Got = Result<Vec<Result<Bytes, BucketError>>, BucketError>;
 
-/// Fail-fast reads for interactive readers: a short time limit, and no requests for some seconds
-/// after a failure.
+/// Fail-fast reads for interactive readers. Reads have a short time limit, and make no requests for
+/// some seconds after a failure.
 #[derive(Debug)]
 pub(super) struct FailFast {
     most: Duration,
@@ -440,7 +444,8 @@ impl FailFast {
         Self { most, failed: Mutex::default() }
     }
 
-    /// Runs `get` with a shortened deadline. Fails immediately shortly after a failure.
+    /// Calls `get` with a shortened deadline. Fails immediately if a failure happened a short time
+    /// ago.
     pub(super) fn get(
         &self,
         what: &str,

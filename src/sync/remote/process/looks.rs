@@ -1,4 +1,4 @@
-//! Looks of another process, which may write to the store.
+//! Looks that another process makes. That process may write to the store.
 //!
 //! ```text
 //! client                            server
@@ -22,10 +22,11 @@ use crate::remote::process::protocol::WireError;
 use crate::remote::{Line, LookOutcome, Looker, RemoteError};
 use ctxfs_core::model::Component;
 
-/// Time limit of a look: for the identity of the bucket, the lock, and some requests.
+/// Time limit of a look. It includes the identity check of the bucket, waiting for the lock, and
+/// some requests.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Conversation to look at; `None` lists the conversations.
+/// Conversation to look at. If it is `None`, the server lists the conversations.
 #[derive(Serialize, Deserialize)]
 struct LookRequest {
     at: Option<String>,
@@ -38,12 +39,12 @@ enum LookReply {
     Failed(String),
 }
 
-/// Looks made by the process behind a line. No look takes more than half a minute, whatever that
-/// process does, and its answer is bounded.
+/// Client for looks that the process behind a line makes. A look takes at most half a minute, even
+/// if that process hangs, and the size of its answer is limited.
 pub struct ProcessLooks(Arc<dyn Line>);
 
 impl ProcessLooks {
-    /// Creates a client of the process behind `line`.
+    /// Creates a client for the process behind `line`.
     pub fn new(line: Arc<dyn Line>) -> Self {
         Self(line)
     }
@@ -110,7 +111,7 @@ fn names(channel: &mut Channel<'_>, count: usize) -> io::Result<Vec<Component>> 
     Ok(all)
 }
 
-/// Serves the look that is requested over `socket`.
+/// Serves a look that is requested over `socket`.
 pub fn answer_look(looker: &dyn Looker, socket: &UnixStream) -> io::Result<()> {
     let mut channel = Channel::new(socket, Instant::now() + PATIENCE);
     let LookRequest { at } = channel.read_document()?;
@@ -145,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// A line whose other end is a function.
+    /// A line that calls a function with the other end of the socket.
     struct TestLine(fn(UnixStream));
 
     impl Line for TestLine {

@@ -1,4 +1,4 @@
-//! Protocol between two processes: documents and bodies on a socket with a deadline.
+//! Protocol between two processes. It transfers documents and bodies over a socket with a deadline.
 
 use std::io;
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bucket::{BucketError, FormatError, Identity, RequestCounts};
 
-/// Maximum bytes of a document. Long lists are split into several.
+/// Maximum bytes of a document. Long lists are split into several documents.
 const LONGEST: usize = 8 << 20;
 const LENGTH: usize = 4;
 /// Maximum bytes of a chunk of a body.
@@ -154,9 +154,9 @@ impl Read for Body<'_, '_> {
     }
 }
 
-/// Maximum bytes of an object in one read or create, as for a bucket.
+/// Maximum bytes of an object in one read or create request. The limit of a bucket is the same.
 pub(super) const LARGEST: u64 = 128 << 20;
-/// Objects per read request; each may be in memory twice.
+/// Maximum number of objects per read request. Each object may be in memory twice.
 pub(super) const READS: usize = 64;
 pub(super) const DELETES: usize = 1000;
 pub(super) const NAMES: usize = 1000;
@@ -183,12 +183,12 @@ pub(super) enum Request {
 }
 
 impl Request {
-    /// Returns a key that the request changes; `None` if it only reads.
+    /// Returns the key that the request changes. Returns `None` if the request only reads.
     pub(super) fn changed(&self) -> Option<&str> {
         match self {
             Self::Create { key } | Self::Upload { key, .. } => Some(key),
             Self::Delete { keys } => Some(keys.first().map_or("", String::as_str)),
-            // `Met` tests whether the store refuses a second mark.
+            // `Met` tests whether the store refuses to create a second mark.
             Self::Found { .. } | Self::Met { .. } => Some("ctxfs.json"),
             Self::Get { .. }
             | Self::List { .. }
@@ -218,7 +218,7 @@ pub(super) enum Reply {
     Bucket(Option<WireIdentity>),
 }
 
-/// An object in a list: name, bytes, time.
+/// An object in a list: its name, its size in bytes, and its time.
 pub(super) type ListedName = (String, u64, u64);
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -276,7 +276,7 @@ impl From<&BucketError> for WireError {
             BucketError::Format(FormatError::Damaged { what }) => {
                 Self::Damaged { what: what.clone() }
             }
-            // Requests parse no format except that of the mark, which has its own errors.
+            // Requests parse only the format of the mark, which has its own errors.
             BucketError::Format(other) => Self::Damaged { what: other.to_string() },
             BucketError::NotCtxfs { key, why } => {
                 Self::NotCtxfs { key: key.clone(), why: why.clone() }

@@ -10,17 +10,18 @@ use crate::remote::process::protocol::{
     Channel, LARGEST, ListedName, NAMES, Reply, ReplyEnvelope, Request, RequestEnvelope, WireError,
 };
 
-/// Time limit for receiving a request, and for sending its response after the deadline.
+/// Time limit for receiving a request, and for sending its response after the deadline of the
+/// request.
 const GRACE: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_hours(24);
-/// Requests end this much before their deadline, but at most a tenth, so that their error arrives
-/// in time.
+/// Requests end by this time before their deadline, so that their error arrives in time. For short
+/// requests, it is a tenth of the remaining time.
 const EARLY: Duration = Duration::from_millis(200);
 
-/// Serves the request on `socket` with `objects`, or with the reason why there are none.
+/// Serves the request on `socket`. `objects` is the bucket, or the reason why there is none.
 ///
-/// Returns when the response was sent. Fails if the client is gone or violates the protocol; then
-/// nothing is written but complete bodies.
+/// Returns when the response has been sent. Fails if the client is gone or violates the protocol.
+/// An object is written only if its body was received completely.
 pub fn answer_request(
     objects: Result<&dyn Objects, &BucketError>,
     socket: &UnixStream,
@@ -28,7 +29,7 @@ pub fn answer_request(
     answer(objects, socket, |_| None)
 }
 
-/// Does what [`answer_request`] does, and refuses requests that change the bucket.
+/// Does what [`answer_request`] does, but refuses requests that change the bucket.
 pub fn answer_read_request(
     objects: Result<&dyn Objects, &BucketError>,
     socket: &UnixStream,

@@ -16,10 +16,10 @@ use super::{Line, ProcessObjects, answer_read_request, answer_request};
 use crate::bucket::{Bucket, BucketError, BucketUrl, Created, Deadline, RequestCounts, Tally};
 use crate::remote::Objects;
 
-/// What happens at the other end of the socket of a request.
+/// Function that runs at the other end of the socket of a request.
 type OtherEnd = Arc<dyn Fn(UnixStream) + Send + Sync>;
 
-/// A line whose other end is a function, with a thread for each request.
+/// A line that calls a function with the other end of the socket, in one thread per request.
 struct TestLine {
     end: OtherEnd,
     missed: AtomicUsize,
@@ -50,12 +50,12 @@ fn line(end: impl Fn(UnixStream) + Send + Sync + 'static) -> Arc<TestLine> {
     Arc::new(TestLine { end: Arc::new(end), missed: AtomicUsize::new(0) })
 }
 
-/// Returns what asks `objects` over sockets.
+/// Returns a client whose requests reach `objects` over sockets.
 fn apart(objects: impl Objects + Send + 'static) -> ProcessObjects {
     ProcessObjects::new(line(move |socket| drop(answer_request(Ok(&objects), &socket))))
 }
 
-/// Returns what asks another end that sends these bytes, and then closes.
+/// Returns a client whose server sends these bytes and then closes the socket.
 fn saying(bytes: Vec<u8>) -> ProcessObjects {
     ProcessObjects::new(line(move |mut socket| {
         let mut asked = [0; 4];
@@ -66,12 +66,12 @@ fn saying(bytes: Vec<u8>) -> ProcessObjects {
     }))
 }
 
-/// A document as it is sent.
+/// Returns a document in the form in which it is sent.
 fn document(text: &str) -> Vec<u8> {
     [&(text.len() as u32).to_le_bytes()[..], text.as_bytes()].concat()
 }
 
-/// A reply with this outcome.
+/// Returns a reply with this outcome.
 fn reply(outcome: &str) -> Vec<u8> {
     let counts = serde_json::to_string(&RequestCounts::default()).unwrap();
     document(&format!(r#"{{"process":1,"requests":{counts},"outcome":{outcome}}}"#))
@@ -234,7 +234,7 @@ fn a_slow_request_holds_up_no_other() {
         }
         assert!(!until.is_past(), "a busy machine");
         for slow in slow {
-            // The process ends it a moment before its deadline, so its own reason arrives.
+            // The server ends the request shortly before its deadline, so its own error arrives.
             assert!(why(&slow.join().unwrap().unwrap_err()).contains("it is slow"));
         }
     });
@@ -251,7 +251,7 @@ fn nobody_waits_after_a_deadline() {
     assert_eq!(line.missed.load(Ordering::SeqCst), 1);
     let error = objects.get("stuck", None, Deadline::after(Duration::ZERO)).unwrap_err();
     assert!(why(&error).contains("no time"));
-    // Nor does one that sends to somebody who does not read.
+    // The client does not wait either if the server never reads what the client sends.
     let objects = ProcessObjects::new(self::line(|socket| {
         thread::sleep(Duration::from_secs(5));
         drop(socket);
@@ -293,7 +293,7 @@ fn rubbish_is_refused() {
         let error = saying(bytes).get("x", ranged.clone(), soon()).unwrap_err();
         assert!(why(&error).contains("nonsense"), "{told}: {error}");
     }
-    // Cut off: in the length, in the document, in the bytes.
+    // Truncate the response in the length, in the document and in the bytes.
     let whole = [reply(r#"{"Ok":{"Got":[{"Ok":4}]}}"#), b"1234".to_vec()].concat();
     for length in [0, 2, 20, whole.len() - 4, whole.len() - 1] {
         let error = saying(whole[..length].to_vec()).get("x", ranged.clone(), soon()).unwrap_err();
@@ -324,7 +324,7 @@ fn lists_that_are_no_lists_are_refused() {
     assert!(deleted.len() == 1 && deleted[0].1.is_err());
 }
 
-/// The server may be anything too.
+/// Invalid requests have no effect on the server.
 #[test]
 fn a_request_that_is_none_writes_nothing() {
     let bucket = memory();

@@ -16,7 +16,7 @@ fn purge(host: &Host, name: &str, dry_run: bool) -> PurgeReport {
     host.sync(|sync| sync.purge(&notes, conversation, &path(name), dry_run)).unwrap()
 }
 
-/// Returns the keys in the bucket.
+/// Returns all keys in the bucket.
 fn keys(host: &Host) -> Vec<String> {
     let listed = host.bucket.list(CONVERSATIONS, None, deadline()).unwrap();
     listed.into_iter().map(|each| format!("{CONVERSATIONS}{}", each.name)).collect()
@@ -39,7 +39,8 @@ fn small_bytes(segment: &[u8]) -> Vec<u8> {
     all
 }
 
-/// Returns true if a segment has the secret, or there is an object: all have it.
+/// Returns true if a segment contains the secret, or if there is any object, because all objects
+/// contain the secret.
 fn has_secret(host: &Host) -> bool {
     keys(host).iter().any(|key| {
         let bytes = host.bucket.get(key, None, deadline()).unwrap();
@@ -77,8 +78,8 @@ fn bytes_leave_the_bucket_and_others_stay() {
     assert_eq!(one.notes().purging().unwrap(), Purging::default());
 }
 
-/// Returns the names of the first block and of the table of the large artifact, and of a block of
-/// another object.
+/// Returns the names of three cached files: the first block and the table of the large artifact,
+/// and a block of another object.
 fn block_names(host: &Host) -> [String; 3] {
     let listed = keys(host);
     let object = listed.iter().find(|key| key.contains("/objects/") && !key.ends_with("blocks"));
@@ -87,7 +88,7 @@ fn block_names(host: &Host) -> [String; 3] {
     [format!("{object}-00000000"), format!("{object}.blocks"), other]
 }
 
-/// Returns which of these a host keeps.
+/// Returns which of these files a host has.
 fn kept(host: &Host, names: &[String; 3]) -> [bool; 3] {
     let blocks = host.home.blocks(u64::MAX).unwrap();
     names.each_ref().map(|name| blocks.get(name).is_some())
@@ -155,7 +156,7 @@ fn what_was_replaced_or_removed_before_goes_too() {
     assert!(!has_secret(&one));
 }
 
-/// Merges all segments into one.
+/// Merges all segments of the bucket into one.
 fn merge(host: &Host) {
     let notes = host.notes();
     let found = pieces(&notes).unwrap().pieces;
@@ -178,7 +179,7 @@ fn what_was_merged_away_goes_too() {
     remove(&one, "small");
     remove(&one, "large");
     merge(&one);
-    // It has never read the segments that are covered.
+    // This host has never read the covered segments.
     let third = Host::beside(&other);
     for (host, name) in [(&third, "large"), (&one, "small")] {
         let purged = purge(host, name, false);
@@ -195,7 +196,7 @@ fn what_was_renamed_goes_with_its_names() {
     let at = |name: &str| one.scene.at(&format!("{TOOL}/{name}.txt"));
     std::fs::rename(at("small"), at("renamed")).unwrap();
     one.push();
-    // Nobody knows of this name yet.
+    // No other host has seen this name.
     std::fs::rename(at("large"), at("again")).unwrap();
     for name in ["small", "large"] {
         let purged = purge(&one, name, false);
@@ -241,7 +242,7 @@ fn say(host: &Host, lines: &[&str], in_place: bool) {
     }
 }
 
-/// Returns true if a record in the bucket, or what a host keeps, has the text.
+/// Returns true if the records of a segment in the bucket contain the text.
 fn is_told(host: &Host, text: &str) -> bool {
     let segments = keys(host).into_iter().filter(|key| key.ends_with(".tar.zst"));
     let mut segments = segments.map(|key| host.bucket.get(&key, None, deadline()).unwrap());

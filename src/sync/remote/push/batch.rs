@@ -1,4 +1,4 @@
-//! Contents of one segment: files, messages, moves and removals, with their limits.
+//! Content of one segment to publish: files, messages, moves and removals. Also defines its limits.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,10 +19,10 @@ use crate::replica::{
 };
 use ctxfs_core::model::Record;
 
-/// Age after which a segment is not sent: its objects may be collected some days later.
+/// Age from which a segment must not be sent, because its objects may be deleted some days later.
 pub(super) const DAY: Duration = Duration::from_hours(24);
-/// Longest stamp and origin. A line that fits with them fits with the real ones, also after a
-/// merge.
+/// Longest possible stamp and origin. A line that fits with them also fits with the real ones, even
+/// after a merge.
 const LONGEST_STAMP: Stamp = Stamp(u64::MAX);
 const LONGEST_ORIGIN: Origin = Origin {
     segment: SegmentId { writer: WriterId(u64::MAX), number: 999_999_999_999 },
@@ -32,7 +32,7 @@ const LONGEST_ORIGIN: Origin = Origin {
 #[derive(Debug)]
 pub(super) struct ReadyFile {
     pub(super) line: PutLine,
-    /// Maximum bytes of its line, in this segment and in merges.
+    /// Maximum bytes of the file's line, in this segment and in merges.
     pub(super) weight: usize,
     pub(super) bytes: ReadyBytes,
 }
@@ -118,7 +118,7 @@ pub(super) fn unread(error: &io::Error) -> LeftOut {
 pub(super) fn checked(mut line: PutLine, bytes: ReadyBytes) -> Result<ReadyFile, LeftOut> {
     line.place = match &bytes {
         ReadyBytes::Small(bytes) if bytes.is_empty() => Place::Empty,
-        // The offset is unknown yet; use the longest.
+        // The offset is not known yet, so use the longest one.
         ReadyBytes::Small(bytes) => {
             Place::Inside { at: SEGMENT_BYTES, packed: SMALL_BYTES, size: bytes.len() as u64 }
         }
@@ -144,8 +144,9 @@ fn written(line: Line) -> Result<(Line, usize), FormatError> {
     Ok((line, written.len()))
 }
 
-/// Bytes of small artifacts, and of records, from which on a segment is full. With the longest line
-/// on top it stays a quarter below the limits of readers.
+/// Number of bytes of small artifacts from which a segment is full. `MOST_RECORDS` is the same for
+/// records. Even with one more line of maximum length, the segment stays a quarter below the limits
+/// of readers.
 const MOST_BYTES: u64 = 4 << 20;
 const MOST_RECORDS: usize = 8 << 20;
 const MOST_LINES: usize = 20_000;
@@ -173,8 +174,8 @@ pub(super) struct FinishedSegment {
 }
 
 impl Batch {
-    /// Starts a segment with moves and removals of `weight` bytes. With `ends`, they remove the
-    /// conversation.
+    /// Starts a segment with moves and removals, whose lines have `weight` bytes. If `ends` is
+    /// true, they remove the conversation.
     pub(super) fn new(changes: Changes, weight: usize, ends: bool) -> Self {
         Self { changes, ready: BTreeMap::new(), messages: None, ends, bytes: 0, weight }
     }
@@ -195,14 +196,15 @@ impl Batch {
         self.changes.is_empty() && self.messages.is_none()
     }
 
-    /// Returns the start of the age of the segment: the time of its oldest object, or `now`.
+    /// Returns the time from which the age of the segment counts: the creation time of its oldest
+    /// object, or `now`.
     pub(super) fn since(&self, now: &Moment) -> Moment {
         let objects = self.ready.values().filter_map(ReadyFile::upload);
         let oldest = objects.max_by_key(|upload: &&Upload| now.since(&upload.since));
         oldest.map_or_else(|| now.clone(), |upload| upload.since.clone())
     }
 
-    /// Builds the segment `id`. `now` is in microseconds since the epoch.
+    /// Builds the segment `id`. `now` is the current time in microseconds since the epoch.
     pub(super) fn make(
         &self,
         id: SegmentId,
@@ -241,12 +243,13 @@ impl Batch {
     }
 }
 
-/// Memory of a process about one conversation between pushes. A new process starts with an empty
-/// one.
+/// State about one conversation that a process keeps in memory between pushes. It is empty when the
+/// process starts.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
     pub(super) looked: Option<Moment>,
-    /// Uploaded objects that no segment names yet, by path. Forgotten ones are collected later.
+    /// Uploaded objects that no segment names yet, by path. If the process forgets them, garbage
+    /// collection deletes them later.
     pub(super) uploads: BTreeMap<String, Upload>,
 }
 
@@ -261,7 +264,8 @@ pub(super) struct Upload {
 }
 
 impl Upload {
-    /// Returns true if this is the object of the file, and may still be named.
+    /// Returns true if the object has the content of the file and is recent enough to be named in a
+    /// segment.
     pub(super) fn fits(&self, put: &LocalPut, now: &Moment) -> bool {
         self.key == put.key
             && self.version == put.version
@@ -273,9 +277,9 @@ impl Upload {
 /// A file to publish.
 #[derive(Debug)]
 pub(crate) struct OpenedFile {
-    /// Open for reading, at its start.
+    /// The file, open for reading at its start.
     pub file: File,
-    /// Record with an analysis. The caller sets path, size and time.
+    /// Record with an analysis. The caller sets its path, size and time.
     pub record: Record,
     pub mode: u32,
     pub attributes: BTreeMap<String, String>,
@@ -286,12 +290,12 @@ pub(crate) struct OpenedFile {
 pub(crate) struct OwnLine {
     pub offset: u64,
     pub length: u64,
-    /// `None` if the line is too long for any segment.
+    /// Text of the line. `None` if the line is too long for any segment.
     pub text: Option<Vec<u8>>,
 }
 
-/// Files and messages of a conversation on this host. A source returns a file only in the state
-/// that the caller compared.
+/// Files and messages of a conversation on this host. A source returns a file only if the file is
+/// in the state that the caller compared.
 pub(crate) trait PushSource {
     fn open(
         &self,
@@ -301,12 +305,12 @@ pub(crate) trait PushSource {
     ) -> Result<Option<OpenedFile>, RemoteError>;
 
     /// Returns messages after a position of the log, about 4 MiB at most, and the position after
-    /// them. Starts from the beginning if the log is another file.
+    /// the last of them. Starts at the beginning if the log file has been replaced.
     fn message_lines(&self, from: &LogPosition)
     -> Result<(Vec<OwnLine>, LogPosition), RemoteError>;
 }
 
-/// A source without files, for pushes of merges and removals.
+/// A source without files. It is used to push merges and removals.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoSource;
 
@@ -328,11 +332,11 @@ impl PushSource for NoSource {
     }
 }
 
-/// Reason for not publishing a file or a message. The rest of the push goes on; a later push tries
-/// files again, and reports them again.
+/// Reason why a file or a message was not published. The rest of the push continues. The next push
+/// retries files, and reports them again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LeftOut {
-    /// The file changed, or is open for writing: the next push publishes its new state.
+    /// The file changed or is open for writing. The next push publishes its new state.
     #[error("it has changed since")]
     Changed,
     /// The file cannot be read.
@@ -341,12 +345,13 @@ pub enum LeftOut {
     /// A record cannot describe the file.
     #[error("it cannot be shared: {0}")]
     Refused(String),
-    /// The message cannot be shared; the others are published without it. Reported once.
+    /// The message cannot be shared. The other messages are published without it. This is reported
+    /// only once.
     #[error("a message of {bytes} bytes cannot be shared, and stays on this host: {why}")]
     Message {
-        /// Bytes of the message.
+        /// Size of the message in bytes.
         bytes: u64,
-        /// Reason.
+        /// Reason why it cannot be shared.
         why: String,
     },
     /// The bucket is write-once, and the change would replace or remove something.
@@ -358,7 +363,7 @@ pub enum LeftOut {
 }
 
 impl LeftOut {
-    /// Returns true if no later push reports it again.
+    /// Returns true if this is reported by one push only.
     #[must_use]
     pub fn is_told_once(&self) -> bool {
         matches!(self, Self::Message { .. })

@@ -1,5 +1,5 @@
-//! Packing of larger files while they are read: blocks, and the parts that go into the segment with
-//! the record.
+//! Packing of larger files while they are read. Produces the blocks of the object, and the parts
+//! that are stored in the segment with the record.
 
 use std::io::{Read, Write};
 use std::ops::Range;
@@ -15,8 +15,8 @@ use ctxfs_core::model::{
 };
 use ctxfs_view::{StandInReads, shortcuts};
 
-/// Reader of the packed object with the content of `F`. Holds one block and its frame, so that
-/// files of any size can be uploaded.
+/// Reader of the packed object of the content of `F`. It holds one block and its frame in memory,
+/// so files of any size can be uploaded.
 pub(crate) struct PackedFile<F> {
     content: F,
     packer: Option<BlockPacker<Pipe>>,
@@ -89,25 +89,25 @@ impl<F: Read> Read for PackedFile<F> {
     }
 }
 
-/// Maximum packed bytes of parts, except for the ends alone: without masks of secrets, and with
-/// them.
+/// Maximum packed bytes of parts if the text has no masks of secrets. `PACKED_MASKED` applies if it
+/// has. The two ends of the text are sent even if they are larger.
 const PACKED: u64 = 1 << 20;
 const PACKED_MASKED: u64 = 512 << 10;
 const MOST: usize = 250;
-/// Bytes of parts count for this fraction in the size of a segment, since they are packed in
-/// memory.
+/// The size of a segment includes the bytes of parts divided by this number, because parts are
+/// packed in memory.
 const WEIGHT: u64 = 4;
 
 #[derive(Debug)]
 pub(super) struct PartsPlan {
-    /// Growing sets of ranges, each with its maximum packed bytes: the ends, the findings, the
-    /// needs of masks at the ends, and all needs of masks.
+    /// Growing sets of ranges, each with its maximum packed bytes. They are the ends, the findings,
+    /// the ranges that masks at the ends require, and the ranges that all masks require.
     steps: Vec<(Vec<Range<u64>>, u64)>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PartBytes {
-    /// Sorted and disjoint.
+    /// Sorted and disjoint ranges.
     ranges: Vec<Range<u64>>,
     bytes: Vec<u8>,
 }
@@ -215,12 +215,12 @@ fn add(chosen: &mut Vec<Range<u64>>, range: &Range<u64>) {
     }
 }
 
-/// Maximum checkpoints in a log with escape sequences.
+/// Maximum number of checkpoints in a log with escape sequences.
 const PLACES: usize = 400;
 
-/// Computes the stand-ins of `content` in advance, so that other hosts can make them without its
-/// object: adds shortcuts to the analysis in `record`, and returns the ranges to send with it.
-/// Returns `None` without a complete analysis.
+/// Computes the stand-ins of `content` in advance, so that other hosts can create them without the
+/// object. Adds shortcuts to the analysis in `record`, and returns the ranges to send with the
+/// record. Returns `None` if the analysis is not complete.
 pub(super) fn planned(record: &mut Record, content: &dyn Content) -> io::Result<Option<PartsPlan>> {
     let Some(analysis) = record.analysis.as_ref().filter(|known| known.bytes == content.len())
     else {
@@ -263,8 +263,9 @@ fn of_text(
     Ok((shortcuts, reads))
 }
 
-/// Does what [`of_text`] does for a log with escape sequences, whose stand-ins show its plain text:
-/// maps the ranges to the log, and adds checkpoints from which it can be decoded.
+/// Does what [`of_text`] does, for a log with escape sequences. The stand-ins of such a log show
+/// its plain text. Maps their ranges to positions in the log, and adds checkpoints from which the
+/// log can be decoded.
 fn of_log(
     record: &Record,
     analysis: &Analysis,

@@ -8,7 +8,7 @@ use crate::replica::{Clock, WriterId};
 
 const HOUR: Duration = Duration::from_hours(1);
 
-/// A host with some of everything to publish.
+/// Returns a host with content of all kinds to publish.
 fn filled() -> TestHost {
     let mut host = TestHost::new();
     host.write("small.txt", "some text\n");
@@ -18,7 +18,7 @@ fn filled() -> TestHost {
     host
 }
 
-/// Returns a host that knows what is in the bucket, and nothing else.
+/// Returns a host that has read the bucket and has no files of its own.
 fn reader(bucket: &TestBucket) -> TestHost {
     let reader = TestHost::new();
     reader.look(bucket);
@@ -38,7 +38,7 @@ fn objects(bucket: &TestBucket, host: &TestHost) -> Vec<String> {
     bucket.names(&objects_prefix(host.notes.conversation()))
 }
 
-/// The bytes of an output can take longer than a request may.
+/// Sending the bytes of an output can take longer than the time limit of a request.
 #[test]
 fn each_request_has_a_time_of_its_own() {
     let bucket = TestBucket::new();
@@ -52,7 +52,8 @@ fn each_request_has_a_time_of_its_own() {
     host.pushing(&bucket, |push, session| {
         Push { deadline: &deadline, ..*push }.run(&changes, session).unwrap();
     });
-    // The bytes of `large.log`, their blocks, the segment.
+    // One request each for the bytes of `large.log`, for the table of its blocks, and for the
+    // segment.
     assert!(given.get() >= 3, "{}", given.get());
     assert_shared(&bucket, &host);
 }
@@ -137,7 +138,7 @@ fn an_object_is_stored_once_while_the_process_lives() {
     host.push(&bucket).unwrap_err();
     bucket.work();
     host.write("larger.log", vec![b'y'; 400 << 10]);
-    // The list was made; the first object and its blocks pass.
+    // The list, the first object and its blocks succeed.
     bucket.fail_after(2, false);
     host.push(&bucket).unwrap_err();
     bucket.work();
@@ -220,7 +221,7 @@ fn two_clones_with_one_intent_send_it_once() {
     assert_shared(&bucket, &clone);
 }
 
-/// Another host merges all segments, and what it covers goes.
+/// Merges all segments on another host, and deletes the covered ones.
 fn merge_away(bucket: &TestBucket) {
     let mut other = reader(bucket);
     let pieces = other.pieces();
@@ -234,8 +235,8 @@ fn merge_away(bucket: &TestBucket) {
     assert!(bucket.delete(keys, soon()).iter().all(|(_, outcome)| outcome.is_ok()));
 }
 
-/// Returns a copy of a host with its memory, and lets the host send a segment of which the copy
-/// does not know.
+/// Returns a copy of a host, including its memory, and then sends a segment from the original. The
+/// copy has no state about that segment.
 fn restored_with_memory(bucket: &TestBucket, host: &mut TestHost) -> TestHost {
     host.push_all(bucket);
     let mut restored = host.cloned();

@@ -1,4 +1,4 @@
-//! What is sent, on a real disk.
+//! Content that a push sends, on a real disk.
 
 use std::fs;
 use std::io::Write as _;

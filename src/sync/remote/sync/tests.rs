@@ -1,4 +1,4 @@
-//! Two hosts with real stores, and one bucket.
+//! Two hosts with real stores that share one bucket.
 
 mod restored;
 
@@ -35,7 +35,7 @@ impl Host {
         Self { scene, bucket: bucket.clone(), home, lock }
     }
 
-    /// Makes another host of the same bucket.
+    /// Creates another host of the same bucket.
     pub(crate) fn beside(other: &Self) -> Self {
         Self::new(&other.bucket)
     }
@@ -55,7 +55,8 @@ impl Host {
         self.home.conversation(self.scene.conversation.id()).unwrap()
     }
 
-    /// Publishes all: what was written a moment ago is complete a moment later.
+    /// Pushes until nothing is left. A file that was just written counts as complete only a moment
+    /// later.
     pub(crate) fn push(&self) -> Sent {
         soon(|| {
             let sent = self.sync(|sync| sync.push(&self.scene.conversation)).unwrap();
@@ -107,7 +108,7 @@ fn where_nothing_changed_nothing_is_read() {
     let segment = one.push().segments[0];
     let spoil = || other.notes().keep_segment(segment, b"no segment").unwrap();
     let refused = || other.sync(|sync| sync.hear(&other.scene.conversation)).unwrap().refused.len();
-    // The second finds that the first has left nothing to do.
+    // The second push has nothing to do after the first.
     assert_eq!((refused(), refused()), (0, 0));
     spoil();
     assert_eq!(refused(), 0);
@@ -165,7 +166,7 @@ fn what_is_elsewhere_gets_the_directory_of_its_new_name() {
     hear();
     let far = |path: &str| other.scene.conversation.far(&RelPath::new(path).unwrap()).unwrap();
     assert!(far(&moved).is_some() && other.scene.has(&format!("{TOOL}/moved")));
-    // It keeps the directory, also where the last file leaves that.
+    // The directory stays even when the last file leaves it.
     one.scene.write(&kept, "second\n");
     one.push();
     other.pull();
@@ -230,7 +231,7 @@ fn a_copy_of_a_host_publishes_under_a_name_of_its_own() {
     assert_eq!(one.sight().len(), 3);
 }
 
-/// What a host says, and what its readers see.
+/// Methods to write messages, and to read them as readers of the host do.
 impl Host {
     fn say(&self, text: &str) {
         let log = self.scene.at("history/messages.jsonl");
@@ -285,7 +286,7 @@ fn a_host_that_is_alone_reads_the_file_that_it_writes() {
     assert_eq!(other.heard(), ["a", "b", "c"]);
 }
 
-/// Returns two hosts. The first has seen `first` and `second`, but not `unseen`.
+/// Returns two hosts. The first has read the messages `first` and `second`, but not `unseen`.
 fn talking_hosts() -> (Host, Host) {
     let (one, other) = two_hosts();
     one.scene.put("a", "an output\n");
@@ -331,7 +332,7 @@ fn what_a_rule_of_keeping_removed_stays_elsewhere() {
     assert!(one.push().segments.is_empty());
     other.pull();
     assert_eq!((one.sight().len(), other.sight().len()), (0, 1));
-    // Its name comes back, and its bytes where they are asked for.
+    // The name comes back. The bytes are fetched only on demand.
     let came = one.sync(|sync| sync.hear(&one.scene.conversation)).unwrap();
     assert!(came.added == 1 && !one.scene.at(&format!("{TOOL}/a.txt")).exists());
     assert_eq!(one.scene.conversation.far_artifacts(None).unwrap().len(), 1);
@@ -382,7 +383,7 @@ fn what_a_host_removed_goes(has_log: bool) {
         assert!(one.scene.has(log), "somebody writes it");
         drop(writer);
     }
-    // A process that another test starts has copies of all descriptors for a moment.
+    // For a moment, child processes of other tests hold copies of all descriptors.
     soon(|| {
         one.pull();
         (!one.scene.has("")).then_some(())
@@ -390,7 +391,7 @@ fn what_a_host_removed_goes(has_log: bool) {
     for host in [&one, &other] {
         assert!(host.home.is_gone(&host.scene.store, &id).unwrap());
     }
-    // One that is made anew has nothing of it, and stays.
+    // A new conversation with the same name contains nothing of the old one and is not removed.
     let again = one.scene.store.create_conversation(&id).unwrap();
     let came = one.sync(|sync| sync.pull(&again)).unwrap();
     assert!(came.steps == 0 && one.scene.has("artifacts/tool"));
@@ -461,7 +462,7 @@ fn a_message_that_is_too_long_is_told_once_and_all_else_is_shared() {
     one.scene.put("a", "text\n");
     one.say("first");
     one.say(&"x".repeat(LINE_BYTES));
-    // A segment needs twice as many bytes for it.
+    // Escaping doubles the bytes of this text in a segment.
     one.say(&"\\\"".repeat(5 << 20));
     one.say("last");
     let mut left = BTreeMap::new();

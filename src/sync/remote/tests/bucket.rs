@@ -1,4 +1,4 @@
-//! A bucket that fails, and whose clock can be moved.
+//! A bucket whose requests can be made to fail, and whose clock can be moved.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -13,12 +13,12 @@ use crate::bucket::{
 };
 use crate::remote::Objects;
 
-/// A time that no test needs.
+/// A deadline that no test reaches.
 pub(crate) fn soon() -> Deadline {
     Deadline::after(Duration::from_mins(1))
 }
 
-/// A bucket that fails from some request on.
+/// A bucket that can be made to fail after a number of requests.
 pub(crate) struct TestBucket {
     bucket: Bucket,
     state: Mutex<State>,
@@ -26,18 +26,19 @@ pub(crate) struct TestBucket {
 
 #[derive(Default)]
 struct State {
-    /// The requests that were made, by their first word.
+    /// The requests so far, each starting with its kind.
     made: Vec<String>,
-    /// The requests that are still answered.
+    /// Number of requests that still succeed. `None` if all do.
     left: Option<usize>,
-    /// True if the first request that is not answered is done all the same.
+    /// True if the first failing request still takes effect in the bucket.
     does_last: bool,
-    /// How far the clock of the store was moved, and how far it was when a key was written.
+    /// Milliseconds by which the clock of the store was moved, now and at the time when each key
+    /// was written.
     ahead: u64,
     written: BTreeMap<String, u64>,
-    /// A key that is listed, and of which nothing comes.
+    /// A key that is in lists but cannot be read.
     hidden: Option<String>,
-    /// What others write under a key just before a host does.
+    /// Objects that another host creates just before a host of the test creates the same key.
     others: BTreeMap<String, Bytes>,
 }
 
@@ -51,7 +52,8 @@ impl TestBucket {
         Self { bucket, state: Mutex::default() }
     }
 
-    /// Answers so many requests more, and then none. The first of these may be done all the same.
+    /// Lets `requests` more requests succeed, and fails the later ones. If `does_last` is true, the
+    /// first failing request still takes effect.
     pub(crate) fn fail_after(&self, requests: usize, does_last: bool) {
         let mut state = self.state.lock();
         (state.left, state.does_last) = (Some(requests), does_last);
@@ -61,7 +63,7 @@ impl TestBucket {
         self.state.lock().left = None;
     }
 
-    /// Has nothing come of a key that lists have.
+    /// Makes a key that is in lists unreadable.
     pub(crate) fn hide(&self, key: Option<&str>) {
         self.state.lock().hidden = key.map(str::to_owned);
     }
@@ -71,24 +73,24 @@ impl TestBucket {
         self.state.lock().ahead += time.as_millis() as u64;
     }
 
-    /// Returns the requests since it was last asked.
+    /// Returns the requests since the last call.
     pub(crate) fn made(&self) -> Vec<String> {
         std::mem::take(&mut self.state.lock().made)
     }
 
-    /// Returns the names of all objects below a prefix.
+    /// Returns the keys of all objects below a prefix.
     pub(crate) fn names(&self, prefix: &str) -> Vec<String> {
         let listed = self.bucket.list(prefix, None, soon()).unwrap();
         listed.into_iter().map(|each| each.name).collect()
     }
 
-    /// Writes over an object, as nobody should.
+    /// Overwrites an object, which no correct host does.
     pub(crate) fn replace(&self, key: &str, bytes: &[u8]) {
         self.bucket.delete(vec![key.to_owned()], soon());
         self.bucket.create(key, &Bytes::copy_from_slice(bytes), soon()).unwrap();
     }
 
-    /// Has somebody else write an object just before a host creates it.
+    /// Lets another host write an object just before a host of the test creates the same key.
     pub(crate) fn take_before(&self, key: &str, bytes: &[u8]) {
         self.state.lock().others.insert(key.to_owned(), Bytes::copy_from_slice(bytes));
     }

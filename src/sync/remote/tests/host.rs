@@ -1,4 +1,4 @@
-//! A host with a real store, whose files are in memory.
+//! A host with a real store whose files are in memory.
 
 use std::collections::BTreeMap;
 use std::io::{Seek as _, Write as _};
@@ -46,13 +46,13 @@ impl TestHost {
         Self { temporary, home, notes, source, session, now }
     }
 
-    /// A process that starts on this host.
+    /// Simulates a restart of the process on this host.
     pub(crate) fn restart(&mut self) {
         (self.home, self.notes) = opened(&self.temporary);
         self.session = Session::default();
     }
 
-    /// Returns a clone of the machine.
+    /// Returns a copy of the host, as a clone of the machine.
     pub(crate) fn cloned(&self) -> Self {
         let mut clone = Self::new();
         let from = self.temporary.path().join("remote");
@@ -92,7 +92,7 @@ impl TestHost {
         self.source.files.insert(path(to), file);
     }
 
-    /// Writes other bytes without anybody having noticed.
+    /// Changes the bytes of a file without changing its recorded state.
     pub(crate) fn spoil(&mut self, name: &str) {
         self.source.files.get_mut(&path(name)).unwrap().1[0] ^= 1;
     }
@@ -103,7 +103,7 @@ impl TestHost {
         Changes::since(&self.notes.agreement().unwrap().base, &found.collect())
     }
 
-    /// Runs `with` a push of this host.
+    /// Calls `with` with a push of this host.
     pub(crate) fn pushing<T>(
         &mut self,
         bucket: &TestBucket,
@@ -143,14 +143,14 @@ impl TestHost {
         look(bucket, &self.notes, soon()).unwrap()
     }
 
-    /// Returns all pieces that are here.
+    /// Returns all local segments in parsed form.
     pub(crate) fn pieces(&self) -> Vec<Piece> {
         let found = pieces(&self.notes).unwrap();
         assert!(found.refused.is_empty(), "{:?}", found.refused);
         found.pieces
     }
 
-    /// Returns what lives: the names that artifacts ask for, and the beginnings of their digests.
+    /// Returns the living artifacts: the path that each requests, and its digest.
     pub(crate) fn living(&self) -> Vec<(String, String)> {
         let living = State::of(&self.pieces()).artifacts.into_values();
         let mut living: Vec<_> =
@@ -159,14 +159,14 @@ impl TestHost {
         living
     }
 
-    /// Returns what this host has.
+    /// Returns the files of this host.
     pub(crate) fn own(&self) -> Vec<(String, String)> {
         let files = self.source.files.iter();
         let digest = |found: &FoundFile| found.digest.as_ref().unwrap().to_string();
         files.map(|(path, (found, _))| (path.clone(), digest(found))).collect()
     }
 
-    /// Returns the messages in the bucket, as far as they were seen.
+    /// Returns the messages in the bucket that this host has seen.
     pub(crate) fn told(&self) -> Vec<String> {
         let text = |piece: StoredMessage| {
             let segment = self.notes.open_segment(piece.segment).unwrap();
@@ -186,7 +186,7 @@ fn opened(temporary: &TempDir) -> (Home, Notes) {
     (home, notes)
 }
 
-/// Returns the path of an artifact.
+/// Returns the path of the artifact `name`.
 pub(crate) fn path(name: &str) -> String {
     format!("artifacts/tool/{name}")
 }
@@ -212,7 +212,7 @@ impl PushSource for TestSource {
         Ok(Some(OpenedFile { file, record, mode: 0o644, attributes: BTreeMap::new() }))
     }
 
-    /// Two messages at a time.
+    /// Returns two messages per call.
     fn message_lines(
         &self,
         from: &LogPosition,

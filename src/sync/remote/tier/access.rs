@@ -1,4 +1,4 @@
-//! Access of a tier to its bucket: identity checks, the push lock, and a circuit breaker.
+//! Access of a tier to its bucket: identity checks, the push lock, and the circuit breaker.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -39,7 +39,7 @@ pub(super) struct BucketAccess {
 struct IdentityState {
     known: Option<Arc<OpenBucket>>,
     is_identified: bool,
-    /// Process that read the identity; `None` after a failure.
+    /// Id of the process that read the identity. `None` after a failure.
     identified_by: Option<u32>,
 }
 
@@ -97,8 +97,8 @@ impl BucketAccess {
     /// and this host does not push.
     ///
     /// The check is repeated after a failure, and after a restart of the process that makes the
-    /// requests. A directory is checked each time: while its disk is not mounted, an empty one is
-    /// in its place. Fails if the bucket is gone or was replaced.
+    /// requests. A bucket that is a directory is checked each time, because while its disk is not
+    /// mounted, an empty directory is in its place. Fails if the bucket is gone or was replaced.
     pub(super) fn identified(&self) -> Result<Option<Arc<OpenBucket>>, RemoteError> {
         let _one = self.identifying.lock();
         let (known, is_identified) = (self.known()?, self.met.lock().is_identified);
@@ -112,7 +112,7 @@ impl BucketAccess {
         let known = earlier.map_or_else(|| self.open(identity.id), Ok)?;
         if !is_identified {
             // Without conditional create, a copy of this store could use the same segment numbers
-            // unnoticed.
+            // without being noticed.
             self.needs_writer.store(self.options.pushes && !identity.conditional, Relaxed);
             known.home.keep_bucket(&self.options.url, identity.write_once)?;
         }
@@ -162,8 +162,8 @@ impl BucketAccess {
         Ok(Arc::new(OpenBucket { id, home, far }))
     }
 
-    /// Takes the push lock, which the threads of this process share. Returns `None` if another
-    /// process holds it for all of `patience`.
+    /// Takes the push lock, which all threads of this process share. Returns `None` if another
+    /// process still holds it after `patience`.
     pub(super) fn lock(
         &self,
         known: &OpenBucket,
@@ -231,38 +231,37 @@ impl BucketAccess {
     }
 }
 
-/// Settings of background synchronization, from `[remote]` of the configuration. Changes are
-/// batched for `every` before a push, and a look is repeated when it is older than `poll`.
+/// Settings of background synchronization, from the section `[remote]` of the configuration.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct TierOptions {
-    /// URL of the bucket as configured.
+    /// URL of the bucket as it is configured.
     pub url: String,
-    /// True to push sealed outputs.
+    /// True if sealed outputs are pushed.
     pub pushes: bool,
-    /// True if the bucket must be write-once, as for all its hosts.
+    /// True if the bucket must be write-once. All hosts of a bucket need the same setting.
     pub write_once: bool,
-    /// Delay in which changes are batched into one push.
+    /// Time from the first change to a push. Changes during this time are pushed together.
     pub every: Duration,
-    /// Maximum age of a look.
+    /// Age from which the result of a look is too old for readers.
     pub poll: Duration,
     /// Maximum bytes of cached blocks.
     pub cache_bytes: u64,
     /// Limits of downloads.
     pub limits: Limits,
-    /// True to evict local copies of pushed outputs when the disk is nearly full.
+    /// True if local copies of pushed outputs are evicted when the disk is nearly full.
     pub evicts: bool,
-    /// True to delete unused segments and objects.
+    /// True if unused segments and objects are deleted.
     pub sweeps: bool,
 }
 
-/// Time after a failure during which readers cause no request.
+/// Time after a failure during which readers make no request.
 const AWAY: Duration = Duration::from_secs(5);
-/// First and longest pause of the pusher.
+/// First pause of the pusher after a failure. `LONGEST` is the longest one.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// Circuit breaker for the bucket: after failures, readers do not wait for requests, and pushes
+/// Circuit breaker for the bucket. After failures, readers do not wait for requests, and pushes
 /// pause with exponential backoff.
 #[derive(Debug, Default)]
 pub(super) struct CircuitBreaker(Mutex<BreakerState>);
@@ -305,7 +304,7 @@ impl CircuitBreaker {
         *state = BreakerState::default();
     }
 
-    /// Returns true shortly after a failure: readers must not cause a request.
+    /// Returns true for a short time after a failure. Readers must not make a request then.
     pub(super) fn is_open(&self, now: Instant) -> bool {
         self.0.lock().failed.is_some_and(|failed| now < failed + AWAY)
     }
@@ -314,19 +313,19 @@ impl CircuitBreaker {
         self.0.lock().failures > 0
     }
 
-    /// Returns when the next push is allowed; `None` if it is allowed now.
+    /// Returns the time of the next allowed push. Returns `None` if a push is allowed now.
     pub(super) fn retry_at(&self, now: Instant) -> Option<Instant> {
         self.0.lock().retry_at.filter(|from| now < *from)
     }
 
-    /// Returns the last error since the last success.
+    /// Returns the latest error since the last success.
     pub(super) fn error(&self) -> Option<String> {
         self.0.lock().error.clone()
     }
 }
 
-/// Returns between half and all of a pause, so that hosts that failed together do not retry
-/// together.
+/// Returns a random time between half of `pause` and all of it, so that hosts whose requests failed
+/// at the same time do not all retry at the same time.
 fn jittered(pause: Duration) -> Duration {
     let random = Uuid::new_v4().as_u128() as u32;
     pause.mul_f64(0.5 + f64::from(random) / f64::from(u32::MAX) / 2.0)

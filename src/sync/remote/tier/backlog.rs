@@ -1,17 +1,18 @@
-//! Conversations with changes that the bucket may not have.
+//! Conversations with changes that may be missing in the bucket.
 //!
-//! The files to send are found on disk, so the backlog holds names only, and is bounded by the
-//! conversations of the store.
+//! The files to send are found on disk, so the backlog has only the names of conversations. Its
+//! size is limited by their number in the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use ctxfs_core::model::Component;
 
-/// Maximum pause before a conversation is retried after a failure.
+/// Maximum pause before the retry of a conversation after a failure.
 const LONGEST_PAUSE: Duration = Duration::from_mins(10);
 
-/// At shutdown a conversation is retried while its pause is at most this multiple of the first one.
+/// Multiple of the first pause. At shutdown, a conversation is retried only while its pause is not
+/// longer than that.
 const FEW: u32 = 32;
 
 #[derive(Debug, Default)]
@@ -54,7 +55,8 @@ impl WaitingPush {
         Self { since: now, outputs: 0, bytes: 0, ..self }
     }
 
-    /// Returns the state with a later due time: exponential backoff.
+    /// Returns the state for a retry after a longer pause, by exponential backoff. The pause is at
+    /// least `least`, and at most [`LONGEST_PAUSE`].
     pub(super) fn later(self, now: Instant, least: Duration) -> Self {
         let pause = (self.pause * 2).max(least).min(LONGEST_PAUSE);
         Self { due: now + pause, pause, ..self }
@@ -70,9 +72,9 @@ impl WaitingPush {
 }
 
 impl PushBacklog {
-    /// Records a change in a conversation, and with `sealed` the bytes of a completed output. The
-    /// push is due `every` after the first change. Returns true if the pusher thread must recompute
-    /// its wait.
+    /// Records a change in a conversation. `sealed` has the number of bytes if the change completes
+    /// an output. The push is due `every` after the first change. Returns true if the pusher thread
+    /// must recompute its wait.
     pub(super) fn note(
         &mut self,
         id: &Component,
@@ -119,8 +121,9 @@ impl PushBacklog {
         self.changes += 1;
     }
 
-    /// Takes the conversation that is due first. At shutdown all are due. The conversation counts
-    /// as waiting until it is given back or [`Self::sent`].
+    /// Takes the conversation that is due first. At shutdown, all conversations are due. The taken
+    /// conversation counts as waiting until it is returned to the backlog or [`Self::sent`] is
+    /// called.
     pub(super) fn take(&mut self, now: Instant) -> Option<(Component, WaitingPush)> {
         let is_turn = |(due, _): &&(Instant, Component)| *due <= now || self.end.is_some();
         let turn = self.turns.first().filter(is_turn)?.clone();

@@ -1,4 +1,4 @@
-//! Looks into the bucket on behalf of readers.
+//! Looks into the bucket, made on behalf of readers.
 
 use std::sync::Arc;
 use std::thread;
@@ -13,7 +13,7 @@ use crate::remote::{LookOutcome, PullReport, RemoteError, Sync};
 use ctxfs_core::model::Component;
 use ctxfs_store::Conversation;
 
-/// Time limits of a look: for retries of its requests, and for the push lock.
+/// Time limit for retries of the requests of a look, and for waiting for the push lock.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOCK: Duration = Duration::from_secs(2);
 /// Maximum age of a list of the bucket's conversations.
@@ -104,7 +104,7 @@ impl TierInner {
                     let came = sync.hear(&conversation)?;
                     Some((conversation, came))
                 }
-                // The removal must be published first.
+                // The removal must be published before the conversation can be looked at.
                 None if known.home.is_removed(sync.store, id)? => return Ok(false),
                 None => sync.hear_new(id)?,
             };
@@ -142,7 +142,7 @@ impl TierInner {
         came.error.or(no_room).map_or(Ok(true), Err)
     }
 
-    /// Removes a conversation from the list of remote ones after it was found missing or was
+    /// Removes a conversation from the list of remote ones after a look did not find it or it was
     /// removed.
     pub(super) fn drop_gone(&self, id: &Component) {
         let mut others = self.others.lock();
@@ -151,7 +151,7 @@ impl TierInner {
         }
     }
 
-    /// Lists the conversations in the bucket, except known removed ones.
+    /// Lists the conversations in the bucket, without the ones that are known to be removed.
     fn list(&self, known: &OpenBucket) -> Result<LookOutcome, RemoteError> {
         let deadline = Deadline::after(PATIENCE);
         let names = self.access.bucket.list_dirs(CONVERSATIONS, MOST_CONVERSATIONS, deadline)?;
@@ -159,22 +159,23 @@ impl TierInner {
         let is_gone = |id: &Component| known.home.is_gone(&self.access.store, id).unwrap_or(false);
         let (gone, mut conversations): (Vec<_>, Vec<_>) = all.partition(is_gone);
         self.look_again(known, &gone);
-        // Some may have been removed meanwhile.
+        // Some conversations may have been removed during the list.
         conversations.retain(|id| !is_gone(id));
         Ok(LookOutcome { is_answered: true, conversations: Some(conversations) })
     }
 
-    /// Looks at one removed conversation, the one with the oldest look: another host may have
-    /// created it again.
+    /// Looks at one removed conversation, because another host may have created it again. Chooses
+    /// the one with the oldest look.
     fn look_again(&self, known: &OpenBucket, gone: &[Component]) {
         let looked = |id: &Component| known.home.known_conversation(id).ok()??.looked().ok()?;
-        // Some removals are not published yet.
+        // Skip removals that are not published yet.
         let is_told =
             |id: &&Component| !known.home.is_removed(&self.access.store, id).unwrap_or(true);
         let Some(id) = gone.iter().filter(is_told).min_by_key(|id| looked(id)) else { return };
         if let Err(error) = self.look_at(known, id) {
             tracing::debug!(%error, "a conversation that is gone cannot be looked at");
-            // Retry it in turn with the others.
+            // Record the look even after a failure, so that other conversations get their turn
+            // first.
             if let Ok(Some(notes)) = known.home.known_conversation(id) {
                 let _noted = notes.keep_look();
             }

@@ -1,4 +1,4 @@
-//! Queue of looks: all readers of a conversation share one look.
+//! Queue of looks. All readers of a conversation share one look.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -8,14 +8,14 @@ use parking_lot::{Condvar, Mutex};
 use ctxfs_core::model::Component;
 
 const LOOKERS: usize = 4;
-/// Maximum queued looks. Further readers get the local state.
+/// Maximum number of queued looks. Further readers get the local state.
 const MOST_WAITING: usize = 256;
-/// Number of conversations from which on old entries are dropped.
+/// Number of entries from which old ones are dropped.
 const MOST_KNOWN: usize = 4096;
-/// A look that ended this recently may have brought the file that its reader has just missed.
+/// Maximum age of a look that may have fetched a file that its reader has just failed to find.
 const JUST: Duration = Duration::from_millis(100);
 
-/// Target of a look: a conversation, or `None` for the list of conversations.
+/// Target of a look. It is a conversation, or `None` for the list of conversations.
 pub(super) type LookTarget = Option<Component>;
 
 #[derive(Debug, Default)]
@@ -42,9 +42,11 @@ struct LookState {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LookAnswer {
-    /// The last look is recent enough, or the queue is full. `is_new` if a look has just ended.
+    /// No look is needed because the last one is recent enough, or none is possible because the
+    /// queue is full. `is_new` is true if a look has just ended.
     Enough { is_new: bool },
-    /// A look is queued or running. With `needs_thread`, the caller must start another thread.
+    /// A look is queued or running. If `needs_thread` is true, the caller must start another
+    /// thread.
     Wanted { needs_thread: bool },
 }
 

@@ -13,7 +13,7 @@ use crate::remote::{GcMode, RemoteError, Sent, Session, Sync, standing};
 use ctxfs_core::model::Component;
 use ctxfs_store::Time;
 
-/// Time for which a request is retried.
+/// Time limit for the retries of a request.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Pause before a retry while another process uses the bucket.
 const BUSY_PAUSE: Duration = Duration::from_secs(2);
@@ -21,35 +21,36 @@ const BUSY_PAUSE: Duration = Duration::from_secs(2);
 const FAILED_PAUSE: Duration = Duration::from_mins(1);
 /// Pause before a retry at shutdown.
 const FINAL_PAUSE: Duration = Duration::from_millis(20);
-/// Interval of scans for changes of other processes, and the minimum multiple of the duration of a
-/// scan.
+/// Minimum interval between scans for changes of other processes. The interval is also at least
+/// `SCAN_SELDOM` times the duration of the last scan.
 const SCAN: Duration = Duration::from_secs(10);
 const SCAN_SELDOM: u32 = 50;
-/// Tolerance for coarse file times: changes this long before the last scan count as later.
+/// Tolerance for coarse file times. A change that is up to this much older than the last scan still
+/// counts as newer.
 const SLACK: Duration = Duration::from_secs(2);
-/// Maximum remembered sessions.
+/// Maximum number of sessions in memory.
 const SESSIONS: usize = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PusherStep {
     Worked,
-    /// Nothing to do until then, unless the backlog changes.
+    /// There is nothing to do until this time, unless the backlog changes.
     Idle {
         until: Instant,
         changes: u64,
     },
-    /// Shutdown: everything possible was pushed.
+    /// The tier is shutting down, and everything possible was pushed.
     Ended,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum PushOutcome {
     Sent,
-    /// Files are still being written. Others were sent if the flag is set.
+    /// Some files are still being written. The flag is true if others were sent.
     Partly {
         is_some_sent: bool,
     },
-    /// Another process uses the bucket, or the bucket is unreachable.
+    /// Another process holds the push lock, or the bucket is unreachable.
     Busy,
 }
 
@@ -71,8 +72,9 @@ impl TierInner {
         }
     }
 
-    /// Does one thing: pushes a due conversation, else checks conversations for unsent changes,
-    /// else scans for changes of other processes.
+    /// Does one unit of work. It pushes a conversation that is due. If there is none, it checks
+    /// conversations for unsent changes. If there is nothing to check, it scans for changes of
+    /// other processes.
     pub(super) fn step(&self) -> PusherStep {
         let now = (self.now)();
         let waits = self.breaker.retry_at(now);
@@ -92,7 +94,7 @@ impl TierInner {
         if self.find_left(&mut pusher, waits.is_none()) {
             return PusherStep::Worked;
         }
-        // Not before the conversations are known.
+        // Scans start only once the conversations are known.
         let scan = match (&pusher.unchecked, pusher.looked) {
             (None, _) => now + BUSY_PAUSE,
             (Some(_), None) => now,
@@ -105,8 +107,8 @@ impl TierInner {
         PusherStep::Idle { until: turn.map_or(scan, |turn| turn.min(scan)), changes }
     }
 
-    /// Checks one conversation for unsent changes, or first lists the conversations, which may need
-    /// the bucket. Returns false if nothing can be checked now.
+    /// Checks one conversation for unsent changes. If the conversations are not listed yet, lists
+    /// them instead, which may need the bucket. Returns false if nothing can be checked now.
     fn find_left(&self, pusher: &mut PusherState, may_ask: bool) -> bool {
         let found = match &mut pusher.unchecked {
             None => match self.unchecked(may_ask) {
@@ -130,8 +132,8 @@ impl TierInner {
         true
     }
 
-    /// Returns the conversations with possible unsent changes. `None` if that takes a request that
-    /// is impossible now.
+    /// Returns the conversations that may have unsent changes. Returns `None` if this needs a
+    /// request that is not allowed now.
     fn unchecked(&self, may_ask: bool) -> Result<Option<VecDeque<Component>>, RemoteError> {
         if let Some(known) = self.access.known()? {
             return self.all(&known).map(Some);
@@ -154,8 +156,8 @@ impl TierInner {
         identified
     }
 
-    /// Returns the conversations of the store, and queues removed ones. If the store has no
-    /// conversations at all, it was lost, and no removal is published.
+    /// Returns the conversations of the store, and adds removed ones to the backlog. If the store
+    /// has no conversations at all, assumes that the store was lost, and publishes no removal.
     fn all(&self, known: &OpenBucket) -> Result<VecDeque<Component>, RemoteError> {
         let here: BTreeSet<_> = self.access.store.conversations()?.into_iter().collect();
         for id in known.home.known_conversations()? {
@@ -188,7 +190,7 @@ impl TierInner {
         self.backlog.lock().found(id, waiting.with(outputs, bytes, since));
     }
 
-    /// Finds the conversations that any process of the store changed since the last scan.
+    /// Finds the conversations that any process changed in the store since the last scan.
     fn scan(&self, pusher: &mut PusherState, now: Instant) {
         let (start, began) = (SystemTime::now(), Instant::now());
         let since = pusher.looked.map(|(_, since)| since);
@@ -227,8 +229,8 @@ impl TierInner {
         self.push_again(id, again, now);
     }
 
-    /// Returns an unfinished conversation to the backlog. At shutdown it gets a few more attempts:
-    /// a file counts as live until the clock of its disk advances.
+    /// Returns an unfinished conversation to the backlog. At shutdown it gets a few more attempts,
+    /// because a file counts as being written until the clock of its disk has advanced.
     fn push_again(&self, id: &Component, again: WaitingPush, now: Instant) {
         if self.backlog.lock().end.is_none() {
             self.backlog.lock().give_back(id, again);
@@ -279,8 +281,8 @@ impl TierInner {
         pusher.sessions.remove(id).unwrap_or_default()
     }
 
-    /// Merges the segments of a conversation if there are many. A host without the right to delete
-    /// logs that.
+    /// Merges the segments of a conversation if there are many. If this host may not delete
+    /// objects, logs that.
     fn tidy(&self, sync: &Sync<'_>, id: &Component) -> Result<(), RemoteError> {
         let deletes = self.access.options.sweeps;
         let tidying = if deletes { GcMode::Delete } else { GcMode::Merge };

@@ -1,4 +1,4 @@
-//! Several tiers and one bucket, with a clock that the test moves.
+//! Several tiers that share one bucket, with a clock that the test advances.
 
 mod eviction;
 mod known;
@@ -18,7 +18,7 @@ const EVERY: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A clock that only a test moves.
+/// A clock that only the test advances.
 #[derive(Clone)]
 struct TestClock(Arc<Mutex<Instant>>);
 
@@ -79,7 +79,7 @@ impl Host {
         self.tier.0.breaker.error().unwrap_or_default()
     }
 
-    /// Tries to send once, after a pause that is longer than any.
+    /// Tries to send once, after a pause longer than any backoff.
     fn try_to_send(&self) {
         self.clock.pass(Duration::from_mins(2));
         self.work();
@@ -89,13 +89,13 @@ impl Host {
         self.scene.conversation.id()
     }
 
-    /// Stores an output, and tells the tier.
+    /// Stores an output and reports it to the tier.
     pub(super) fn put(&self, call: &str, text: &str) {
         let record = self.scene.put(call, text);
         self.tier.changed(self.id(), Some(record.size));
     }
 
-    /// Works until there is nothing to do now.
+    /// Runs pusher steps until nothing is left to do now.
     fn work(&self) {
         for _ in 0..1000 {
             if self.tier.0.step() != PusherStep::Worked {
@@ -105,9 +105,10 @@ impl Host {
         panic!("it does not end");
     }
 
-    /// Works until all is sent.
+    /// Runs pusher steps until everything is sent.
     pub(super) fn send(&self) {
-        // What was written a moment ago counts as being written until the clock of its disk moves.
+        // A file that was just written counts as being written until the clock of its disk has
+        // advanced.
         std::thread::sleep(Duration::from_millis(20));
         soon(|| {
             self.clock.pass(EVERY);
@@ -124,7 +125,7 @@ impl Host {
         self.tier.look(Some(self.id()), PATIENCE)
     }
 
-    /// Looks once more.
+    /// Looks into the bucket once more.
     pub(super) fn meet(&self) {
         self.clock.pass(POLL);
         self.look();
@@ -378,7 +379,7 @@ fn the_end_waits_for_nothing_where_nothing_is_left() {
     let bucket = bucket();
     let one = Host::new(&bucket);
     one.send();
-    // The clock stands still, so only the end of the thread ends the wait.
+    // The clock does not advance, so only the end of the thread ends the wait.
     one.tier.start().unwrap();
     one.tier.finish(Duration::from_hours(1));
     let end = one.tier.0.backlog.lock().end.unwrap();
@@ -449,7 +450,7 @@ fn only_what_others_have_is_let_go() {
     let one = Host::new(&bucket);
     let path = |call: &str| RelPath::new(format!("{TOOL}/{call}.txt")).unwrap();
     let let_go = |call: &str| {
-        // A process that another test starts has copies of all descriptors for a moment.
+        // For a moment, child processes of other tests hold copies of all descriptors.
         soon(|| {
             let gone = one.tier.evictor(one.id())(&path(call));
             (gone != EvictionResult::Kept("it is being written")).then_some(gone)

@@ -1,5 +1,5 @@
-//! What must hold, whatever the rules are: nothing is lost but what somebody removed who saw it,
-//! and nothing comes back.
+//! Invariants that hold for any set of rules. Content is lost only if a user who had seen it
+//! removed it, and removed content does not come back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,16 +7,17 @@ use std::sync::Arc;
 use crate::replica::tests::host::Host;
 use crate::replica::{Entry, FileKey, FoundFile, Origin};
 
-/// Some bytes that a user wrote once.
+/// Identity of bytes that a user wrote at one time.
 pub(super) type Token = u64;
 
-/// What is under a name of a host.
+/// Content under a name on a host.
 #[derive(Debug, Default)]
 pub(super) struct Under {
-    /// What the host wrote itself, or has noted as shown. That it has seen.
+    /// Content that the host wrote itself, or that it has recorded as shown. The host has seen this
+    /// content.
     noted: BTreeSet<Token>,
-    /// What it shows, but was killed before it noted that. Whoever replaces or removes this has
-    /// not seen it, as far as his host knows: it may stay.
+    /// Content that the host shows but did not record, because it was killed first. A user who
+    /// replaces or removes it counts as not having seen it, so it may stay.
     shown: Option<Token>,
 }
 
@@ -25,14 +26,14 @@ pub(super) struct Checker {
     of_file: BTreeMap<(u64, i64), Token>,
     pub(super) of_origin: BTreeMap<Origin, Token>,
     digests: BTreeMap<Token, Arc<str>>,
-    /// For each token, those that it was written over and that its host had noted as seen.
+    /// Maps each token to the tokens that it replaced and that its host had recorded as seen.
     over: BTreeMap<Token, BTreeSet<Token>>,
     acked: BTreeSet<Token>,
-    /// What a user removed or replaced, published or not.
+    /// Tokens that a user removed or replaced, whether or not this is published.
     maybe: BTreeSet<Token>,
-    /// What was removed in the bucket.
+    /// Tokens whose removal is published.
     dead: BTreeSet<Token>,
-    /// What may come back: it was in a backup and unpublished.
+    /// Tokens that may come back, because a backup had them and they were unpublished.
     loose: BTreeSet<Token>,
     pub(super) messages: BTreeSet<u64>,
 }
@@ -50,7 +51,7 @@ impl Checker {
         self.digests.insert(token, found.digest.clone().unwrap_or_default());
     }
 
-    /// Notes that a file is a copy of another one.
+    /// Records that a file is a copy of another file.
     pub(super) fn copied(&mut self, before: &FoundFile, after: &FoundFile) {
         self.of_file.insert(file(after), self.of_file[&file(before)]);
     }
@@ -59,7 +60,7 @@ impl Checker {
         self.maybe.extend(under.noted.iter().chain(&under.shown));
     }
 
-    /// Returns what is under a name of a host.
+    /// Returns the content under a name on a host.
     pub(super) fn under(&self, host: &Host, path: &str) -> Under {
         let Some(found) = host.disk.files.get(path) else { return Under::default() };
         let entries = &host.disk.base.entries;

@@ -1,4 +1,5 @@
-//! A host in memory: files, what it agreed upon with the bucket, and what it has seen there.
+//! A host in memory. It has files, an agreement with the bucket, and the segments that it has seen
+//! there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,9 +9,10 @@ use crate::replica::{
     Plan, Publication, Segment, SegmentDigest, SegmentId, State, Step, WriterId, seen,
 };
 
-/// Where the bytes of an artifact are: in its segment, or in an object.
+/// Location of the bytes of an artifact: in its segment if `None`, otherwise in the object with
+/// this number.
 pub(super) type Place = Option<u64>;
-/// A message is a number.
+/// A message, represented by a number.
 pub(super) type Message = u64;
 pub(super) type Piece = Segment<Place, Message>;
 
@@ -19,12 +21,13 @@ pub(super) fn digest(piece: &Piece) -> SegmentDigest {
     SegmentDigest::of(format!("{piece:?}").as_bytes())
 }
 
-/// What a copy of the machine has.
+/// State of a host that a copy of the machine includes.
 #[derive(Debug, Clone)]
 pub(super) struct Disk {
     pub(super) writer: WriterId,
     pub(super) next: u64,
-    /// What is about to be published, since when, and how many messages are published with it.
+    /// Publication that is being sent, the time at which it was built, and the number of published
+    /// messages after it.
     pub(super) intent: Option<(Publication<Place, Message>, u64, usize)>,
     pub(super) files: BTreeMap<String, FoundFile>,
     pub(super) base: Base,
@@ -32,18 +35,19 @@ pub(super) struct Disk {
     pub(super) published_messages: usize,
     pub(super) seen: BTreeMap<SegmentId, Piece>,
     pub(super) clock: Clock,
-    /// When it last looked, and what merges covered then.
+    /// Time of the last look, and the segments that merges covered at that time.
     pub(super) looked: Option<(u64, Covered)>,
 }
 
 #[derive(Debug)]
 pub(super) struct Host {
     pub(super) disk: Disk,
-    /// What its clock is ahead by, in hours.
+    /// Number of hours by which the host's clock is ahead.
     pub(super) skew: i64,
     pub(super) is_up: bool,
     pub(super) image: Option<Disk>,
-    /// Objects that were stored for files, and when. In memory only.
+    /// Uploaded objects by path: key and version of the file, number of the object, and time of the
+    /// upload. They are lost in a crash.
     pub(super) uploads: BTreeMap<String, (FileKey, FileVersion, u64, u64)>,
 }
 
@@ -81,7 +85,7 @@ impl Host {
         seen(&self.state(), &self.changes(), &BTreeSet::new())
     }
 
-    /// Returns true if the bytes are of this host alone, or of an artifact that lives.
+    /// Returns true if the bytes belong to a living artifact, or to no artifact.
     pub(super) fn lives(&self, found: &FoundFile) -> bool {
         let holds = |entry: &&Entry| entry.key == found.key && entry.version == found.version;
         let entry = self.disk.base.entries.iter().find(holds);
@@ -89,25 +93,26 @@ impl Host {
         entry.is_none_or(|entry| entry.origins.iter().any(|origin| living.contains_key(origin)))
     }
 
-    /// Returns true if that is where host and bucket agreed that the file is.
+    /// Returns true if `path` is the path of the file in the agreement.
     pub(super) fn has_agreed(&self, path: &str, found: &FoundFile) -> bool {
         let mut entries = self.disk.base.entries.iter();
         entries.any(|entry| entry.key == found.key && entry.path == path)
     }
 
-    /// Returns true if it has nothing to publish and nothing to show.
+    /// Returns true if the host has nothing to publish and nothing to show.
     pub(super) fn is_idle(&self) -> bool {
         let has_said_all = self.disk.published_messages == self.disk.messages.len();
         let is_sent = self.disk.intent.is_none() && has_said_all && self.changes().is_empty();
         is_sent && self.plan().steps.is_empty()
     }
 
-    /// Compares its files with what it agreed upon, which may be other ones that were copied.
+    /// Updates the agreement for files that were replaced by copies of themselves.
     pub(super) fn recognize_files(&mut self) {
         self.disk.base.follow_unchanged(&self.disk.files);
     }
 
-    /// Shows what it has seen. Stops after `most` steps, and then forgets to note them: a crash.
+    /// Applies the segments that the host has seen to its files. If there are more than `most`
+    /// steps, stops after `most` and does not record them, as in a crash.
     pub(super) fn show(&mut self, most: usize) {
         self.disk.base.add_unrecorded(&self.disk.files);
         self.recognize_files();
@@ -120,7 +125,7 @@ impl Host {
         }
     }
 
-    /// Does steps. Those that cannot be done stay undone.
+    /// Runs the steps and returns the completed ones.
     fn follow(&mut self, steps: &[Step]) -> Vec<Step> {
         let digests: BTreeMap<Origin, Arc<str>> = self
             .state()
@@ -154,12 +159,14 @@ impl Host {
         done
     }
 
-    /// Returns what its user sees: the digest of the bytes under each name.
+    /// Returns the files as the user of the host sees them: the digest of the bytes under each
+    /// name.
     pub(super) fn sight(&self) -> BTreeMap<String, Option<Arc<str>>> {
         self.disk.files.iter().map(|(path, found)| (path.clone(), found.digest.clone())).collect()
     }
 
-    /// Returns the messages as its user sees them: those of the bucket, then its own.
+    /// Returns the messages as the user of the host sees them: the messages in the bucket, followed
+    /// by the host's unpublished messages.
     pub(super) fn told(&self) -> Vec<Message> {
         let own = self.disk.messages[self.disk.published_messages..].iter().copied();
         self.state().messages.into_values().chain(own).collect()

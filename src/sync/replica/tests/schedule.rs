@@ -1,10 +1,11 @@
-//! Random schedules, and those that once failed.
+//! Random schedules, and single scenarios that once failed.
 
 use std::panic;
 
 use crate::replica::tests::world::World;
 
-/// Schedules of the test command. `CTXFS_REPLICA_SCHEDULES` asks for more, from 0.
+/// Default number of schedules. The variable `CTXFS_REPLICA_SCHEDULES` sets another number. Seeds
+/// start with 0.
 const SCHEDULES: u64 = 2_000;
 
 #[test]
@@ -45,7 +46,8 @@ fn one_schedule() {
     }
 }
 
-/// What a host has from a copy of its store is what it published, unless somebody wrote it since.
+/// Files that a host has from a copy of its store count as published, unless a user has written
+/// them since.
 #[test]
 fn what_was_removed_stays_away_where_copies_are_restored() {
     for copies in [false, true] {
@@ -55,8 +57,8 @@ fn what_was_removed_stays_away_where_copies_are_restored() {
     }
 }
 
-/// A host that is restored makes another segment of a name that a merge covers and that is gone: it
-/// was not sent.
+/// A restored host builds a different segment with a name that a merge covers and whose segment is
+/// deleted. The new segment counts as not sent.
 #[test]
 fn what_is_covered_is_another_segment() {
     World::new(47_333, false).run();
@@ -65,7 +67,7 @@ fn what_is_covered_is_another_segment() {
     }
 }
 
-/// What was sent is known again, although it was merged twice and is gone.
+/// A segment that was sent is recognized as sent, even after it was merged twice and deleted.
 #[test]
 fn what_is_covered_was_sent() {
     for seed in 0..100 {
@@ -73,8 +75,9 @@ fn what_is_covered_was_sent() {
     }
 }
 
-/// An artifact that a host shows, and was killed before it noted that, is not seen by it: what is
-/// written over it stands beside it. Once it is noted, it is replaced.
+/// If a host was killed before it recorded an artifact that it shows, the artifact does not count
+/// as seen. A file that a user writes in its place does not replace it, so both stay. After the
+/// artifact is recorded, the file replaces it.
 #[test]
 fn what_is_shown_and_not_noted_stays() {
     World::new(65_067, false).run();
@@ -82,8 +85,9 @@ fn what_is_shown_and_not_noted_stays() {
     assert_eq!(World::new(0, false).killed_before_it_noted(true), 2);
 }
 
-/// Two hosts wrote the same under one name. Whoever removes one had not seen the other: it stays.
-/// But a file that came, and was not noted before its host was killed, is the one that was removed.
+/// Two hosts wrote the same bytes under one name. A user who removes one copy has not seen the
+/// other, so the other stays. In contrast, a file that was downloaded, but not recorded before its
+/// host was killed, is removed.
 #[test]
 fn the_same_bytes_are_not_removed_unseen() {
     World::new(68_077, false).run();
@@ -91,7 +95,8 @@ fn the_same_bytes_are_not_removed_unseen() {
     assert_eq!(World::new(0, false).same_bytes(true), 0);
 }
 
-/// A host renames a file and takes that back, and another one has renamed it meanwhile.
+/// A host renames a file and then reverts that, and another host has renamed the file in the
+/// meantime.
 #[test]
 fn what_was_renamed_back_was_not_renamed() {
     World::new(93_281, false).run();

@@ -1,4 +1,4 @@
-//! Hosts, one bucket, and what happens to them at random.
+//! Hosts that share one bucket, and random events.
 
 mod bucket;
 mod killed;
@@ -20,12 +20,13 @@ use crate::replica::{
 
 use lost::Loss;
 
-/// In hours.
+/// Hours of a day.
 const DAY: u64 = 24;
 const HOSTS: u64 = 3;
-/// Names that hosts compete for. One is in the way of another.
+/// Names for which hosts compete. The last two exclude each other, because one is a directory of
+/// the other.
 const PATHS: [&str; 4] = ["X", "Y", "Z.txt", "Z.txt/below"];
-/// What happens, and how often on average.
+/// Kinds of steps, each with its average weight.
 const STEPS: [(&str, u64); 18] = [
     ("put", 14),
     ("edit", 4),
@@ -51,19 +52,19 @@ pub(super) struct World {
     random: TestRng,
     now: u64,
     last: u64,
-    /// How often each step happens in this schedule.
+    /// Weight of each kind of step in this schedule.
     weights: Vec<u64>,
     log: BTreeMap<SegmentId, (u64, Piece)>,
-    /// All that was ever in the log.
+    /// All segments that were ever in the log.
     past: BTreeMap<SegmentId, Piece>,
     objects: BTreeMap<u64, u64>,
     to_delete: Option<Vec<u64>>,
     hosts: Vec<Host>,
     checker: Checker,
     talks: bool,
-    /// True if a host is restored from copies of its files, not from an image of its disk.
+    /// True if hosts are restored from copies of their files, false if from images of their disks.
     copies: bool,
-    /// True if segments are lost in the bucket for a while.
+    /// True if the bucket loses segments temporarily.
     loses: bool,
     lost: BTreeMap<SegmentId, Loss>,
 }
@@ -90,7 +91,7 @@ impl World {
             lost: BTreeMap::new(),
         };
         for (_, weight) in STEPS {
-            // Each schedule does some things much more often than others.
+            // In each schedule, some kinds of steps are much more frequent than others.
             let often = world.pick(&[1, 2, 2, 8]);
             world.weights.push(weight * often);
         }
@@ -112,7 +113,7 @@ impl World {
         self.meet();
     }
 
-    /// Prints what happens next, and what the host sees before.
+    /// Prints the next step, and the files of the host before it.
     fn tell(&self, host: usize, what: &str) {
         if self.talks {
             let away = if self.hosts[host].is_up { "" } else { " (cut off)" };
@@ -155,7 +156,7 @@ impl World {
         self.write(host, path, &found, token);
     }
 
-    /// Writes into a file that is here.
+    /// Writes to an existing file.
     fn edit(&mut self, host: usize) {
         let here = |found: &FoundFile| matches!(found.key, FileKey::Local { .. });
         let Some((path, mut found)) = self.one_of(host, here) else { return };
@@ -217,14 +218,15 @@ impl World {
         let over = self.checker.under(&self.hosts[host], to);
         self.checker.removed(&over);
         self.hosts[host].disk.files.insert(to.to_owned(), found.clone());
-        // What somebody else removed goes, however it is called here. What is where host and bucket
-        // agreed upon it was not renamed, as far as anybody can tell: another host's name counts.
+        // Content that another host removed disappears under any name. If the file is at the path
+        // of the agreement, hosts cannot tell that it was renamed, so the name from another host
+        // wins.
         if self.hosts[host].lives(&found) && !self.hosts[host].has_agreed(to, &found) {
             self.expect(host, to, Some(&found));
         }
     }
 
-    /// What a user did is what he sees.
+    /// Checks that the user sees the result of an operation on `path`.
     fn expect(&self, host: usize, path: &str, found: Option<&FoundFile>) {
         let host = &self.hosts[host];
         assert_eq!(host.disk.files.get(path), found);
@@ -269,8 +271,8 @@ impl World {
         }
     }
 
-    /// Hears of a segment whose answer was lost. What it says must be agreed upon before it is seen
-    /// among others.
+    /// Completes a publication whose response was lost. Its changes must be agreed on before the
+    /// host reads its segment as it reads segments of other hosts.
     fn recognize(&mut self, host: usize) {
         let Some((made, ..)) = &self.hosts[host].disk.intent else { return };
         let id = made.segment.id;
@@ -293,7 +295,7 @@ impl World {
         }
     }
 
-    /// Stores the bytes of one file that needs it.
+    /// Uploads the bytes of one file that needs an object. Returns false if there is none.
     fn upload_one(&mut self, host: usize, changes: &Changes) -> bool {
         for (path, put) in &changes.puts {
             let large = put.version.size > 4 && put.digest.is_some();
@@ -345,7 +347,7 @@ impl World {
         let id = made.segment.id;
         let covered = self.known_as_covered(host);
         if self.lost.get(&id) == Some(&Loss::Absent) {
-            // It cannot be compared.
+            // The segment cannot be read for a comparison.
             return;
         }
         let there = self.log.get(&id).map(|(_, piece)| piece);
@@ -379,7 +381,8 @@ impl World {
         self.acknowledge(host, &made, said);
     }
 
-    /// Returns what a host knows as covered. It looks if the last time was a day ago.
+    /// Returns the segments that are covered according to the merges that a host has seen. Looks
+    /// first if the last look is a day old.
     fn known_as_covered(&mut self, host: usize) -> Covered {
         let now = self.now;
         let looked = self.hosts[host].disk.looked.take().filter(|(at, _)| now - at < DAY);
@@ -445,7 +448,8 @@ impl World {
     }
 }
 
-/// Returns true if a file cannot have this path: it is a directory, or a file is above it.
+/// Returns true if a file cannot have this path, because the path is a directory or is below a
+/// file.
 fn in_the_way(host: &Host, path: &str) -> bool {
     let below = format!("{path}/");
     host.disk

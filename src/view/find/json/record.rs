@@ -1,4 +1,4 @@
-//! An object of JSON as a passage: the members that have the words, and their neighbours.
+//! A JSON object as a passage: the members that have the words, and neighbouring members.
 
 use std::io;
 use std::ops::Range;
@@ -13,25 +13,28 @@ use crate::grep::window;
 use crate::scan;
 use ctxfs_core::model::Content;
 
-// A passage may begin and end this far from the value, at the ends of its lines.
+// A passage may extend this many bytes beyond the value on either side, up to the ends of its
+// lines.
 const LINE_MARGIN: u64 = 256;
-// A value up to this length is shown whole.
+// Values up to this length are shown whole.
 const SMALL_VALUE: usize = 700;
 const MAX_MEMBERS: usize = 8;
-// The most bytes of all neighbours that are shown, and of one.
+// Maximum size in bytes of all neighbours that are shown together, and of one neighbour.
 const NEIGHBOURS_BYTES: usize = 450;
 const NEIGHBOUR_BYTES: usize = 160;
-// A member up to this length is shown whole; of a longer one, parts around the words.
+// Members up to this length are shown whole. Of a longer member, the parts around the words are
+// shown.
 const WHOLE_MEMBER: usize = 360;
 const BEFORE_WORD: usize = 120;
 const AFTER_WORD: usize = 240;
-// Parts of a line are joined up to this length, across at most this many bytes.
+// Parts of a line are joined up to this length, across gaps of at most this many bytes.
 const JOINED_BYTES: usize = 480;
 const MAX_GAP: usize = 24;
-// Members after these are not told apart.
+// Members beyond this number are not distinguished.
 const MAX_LEAVES: usize = 4096;
 
-// A value as it was read: `range` is its place in `bytes`, which have a margin around it.
+// A value with the bytes that were read. `range` is its place in `bytes`, which also have a margin
+// around the value.
 struct ReadValue<'t> {
     bytes: &'t [u8],
     range: Range<usize>,
@@ -152,8 +155,8 @@ fn show(
     }
 }
 
-/// Returns the members to show, in order: all of a small value, else those with words and some near
-/// them.
+/// Returns the members to show, in order: all members of a small value, otherwise the members with
+/// words and some near them.
 fn shown(leaves: &[Leaf], hits: &[Vec<Hit>], length: usize, chosen: &ChosenTerms) -> Vec<usize> {
     if length <= SMALL_VALUE {
         return (0..leaves.len()).collect();
@@ -185,7 +188,8 @@ fn shown(leaves: &[Leaf], hits: &[Vec<Hit>], length: usize, chosen: &ChosenTerms
     shown
 }
 
-// Members with words. Each next one adds most to the words of those before it.
+// Returns the members with words. Each member is the one that adds most to the words of those
+// before it.
 fn with_words(hits: &[Vec<Hit>], chosen: &ChosenTerms) -> Vec<usize> {
     let mut left: Vec<usize> = (0..hits.len()).filter(|at| !hits[*at].is_empty()).collect();
     let mut chosen_members = Vec::new();
@@ -250,8 +254,8 @@ fn may_join(text: &[u8], one: &MemberPart, other: &MemberPart) -> bool {
         && between.iter().all(|byte| b"{}[],: ".contains(byte))
 }
 
-/// A member without members of its own, or the start of one with members (`opens`). The range
-/// includes the key; `container` is the number of the object or array around it.
+/// A member without members of its own, or the start of a member that has some (`opens`). The range
+/// includes the key. `container` is the number of the object or array around the member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Leaf {
     pub(super) start: usize,

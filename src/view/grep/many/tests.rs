@@ -17,7 +17,7 @@ use ctxfs_core::redact::{Rule, SecretRules};
 #[derive(Default)]
 struct Memory {
     artifacts: Vec<(RelPath, Vec<u8>)>,
-    /// Treats all as too large to be read whole.
+    /// Treats all artifacts as too large to be read whole.
     large: bool,
 }
 
@@ -65,7 +65,7 @@ impl Memory {
         self.artifacts.iter().map(alone).collect()
     }
 
-    /// Follows every `Go on` and joins the results.
+    /// Runs the search and each search that a `Go on` notice names, and joins the results.
     fn followed(&self, query: &str) -> String {
         let mut all = String::new();
         let mut next = Some(query.to_owned());
@@ -109,8 +109,8 @@ impl Corpus for Memory {
     }
 }
 
-/// The texts of the searches of one artifact, many times and in several folders, in the order in
-/// which ripgrep sorts their paths.
+/// Returns artifacts whose texts are those of the tests of single artifacts, repeated in several
+/// folders. They are in the order in which ripgrep sorts their paths.
 fn library() -> Memory {
     let mut artifacts = Vec::new();
     for folder in ["", "artifacts/terminal/", "artifacts/tool/", "artifacts/tool/a b/"] {
@@ -158,7 +158,7 @@ fn results_are_ripgreps() {
     }
 }
 
-/// Many artifacts, with many matches in some and few in others.
+/// Returns `count` artifacts, some with many matches and some with few.
 fn many(count: usize) -> Memory {
     let text = |number: usize| match number % 10 {
         3 => log(200),
@@ -286,7 +286,7 @@ fn long_lines_and_literals_are_named_once() {
     assert_eq!(memory.text("timeout("), want);
 }
 
-/// More than may wait in memory, both of artifacts that are read whole and of larger ones.
+/// Uses more artifacts than may wait in memory, both artifacts that are read whole and larger ones.
 #[test]
 fn results_without_limit_are_whole() {
     let text = "x\n".repeat(100_000);
@@ -338,7 +338,7 @@ fn a_search_can_run_out_of_time() {
     assert_eq!((body.len(), rendered.notice.unwrap().as_str()), (0, want));
 }
 
-/// A content that takes too long from its second MiB on.
+/// A content whose reading takes too long from its second MiB on.
 struct Slow<'a>(Vec<u8>, &'a AtomicBool);
 
 impl Content for Slow<'_> {
@@ -352,7 +352,7 @@ impl Content for Slow<'_> {
     }
 }
 
-/// A slow artifact, and one after it.
+/// A slow artifact followed by another one.
 struct SlowFirst(Memory, &'static AtomicBool);
 
 impl Corpus for SlowFirst {

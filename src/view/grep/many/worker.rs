@@ -1,4 +1,4 @@
-//! A search of many artifacts, as a single thread of it works.
+//! The part of a search of many artifacts that a single thread performs.
 
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;
@@ -26,11 +26,13 @@ use ctxfs_core::redact::Masked;
 
 // The start of an artifact.
 pub(super) const START: TextPosition = TextPosition { line: 1, column: 1 };
-// An artifact below this size is read whole: none of its lines has to be searched in pieces.
+// Artifacts below this size are read whole. None of their lines has to be searched in pieces.
 const WHOLE_BYTES: usize = fold::PIECE;
-// The most bytes of matches in one artifact that wait for their turn, if the result has no limit.
+// Maximum size in bytes of the matches in one artifact that wait for their turn, if the result has
+// no limit.
 const MAX_BUFFERED: usize = 1 << 20;
-// The weight of an open file, in bytes of waiting text: high, so that few files are open.
+// The weight of an open file, expressed as bytes of waiting text. It is high so that few files are
+// open.
 const OPEN_WEIGHT: usize = 1 << 20;
 
 pub(super) struct CorpusSearch<'a> {
@@ -40,14 +42,14 @@ pub(super) struct CorpusSearch<'a> {
     pub(super) expired: &'a (dyn Fn() -> bool + Sync),
     pub(super) pattern: CompiledPattern,
     pub(super) first: SearchFrom,
-    // True once the result is full: further matches are only counted.
+    // True once the result is full. Further matches are then only counted.
     pub(super) full: AtomicBool,
-    // Held while a large artifact is searched, on which several threads work.
+    // Held while a large artifact is searched, because that search uses several threads itself.
     pub(super) alone: Mutex<()>,
 }
 
-/// The place where a search begins. `shown` counts the matching lines of the artifact that were
-/// shown before; `missing` is true if the artifact that the query names does not exist.
+/// The place where a search begins. `shown` is the number of matching lines of the artifact that
+/// were shown before. `missing` is true if the artifact that the query names does not exist.
 pub(super) struct SearchFrom {
     pub(super) artifact: usize,
     pub(super) at: Option<TextPosition>,
@@ -75,7 +77,8 @@ impl SearchFrom {
 }
 
 impl CorpusSearch<'_> {
-    // The most bytes of the result and its notices, without the notice on redaction.
+    // Returns the maximum size in bytes of the result and its notices, without the notice on
+    // redaction.
     pub(super) fn view_bytes(&self) -> usize {
         view_bytes(self.directory.redacts.is_some())
     }
@@ -84,17 +87,17 @@ impl CorpusSearch<'_> {
         self.query.options().max == Some(0)
     }
 
-    // True if matches in a large artifact are written as they are found.
+    // Returns true if matches in a large artifact are written as they are found.
     fn streams(&self) -> bool {
         self.is_endless() && !self.lists_artifacts()
     }
 
-    // True if the result has one line for each artifact instead of one for each match.
+    // Returns true if the result has one line for each artifact instead of one line for each match.
     pub(super) fn lists_artifacts(&self) -> bool {
         self.query.options().count || self.query.options().names
     }
 
-    // True if `--` separates the matches in two artifacts.
+    // Returns true if `--` separates the matches in two artifacts.
     pub(super) fn has_context(&self) -> bool {
         !self.lists_artifacts() && self.query.options().before + self.query.options().after > 0
     }
@@ -110,7 +113,7 @@ impl CorpusSearch<'_> {
             options.max = Some(1);
             options.only_matching = false;
         }
-        // Artifacts in a list show no lines.
+        // A list of artifacts shows no lines.
         options.count = self.lists_artifacts();
         options
     }
@@ -126,9 +129,9 @@ impl CorpusSearch<'_> {
 
 pub(super) struct ArtifactSearcher<'a> {
     search: &'a CorpusSearch<'a>,
-    // A clone: threads that share a matcher wait for its memory.
+    // A clone for this thread. Threads that share a matcher would contend for its memory.
     matcher: RegexMatcher,
-    // For all artifacts except possibly the first.
+    // The options for all artifacts except possibly the first.
     options: SearchOptions,
     searcher: Searcher,
     buffer: Vec<u8>,
@@ -185,7 +188,7 @@ impl<'a> ArtifactSearcher<'a> {
         Masked::new(&content, rules).read_at(0, bytes).map(|_| ())
     }
 
-    // Searches all of `bytes`, none of whose lines has to be searched in pieces.
+    // Searches all of `bytes`. No line in it may be long enough to be searched in pieces.
     fn search_whole(&mut self, number: usize, bytes: &[u8]) -> io::Result<ArtifactOutcome> {
         let mut kept = BoundedBuffer(Vec::new());
         let page = self.page(number, &mut kept);
@@ -206,8 +209,8 @@ impl<'a> ArtifactSearcher<'a> {
         Ok(ArtifactOutcome::Searched(matches))
     }
 
-    /// Searches a content from the place where the query begins. If the result has no limit, writes
-    /// matches to `out` as they are found, after a `--` if `gap` is true.
+    /// Searches a content from the start of the query. If the result has no limit, writes matches
+    /// to `out` as they are found, after a `--` if `gap` is true.
     pub(super) fn search_content(
         &self,
         number: usize,
@@ -258,8 +261,8 @@ impl<'a> ArtifactSearcher<'a> {
         Ok(ArtifactMatches::of(report, end))
     }
 
-    /// Returns a page for the matches in the artifact. The page drops everything if the result is
-    /// full.
+    /// Returns a page for the matches in the artifact. If the result is full, the page drops all
+    /// text.
     fn page<'p>(&self, number: usize, out: &'p mut dyn Write) -> Page<'p>
     where
         'a: 'p,
@@ -273,13 +276,13 @@ impl<'a> ArtifactSearcher<'a> {
         page
     }
 
-    // Only a result without a limit is written as it comes.
+    // Writes the pending matches, but only if the result has no limit.
     fn flush(&self, report: &mut MatchReport<'_>) -> io::Result<()> {
         if self.search.streams() { report.page.flush() } else { Ok(()) }
     }
 }
 
-// Fails once it would hold too much.
+// A buffer that fails to accept more than its maximum size.
 struct BoundedBuffer(Vec<u8>);
 
 impl Write for BoundedBuffer {
@@ -298,7 +301,7 @@ impl Write for BoundedBuffer {
 
 pub(super) enum ArtifactOutcome {
     Searched(ArtifactMatches),
-    // The matches may be too many to hold in memory: the artifact is searched once its turn comes.
+    // The matches may be too large to hold in memory. The artifact is searched when its turn comes.
     Later(Box<dyn Content>),
     // Time ran out before the search of the artifact began.
     NotBegun,
@@ -306,12 +309,12 @@ pub(super) enum ArtifactOutcome {
     Unreadable(io::Error),
     // The artifact was removed after the search began.
     Gone,
-    // The reader may not read the artifact.
+    // The reader has no permission to read the artifact.
     Closed,
 }
 
-/// The matches in one artifact, as ripgrep prints them, cut off once the result is full. `lines` is
-/// the number of matching lines; `windowed` is the first line of which only windows are shown.
+/// The matches in one artifact, as ripgrep prints them, cut once the result is full. `lines` is the
+/// number of matching lines. `windowed` is the first line that is shown only as windows.
 #[derive(Default)]
 pub(super) struct ArtifactMatches {
     pub(super) text: Vec<u8>,
@@ -326,7 +329,7 @@ pub(super) enum SearchEnd {
     #[default]
     Whole,
     OutOfTime(TextPosition),
-    // Lines and their context did not fit into memory: the search stopped before this line.
+    // Lines and their context did not fit into memory. The search stopped before this line.
     OutOfMemory(u64),
 }
 
@@ -349,8 +352,8 @@ impl ArtifactMatches {
         Self { text, cuts, lines, windowed, end }
     }
 
-    /// Returns the line of an artifact in a list: `x.txt:3` for `-c`, `x.txt` for `-l`, nothing if
-    /// there is no match.
+    /// Returns the line for an artifact in a list: `x.txt:3` for `-c`, `x.txt` for `-l`, and
+    /// nothing if there is no match.
     pub(super) fn listed(
         name: &[u8],
         options: &SearchOptions,

@@ -1,4 +1,4 @@
-//! What answers of a store mean.
+//! Classification of error responses of stores.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use object_store::Error;
 
 use super::Fault;
 
-/// The innermost error of the client, by its text.
+/// The innermost error of the client, given by its text.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Text(String);
@@ -85,7 +85,7 @@ fn a_disk_has_faults_of_its_own() {
     assert!(matches!(disk(io::ErrorKind::PermissionDenied), Fault::Denied(_)));
     assert!(matches!(disk(io::ErrorKind::StorageFull), Fault::Disk(_)));
     assert!(matches!(disk(io::ErrorKind::TimedOut), Fault::Again(_)));
-    // A file of keys.
+    // A file of credentials.
     assert!(matches!(of("S3", io::ErrorKind::PermissionDenied), Fault::Refused(_)));
     assert!(matches!(of("S3", io::ErrorKind::NotFound), Fault::Never(_)));
 }

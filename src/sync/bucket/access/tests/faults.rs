@@ -9,7 +9,8 @@ use crate::bucket::objects::Objects as _;
 use crate::bucket::test_server::{InjectedFault, KEY_ID, Seen, TestServer};
 use crate::bucket::url::BucketUrl;
 
-/// Fails the first `count` requests with the fault, and passes on later ones.
+/// Returns a function that injects `fault` into the first `count` requests and lets later ones
+/// pass.
 fn first(count: usize, fault: InjectedFault) -> impl Fn(&Seen) -> InjectedFault {
     move |seen| if seen.count < count { fault } else { InjectedFault::Pass }
 }
@@ -124,7 +125,7 @@ fn the_deadline_holds() {
         for check in checks {
             let start = Instant::now();
             let error = check(Deadline::after(time));
-            // Where an answer was lost, what it did may be found.
+            // If the response was lost, the effect of the request may be visible.
             let is_told = matches!(error, BucketError::Away { .. } | BucketError::Absent { .. });
             assert!(is_told, "{fault:?}: {error}");
             assert!(start.elapsed() < time * 2, "{fault:?}: {:?}", start.elapsed());
@@ -206,7 +207,7 @@ fn an_upload_that_is_refused_gives_its_parts_up() {
     let content = vec![5u8; 20 << 20];
     let error = bucket.upload("u", &mut content.as_slice(), 0, soon()).unwrap_err();
     assert!(matches!(error, BucketError::Refused { .. }), "{error}");
-    // A part that was under way may still reach the server after that.
+    // A part in flight may still reach the server after the abort.
     let log = server.log();
     let gives_up = |seen: &Seen| seen.method == "DELETE" && seen.path.contains("uploadId=");
     assert!(log.iter().any(gives_up), "{log:?}");
@@ -245,7 +246,7 @@ fn a_page_that_fails_costs_that_page_alone() {
 #[test]
 fn an_answer_that_is_no_list_is_asked_for_again() {
     let (server, bucket) = server_with("log/a", "x");
-    // An error that comes as a success, as some proxies send it.
+    // Some proxies report an error with a success status.
     server
         .set(|seen| if seen.count == 0 { InjectedFault::Status(200) } else { InjectedFault::Pass });
     assert_eq!(bucket.list("log", None, soon()).unwrap().len(), 1);

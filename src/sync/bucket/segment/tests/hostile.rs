@@ -1,8 +1,8 @@
-//! Segments that no ctxfs wrote.
+//! Segments that ctxfs never writes.
 
 use super::*;
 
-/// Packs members as they are.
+/// Packs members without checking them.
 fn packed(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut packer = Packer::new(true);
     let frames =
@@ -16,7 +16,8 @@ fn head_of(packed: u64, size: u64, lines: u32) -> String {
     )
 }
 
-/// Returns a segment with these records, whatever they are, and so many lines by its head.
+/// Returns a segment with the records `jsonl`, which are not checked, and with `lines` as the
+/// number of lines in its head.
 pub(super) fn segment_of(jsonl: &str, lines: u32) -> Vec<u8> {
     let jsonl = format!("{jsonl}\n");
     let records = packed(&[(RECORDS, jsonl.as_bytes())]);
@@ -93,7 +94,7 @@ fn what_is_no_segment_is_refused() {
 
 #[test]
 fn a_head_that_never_ends_is_refused() {
-    // A frame of unknown length, of blocks of the same byte: each is another 128 KiB.
+    // A frame of unknown content size, whose blocks repeat one byte. Each block unpacks to 128 KiB.
     let mut endless = b"\x28\xb5\x2f\xfd\x00\x68".to_vec();
     endless.extend(b"\x02\x00\x10x".repeat(SEGMENT_BYTES as usize / 4));
     assert_eq!(SegmentHead::read(&endless[..1 << 20]), Ok(None));
@@ -138,7 +139,7 @@ fn lines_too_long_are_refused() {
     assert!(matches!(read(&segment_of(&long, 1)), Err(FormatError::TooLarge { .. })));
 }
 
-/// Returns messages that are `bytes` in the records.
+/// Returns messages that take `bytes` in the records.
 fn messages_of(mut bytes: usize) -> Vec<MessageLine> {
     let mut around = Vec::new();
     Line::Message(message("")).write(&mut around).unwrap();

@@ -1,4 +1,4 @@
-//! Files that come from other hosts.
+//! Files of other hosts, added to the local store.
 
 use std::cell::Cell;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,11 +11,11 @@ use ctxfs_store::{attribute, user_attributes};
 const X: &str = "artifacts/tool/deep/x.txt";
 const MODIFIED: i64 = 1_700_000_000_123_456_000;
 
-/// Has one text for all, and says that it is of `record`.
+/// Returns the same text for all artifacts, with `record` as their record.
 struct Bag {
     text: &'static str,
     record: Record,
-    /// The fetches that fail at their end.
+    /// Number of fetches that still fail at their end.
     faults: Cell<usize>,
 }
 
@@ -72,7 +72,7 @@ fn add(scene: &Scene, bag: &dyn Fetch, paths: &[&str]) -> Applied {
     apply(&scene.conversation, steps, bag, (NOW, Limits::default()))
 }
 
-/// Checks that nothing came of it, and that nothing is left of it.
+/// Checks that no file was added and that nothing is left behind.
 fn check_nothing(scene: &Scene, applied: &Applied) {
     assert_eq!(applied.done, []);
     assert!(scene.names().is_empty() && scene.scratch().is_empty(), "{:?}", scene.names());

@@ -1,4 +1,4 @@
-//! Windows of readers, and what is fetched for them.
+//! Windows of readers, and the requests that they cause.
 
 mod flights;
 use std::sync::atomic::AtomicUsize;
@@ -13,7 +13,7 @@ use crate::remote::blocks::source::*;
 use crate::remote::tests::bucket::{TestBucket, soon};
 use ctxfs_store::Dir;
 
-/// An object in a bucket, and a directory for its blocks.
+/// An object in a bucket, and a directory for its cached blocks.
 struct Object {
     bucket: Arc<TestBucket>,
     location: ObjectLocation,
@@ -22,7 +22,7 @@ struct Object {
 }
 
 impl Object {
-    /// Makes an object of so many blocks, each with other bytes.
+    /// Creates an object of `blocks` blocks with different bytes.
     fn new(blocks: usize) -> Self {
         let length = blocks * BLOCK_BYTES as usize - 7;
         let text: Vec<u8> = (0..length).map(|at| (at * at / 1013 % 251) as u8).collect();
@@ -60,7 +60,7 @@ impl Object {
         ObjectContent::new(source, self.location.clone())
     }
 
-    /// Checks the bytes of blocks, of each in pieces.
+    /// Reads blocks piece by piece and checks their bytes.
     fn read(&self, content: &ObjectContent, blocks: impl IntoIterator<Item = usize>) {
         for block in blocks {
             let start = block * BLOCK_BYTES as usize;
@@ -78,7 +78,8 @@ impl Object {
 fn a_sequential_reader_fetches_more_each_time_and_only_once() {
     let object = Object::new(70);
     object.read(&object.open(), 0..70);
-    // The table, and windows that begin with 0, 1, 3, 7, 15, 31 and 63.
+    // One request for the table, and one for each window. The windows start with the blocks 0, 1,
+    // 3, 7, 15, 31 and 63.
     assert_eq!(object.bucket.made().len(), 8);
     object.read(&object.open(), 0..70);
     assert_eq!(object.bucket.made().len(), 0);

@@ -1,4 +1,4 @@
-//! Local copies go, and what they were stays.
+//! Eviction of local copies, and the properties that it preserves.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -23,8 +23,8 @@ fn try_evict(
     far.evict(conversation, &path, entry, host.scene.store.clock())
 }
 
-/// Evicts, once no process that another test starts has copies of all descriptors, and the clock of
-/// the disk has moved.
+/// Evicts an artifact. First waits until no child process of another test holds copies of the
+/// descriptors, and until the clock of the disk has advanced.
 fn evict(host: &Host, far: &RemoteArtifacts, name: &str) -> RemovalOutcome {
     soon(|| match try_evict(host, far, name).unwrap() {
         RemovalOutcome::Kept("it is being written") => None,
@@ -36,7 +36,7 @@ fn evict(host: &Host, far: &RemoteArtifacts, name: &str) -> RemovalOutcome {
     })
 }
 
-/// Returns the bytes of an artifact that is elsewhere.
+/// Returns the bytes of a remote artifact.
 fn read_far(host: &Host, far: &RemoteArtifacts, name: &str) -> Vec<u8> {
     let content = host.open(far, name).unwrap().content;
     let length = usize::try_from(content.len()).unwrap();
@@ -138,7 +138,7 @@ fn attributes_that_others_changed_keep_nothing_here_but_bytes_do() {
     assert_eq!(evict(&one, &far, "mode"), RemovalOutcome::Removed);
     assert_eq!(read_far(&one, &far, "mode"), b"few bytes\n");
     assert!(one.scene.record(&path("mode").to_text()).unwrap().provenance.tool.is_some());
-    // All is as before that anybody can set.
+    // All attributes that a user can set are unchanged.
     let modified = fs::metadata(at("bytes")).unwrap().modified().unwrap();
     fs::write(at("bytes"), "few BYTES\n").unwrap();
     fs::File::options().write(true).open(at("bytes")).unwrap().set_modified(modified).unwrap();

@@ -1,4 +1,4 @@
-//! A conversation of a store of its own, and what it has agreed upon with no bucket.
+//! A conversation in its own store, with an agreement but without a bucket.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use ctxfs_store::{
     ArtifactWriter, Conversation, FileClock, RemovalCandidate, RemovalOutcome, Store,
 };
 
-/// The folder of the outputs of tools.
+/// Directory of tool outputs.
 pub(crate) const TOOL: &str = "artifacts/tool";
 
 pub(crate) struct Scene {
@@ -36,8 +36,8 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
-/// Tries again until there is something: a process that another test starts has copies of all
-/// descriptors for a moment, as if it wrote.
+/// Retries `attempt` until it returns a value. For a moment, child processes of other tests hold
+/// copies of all descriptors, as if a program were writing.
 pub(crate) fn soon<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     for _ in 0..10_000 {
         if let Some(done) = attempt() {
@@ -56,7 +56,7 @@ impl Scene {
         Self { _temporary: temporary, store, conversation, base: Base::default() }
     }
 
-    /// Returns where the file is.
+    /// Returns the absolute path of a file.
     pub(crate) fn at(&self, path: &str) -> PathBuf {
         self.store.root().join("context/c7").join(path)
     }
@@ -73,7 +73,7 @@ impl Scene {
         ArtifactWriter::create_for_call(&self.conversation, Folder::Tool, call, provenance).unwrap()
     }
 
-    /// Removes the output of a call by a rule of keeping.
+    /// Removes the output of a call as retention does.
     pub(crate) fn sweep(&self, call: &str) -> RemovalOutcome {
         let path = path(&format!("{TOOL}/{call}.txt"));
         let stat = self.conversation.dir().stat_at(&path).unwrap();
@@ -88,7 +88,7 @@ impl Scene {
         self.store.lock_sweeps().unwrap().remove(&self.conversation, &[candidate]).unwrap()[0]
     }
 
-    /// Writes a file without ctxfs.
+    /// Writes a file without using ctxfs.
     pub(crate) fn write(&self, path: &str, text: &str) {
         let path = self.at(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -115,7 +115,7 @@ impl Scene {
         self.files().found[path].clone()
     }
 
-    /// Takes everything as agreed upon.
+    /// Adds all current files to the agreement.
     pub(crate) fn agree(&mut self) {
         let entries = self.files().found.into_iter().zip(0..);
         let entry = |((path, found), place): ((String, FoundFile), _)| {
@@ -124,12 +124,13 @@ impl Scene {
         self.base.entries = entries.map(entry).collect();
     }
 
-    /// Returns the paths of all files, whoever they are for.
+    /// Returns the paths of all files, shared or not.
     pub(crate) fn names(&self) -> Vec<String> {
         self.files().found.into_keys().collect()
     }
 
-    /// Returns what is in the conversation's directory and begins like the names of ctxfs.
+    /// Returns the entries in the conversation's directory whose names start like temporary names
+    /// of ctxfs.
     pub(crate) fn scratch(&self) -> Vec<String> {
         let entries = fs::read_dir(self.at("")).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());

@@ -1,4 +1,4 @@
-//! The first line of the merged log.
+//! First line of the merged log.
 
 use crate::remote::messages::*;
 

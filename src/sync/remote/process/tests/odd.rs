@@ -1,4 +1,4 @@
-//! A bucket with all kinds of errors.
+//! A bucket whose requests fail with all kinds of errors.
 
 use std::io::Read;
 use std::ops::Range;
@@ -10,7 +10,8 @@ use bytes::Bytes;
 use crate::bucket::{Bucket, BucketError, Created, Deadline, Identity, Listed, RequestCounts};
 use crate::remote::Objects;
 
-/// A bucket whose requests for `slow` take their time, and whose errors are all kinds.
+/// A bucket whose requests for `slow` take some time, and whose other requests fail with all kinds
+/// of errors.
 pub(super) struct Odd(pub(super) Bucket);
 
 impl Objects for Odd {

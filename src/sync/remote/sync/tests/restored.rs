@@ -1,4 +1,4 @@
-//! Stores whose files somebody brought back from a copy: `cp -a`, `rsync -a`, `tar`.
+//! Stores whose files were restored from a copy by `cp -a`, `rsync -a` or `tar`.
 
 use std::fs;
 use std::fs::File;
@@ -13,7 +13,7 @@ fn at(call: &str) -> String {
     format!("{TOOL}/{call}.txt")
 }
 
-/// Puts a copy in the place of each file, with its time as `kept`.
+/// Replaces each file by a copy. `kept` maps the time of the original to the time of the copy.
 fn copy_all(host: &Host, kept: impl Fn(SystemTime) -> SystemTime) {
     for name in host.scene.names() {
         let (old, new) = (host.scene.at(&name), host.scene.at(&format!("{TOOL}/.ctxfs-new")));
@@ -24,13 +24,14 @@ fn copy_all(host: &Host, kept: impl Fn(SystemTime) -> SystemTime) {
     }
 }
 
-/// Returns the whole seconds, as archives have them.
+/// Truncates a time to whole seconds, as archives do.
 fn seconds(time: SystemTime) -> SystemTime {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap();
     SystemTime::UNIX_EPOCH + Duration::from_secs(since.as_secs())
 }
 
-/// One host has published what another one then changed, and knows nothing of that.
+/// Returns two hosts. The first has published a file that the second then changed. The first has
+/// not looked since.
 fn parted() -> (Host, Host) {
     let (one, other) = two_hosts();
     for call in ["kept", "removed", "renamed"] {
@@ -81,7 +82,7 @@ fn each_is_read_once() {
 fn what_was_written_again_is_new() {
     let (one, other) = parted();
     copy_all(&one, |time| time);
-    // The same bytes, written now.
+    // The file has the same bytes, but is newly written.
     let file = one.scene.at(&at("removed"));
     fs::remove_file(&file).unwrap();
     fs::write(&file, "removed\n").unwrap();
@@ -121,13 +122,14 @@ fn other_bytes_of_the_same_size_and_time_are_new() {
     assert_eq!(other.sight()[&at("kept")], b"KEPT\n");
 }
 
-/// Returns what another host reads after `change` in a conversation of messages alone.
+/// Returns the messages that another host reads after `change` in a conversation that has only
+/// messages.
 fn heard_after(change: impl FnOnce(&Host)) -> Vec<String> {
     let (one, other) = two_hosts();
     one.say("first");
     one.push();
     other.pull();
-    // Two files that are made at nearly the same time may have one time of birth.
+    // Two files that are created at nearly the same time may have the same birth time.
     std::thread::sleep(Duration::from_millis(20));
     change(&one);
     let conversation = one.scene.store.create_conversation(one.scene.conversation.id()).unwrap();

@@ -88,8 +88,8 @@ fn is_blind(error: &RemoteError, reason: Unknown) -> bool {
     matches!(error, RemoteError::Blind { why, others: 0, .. } if *why == reason)
 }
 
-/// Returns a host that has pushed a large file and then two others, and the key of the first
-/// segment. Its object is old.
+/// Returns a host that has pushed a large file and then two other files, and the key of the first
+/// segment. The object of the large file is old enough to be collected.
 fn pushed(bucket: &TestBucket) -> (TestHost, String) {
     let mut host = TestHost::new();
     host.write("large", vec![1; 300 << 10]);
@@ -144,7 +144,8 @@ fn nothing_goes_where_no_segment_is_left() {
     assert_eq!(objects(&bucket, &host), 2);
 }
 
-/// What a writer said before the log ended is not missing: it begins anew.
+/// Segments that were written before the log ended are not missing, because a new writer id is used
+/// after that.
 #[test]
 fn after_the_end_of_the_log_another_writer_begins() {
     let (bucket, mut host) = (TestBucket::new(), TestHost::new());

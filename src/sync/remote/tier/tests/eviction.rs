@@ -1,4 +1,4 @@
-//! Local copies are evicted.
+//! Eviction of local copies.
 
 use std::fs;
 
@@ -6,7 +6,8 @@ use crate::remote::files::tests::scene::{TOOL, soon};
 use crate::remote::tier::tests::{Host, bucket};
 use crate::remote::tier::*;
 
-/// Lets it go, once no process that another test starts has copies of all descriptors.
+/// Evicts the output of a call. First waits until no child process of another test holds copies of
+/// the descriptors.
 fn let_go(round: &mut Eviction<'_>, call: &str) -> EvictionResult {
     let path = RelPath::new(format!("{TOOL}/{call}.txt")).unwrap();
     soon(|| {
@@ -32,7 +33,8 @@ fn a_round_reads_the_agreement_once_and_again_when_it_changes() {
     let known = one.tier.0.access.known().unwrap().unwrap();
     let remote = one.scene.store.root().join("remote").join(known.id.to_string());
     let agreement = remote.join("conversations/c7/agreement.jsonl");
-    // Nothing tells this from the file that was read.
+    // Overwrite the agreement in place and keep its size and time, so that the change cannot be
+    // detected.
     let (size, modified) = {
         let found = fs::metadata(&agreement).unwrap();
         (found.len(), found.modified().unwrap())

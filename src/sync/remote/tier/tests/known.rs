@@ -1,4 +1,4 @@
-//! A bucket that is not the one that is known here.
+//! Buckets that differ from the one in the local state.
 
 use super::*;
 

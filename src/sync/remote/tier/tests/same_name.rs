@@ -1,17 +1,18 @@
-//! Outputs that requested the same name.
+//! Outputs that request the same name.
 
 use crate::remote::files::tests::scene::{TOOL, soon};
 use crate::remote::tier::tests::{Host, bucket};
 use crate::remote::tier::*;
 
-/// Returns what asked for one name with an output, by the end of the path.
+/// Returns the ends of the paths of the outputs that requested `name`.
 fn same_name(host: &Host, name: &str) -> Vec<String> {
     let path = RelPath::new(format!("{TOOL}/{name}")).unwrap();
     let found = host.tier.same_name(host.id(), &path).into_iter();
     found.map(|path| path.rsplit('/').next().unwrap().to_owned()).collect()
 }
 
-/// Two hosts that wrote one name while parted, and have met; and the name that lost.
+/// Returns two hosts that wrote the same name while disconnected and then synchronized, and the
+/// assigned name of the output that did not get the requested one.
 fn met() -> (Host, Host, String) {
     let bucket = bucket();
     let (one, other) = (Host::new(&bucket), Host::new(&bucket));

@@ -1,4 +1,5 @@
-//! What hosts do in the bucket beside publishing: merging, and deleting what is of no use.
+//! Operations of hosts on the bucket other than publishing: merges, and deletion of unused segments
+//! and objects.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +8,7 @@ use crate::replica::{Accepted, Publication, SegmentId, State, merge};
 
 use super::{DAY, World};
 
-/// In hours.
+/// Hours of a week.
 const WEEK: u64 = 168;
 
 impl World {
@@ -33,7 +34,7 @@ impl World {
         disk.intent = Some((made, now, disk.published_messages));
     }
 
-    /// Deletes segments that are of no use any more.
+    /// Deletes unneeded segments.
     pub(super) fn sweep(&mut self, host: usize) {
         if self.is_blind(host) {
             return;
@@ -55,8 +56,8 @@ impl World {
         assert!(is_same(&before, &self.said()), "what is swept away said something");
     }
 
-    /// A segment that was merged and swept appears once more: a request was sent twice, and the
-    /// second one arrived late.
+    /// Adds a segment to the log again after it was merged and deleted. This happens if a request
+    /// was sent twice and the second one arrived late.
     pub(super) fn appear_again(&mut self) {
         let covered = self.covered();
         let is_covered = |id: &SegmentId| covered.contains(id) && !self.log.contains_key(id);
@@ -68,7 +69,7 @@ impl World {
         assert!(is_same(&before, &self.said()), "what is covered says something");
     }
 
-    /// Decides what to delete, or deletes what was decided a while ago.
+    /// Chooses the objects to delete, or deletes the ones that were chosen by an earlier call.
     pub(super) fn collect(&mut self, host: usize) {
         let used = self.said().artifacts.into_values().filter_map(|claim| claim.artifact);
         let used: BTreeSet<u64> = used.collect();
@@ -88,7 +89,8 @@ impl World {
         self.to_delete = Some(old.into_iter().filter(|each| !known.contains(each)).collect());
     }
 
-    /// Reads everything, as if all that is acknowledged had been evicted.
+    /// Reads the bytes of all artifacts from the bucket, as if all published files had been
+    /// evicted.
     pub(super) fn read(&mut self, host: usize) {
         for claim in self.hosts[host].state().artifacts.values() {
             let there = claim.artifact.is_none_or(|object| self.objects.contains_key(&object));
@@ -96,7 +98,7 @@ impl World {
         }
     }
 
-    /// Returns what the bucket says.
+    /// Returns the merged state of all segments in the bucket.
     fn said(&self) -> Said {
         State::of(self.log.values().map(|(_, piece)| piece))
     }
@@ -104,7 +106,7 @@ impl World {
 
 type Said = State<Place, Message>;
 
-/// Returns true if the same artifacts have the same names, and the same messages are told.
+/// Returns true if both states have the same artifacts with the same names, and the same messages.
 fn is_same(one: &Said, other: &Said) -> bool {
     one.artifacts == other.artifacts && one.messages == other.messages
 }

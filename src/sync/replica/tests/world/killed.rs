@@ -1,14 +1,14 @@
-//! Hosts that are killed after they showed something and before they noted that, and hosts that
-//! wrote the same as others.
+//! Hosts that are killed after they have shown content and before they have recorded it, and hosts
+//! that write the same bytes as others.
 
 use crate::replica::{FileKey, FileVersion, FoundFile};
 
 use super::World;
 
 impl World {
-    /// One host publishes two files. Another one is killed when it shows the first, goes on and
-    /// notes it if it `heals`, and then its user writes over that one. Returns the number of
-    /// artifacts that live afterwards.
+    /// The first host publishes two files. The second host is killed after it has shown one of them
+    /// and before it has recorded that. If `heals` is true, it then continues and records it.
+    /// Finally its user overwrites this file. Returns the number of living artifacts.
     pub(crate) fn killed_before_it_noted(&mut self, heals: bool) -> usize {
         self.put_at(0, "X");
         self.put_at(0, "Y");
@@ -26,9 +26,10 @@ impl World {
         self.hosts[0].state().artifacts.len()
     }
 
-    /// A host publishes a file. Another one has a file of the same name and bytes: it `came`, and
-    /// the host was killed before it noted that, or it was written there. Then the first one
-    /// removes its own. Returns the number of artifacts that live afterwards.
+    /// The first host publishes a file. The second host has a file with the same name and bytes. If
+    /// `came` is true, the second host downloaded the file and was killed before it recorded that.
+    /// Otherwise its user wrote the file. Then the first host removes its file. Returns the number
+    /// of living artifacts.
     pub(crate) fn same_bytes(&mut self, came: bool) -> usize {
         self.put_as(0, "X", "same", 0);
         (0..9).for_each(|_| self.push(0));

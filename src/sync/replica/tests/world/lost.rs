@@ -1,4 +1,4 @@
-//! Segments that the bucket has lost for a while, and what hosts know meanwhile.
+//! Segments that the bucket loses temporarily, and the decisions of hosts during that time.
 
 use std::collections::BTreeSet;
 
@@ -7,17 +7,17 @@ use crate::replica::{Covered, SegmentId, WriterId};
 
 use super::World;
 
-/// How a segment is lost.
+/// Way in which a segment is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Loss {
-    /// Lists leave it out.
+    /// The segment is missing in lists.
     Unlisted,
-    /// It is listed, and cannot be got.
+    /// The segment is in lists but cannot be read.
     Absent,
 }
 
 impl World {
-    /// Makes a world that loses segments, and finds them again.
+    /// Makes the world lose segments and find them again.
     pub(crate) fn losing(mut self) -> Self {
         self.loses = true;
         self
@@ -40,7 +40,7 @@ impl World {
             println!("{:6} {id} is lost: {loss:?}", self.now);
         }
         if !self.lost.keys().all(|id| self.is_noticed(*id)) {
-            // Nothing tells that the last segment of a writer is gone.
+            // Hosts cannot notice the loss of the last segment of a writer, so undo it.
             self.lost.remove(id);
             self.lost.extend(before.map(|before| (*id, before)));
         }
@@ -54,7 +54,7 @@ impl World {
             || covered.ids().any(|other| is_later(&other))
     }
 
-    /// Returns the names in a list.
+    /// Returns the names of the segments in a list.
     fn listed(&self) -> impl Iterator<Item = SegmentId> {
         let names = self.log.keys().copied();
         names.filter(|id| self.lost.get(id) != Some(&Loss::Unlisted))
@@ -64,13 +64,14 @@ impl World {
         self.log.contains_key(&id) && self.lost.get(&id) != Some(&Loss::Unlisted)
     }
 
-    /// Returns what comes of it.
+    /// Returns the segments that can be read.
     fn got(&self) -> impl Iterator<Item = (&SegmentId, &Piece)> + Clone {
         let all = self.log.iter().map(|(id, (_, piece))| (id, piece));
         all.filter(|(id, _)| !self.lost.contains_key(id))
     }
 
-    /// Returns the segments that a host has once it looks: what it had stays while it is lost.
+    /// Returns the segments that a host has after a look. If a segment is lost, the host keeps its
+    /// local copy.
     pub(super) fn seen_by(
         &self,
         host: usize,
@@ -79,12 +80,12 @@ impl World {
         self.got().chain(seen.iter().filter(|(id, _)| self.lost.contains_key(id)))
     }
 
-    /// Returns what merges cover that a host has once it looks.
+    /// Returns the segments covered by the merges that a host has after a look.
     pub(super) fn covered_for(&self, host: usize) -> Covered {
         self.seen_by(host).map(|(_, piece)| &piece.covers).collect()
     }
 
-    /// Returns true if a host that looks does not read all that was said, as far as it can tell.
+    /// Returns true if a host detects in a look that it cannot read part of the log.
     pub(super) fn is_blind(&self, host: usize) -> bool {
         let seen: BTreeSet<_> = self.seen_by(host).map(|(id, _)| *id).collect();
         let covered = self.covered_for(host);
@@ -95,8 +96,9 @@ impl World {
             || !covered.gaps(self.listed()).is_empty()
     }
 
-    /// Returns the name of the next segment of a host. Where the log ended and was deleted, it
-    /// becomes another writer: others would miss what was in it.
+    /// Returns the name of the next segment of a host. Returns `None` and gives the host a new
+    /// writer id if its previous segment is unknown, because the log ended and was deleted. With
+    /// the old id, other hosts would miss the previous segment.
     pub(super) fn next_id(&mut self, host: usize) -> Option<SegmentId> {
         let disk = &self.hosts[host].disk;
         let id = SegmentId { writer: disk.writer, number: disk.next };

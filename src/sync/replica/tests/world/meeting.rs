@@ -1,11 +1,11 @@
-//! The end of a schedule: all hosts publish and look, and agree.
+//! End of a schedule. All hosts publish and look until they agree.
 
 use std::collections::BTreeSet;
 
 use super::World;
 
 impl World {
-    /// Everybody publishes and looks, until nothing changes any more.
+    /// Lets all hosts publish and look until nothing changes.
     pub(super) fn meet(&mut self) {
         self.lost.clear();
         for round in 0..200 {
@@ -32,7 +32,7 @@ impl World {
         self.compare();
     }
 
-    /// Returns true if each host has seen all that was published, and has nothing to do.
+    /// Returns true if each host has seen all published segments and has nothing to do.
     fn is_quiet(&self) -> bool {
         self.hosts.iter().all(|host| host.disk.seen.keys().eq(self.log.keys()) && host.is_idle())
     }

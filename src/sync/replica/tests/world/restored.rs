@@ -1,12 +1,13 @@
-//! Hosts that are restored: after others merged what they had sent, and from copies of their files.
+//! Hosts that are restored, either after other hosts merged the segments that they had sent, or
+//! from copies of their files.
 
 use crate::replica::{FileKey, WriterId};
 
 use super::{DAY, HOSTS, World};
 
 impl World {
-    /// The first host publishes, and others merge that and let it go. Then it is what it was
-    /// before, and publishes something else.
+    /// The first host publishes a segment, which another host merges and deletes. Then the first
+    /// host is restored to its earlier state and publishes a different segment.
     pub(crate) fn restored_before_it_wrote(&mut self) {
         self.act(0, "image");
         self.publish_new(0);
@@ -16,7 +17,8 @@ impl World {
         self.meet();
     }
 
-    /// The same, but it was about to send what it then sent: it hears that it has sent that.
+    /// Does the same as the previous scenario, but the restored host was about to send the segment
+    /// that it then sent. It learns that the segment was sent.
     pub(crate) fn restored_before_it_sent(&mut self) {
         self.put(0);
         self.complete_all(0);
@@ -48,12 +50,12 @@ impl World {
         self.checker.may_come_back(puts.map(|put| (put.key, put.version.modified)));
     }
 
-    /// Has hosts be restored from copies of their files.
+    /// Makes hosts be restored from copies of their files instead of an image of the disk.
     pub(crate) fn copying(self) -> Self {
         Self { copies: true, ..self }
     }
 
-    /// Makes each file of a host another one, with the same bytes and time.
+    /// Replaces each file of a host by a different file with the same bytes and time.
     pub(super) fn copy_files(&mut self, host: usize) {
         let paths: Vec<_> = self.hosts[host].disk.files.keys().cloned().collect();
         for path in paths {
@@ -69,8 +71,9 @@ impl World {
         self.hosts[host].recognize_files();
     }
 
-    /// One host is restored from a copy after another one removed what it had published, unless its
-    /// user writes the same again first. Returns the number of artifacts that live afterwards.
+    /// The first host publishes a file, and the second one removes it. Then the first host is
+    /// restored from a copy. If `writes` is true, its user then writes the same bytes again.
+    /// Returns the number of living artifacts.
     pub(crate) fn restored_after_a_removal(&mut self, writes: bool) -> usize {
         self.put_as(0, "X", "same", 0);
         self.push_all(0);
@@ -89,7 +92,7 @@ impl World {
         self.hosts[0].state().artifacts.len()
     }
 
-    /// Merges what there is, and deletes what is covered.
+    /// Merges the segments in the bucket, and deletes the covered ones.
     fn merge_away(&mut self, host: usize) {
         (1..HOSTS as usize).for_each(|host| self.publish_new(host));
         self.merge(host);

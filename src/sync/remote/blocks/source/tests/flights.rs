@@ -1,4 +1,4 @@
-//! Many readers share one fetch.
+//! Concurrent readers share one fetch.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
