@@ -59,7 +59,7 @@ fn a_refusal_is_told_at_once_and_without_keys() {
         assert!(matches!(error, BucketError::Refused { .. }), "{error:?}");
         assert!(!error.to_string().contains(KEY_ID), "{error}");
     }
-    assert!(errors[0].to_string().contains("AccessDenied: weather"), "{}", errors[0]);
+    assert!(errors[0].to_string().contains("AccessDenied: fault"), "{}", errors[0]);
     assert_eq!(server.log().len(), errors.len());
 }
 
