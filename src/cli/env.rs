@@ -185,7 +185,8 @@ pub(crate) fn forget_object_stores() {
     for (name, _) in of_object_stores() {
         let Ok(text) = CString::new(name.as_bytes()) else { continue };
         // SAFETY: there is only one thread, so no other code reads or changes the environment
-        // meanwhile. `getenv` returns null, or a text of that length which ends with 0.
+        // meanwhile. `getenv` returns null, or a text that ends with 0 and whose length `strlen`
+        // returns.
         unsafe {
             let value = libc::getenv(text.as_ptr());
             if !value.is_null() {

@@ -82,11 +82,11 @@ fn suffixed(name: &OsStr) -> Option<(&OsStr, &'static Derived)> {
 impl ViewDir {
     /// Returns the meaning of `name` in the directory, or `None` if the name has no meaning there.
     ///
-    /// If a view in the directory has views of its own, their directories are also here:
-    /// `<filter>.grep` has the searches in the output of the filter, `.find` its passages, `.lines`
-    /// and `.pages` its parts. Any other suffix at the end of a filter is a key. A filter that ends
-    /// with one of these four keys must write it as `["lines"]`, because a look-up does not say
-    /// whether it expects a file or a directory.
+    /// If a view in the directory has views of its own, their directories are in the same
+    /// directory. `<filter>.grep` has the searches in the output of the filter, `.find` its
+    /// passages, `.lines` and `.pages` its parts. Any other suffix at the end of a filter is a key.
+    /// A filter that ends with a key of one of these four names must spell it as in `["lines"]`,
+    /// because a look-up does not say whether it expects a file or a directory.
     pub fn child(self, name: &OsStr) -> Option<Reading> {
         let of_view = suffixed(name).and_then(|(stem, derived)| match derived {
             Derived::Dir(_) if !stem.is_empty() => {

@@ -35,8 +35,8 @@ pub(super) enum ResponseStatus {
 /// The members of a response that its envelope keeps.
 ///
 /// `left_out` names the members that are too large or unreadable to carry over, with their sizes in
-/// bytes. `skip` is true if the response sets `context.truncation_skip`, which asks for it to be
-/// left unchanged.
+/// bytes. `skip` is true if the response sets `context.truncation_skip`. Such a response is left
+/// unchanged.
 pub(super) struct Response {
     pub(super) status: ResponseStatus,
     pub(super) stats: Option<Box<RawValue>>,

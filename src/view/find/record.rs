@@ -239,8 +239,8 @@ impl<'t> AnchoredLines<'t> {
         self.text(at).iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()
     }
 
-    // Returns the line that the anchor is a detail of, the line above that one, and so on,
-    // outermost last.
+    // Returns the line that contains the anchor as a detail, then the line that contains that line,
+    // and so on, outermost last.
     fn head(&self) -> Vec<usize> {
         let mut heads = Vec::new();
         let mut indent = self.indent(self.anchor);

@@ -188,8 +188,8 @@ fn shown(leaves: &[Leaf], hits: &[Vec<Hit>], length: usize, chosen: &ChosenTerms
     shown
 }
 
-// Returns the members with words. Each member is the one that adds most to the words of those
-// before it.
+// Returns the members with words. Each member adds more to the words of the members before it than
+// any later member would.
 fn with_words(hits: &[Vec<Hit>], chosen: &ChosenTerms) -> Vec<usize> {
     let mut left: Vec<usize> = (0..hits.len()).filter(|at| !hits[*at].is_empty()).collect();
     let mut chosen_members = Vec::new();
