@@ -2,20 +2,20 @@
 //! client stand-ins. All other messages pass through.
 //!
 //! Messages that pass through are not parsed into values: a message is its bytes, in which only ids
-//! are replaced ([`message`], [`json_rpc`]). A message that is too long for memory consists of a
-//! file and a skeleton ([`line_reader`]). Its texts are copied from the file to the store
-//! ([`results`]).
+//! are replaced (`message`, `json_rpc`). A message that is too long for memory consists of a
+//! file and a skeleton (`line_reader`). Its texts are copied from the file to the store
+//! (`results`).
 //!
-//! A session ([`relay`]) has two independent halves: the client ([`client`]) and its servers
-//! ([`upstream`]). Client requests enter at [`from_client`], which selects the answering part by
-//! method. Server messages enter at [`from_upstream`]. If client and server use different
-//! revisions, [`bridge`] translates. If there are several servers or a light index, [`hub`] answers
+//! A session (`relay`) has two independent halves: the client (`client`) and its servers
+//! (`upstream`). Client requests enter at `from_client`, which selects the answering part by
+//! method. Server messages enter at `from_upstream`. If client and server use different
+//! revisions, `bridge` translates. If there are several servers or a light index, `hub` answers
 //! on behalf of the servers.
 //!
-//! Each server has one task that starts it, writes to it and ends it ([`manager`], [`remote`],
-//! [`shared`]), and one task that reads from it. All queues are bounded: a sender that is too fast
-//! waits without delaying the others. Clients connect through standard input and output ([`stdio`])
-//! or HTTP ([`http`]).
+//! Each server has one task that starts it, writes to it and ends it (`manager`, `remote`,
+//! `shared`), and one task that reads from it. All queues are bounded: a sender that is too fast
+//! waits without delaying the others. Clients connect through standard input and output (`stdio`)
+//! or HTTP (`http`).
 //!
 //! The public modules use no sockets, processes or clocks: configuration, names of tools, the light
 //! index, and permissions.

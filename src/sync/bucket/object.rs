@@ -48,7 +48,7 @@ struct BlockRow {
 ///
 /// Frame sizes and line counts are plausible for the size of the content. Only the digest of the
 /// table proves that the table is correct.
-/// [`ObjectPlace::read_table`](crate::bucket::ObjectPlace::read_table) compares it with the digest
+/// `ObjectPlace::read_table` compares it with the digest
 /// in the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocks {

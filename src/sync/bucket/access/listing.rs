@@ -234,7 +234,7 @@ fn listed(objects: &[ObjectMeta], directory: &str) -> Vec<Listed> {
 
 impl Bucket {
     /// Lists the temporary files of writes to keys of ctxfs in `directories`. The writes were
-    /// interrupted or are still running. Each `name` is a whole key that [`Self::delete`] accepts.
+    /// interrupted or are still running. Each `name` is a whole key that `Self::delete` accepts.
     /// Times are by the clock of the disk. Only a bucket that is a directory has such files. For
     /// other buckets, this makes no request and returns an empty list.
     pub fn list_staged(&self, directories: &[String]) -> Result<Vec<Listed>, BucketError> {
