@@ -247,7 +247,7 @@ impl Drop for OpenQuestion<'_> {
             return;
         }
         self.client.answered(&self.id.to_string());
-        let cancel = cancelled_because(self.id, "the answer is no longer needed");
+        let cancel = cancelled_because(self.id, "the answer is not needed any more");
         let client = Arc::clone(self.client);
         tokio::spawn(async move { client.send(cancel).await });
     }

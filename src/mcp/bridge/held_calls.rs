@@ -32,7 +32,7 @@ const HELD: Duration = Duration::from_mins(10);
 // Maximum number of times that one call can end with questions.
 const MAX_ROUNDS: u32 = 32;
 const CROWDED: &str = "too many other calls wait for answers";
-const GONE: &str = "the call was answered already, or was held too long: make it again";
+const GONE: &str = "the call was answered already, or was held too long: make it anew";
 
 /// How a question reaches the client. `Held` has the number of the newly held call, and the held
 /// call that it evicted, if any.

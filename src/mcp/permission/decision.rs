@@ -191,7 +191,7 @@ impl CallQuestion<'_> {
                 "properties": {
                     ANSWER: {
                         "type": "string",
-                        "title": "UserAnswer",
+                        "title": "Answer",
                         "description": "`always allow` is kept in permissions.toml of the store",
                         "enum": UserAnswer::ALL.map(UserAnswer::as_str),
                     },

@@ -214,9 +214,9 @@ mod question {
         let tool = ServerTool { server: "s".to_owned(), tool: "t".to_owned() };
         let request =
             CallQuestion { tool: &tool, risk: Risk::Read, arguments: &json!({}) }.request();
-        let offered = &request["requestedSchema"]["properties"]["answer"]["enum"];
+        let answer = &request["requestedSchema"]["properties"]["answer"];
         let all = json!(["allow once", "allow for this conversation", "always allow", "no"]);
-        assert_eq!(offered, &all);
+        assert_eq!((&answer["title"], &answer["enum"]), (&json!("Answer"), &all));
     }
 
     proptest! {
