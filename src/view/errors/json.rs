@@ -6,15 +6,15 @@ use std::io;
 use memchr::memmem;
 
 use crate::scan;
-use ctxfs_core::materialize::json::{CERTAIN, Events, FieldRole, Scalar, Scanner, role};
+use ctxfs_core::materialize::json::{
+    CERTAIN, Events, FieldRole, LONGEST_ESCAPE, Scalar, Scanner, role,
+};
 use ctxfs_core::model::{Content, ErrorLine, ErrorRank, Json, Subject, TroubleRecord};
 
 const RECORD_BYTES: usize = 32 << 10;
 const MAX_TEXT_BYTES: usize = 400;
 const MAX_LEVELS: usize = 6;
 const MAX_FIELDS: usize = 64;
-// The length of the longest escape sequence, a surrogate pair.
-const MAX_ESCAPE_BYTES: usize = 12;
 const MESSAGE_LINES: usize = 3;
 
 /// Returns the errors of JSON, most informative first.
@@ -173,7 +173,7 @@ impl Events for FieldReader {
 fn unescaped(written: &[u8]) -> String {
     let whole = String::from_utf8_lossy(written);
     let whole = whole.trim_end_matches(char::REPLACEMENT_CHARACTER);
-    let cuts = whole.char_indices().rev().map(|(at, _)| at).take(MAX_ESCAPE_BYTES);
+    let cuts = whole.char_indices().rev().map(|(at, _)| at).take(LONGEST_ESCAPE);
     let mut texts = std::iter::once(whole.len()).chain(cuts).map(|end| &whole[..end]);
     let text = texts.find_map(|text| serde_json::from_str(&format!("\"{text}\"")).ok());
     text.unwrap_or_else(|| whole.to_owned())
@@ -235,8 +235,8 @@ fn field_value<'l>(line: &'l str, name: &str) -> Option<&'l str> {
 }
 
 fn leading_string(value: &str) -> Option<String> {
-    let bytes = value.as_bytes();
-    let length = scan::json_string_length(bytes).filter(|_| bytes.first() == Some(&b'"'))?;
+    let value = Some(value).filter(|value| value.starts_with('"'))?;
+    let length = scan::json_string_length(value.as_bytes())?;
     serde_json::from_str(&value[..length]).ok()
 }
 
@@ -262,6 +262,7 @@ mod tests {
             (r#"{"uri":"/a","status":500}"#, None),
             (r#"{"msg":""}"#, None),
             (r#"{"msg":"cut her"#, None),
+            (r#"{"msg":"#, None),
             ("error: {\"msg\":\"x\"}", None),
         ] {
             assert_eq!(line_message(line).as_deref(), says, "{line}");
