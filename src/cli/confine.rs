@@ -4,17 +4,17 @@
 //!
 //! | given up | by |
 //! |---|---|
-//! | all files outside the store, except a few to read (`files`) | Landlock |
+//! | all files outside the store, except a few to read | Landlock |
 //! | TCP ports, signals to other processes, abstract sockets | Landlock |
 //! | mounting, unmounting, inspecting other processes | Landlock |
 //! | privileges from setuid programs | `no_new_privs` |
-//! | capabilities that serving does not need (`rights`) | `capset`, and the bounding set |
+//! | capabilities that serving does not need | `capset`, and the bounding set |
 //! | core dumps, and debuggers of the same user | `PR_SET_DUMPABLE`, `RLIMIT_CORE` |
 //!
 //! Confinement applies to the calling thread and to the threads and processes that it starts later.
 //! The server therefore confines itself while it has one thread. The watchdogs are started earlier
 //! and stay unconfined. A kernel may lack Landlock, so the restrictions in effect are determined by
-//! trying (`probe`).
+//! trying.
 
 use std::fs::{self, File};
 use std::io;

@@ -1,6 +1,7 @@
-//! Access to the environment. No other module reads environment variables, with two exceptions:
-//! printing honours `NO_COLOR`, `CLICOLOR` and `CLICOLOR_FORCE`, and the notification of systemd
-//! uses `NOTIFY_SOCKET`.
+//! Access to the environment. No other module reads environment variables, with four exceptions:
+//! printing honours `NO_COLOR`, `CLICOLOR` and `CLICOLOR_FORCE`, the notification of systemd uses
+//! `NOTIFY_SOCKET`, `confine` allows the files in `SSL_CERT_FILE` and `SSL_CERT_DIR`, and
+//! `mcp::servers` reads the variables that a file of servers refers to.
 
 #[cfg(feature = "remote")]
 use std::ffi::CString;
@@ -117,7 +118,7 @@ pub(crate) fn of_listed_servers() -> Vec<(OsString, OsString)> {
 }
 
 /// Returns the API key in `variable`, the variable that the settings name for a model. Returns
-/// `None` if it is not set.
+/// `None` if it is not set or empty.
 pub(crate) fn key(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|key| !key.is_empty())
 }

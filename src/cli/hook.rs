@@ -163,7 +163,7 @@ fn append_line(log: &Path, line: &str) -> io::Result<()> {
     if fs::metadata(log).is_ok_and(|found| found.len() > ROTATE_AT) {
         fs::rename(log, log.with_extension("log.old"))?;
     }
-    let mut file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
+    let mut file = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
     file.write_all(line.as_bytes())
 }
 

@@ -1,7 +1,7 @@
 //! The program: arguments, environment, printing. Lower layers return values and errors. Only this
 //! crate prints.
 //!
-//! `args` declares the commands and their help. Each command runs in a module of the same name.
+//! `args` declares the commands and their help. Most commands run in a module of the same name.
 //! `output` prints, and converts an error to a message, a hint and an exit code.
 
 mod archive;

@@ -1,4 +1,4 @@
-//! `ctxfs log`: prints the messages of a conversation.
+//! `ctxfs log`: prints the messages of a conversation, or appends to them.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufWriter, IsTerminal as _, Write};
@@ -12,9 +12,9 @@ use jiff::Timestamp;
 
 use crate::args::{AppendArgs, LogAction, LogArgs};
 use crate::output::{GOOD, STRONG, WARN};
-use crate::places::{self};
 use crate::{
-    Cli, Context, Environment, Failure, FailureKind, SettingKey, engine, env, page_link, view,
+    Cli, Context, Environment, Failure, FailureKind, SettingKey, engine, env, page_link, places,
+    view,
 };
 use ctxfs_core::model::Content as _;
 use ctxfs_core::redact::SecretRules;
@@ -240,9 +240,9 @@ fn refused(line: u64, error: &EngineError) -> anyhow::Error {
 // through, and leaves the output on the screen.
 const LESS_OPTIONS: &str = "FRX";
 
-/// Calls `print` with standard output, or with the user's pager on a terminal unless `directly` is
-/// set. It is not an error if the reader closes the output early.
-pub(crate) fn page(
+// Calls `print` with standard output, or with the user's pager on a terminal unless `directly` is
+// set. It is not an error if the reader closes the output early.
+fn page(
     environment: &Environment,
     directly: bool,
     print: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,

@@ -169,7 +169,7 @@ fn reap(mut server: Child) {
     drop(thread::Builder::new().spawn(wait));
 }
 
-pub(crate) fn serve_detached(plan: &MountPlan) -> anyhow::Result<()> {
+fn serve_detached(plan: &MountPlan) -> anyhow::Result<()> {
     rustix::process::setsid()?;
     std::env::set_current_dir("/")?;
     server::run(plan, || {

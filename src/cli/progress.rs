@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::Mutex;
 
 use ctxfs_models::extract::{CallRecord, CallTally};
@@ -49,9 +49,7 @@ impl QuestionBar {
     pub(crate) fn start() -> Self {
         let style = ProgressStyle::with_template(QUESTION_STYLE).expect("the template is valid");
         let target = ProgressDrawTarget::stderr();
-        let bar = ProgressBar::with_draw_target(None, target)
-            .with_style(style)
-            .with_finish(ProgressFinish::AndClear);
+        let bar = ProgressBar::with_draw_target(None, target).with_style(style);
         bar.set_message("reading");
         bar.enable_steady_tick(TICK);
         Self { bar, tally: Mutex::default() }

@@ -1,6 +1,6 @@
 //! `ctxfs run`: runs a command, and stores its output in a log while the command runs.
 //!
-//! A single thread does everything: `event_loop` waits for output, input and signals at the same
+//! A single thread does everything: `EventLoop` waits for output, input and signals at the same
 //! time.
 
 mod background;

@@ -175,7 +175,7 @@ fn index_line(index: &IndexCounts) -> String {
     format!("\nsessions with a light index: {times}, {tokens} tokens in place of {schemas}\n")
 }
 
-pub(crate) fn time(millis: u64) -> String {
+fn time(millis: u64) -> String {
     let time = std::time::Duration::from_millis(millis);
     match time.as_secs() {
         0..100 => format!("{:.1}s", time.as_secs_f64()),
@@ -253,7 +253,6 @@ fn bars(numbers: &[u64], top: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
 
     #[test]

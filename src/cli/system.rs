@@ -20,7 +20,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::Failure;
 
-/// Sends at least one byte, and a file descriptor together with it.
+/// Sends `bytes`, which must not be empty, together with the file descriptor `passed`, if any.
 pub(crate) fn send_message(
     to: &UnixStream,
     bytes: &[u8],
@@ -112,7 +112,8 @@ fn wait_for_child(mut child: Child, socket: OwnedFd) {
     drop(child.wait());
 }
 
-// Returns true if the process still runs a grace period after the other end of `socket` was closed.
+// Waits until the process ends or the other end of `socket` is closed. Returns true if the process
+// still runs a grace period later.
 fn is_left(pidfd: &OwnedFd, socket: &OwnedFd) -> bool {
     let ended = || PollFd::from_borrowed_fd(pidfd.as_fd(), PollFlags::IN);
     // The end of a socket is reported even if no event is requested.

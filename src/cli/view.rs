@@ -26,8 +26,8 @@ pub(crate) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::
     printed
 }
 
-/// A path to read, relative to the `root` of the tree that contains it. If the path is below a
-/// mount of a single conversation, the tree is that conversation, and `only` is its id.
+/// A path to read, relative to the `root` of the tree that contains it. If the path is in a
+/// conversation, `only` is its id.
 pub(crate) struct PathInTree {
     pub(crate) root: Root,
     pub(crate) only: Option<Component>,

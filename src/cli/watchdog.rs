@@ -405,7 +405,6 @@ impl StopRequests {
         Self { asked: Arc::default(), events }
     }
 
-    // The first request unmounts cleanly, and the second one ends the process.
     pub(crate) fn ask(&self, signal: i32) {
         if self.asked.swap(true, Ordering::Relaxed) {
             tracing::warn!("asked to stop again: ending at once");

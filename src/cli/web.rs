@@ -192,8 +192,7 @@ impl Shelf for ExportDir {
         if let Some(parent) = path.parent() {
             fs::DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(parent)?;
         }
-        let file =
-            std::fs::File::options().write(true).create_new(true).mode(FILE_MODE).open(path)?;
+        let file = fs::File::options().write(true).create_new(true).mode(FILE_MODE).open(path)?;
         Ok(Box::new(BufWriter::new(file)))
     }
 }

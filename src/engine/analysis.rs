@@ -80,8 +80,8 @@ pub fn analyse(
     let (RewriteCount { others, .. }, _) = rewrites(engine, of, file)?;
     loop {
         let rewrites = RewriteCount { own: of.own_rewrites(), others };
-        let step = AnalysisGoal { file, is_log: of.is_log(), rewrites, bytes: goal };
-        let step = tracker.step(&engine.counters, step)?;
+        let wanted = AnalysisGoal { file, is_log: of.is_log(), rewrites, bytes: goal };
+        let step = tracker.step(&engine.counters, wanted)?;
         if let Some(analysis) = step.analysis {
             return Ok((analysis, step.seen >= goal || step.ended));
         }

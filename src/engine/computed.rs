@@ -153,7 +153,7 @@ pub struct Computed {
 #[derive(Default)]
 struct TextReaders {
     read: AtomicU64,
-    /// The tool that produced the output. Set once the text has been computed.
+    /// The tool that produced the output. Set when the text is computed.
     tool: OnceLock<Option<Box<str>>>,
 }
 

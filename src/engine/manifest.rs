@@ -55,6 +55,8 @@ struct References<'a> {
     left: usize,
     closed: ClosedCounts,
     unread: UnreadPlaces,
+    /// The references that stand for artifacts that are not listed. `None` until all artifacts have
+    /// been returned.
     last: Option<std::vec::IntoIter<ContextRef>>,
 }
 

@@ -361,6 +361,7 @@ pub(crate) fn show_messages(
     Ok(spool.finish(Rendered { notice: None, whole: true }, None)?)
 }
 
+/// Returns the log in the directory `history` of the conversation `id`, as it was at `version`.
 fn log_at(
     engine: &Engine,
     history: &dyn SourceDir,
@@ -476,6 +477,8 @@ fn logged(
     LoggedMessage { offset, message, output }
 }
 
+/// Returns the offset at which the last `most` lines before `stop` begin. Takes fewer lines if they
+/// exceed `PAGE_BYTES`.
 fn start_before(log: &Log, stop: u64, most: usize) -> io::Result<u64> {
     // The newline before `stop` ends the last line.
     let (mut at, mut start, mut found) = (stop.saturating_sub(1), stop, 0);

@@ -111,8 +111,8 @@ impl EngineOptions {
     }
 }
 
-/// Number of descriptors reserved for the server itself: recording and analysing writes, searches,
-/// and views.
+/// Maximum number of descriptors reserved for the server itself: recording and analysing writes,
+/// searches, and views.
 const OWN: usize = 512;
 /// Maximum number of directories that a mount holds open.
 const DIRS: usize = 4096;

@@ -225,5 +225,6 @@ pub mod fixture {
         }
     }
 }
+
 #[cfg(test)]
 mod tests;

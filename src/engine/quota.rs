@@ -142,7 +142,8 @@ impl Drop for Reservation {
 
 impl Quotas {
     /// Reserves room below a quota of `most` bytes. If the room is too small for the request,
-    /// grants the rest if the caller can use fewer bytes, and otherwise nothing.
+    /// grants the rest if the caller can use fewer bytes, and otherwise nothing. Without a quota,
+    /// grants the whole request.
     pub(crate) fn reserve(
         &self,
         most: Option<u64>,
@@ -378,5 +379,6 @@ pub mod fixture {
         Usage::of(&conversation).unwrap().bytes + room
     }
 }
+
 #[cfg(test)]
 mod tests;

@@ -44,6 +44,7 @@ const PASSES: usize = 4;
 /// Waits, for at most the given time, until files that were just closed are sealed.
 type Settle = dyn Fn(Duration) + Send + Sync;
 
+/// The effect of a sweep on an output that no other host has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unshared {
     Removed,
@@ -52,8 +53,8 @@ enum Unshared {
 
 /// The retention of outputs. It decides when to sweep, and sweeps.
 ///
-/// If another host has an output, only the local copy is removed. Otherwise the output itself is
-/// removed.
+/// If another host has an output, only the local copy is removed. Otherwise a sweep under rules
+/// removes the output itself, and a sweep that only evicts local copies keeps it.
 pub struct Retention {
     store: Store,
     options: Arc<EngineOptions>,
@@ -67,6 +68,7 @@ pub struct Retention {
 #[derive(Default)]
 struct SweepSchedule {
     closed: bool,
+    /// True if a sweep of the whole store is due.
     store: bool,
     /// The conversations that are due for a sweep of their own.
     conversations: BTreeSet<Component>,
@@ -233,9 +235,9 @@ impl Retention {
         unshared: Unshared,
     ) -> Result<SweepReport> {
         let (now, stop) = (SystemTime::now(), || self.schedule.lock().closed);
-        let let_go = |id: &Component| self.evictor(id, unshared);
+        let evictor = |id: &Component| self.evictor(id, unshared);
         let report =
-            keep::sweep_shared(&self.store, rules, (scope, now), &stop, &mut |_, _| {}, &let_go)?;
+            keep::sweep_shared(&self.store, rules, (scope, now), &stop, &mut |_, _| {}, &evictor)?;
         if !report.removed.is_empty() {
             let bytes: u64 = report.removed.iter().map(|removal| removal.candidate.size).sum();
             tracing::info!(outputs = report.removed.len(), bytes, "old outputs were removed");
@@ -247,9 +249,9 @@ impl Retention {
     /// Returns a function that removes the local copy of an output of the conversation `id`.
     fn evictor(&self, id: &Component, unshared: Unshared) -> Evictor<'_> {
         let others = self.options.other_hosts.as_ref();
-        let mut let_go = others.map(|others| others.evictor(id));
+        let mut evictor = others.map(|others| others.evictor(id));
         Box::new(move |path: &RelPath| {
-            match let_go.as_mut().map_or(EvictionResult::NotShared, |let_go| let_go(path)) {
+            match evictor.as_mut().map_or(EvictionResult::NotShared, |evict| evict(path)) {
                 EvictionResult::NotShared if unshared == Unshared::Kept => {
                     EvictionResult::Kept("no other host has it")
                 }

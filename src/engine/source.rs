@@ -291,8 +291,8 @@ pub fn facts_number(place: &(Component, RelPath), record: &Record, same_name: &[
     record.generation.hash(&mut hasher);
     record.incomplete().hash(&mut hasher);
     serde_json::to_string(&record.provenance).unwrap_or_default().hash(&mut hasher);
-    // Versions in existing records were computed without this list. An empty list is not hashed, so
-    // that they stay valid.
+    // Older records hold a hash of this number as the basis of their view sizes, computed without
+    // this list. An empty list is not hashed, so that these view sizes stay valid.
     if !same_name.is_empty() {
         same_name.hash(&mut hasher);
     }

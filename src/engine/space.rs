@@ -149,6 +149,7 @@ impl Space {
         if reserved.bytes() < request.growth { Err(self.over_quota()) } else { Ok(reserved) }
     }
 
+    /// Reserves room for as many bytes of `request` as fit, possibly for none.
     pub(crate) fn reserve_part(&self, request: &RoomRequest<'_>) -> Result<Reservation> {
         self.quotas.reserve(self.options.quota, &self.retention, request)
     }

@@ -243,6 +243,7 @@ fn largest(kept: &VecDeque<KeptAnalysis>) -> usize {
     most.1
 }
 
+/// The state of the bytes that an analysis covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ByteState {
     pub(crate) identity: Identity,

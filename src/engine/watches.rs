@@ -43,6 +43,7 @@ struct WatchState {
     armed: bool,
 }
 
+/// A listing of a searched directory, which adds a watch for each directory that it enters.
 pub(crate) struct Arming<'a> {
     watches: &'a Watches,
     dir: Arc<WatchedDir>,

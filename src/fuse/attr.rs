@@ -34,6 +34,9 @@ impl FileKind {
     }
 }
 
+/// Size in bytes of the blocks that stat(2) counts, whatever the block size of the disk is.
+pub(crate) const STAT_BLOCK: u64 = 512;
+
 /// The attributes of a node, with the fields of stat(2). `size` is in bytes, and `blocks` counts
 /// blocks of 512 bytes. `perm` includes the set-id and sticky bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,7 +130,7 @@ impl Attr {
         };
         let Rights { uid, gid, .. } = rights;
         let [atime, mtime, ctime] = [from.atime, from.mtime, from.ctime].map(system_time);
-        let blocks = size.div_ceil(512);
+        let blocks = size.div_ceil(STAT_BLOCK);
         Self { ino, kind, size, blocks, perm, nlink, uid, gid, atime, mtime, ctime }
     }
 

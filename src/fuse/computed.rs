@@ -1,5 +1,5 @@
-//! Computed files. Each version of a computed file has its own node, with an exact size once its
-//! text has been computed.
+//! Computed files, with the files in `.ctxfs`. Each version of a computed file has its own node,
+//! with an exact size once its text has been computed.
 //!
 //! On a mount with `allow_other`, the kernel checks owners and modes as it last saw them. That
 //! suffices for files on disk. A computed file shows the content of other files, and a client may

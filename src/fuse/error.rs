@@ -68,8 +68,8 @@ pub enum FsError {
     NoSpecialFiles,
     #[error("this conversation, or this user, has too many open files")]
     TooManyOpen,
-    /// Another process or request holds a lock that this operation needs. The operation has changed
-    /// nothing.
+    /// Another process or request holds what this operation needs, such as a lock, or too many
+    /// requests or jobs of the conversation wait already. The operation has changed nothing.
     #[error("{0}; try again")]
     TryAgain(&'static str),
     /// A signal interrupted the client while the operation waited. The operation has changed

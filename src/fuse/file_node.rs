@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock, OnceLock, Weak};
 
 use rustix::fs::OFlags;
 
+use crate::attr::STAT_BLOCK;
 use crate::{FsError, Life, LinkCell, NodeLink, Result};
 use ctxfs_core::model::{Component, RelPath, ViewSizes};
 use ctxfs_engine::sync::{Mutex, MutexGuard};
@@ -14,8 +15,6 @@ use ctxfs_store::{FileClock, Stat, stat_file};
 use ctxfs_view::View;
 
 const READER: OFlags = OFlags::RDONLY;
-
-const BLOCK: u64 = 512;
 
 /// The open local file of a remote artifact. It is empty until the bytes have been fetched.
 pub(crate) type PendingFile = OnceLock<Arc<File>>;
@@ -29,8 +28,8 @@ struct Bytes {
     pending: Weak<PendingFile>,
 }
 
-/// A regular file on disk, or a remote artifact. Its identity is that of the local file found by
-/// the first look-up, even after a copy has replaced that file.
+/// A regular file on disk, or a remote artifact. `id` identifies the local file that the first
+/// look-up found, even after a copy has replaced that file.
 pub(crate) struct FileNode {
     pub(crate) link: LinkCell,
     id: FileId,
@@ -90,7 +89,7 @@ impl FileNode {
         let bytes = self.bytes.lock();
         let far = bytes.as_ref().filter(|bytes| bytes.pending.strong_count() > 0)?.far?;
         // The artifact has no name on disk, only the name in its record.
-        Some(Stat { blocks: far.size.div_ceil(BLOCK), ..far })
+        Some(Stat { blocks: far.size.div_ceil(STAT_BLOCK), ..far })
     }
 
     pub(crate) fn has_file(&self) -> bool {

@@ -130,6 +130,8 @@ impl<T> Deref for Claimed<T> {
 }
 
 /// The unfinished line of the message log: bytes written through one handle, without a newline yet.
+/// `next` is the offset that the next byte would have in an ordinary file. `owner` identifies the
+/// table of open files through which the line was last written.
 #[derive(Debug, Default)]
 pub(super) struct PendingLine {
     pub(super) unfinished: UnfinishedMessage,
@@ -157,6 +159,8 @@ impl FileHandle {
     }
 }
 
+/// The names of an open directory. A directory on disk is listed again when a reader starts at the
+/// beginning. For pages, only the number is stored, because there may be millions of names.
 pub(crate) enum DirListing {
     Dir(Mutex<Option<Arc<DirNames>>>),
     Names(Vec<EntryName<'static>>),

@@ -26,6 +26,7 @@ use ctxfs_store::{FileClock, Stat, Time, this_process};
 pub(crate) struct Life {
     writers: u32,
     unsealed: bool,
+    /// True if a handle may have mapped the file for writing. The server does not see mappings.
     mapped: bool,
     rewrites: u64,
     /// Number of changes, plus the number of views that ran out of time. Both make a new version.
@@ -34,6 +35,7 @@ pub(crate) struct Life {
     /// Length of the prefix that existed when the file last became live and has not been truncated
     /// since.
     kept: u64,
+    /// The change time at the last open for reading. The kernel may still cache pages from then.
     paged: Option<Time>,
     /// Length of the prefix that contains no secrets, if stored bytes are redacted.
     redacted: u64,
@@ -52,6 +54,8 @@ pub enum Pages {
     None,
 }
 
+/// The name under which the manifest has the record of a live file. `noted` is the generation that
+/// is recorded there as live.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RecordPlace {
     pub(crate) conversation: Component,
@@ -382,37 +386,37 @@ fn generation(life: &Life, recorded: Option<&Record>) -> u64 {
     later.max(1)
 }
 
-#[cfg(test)]
-mod tests;
-
 /// The state that a file needs only while it is open, unsealed, or without a name.
 #[derive(Debug, Default)]
-pub(super) struct LifeInUse {
+struct LifeInUse {
     /// Number of lives that began since the file was last sealed. Each life is a generation, even
     /// if the file was not sealed between two lives.
-    pub(super) lives: u64,
-    pub(super) noted: Option<NotedGeneration>,
-    pub(super) home: Option<Box<(Component, RelPath)>>,
-    pub(super) uncounted: u64,
-    pub(super) last_close: Option<Instant>,
-    pub(super) closed_by: Option<Box<ClosingThread>>,
-    pub(super) trouble: Option<Box<str>>,
-    pub(super) open: Vec<Weak<File>>,
-    pub(super) charged_to: Option<Box<Component>>,
+    lives: u64,
+    noted: Option<NotedGeneration>,
+    home: Option<Box<(Component, RelPath)>>,
+    /// Number of sealed bytes that the counters of the engine do not include yet.
+    uncounted: u64,
+    last_close: Option<Instant>,
+    closed_by: Option<Box<ClosingThread>>,
+    trouble: Option<Box<str>>,
+    open: Vec<Weak<File>>,
+    charged_to: Option<Box<Component>>,
 }
 
+/// The generation that the manifest has recorded as live, and the value of [`LifeInUse::lives`] at
+/// that time.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct NotedGeneration {
-    pub(super) generation: u64,
-    pub(super) lives: u64,
+struct NotedGeneration {
+    generation: u64,
+    lives: u64,
 }
 
 impl LifeInUse {
-    pub(super) fn drop_closed(&mut self) {
+    fn drop_closed(&mut self) {
         self.open.retain(|open| open.strong_count() > 0);
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    fn is_over(&self) -> bool {
         self.uncounted == 0
             && self.closed_by.is_none()
             && self.trouble.is_none()
@@ -420,3 +424,6 @@ impl LifeInUse {
             && self.charged_to.is_none()
     }
 }
+
+#[cfg(test)]
+mod tests;

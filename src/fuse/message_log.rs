@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::attr::STAT_BLOCK;
 use crate::handle::PendingLine;
 use crate::node::SharedLogKey;
 use crate::{FileHandle, FileNode, FsError, Node, NodeKey, NodeLink, OpenMode, Result, Shared};
@@ -11,8 +12,6 @@ use ctxfs_engine::sync::MutexGuard;
 use ctxfs_engine::{Engine, FileId, SharedLog, SourceFile, messages, names};
 use ctxfs_store::message::{Batch, LockedLog, Log, Published};
 use ctxfs_store::{Artifact, Conversation, Stat, message, stat_file};
-
-const BLOCK: u64 = 512;
 
 /// Processes bytes written to the log. Appends whole lines as messages, and keeps the rest until
 /// its newline arrives.
@@ -120,13 +119,13 @@ pub(super) fn shown_with(
     if stat.is_far() && file.remote_stat() == Some(stat) {
         // Show a name and blocks for a remote artifact, although it has neither on the local disk.
         // `tar` and other programs assume holes in a file with fewer blocks than its size needs.
-        return Ok((Stat { nlink: 1, blocks: stat.size.div_ceil(BLOCK), ..stat }, None));
+        return Ok((Stat { nlink: 1, blocks: stat.size.div_ceil(STAT_BLOCK), ..stat }, None));
     }
     let own = messages::shown(engine, &**file, stat, || Ok(file.reader()?))?;
     let published = published(engine, node, &own)?;
     let Some(others) = &published else { return Ok((own, None)) };
     let size = others.shown_length(own.size);
-    let blocks = own.blocks.max(size.div_ceil(BLOCK));
+    let blocks = own.blocks.max(size.div_ceil(STAT_BLOCK));
     Ok((Stat { size, blocks, ..own }, published))
 }
 

@@ -14,7 +14,11 @@ use ctxfs_core::model::{ArtifactState, Component, Record, RelPath};
 use ctxfs_engine::{FileId, names};
 use ctxfs_store::{Conversation, this_process};
 
-/// The owner of the record that the manifest has under a former name of a file.
+/// The owner of the record that the manifest has under a former name of a file:
+///
+/// - `InUse`: the file still has the name.
+/// - `ItsOwn`: the record belongs to the file, or there is no record.
+/// - `Others`: the record belongs to a different file, which now has the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OldRecord {
     InUse,

@@ -85,6 +85,7 @@ impl LinkCell {
         Self(Mutex::new(Some(link)))
     }
 
+    /// Locks the name. Until the lock is released, this mount neither renames nor removes the node.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Option<NodeLink>> {
         self.0.lock()
     }
@@ -117,6 +118,8 @@ impl NodeLink {
         self.parent.as_dir()?.open()
     }
 
+    /// Returns the conversation and the path inside it. Returns `None` for a name in the directory
+    /// of all conversations.
     pub(crate) fn place(&self) -> Option<(Component, RelPath)> {
         let mut names = Vec::new();
         self.climb(|link| names.push(link.name.clone()))?;
@@ -136,12 +139,16 @@ impl NodeLink {
         top
     }
 
+    /// Returns true if this is a name in the directory `node`, or in a directory below it. Returns
+    /// true also if the directories above cannot be followed.
     pub(crate) fn leads_through(&self, node: &Arc<Node>) -> bool {
         let mut through = false;
         let climbed = self.climb(|link| through |= Arc::ptr_eq(&link.parent, node));
         climbed.is_none() || through
     }
 
+    /// Returns the number of directories from the conversation down to this name. It is 0 for the
+    /// name of a conversation.
     pub(crate) fn depth(&self) -> Option<usize> {
         let mut links = 0_usize;
         self.climb(|_| links += 1)?;

@@ -343,7 +343,8 @@ fn writer_gone(fs: &Shared, handle: Arc<FileHandle>) -> Result<()> {
     Ok(())
 }
 
-/// Drops the handle of a reader of `node`.
+/// Drops the handle of a reader of `node`. The descriptor closes first, so that the file can be at
+/// rest.
 fn reader_gone<T>(node: &Node, handle: Arc<T>) -> Result<()> {
     drop(handle);
     node.as_file()?.life().rest();

@@ -102,8 +102,8 @@ impl PidfdThread {
     }
 }
 
-/// Returns true if a thread has released its memory. Reads `statm`, because reading it takes no
-/// lock, unlike reading `stat`; see `proc_pid_statm(5)`.
+/// Returns true if a thread has released its memory, or if that cannot be read. Reads `statm`,
+/// because reading it takes no lock, unlike reading `stat`; see `proc_pid_statm(5)`.
 fn is_exiting(pid: u32) -> bool {
     let memory = fs::read(format!("/proc/{pid}/statm"));
     memory.map_or(true, |memory| memory.starts_with(b"0 "))

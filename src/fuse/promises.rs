@@ -263,12 +263,15 @@ fn wait(changes: &OwnedFd, wake: &OwnedFd) -> bool {
     }
 }
 
+/// The watched directories. If too many are watched, no further directory gets promises until some
+/// directories have none left.
 #[derive(Default)]
 pub(super) struct PromisedDirs {
     by_id: HashMap<FileId, Arc<PromisedDir>>,
     by_watch: HashMap<WatchId, Arc<PromisedDir>>,
 }
 
+/// A watched directory with its change count, and the promises about names in it.
 pub(super) struct PromisedDir {
     id: FileId,
     watch: WatchId,
@@ -276,6 +279,7 @@ pub(super) struct PromisedDir {
     promised: Mutex<HashMap<OsString, Promise>>,
 }
 
+/// A promise about a name: the nodes found under it, and the directories of its views.
 struct Promise {
     nodes: Vec<Ino>,
     until: Instant,
@@ -327,6 +331,8 @@ impl PromisedDirs {
         Some(dir)
     }
 
+    /// Ends the watches of directories that have no promises, and that no look-up uses at the
+    /// moment.
     fn drop_idle(&mut self, watch: &NameWatch) {
         // Only the two maps refer to the directory.
         let is_idle =
@@ -341,6 +347,8 @@ impl PromisedDirs {
 }
 
 impl PromisedDir {
+    /// Stores a promise of `node` under `name`. Returns false if too many names of the directory
+    /// are promised.
     pub(super) fn promise(&self, name: &OsStr, node: Ino, lasts: Duration) -> bool {
         let until = now() + lasts;
         let mut promised = self.promised.lock();
@@ -362,6 +370,8 @@ impl PromisedDir {
         true
     }
 
+    /// Ends the promises about `name`, which changes. Returns the promised nodes, whose attributes
+    /// the kernel must then drop.
     pub(super) fn end(&self, name: &OsStr) -> Vec<Ino> {
         self.changes.fetch_add(1, SeqCst);
         let promise = self.promised.lock().remove(name);

@@ -214,6 +214,8 @@ pub(super) fn record_as(
     recorded
 }
 
+/// A change of a file's attributes that leaves its bytes as they are. `before` has the attributes
+/// from before the change. `sets_time` is true if it sets the modification time.
 pub(super) struct AttributeChange<'a> {
     pub(super) before: &'a Stat,
     pub(super) sets_time: bool,
@@ -291,12 +293,16 @@ fn artifact(node: &Node) -> Option<(Component, RelPath)> {
     node.place().filter(|(_, path)| path.is_artifact())
 }
 
+/// If `swapped`, the records of the target move the other way. If `traced`, sealed artifacts leave
+/// a trace under their old names.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MoveOptions {
     pub(super) swapped: bool,
     pub(super) traced: bool,
 }
 
+/// A node that gets a new path. `path` is the path of its records. `before` has the attributes of a
+/// file from before the rename, if this mount renames it.
 #[derive(Clone, Copy)]
 pub(super) struct Mover<'a> {
     pub(super) node: &'a Arc<Node>,
@@ -304,6 +310,8 @@ pub(super) struct Mover<'a> {
     pub(super) before: Option<&'a Stat>,
 }
 
+/// The locked manifests of the two conversations of a rename. `of_target` is `None` if both are the
+/// same conversation.
 pub(super) struct Manifests {
     pub(super) source: Arc<Conversation>,
     pub(super) target: Arc<Conversation>,

@@ -18,7 +18,7 @@ use ctxfs_engine::{DirPlace, Reservation, SourceDir as _};
 use ctxfs_store::message::MessageError;
 use ctxfs_store::{Stat, message};
 
-/// What a rename does if the new name is taken: replace the existing file, fail, or exchange the
+/// The treatment of a new name that is taken: replace the existing file, fail, or exchange the
 /// names of the two files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RenameMode {

@@ -54,6 +54,9 @@ impl RequestOrigin {
 
 type Reply<T> = Box<dyn FnOnce(Result<T>) + Send>;
 
+/// A request that is retried until it has a result or may not wait longer. `run` makes one attempt
+/// and passes its result to the reply, perhaps on another thread. `asked` is the time of the
+/// request.
 #[derive(Clone)]
 struct PatientRequest<R> {
     fs: ContextFs,

@@ -257,8 +257,9 @@ struct Sealing {
     ending: bool,
 }
 
-/// Records the artifact as sealed, unless it has a writer again. Returns false if its bytes have
-/// changed since the analysis.
+/// Records the artifact as sealed, unless it has a writer again. If its bytes have changed since
+/// the analysis, records nothing and returns false. If the mount is ending, records the artifact
+/// without the analysis instead.
 fn record_sealed(
     fs: &Shared,
     node: &Arc<Node>,

@@ -27,6 +27,11 @@ const MOST: usize = 16_384;
 
 /// A job of the sealing thread. The queue holds at most one job of each kind for a file. A job
 /// keeps its node in the inode table until the job is done.
+///
+/// - `NoteLive` records a file with a writer as live, so that the next mount notices a crash.
+/// - `Follow` continues the analysis of a growing file.
+/// - `Seal` seals a file that has no writer.
+/// - `Analyse` completes the analysis of a sealed file.
 #[derive(Clone)]
 pub(crate) enum SealJob {
     NoteLive(Arc<Node>),
@@ -130,8 +135,8 @@ impl Sealer {
         queue.known.len() + queue.later.len() + usize::from(queue.busy)
     }
 
-    /// Fails with EAGAIN while a conversation has so many waiting jobs that no further file of it
-    /// may be opened for writing.
+    /// Fails with EAGAIN while [`MOST`] jobs of the conversation wait. No further file of it may
+    /// then be opened for writing.
     pub(super) fn check_backlog(&self, whom: &JobOwner) -> Result<()> {
         let queue = self.queue.lock();
         let waiting = queue.jobs.get(whom).map_or(0, |jobs| jobs.new.len() + jobs.begun.len());

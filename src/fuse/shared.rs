@@ -117,7 +117,7 @@ impl Shared {
             let conversation = Arc::clone(conversation);
             let whom = Some(conversation.id().clone());
             let compact = move || conversation.manifest().compact_if_wasteful();
-            // If no thread is free, the next change tries again.
+            // If no thread can be started, the next change tries again.
             self.slow_workers.submit(whom, compact).ok();
         }
     }

@@ -36,8 +36,8 @@ thread_local! {
     static RETRIES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// How the wait of a request ended: the request is to be retried, there is no room to wait, or a
-/// signal ends its client.
+/// The end of a request's wait: the request is to be retried, there is no room to wait, or a signal
+/// ends its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WaitOutcome {
     Again,
@@ -69,6 +69,7 @@ pub(super) struct WaitingRoom {
 struct WaitingQueue {
     waiting: VecDeque<(JobOwner, VecDeque<WaitingRequest>)>,
     unanswered: Vec<Unanswered>,
+    /// Number of retried requests that wait again, since the last round was counted.
     back: usize,
     closed: bool,
 }
@@ -79,6 +80,8 @@ impl WaitingRoom {
         self.thread.start("ctxfs-wait", move || room.work())
     }
 
+    /// Retries all waiting requests once more, and then ends the thread. No request can wait
+    /// afterwards.
     pub(super) fn finish(&self) {
         self.queue.lock().closed = true;
         self.changed.notify_all();

@@ -151,8 +151,8 @@ enum Responder {
     Server,
 }
 
-/// Decides which part of the gateway answers a request. All decisions that depend on the method, up
-/// to the sending of the request, are made here.
+/// Decides which part of the gateway answers a request, by its method. `ping` and methods that the
+/// client's revision removed were answered before.
 fn responder(relay: &Relay, method: &str, envelope: &Envelope, message: &Message) -> Responder {
     let params = envelope.params(message);
     let text = |name: &str| params.and_then(RawObject::parse).and_then(|params| params.text(name));

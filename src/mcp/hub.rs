@@ -139,10 +139,6 @@ impl NameCache {
         *self = Self { version: self.version + 1, ..Self::default() };
     }
 
-    pub(crate) fn version(&self) -> u64 {
-        self.version
-    }
-
     fn of(&mut self, kind: CatalogKind) -> &mut Option<Arc<ToolNames>> {
         if kind == CatalogKind::Tools { &mut self.tools } else { &mut self.prompts }
     }
@@ -210,6 +206,8 @@ impl IndexMode {
     }
 }
 
+/// A server's description of itself from its introduction. `unlisted` holds the reasons why lists
+/// that the server declares could not be fetched.
 #[derive(Debug, Default)]
 pub(crate) struct ServerFacts {
     pub(crate) capabilities: Map<String, Value>,

@@ -15,9 +15,12 @@ pub(crate) const REVISION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 pub(crate) const CLIENT_KEY: &str = "io.modelcontextprotocol/clientInfo";
 pub(crate) const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 pub(crate) const LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
+// `_meta` key with which a result of `server/discover` describes its server.
 pub(crate) const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
+// `_meta` key with which a notification names the request of its subscription.
 pub(crate) const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 pub(crate) const INITIALIZED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+// Error code for an unknown revision, since 2026-07-28.
 pub(crate) const UNSUPPORTED_VERSION: i32 = -32022;
 // JSON-RPC error codes.
 pub(crate) const PARSE_ERROR: i32 = -32700;
@@ -159,7 +162,7 @@ impl Parsed {
     }
 
     pub(crate) fn revision(&self) -> Option<String> {
-        let meta = RawObject::parse(self.params()?.get("_meta")?)?;
+        let meta = meta_of(self.envelope.params(&self.message)?)?;
         Some(meta.text(REVISION_KEY)?.into_owned())
     }
 
@@ -169,7 +172,7 @@ impl Parsed {
             "resources/read" => "uri",
             _ => return None,
         };
-        let params = self.params()?;
+        let params = RawObject::parse(self.envelope.params(&self.message)?)?;
         let value = params.get(member)?;
         if self.message.hole(value).is_some() {
             return None;
@@ -178,7 +181,7 @@ impl Parsed {
     }
 
     pub(crate) fn token(&self) -> Option<&RawValue> {
-        let token = RawObject::parse(self.params()?.get("_meta")?)?.get("progressToken")?;
+        let token = meta_of(self.envelope.params(&self.message)?)?.get("progressToken")?;
         Some(token).filter(|token| self.message.hole(token).is_none())
     }
 
@@ -190,10 +193,6 @@ impl Parsed {
         edits.sort_by_key(|edit| edit.range.start);
         let message = std::mem::replace(&mut self.message, Message::whole(String::new()));
         self.message = message.rewritten(edits);
-    }
-
-    fn params(&self) -> Option<RawObject<'_>> {
-        RawObject::parse(self.envelope.params(&self.message)?)
     }
 }
 
@@ -237,6 +236,7 @@ pub(crate) fn number_of(id: &RawValue) -> Option<u64> {
 pub(crate) fn error_code(message: &Message) -> Option<i64> {
     error_in(message)?.get("code")?.get().parse().ok()
 }
+
 pub(crate) fn notification(method: &str, params: &str) -> Vec<u8> {
     format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#).into_bytes()
 }

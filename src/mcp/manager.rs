@@ -36,8 +36,12 @@ pub(crate) const CANCEL_TIME: Duration = Duration::from_millis(200);
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 
 /// Receives the messages of servers, and the requests that will not be answered. One implementation
-/// serves a session; the other serves a server shared by sessions. Methods may wait, which slows
-/// down the server.
+/// serves a session; the other serves a server shared by sessions. Async methods may wait, which
+/// slows down the server.
+///
+/// `line` returns false if the server must be restarted. `late` fails requests whose deadline has
+/// passed. `lost` fails one request while the server keeps running. `failed` fails the pending
+/// requests of a server, or of a session at a server, that has ended.
 pub(crate) trait Inbox: Send + Sync + 'static {
     fn line(&self, from: &Arc<Upstream>, line: InputLine) -> impl Future<Output = bool> + Send;
 

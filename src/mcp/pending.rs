@@ -71,6 +71,8 @@ impl PendingRequest {
         Self { client_id: None, kind, token: None, deadline: None, translation: None }
     }
 
+    /// Fails a request of the gateway itself, with `why` as the error. Returns any other request,
+    /// so that the caller fails it.
     pub(crate) fn fail_own(self, why: &str) -> Option<Self> {
         match self.kind {
             PendingKind::Own(waiting) => {

@@ -32,6 +32,9 @@ use crate::upstream::Upstream;
 const SESSION_END_TIME: Duration = Duration::from_secs(2);
 
 type RunningRequests = Mutex<JoinSet<()>>;
+
+/// Sends queued messages until the gateway stops. If the server cannot be contacted at all, fails
+/// every request instead.
 pub(crate) async fn run<I: Inbox>(
     upstream: Arc<Upstream>,
     server: RemoteServer,

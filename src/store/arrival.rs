@@ -105,9 +105,7 @@ impl<'a> Arrival<'a> {
     }
 
     fn prepare(&self, arrived: &Arrived) -> io::Result<()> {
-        let is_users =
-            |(name, _): &&(OsString, Vec<u8>)| name.as_bytes().starts_with(attributes::USER);
-        let all: Vec<_> = arrived.attributes.iter().filter(is_users).cloned().collect();
+        let all = attributes::users_among(&arrived.attributes);
         attributes::set_attributes(&self.file, &all)?;
         let modified = Time::from_nanos(arrived.record.modified);
         attributes::set_mode_and_time(&self.file, arrived.mode & MODE, modified)?;

@@ -1,4 +1,4 @@
-//! Lists of the files of a conversation: its artifacts, and the files that hosts share.
+//! Lists of the artifacts of a conversation, and the search for artifacts with similar names.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;

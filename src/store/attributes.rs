@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use crate::Time;
 use ctxfs_core::model::Provenance;
 
-pub(super) const USER: &[u8] = b"user.";
+const USER: &[u8] = b"user.";
 const PREFIX: &str = "user.ctx.";
 /// Maximum length of an attribute value in bytes, as set by the kernel.
 const MAX_BYTES: usize = 64 * 1024;
@@ -141,6 +141,11 @@ pub fn user_attributes(file: &File) -> io::Result<Vec<(OsString, Vec<u8>)>> {
     }
     found.sort_unstable();
     Ok(found)
+}
+
+/// Returns the `user.*` attributes among `all`, which come from another host.
+pub(super) fn users_among(all: &[(OsString, Vec<u8>)]) -> Vec<(OsString, Vec<u8>)> {
+    all.iter().filter(|(name, _)| name.as_bytes().starts_with(USER)).cloned().collect()
 }
 
 /// Sets attributes that were read from another file. An attribute that the disk does not support or

@@ -20,8 +20,8 @@ const DIED: &str = "its writer or the daemon stopped before it was closed";
 /// An open conversation.
 ///
 /// Records are read from the disk at each call, and include the records of all processes. Other
-/// modules add methods for one subject each: `far`, `history`, `artifacts`, `counts`. Operations
-/// that combine several subjects are functions in `shared` and `archive`.
+/// modules add methods for one subject each: `artifacts`, `counts`, `far`, `gateway`, `history`,
+/// `removal`. Operations that combine several subjects are functions in `shared` and `archive`.
 #[derive(Debug)]
 pub struct Conversation {
     id: Component,

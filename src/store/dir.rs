@@ -34,7 +34,7 @@ const LINKS_OF_LEAF: u32 = 2;
 /// A directory held open.
 ///
 /// Most methods make one system call, relative to the directory. A name must be exactly one path
-/// component; otherwise the call fails with EINVAL. Symbolic links are never followed: the call
+/// component; otherwise the call fails with EINVAL. Symbolic links are never followed: opening one
 /// fails with ELOOP or ENOTDIR. No method reaches outside the directory, even if an attacker
 /// changes its content during the call. Only regular files can be opened as files. For a fifo or a
 /// device, opening fails with ELOOP, as it could block or have side effects.
@@ -395,7 +395,7 @@ pub(super) fn parent_dir(conversation: &Dir, path: &RelPath) -> io::Result<Dir> 
 
 /// Returns the path of an open file under /proc. It leads to that file even after the file is
 /// renamed or removed.
-fn proc_path(file: &impl AsFd) -> String {
+pub(super) fn proc_path(file: &impl AsFd) -> String {
     format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
 }
 

@@ -1,5 +1,4 @@
-//! The errors of the store, each with its path and the next step, and the list of places that a
-//! walk could not read.
+//! The errors of the store, each with its path, and the list of places that a walk could not read.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
@@ -9,8 +8,8 @@ use rustix::io::Errno;
 /// Maximum number of places that are kept by name. Further places are only counted.
 const NAMED: usize = 64;
 
-/// A failure of the store. Every variant has the path, and its text includes the next step for the
-/// user.
+/// A failure of the store. Every variant has a path. If the user can do something about the
+/// failure, its text names the next step.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the text of each error describes it")]
 pub enum StoreError {

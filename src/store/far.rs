@@ -89,8 +89,8 @@ impl Expected<'_> {
     /// directories of their paths. Returns the attributes of each artifact, or `None` if its path
     /// is taken or a file is in the way of a directory. Fails if no artifact could be recorded.
     ///
-    /// The directories are on the disk only after [`sync_parents`](crate::shared::sync_parents).
-    /// The records are not synced: if one is lost, the next pull records it again.
+    /// New directories are on the disk when this returns. The records are not synced: if one is
+    /// lost, the next pull records it again.
     pub fn record_all(
         conversation: &Conversation,
         all: &[Self],

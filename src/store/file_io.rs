@@ -118,7 +118,7 @@ pub struct AnalysedFile {
 }
 
 impl AnalysedFile {
-    /// Returns a writer for `file`, which must be empty.
+    /// Returns a writer for `file`. Bytes that the file already has are not analysed.
     pub fn new(file: File, analyzer: Analyzer) -> Self {
         Self { file, analyzer }
     }

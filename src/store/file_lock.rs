@@ -75,7 +75,6 @@ pub fn try_lock(file: &File) -> io::Result<bool> {
 
 /// Releases the lock on `file`. Ignores a failure, as closing the file also releases the lock.
 pub fn unlock(file: &File) {
-    // If this fails, closing the file releases the lock.
     rustix::fs::flock(file, FlockOperation::Unlock).ok();
 }
 

@@ -24,7 +24,8 @@ const STEP: usize = 256;
 /// function is used for one sweep.
 pub type EvictorOf<'a> = dyn Fn(&Component) -> Evictor<'a> + 'a;
 
-/// The result of a sweep. Each planned removal is in one of the lists `removed` and `kept`.
+/// The result of a sweep. Each planned removal is in one of the lists `removed` and `kept`. If the
+/// sweep ended early, or a conversation could not be read, the rest is in neither.
 #[derive(Debug, Default)]
 pub struct SweepReport {
     /// The artifacts that were removed or whose local copies were evicted.

@@ -105,6 +105,9 @@ pub(super) const PERMISSIONS_LOCK: &str = ".ctxfs-permissions";
 pub(super) const PERMISSIONS_LOG: &str = "permissions.jsonl";
 pub(super) const EXTRACTIONS_LOG: &str = "extractions.jsonl";
 pub(super) const ANSWERS: &str = "answers";
+pub(super) const CATALOG: &str = "catalog";
+pub(super) const CATALOG_TOOLS: &str = "tools";
+pub(super) const CATALOG_INDEX: &str = "index.json";
 pub(super) const CACHE: &str = "cache";
 pub(super) const STAGING: &str = "staging";
 pub(super) const COUNTS: &str = ".ctxfs-counts.jsonl";
@@ -119,6 +122,8 @@ pub(super) const MANIFEST: &str = "manifest.jsonl";
 /// Temporary name of the new manifest during compaction. Only the holder of the manifest lock uses
 /// it.
 pub(super) const NEW_MANIFEST: &str = ".ctxfs-manifest";
+const REMOVING: &str = ".ctxfs-gone-";
+const ARRIVING: &str = ".ctxfs-come-";
 
 /// Maximum number of bytes of a name that are repeated in its scratch name. The limit keeps the
 /// scratch name below 255 bytes.
@@ -145,13 +150,6 @@ pub fn conversation_at(root: &Path, path: &Path) -> Option<Component> {
 pub(super) fn temporary(unique: u64) -> String {
     format!(".ctxfs-{unique:016x}")
 }
-
-pub(super) const CATALOG: &str = "catalog";
-pub(super) const CATALOG_TOOLS: &str = "tools";
-pub(super) const CATALOG_INDEX: &str = "index.json";
-
-const REMOVING: &str = ".ctxfs-gone-";
-const ARRIVING: &str = ".ctxfs-come-";
 
 pub(super) fn removing(unique: u64) -> String {
     format!("{REMOVING}{unique:016x}")

@@ -175,8 +175,8 @@ impl Manifest {
     }
 
     /// Rewrites the file so that it contains only the current records and the traces. Does nothing
-    /// if another process holds the lock. [`Self::append`] compacts automatically if most of the
-    /// file is outdated.
+    /// if another thread or process holds the lock. [`Self::append`] compacts automatically if most
+    /// of the file is outdated.
     pub fn compact(&self) -> Result<(), StoreError> {
         self.rewrite().map_err(|error| self.error("rewrite", error))
     }

@@ -22,6 +22,11 @@ use ctxfs_core::model::{Amount, ArtifactState, Counts, Record, RelPath, Removal}
 /// open, and no other process can append records.
 const BATCH: usize = 64;
 
+/// Reasons to keep a file.
+pub(super) const NO_LEASE: &str = "its disk cannot tell whether it is being written";
+pub(super) const STUCK: &str = "it cannot be removed from its directory";
+pub(super) const WRITTEN: &str = "it is being written";
+
 /// An artifact that is to be removed, as it was when this was decided. A candidate that has changed
 /// or was read since then is kept.
 ///
@@ -148,7 +153,7 @@ fn remove_batch(
     let failed = remove_files(conversation, &leased)?;
     let chosen = outcomes.iter_mut().filter(|outcome| **outcome == RemovalOutcome::Removed);
     for (outcome, _) in chosen.zip(&failed).filter(|(_, failed)| **failed) {
-        *outcome = RemovalOutcome::Kept("it cannot be removed from its directory");
+        *outcome = RemovalOutcome::Kept(STUCK);
     }
     let (stay, gone) = split(records, &failed);
     lock.append(&stay)?;
@@ -228,8 +233,8 @@ impl<'a> LeasedArtifact<'a> {
         let record = conversation.record_for(path, &stat)?;
         match lease::take_lease(&file) {
             Lease::Free if record.state != ArtifactState::Live => {}
-            Lease::Free | Lease::Held => return Ok(Err("it is being written")),
-            Lease::Unknown => return Ok(Err("its disk cannot tell whether it is being written")),
+            Lease::Free | Lease::Held => return Ok(Err(WRITTEN)),
+            Lease::Unknown => return Ok(Err(NO_LEASE)),
         }
         let Ok(dir) = dir::parent_dir(conversation.dir(), path) else {
             return Ok(Err("its directory cannot be opened"));

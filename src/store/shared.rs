@@ -16,10 +16,11 @@ use rustix::fs::OFlags;
 use crate::arrival::{self, MODE};
 use crate::error::{is_in_the_way, is_of_place};
 use crate::manifest::digest;
+use crate::removal::{self, NO_LEASE, STUCK, WRITTEN};
 use crate::walk::{DirWalk, PathBudget};
 use crate::{
     Conversation, Dir, FileClock, FileMark, FileType, Lease, ManifestLock, RemovalOutcome, Stat,
-    StoreError, UnreadPlaces, attributes, dir, layout, lease, removal, stat_file,
+    StoreError, UnreadPlaces, attributes, dir, layout, lease, stat_file,
 };
 use ctxfs_core::model::{
     ArtifactState, Far, LocalFile, MAX_DEPTH, Record, RelPath, Removal, Shortcuts, is_scratch,
@@ -27,11 +28,8 @@ use ctxfs_core::model::{
 
 /// Reasons to keep a file.
 const CHANGED: &str = "it was changed meanwhile";
-const NO_LEASE: &str = "its disk cannot tell whether it is being written";
 const NOT_FAR: &str = "it is gone, or here";
 const OTHER_BYTES: &str = "the bucket has other bytes";
-const STUCK: &str = "it cannot be removed from its directory";
-const WRITTEN: &str = "it is being written";
 
 /// A place that [`each_file`] found.
 #[derive(Debug)]

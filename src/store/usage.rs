@@ -4,7 +4,6 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt as _;
 
@@ -12,7 +11,7 @@ use rustix::fs::{OFlags, SeekFrom};
 
 use crate::file_lock::LockedFile;
 use crate::walk::DirWalk;
-use crate::{Conversation, Dir, FileType, Stat, StoreError, attributes, layout, read_full_at};
+use crate::{Conversation, Dir, FileType, Stat, StoreError, attributes, dir, layout, read_full_at};
 use ctxfs_core::model::RelPath;
 
 /// Assumed allocation unit of disks, in bytes. Most disks use this value.
@@ -119,7 +118,7 @@ fn is_own(name: &OsStr) -> bool {
 /// Returns the size of the extended attributes of a file in bytes. Some disks do not include them
 /// in the blocks of the file.
 fn attribute_bytes(dir: &Dir, name: &OsStr) -> u64 {
-    let mut path = format!("/proc/self/fd/{}/", dir.as_fd().as_raw_fd()).into_bytes();
+    let mut path = format!("{}/", dir::proc_path(dir)).into_bytes();
     path.extend_from_slice(name.as_bytes());
     attributes::bytes_at(OsStr::from_bytes(&path))
 }

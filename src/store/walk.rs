@@ -24,7 +24,7 @@ const MAX_BYTES: usize = 64 << 20;
 ///
 /// A place that cannot be read is added to `unread`, and the walk continues. This includes a
 /// directory that cannot be opened or listed, or is more than 256 levels deep. The walk fails only
-/// if the process cannot open any more files.
+/// on an error that affects all places, for example if the process cannot open any more files.
 ///
 /// It does not follow links. It holds at most 20 descriptors, and the names in all directories on
 /// the path to the current one.

@@ -8,13 +8,13 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
-use crate::Dir;
+use crate::{Dir, dir};
 
 const CHANGES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE)
@@ -22,13 +22,7 @@ const CHANGES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MODIFY)
     .union(WatchFlags::MOVE)
     .union(WatchFlags::MOVE_SELF);
-const NAME_CHANGES: WatchFlags = WatchFlags::ATTRIB
-    .union(WatchFlags::CREATE)
-    .union(WatchFlags::DELETE)
-    .union(WatchFlags::DELETE_SELF)
-    .union(WatchFlags::MODIFY)
-    .union(WatchFlags::MOVE)
-    .union(WatchFlags::MOVE_SELF);
+const NAME_CHANGES: WatchFlags = CHANGES.union(WatchFlags::ATTRIB);
 /// Size in bytes of an event without a name, which consists of the fields of
 /// `struct inotify_event`.
 const MIN_EVENT: u64 = 16;
@@ -46,7 +40,7 @@ impl Watch {
     /// inotify(7)), or if a sandbox forbids inotify.
     pub fn new(attributes: bool) -> io::Result<Self> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        let events = if attributes { CHANGES | WatchFlags::ATTRIB } else { CHANGES };
+        let events = if attributes { NAME_CHANGES } else { CHANGES };
         Ok(Self { inotify, events })
     }
 
@@ -54,7 +48,7 @@ impl Watch {
     /// Otherwise the time grows with the number of its files in the kernel's cache.
     pub fn add(&self, dir: &Dir) -> io::Result<()> {
         // The path under /proc leads to the open directory itself.
-        let link = format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd());
+        let link = dir::proc_path(dir);
         inotify::add_watch(&self.inotify, link, self.events | WatchFlags::ONLYDIR)?;
         Ok(())
     }
@@ -108,7 +102,7 @@ impl NameWatch {
     /// Starts watching `dir`, without its subdirectories.
     pub fn add(&self, dir: &Dir) -> io::Result<WatchId> {
         // The path under /proc leads to the open directory itself.
-        let link = format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd());
+        let link = dir::proc_path(dir);
         Ok(WatchId(inotify::add_watch(&self.0, link, NAME_CHANGES | WatchFlags::ONLYDIR)?))
     }
 

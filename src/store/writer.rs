@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::{fmt, slice};
 
-use rustix::fs::{OFlags, RenameFlags};
+use rustix::fs::OFlags;
 
 use crate::manifest::digest;
 use crate::naming::{self, CallNaming};
@@ -282,16 +282,8 @@ impl ArtifactWriter {
         };
         let goal = RelPath::artifact(naming.folder(), &name);
         let (from, to) = (self.path.file_name(), goal.file_name());
-        match self.dir.rename(from, &self.dir, to, RenameFlags::NOREPLACE) {
+        match self.dir.rename_to_free(from, &self.dir, to) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
-            // The disk lacks NOREPLACE.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                if self.dir.stat(to).is_ok() {
-                    return Ok(false);
-                }
-                let renamed = self.dir.rename(from, &self.dir, to, RenameFlags::empty());
-                renamed.map_err(|error| self.fault(error))?;
-            }
             renamed => renamed.map_err(|error| self.fault(error))?,
         }
         self.record.path = goal.to_text();
@@ -403,7 +395,7 @@ fn is_taken(
     Ok(false)
 }
 
-pub(super) fn create_new(dir: &Dir, name: &Component) -> io::Result<File> {
+fn create_new(dir: &Dir, name: &Component) -> io::Result<File> {
     dir.create_file(name.as_os_str(), APPENDING | OFlags::EXCL, layout::FILE_MODE)
 }
 

@@ -11,6 +11,7 @@
 //! | `line` | records of a segment |
 //! | `object` | bytes of one larger artifact, in blocks |
 //! | `frame` | single zstd frames |
+//! | `objects` | trait for the requests to a bucket |
 //! | `directory` | a bucket that is a directory on a local or mounted disk |
 //! | `url` | URLs of buckets, and a client for each kind of store |
 //! | `access` | requests, with retries and deadlines |

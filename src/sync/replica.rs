@@ -30,4 +30,4 @@ pub use state::{Claim, Covers, Move, Removed, Segment, State};
 
 pub(crate) use base::{Accepted, FoundFile, Publication};
 pub(crate) use plan::{Plan, Step};
-pub(crate) use state::{Covered, merge};
+pub(crate) use state::{Covered, add_move, merge};

@@ -248,7 +248,7 @@ const LONGEST: usize = 512;
 
 // The paths and call ids that occur in messages, by conversation.
 #[derive(Debug, Default)]
-pub(super) struct NamedOutputs(Mutex<VecDeque<(Component, ReadNames)>>);
+struct NamedOutputs(Mutex<VecDeque<(Component, ReadNames)>>);
 
 #[derive(Debug, Default)]
 struct ReadNames {
@@ -260,7 +260,7 @@ struct ReadNames {
 impl NamedOutputs {
     /// Returns the rows that no message of the conversation names. The log is read for a limited
     /// time; the next call continues from there. Messages that have not been read yet are ignored.
-    pub(super) fn unnamed(
+    fn unnamed(
         &self,
         engine: &Engine,
         id: &Component,

@@ -22,8 +22,9 @@ use ctxfs_engine::MessageRange;
 
 pub(super) use crate::conversation::timeline::time_of;
 
-/// The query parameters. `errors` is `1` to show only failed calls. `before` and `after` are
-/// offsets of messages. `output` is the output whose stand-in is requested.
+/// The query parameters. `errors` is `1` to show only outputs that failed or have error lines.
+/// `before` and `after` are offsets of messages. `output` is the output whose stand-in is
+/// requested.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ConversationQuery {

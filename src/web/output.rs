@@ -17,7 +17,7 @@ use crate::site::Site;
 use crate::work::Sink;
 use crate::{address, display, search, shell};
 use ctxfs_core::model::{Component, visible};
-use ctxfs_view::View as StoredView;
+use ctxfs_view::View;
 
 pub(super) use crate::output::window::{OutputQuery, image_type};
 
@@ -39,7 +39,7 @@ pub(super) fn write(
         "json" => sink.write(json::members(&output)?.into_string()),
         "hex" => sink.write(hex_table(&output)?.into_string()),
         "standin" => {
-            let text = output.look.view(&StoredView::Summary, &|| false)?;
+            let text = output.look.view(&View::Summary, &|| false)?;
             sink.write([text.notice.as_bytes(), &text.text].concat())
         }
         _ => output.write_page(sink),

@@ -208,7 +208,7 @@ const ROW: u64 = 22;
 const NAMES: u64 = 190;
 const NAME: usize = 28;
 
-pub(super) struct Bar<'a> {
+struct Bar<'a> {
     name: &'a str,
     stored: u64,
     // Tokens that were handed out or read back.
@@ -216,7 +216,7 @@ pub(super) struct Bar<'a> {
 }
 
 impl<'a> Bar<'a> {
-    pub(super) fn of(name: &'a str, counts: &Counts) -> Self {
+    fn of(name: &'a str, counts: &Counts) -> Self {
         let given = counts.handed.tokens.saturating_add(counts.read.tokens);
         Self { name, stored: counts.stored.tokens, given }
     }

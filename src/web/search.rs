@@ -209,7 +209,7 @@ fn typed(name: &str) -> String {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum HitKind {
+enum HitKind {
     Match,
     // A line next to a match.
     Context,
@@ -221,12 +221,12 @@ pub(super) enum HitKind {
 
 // A line of a result. For long lines, it has the byte column of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct SearchHit {
-    pub(super) kind: HitKind,
-    pub(super) output: Option<String>,
-    pub(super) line: Option<u64>,
-    pub(super) column: Option<u64>,
-    pub(super) text: String,
+struct SearchHit {
+    kind: HitKind,
+    output: Option<String>,
+    line: Option<u64>,
+    column: Option<u64>,
+    text: String,
 }
 
 impl SearchHit {
@@ -274,7 +274,7 @@ impl SearchHit {
         Some(Self { kind, output, line: Some(line), column, text })
     }
 
-    pub(super) fn json(&self, link: &str) -> String {
+    fn json(&self, link: &str) -> String {
         let kind = match self.kind {
             HitKind::Match => "match",
             HitKind::Context => "context",
@@ -287,7 +287,7 @@ impl SearchHit {
         value.to_string() + "\n"
     }
 
-    pub(super) fn item(&self, link: &str) -> Markup {
+    fn item(&self, link: &str) -> Markup {
         let class = match self.kind {
             HitKind::Match => "hit",
             HitKind::Context => "context",

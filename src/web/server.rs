@@ -1,8 +1,7 @@
 //! Runs the server from the first connection until a signal ends it.
 
-use std::io;
-use std::net;
 use std::sync::Arc;
+use std::{io, net};
 
 use hyper::Request;
 use hyper::body::Incoming;

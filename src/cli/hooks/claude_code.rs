@@ -198,7 +198,8 @@ const FILES: usize = 8;
 
 /// Finds the file with the whole output of a failed command, and the exit code of that command.
 /// `error` shows a part of the output. While the hook runs, the host still has the file, but no
-/// event names it. Returns `None` if `error` shows the whole output.
+/// event names it. Returns `None` if `error` shows the whole output, or if no such file
+/// is found.
 fn find_failed_output(
     error: &str,
     transcript: &Path,

@@ -137,6 +137,7 @@ impl<'a> OutputKeeper<'a> {
         })
     }
 
+    /// Opens the store of the conversation `id`, which creates a missing store.
     pub(crate) fn make_store(&self, id: &str) -> Result<(), HookError> {
         self.shelf.find(id).map(drop)
     }
@@ -214,7 +215,8 @@ fn names_artifact(args: &str) -> bool {
     ["/artifacts/tool/", "/artifacts/terminal/"].iter().any(|part| args.contains(part))
 }
 
-// An incomplete output is worth less than the host's own result, so it is an error.
+// Fails if not all of `output` can be stored, because the host's own result is worth more then. A
+// file that the host has cut is stored as incomplete.
 fn store_output(
     open: &OpenConversation,
     call: String,

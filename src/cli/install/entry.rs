@@ -137,7 +137,7 @@ pub(crate) fn split_words(line: &str) -> Vec<String> {
 }
 
 /// The error for a settings file that does not have the expected structure. The text names the
-/// wrong entry, or is empty if the whole file is wrong.
+/// wrong entry, unless the whole file is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct WrongShape(String);

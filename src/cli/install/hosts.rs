@@ -127,7 +127,7 @@ const OPENCODE_PLUGIN: &str = include_str!("opencode.js");
 const PI_PLUGIN: &str = include_str!("pi.ts");
 const PROGRAM: &str = "\"/usr/bin/ctxfs\"";
 
-pub(crate) fn targets(
+fn targets(
     host: Host,
     scope: SettingsScope,
     place: &SettingsDir,
@@ -348,7 +348,7 @@ pub(crate) const START: &str =
 pub(crate) const STOP: &str =
     "end the mount: `systemctl --user disable --now ctxfs; systemctl --user daemon-reload`";
 
-pub(crate) fn unit(paths: &NamedPaths, environment: &Environment) -> Option<EditedFile> {
+fn unit(paths: &NamedPaths, environment: &Environment) -> Option<EditedFile> {
     if !place::has_user_manager(environment) {
         return None;
     }

@@ -39,7 +39,7 @@ pub(crate) fn without(
     let before = before.and_then(|before| JsonDocument::parse(before).ok());
     let before = before.as_ref();
     if let Some(hook) = hooks(entries).first() {
-        take_hooks(&document, hook, before);
+        remove_hooks(&document, found_hooks(&document, hook), before);
     }
     for entry in entries {
         match entry {
@@ -317,10 +317,6 @@ fn put_hooks(document: &JsonDocument, hooks: &[&HookEntry]) -> Result<(), WrongS
         line.set_raw_value(serde_json::Value::from(&*first.command).to_string());
     }
     Ok(())
-}
-
-fn take_hooks(document: &JsonDocument, hook: &HookEntry, before: Option<&JsonDocument>) {
-    remove_hooks(document, found_hooks(document, hook), before);
 }
 
 // Ignores elements of another structure, because they belong to someone else.

@@ -27,13 +27,14 @@ use ctxfs_mcp::{
 use ctxfs_store::Store;
 use ctxfs_view::Form;
 
-/// The usable servers of a file, and the flaws of the other servers, including unknown keys.
+/// The usable servers of a file, and the flaws of the file: servers that cannot be used, and
+/// unknown keys.
 pub(crate) struct FileServers {
     pub(crate) servers: Vec<ServerOptions>,
     pub(crate) flaws: Vec<Flaw>,
 }
 
-/// Reads the servers of a file. Prints flaws, and fails if no server is usable.
+/// Reads the servers of a file. Prints flaws, and fails if they leave no usable server.
 pub(crate) fn servers_of_file(path: &Path, printer: &mut Printer) -> anyhow::Result<FileServers> {
     let file = read_servers(path)?;
     for flaw in &file.flaws {

@@ -228,8 +228,8 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 const SILENT: Duration = Duration::from_secs(10);
 const REQUEST: &[u8] = b"q";
 
-/// Starts the process with a socket as its standard input (see `process::spawn`). Called on a
-/// separate thread.
+/// Starts the process with a socket as its standard input (see `spawn`). Called on a separate
+/// thread.
 pub(crate) type Starter = Box<dyn Fn(OwnedFd) -> io::Result<()> + Send + Sync>;
 
 /// The connection to a process that is started by the first request. If the process ends or hangs,

@@ -169,7 +169,7 @@ pub fn strip_escapes(bytes: &[u8]) -> Vec<u8> {
 
 /// Finds the sequences after which a line is redrawn. The stream may be split anywhere.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) enum RedrawScanner {
+enum RedrawScanner {
     #[default]
     Text,
     Escape,
@@ -240,7 +240,7 @@ struct PlainPrinter {
 }
 
 impl PlainPrinter {
-    pub(super) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Print<'_>)) {
+    fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Print<'_>)) {
         let Self { escapes, starts } = self;
         starts.split(bytes, |part, end| {
             print_part(escapes, part, &mut each);

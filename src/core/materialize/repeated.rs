@@ -22,7 +22,7 @@ const LINE_BYTES: usize = 1024;
 const ROOM: usize = 3584;
 // Minimum number of occurrences of a reported line.
 const FEWEST: u64 = 5;
-// A reported line must be at least one in 50 lines.
+// A line is reported only if at least one in 50 lines is like it.
 const SHARE: u64 = 50;
 const SHORTEST: usize = 4;
 const REPORTED: usize = 8;

@@ -185,7 +185,7 @@ pub struct Errors {
 }
 
 /// A line that looks like an error. It represents `times` lines (including itself) that differ only
-/// in numbers. If there is more than one, `last` is the position of the last one.
+/// in numbers. `last` is the position of the last of them, unless that is this line.
 ///
 /// The line begins at `offset`. `length` is its length without the newline, at most 4,096 bytes.
 /// `rank` is judged from this line alone.
@@ -269,9 +269,8 @@ pub struct Repeated {
 /// A passage that differs from the rest of an output: lines that fit no repeated shape, or prose
 /// among data.
 ///
-/// It spans the lines `line` to `last`. If the line is too long for a view to show it whole,
-/// `column` is the byte column of the passage, from 1. The text of the passage begins at `offset`
-/// and has `length` bytes, at most 400.
+/// It spans the lines `line` to `last`. For prose, `column` is the byte column of its beginning,
+/// from 1. The text of the passage begins at `offset` and has `length` bytes, at most 1,024.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Unlike {

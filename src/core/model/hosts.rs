@@ -73,6 +73,7 @@ pub enum EvictionResult {
 /// their bytes; an output that was completed twice counts twice. `oldest_seconds` is the age of the
 /// oldest unsent change. `lag_millis` is the delay with which the most recent change was sent.
 /// `error` is the reason why the last request failed; it is cleared when a request succeeds.
+/// `requests` counts the requests of each kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]

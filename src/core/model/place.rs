@@ -102,7 +102,6 @@ impl Place {
 const FOLDERS: [&str; 2] = ["artifacts/tool", "artifacts/terminal"];
 // Extensions that a handle may omit after a call id.
 const EXTENSIONS: [&str; 3] = ["", ".json", ".txt"];
-const SCHEME: &str = "ctx://";
 
 /// Returns the handle of an artifact (`formats.md`, section 3): a relative path by which a model
 /// can request the artifact later.
@@ -129,7 +128,7 @@ pub fn readings(text: &str) -> Vec<(Component, RelPath)> {
     if text.starts_with('/') {
         return text.match_indices("/artifacts/").filter_map(|(at, _)| split(text, at)).collect();
     }
-    let text = text.strip_prefix(SCHEME).unwrap_or(text);
+    let text = text.strip_prefix(Root::REFERENCES).unwrap_or(text);
     let Some((conversation, rest)) = text.split_once('/') else { return Vec::new() };
     let Ok(conversation) = Component::new(conversation) else { return Vec::new() };
     let mut paths = vec![rest.to_owned()];

@@ -29,7 +29,7 @@ pub struct Record {
     /// digest in the record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<LocalFile>,
-    /// Time of creation, in milliseconds since the epoch.
+    /// Time when the artifact was first seen, in milliseconds since the epoch.
     pub created: i64,
     /// The process that will seal the artifact, while it is live.
     #[serde(skip_serializing_if = "Option::is_none")]

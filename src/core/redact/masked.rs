@@ -23,6 +23,7 @@ use crate::redact::rules::{LINE, REACH, SecretRules};
 /// Block size in bytes. A block is large compared with the surrounding bytes that are searched with
 /// it.
 pub const BLOCK: u64 = 256 * 1024;
+
 /// The part of a content that must be read to mask a block. `bytes` is the range to read, and
 /// `block` is the range of the block within the content.
 pub(super) struct MaskWindow {

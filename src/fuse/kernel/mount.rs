@@ -44,6 +44,8 @@ pub enum MountMethod {
     Helper,
 }
 
+/// The options of a mount. `source` is the path of the store, which the mount table shows as the
+/// source of the mount.
 #[derive(Debug, Clone)]
 pub struct MountOptions {
     pub source: String,
@@ -205,6 +207,8 @@ fn mount_data(device: &impl AsRawFd, options: &MountOptions) -> CString {
 /// The names of the helper in libfuse 3 and in libfuse 2. Both versions use the same protocol.
 const HELPERS: [&str; 2] = ["fusermount3", "fusermount"];
 
+/// Returns the name of the installed helper, and its answer to `--version`. Returns `None` if no
+/// helper is installed.
 pub fn find_helper() -> Option<(&'static str, String)> {
     HELPERS.into_iter().find_map(|name| {
         let output = Command::new(name).arg("--version").stdin(Stdio::null()).output().ok()?;

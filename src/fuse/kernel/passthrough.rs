@@ -17,6 +17,8 @@ use parking_lot::Mutex;
 
 use crate::{Fh, Ino};
 
+/// All open files. `offered` is true if the kernel offers passthrough. `enabled` is true once the
+/// server has tried it with success.
 #[derive(Debug, Default)]
 pub(super) struct PassthroughFiles {
     pub(super) offered: AtomicBool,
@@ -25,6 +27,8 @@ pub(super) struct PassthroughFiles {
     open: DashMap<u64, (Ino, Option<Arc<BackingId>>)>,
 }
 
+/// The opens of one inode: the backing id that those with passthrough share, and the number of
+/// opens without passthrough.
 #[derive(Debug, Default)]
 struct InodeOpens {
     backing: Weak<BackingId>,

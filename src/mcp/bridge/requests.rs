@@ -39,6 +39,9 @@ struct ClientRequest<'a> {
     head: &'a Envelope,
     message: &'a Message,
 }
+
+/// Answers the client's handshake from the profile of the only server. An `initialize` to a server
+/// of 2026-07-28 also subscribes to the server's notifications.
 pub(crate) async fn shake_hands(
     relay: &Arc<Relay>,
     id: String,

@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use crate::bridge::messages::{LISTS, MAX_URI_BYTES, MAX_URIS, SubscriptionFilter};
 use crate::bridge::{MAX_SUBSCRIPTIONS, Subscription};
 use crate::hub::route;
-use crate::json_rpc::{self, INVALID_REQUEST};
+use crate::json_rpc::{self, INVALID_REQUEST, SUBSCRIPTION_KEY};
 use crate::raw_object::quoted;
 use crate::relay::Relay;
 use crate::revision::{Era, ServerProfile};
@@ -163,7 +163,7 @@ fn next_early(relay: &Relay, id: &str) -> Option<Vec<u8>> {
 }
 
 fn meta(id: &str) -> String {
-    format!(r#""_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}"#)
+    format!(r#""_meta":{{"{SUBSCRIPTION_KEY}":{id}}}"#)
 }
 
 async fn honored(

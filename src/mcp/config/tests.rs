@@ -17,6 +17,7 @@ mod config {
     fn errors(text: &str) -> Vec<String> {
         parse(text).flaws.iter().map(ToString::to_string).collect()
     }
+
     fn errors_of(keys: &str) -> Vec<String> {
         errors(&format!("{{\"mcpServers\": {{\"s\": {{{keys}}}}}}}"))
     }

@@ -350,7 +350,7 @@ fn unread(error: &io::Error, most: u64) -> HttpRefusal {
     HttpRefusal::new(status, text)
 }
 
-pub(crate) fn parsed(message: Message) -> Result<Parsed, HttpRefusal> {
+fn parsed(message: Message) -> Result<Parsed, HttpRefusal> {
     Parsed::of(message).map_err(|error| refused(&error))
 }
 
@@ -404,7 +404,6 @@ fn check_headers(headers: &HeaderMap, parsed: &Parsed) -> Result<(), HttpRefusal
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
     use crate::http_message::encoded;
 

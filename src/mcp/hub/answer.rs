@@ -31,6 +31,7 @@ pub(crate) async fn begin(relay: &Arc<Relay>, hub: &Hub, params: Option<&RawValu
     let params: Value = serde_json::from_str(params).unwrap_or_default();
     introduction::begin_by_request(relay, hub, &params).await;
 }
+
 pub(crate) async fn answer(
     relay: &Arc<Relay>,
     hub: &Hub,

@@ -44,7 +44,7 @@ const TOLD: [&str; 3] = ["name", "description", "inputSchema"];
 /// Returns the index of all tools of the introduced servers. A new index is also written to the
 /// conversation.
 pub(crate) fn index(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Arc<Index> {
-    let version = hub.names.lock().version();
+    let version = hub.names.lock().version;
     if let Some((of, known)) = &*mode.built.lock()
         && *of == version
     {

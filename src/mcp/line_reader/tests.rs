@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+
 fn skeleton(json: &[u8], cuts: &[usize]) -> Skeleton {
     let (mut scanner, mut skeleton) = (Scanner::default(), Skeleton::default());
     let mut at = 0;
@@ -16,6 +17,7 @@ fn skeleton(json: &[u8], cuts: &[usize]) -> Skeleton {
     }
     skeleton
 }
+
 fn filled(skeleton: &Skeleton, json: &[u8]) -> Vec<u8> {
     let (mut out, mut at) = (Vec::new(), 0);
     for hole in &skeleton.holes {

@@ -194,6 +194,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use tokio::io::AsyncReadExt as _;
+
     fn read(stream: &[u8], step: usize) -> (String, Option<String>, Option<Duration>) {
         let (mut parser, mut lines, mut marks) =
             (EventParser::default(), Vec::new(), StreamPosition::default());

@@ -524,6 +524,8 @@ fn is_final(status: StatusCode) -> bool {
             && status != StatusCode::CONFLICT)
 }
 
+/// A long message on one of several streams. It counts once toward the server's arriving messages,
+/// until it has arrived or its stream has ended.
 struct LongMessage<'a> {
     upstream: &'a Upstream,
     is_coming: AtomicBool,

@@ -39,6 +39,7 @@ impl Shelf for TestShelf {
         Ok(GatewayConversation { engine, conversation, mounted: false, form: Form::Summary })
     }
 }
+
 fn treated_text(result: &str, limits: Limits) -> (String, Vec<String>) {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("store/context/c7/artifacts/tool");
@@ -256,6 +257,7 @@ fn a_text_whose_stand_in_would_not_pay_stays() {
     let is_whole = result["content"][0]["text"].as_str() == Some(&*data.to_string());
     assert_eq!(result.get("structuredContent").is_some(), is_whole, "{result}");
 }
+
 fn any_block() -> impl Strategy<Value = (Value, Option<String>)> {
     // Long enough that any stand-in is shorter.
     let long = "[a-z\u{e9}\n\"]{60,200}".prop_map(|text| text.repeat(200));

@@ -73,6 +73,7 @@ impl SharedServers {
         timeout(ENDING, all).await.ok();
     }
 }
+
 pub(crate) async fn run_server<I: Inbox>(
     place: ServerPlace,
     upstream: Arc<Upstream>,
@@ -86,6 +87,9 @@ pub(crate) async fn run_server<I: Inbox>(
         ServerPlace::Remote(server) => remote::run(upstream, server, queue, context).await,
     }
 }
+
+/// Connects a session's upstream to a shared server, in place of a process. Returns when the
+/// session ends.
 pub(crate) async fn run_shared<I: Inbox>(
     upstream: Arc<Upstream>,
     server: Arc<SharedServer>,

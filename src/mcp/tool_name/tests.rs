@@ -7,6 +7,7 @@ const OURS: &[&str] = &["context_read", "get_tool_details"];
 fn tool(server: &str, tool: &str) -> ServerTool {
     ServerTool { server: server.to_owned(), tool: tool.to_owned() }
 }
+
 fn named(tools: &[(&str, &str)]) -> Vec<String> {
     let with = |(server, name): &(&str, &str)| (tool(server, name), Naming::with_prefix(server));
     let names = ToolNames::new(tools.iter().map(with), OURS);

@@ -11,8 +11,7 @@ use std::collections::BTreeSet;
 use crate::extract::extraction::ModeError;
 use crate::extract::inquiry::Inquiry;
 use crate::extract::language_model::needed;
-use crate::extract::look::FirstLook;
-use crate::extract::look::{AgentLook, LineForm, LookResult};
+use crate::extract::look::{AgentLook, FirstLook, LineForm, LookResult};
 use crate::extract::{DocumentError, ModelRequest, ToolUse, Turn};
 
 /// Number of consecutive looks without a line after which the agent gives up.

@@ -194,10 +194,7 @@ pub(super) struct Reduced {
     pub(super) cut: Vec<String>,
 }
 
-pub(super) fn reduce(
-    inquiry: &Inquiry<'_>,
-    findings: Vec<ChunkFinding>,
-) -> Result<Reduced, ModeError> {
+fn reduce(inquiry: &Inquiry<'_>, findings: Vec<ChunkFinding>) -> Result<Reduced, ModeError> {
     let (mut some, mut nothing, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
     let mut cut = Vec::new();
     for ChunkFinding { part, found, is_cut } in findings {

@@ -2,8 +2,7 @@
 
 use crate::extract::asking::{AskError, CallKind, QuestionBudget};
 use crate::extract::extraction::ModeError;
-use crate::extract::prompt::Prompt;
-use crate::extract::prompt::{Wrapper, is_nothing};
+use crate::extract::prompt::{Prompt, Wrapper, is_nothing};
 use crate::extract::{
     Document, ExtractSettings, LanguageModel, ModelReply, ModelRequest, ReplyEnd, Turn, prompt,
 };

@@ -17,7 +17,7 @@ pub struct ExtractSettings {
     pub targets: Vec<TargetSettings>,
     /// Outputs with at most this number of chunks are read in full.
     pub max_chunks_full: u64,
-    /// Outputs whose lines have at least this number of bytes on average are read in full,
+    /// Outputs whose lines have more than this number of bytes on average are read in full,
     /// regardless of their size.
     pub long_line_bytes: u64,
     /// The overlap of neighbouring chunks, in percent of a chunk; at most 50.

@@ -182,20 +182,20 @@ impl fmt::Debug for HttpModel {
 }
 
 /// Maximum number of characters that are shown of an endpoint's text.
-pub(super) const SHOWN: usize = 300;
+const SHOWN: usize = 300;
 
 /// The context of a fault, for the failure message.
-pub(super) struct FailureContext<'a> {
-    pub(super) target: &'a TargetSettings,
-    pub(super) host: &'a str,
-    pub(super) key: Option<&'a ApiKey>,
-    pub(super) timeout: Duration,
-    pub(super) attempts: u32,
-    pub(super) usage: TokenUsage,
+struct FailureContext<'a> {
+    target: &'a TargetSettings,
+    host: &'a str,
+    key: Option<&'a ApiKey>,
+    timeout: Duration,
+    attempts: u32,
+    usage: TokenUsage,
 }
 
 impl FailureContext<'_> {
-    pub(super) fn failure(&self, fault: &AttemptFault) -> ModelFailure {
+    fn failure(&self, fault: &AttemptFault) -> ModelFailure {
         let kind = match fault.kind {
             FaultKind::Overflow => ModelFailureKind::Overflow,
             FaultKind::Rejected => ModelFailureKind::Rejected,

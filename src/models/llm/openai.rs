@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 
 use crate::extract::{ModelRequest, ReplyEnd, ToolCall, ToolSpec, Turn};
 use crate::llm::dialect::{Dialect, SchemaUse};
-use crate::llm::fault::AttemptFault;
-use crate::llm::fault::Complaint;
+use crate::llm::fault::{AttemptFault, Complaint};
 use crate::llm::reply::{MOST_ENTRIES, PartialReply, tokens};
 use ctxfs_core::model::ShortList;
 

@@ -147,11 +147,11 @@ pub(super) async fn next(body: &mut Incoming) -> Option<Result<Bytes, hyper::Err
 }
 
 /// Maximum number of bytes of a line, and of the data of an event.
-pub(super) const MOST_LINE: usize = 4 * 1024 * 1024;
+const MOST_LINE: usize = 4 * 1024 * 1024;
 
 /// A stream of server-sent events. It may arrive in pieces.
 #[derive(Default)]
-pub(super) struct EventStream {
+struct EventStream {
     line: Vec<u8>,
     /// The data of the current event so far, with a newline after each line.
     data: Vec<u8>,
@@ -159,7 +159,7 @@ pub(super) struct EventStream {
 }
 
 impl EventStream {
-    pub(super) fn push(
+    fn push(
         &mut self,
         bytes: &[u8],
         mut take: impl FnMut(&str) -> Result<(), AttemptFault>,
@@ -176,7 +176,7 @@ impl EventStream {
     }
 
     /// Calls `take` with the last event, which may lack its empty line.
-    pub(super) fn finish(
+    fn finish(
         mut self,
         mut take: impl FnMut(&str) -> Result<(), AttemptFault>,
     ) -> Result<(), AttemptFault> {

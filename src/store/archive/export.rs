@@ -558,9 +558,7 @@ impl<W: Write> Export<'_, W> {
                 return Ok(());
             }
         };
-        let is_users =
-            |(name, _): &&(OsString, Vec<u8>)| name.as_bytes().starts_with(attributes::USER);
-        let attributes = file.attributes.iter().filter(is_users).cloned().collect();
+        let attributes = attributes::users_among(&file.attributes);
         let name = self.members.name(path.as_os_str().as_bytes());
         let member = ArchiveMember { attributes, ..ArchiveMember::of(name, stat) };
         let reader = ContentReader::new(&*file.content);

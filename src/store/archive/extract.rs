@@ -9,8 +9,9 @@ use rustix::fs::OFlags;
 use tar::{Entry, EntryType};
 use zstd::Decoder;
 
-use crate::archive::format::{self, ATTRIBUTE, ArchiveMember, MODE};
+use crate::archive::format::{self, ATTRIBUTE, ArchiveMember};
 use crate::archive::{BLOCK, MAX_HEADER, WINDOW_LOG};
+use crate::arrival::MODE;
 use crate::{
     ArchiveError, ArchiveFlaw, Conversation, Dir, FileType, Time, attributes, layout, stat, walk,
 };

@@ -11,13 +11,12 @@ use bstr::ByteSlice as _;
 use tar::{Builder, EntryType, Header};
 
 use crate::archive::BLOCK;
+use crate::arrival::MODE;
 use crate::{ArchiveError, ArchiveFlaw, FileType, Stat, Time};
 use ctxfs_core::model::Content;
 
 /// Maximum length of a name that fits into a plain header, in bytes.
 const NAME_BYTES: usize = 100;
-/// The permission bits that are kept. Set-user-ID and set-group-ID are not among them.
-pub(super) const MODE: u32 = 0o777;
 /// Prefix of the pax key for an extended attribute, as GNU tar and other programs write it.
 pub(super) const ATTRIBUTE: &str = "SCHILY.xattr.";
 const BILLION: i128 = 1_000_000_000;

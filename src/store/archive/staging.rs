@@ -92,7 +92,7 @@ pub(crate) fn clean(store: &Dir) -> io::Result<()> {
         all.remove_all(&entry.name)?;
     }
     match store.rmdir(name) {
-        // The last import has just removed the lock file.
+        // The last import has just removed the directory.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
     }

@@ -11,7 +11,7 @@ use ctxfs_core::model::{Component, RelPath, Removal};
 /// The names of the settings that define the rules. The reason for a removal contains the name of
 /// the setting.
 const AGE: &str = "keep_age";
-pub(super) const CONVERSATION: &str = "keep_conversation";
+const CONVERSATION: &str = "keep_conversation";
 const STORE: &str = "keep_store";
 const FREE: &str = "keep_free";
 /// Fraction of a limit that is freed in addition when the limit is exceeded, as a divisor. With a
@@ -61,7 +61,7 @@ fn excess(used: u64, limit: u64) -> u64 {
 
 /// Returns the number of bytes to free so that `free` rises a little above `least`. Returns 0 if
 /// `free` is at least `least`.
-pub(super) fn lack(free: u64, least: u64) -> u64 {
+fn lack(free: u64, least: u64) -> u64 {
     if free >= least { 0 } else { least.saturating_add(least / SLACK) - free }
 }
 

@@ -87,7 +87,7 @@ impl Batch {
         Ok(())
     }
 
-    pub(super) fn len(&self) -> u64 {
+    fn len(&self) -> u64 {
         self.0.iter().map(EditedLine::len).sum()
     }
 

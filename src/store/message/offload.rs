@@ -226,7 +226,7 @@ impl<'a> MessageOutput<'a> {
         };
         match context.host.write_stored(&mut self.reader()?, &mut comparing) {
             Ok(()) => Ok(true),
-            Err(_) if comparing.differs() => Ok(false),
+            Err(_) if comparing.differs => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -269,10 +269,6 @@ impl ComparingWriter {
     fn with(conversation: &Conversation, path: &RelPath, length: u64) -> io::Result<Option<Self>> {
         let file = Artifact::open(conversation.dir(), path)?;
         Ok((file.len() == length).then_some(Self { file, at: 0, differs: false }))
-    }
-
-    fn differs(&self) -> bool {
-        self.differs
     }
 }
 

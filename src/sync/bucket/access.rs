@@ -322,7 +322,7 @@ impl Drop for RequestRuntime {
     }
 }
 
-/// Time limit of one request. A request may delete 1000 objects.
+/// Time limit of one deletion request, which may delete 1000 objects.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Bucket {

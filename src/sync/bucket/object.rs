@@ -47,9 +47,8 @@ struct BlockRow {
 /// Table of the blocks of an object. Blocks and lines are counted from 0.
 ///
 /// Frame sizes and line counts are plausible for the size of the content. Only the digest of the
-/// table proves that the table is correct.
-/// `ObjectPlace::read_table` compares it with the digest
-/// in the record.
+/// table proves that the table is correct. `ObjectPlace::read_table` compares it with the digest in
+/// the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocks {
     rows: Vec<BlockRow>,

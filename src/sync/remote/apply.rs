@@ -63,7 +63,7 @@ pub(crate) fn apply<'a>(
     applying.finish(tried)
 }
 
-pub(super) struct Applying<'a> {
+struct Applying<'a> {
     conversation: &'a Conversation,
     now: i64,
     limits: Limits,
@@ -130,7 +130,7 @@ impl<'a> Applying<'a> {
     }
 
     fn fetch_all(&mut self, steps: Vec<Step>, fetch: &'a dyn Fetch) -> Result<(), RemoteError> {
-        ctxfs_store::Arrival::remove_unfinished(self.conversation)?;
+        Arrival::remove_unfinished(self.conversation)?;
         let entry = |step| match step {
             Step::Add { entry } => Some(entry),
             Step::Remove { .. } | Step::Rename { .. } => None,
@@ -631,7 +631,7 @@ impl<'s> Renames<'s> {
         };
         self.take_back(applying);
         for each in self.pending.iter().filter(|each| each.state == RenameState::Waiting) {
-            applying.leave(&each.to.to_text(), "something else has its name, or is in the way");
+            applying.leave(&each.to.to_text(), TAKEN);
         }
         tried
     }

@@ -29,8 +29,7 @@ use crate::bucket::ObjectName;
 use crate::remote::{Limits, disk};
 use ctxfs_store::{Dir, FileType, Time};
 
-pub(super) use source::ObjectContent;
-pub(super) use source::{BlockSource, ObjectLocation};
+pub(super) use source::{BlockSource, ObjectContent, ObjectLocation};
 
 pub(super) const BLOCKS: &str = "blocks";
 const NEW: &str = ".new-";

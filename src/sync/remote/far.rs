@@ -74,10 +74,6 @@ impl RemoteArtifacts {
         self.0.segments.forget(conversation);
     }
 
-    pub(super) fn source(&self) -> &BlockSource {
-        &self.0.source
-    }
-
     /// Downloads an artifact to its local file. Returns false if the artifact is no longer wanted
     /// on this host, for example after a removal.
     pub(crate) fn bring_here(
@@ -459,7 +455,7 @@ impl RemoteArtifacts {
     }
 
     fn digest_of(&self, location: &ObjectLocation) -> Result<String, RemoteError> {
-        let source = self.source();
+        let source = &self.0.source;
         let table = source.table(location).map_err(read_back(location))?;
         let (mut hasher, mut next) = (blake3::Hasher::new(), 0);
         while next < table.len() {
@@ -476,7 +472,7 @@ impl RemoteArtifacts {
         blocks: Range<usize>,
         hasher: &mut blake3::Hasher,
     ) -> Result<(), RemoteError> {
-        let (source, first) = (self.source(), blocks.start);
+        let (source, first) = (&self.0.source, blocks.start);
         let range = table.frames_range(blocks.clone());
         let key = object_key(&location.conversation, location.object.name);
         let frames = source.bucket().get(&key, Some(range), source.deadline())?;

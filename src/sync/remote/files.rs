@@ -102,7 +102,7 @@ impl LocalFiles {
 
     /// Treats the remote artifacts of the base as present. After the manifest is lost, they are not
     /// listed, but that does not mean that they were removed.
-    pub(crate) fn assume_elsewhere(&mut self, known: &Base) {
+    fn assume_elsewhere(&mut self, known: &Base) {
         for entry in &known.entries {
             if let FileKey::Remote(_) = entry.key {
                 self.assume_entry(entry);

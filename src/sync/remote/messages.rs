@@ -239,12 +239,11 @@ impl LocalPart {
 
     fn write_those_after(
         &mut self,
-        message_text: Option<blake3::Hash>,
+        message: Option<blake3::Hash>,
         out: &mut impl Write,
     ) -> io::Result<()> {
         let all = mem::take(&mut self.unshared).into_iter();
-        let (these, others): (Vec<_>, Vec<_>) =
-            all.partition(|(before, _)| *before == message_text);
+        let (these, others): (Vec<_>, Vec<_>) = all.partition(|(before, _)| *before == message);
         self.unshared = others;
         these.iter().try_for_each(|(_, line)| write_line(line, out))
     }
@@ -351,7 +350,7 @@ impl OtherMessages for PublishedMessages {
     }
 }
 
-pub(super) fn published_in(dir: &Dir, own: &Stat) -> io::Result<Option<Published>> {
+fn published_in(dir: &Dir, own: &Stat) -> io::Result<Option<Published>> {
     match dir.open_file(PUBLISHED.as_ref(), OFlags::RDONLY) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         file => published(file?, own),

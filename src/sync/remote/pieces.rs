@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crate::bucket::{Line, ObjectName, Place, PutLine};
 use crate::remote::{Notes, RemoteError, StoredSegment};
-use crate::replica::{Claim, Move, Origin, Segment, SegmentId};
+use crate::replica::{Claim, Move, Origin, Segment, SegmentId, add_move};
 
 /// Maximum number of artifacts in a conversation.
 const MOST_ARTIFACTS: usize = 100_000;
@@ -210,10 +210,7 @@ fn add(
         Line::Put(put) => artifacts.push((origin, claim(piece.id, origin, *put, range))),
         Line::Move(line) => {
             let to = Move { stamp: line.stamp, to: line.to };
-            let known = piece.moves.entry(line.artifact).or_insert_with(|| to.clone());
-            if to > *known {
-                *known = to;
-            }
+            add_move(&mut piece.moves, line.artifact, to);
         }
         Line::Remove(line) => {
             piece.removed.origins.extend(line.origins);

@@ -237,6 +237,7 @@ enum SendOutcome {
     Sent,
     /// The bucket has a different segment with this name.
     Copied,
+    /// The bucket does not have the segment, which is too old to be sent.
     Old,
 }
 

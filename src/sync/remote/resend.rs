@@ -19,8 +19,7 @@ use crate::remote::{LocalSource, LookReport, Notes, PushSource as _, RemoteError
 use crate::replica::{Base, Entry, Origin, SegmentId};
 use ctxfs_store::Conversation;
 
-/// Result of a repair. `lost` has artifacts whose bytes this host does not have. `taken` has keys
-/// under which the bucket has different bytes, which stay.
+/// Result of a repair.
 #[derive(Debug, Default)]
 pub struct RepairReport {
     /// Segments that were sent again.

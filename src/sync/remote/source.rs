@@ -206,7 +206,7 @@ fn own_line(line: LogLine, end: u64) -> io::Result<OwnLine> {
     Ok(OwnLine { offset, length, text })
 }
 
-pub(super) fn extend_chain(before: u64, line: &LogLine) -> io::Result<u64> {
+fn extend_chain(before: u64, line: &LogLine) -> io::Result<u64> {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&before.to_le_bytes());
     line.read(|block| {

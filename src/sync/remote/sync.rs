@@ -124,9 +124,7 @@ impl PullReport {
             error: applied.error.take(),
         }
     }
-}
 
-impl PullReport {
     fn found_nothing(&self) -> bool {
         let is_whole = self.refused.is_empty() && self.looked.refused.is_empty();
         is_whole && self.steps == 0 && self.left.is_empty() && self.error.is_none()
@@ -509,11 +507,7 @@ impl Home {
 impl Sync<'_> {
     /// Removes a conversation from the store if another host removed it and it is empty. Keeps it
     /// if it has local content.
-    pub(super) fn end_here(
-        &self,
-        conversation: &Conversation,
-        notes: &Notes,
-    ) -> Result<(), RemoteError> {
+    fn end_here(&self, conversation: &Conversation, notes: &Notes) -> Result<(), RemoteError> {
         let before = notes.agreement()?;
         let log = match conversation.log_file()? {
             // Another program has the log open for writing.
@@ -538,7 +532,7 @@ impl Sync<'_> {
 
     /// Deletes the state about the messages of a removed conversation, because a new conversation
     /// with the same name has a new log.
-    pub(super) fn forget_log(&self, notes: &Notes, before: &Agreement) -> Result<(), RemoteError> {
+    fn forget_log(&self, notes: &Notes, before: &Agreement) -> Result<(), RemoteError> {
         notes.save(before, &before.without_log(LogPosition::default()))?;
         notes.forget_shown()?;
         let id = notes.conversation();
@@ -547,14 +541,14 @@ impl Sync<'_> {
     }
 }
 
-pub(super) struct MergedState {
-    pub(super) state: State<Stored, StoredMessage>,
-    pub(super) ids: BTreeSet<SegmentId>,
-    pub(super) refused: Vec<(SegmentId, RemoteError)>,
+struct MergedState {
+    state: State<Stored, StoredMessage>,
+    ids: BTreeSet<SegmentId>,
+    refused: Vec<(SegmentId, RemoteError)>,
 }
 
 impl MergedState {
-    pub(super) fn of(looked: &mut LookReport, notes: &Notes) -> Result<Self, RemoteError> {
+    fn of(looked: &mut LookReport, notes: &Notes) -> Result<Self, RemoteError> {
         let Pieces { pieces, refused } = looked.pieces(notes)?;
         let mut ids: BTreeSet<_> = pieces.iter().map(|piece| piece.id).collect();
         let state = State::of_all(pieces);

@@ -72,8 +72,8 @@ impl Sync<'_> {
 
     /// Merges the segments of a conversation if there are many, or if some contain bytes that were
     /// removed at least a week ago. Deletes segments that have been covered for a day, and objects
-    /// that no record has named for a week. Also deletes temporary files of writes that were
-    /// interrupted at least a week ago.
+    /// that are at least a week old and that no living record names. Also deletes temporary files of
+    /// writes that were interrupted at least a week ago.
     pub fn tidy(&self, id: &Component, tidying: GcMode) -> Result<GarbageReport, RemoteError> {
         let notes = self.home.conversation(id)?;
         let push = self.pushing(&notes, &NoSource);

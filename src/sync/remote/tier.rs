@@ -265,9 +265,7 @@ impl TierInner {
         self.access.doubt();
         self.breaker.failed(error, (self.now)());
     }
-}
 
-impl TierInner {
     fn trouble(&self) -> Option<String> {
         let of_looks = || self.looker.as_ref()?.trouble();
         self.access.bucket.trouble().or_else(of_looks).or_else(|| self.breaker.error())

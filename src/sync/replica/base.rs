@@ -88,9 +88,7 @@ impl Base {
             }
         }
     }
-}
 
-impl Base {
     /// Updates the entries of files that were touched or restored but still have the published
     /// bytes. These files are then not sent again. Returns true if there are any.
     pub(crate) fn follow_unchanged(&mut self, files: &BTreeMap<String, FoundFile>) -> bool {

@@ -280,7 +280,7 @@ fn covered<'a, A: 'a, M: 'a>(
     segments.into_iter().flat_map(|segment| segment.covers.keys().copied()).collect()
 }
 
-pub(super) fn take_later_name<A>(claim: &mut Claim<A>, to: &Move) {
+fn take_later_name<A>(claim: &mut Claim<A>, to: &Move) {
     if (to.stamp, to.to.as_str()) > (claim.stamp, claim.path.as_str()) {
         claim.stamp = to.stamp;
         claim.path.clone_from(&to.to);
@@ -298,7 +298,7 @@ fn latest<A>(mut claims: Vec<(Origin, Claim<A>)>) -> BTreeMap<Origin, Claim<A>> 
     claims.into_iter().collect()
 }
 
-pub(super) fn add_move(all: &mut BTreeMap<Origin, Move>, origin: Origin, to: Move) {
+pub(crate) fn add_move(all: &mut BTreeMap<Origin, Move>, origin: Origin, to: Move) {
     let known = all.entry(origin).or_insert_with(|| to.clone());
     if to > *known {
         *known = to;

@@ -13,7 +13,7 @@ use ctxfs_core::model::{Content, Json, Subject};
 // A `stats`, `context` or `error` above this size is not carried over. The text of the envelope
 // names it instead.
 const CARRIED_BYTES: u64 = 16 << 10;
-// Enough for `"partial"` with every character escaped as `\uXXXX`, and some white space.
+// Enough for `"partial"` with every character escaped as `\uXXXX`.
 const WORD_BYTES: u64 = 128;
 const READ_BYTES: usize = 256 << 10;
 

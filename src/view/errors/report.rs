@@ -178,7 +178,8 @@ fn window_position(line: &NearbyLine, is_error: bool) -> TextPosition {
     TextPosition { line: line.number, column: place as u64 + 1 }
 }
 
-/// Formats an error as one line: `117: 93:16 error 'document' is not defined (x 3) [lint/html.js]`.
+/// Formats an error as one line:
+/// `117: 93:16 error 'document' is not defined (x 3)  [lint/html.js]`.
 pub(crate) fn error_line(finding: &Finding) -> String {
     let owner = finding.owner.as_deref().map(|owner| format!("  [{owner}]")).unwrap_or_default();
     let times = match finding.at.times {

@@ -14,7 +14,7 @@ use ctxfs_core::materialize::LikenessHasher;
 use ctxfs_core::materialize::frequent::Frequent;
 use ctxfs_core::model::Content;
 
-// Lines up to this length are shown whole.
+// A line up to this length is one candidate. In a longer line, each window with words is one.
 const SHORT_LINE: usize = 1000;
 // Maximum distance in bytes between two words in one window.
 const MAX_WORD_GAP: usize = 200;

@@ -12,9 +12,9 @@ const TABLE_BYTES: usize = 16 << 10;
 // Maximum number of rows that are examined, and minimum number of rows in a table.
 const MAX_ROWS: usize = 20;
 const MIN_ROWS: usize = 2;
-// Maximum number of characters in the name of a column.
-const NAME_CHARS: usize = 64;
-// Maximum number of lines that are examined, and minimum number of lines in a listing.
+// Maximum number of bytes in the name of a column.
+const NAME_BYTES: usize = 64;
+// Minimum number of lines in a listing, and maximum number of lines that are examined.
 const MIN_LISTING_LINES: usize = 10;
 const MAX_LISTING_LINES: usize = 200;
 // Minimum percentage of lines that must be alike.
@@ -47,7 +47,7 @@ fn is_separated(header: &[u8], rows: &[&[u8]]) -> bool {
         let same = rows.iter().filter(|row| fields(row, *separator) == count).count();
         let names = header.split(|byte| byte == separator);
         let is_name = |name: &[u8]| {
-            name.len() <= NAME_CHARS && name.first().is_some_and(|byte| !byte.is_ascii_digit())
+            name.len() <= NAME_BYTES && name.first().is_some_and(|byte| !byte.is_ascii_digit())
         };
         count > 1 && same * 10 >= rows.len() * 9 && names.clone().all(is_name)
     })
@@ -69,7 +69,7 @@ fn is_aligned(header: &[u8]) -> bool {
     let columns = text.split("  ").filter(|name| !name.trim().is_empty());
     let is_name = |name: &str| {
         let name = name.trim();
-        name.len() <= NAME_CHARS
+        name.len() <= NAME_BYTES
             && !name.chars().any(char::is_lowercase)
             && name.chars().any(char::is_uppercase)
     };

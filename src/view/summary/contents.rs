@@ -144,7 +144,7 @@ pub(super) fn statuses(subject: &Subject<'_>) -> Option<String> {
     (!told.is_empty()).then(|| format!("statuses: {told}"))
 }
 
-// Returns the names of the columns if all rows that begin on a line have the same number of fields.
+// Returns the names of the columns if all rows have as many fields as the header.
 fn column_names(bytes: &[u8]) -> Option<Vec<String>> {
     let text = str::from_utf8(bytes).ok()?;
     let mut lines = text.lines().take(MAX_ROWS);

@@ -32,7 +32,9 @@ const SHOWN_LINES: u32 = 2;
 const SHOWN_ROWS: u32 = 3;
 // Minimum number of consecutive lines that are folded.
 const MIN_FOLDED: usize = 3;
-const MIN_CELLS: usize = 3;
+// Separators between the cells of a table row, and the minimum number of separators in a row.
+const SEPARATORS: [u8; 4] = *b",;\t|";
+const MIN_SEPARATORS: usize = 3;
 
 #[derive(Clone, Copy)]
 pub(super) struct ExcerptBudget {
@@ -377,9 +379,6 @@ fn named(lines: (u64, u64)) -> String {
     format!("{} {}", if lines.0 == lines.1 { "line" } else { "lines" }, span(lines))
 }
 
-// Separators between the cells of a row, and the minimum number of separators in a row.
-const SEPARATORS: [u8; 4] = *b",;\t|";
-
 #[derive(Default)]
 struct LineFold {
     likeness: LikenessHasher,
@@ -408,12 +407,13 @@ impl LineFold {
     }
 }
 
-// Returns the form of a table row: its number of cells. A row begins with a letter or digit.
+// Returns the form of a table row: its separator and how often it occurs. A row begins with
+// a letter, a digit or a quote.
 fn row(line: &[u8]) -> Option<u64> {
     let cells = |sign: u8| memchr::memchr_iter(sign, line).count();
     let (count, sign) = SEPARATORS.iter().map(|sign| (cells(*sign), *sign)).max()?;
     let begins = line.first().is_some_and(|first| first.is_ascii_alphanumeric() || *first == b'"');
-    (begins && count >= MIN_CELLS).then(|| (count as u64) << 8 | u64::from(sign))
+    (begins && count >= MIN_SEPARATORS).then(|| (count as u64) << 8 | u64::from(sign))
 }
 
 fn fold_mark(lines: usize) -> String {

@@ -152,7 +152,7 @@ fn part_step(subject: &Subject<'_>, found: &Findings) -> io::Result<Option<Strin
     Ok((first < last && ends).then(|| format!("part:   .lines/{first}-{last}")))
 }
 
-// Returns the last exception before line `end` that the first error caused.
+// Returns the last exception before the offset `end` that the first error caused.
 fn last_consequence(found: &Findings, end: u64) -> Option<ErrorLine> {
     let first = found.shown.first()?.at;
     let caused = |at: &ErrorLine| {

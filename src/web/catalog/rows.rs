@@ -9,8 +9,8 @@ const ARGUMENTS: usize = 300;
 
 /// An output in a list. Paths, ids and names are text. Times are in milliseconds since the epoch.
 /// `lines` is `None` before the output is analyzed. `is_long` is true if the output exceeds the
-/// limits for outputs given to a model whole. `error_line` is the line of the most significant
-/// error.
+/// limits for outputs given to a model whole. `errors` is the number of lines that look like
+/// errors, and `error_line` the most significant of them.
 #[derive(Debug, Clone)]
 pub(crate) struct OutputRow {
     pub(crate) path: String,
@@ -103,8 +103,8 @@ impl OutputRow {
 ///
 /// `used` is the time of its last output or message, in milliseconds since the epoch. `long` is the
 /// number of outputs that exceed the limits, for which a model gets a stand-in. `stored`, `handed`
-/// and `saved` are numbers of tokens. If the conversation exists only on other hosts, only its name
-/// is known.
+/// and `saved` are numbers of tokens. `errors` is the number of failed calls. If the conversation
+/// exists only on other hosts, only its name is known.
 #[derive(Debug)]
 pub(crate) struct ConversationRow {
     pub(crate) id: Component,

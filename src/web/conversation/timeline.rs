@@ -215,7 +215,7 @@ const STAND_IN_PATIENCE: Duration = Duration::from_millis(500);
 const LONG_RESULT: usize = 4000;
 
 // The text that the model got for a call.
-pub(super) enum Given<'a> {
+enum Given<'a> {
     Text(&'a str),
     // The summary of the output, unless it takes longer than this deadline.
     Summary(&'a Arc<Site>, Instant),
@@ -275,7 +275,7 @@ pub(super) fn outcome(row: &OutputRow) -> Markup {
     }
 }
 
-pub(crate) fn stand_in(site: &Arc<Site>, id: &Component, path: &str) -> Result<Markup, WebError> {
+pub(super) fn stand_in(site: &Arc<Site>, id: &Component, path: &str) -> Result<Markup, WebError> {
     let look = site.look(id, path)?;
     let began = Instant::now();
     let text = look.view(&View::Summary, &|| began.elapsed() > STAND_IN_PATIENCE)?;

@@ -11,7 +11,7 @@ use crate::catalog::OutputRow;
 use crate::display;
 use crate::error::WebError;
 use crate::site::Site;
-use ctxfs_core::materialize::{is_binary, is_for_terminal, strip_escapes};
+use ctxfs_core::materialize::{SNIFFED, is_binary, is_for_terminal, strip_escapes};
 use ctxfs_core::model::{Component, visible};
 use ctxfs_engine::{LineRow, Look};
 use ctxfs_view::View;
@@ -21,7 +21,6 @@ use ctxfs_view::View;
 const LINES: u64 = 5000;
 const BYTES: u64 = 4 << 20;
 const BLOCK: usize = 256 << 10;
-const SNIFFED: usize = 64 << 10;
 // Maximum length of a file name in characters.
 const NAME: usize = 80;
 const PATIENCE: Duration = Duration::from_secs(5);

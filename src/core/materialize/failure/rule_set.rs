@@ -6,7 +6,6 @@
 //! tried, and they are compiled on first use. A single automaton for all patterns would have more
 //! states than any cache can hold, because each combination of words is a separate state.
 
-use std::fmt;
 use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
@@ -200,7 +199,7 @@ struct LinePatterns {
 }
 
 impl LinePatterns {
-    pub(super) fn new(patterns: &[&str]) -> Self {
+    fn new(patterns: &[&str]) -> Self {
         let config = DFA::config().match_kind(MatchKind::All).cache_capacity(CACHE_BYTES);
         let automaton = DFA::builder()
             .configure(config)
@@ -213,7 +212,7 @@ impl LinePatterns {
     }
 
     // Calls `each` with the index of each matching pattern, in no particular order.
-    pub(super) fn matching(&self, line: &[u8], each: impl FnMut(usize)) {
+    fn matching(&self, line: &[u8], each: impl FnMut(usize)) {
         let mut found = PatternSet::new(self.automaton.pattern_len());
         let input = Input::new(line).anchored(Anchored::Yes);
         let mut cache = self.caches.get();
@@ -221,12 +220,6 @@ impl LinePatterns {
             .try_which_overlapping_matches(&mut cache, &input, &mut found)
             .expect("the automaton never gives up");
         found.iter().map(|pattern| pattern.as_usize()).for_each(each);
-    }
-}
-
-impl fmt::Debug for LinePatterns {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LinePatterns").finish_non_exhaustive()
     }
 }
 

@@ -3,7 +3,7 @@
 //! | text | meaning |
 //! |---|---|
 //! | `key?` | some of the objects lack this key |
-//! | `int\\|str` | values of both types |
+//! | `int\|str` | values of both types |
 //! | `[3 of {...}]`, `[str]` | an array; the items of a single array of objects are counted |
 //! | `{5000 keys of int}` | an object that is used as a map |
 //! | `str up to 18 kB` | the longest string is over 1 kB, as written |

@@ -85,8 +85,8 @@ impl TroubleField {
     }
 }
 
-const WORDS: &str = "severity issueseverity level levelname loglevel lvl status state conclusion result \
-     outcome verdict action type phase health priority reason";
+const WORDS: &str = "severity issueseverity level levelname loglevel lvl status state conclusion \
+     result outcome verdict action type phase health priority reason";
 const STATUSES: &str = "status statuscode httpstatus httpstatuscode responsecode";
 const COUNTS: &str = "errorcount errors failures failurecount failed failedcount failedtests \
      fatalerrorcount numfailedtests numerrors";

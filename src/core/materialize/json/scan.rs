@@ -570,7 +570,7 @@ struct Nesting {
 impl Nesting {
     // Opens a bracket. Returns `None` if too many brackets are open.
     #[inline]
-    pub(super) fn push(&mut self, object: bool) -> Option<()> {
+    fn push(&mut self, object: bool) -> Option<()> {
         if self.depth == MAX_DEPTH {
             return None;
         }
@@ -585,7 +585,7 @@ impl Nesting {
     }
 
     #[inline]
-    pub(super) fn pop(&mut self) {
+    fn pop(&mut self) {
         self.depth -= 1;
         self.in_object = self.depth > 0 && {
             let top = self.depth - 1;
@@ -608,7 +608,7 @@ enum NumberState {
 
 impl NumberState {
     #[inline]
-    pub(super) fn next(self, byte: u8) -> Option<Self> {
+    fn next(self, byte: u8) -> Option<Self> {
         Some(match (self, byte) {
             (Self::Integer, b'0'..=b'9') | (Self::Minus, b'1'..=b'9') => Self::Integer,
             (Self::Minus, b'0') => Self::Zero,
@@ -629,7 +629,7 @@ impl NumberState {
         matches!(self, Self::Integer | Self::Fraction | Self::ExponentDigits)
     }
 
-    pub(super) fn ended(self) -> Option<Scalar> {
+    fn ended(self) -> Option<Scalar> {
         match self {
             Self::Zero | Self::Integer => Some(Scalar::Int),
             Self::Fraction | Self::ExponentDigits => Some(Scalar::Float),

@@ -129,8 +129,8 @@ impl FieldTally {
         self.records.sort_by_key(|record| record.at.offset);
     }
 
-    /// Returns the words with their counts, worst first. Numbers are included only if all of them
-    /// were in the expected range.
+    /// Returns the words with their counts, worst first. Statuses, levels and lint severities are
+    /// included only if all numbers were in the expected range.
     pub(super) fn counts(&self) -> Vec<(TroubleWord, u64)> {
         let ranges = [
             TroubleWord::SERVER_ERROR,

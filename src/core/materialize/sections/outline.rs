@@ -242,12 +242,12 @@ struct Statuses {
     lines: u64,
     entries: u64,
     // True if the output is not an access log.
-    pub(super) is_off: bool,
+    is_off: bool,
     counts: Vec<(u16, u64)>,
 }
 
 impl Statuses {
-    pub(super) fn line(&mut self, line: &[u8]) {
+    fn line(&mut self, line: &[u8]) {
         self.lines += 1;
         self.is_off |= self.lines > JUDGED && 2 * self.entries < self.lines;
         if self.is_off {
@@ -263,7 +263,7 @@ impl Statuses {
     }
 
     // Returns the counts only if most lines are log entries.
-    pub(super) fn finish(&self) -> Vec<(u16, u64)> {
+    fn finish(&self) -> Vec<(u16, u64)> {
         let mut counts = self.counts.clone();
         counts.sort_unstable();
         let is_log = self.entries >= FEWEST && 2 * self.entries >= self.lines;

@@ -189,6 +189,7 @@ fn any_case() -> impl Strategy<Value = Case> {
         |(reads, gate, allowed, fails)| Case { call: PlannedCall { reads, gate }, allowed, fails },
     )
 }
+
 fn run(
     cases: &[Case],
     limit: usize,

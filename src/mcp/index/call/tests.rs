@@ -3,6 +3,7 @@ use serde_json::json;
 
 use super::*;
 use crate::index::tests::fixture;
+
 fn read(call: &Value) -> Result<(String, Value), String> {
     let index = fixture::index();
     let call = Call::read(&index, call).map_err(|error| error.to_string())?;

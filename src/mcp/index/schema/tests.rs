@@ -9,6 +9,7 @@ fn problems(schema: &Value, arguments: &Value) -> Vec<String> {
         other => panic!("{other:?}: {schema} {arguments}"),
     }
 }
+
 #[test]
 fn keywords_hold() {
     let table = [

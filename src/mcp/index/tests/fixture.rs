@@ -3,10 +3,12 @@ use serde_json::{Value, json};
 use crate::index::{Index, Tool};
 use crate::permission::rules::Risk;
 use crate::tool_name::ServerTool;
+
 pub(crate) fn tool(server: &str, tool: &str, risk: Risk, listed: Value) -> Tool {
     let true_name = ServerTool { server: server.to_owned(), tool: tool.to_owned() };
     Tool { name: format!("{server}__{tool}"), true_name, risk, listed }
 }
+
 pub(crate) fn index() -> Index {
     let text = json!({"type": "string"});
     let object = |properties: Value, required: Value| {

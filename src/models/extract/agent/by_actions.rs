@@ -18,10 +18,8 @@ use crate::extract::asking::CallKind;
 use crate::extract::extraction::ModeError;
 use crate::extract::inquiry::Inquiry;
 use crate::extract::language_model::needed;
-use crate::extract::look::FirstLook;
-use crate::extract::look::{AgentLook, LineForm, LookResult, NumberedLine};
-use crate::extract::prompt::Prompt;
-use crate::extract::prompt::{NOTHING, Wrapper, is_nothing};
+use crate::extract::look::{AgentLook, FirstLook, LineForm, LookResult, NumberedLine};
+use crate::extract::prompt::{NOTHING, Prompt, Wrapper, is_nothing};
 use crate::extract::{ModelRequest, ReplyEnd, Turn};
 
 /// Maximum number of lines from which an answer can choose. They are the ones with the highest

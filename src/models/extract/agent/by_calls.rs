@@ -7,10 +7,8 @@ use crate::extract::asking::CallKind;
 use crate::extract::cited_lines::split_off_lines;
 use crate::extract::extraction::ModeError;
 use crate::extract::inquiry::{Inquiry, WrappedReply};
-use crate::extract::look::FirstLook;
-use crate::extract::look::{AgentLook, LineForm};
-use crate::extract::prompt::Prompt;
-use crate::extract::prompt::Wrapper;
+use crate::extract::look::{AgentLook, FirstLook, LineForm, cut};
+use crate::extract::prompt::{Prompt, Wrapper};
 use crate::extract::{CallResult, ModelReply, ModelRequest, ToolCall, ToolSpec, Turn};
 
 /// Maximum number of calls of one reply that are performed.
@@ -99,10 +97,7 @@ fn look(call: &ToolCall, name: &str) -> Result<AgentLook, String> {
     if let Some(file) = arguments["file"].as_str()
         && file != name
     {
-        return Err(format!(
-            "There is no file `{}` here. The only one is `{name}`.",
-            crate::extract::look::cut(file)
-        ));
+        return Err(format!("There is no file `{}` here. The only one is `{name}`.", cut(file)));
     }
     let text = |key: &str| match arguments[key].as_str() {
         Some(text) if !text.trim().is_empty() => Ok(text.to_owned()),

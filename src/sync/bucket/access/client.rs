@@ -115,8 +115,8 @@ impl StoreClient {
     }
 
     /// Reads an object, or a range of it, which may extend past the end of the object. Fails with a
-    /// retryable fault if the body is shorter than announced. Refuses a body of more than `limit`
-    /// bytes without reading any of it.
+    /// retryable fault if the body does not have the announced length. Refuses a body of more than
+    /// `limit` bytes without reading any of it.
     pub(super) async fn get(
         &self,
         path: &Path,
@@ -433,9 +433,8 @@ impl LastFailure {
 /// Retries `attempt` with backoff until it succeeds, fails permanently, or `deadline` passes. While
 /// it retries, `last` holds the error of the last attempt.
 ///
-/// Each attempt takes at most `limit`. Pauses double and are jittered, so that hosts whose requests
-/// failed at the same time do not all retry at the same time. A pause that would end after the
-/// deadline is skipped.
+/// Each attempt takes at most `limit`. Between attempts there are [`Pauses`]. If the next pause
+/// would end after the deadline, fails without waiting.
 async fn persist<T, F>(
     last: &LastFailure,
     deadline: Deadline,

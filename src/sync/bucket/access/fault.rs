@@ -7,8 +7,7 @@ use object_store::client::HttpError;
 
 use crate::bucket::directory;
 use crate::bucket::directory::Directory;
-use crate::bucket::error::BucketError;
-use crate::bucket::error::FormatError;
+use crate::bucket::error::{BucketError, FormatError};
 
 /// Prefix of the client's error text for a response with an error status.
 const STATUS: &str = "Server returned non-2xx status code: ";

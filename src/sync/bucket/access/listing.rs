@@ -37,7 +37,7 @@ pub struct Listed {
 }
 
 impl Bucket {
-    /// Lists all objects below a directory, at most 1,000,000, sorted by name.
+    /// Lists all objects below a directory, sorted by name. Fails if there are more than 1,000,000.
     ///
     /// If `after` is given, lists only names that sort after it, bytewise.
     pub fn list(

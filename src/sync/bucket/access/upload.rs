@@ -82,7 +82,7 @@ impl Bucket {
         parts.complete().map_err(|fault| fault.into_error("write", key))
     }
 
-    pub(super) async fn uploaded(
+    async fn uploaded(
         &self,
         path: &Path,
         size: u64,
@@ -122,7 +122,7 @@ const GIVE_UP: Duration = Duration::from_secs(5);
 
 /// A multipart upload. Dropping it before [`Self::complete`] succeeds aborts the upload, which
 /// takes at most 5 s. If the abort fails, a lifecycle rule of the bucket must remove the parts.
-pub(super) struct PartUpload<'a> {
+struct PartUpload<'a> {
     bucket: &'a Bucket,
     path: Path,
     handle: Handle,
@@ -146,7 +146,7 @@ enum UploadTarget {
 }
 
 impl<'a> PartUpload<'a> {
-    pub(super) fn begin(
+    fn begin(
         bucket: &'a Bucket,
         path: &Path,
         part: usize,
@@ -169,7 +169,7 @@ impl<'a> PartUpload<'a> {
         })
     }
 
-    pub(super) fn send(&mut self, bytes: Bytes) -> Result<(), Fault> {
+    fn send(&mut self, bytes: Bytes) -> Result<(), Fault> {
         while self.flying.len() >= self.at_once {
             self.land()?;
         }
@@ -180,7 +180,7 @@ impl<'a> PartUpload<'a> {
         Ok(())
     }
 
-    pub(super) fn complete(mut self) -> Result<u64, Fault> {
+    fn complete(mut self) -> Result<u64, Fault> {
         while !self.flying.is_empty() {
             self.land()?;
         }

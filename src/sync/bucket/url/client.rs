@@ -253,7 +253,7 @@ const REGIONS: [&str; 2] = ["aws_region", "aws_default_region"];
 
 /// Returns the reason why a client of the stores would panic at `value`, or `None` if it would not.
 /// The text does not quote the value, which may be a secret.
-pub(super) fn flaw(name: &str, value: &str) -> Option<&'static str> {
+fn flaw(name: &str, value: &str) -> Option<&'static str> {
     if ADDRESSES.contains(&name) && !is_address(value) {
         return Some("is not the URL of a host: write `https://HOST` or `https://HOST:PORT`");
     }
@@ -336,7 +336,7 @@ enum NoList {
 /// The clients take any other XML, such as the error page of a proxy, for an empty list. The caller
 /// would then treat all objects as unused.
 #[derive(Debug)]
-pub(super) struct ListConnector;
+struct ListConnector;
 
 #[derive(Debug)]
 struct ListClient(HttpClient);

@@ -36,9 +36,9 @@ pub(crate) struct ObjectLocation {
 }
 
 #[derive(Debug)]
-pub(super) struct RemoteObject {
-    pub(super) location: ObjectLocation,
-    pub(super) table: Blocks,
+struct RemoteObject {
+    location: ObjectLocation,
+    table: Blocks,
 }
 
 /// Source of blocks: memory, the local cache, or the bucket. Concurrent readers of a block share
@@ -120,7 +120,7 @@ impl BlockSource {
         }
     }
 
-    pub(super) fn kept_table(&self, location: &ObjectLocation) -> Option<Blocks> {
+    fn kept_table(&self, location: &ObjectLocation) -> Option<Blocks> {
         let name = table_name(location);
         let table = self.cache.get(&name)?;
         location.object.read_table(&table).inspect_err(|_| self.cache.forget(&name)).ok()
@@ -134,7 +134,7 @@ impl BlockSource {
         Ok(table)
     }
 
-    pub(super) fn recent(&self, object: ObjectName, number: usize) -> Option<Arc<Vec<u8>>> {
+    fn recent(&self, object: ObjectName, number: usize) -> Option<Arc<Vec<u8>>> {
         let id = (object, number);
         let mut recent = self.recent.lock();
         let at = recent.iter().position(|(known, _)| *known == id)?;
@@ -144,14 +144,14 @@ impl BlockSource {
         Some(block)
     }
 
-    pub(super) fn known(&self, object: &RemoteObject, number: usize) -> Option<Arc<Vec<u8>>> {
+    fn known(&self, object: &RemoteObject, number: usize) -> Option<Arc<Vec<u8>>> {
         let name = object.location.object.name;
         self.recent(name, number).or_else(|| self.kept(object, number))
     }
 
     /// Returns the content of block `number`. If the block must be fetched, calls `window` for the
     /// range of blocks to fetch together.
-    pub(super) fn block(
+    fn block(
         &self,
         object: &RemoteObject,
         number: usize,
@@ -180,11 +180,7 @@ impl BlockSource {
 
     /// Prefetches blocks in a thread. Returns false without starting one if enough threads are
     /// prefetching, or if blocks cannot be cached.
-    pub(super) fn fetch_ahead(
-        self: &Arc<Self>,
-        object: &Arc<RemoteObject>,
-        blocks: Range<usize>,
-    ) -> bool {
+    fn fetch_ahead(self: &Arc<Self>, object: &Arc<RemoteObject>, blocks: Range<usize>) -> bool {
         let ahead = Arc::clone(&self.ahead);
         if Arc::strong_count(&ahead) > MOST_AHEAD + 1 || !self.keeps.load(Relaxed) {
             return false;
@@ -273,17 +269,17 @@ type FetchOutcome = Result<(), Arc<io::Error>>;
 /// Fetches in flight, by key. Concurrent readers of a key share one fetch and its error. Clones
 /// share the state.
 #[derive(Debug)]
-pub(super) struct SingleFlight<K>(Arc<Mutex<HashMap<K, Arc<Flight>>>>);
+struct SingleFlight<K>(Arc<Mutex<HashMap<K, Arc<Flight>>>>);
 
 #[derive(Debug, Default)]
-pub(super) struct Flight {
+struct Flight {
     outcome: Mutex<Option<FetchOutcome>>,
     landed: Condvar,
 }
 
 /// Obligation to run a fetch. Dropping the guard, even during a panic, ends the fetch with an error
 /// for all waiting readers.
-pub(super) struct FlightGuard<K: Hash + Eq + Copy> {
+struct FlightGuard<K: Hash + Eq + Copy> {
     flights: SingleFlight<K>,
     keys: Vec<K>,
     flight: Arc<Flight>,
@@ -305,10 +301,7 @@ impl<K: Hash + Eq + Copy> SingleFlight<K> {
     /// Starts a fetch of the longest prefix of `keys` that no other thread is fetching. If another
     /// thread is fetching the first key, returns that fetch as the error, for the caller to wait
     /// on.
-    pub(super) fn begin(
-        &self,
-        keys: impl IntoIterator<Item = K>,
-    ) -> Result<FlightGuard<K>, Arc<Flight>> {
+    fn begin(&self, keys: impl IntoIterator<Item = K>) -> Result<FlightGuard<K>, Arc<Flight>> {
         let mut flights = self.0.lock();
         let (mut mine, flight) = (Vec::new(), Arc::<Flight>::default());
         for key in keys {
@@ -322,13 +315,13 @@ impl<K: Hash + Eq + Copy> SingleFlight<K> {
         Ok(FlightGuard { flights: self.clone(), keys: mine, flight })
     }
 
-    pub(super) fn under_way(&self, key: K) -> Option<Arc<Flight>> {
+    fn under_way(&self, key: K) -> Option<Arc<Flight>> {
         self.0.lock().get(&key).cloned()
     }
 }
 
 impl Flight {
-    pub(super) fn wait(&self, deadline: Instant) -> io::Result<()> {
+    fn wait(&self, deadline: Instant) -> io::Result<()> {
         let mut outcome = self.outcome.lock();
         while outcome.is_none() {
             if self.landed.wait_until(&mut outcome, deadline).timed_out() && outcome.is_none() {
@@ -344,11 +337,11 @@ impl Flight {
 }
 
 impl<K: Hash + Eq + Copy> FlightGuard<K> {
-    pub(super) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.keys.len()
     }
 
-    pub(super) fn end<T>(self, outcome: io::Result<T>) -> io::Result<T> {
+    fn end<T>(self, outcome: io::Result<T>) -> io::Result<T> {
         let (told, outcome) = match outcome {
             Ok(value) => (Ok(()), Ok(value)),
             Err(error) => {

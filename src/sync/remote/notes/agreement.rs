@@ -57,8 +57,8 @@ impl<T> AgreementCache<T> {
 }
 
 /// Agreement of host and bucket, and the progress of this host: the writer of its last segment, the
-/// number of that writer's next segment, and the clock of its stamps. `unshared` lists messages
-/// that cannot be shared, by offset and length.
+/// number of that writer's next segment, the clock of its stamps, and the position in the local
+/// message log up to which messages are published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Agreement {

@@ -429,29 +429,24 @@ fn describe(error: &io::Error) -> String {
 /// Time after a failure during which reads fail immediately.
 const FAIL_FAST_FOR: Duration = Duration::from_secs(5);
 
-pub(super) type Got = Result<Vec<Result<Bytes, BucketError>>, BucketError>;
+type Got = Result<Vec<Result<Bytes, BucketError>>, BucketError>;
 
 /// Fail-fast reads for interactive readers. Reads have a short time limit, and make no requests for
 /// some seconds after a failure.
 #[derive(Debug)]
-pub(super) struct FailFast {
+struct FailFast {
     most: Duration,
     failed: Mutex<Option<Instant>>,
 }
 
 impl FailFast {
-    pub(super) fn new(most: Duration) -> Self {
+    fn new(most: Duration) -> Self {
         Self { most, failed: Mutex::default() }
     }
 
     /// Calls `get` with a shortened deadline. Fails immediately if a failure happened a short time
     /// ago.
-    pub(super) fn get(
-        &self,
-        what: &str,
-        deadline: Deadline,
-        get: impl FnOnce(Deadline) -> Got,
-    ) -> Got {
+    fn get(&self, what: &str, deadline: Deadline, get: impl FnOnce(Deadline) -> Got) -> Got {
         let failed = *self.failed.lock();
         if failed.is_some_and(|failed| failed.elapsed() < FAIL_FAST_FOR) {
             let why = "the bucket did not answer a moment ago; try again in some seconds";

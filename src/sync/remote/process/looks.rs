@@ -16,9 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bucket::BucketError;
 use crate::remote::look::MOST_CONVERSATIONS;
-use crate::remote::process::protocol::Channel;
-use crate::remote::process::protocol::NAMES;
-use crate::remote::process::protocol::WireError;
+use crate::remote::process::protocol::{Channel, NAMES, WireError};
 use crate::remote::{Line, LookOutcome, Looker, RemoteError};
 use ctxfs_core::model::Component;
 

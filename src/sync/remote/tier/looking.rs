@@ -13,7 +13,8 @@ use crate::remote::{LookOutcome, PullReport, RemoteError, Sync};
 use ctxfs_core::model::Component;
 use ctxfs_store::Conversation;
 
-/// Time limit for retries of the requests of a look, and for waiting for the push lock.
+/// Time limit for retries of the requests of a look. `LOCK` is the time limit for waiting for the
+/// push lock.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOCK: Duration = Duration::from_secs(2);
 /// Maximum age of a list of the bucket's conversations.
@@ -65,7 +66,7 @@ impl TierInner {
         }
     }
 
-    pub(super) fn run_look(&self, place: &LookTarget) {
+    fn run_look(&self, place: &LookTarget) {
         let _ending = LookEnd(self, place);
         let heard = match &self.looker {
             Some(looker) => self.record(looker.look_now(place.as_ref())),
