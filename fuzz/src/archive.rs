@@ -13,7 +13,7 @@ use tar::{EntryType, Header};
 
 use crate::empty_store;
 use ctxfs_core::model::Component;
-use ctxfs_store::{ImportOptions, export};
+use ctxfs_store::{ExportParts, ImportOptions, export};
 
 /// Bytes that an archive may hold.
 const MOST: u64 = 1 << 20;
@@ -48,7 +48,7 @@ fn imported(data: &[u8]) -> bool {
 
     let conversation = store.conversation(&imported.id).expect("readable").expect("it is there");
     let mut again = Vec::new();
-    export(&conversation, &mut again, &mut |_| {}).expect("it can be exported");
+    export(&conversation, ExportParts::default(), &mut again, &mut |_| {}).expect("it can be exported");
     let id = Component::new("again").expect("a name");
     store.import(&*again, &options(Some(id))).expect("what was exported can be imported");
     assert_eq!(tree(&conversations.join("again")), first);

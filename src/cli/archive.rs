@@ -118,7 +118,7 @@ fn write_archive(
 ) -> Result<Exported, ArchiveError> {
     let bar = progress::bar("exporting", Some(ctxfs_store::bytes_to_export(conversation)?), json);
     let out = BufWriter::with_capacity(BLOCK, out);
-    let exported = ctxfs_store::export_with(conversation, parts, out, &mut |count| bar.inc(count));
+    let exported = ctxfs_store::export(conversation, parts, out, &mut |count| bar.inc(count));
     bar.finish_and_clear();
     exported
 }

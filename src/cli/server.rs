@@ -27,7 +27,7 @@ use ctxfs_fuse::kernel::mount::{self, MountError, MountMethod, MountOptions, Mou
 use ctxfs_fuse::kernel::{Session, SessionOptions};
 use ctxfs_fuse::{Coherence, ContextFs, FsOptions, Processes};
 use ctxfs_models::extract::Models;
-use ctxfs_store::{Store, conversation_path};
+use ctxfs_store::{Dir, Store, conversation_path};
 
 /// The parameters of the server of a mount. Paths are absolute. `engine` names the conversation if
 /// only one is mounted.
@@ -87,7 +87,8 @@ fn begin(
     signals: Signals,
     events: Sender<ServerEvent>,
 ) -> anyhow::Result<()> {
-    let store = Store::open_to_serve(&plan.store)?;
+    // The threads of the server must not wait for a lease.
+    let store = Store::open_with(&plan.store, Dir::never_waiting)?;
     let models = started_models(plan)?;
     let bucket = bucket(plan, &store, &watched.watchdogs)?;
     // The process is confined while it has one thread, before it reads any byte of an output.

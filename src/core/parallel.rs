@@ -65,11 +65,15 @@ pub fn in_order<S, T: Send>(
 /// given order, so the longest should come first.
 pub fn run(tasks: Vec<Task<'_>>) {
     let tasks: Vec<_> = tasks.into_iter().map(|task| Mutex::new(Some(task))).collect();
-    let run = |(): &mut (), number: usize| {
+    let pass = OrderedPass::new(tasks.len(), BOUNDS);
+    let run = |number: usize, _: &dyn Fn() -> bool| {
         let task = tasks[number].lock().take();
-        task.into_iter().for_each(|task| task());
+        (task.into_iter().for_each(|task| task()), 0)
     };
-    in_order(tasks.len(), threads(), || (), run, |()| 0, |(), _, ()| ControlFlow::Continue(()));
+    thread::scope(|scope| {
+        spawn(scope, THREAD_NAME, threads().min(tasks.len()), || pass.help(run));
+        pass.help(run);
+    });
 }
 
 /// Returns the number of threads for one pass: the number of processors, but at most
@@ -251,7 +255,12 @@ impl<T> OrderedPass<T> {
         schedule.begun.pop_front();
         schedule.first += 1;
         schedule.bytes -= weight;
-        self.changed.notify_all();
+        // There must be some room before the threads that wait for it are woken, because the
+        // results may be small.
+        let PassBounds { results, bytes, .. } = self.bounds;
+        if schedule.begun.len() <= results - results / 8 && schedule.bytes <= bytes - bytes / 8 {
+            self.changed.notify_all();
+        }
         Some(result)
     }
 }

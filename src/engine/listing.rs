@@ -101,7 +101,7 @@ impl Engine {
             let mut record = match conversation.record_for(&path, &stat) {
                 Ok(record) => record,
                 Err(error) => {
-                    conversation.pass_over(error, &mut unread)?;
+                    unread.pass_over(conversation.path(), error)?;
                     Conversation::fresh_record(&path, &stat)
                 }
             };

@@ -92,7 +92,7 @@ impl<'a> References<'a> {
         }
         let record = match conversation.record(path) {
             Ok(record) => record,
-            Err(error) => conversation.pass_over(error, &mut self.unread).map(|()| None)?,
+            Err(error) => self.unread.pass_over(conversation.path(), error).map(|()| None)?,
         };
         let mut record = record.unwrap_or_else(|| Conversation::fresh_record(path, &stat));
         self.engine.secrets.mask_provenance(&mut record.provenance);

@@ -27,10 +27,9 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use crate::StoreError;
 use ctxfs_core::model::{Component, NameError};
 
-pub use export::{ExportParts, Exported, bytes_to_export, export, export_with};
+pub use export::{ExportParts, Exported, bytes_to_export, export};
 pub use import::{ImportOptions, Imported};
 
 pub(super) use import::clean_staging;
@@ -64,7 +63,7 @@ struct Description {
 #[expect(missing_docs, reason = "the text of each error describes it")]
 pub enum ArchiveError {
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] crate::StoreError),
     #[error("cannot write the archive: {0}")]
     Write(io::Error),
     #[error("cannot read the archive: {0}; it may be cut off or damaged: get it again")]

@@ -1,7 +1,6 @@
 //! Lists of the artifacts of a conversation, and the search for artifacts with similar names.
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -65,7 +64,7 @@ impl Conversation {
         let mut found = self.artifacts()?;
         match self.far_artifacts(None) {
             Ok(far) => found.files.extend(far.into_iter().map(|far| (far.path, far.stat))),
-            Err(error) => self.pass_over(error, &mut found.unread)?,
+            Err(error) => found.unread.pass_over(self.path(), error)?,
         }
         Ok(found)
     }
@@ -147,9 +146,8 @@ impl Artifacts {
         if let Some(far) = self.far(number) {
             return Ok(Some(far.stat));
         }
-        match self.stat_now(number) {
-            Ok(stat) => Ok(Some(stat).filter(|stat| stat.kind() == FileType::File)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        match error::if_there(self.stat_now(number)) {
+            Ok(stat) => Ok(stat.filter(|stat| stat.kind() == FileType::File)),
             Err(error) if error::is_of_place(&error) => {
                 unread.add(self.path(number).to_text(), error);
                 Ok(None)
@@ -205,10 +203,11 @@ impl Artifacts {
         for dir in base.cloned().into_iter().chain(dirs) {
             let far = match conversation.far_artifacts(Some(&dir)) {
                 Ok(far) => far,
-                Err(error) => return conversation.pass_over(error, &mut self.unread),
+                Err(error) => return self.unread.pass_over(conversation.path(), error),
             };
             for artifact in far {
-                let below = OsStr::from_bytes(&artifact.path.as_os_str().as_bytes()[above..]);
+                let below =
+                    std::ffi::OsStr::from_bytes(&artifact.path.as_os_str().as_bytes()[above..]);
                 let Ok(path) = RelPath::new(below) else { continue };
                 let (dir, created) = (usize::MAX, artifact.record.created);
                 self.files.push(ArtifactFile { path, dir, created, far: Some(Box::new(artifact)) });
@@ -228,7 +227,7 @@ impl Artifacts {
         let recorded = match conversation.manifest().created(paths) {
             Ok(recorded) => recorded,
             Err(error) => {
-                conversation.pass_over(error, &mut self.unread)?;
+                self.unread.pass_over(conversation.path(), error)?;
                 vec![None; self.files.len()]
             }
         };

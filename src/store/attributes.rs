@@ -3,14 +3,12 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::buffer::spare_capacity;
 use rustix::fs::{Mode, Timespec, Timestamps, UTIME_OMIT, XattrFlags};
 use rustix::io::Errno;
 
-use crate::Time;
 use ctxfs_core::model::Provenance;
 
 const USER: &[u8] = b"user.";
@@ -49,15 +47,10 @@ pub fn set_provenance(file: &File, provenance: &Provenance) -> io::Result<()> {
         ("duration_ms", &duration_ms),
         ("mime", &provenance.mime),
     ];
-    for (key, value) in pairs {
-        let Some(value) = value else { continue };
-        let name = format!("{PREFIX}{key}");
-        match rustix::fs::fsetxattr(file, name, value.as_bytes(), XattrFlags::empty()) {
-            Ok(()) | Err(Errno::NOTSUP | Errno::NOSPC | Errno::TOOBIG | Errno::RANGE) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
+    let given = pairs.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?)));
+    let all =
+        given.map(|(key, value)| (format!("{PREFIX}{key}").into(), value.clone().into_bytes()));
+    set_attributes(file, &all.collect::<Vec<_>>())
 }
 
 /// Stores the value of the attribute `name` in `provenance`. Returns false and changes nothing if
@@ -160,9 +153,9 @@ pub(super) fn set_attributes(file: &File, all: &[(OsString, Vec<u8>)]) -> io::Re
 }
 
 pub(super) fn set_mode_and_time(
-    file: impl AsFd + Copy,
+    file: impl std::os::fd::AsFd + Copy,
     mode: u32,
-    modified: Time,
+    modified: crate::Time,
 ) -> io::Result<()> {
     rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?;
     let times = Timestamps {

@@ -17,7 +17,7 @@ use std::sync::{Arc, LazyLock};
 
 use rustix::fs::{OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW};
 
-use crate::{Dir, FileType, Store, StoreError, file_lock, layout, stat_file};
+use crate::{Dir, FileType, Store, StoreError, file_lock, if_there, layout, stat_file};
 
 /// Version of the names. It is raised if a change within one version of ctxfs would give the same
 /// name to different bytes.
@@ -110,9 +110,9 @@ impl Cache {
         if stat_file(&draft.file)?.size > self.bound {
             return Ok(false);
         }
-        match draft.dir.rename(&draft.name, &draft.dir, &key.0, RenameFlags::empty()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            renamed => renamed?,
+        let renamed = draft.dir.rename(&draft.name, &draft.dir, &key.0, RenameFlags::empty());
+        if if_there(renamed)?.is_none() {
+            return Ok(false);
         }
         let shrunk = shrink(&draft.dir, self.bound);
         drop(draft);
@@ -121,18 +121,12 @@ impl Cache {
 
     /// Removes all results.
     pub fn clear(&self) -> io::Result<()> {
-        match self.dir() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            dir => shrink(&dir?, 0),
-        }
+        if_there(self.dir())?.map_or(Ok(()), |dir| shrink(&dir, 0))
     }
 
     /// Removes the drafts of processes that have ended.
     pub fn remove_abandoned(&self) -> io::Result<()> {
-        match self.dir() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            dir => shrink(&dir?, u64::MAX),
-        }
+        if_there(self.dir())?.map_or(Ok(()), |dir| shrink(&dir, u64::MAX))
     }
 
     fn dir(&self) -> io::Result<Dir> {

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::{
     Artifact, Dir, FileType, Lease, Manifest, ManifestLock, Stat, StoreError, StoredRecords,
-    UnreadPlaces, attributes, layout, lease_of, owner_lives, stat_file,
+    attributes, if_there, layout, lease_of, owner_lives, stat_file,
 };
 use ctxfs_core::model::{ArtifactState, Component, Folder, Provenance, Record, RelPath};
 
@@ -57,14 +57,13 @@ impl Conversation {
     /// Returns true if the conversation has a manifest. A conversation without one is new or has
     /// lost its records.
     pub fn has_manifest(&self) -> Result<bool, StoreError> {
-        match self.dir.stat(layout::MANIFEST.as_ref()) {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(StoreError::io("look at", &self.path.join(layout::MANIFEST), error)),
-        }
+        let found = if_there(self.dir.stat(layout::MANIFEST.as_ref()));
+        let fault = |error| StoreError::io("look at", &self.path.join(layout::MANIFEST), error);
+        Ok(found.map_err(fault)?.is_some())
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Returns the path of the directory, for messages.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
@@ -223,16 +222,6 @@ impl Conversation {
         StoreError::io(action, &self.path.join(path.as_os_str()), source)
     }
 
-    /// If `error` concerns one place of the store, adds that place to `unread`. Otherwise fails
-    /// with `error`.
-    pub fn pass_over(
-        &self,
-        error: StoreError,
-        unread: &mut UnreadPlaces,
-    ) -> Result<(), StoreError> {
-        unread.pass_over(&self.path, error)
-    }
-
     pub(super) fn listing_error(&self, source: io::Error) -> StoreError {
         StoreError::io("list", &self.path, source)
     }
@@ -251,11 +240,8 @@ fn incomplete(conversation: &Conversation, path: &RelPath) -> Result<Option<Reco
         return Ok(None);
     };
     let fault = |error| conversation.error_at("look at", path, error);
-    let file = match conversation.dir.open_file_at(path, OFlags::RDONLY) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(fault(error)),
-    };
+    let opened = if_there(conversation.dir.open_file_at(path, OFlags::RDONLY));
+    let Some(file) = opened.map_err(fault)? else { return Ok(None) };
     if record.owner.is_some_and(owner_lives) || lease_of(&file) != Lease::Free {
         return Ok(None);
     }

@@ -12,7 +12,7 @@ use std::io::{self, Write as _};
 use rustix::fs::{OFlags, RenameFlags};
 
 use crate::file_lock::{LockedLines, each_line};
-use crate::{Conversation, Dir, StoreError, layout, stat_file};
+use crate::{Conversation, Dir, StoreError, if_there, layout, stat_file};
 use ctxfs_core::model::{Counts, DailyCounts, MOST_TOOLS, OTHER_TOOLS, counted_tool};
 
 /// Minimum size in bytes at which the file is rewritten. A larger file is rewritten each time its
@@ -37,11 +37,9 @@ impl Conversation {
 
     /// Returns the counts so far, ordered by day and then by tool. Skips truncated lines.
     pub fn counted(&self) -> Result<Vec<DailyCounts>, StoreError> {
-        match self.dir().open_file(layout::COUNTS.as_ref(), OFlags::RDONLY) {
-            Ok(file) => sums(&file).map_err(|error| error_of(self, "read", error)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(error_of(self, "read", error)),
-        }
+        let opened = if_there(self.dir().open_file(layout::COUNTS.as_ref(), OFlags::RDONLY));
+        let sums = opened.and_then(|file| file.map_or(Ok(Vec::new()), |file| sums(&file)));
+        sums.map_err(|error| error_of(self, "read", error))
     }
 }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Timestamps, Uid};
 use rustix::io::Errno;
 
-use crate::{FileType, Stat, layout, stat, stat_file};
+use crate::{FileType, Stat, if_there, layout, stat, stat_file};
 use ctxfs_core::model::RelPath;
 
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
@@ -67,7 +67,8 @@ impl Dir {
     /// Returns the directory in a mode in which opening a file fails with EAGAIN instead of waiting
     /// for a lease. Directories opened through it inherit the mode. The kernel still notifies the
     /// holder of the lease, which then has to give it up.
-    pub(super) fn never_waiting(self) -> Self {
+    #[must_use]
+    pub fn never_waiting(self) -> Self {
         Self { waits: false, ..self }
     }
 
@@ -318,11 +319,7 @@ impl Dir {
         if listed != rustix::fs::FileType::Unknown {
             return Ok(Some(FileType::from(listed)));
         }
-        match self.stat(name) {
-            Ok(stat) => Ok(Some(stat.kind())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(if_there(self.stat(name))?.map(|stat| stat.kind()))
     }
 
     fn open_regular(&self, path: &OsStr, flags: OFlags, mode: Mode) -> io::Result<File> {

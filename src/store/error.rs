@@ -8,6 +8,14 @@ use rustix::io::Errno;
 /// Maximum number of places that are kept by name. Further places are only counted.
 const NAMED: usize = 64;
 
+/// Returns `None` if the result is that something is not there.
+pub(super) fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
+}
+
 /// A failure of the store. Every variant has a path. If the user can do something about the
 /// failure, its text names the next step.
 #[derive(Debug, thiserror::Error)]
@@ -121,7 +129,7 @@ impl UnreadPlaces {
 
     /// Adds the place of `error`, by its path relative to `dir`. If the error does not concern only
     /// one place, fails with `error`.
-    pub(super) fn pass_over(&mut self, dir: &Path, error: StoreError) -> Result<(), StoreError> {
+    pub fn pass_over(&mut self, dir: &Path, error: StoreError) -> Result<(), StoreError> {
         if !error.is_of_place() {
             return Err(error);
         }

@@ -15,10 +15,7 @@ use std::slice;
 use rustix::fs::{OFlags, XattrFlags};
 use rustix::io::Errno;
 
-use crate::{
-    Conversation, Dir, FileType, ManifestLock, Stat, StoreError, Time, attributes, dir, error,
-    layout, stat_file,
-};
+use crate::{Conversation, Dir, Stat, StoreError, Time, attributes, dir, error, layout, stat_file};
 use ctxfs_core::model::{ArtifactState, Component, Far, FarFile, LocalFile, Record, RelPath};
 
 const BLOCK: usize = 1 << 20;
@@ -276,7 +273,7 @@ impl<'a> Arrival<'a> {
     pub fn remove_unfinished(conversation: &Conversation) -> Result<(), StoreError> {
         let dir = conversation.dir();
         let entries = dir.entries().map_err(|error| conversation.listing_error(error))?;
-        let files = entries.iter().filter(|entry| entry.kind == FileType::File);
+        let files = entries.iter().filter(|entry| entry.kind == crate::FileType::File);
         for entry in files.filter(|entry| layout::is_arriving(&entry.name)) {
             dir.unlink(&entry.name).map_err(|error| conversation.listing_error(error))?;
         }
@@ -330,7 +327,7 @@ impl<'a> Arrival<'a> {
         Ok(dir)
     }
 
-    fn record(&self, lock: &ManifestLock, record: &Record) -> Result<Stat, StoreError> {
+    fn record(&self, lock: &crate::ManifestLock, record: &Record) -> Result<Stat, StoreError> {
         let stat = stat_file(&self.file).map_err(|error| self.fault(error))?;
         if self.path.is_artifact() {
             lock.append(slice::from_ref(&recorded(&self.path, record, &stat)))?;
@@ -420,9 +417,8 @@ pub(super) fn recorded(path: &RelPath, record: &Record, stat: &Stat) -> Record {
 /// Opens the parent directory of `path` in a conversation. Creates the missing directories on the
 /// way and syncs their names. Fails with ENOTDIR or EEXIST if a file is in the way.
 pub(super) fn made_parent(conversation: &Dir, path: &RelPath) -> io::Result<Dir> {
-    match dir::parent_dir(conversation, path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        opened => return opened,
+    if let Some(dir) = crate::if_there(dir::parent_dir(conversation, path))? {
+        return Ok(dir);
     }
     let (mut dir, mut at) = (conversation.try_clone()?, None);
     let Some(parent) = path.parent() else { return Ok(dir) };

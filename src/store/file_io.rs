@@ -10,7 +10,6 @@ use rustix::fs::{OFlags, RenameFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::{Dir, layout, stat_file};
-use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Content, RelPath};
 
 /// An artifact opened for reading. Its length is the length that the file had when it was opened.
@@ -114,7 +113,7 @@ fn write_whole(dir: &Dir, name: &OsStr, bytes: &[u8], syncs: bool) -> io::Result
 #[expect(missing_docs, reason = "described above")]
 pub struct AnalysedFile {
     pub file: File,
-    pub analyzer: Analyzer,
+    pub analyzer: ctxfs_core::materialize::Analyzer,
 }
 
 impl Write for AnalysedFile {

@@ -4,7 +4,6 @@
 //! emulates `flock` by a lock on the file's bytes, and refuses an exclusive lock if the descriptor
 //! is not writable. No other module of ctxfs calls `flock`.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read, Write as _};
 use std::os::unix::fs::FileExt as _;
@@ -12,7 +11,7 @@ use std::os::unix::fs::FileExt as _;
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
-use crate::{Dir, layout, read_full_at, stat_file};
+use crate::{Dir, if_there, layout, read_full_at, stat_file};
 
 const FLAGS: OFlags = OFlags::RDWR.union(OFlags::APPEND);
 
@@ -96,11 +95,8 @@ fn open_locked(
 }
 
 fn has_name(dir: &Dir, name: &str, file: &File) -> io::Result<bool> {
-    match dir.stat(OsStr::new(name)) {
-        Ok(stat) => Ok(stat.same_file(&stat_file(file)?)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
+    let Some(stat) = if_there(dir.stat(std::ffi::OsStr::new(name)))? else { return Ok(false) };
+    Ok(stat.same_file(&stat_file(file)?))
 }
 
 /// Waits for a lock on `file`, which must be open for writing. The lock lasts until [`unlock`] is

@@ -3,10 +3,8 @@
 use std::ffi::OsStr;
 use std::io::{self, Read as _};
 
-use rustix::fs::OFlags;
-
 use crate::file_lock::{self, LockKind, LockedFile};
-use crate::{Conversation, Dir, Store, StoreError, file_io, layout};
+use crate::{Conversation, Dir, Store, StoreError, file_io, if_there, layout};
 use ctxfs_core::model::Component;
 
 const MAX_BYTES: u64 = 1 << 20;
@@ -34,12 +32,9 @@ impl Store {
     }
 
     fn read_permissions(&self) -> io::Result<String> {
-        let opened = self.dir().open_file(layout::PERMISSIONS.as_ref(), OFlags::RDONLY);
-        let file = match opened {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
-            opened => opened?,
-        };
+        let opened = self.dir().open_file(layout::PERMISSIONS.as_ref(), rustix::fs::OFlags::RDONLY);
         let mut text = String::new();
+        let Some(file) = if_there(opened)? else { return Ok(text) };
         file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
         let is_too_long = text.len() as u64 > MAX_BYTES;
         if is_too_long { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(text) }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use rustix::fs::OFlags;
 
 use crate::file_lock::{LockedLines, each_line};
-use crate::{Conversation, Dir, StoreError, layout};
+use crate::{Conversation, Dir, StoreError, if_there, layout};
 use ctxfs_core::model::{Record, RelPath};
 
 const MAX_LINE: u64 = 1 << 20;
@@ -29,11 +29,9 @@ impl Conversation {
     /// Opens the message log for reading. Returns `None` if there is no log.
     pub fn log_file(&self) -> Result<Option<Arc<File>>, StoreError> {
         let open = self.dir().open_dir(layout::HISTORY.as_ref());
-        match open.and_then(|dir| dir.open_file(layout::MESSAGES.as_ref(), OFlags::RDONLY)) {
-            Ok(file) => Ok(Some(Arc::new(file))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(self.log_error("open", error)),
-        }
+        let log = open.and_then(|dir| dir.open_file(layout::MESSAGES.as_ref(), OFlags::RDONLY));
+        let log = if_there(log).map_err(|error| self.log_error("open", error))?;
+        Ok(log.map(Arc::new))
     }
 
     /// Opens the message log for reading and writing, creating it if it is missing. Fails if its
@@ -191,10 +189,8 @@ fn digest_of(name: &OsStr) -> Option<&str> {
 }
 
 fn each_line_if_there(opened: io::Result<File>, take: impl FnMut(&[u8])) -> io::Result<()> {
-    match opened {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        opened => each_line(opened?, MAX_LINE, take),
-    }
+    let Some(file) = if_there(opened)? else { return Ok(()) };
+    each_line(file, MAX_LINE, take)
 }
 
 fn fault(

@@ -3,7 +3,6 @@
 
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd as _, RawFd};
-use std::sync::LazyLock;
 use std::time::Duration;
 use std::{io, thread};
 
@@ -88,7 +87,7 @@ fn fcntl(fd: RawFd, command: libc::c_int, argument: libc::c_int) -> io::Result<(
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-static ME: LazyLock<Option<Owner>> = LazyLock::new(|| {
+static ME: std::sync::LazyLock<Option<Owner>> = std::sync::LazyLock::new(|| {
     let pid = std::process::id();
     Some(Owner { pid, started: started(pid)? })
 });

@@ -39,7 +39,7 @@ mod writer;
 
 pub use archive::{
     ArchiveError, ArchiveFlaw, ExportParts, Exported, ImportOptions, Imported, bytes_to_export,
-    export, export_with,
+    export,
 };
 pub use artifacts::{Artifacts, StoredArtifacts};
 pub use attributes::{
@@ -67,6 +67,8 @@ pub use tool_output::ToolOutputDir;
 pub use usage::{BLOCK, LEAST, SharedRoom, Usage, growth_of_write, room_of, whole_blocks};
 pub use watch::{NameChange, NameWatch, Watch, WatchId};
 pub use writer::{ArtifactWriter, Completed, call_stem};
+
+use error::if_there;
 
 #[cfg(any(test, feature = "testing"))]
 mod testing;

@@ -20,7 +20,7 @@ use rustix::fs::{OFlags, RenameFlags};
 
 use crate::file_lock::LockedLines;
 use crate::manifest::index::ManifestIndex;
-use crate::{Dir, StoreError, layout};
+use crate::{Dir, StoreError, if_there, layout};
 use ctxfs_core::model::{Record, RelPath};
 
 pub use index::{RecordPosition, StoredRecords};
@@ -212,11 +212,9 @@ impl Manifest {
     /// Returns a number that changes whenever the records may have changed, or 0 if there is no
     /// manifest. Costs one `stat`.
     pub fn version(&self) -> Result<u64, StoreError> {
-        let stat = match self.dir.stat(layout::MANIFEST.as_ref()) {
-            Ok(stat) => stat,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-            Err(error) => return Err(self.error("look at", error)),
-        };
+        let found = if_there(self.dir.stat(layout::MANIFEST.as_ref()));
+        let found = found.map_err(|error| self.error("look at", error))?;
+        let Some(stat) = found else { return Ok(0) };
         let mut hasher = DefaultHasher::new();
         (stat.dev, stat.ino, stat.size, stat.mtime).hash(&mut hasher);
         Ok(hasher.finish())

@@ -11,10 +11,7 @@ use std::{io, slice};
 use rustix::fs::{OFlags, RenameFlags};
 
 use crate::file_lock::{self, LockKind, LockedFile};
-use crate::{
-    Conversation, Dir, FileType, Lease, ManifestLock, Stat, StoreError, dir, history, layout,
-    lease, stat_file,
-};
+use crate::{Conversation, Dir, Lease, ManifestLock, Stat, StoreError, dir, history, layout};
 use ctxfs_core::model::{Amount, ArtifactState, Counts, Record, RelPath, Removal};
 
 /// Number of artifacts that are removed in one batch. During a batch, all of its artifacts are
@@ -119,8 +116,9 @@ impl SweepLock {
     pub fn finish_removals(&self, conversation: &Conversation) -> Result<(), StoreError> {
         let dir = conversation.dir();
         let entries = dir.entries().map_err(|error| conversation.listing_error(error))?;
-        let left =
-            entries.iter().filter(|e| e.kind == FileType::File && layout::is_removing(&e.name));
+        let left = entries
+            .iter()
+            .filter(|e| e.kind == crate::FileType::File && layout::is_removing(&e.name));
         for entry in left {
             let removed = dir.unlink(&entry.name);
             removed.map_err(|error| conversation.listing_error(error))?;
@@ -228,7 +226,7 @@ impl<'a> LeasedArtifact<'a> {
             return Ok(Err("it was used meanwhile"));
         }
         let record = conversation.record_for(path, &stat)?;
-        match lease::take_lease(&file) {
+        match crate::lease::take_lease(&file) {
             Lease::Free if record.state != ArtifactState::Live => {}
             Lease::Free | Lease::Held => return Ok(Err(WRITTEN)),
             Lease::Unknown => return Ok(Err(NO_LEASE)),
@@ -252,9 +250,8 @@ pub(super) fn remove_file(
 ) -> io::Result<()> {
     let gone = OsString::from(layout::removing());
     let gone = gone.as_os_str();
-    match dir.rename(name, conversation, gone, RenameFlags::empty()) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        renamed => renamed?,
+    if crate::if_there(dir.rename(name, conversation, gone, RenameFlags::empty()))?.is_none() {
+        return Ok(());
     }
     if conversation.stat(gone)?.ino == ino {
         return conversation.unlink(gone);
@@ -275,7 +272,7 @@ impl RemovalCandidate {
 
 fn open(conversation: &Dir, path: &RelPath) -> io::Result<(File, Stat)> {
     let file = conversation.open_file_at(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
-    let stat = stat_file(&file)?;
+    let stat = crate::stat_file(&file)?;
     Ok((file, stat))
 }
 

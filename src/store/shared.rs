@@ -5,7 +5,6 @@
 //! mark and have no writer; otherwise it is kept, and the reason is returned. A process that has
 //! the file open can still read it to its end.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
 use std::{io, slice};
@@ -20,9 +19,7 @@ use crate::{
     Conversation, Dir, FileClock, FileMark, FileType, Lease, ManifestLock, RemovalOutcome, Stat,
     StoreError, UnreadPlaces, attributes, dir, layout, lease, stat_file,
 };
-use ctxfs_core::model::{
-    ArtifactState, Far, LocalFile, MAX_DEPTH, Record, RelPath, Removal, Shortcuts, is_scratch,
-};
+use ctxfs_core::model::{ArtifactState, Far, LocalFile, Record, RelPath, Removal, Shortcuts};
 
 const CHANGED: &str = "it was changed meanwhile";
 const NOT_FAR: &str = "it is gone, or here";
@@ -75,12 +72,12 @@ pub struct BucketBytes<'a> {
 pub fn is_shared(path: &RelPath) -> bool {
     let bytes = path.as_os_str().as_bytes();
     let end = memchr::memchr(b'/', bytes).unwrap_or(bytes.len());
-    let first = OsStr::from_bytes(&bytes[..end]);
+    let first = std::ffi::OsStr::from_bytes(&bytes[..end]);
     !layout::is_bookkeeping(first)
         && !layout::is_of_log(path)
         && !layout::is_standard(path)
-        && !is_scratch(path.file_name())
-        && memchr::memchr_iter(b'/', bytes).count() <= MAX_DEPTH
+        && !ctxfs_core::model::is_scratch(path.file_name())
+        && memchr::memchr_iter(b'/', bytes).count() <= ctxfs_core::model::MAX_DEPTH
 }
 
 /// Calls `meet` with each file that hosts share and with each directory. Returns the places that

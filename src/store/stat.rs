@@ -8,7 +8,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, SystemTime};
 
@@ -148,7 +147,7 @@ impl From<rustix::fs::FileType> for FileType {
 }
 
 /// Returns the attributes of an open file or directory.
-pub fn stat_file(file: impl AsFd) -> io::Result<Stat> {
+pub fn stat_file(file: impl std::os::fd::AsFd) -> io::Result<Stat> {
     Ok(Stat::from(rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, WANTED)?))
 }
 

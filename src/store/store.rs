@@ -1,6 +1,5 @@
 //! An open store: its conversations, and the other files in its directory.
 
-use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -15,7 +14,7 @@ use rustix::io::Errno;
 use crate::conversation::{make_directories, remove_bookkeeping};
 use crate::{
     Conversation, Dir, FileClock, FileType, StoreError, SweepLock, Time, UnreadPlaces, archive,
-    file_io, is_bookkeeping, layout,
+    file_io, if_there, is_bookkeeping, layout,
 };
 use ctxfs_core::model::{Component, RelPath, is_scratch, readings};
 
@@ -33,7 +32,7 @@ struct OpenStore {
     dir: Dir,
     context: Dir,
     clock: OnceLock<FileClock>,
-    open: Mutex<HashMap<Component, Weak<Conversation>>>,
+    open: Mutex<std::collections::HashMap<Component, Weak<Conversation>>>,
 }
 
 impl Store {
@@ -43,13 +42,9 @@ impl Store {
         Self::open_with(root, |dir| dir)
     }
 
-    /// Opens the store as [`Self::open`] does, for a server whose threads must not wait. If another
-    /// process has a lease on a file, opening that file fails with EAGAIN.
-    pub fn open_to_serve(root: &Path) -> Result<Self, StoreError> {
-        Self::open_with(root, Dir::never_waiting)
-    }
-
-    fn open_with(root: &Path, made: fn(Dir) -> Dir) -> Result<Self, StoreError> {
+    /// Opens the store as [`Self::open`] does. `made` may change the mode of its directory, and so of
+    /// all directories of the store.
+    pub fn open_with(root: &Path, made: fn(Dir) -> Dir) -> Result<Self, StoreError> {
         let dir = Dir::ensure(root, layout::DIRECTORY_MODE).map(made);
         let dir = dir.map_err(|error| StoreError::io("make", root, error))?;
         check_version(&dir, root)?;
@@ -113,13 +108,10 @@ impl Store {
     pub fn conversation(&self, id: &Component) -> Result<Option<Arc<Conversation>>, StoreError> {
         let path = layout::conversation_path(&self.0.root, id);
         let mut open = self.0.open.lock();
-        let stat = match self.0.context.stat(id.as_os_str()) {
-            Ok(stat) => stat,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                open.remove(id);
-                return Ok(None);
-            }
-            Err(error) => return Err(StoreError::io("look at", &path, error)),
+        let found = if_there(self.0.context.stat(id.as_os_str()));
+        let Some(stat) = found.map_err(|error| StoreError::io("look at", &path, error))? else {
+            open.remove(id);
+            return Ok(None);
         };
         if let Some(known) =
             open.get(id).and_then(Weak::upgrade).filter(|c| c.stat().same_file(&stat))
@@ -159,12 +151,10 @@ impl Store {
             let log = history.and_then(|history| history.stat(layout::MESSAGES.as_ref()).ok());
             Ok([manifest, log].into_iter().flatten().map(|stat| stat.mtime).max())
         };
-        match look() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            found => found.map_err(|error| {
-                StoreError::io("look at", &layout::conversation_path(&self.0.root, id), error)
-            }),
-        }
+        let found = if_there(look()).map_err(|error| {
+            StoreError::io("look at", &layout::conversation_path(&self.0.root, id), error)
+        })?;
+        Ok(found.flatten())
     }
 
     /// Creates the conversation `id` with its directories. If the conversation exists, creates
@@ -242,10 +232,7 @@ impl Store {
         path.push(id.as_os_str());
         path.push(format!("/{}", layout::PUBLISHED));
         let path = RelPath::new(path).map_err(io::Error::other)?;
-        match self.0.dir.open_file_at(&path, OFlags::RDONLY) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            file => file.map(Some),
-        }
+        if_there(self.0.dir.open_file_at(&path, OFlags::RDONLY))
     }
 
     /// Finds the file to which a handle, a reference or a path refers. Returns its conversation and
@@ -274,11 +261,7 @@ impl Store {
             history.rename_to_free(layout::MESSAGES.as_ref(), dir, aside.as_ref())?;
             Ok(history)
         });
-        let history = match moved {
-            Ok(history) => Some(history),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(conversation.log_error("rename", error)),
-        };
+        let history = if_there(moved).map_err(|error| conversation.log_error("rename", error))?;
         let removed = self.remove_conversation(conversation.id());
         if removed.is_err()
             && let Some(history) = history
@@ -315,11 +298,8 @@ fn check_version(dir: &Dir, root: &Path) -> Result<(), StoreError> {
 }
 
 fn version(dir: &Dir) -> io::Result<Option<String>> {
-    let file = match dir.open_file(layout::VERSION.as_ref(), OFlags::RDONLY) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
+    let opened = if_there(dir.open_file(layout::VERSION.as_ref(), OFlags::RDONLY))?;
+    let Some(file) = opened else { return Ok(None) };
     let mut text = String::new();
     // 64 bytes are enough for any number, and enough to recognize other content.
     file.take(64).read_to_string(&mut text)?;
@@ -346,12 +326,9 @@ fn is_absence(error: &io::Error) -> bool {
 }
 
 fn take_back(dir: &Dir, aside: &str, history: &Dir) -> io::Result<()> {
-    match dir.rename_to_free(aside.as_ref(), history, layout::MESSAGES.as_ref()) {
-        // The log is gone: it was removed with the store's own files before the removal of the
-        // conversation failed.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        renamed => renamed,
-    }
+    // The log may be gone: it was removed with the store's own files before the removal of the
+    // conversation failed.
+    if_there(dir.rename_to_free(aside.as_ref(), history, layout::MESSAGES.as_ref())).map(drop)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
 
-use crate::{Dir, FileType, Stat, StoreError, layout};
+use crate::{Dir, FileType, Stat, StoreError, if_there, layout};
 
 const STAMP: &str = "%Y%m%d_%H%M%S";
 const TOOL_CHARS: usize = 80;
@@ -99,11 +99,8 @@ impl ToolOutputDir {
             Ok(true) => self.dir.unlink(name.as_ref()).map(|()| true),
             other => other,
         };
-        match removed {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(StoreError::io("remove", &self.path.join(name), error)),
-            removed => Ok(removed.unwrap_or_default()),
-        }
+        let fault = |error| StoreError::io("remove", &self.path.join(name), error);
+        Ok(if_there(removed).map_err(fault)?.unwrap_or_default())
     }
 }
 

@@ -10,8 +10,7 @@ use std::os::unix::fs::FileExt as _;
 use rustix::fs::{OFlags, SeekFrom};
 
 use crate::file_lock::LockedFile;
-use crate::walk::DirWalk;
-use crate::{Conversation, Dir, FileType, Stat, StoreError, attributes, dir, layout, read_full_at};
+use crate::{Conversation, Dir, FileType, Stat, StoreError, attributes, dir, layout};
 use ctxfs_core::model::RelPath;
 
 /// Assumed allocation unit of disks, in bytes. Most disks use this value.
@@ -53,7 +52,7 @@ fn measure(base: &Dir, start: Option<RelPath>) -> io::Result<Usage> {
     if start.is_none() {
         usage.add_own_files(base)?;
     }
-    let mut walk = DirWalk::new(base.try_clone()?, start, |dir: &Dir| {
+    let mut walk = crate::walk::DirWalk::new(base.try_clone()?, start, |dir: &Dir| {
         usage.entries += 1;
         usage.bytes += room_of(&dir.stat_self()?) + attribute_bytes(dir, OsStr::new("."));
         Ok(true)
@@ -177,10 +176,8 @@ impl SharedRoom {
     /// gone.
     pub fn lock(conversation: &Conversation, may_wait: bool) -> io::Result<Option<Self>> {
         let name = layout::ROOM.as_ref();
-        let file = match conversation.dir().create_file(name, OFlags::RDWR, layout::FILE_MODE) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            made => made?,
-        };
+        let made = conversation.dir().create_file(name, OFlags::RDWR, layout::FILE_MODE);
+        let Some(file) = crate::if_there(made)? else { return Ok(None) };
         if may_wait {
             return Ok(Some(Self(LockedFile::lock(file)?)));
         }
@@ -192,7 +189,7 @@ impl SharedRoom {
     /// measured for a different quota.
     pub fn left(&self, quota: u64) -> io::Result<u64> {
         let mut numbers = [0; 16];
-        if read_full_at(&self.0, 0, &mut numbers)? < numbers.len() {
+        if crate::read_full_at(&self.0, 0, &mut numbers)? < numbers.len() {
             return Ok(0);
         }
         let number = u128::from_le_bytes(numbers);

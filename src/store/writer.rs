@@ -1,6 +1,5 @@
 //! Writes an artifact without a mount, and names it after its call.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::slice;
@@ -10,7 +9,7 @@ use rustix::fs::OFlags;
 
 use crate::{
     AnalysedFile, Artifact, Conversation, Dir, ManifestLock, Stat, StoreError, attributes,
-    conversation, layout, stat_file, this_process,
+    conversation, if_there, layout, stat_file, this_process,
 };
 use ctxfs_core::materialize::{Analyzer, analyze, analyze_log};
 use ctxfs_core::model::{
@@ -376,12 +375,9 @@ fn is_taken(
 ) -> Result<bool, StoreError> {
     for name in naming.all() {
         let path = RelPath::artifact(naming.folder(), &name);
-        match dir.stat(name.as_os_str()) {
-            Ok(_) => return Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(conversation.error_at("look up", &path, error)),
-        }
-        if conversation.removed(&path)?.is_some() {
+        let found = if_there(dir.stat(name.as_os_str()));
+        let found = found.map_err(|error| conversation.error_at("look up", &path, error))?;
+        if found.is_some() || conversation.removed(&path)?.is_some() {
             return Ok(true);
         }
     }
@@ -532,7 +528,7 @@ impl CallNaming {
 }
 
 fn joined(stem: &Component, end: &str) -> Component {
-    let mut name = OsString::from(stem);
+    let mut name = std::ffi::OsString::from(stem);
     name.push(end);
     Component::new(name).unwrap_or_else(|_| stem.clone())
 }

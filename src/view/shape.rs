@@ -58,7 +58,7 @@ fn read_outline(
     let mut block = vec![0; READ_BYTES];
     let mut offset = 0;
     let mut cut = None;
-    while !reader.is_off() {
+    loop {
         if expired() {
             cut = Some(offset);
             break;
@@ -67,8 +67,10 @@ fn read_outline(
         if got == 0 {
             break;
         }
-        reader.push(&block[..got]);
         offset += got as u64;
+        if reader.push(&block[..got]) {
+            break;
+        }
     }
     let (kind, outline) = reader.finish();
     Ok((cut, kind, outline))

@@ -21,15 +21,14 @@ pub struct Frequent<K, V> {
     forgotten: u64,
 }
 
-/// The count of one key.
+/// The count of one key: the number of occurrences that were counted, and an upper bound for the
+/// number of those that were missed because the key may have been dropped. `value` was created at
+/// the first counted occurrence.
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Count<V> {
-    /// Number of occurrences that were counted.
     pub times: u64,
-    /// Upper bound for the number of occurrences that were not counted because the key may have
-    /// been dropped.
     pub missed: u64,
-    /// The value that was created at the first counted occurrence.
     pub value: V,
     place: u64,
 }

@@ -235,17 +235,14 @@ pub struct JsonReader<E> {
 }
 
 impl<E: Events> JsonReader<E> {
-    /// Takes the next bytes of the stream.
-    pub fn push(&mut self, bytes: &[u8]) {
+    /// Takes the next bytes of the stream. Returns true once it is certain that the stream is not
+    /// JSON.
+    pub fn push(&mut self, bytes: &[u8]) -> bool {
         self.text.push(bytes);
         self.detector.push(bytes, self.seen, self.newlines, self.text.first_invalid());
         self.seen += bytes.len() as u64;
         self.newlines += memchr::memchr_iter(b'\n', bytes).count() as u64;
         self.ends_line = bytes.last().map_or(self.ends_line, |byte| *byte == b'\n');
-    }
-
-    /// Returns true once it is certain that the stream is not JSON.
-    pub fn is_off(&self) -> bool {
         self.detector.is_off()
     }
 

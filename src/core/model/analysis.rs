@@ -83,16 +83,17 @@ impl Analysis {
 }
 
 /// The encoding of bytes as text. An empty output is ASCII.
+///
+/// `Ascii`: every byte is below 0x80. `Utf8`: valid UTF-8. `Broken`: text with some bytes that are
+/// not UTF-8, which views show as U+FFFD. `Binary`: not text, because the bytes contain NUL, or
+/// begin like a known binary format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "described above")]
 pub enum Encoding {
-    /// Every byte is below 0x80.
     Ascii,
-    /// Valid UTF-8.
     Utf8,
-    /// Text with some bytes that are not UTF-8. Views show these bytes as U+FFFD.
     Broken,
-    /// Not text: the bytes contain NUL, or begin like a known binary format.
     Binary,
 }
 
@@ -212,25 +213,26 @@ pub struct LinePosition {
 }
 
 /// The rank of an error line, judged from the line alone. The most informative rank comes first.
+///
+/// `Cause` is the reason for a failure: an innermost cause, a failed assertion, a panic. `Error` is
+/// one that a tool explicitly marks as such, for example a compiler's error or a fatal message.
+/// `Exit` is the exit of a program, and `Logged` a log entry whose level or status means an error.
+/// `Report` is a message about something that went wrong while a program ran. `Tally` covers names
+/// and counts of failures, headings and progress messages. `Outer` is an exception that was caused
+/// by another exception.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "described above")]
 pub enum ErrorRank {
-    /// The reason for a failure: an innermost cause, a failed assertion, a panic.
     Cause,
-    /// An error that a tool explicitly marks as one, such as a compiler's error or a fatal message.
     Error,
-    /// The exit of a program.
     Exit,
-    /// A log entry whose level or status means an error.
     Logged,
-    /// A message about something that went wrong while a program ran.
     #[default]
     Report,
-    /// Names and counts of failures, headings, and progress messages.
     Tally,
-    /// An exception that was caused by another exception.
     Outer,
 }
 

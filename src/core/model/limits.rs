@@ -41,16 +41,15 @@ pub struct Limits {
     pub mirror: bool,
 }
 
-/// The part of an output that is shown if the output is too long.
+/// The part of an output that is shown if the output is too long: the first lines, the last lines,
+/// or half from the beginning and half from the end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "described above")]
 pub enum Direction {
-    /// The first lines.
     #[default]
     Head,
-    /// The last lines.
     Tail,
-    /// Half from the beginning and half from the end.
     HeadTail,
 }
 

@@ -341,18 +341,18 @@ fn state(stage: Stage, why: Option<String>) -> Result<ArtifactState, &'static st
 /// A program may replace the file by a copy with the same bytes. It compares the digest, sets the
 /// modification time of the copy to that of the original, and records the change time of the copy
 /// as `copied`. The other fields keep their values, so the artifact keeps its identity.
+///
+/// `dev` and `ino` are the device number of the disk and the inode number. `born` is the creation
+/// time, if the disk stores it, and `changed` is the change time. All times are in nanoseconds since
+/// the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
 pub struct LocalFile {
-    /// The device number of the disk.
     pub dev: u64,
-    /// The inode number.
     pub ino: u64,
-    /// The creation time in nanoseconds since the epoch, if the disk stores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub born: Option<i64>,
-    /// The change time (`ctime`) in nanoseconds since the epoch.
     pub changed: i64,
-    /// The change time of the copy that contains the bytes now, if there is a copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copied: Option<i64>,
 }

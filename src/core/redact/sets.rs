@@ -30,21 +30,21 @@ pub(super) struct SecretPattern {
     pub(super) check: SecretCheck,
 }
 
+/// What comes before a match. `Anything`: any byte may precede it. `Break`: a word boundary, or an
+/// escaped line break or tab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatternPrefix {
-    // Nothing. Any byte may precede the beginning.
     Anything,
-    // A word boundary, or an escaped line break or tab.
     Break,
     Scheme,
 }
 
+/// What continues a match. `Jwt`: the rest of the first part of a JSON Web Token, and its other two
+/// parts. `Value`: the rest of an assigned value, and the byte that ends the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatternTail {
     None,
-    // The rest of the first part of a JSON Web Token, and its other two parts.
     Jwt,
-    // The rest of an assigned value, and the byte that ends the value.
     Value,
 }
 

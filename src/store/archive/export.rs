@@ -8,22 +8,17 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::OFlags;
 use tar::Builder;
 use zstd::Encoder;
 
-use crate::archive::format::{
-    ArchiveMember, ContentReader, DigestList, HashingReader, MemberContent, ReadFailure,
-};
+use crate::archive::format::{ArchiveMember, DigestList, MemberContent, ReadFailure};
 use crate::archive::{BLOCK, DESCRIPTION, DIGESTS, Description, FORMAT, LEVEL};
 use crate::walk::{DirWalk, SkippedPlaces, WalkEntry};
 use crate::{
     ArchiveError, Conversation, Dir, FarArtifact, FileType, Lease, Stat, StoreError, Time,
-    UnreadPlaces, attributes, dir, layout, lease, read_full_at, stat_file,
+    UnreadPlaces, attributes, dir, if_there, layout, lease, read_full_at, stat_file,
 };
-use ctxfs_core::model::{
-    ArtifactState, Component, Content, FarFile, FarStore, Record, RelPath, is_scratch,
-};
+use ctxfs_core::model::{ArtifactState, Component, Content, FarFile, FarStore, Record, RelPath};
 
 const WRITTEN: &str = "it was still being written when it was exported";
 const ARTIFACTS: &str = "artifacts";
@@ -75,7 +70,7 @@ pub struct Exported {
 }
 
 /// Returns the total size in bytes of all files of a conversation, including artifacts in the
-/// bucket. This is about the number of bytes that [`export_with`] reports to `progress`.
+/// bucket. This is about the number of bytes that [`export`] reports to `progress`.
 pub fn bytes_to_export(conversation: &Conversation) -> Result<u64, StoreError> {
     let sum = || {
         let mut walk = walk(conversation)?;
@@ -97,17 +92,10 @@ pub fn bytes_to_export(conversation: &Conversation) -> Result<u64, StoreError> {
 /// Each file is archived with the length that it had when it was opened. An artifact that is being
 /// written is marked incomplete. A place that cannot be read is left out and reported. The names of
 /// the directories on the current path are held in memory, and everything else in temporary files.
+///
+/// Reads a far artifact, of which `parts` has the source, twice: before its member begins, all of its
+/// bytes must have been fetched and have the recorded digest.
 pub fn export(
-    conversation: &Conversation,
-    out: impl Write,
-    progress: &mut dyn FnMut(u64),
-) -> Result<Exported, ArchiveError> {
-    export_with(conversation, ExportParts::default(), out, progress)
-}
-
-/// Writes an archive as [`export`] does, with the sources in `parts`. Reads a far artifact twice:
-/// before its member begins, all of its bytes must have been fetched and have the recorded digest.
-pub fn export_with(
     conversation: &Conversation,
     parts: ExportParts<'_>,
     out: impl Write,
@@ -237,7 +225,7 @@ impl<'a, W: Write> Export<'a, W> {
     ) -> Result<(), ArchiveError> {
         let conversation = self.conversation;
         let state = state.or_else(|error| -> Result<_, StoreError> {
-            conversation.pass_over(error, &mut self.done.unread)?;
+            self.done.unread.pass_over(conversation.path(), error)?;
             Ok(FileState::unrecorded(path, &file))
         })?;
         let ExportedFile { file, stat, attributes } = self.with_shown_log(path, file)?;
@@ -247,7 +235,7 @@ impl<'a, W: Write> Export<'a, W> {
         let fault = |error| conversation.error_at("read", path, error);
         let live = state.is_live || !stat_file(&file).map_err(fault)?.is_unchanged(&stat);
         let record = self.record_as_read(state.record, &stat, live && path.is_artifact(), &digest);
-        if is_scratch(path.file_name()) {
+        if ctxfs_core::model::is_scratch(path.file_name()) {
             return Ok(());
         }
         self.keep_record(&record).map_err(ArchiveError::Write)
@@ -326,7 +314,9 @@ impl<'a, W: Write> Export<'a, W> {
     fn keep_records_without_files(&mut self) -> Result<(), ArchiveError> {
         let records = match self.conversation.records() {
             Ok(records) => records,
-            Err(error) => return Ok(self.conversation.pass_over(error, &mut self.done.unread)?),
+            Err(error) => {
+                return Ok(self.done.unread.pass_over(self.conversation.path(), error)?);
+            }
         };
         for record in records {
             let record = record?;
@@ -359,13 +349,6 @@ impl<'a, W: Write> Export<'a, W> {
     }
 }
 
-fn if_there<T>(opened: io::Result<T>) -> io::Result<Option<T>> {
-    match opened {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        opened => opened.map(Some),
-    }
-}
-
 struct MemberWriter<W: Write> {
     top: Vec<u8>,
     tar: Builder<Encoder<'static, W>>,
@@ -392,7 +375,8 @@ impl<W: Write> MemberWriter<W> {
             modified: Time::default(),
             attributes: Vec::new(),
         };
-        let mut content = HashingReader { content, hasher: blake3::Hasher::new() };
+        let mut content =
+            crate::archive::format::HashingReader { content, hasher: blake3::Hasher::new() };
         member.write(&mut content, &mut self.tar)?;
         Ok(content.hasher.finalize().to_hex().to_string())
     }
@@ -476,7 +460,7 @@ impl<W: Write> Export<'_, W> {
             return Ok(());
         }
         let added = self.add_far(dir);
-        added.or_else(|error| self.conversation.pass_over(error, &mut self.done.unread))
+        added.or_else(|error| self.done.unread.pass_over(self.conversation.path(), error))
     }
 
     fn add_far(&mut self, dir: Option<&RelPath>) -> Result<(), StoreError> {
@@ -528,7 +512,7 @@ impl<W: Write> Export<'_, W> {
                 self.done.gone += 1;
                 Ok(())
             }
-            Err(error) => Ok(conversation.pass_over(error, &mut self.done.unread)?),
+            Err(error) => Ok(self.done.unread.pass_over(conversation.path(), error)?),
         }
     }
 
@@ -558,7 +542,7 @@ impl<W: Write> Export<'_, W> {
         let attributes = attributes::users_among(&file.attributes);
         let name = self.members.name(path.as_os_str().as_bytes());
         let member = ArchiveMember { attributes, ..ArchiveMember::of(name, stat) };
-        let reader = ContentReader::new(&*file.content);
+        let reader = crate::archive::format::ContentReader::new(&*file.content);
         let digest = self.write_content(&member, path, reader, false)?;
         let record = self.record_as_read(record.clone(), stat, false, &digest);
         self.keep_record(&record).map_err(ArchiveError::Write)
@@ -575,7 +559,7 @@ impl ExportedFile {
     /// Opens a file and reads one byte of it, to detect an unreadable file before its member
     /// begins.
     fn open(dir: &Dir, name: &OsStr) -> io::Result<Self> {
-        let file = dir.open_file(name, OFlags::RDONLY)?;
+        let file = dir.open_file(name, rustix::fs::OFlags::RDONLY)?;
         read_full_at(&file, 0, &mut [0])?;
         let (stat, attributes) = (stat_file(&file)?, attributes::user_attributes(&file)?);
         Ok(Self { file, stat, attributes })

@@ -11,12 +11,7 @@ use zstd::Decoder;
 
 use crate::archive::format::{self, ATTRIBUTE, ArchiveMember};
 use crate::archive::{BLOCK, MAX_HEADER, WINDOW_LOG};
-use crate::far::MODE;
-use crate::{
-    ArchiveError, ArchiveFlaw, Conversation, Dir, FileType, Time, attributes, layout, stat_file,
-    walk,
-};
-use ctxfs_core::materialize::Analyzer;
+use crate::{ArchiveError, ArchiveFlaw, Conversation, Dir, FileType, Time, attributes, layout};
 use ctxfs_core::model::{Analysis, Record, RelPath, is_scratch};
 
 const BATCH: usize = 256;
@@ -65,7 +60,7 @@ impl ImportWriter {
         found: &ArchiveMember,
     ) -> Result<(), ArchiveError> {
         let dir = self.enter_parent(&path, found)?;
-        if self.open.len() > walk::MAX_LEVELS {
+        if self.open.len() > crate::walk::MAX_LEVELS {
             return Err(found.refused(ArchiveFlaw::Deep));
         }
         let made = dir.mkdir(path.file_name(), layout::DIRECTORY_MODE);
@@ -86,7 +81,7 @@ impl ImportWriter {
         let file = dir.create_file(path.file_name(), flags, layout::FILE_MODE);
         let mut file = file.map_err(|error| self.conversation.error_at("make", path, error))?;
         let (digest, analysis) = self.content(path, &mut file, content)?;
-        let finished = finish_file(&file, found).and_then(|()| stat_file(&file));
+        let finished = finish_file(&file, found).and_then(|()| crate::stat_file(&file));
         let stat = finished.map_err(|error| self.conversation.error_at("write", path, error))?;
         if !is_scratch(path.file_name()) {
             let file = Some(stat.local_file());
@@ -156,7 +151,7 @@ impl ImportWriter {
         content: &mut dyn Read,
     ) -> Result<(String, Option<Analysis>), ArchiveError> {
         let mut hasher = blake3::Hasher::new();
-        let mut analyzer = path.is_artifact().then(Analyzer::new);
+        let mut analyzer = path.is_artifact().then(ctxfs_core::materialize::Analyzer::new);
         loop {
             let count = match content.read(&mut self.buffer) {
                 Ok(0) => break,
@@ -278,7 +273,7 @@ fn found<R: Read>(entry: &Entry<'_, R>, kind: FileType, header: &[u8]) -> Option
         name: plain.path_bytes().into_owned(),
         kind,
         size: entry.size(),
-        mode: plain.mode().ok()? & MODE,
+        mode: plain.mode().ok()? & crate::far::MODE,
         modified: Time { seconds, nanos: 0 },
         attributes: Vec::new(),
     };

@@ -3,7 +3,6 @@
 //! `tar::PaxExtensions` ends a record at a newline, but the arguments of a call may contain
 //! newlines. This module therefore splits records by their length, as pax(1) specifies.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Seek as _, Write};
 
@@ -11,7 +10,6 @@ use bstr::ByteSlice as _;
 use tar::{Builder, EntryType, Header};
 
 use crate::archive::BLOCK;
-use crate::far::MODE;
 use crate::{ArchiveError, ArchiveFlaw, FileType, Stat, Time};
 use ctxfs_core::model::Content;
 
@@ -32,14 +30,14 @@ pub(super) struct ArchiveMember {
     pub(super) size: u64,
     pub(super) mode: u32,
     pub(super) modified: Time,
-    pub(super) attributes: Vec<(OsString, Vec<u8>)>,
+    pub(super) attributes: Vec<(std::ffi::OsString, Vec<u8>)>,
 }
 
 impl ArchiveMember {
     pub(super) fn of(name: Vec<u8>, stat: &Stat) -> Self {
         let kind = stat.kind();
         let size = if kind == FileType::File { stat.size } else { 0 };
-        let (mode, modified) = (stat.mode & MODE, stat.mtime);
+        let (mode, modified) = (stat.mode & crate::far::MODE, stat.mtime);
         Self { name, kind, size, mode, modified, attributes: Vec::new() }
     }
 

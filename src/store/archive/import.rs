@@ -17,10 +17,7 @@ use crate::archive::extract::{ArchiveEntry, ImportWriter, Unpacked, read_entry, 
 use crate::archive::format::{ArchiveMember, DigestList, HashingReader};
 use crate::archive::{BLOCK, DESCRIPTION, DIGESTS, Description, FORMAT, MAX_RECORD};
 use crate::file_lock::{self, LockKind, LockedFile};
-use crate::{
-    ArchiveError, ArchiveFlaw, Conversation, Dir, FileType, LEAST, Store, StoreError, layout,
-    whole_blocks,
-};
+use crate::{ArchiveError, ArchiveFlaw, Conversation, Dir, FileType, Store, StoreError, layout};
 use ctxfs_core::model::{ArtifactState, Component, NameError, Record, RelPath, is_scratch};
 
 const MAX_DESCRIPTION: u64 = 4096;
@@ -256,7 +253,7 @@ impl Import {
     /// Fails unless one more file of `size` bytes fits below the quota and on the disk. The disk
     /// must also have a free inode for it, and keep one in [`SPARE_INODES`] of its inodes free.
     fn require_room(&mut self, store: &Store, size: u64) -> Result<(), ArchiveError> {
-        self.room = self.room.saturating_add(whole_blocks(size).max(LEAST));
+        self.room = self.room.saturating_add(crate::whole_blocks(size).max(crate::LEAST));
         if let Some(quota) = self.options.quota.filter(|quota| self.room > *quota) {
             return Err(ArchiveError::OverQuota { quota });
         }
@@ -420,19 +417,13 @@ impl Drop for Staging {
 
 pub(crate) fn clean_staging(store: &Dir) -> io::Result<()> {
     let name = layout::STAGING.as_ref();
-    let all = match store.open_dir(name) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        all => all?,
-    };
+    let Some(all) = crate::if_there(store.open_dir(name))? else { return Ok(()) };
     let lock = layout::STAGING_LOCK.as_ref();
     let lock = store.create_file(lock, OFlags::RDWR, layout::FILE_MODE)?;
     let Some(_locked) = LockedFile::try_lock(lock)? else { return Ok(()) };
     for entry in all.entries()? {
         all.remove_all(&entry.name)?;
     }
-    match store.rmdir(name) {
-        // The last import has just removed the directory.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
+    // The last import may have just removed the directory.
+    crate::if_there(store.rmdir(name)).map(drop)
 }

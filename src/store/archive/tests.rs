@@ -60,7 +60,7 @@ impl Place {
     fn export(&self, conversation: &str) -> Vec<u8> {
         let mut archive = Vec::new();
         let conversation = self.store.conversation(&id(conversation)).unwrap().unwrap();
-        export(&conversation, &mut archive, &mut |_| {}).unwrap();
+        export(&conversation, ExportParts::default(), &mut archive, &mut |_| {}).unwrap();
         archive
     }
 
@@ -205,7 +205,8 @@ fn an_artifact_that_is_written_is_taken_as_far_as_it_is() {
     writer.write_all(b"so far").unwrap();
     let mut archive = Vec::new();
     let conversation = from.store.conversation(&id("c7")).unwrap().unwrap();
-    let exported = export(&conversation, &mut archive, &mut |_| {}).unwrap();
+    let exported =
+        export(&conversation, ExportParts::default(), &mut archive, &mut |_| {}).unwrap();
     assert_eq!((exported.files, exported.incomplete, exported.changed), (7, 1, 0));
     writer.write_all(b", and more").unwrap();
     to.import(&archive, &anything()).unwrap();
@@ -240,7 +241,8 @@ fn content_that_is_not_what_its_record_says_is_told() {
     File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
     let conversation = from.store.conversation(&id("c7")).unwrap().unwrap();
     let mut archive = Vec::new();
-    let exported = export(&conversation, &mut archive, &mut |_| {}).unwrap();
+    let exported =
+        export(&conversation, ExportParts::default(), &mut archive, &mut |_| {}).unwrap();
     assert_eq!(exported.changed, 1);
     Place::new().import(&archive, &anything()).unwrap();
 }
@@ -294,7 +296,8 @@ fn exported(place: &Place) -> (Vec<u8>, Exported) {
         let mut archive = Vec::new();
         let conversation = place.store.conversation(&id("c7")).unwrap().unwrap();
         bytes_to_export(&conversation).unwrap();
-        let exported = export(&conversation, &mut archive, &mut |_| {}).unwrap();
+        let exported =
+            export(&conversation, ExportParts::default(), &mut archive, &mut |_| {}).unwrap();
         (archive, exported)
     })
 }

@@ -119,7 +119,7 @@ impl Inventory {
             // incomplete.
             artifact.live = live
                 && conversation.recover(&artifact.path, None).map_or_else(
-                    |error| conversation.pass_over(error, unread).map(|()| true),
+                    |error| unread.pass_over(conversation.path(), error).map(|()| true),
                     |recovered| Ok(recovered.is_none()),
                 )?;
         }
@@ -146,7 +146,7 @@ impl Inventory {
             Ok(referenced) => referenced,
             Err(error) => {
                 let mut below = UnreadPlaces::default();
-                self.conversation.pass_over(error, &mut below)?;
+                below.pass_over(self.conversation.path(), error)?;
                 unread.extend(below.below(&self.conversation.id().to_text()));
                 vec![true; self.artifacts.len()]
             }
@@ -236,7 +236,7 @@ pub(super) fn in_conversation<T>(
     let worked = match work(Arc::clone(&conversation), &mut below) {
         Ok(worked) => Some(worked),
         Err(error) => {
-            conversation.pass_over(error, &mut below)?;
+            below.pass_over(conversation.path(), error)?;
             None
         }
     };

@@ -1,20 +1,17 @@
 //! The lines of the manifest: an index of the last record of each path, and reading records one at
 //! a time.
 
-use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, BufRead as _, BufReader, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::vec;
 
-use rustix::fs::OFlags;
 use serde::Deserialize;
 
-use crate::{Dir, Stat, StoreError, layout, read_full_at, stat_file};
+use crate::{Dir, Stat, StoreError, if_there, layout, read_full_at, stat_file};
 use ctxfs_core::model::{Record, Stage, without_digits};
 
 /// Number of bytes that are read at once. The first refresh reads the whole manifest; later ones
@@ -71,17 +68,13 @@ impl ManifestIndex {
     /// there are none.
     pub(super) fn refresh(&mut self, dir: &Dir) -> io::Result<()> {
         let name = layout::MANIFEST.as_ref();
-        let mut stat = match dir.stat(name) {
-            Ok(stat) => stat,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.clear();
-                return Ok(());
-            }
-            Err(error) => return Err(error),
+        let Some(mut stat) = if_there(dir.stat(name))? else {
+            self.clear();
+            return Ok(());
         };
         if !self.source.as_ref().is_some_and(|source| source.grows_to(&stat, self.indexed)) {
             self.clear();
-            let file = dir.open_file(name, OFlags::RDONLY)?;
+            let file = dir.open_file(name, rustix::fs::OFlags::RDONLY)?;
             stat = stat_file(&file)?;
             let unread = Stat { size: 0, ..stat };
             self.source = Some(IndexedFile::new(file, unread));
@@ -247,7 +240,7 @@ fn directory(path: &str) -> &str {
 
 impl IndexedFile {
     fn new(file: File, stat: Stat) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
+        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         Self {
             number: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             file: Arc::new(file),
@@ -286,7 +279,7 @@ const GAP: u64 = 4 << 10;
 #[derive(Debug, Deserialize)]
 pub(super) struct IndexedRecord<'a> {
     #[serde(borrow)]
-    pub(super) path: Cow<'a, str>,
+    pub(super) path: std::borrow::Cow<'a, str>,
     state: Stage,
     #[serde(rename = "generation")]
     _generation: u64,

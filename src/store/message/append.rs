@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::message::layout::{LineSpan, MessageLayout, SpanReader};
 use crate::message::lines::{stored, whole, whole_of};
 use crate::message::{
-    AppendContext, BLOCK, HELD, Log, LogLine, LogLines, MessageError, UnfinishedLine, offload,
+    AppendContext, Log, LogLine, LogLines, MessageError, UnfinishedLine, offload,
 };
 use crate::{Artifact, Conversation, append_all, file_lock, history, stat_file};
 use ctxfs_core::model::Content as _;
@@ -223,7 +223,8 @@ impl<'a> LockedLog<'a> {
         // A batch that fits into the buffer is written in one call, so that a crash leaves all of
         // it or nothing.
         let length = usize::try_from(batch.len()).unwrap_or(usize::MAX);
-        let mut out = BufWriter::with_capacity(length.min(2 * HELD), AppendWriter(self.0));
+        let mut out =
+            BufWriter::with_capacity(length.min(2 * crate::message::HELD), AppendWriter(self.0));
         let written = batch.0.iter().try_for_each(|message| message.write(&mut out));
         let written = written.and_then(|()| out.flush());
         if written.is_err() {
@@ -287,7 +288,7 @@ fn quoted(line: &LogLine, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"\"")?;
     let mut offset = 0;
     while offset < line.len() {
-        let mut block = line.bytes(offset, BLOCK)?;
+        let mut block = line.bytes(offset, crate::message::BLOCK)?;
         // If the end of the block splits a character, the character goes to the next block.
         let whole = std::str::from_utf8(&block).map_or_else(
             |error| if error.error_len().is_none() { error.valid_up_to() } else { block.len() },

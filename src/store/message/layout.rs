@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::fmt;
 use std::io::{self, BufRead, Read};
-use std::ops::Range;
 
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize as _, Deserializer};
@@ -241,7 +240,7 @@ const FIRST_BLOCK: usize = 1 << 10;
 const LOST: &str = "\u{fffd}";
 const ROOM: usize = 64 << 10;
 
-pub(super) type LineSpan = Range<u64>;
+pub(super) type LineSpan = std::ops::Range<u64>;
 
 pub(super) struct SpanReader<'a> {
     content: &'a dyn Content,
@@ -255,6 +254,10 @@ pub(super) struct SpanReader<'a> {
 impl<'a> SpanReader<'a> {
     pub(super) fn new(content: &'a dyn Content, span: LineSpan) -> Self {
         Self { content, left: span, block: Vec::new(), used: 0, next_block: FIRST_BLOCK }
+    }
+
+    fn position(&self) -> u64 {
+        self.left.start - (self.block.len() - self.used) as u64
     }
 
     pub(super) fn next(&mut self) -> io::Result<Option<u8>> {
@@ -386,21 +389,28 @@ impl<'a> JsonStringReader<'a> {
         self.ready.clear();
         self.used = 0;
         while self.ready.len() < ROOM && !self.ended {
-            let at_hand = self.string.fill_buf()?;
-            let plain = memchr::memchr2(b'"', b'\\', at_hand).unwrap_or(at_hand.len());
-            if plain > 0 {
-                self.ready.extend(self.high.take().into_iter().flat_map(|_| LOST.as_bytes()));
-                self.ready.extend_from_slice(&at_hand[..plain]);
-                self.string.consume(plain);
-                continue;
+            self.decode_some(ROOM)?;
+        }
+        Ok(())
+    }
+
+    /// Decodes one escape, or at most `most` bytes that need no decoding.
+    fn decode_some(&mut self, most: usize) -> io::Result<()> {
+        let at_hand = self.string.fill_buf()?;
+        let at_hand = &at_hand[..at_hand.len().min(most)];
+        let plain = memchr::memchr2(b'"', b'\\', at_hand).unwrap_or(at_hand.len());
+        if plain > 0 {
+            self.ready.extend(self.high.take().into_iter().flat_map(|_| LOST.as_bytes()));
+            self.ready.extend_from_slice(&at_hand[..plain]);
+            self.string.consume(plain);
+            return Ok(());
+        }
+        match self.string.next()?.ok_or(io::ErrorKind::UnexpectedEof)? {
+            b'"' => {
+                self.end_pair();
+                self.ended = true;
             }
-            match self.string.next()?.ok_or(io::ErrorKind::UnexpectedEof)? {
-                b'"' => {
-                    self.end_pair();
-                    self.ended = true;
-                }
-                _ => self.escape()?,
-            }
+            _ => self.escape()?,
         }
         Ok(())
     }
@@ -453,76 +463,23 @@ pub(super) fn places_in_line(
     string: &LineSpan,
     places: &[u64],
 ) -> io::Result<Vec<u64>> {
-    let mut reader = SpanReader::new(line, string.clone());
-    let mut at = string.start;
-    while reader.next()?.is_some_and(|byte| byte != b'"') {
-        at += 1;
-    }
-    let mut walk = PlaceWalk { reader, at: at + 1, text: 0, high: false };
-    places.iter().map(|place| walk.to(*place)).collect()
-}
-
-struct PlaceWalk<'a> {
-    reader: SpanReader<'a>,
-    at: u64,
-    /// Number of bytes of text so far. A high surrogate whose low surrogate has not been read yet
-    /// is not counted.
-    text: u64,
-    high: bool,
-}
-
-impl PlaceWalk<'_> {
-    fn to(&mut self, place: u64) -> io::Result<u64> {
-        while self.text + self.lost() < place {
-            self.step()?;
-        }
-        Ok(self.at)
-    }
-
-    fn step(&mut self) -> io::Result<()> {
-        if self.next()? != b'\\' {
-            self.pass(1, 1);
-        } else if self.next()? != b'u' {
-            self.pass(2, 1);
-        } else {
-            let mut digits = [0; 4];
-            self.reader.read_exact(&mut digits)?;
-            self.pass_unit(unit_of(digits)?);
-        }
-        Ok(())
-    }
-
-    fn next(&mut self) -> io::Result<u8> {
-        self.reader.next()?.ok_or(io::ErrorKind::UnexpectedEof.into())
-    }
-
-    fn pass_unit(&mut self, unit: u16) {
-        match unit {
-            0xdc00..=0xdfff if self.high => {
-                self.high = false;
-                self.pass(6, 4);
+    let mut reader = JsonStringReader::new(SpanReader::new(line, string.clone()))?;
+    let mut text = 0;
+    let mut place_in_line = |place: u64| {
+        loop {
+            text += reader.ready.len() as u64;
+            reader.ready.clear();
+            let missing = place.saturating_sub(text + reader.high.map_or(0, |_| LOST.len() as u64));
+            if missing == 0 {
+                return Ok(reader.string.position());
             }
-            0xd800..=0xdbff => {
-                self.pass(6, 0);
-                self.high = true;
+            if reader.ended {
+                return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            0..0x80 => self.pass(6, 1),
-            0x80..0x800 => self.pass(6, 2),
-            _ => self.pass(6, 3),
+            reader.decode_some(missing as usize)?;
         }
-    }
-
-    fn pass(&mut self, bytes: u64, text: u64) {
-        self.at += bytes;
-        self.text += self.lost() + text;
-        self.high = false;
-    }
-
-    /// Returns the length of the text for an unpaired surrogate, if the last unit read is a high
-    /// surrogate; otherwise 0.
-    fn lost(&self) -> u64 {
-        if self.high { LOST.len() as u64 } else { 0 }
-    }
+    };
+    places.iter().map(|place| place_in_line(*place)).collect()
 }
 
 fn unit_of(digits: [u8; 4]) -> io::Result<u16> {

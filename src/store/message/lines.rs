@@ -7,7 +7,6 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use crate::message::layout::SpanReader;
 use crate::message::{AppendContext, BLOCK, HELD, LONGEST, MessageError};
 use crate::{Artifact, Conversation, Stat, read_full_at, stat_file};
 use ctxfs_core::model::{Component, Content};
@@ -420,7 +419,10 @@ pub fn stored(line: LogLine, context: &AppendContext<'_>) -> Result<LogLine, Mes
         return Ok(line);
     }
     let mut collected = CollectingWriter::new(context);
-    context.host.write_stored(&mut SpanReader::new(&line, 0..line.len()), &mut collected)?;
+    context.host.write_stored(
+        &mut crate::message::layout::SpanReader::new(&line, 0..line.len()),
+        &mut collected,
+    )?;
     Ok(collected.line.take()?)
 }
 

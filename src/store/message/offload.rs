@@ -4,21 +4,16 @@
 //! responses of calls in the text: `<function_call>{..., "response": ...}</function_call>`. The
 //! text is decoded to find the calls. The line is then changed at the bytes that encode the output.
 
-use std::ffi::OsStr;
 use std::io::{self, BufRead as _, Read, Write};
 use std::os::unix::ffi::OsStrExt as _;
 
 use memchr::memmem;
 
-use crate::file_lock::LockKind;
 use crate::message::layout::{
-    JsonStringReader, LineSpan, MessageLayout, MessageMember, SpanReader, places_in_line,
-    values_of_list,
+    JsonStringReader, LineSpan, MessageLayout, MessageMember, SpanReader,
 };
-use crate::message::lines::CollectingWriter;
 use crate::message::{AppendContext, BLOCK, LongOutput, MessageError, Preview};
 use crate::{Artifact, Conversation, Dir, FileType, StoreError, call_stem, file_lock, layout};
-use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Component, Content, Folder, Limits, Provenance, RelPath, is_scratch};
 
 /// Maximum length in bytes of an output that may be a stand-in for a stored one.
@@ -183,7 +178,7 @@ impl<'a> MessageOutput<'a> {
 
     /// Returns a name for an output without a call id. It depends only on the bytes of the output.
     fn digest(&self) -> io::Result<String> {
-        let mut analyzer = Analyzer::new();
+        let mut analyzer = ctxfs_core::materialize::Analyzer::new();
         let mut reader = self.reader()?;
         let mut block = vec![0; BLOCK];
         loop {
@@ -209,7 +204,11 @@ impl<'a> MessageOutput<'a> {
         // find the output of the first.
         let conversation = context.conversation;
         let name = layout::OUTPUT_LOCK;
-        let lock = file_lock::lock_by_name(conversation.dir(), name, LockKind::Exclusive);
+        let lock = file_lock::lock_by_name(
+            conversation.dir(),
+            name,
+            crate::file_lock::LockKind::Exclusive,
+        );
         let _lock =
             lock.map_err(|error| StoreError::io("lock", &conversation.path().join(name), error))?;
         for path in outputs_of(call, &context.conversation.folder(Folder::Tool)?)? {
@@ -237,7 +236,7 @@ impl<'a> MessageOutput<'a> {
 /// Returns the files that are named after `call`, with any number and extension, ordered by name.
 fn outputs_of(call: &str, dir: &Dir) -> io::Result<Vec<RelPath>> {
     let stem = call_stem(call);
-    let is_named = |name: &OsStr| {
+    let is_named = |name: &std::ffi::OsStr| {
         let rest = name.as_bytes().strip_prefix(stem.as_os_str().as_bytes());
         rest.is_some_and(is_number_and_extension)
     };
@@ -313,7 +312,7 @@ fn texts(line: &dyn Content, content: &LineSpan) -> io::Result<Vec<LineSpan>> {
         _ => return Ok(Vec::new()),
     }
     let mut texts = Vec::new();
-    for part in values_of_list(line, content.clone(), MAX_PARTS)? {
+    for part in crate::message::layout::values_of_list(line, content.clone(), MAX_PARTS)? {
         let part = MessageLayout::of_part(line, part)?;
         let text = part.and_then(|part| part.span(MessageMember::Content).cloned());
         if let Some(text) = text
@@ -331,7 +330,7 @@ fn edits_of_text(
     id: Option<&str>,
     context: &AppendContext<'_>,
 ) -> Result<Vec<Replacement>, MessageError> {
-    let mut collected = CollectingWriter::new(context);
+    let mut collected = crate::message::lines::CollectingWriter::new(context);
     let mut reader = JsonStringReader::new(SpanReader::new(line, string.clone()))?;
     io::copy(&mut reader, &mut collected)?;
     let text = collected.line.take()?;
@@ -366,7 +365,7 @@ fn in_line(
 ) -> io::Result<Vec<Replacement>> {
     edits.sort_by_key(|(span, _)| span.start);
     let places: Vec<u64> = edits.iter().flat_map(|(span, _)| [span.start, span.end]).collect();
-    let places = places_in_line(line, string, &places)?;
+    let places = crate::message::layout::places_in_line(line, string, &places)?;
     let moved = |((_, text), place): (Replacement, &[u64])| (place[0]..place[1], escaped(text));
     Ok(edits.into_iter().zip(places.chunks_exact(2)).map(moved).collect())
 }

@@ -221,7 +221,7 @@ impl<'a> FileDigests<'a> {
             return Ok(Some(String::new()));
         }
         self.find(path, stat).or_else(|error| {
-            self.conversation.pass_over(error, unread)?;
+            unread.pass_over(self.conversation.path(), error)?;
             Ok(None)
         })
     }
@@ -320,7 +320,7 @@ impl DiskScan {
         let (far, is_blind) = match far_files(conversation) {
             Ok(far) => (far, false),
             Err(error) => {
-                conversation.pass_over(error, &mut unread)?;
+                unread.pass_over(conversation.path(), error)?;
                 (Vec::new(), true)
             }
         };
@@ -365,7 +365,7 @@ impl SweptArtifacts {
     fn of(conversation: &Conversation, unread: &mut UnreadPlaces) -> Result<Self, StoreError> {
         let mut swept = Self { files: HashSet::new(), paths: HashSet::new() };
         if let Err(error) = swept.read(conversation) {
-            conversation.pass_over(error, unread)?;
+            unread.pass_over(conversation.path(), error)?;
         }
         Ok(swept)
     }

@@ -22,15 +22,14 @@ pub(super) struct Expectation {
     pub(super) expected: Option<(AnnouncedKind, u64)>,
 }
 
+/// The message of a panic, on the next line; the exception at the end of a Python traceback, which is
+/// the first line that is not indented; the expected and the actual value of a comparison; or an
+/// indented list of causes, of which the last is the innermost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AnnouncedKind {
-    // The message of a panic, on the next line.
     Message,
-    // The exception at the end of a Python traceback: the first line that is not indented.
     Exception,
-    // The expected and the actual value of a comparison.
     Sides,
-    // An indented list of causes. The last cause is the innermost.
     Causes,
 }
 

@@ -33,15 +33,14 @@ struct KnownWord {
     shape: u64,
 }
 
+/// `Is` contains the shape of a part, and `Itself` a word that is identical to its shape. `Quantity`
+/// is a number with a unit, such as `240ms`, and contains the unit. `Word` may occur in a rule; its
+/// flag is true at the start of the line.
 enum LinePart<'l> {
     Other(u8),
-    // A part whose shape is this text.
     Is(&'static [u8]),
-    // A word that is identical to its shape.
     Itself(&'l [u8]),
-    // A number with a unit, such as `240ms`. The text is the unit.
     Quantity(&'l [u8]),
-    // A word that may occur in a rule. The flag is true at the start of the line.
     Word(&'l [u8], bool),
 }
 

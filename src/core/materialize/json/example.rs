@@ -28,7 +28,7 @@ struct Collection<'s> {
 
 // Returns `None` for a lone string or an empty value.
 pub(super) fn of_document(shape: &Shape) -> Option<String> {
-    let root = shape.root()?;
+    let root = shape.nodes.first()?;
     if root.seen == 0 || (root.items == 0 && root.keys == 0) {
         return None;
     }
@@ -43,7 +43,7 @@ pub(super) fn of_document(shape: &Shape) -> Option<String> {
 }
 
 pub(super) fn of_lines(shape: &Shape) -> Option<String> {
-    let root = shape.root()?;
+    let root = shape.nodes.first()?;
     if size(shape, root, 0) <= RESULT_BYTES {
         return Some("-m1 .".to_owned());
     }
@@ -64,7 +64,7 @@ fn collections<'s>(
         return;
     }
     if node.objects == 0 {
-        let item = node.item.map(|item| shape.node(item));
+        let item = node.item.map(|item| &shape.nodes[item]);
         found.extend(item.map(|item| Collection {
             path: path.clone(),
             item,
@@ -74,7 +74,7 @@ fn collections<'s>(
             weight: weight(),
         }));
     } else if node.arrays == 0 && node.keys > 1 && is_map(shape, node) {
-        let value = node.fields.first().map(|field| shape.node(field.node));
+        let value = node.fields.first().map(|field| &shape.nodes[field.node]);
         found.extend(value.map(|item| Collection {
             path: path.clone(),
             item,
@@ -86,7 +86,7 @@ fn collections<'s>(
     } else if node.arrays == 0 {
         for field in &node.fields {
             if let Some(step) = key_step(&field.key) {
-                collections(shape, shape.node(field.node), &path.key(&step), levels - 1, found);
+                collections(shape, &shape.nodes[field.node], &path.key(&step), levels - 1, found);
             }
         }
     }
@@ -152,11 +152,11 @@ fn list(path: &str, item: &ShapeNode) -> String {
 fn size(shape: &Shape, node: &ShapeNode, indent: u64) -> u64 {
     let inside = indent + 2;
     let array = node.item.map_or(0, |item| {
-        let item = size(shape, shape.node(item), inside);
+        let item = size(shape, &shape.nodes[item], inside);
         node.most.saturating_mul(item.saturating_add(inside + 2))
     });
     let field = |key: usize, value: usize| {
-        size(shape, shape.node(value), inside).saturating_add(inside + key as u64 + 6)
+        size(shape, &shape.nodes[value], inside).saturating_add(inside + key as u64 + 6)
     };
     let named = node.fields.iter().map(|known| field(known.key.len(), known.node));
     let named = named.fold(0, u64::saturating_add);
@@ -172,5 +172,5 @@ fn weight(shape: &Shape, node: &ShapeNode, levels: usize) -> u64 {
     }
     let fields = node.fields.iter().map(|field| field.node);
     let below = fields.chain(node.item).chain(node.rest);
-    node.seen + below.map(|below| weight(shape, shape.node(below), levels - 1)).sum::<u64>()
+    node.seen + below.map(|below| weight(shape, &shape.nodes[below], levels - 1)).sum::<u64>()
 }

@@ -123,7 +123,7 @@ pub(super) fn is_map(shape: &Shape, node: &ShapeNode) -> bool {
     if node.rest.is_some() {
         return true;
     }
-    let values = || node.fields.iter().map(|field| shape.node(field.node));
+    let values = || node.fields.iter().map(|field| &shape.nodes[field.node]);
     let objects = values().all(|value| value.objects == value.seen);
     let arrays = values().all(|value| value.arrays == value.seen);
     if node.fields.is_empty() || !(objects || arrays) {
@@ -193,7 +193,7 @@ fn gather_fields(
 ) {
     for field in &object.fields {
         let Some(step) = key_step(&field.key) else { continue };
-        let node = shape.node(field.node);
+        let node = &shape.nodes[field.node];
         let path = format!("{path}{step}");
         let inside = depth + 1 < LEVELS;
         let is_plain = node.texts == 0 && node.scalars[1..].iter().all(|seen| !seen);
@@ -205,7 +205,7 @@ fn gather_fields(
         } else if inside && is_plain && node.arrays == 0 && !is_map(shape, node) {
             gather_fields(shape, node, (&path, depth + 1), fields);
         } else if let Some(item) = node.item.filter(|_| inside && is_plain && node.objects == 0) {
-            let item = shape.node(item);
+            let item = &shape.nodes[item];
             if item.objects == item.seen {
                 gather_fields(shape, item, (&format!("{path}[0]"), depth + 1), fields);
             }
@@ -223,11 +223,12 @@ fn has_scalars(node: &ShapeNode) -> bool {
 /// of an array, and in that case a line may be, too. Other fields of the item do not describe the
 /// record.
 pub(super) fn best_field(fields: &[RecordField], wanted: FieldRole) -> Option<&RecordField> {
-    let has_place = |field: &&RecordField| wanted == FieldRole::Place || !field.is_of_item();
+    let is_of_item = |field: &RecordField| field.path.contains("[0]");
+    let has_place = |field: &&RecordField| wanted == FieldRole::Place || !is_of_item(field);
     let candidates =
         fields.iter().filter(|field| field.role.is_some_and(|(role, _)| role == wanted));
-    let of_item = wanted == FieldRole::Line
-        && best_field(fields, FieldRole::Place).is_some_and(RecordField::is_of_item);
+    let of_item =
+        wanted == FieldRole::Line && best_field(fields, FieldRole::Place).is_some_and(is_of_item);
     candidates.filter(|field| of_item || has_place(field)).min_by_key(|field| {
         let is_end = field.path.to_ascii_lowercase().contains("end");
         let order = field.role.map_or(0, |(_, order)| order);
@@ -295,10 +296,6 @@ impl Projection {
 }
 
 impl RecordField {
-    fn is_of_item(&self) -> bool {
-        self.path.contains("[0]")
-    }
-
     // Returns the maximum size in bytes of the printed field with its key.
     fn bytes(&self) -> u64 {
         self.longest.min(self.most_chars()) + self.key.len() as u64 + 6

@@ -32,7 +32,7 @@ pub(super) fn text(shape: &Shape, prefix: &str) -> String {
         text.clear();
         text.push_str(prefix);
         let mut printer = ShapePrinter { shape, keys, text };
-        if let Some(root) = shape.root() {
+        if let Some(root) = shape.nodes.first() {
             printer.node(root, levels);
         }
         text = printer.text;
@@ -86,7 +86,7 @@ impl ShapePrinter<'_> {
 
     fn array(&mut self, node: &ShapeNode, levels: usize) {
         self.text.push('[');
-        let item = node.item.map(|index| self.shape.node(index));
+        let item = node.item.map(|index| &self.shape.nodes[index]);
         if let Some(item) = item {
             if node.arrays == 1 && item.objects > 0 {
                 let _ = write!(self.text, "{} of ", node.items);
@@ -101,7 +101,7 @@ impl ShapePrinter<'_> {
     fn object(&mut self, node: &ShapeNode, levels: usize) {
         self.text.push('{');
         if let Some(rest) = node.rest {
-            self.map(node, self.shape.node(rest), levels);
+            self.map(node, &self.shape.nodes[rest], levels);
         } else if levels > 0 {
             self.fields(node, levels);
         } else if node.keys > 0 || node.hidden {
@@ -121,14 +121,14 @@ impl ShapePrinter<'_> {
 
     fn fields(&mut self, node: &ShapeNode, levels: usize) {
         for (index, field) in node.fields.iter().take(self.keys).enumerate() {
-            let value = self.shape.node(field.node);
+            let value = &self.shape.nodes[field.node];
             self.text.push_str(if index > 0 { ", " } else { "" });
             self.text.push_str(&key(&field.key));
             self.text.push_str(if value.seen < node.objects { "?: " } else { ": " });
             self.inner(value, levels);
         }
         let printed = node.fields.iter().take(self.keys);
-        let known: u64 = printed.map(|field| self.shape.node(field.node).seen).sum();
+        let known: u64 = printed.map(|field| self.shape.nodes[field.node].seen).sum();
         if known < node.keys || node.hidden {
             self.text.push_str(if node.fields.is_empty() { "..." } else { ", ..." });
         }

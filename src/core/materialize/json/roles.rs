@@ -3,16 +3,15 @@
 // Maximum length of a key with a role.
 const KEY_BYTES: usize = 24;
 
-/// The role of a field in a record, derived from its key.
+/// The role of a field in a record, derived from its key: the file, test or object that the record
+/// describes, the line in that file, the rule or kind that the record belongs to, or the message,
+/// which describes what happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "described above")]
 pub enum FieldRole {
-    /// The file, test or object that the record describes.
     Place,
-    /// The line in the file.
     Line,
-    /// The rule or kind that the record belongs to.
     Kind,
-    /// The message, which describes what happened.
     Message,
 }
 

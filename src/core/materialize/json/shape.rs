@@ -64,7 +64,7 @@ pub(super) struct ShapeField {
 /// The tree of nodes, and the records with errors that were found during the scan.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shape {
-    nodes: Vec<ShapeNode>,
+    pub(super) nodes: Vec<ShapeNode>,
     open: Vec<OpenNode>,
     // Number of open brackets without a node.
     below: u64,
@@ -99,14 +99,6 @@ struct OpenNode {
 }
 
 impl Shape {
-    pub(super) fn root(&self) -> Option<&ShapeNode> {
-        self.nodes.first()
-    }
-
-    pub(super) fn node(&self, index: usize) -> &ShapeNode {
-        &self.nodes[index]
-    }
-
     fn begin(&mut self, node: Option<usize>, array: bool) {
         match node {
             Some(node) if self.open.len() < LEVELS => {

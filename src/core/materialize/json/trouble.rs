@@ -39,7 +39,7 @@ struct TroubleSearch<'s> {
 /// records with the worst values of the first field. If `lines` is true, each line is a record.
 pub(super) fn of(shape: &Shape, lines: bool) -> (Vec<Trouble>, Option<String>) {
     let mut search = TroubleSearch { shape, groups: Vec::new() };
-    if let Some(root) = shape.root() {
+    if let Some(root) = shape.nodes.first() {
         search.visit(root, &ShapePath::root(), [lines.then_some(root), None], LEVELS);
     }
     let mut groups = search.groups;
@@ -69,19 +69,19 @@ impl<'s> TroubleSearch<'s> {
         }
         let [inner, _] = records;
         let each = |node: &'s ShapeNode| [Some(node), inner];
-        if let Some(item) = node.item.map(|item| self.shape.node(item)) {
+        if let Some(item) = node.item.map(|item| &self.shape.nodes[item]) {
             self.visit(item, &path.each(), each(item), levels - 1);
         }
         let is_map = is_map(self.shape, node);
         for field in &node.fields {
-            let value = self.shape.node(field.node);
+            let value = &self.shape.nodes[field.node];
             if is_map {
                 self.visit(value, &path.each_value(), each(value), levels - 1);
             } else if let Some(step) = key_step(&field.key) {
                 self.visit(value, &path.key(&step), records, levels - 1);
             }
         }
-        if let Some(rest) = node.rest.map(|rest| self.shape.node(rest)) {
+        if let Some(rest) = node.rest.map(|rest| &self.shape.nodes[rest]) {
             self.visit(rest, &path.each_value(), each(rest), levels - 1);
         }
     }

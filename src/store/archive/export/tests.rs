@@ -50,7 +50,7 @@ impl Scene {
         let (mut archive, mut progress) = (Vec::new(), 0);
         let parts = ExportParts { log: None, far };
         let mut count = |bytes: u64| progress += bytes;
-        let done = export_with(&self.conversation, parts, &mut archive, &mut count).unwrap();
+        let done = export(&self.conversation, parts, &mut archive, &mut count).unwrap();
         if done.unread.is_empty() {
             assert_eq!(progress, bytes_to_export(&self.conversation).unwrap());
         }
