@@ -176,7 +176,6 @@ const MAY_BY_PATH: &[(&str, &[&str])] = &[
     ("sync/bucket/directory.rs", &["DirBuilder", "rustix::fs::open("]),
     // The keys of a service account, which the environment names.
     ("sync/bucket/url/client.rs", &["fs::read"]),
-    ("sync/bucket/test_server.rs", &["fs::create", "tempfile::"]),
     // What tests alone use.
     ("engine/quota.rs", &["tempfile::"]),
     ("store/testing.rs", &["tempfile::"]),

@@ -18,7 +18,7 @@
 //! | `sync` | push and pull of one conversation |
 //! | `look` | new and missing segments in the bucket |
 //! | `push` | publishing local changes |
-//! | `fetch`, `blocks`, `far` | reading the bytes of remote artifacts, and evicting local copies |
+//! | `fetch`, `blocks`, `artifacts` | reading the bytes of remote artifacts, and evicting local copies |
 //! | `messages` | merged message log of all hosts |
 //! | `merge`, `tidy` | merges of segments, and garbage collection |
 //! | `purge` | immediate removal of bytes from the bucket |
@@ -33,7 +33,7 @@ mod blocks;
 mod check;
 mod disk;
 mod error;
-mod far;
+mod artifacts;
 mod fetch;
 mod files;
 mod home;
@@ -57,10 +57,11 @@ mod tier;
 
 pub use crate::bucket::Objects;
 pub use apply::SkippedFile;
-pub use check::{Check, CheckReport, Flaw};
+pub use check::{Check, CheckReport, CheckProblem};
 pub use disk::Limits;
 pub use error::RemoteError;
-pub use far::{PATIENCE, RemoteArtifacts};
+pub use fetch::Downloads;
+pub use artifacts::{PATIENCE, RemoteArtifacts};
 pub use home::{Home, KnownBucket, PushLock, known_bucket, known_buckets};
 pub use look::{LookOutcome, LookReport, Looker, look};
 pub use messages::PublishedMessages;
@@ -74,7 +75,7 @@ pub use purge::PurgeReport;
 pub use push::LeftOut;
 pub use resend::RepairReport;
 pub use status::{SyncStatus, standing};
-pub use sync::{PullReport, Sent, Sync};
+pub use sync::{PullReport, Sent, Synchronizer};
 pub use tidy::{Collected, GarbageReport, GcMode, store_now};
 pub use tier::{Tier, TierOptions};
 
@@ -82,5 +83,5 @@ pub(crate) use apply::{Applied, Fetch, FetchedFile, RemoteArtifact, apply};
 pub(crate) use fetch::Fetcher;
 pub(crate) use files::LocalFiles;
 pub(crate) use notes::{Intent, StoredSegment};
-pub(crate) use push::{NoSource, Push, PushSource, Pushed, Session};
-pub(crate) use source::LocalSource;
+pub(crate) use push::{Push, Pushed, Session};
+pub(crate) use source::{LocalSource, NoSource, PushSource};

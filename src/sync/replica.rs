@@ -29,5 +29,6 @@ pub use plan::seen;
 pub use state::{Claim, Covers, Move, Removed, Segment, State};
 
 pub(crate) use base::{Accepted, FoundFile, Publication};
+pub(crate) use origin::text_form;
 pub(crate) use plan::{Plan, Step};
 pub(crate) use state::{Covered, add_move, merge};

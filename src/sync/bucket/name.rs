@@ -8,10 +8,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::bucket::FormatError;
-use crate::replica::SegmentId;
+use crate::replica::{SegmentId, text_form};
 use ctxfs_core::model::Component;
 
-/// Key of the mark of a bucket.
 pub(super) const MARK: &str = "ctxfs.json";
 /// Prefix of the keys of all conversations.
 pub const CONVERSATIONS: &str = "conversations/";
@@ -29,7 +28,6 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 #[serde(into = "String", try_from = "String")]
 pub struct ObjectName(u128);
 
-/// Part of an object that a key denotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ObjectPart {
     Bytes,
@@ -59,19 +57,7 @@ impl FromStr for ObjectName {
     }
 }
 
-impl From<ObjectName> for String {
-    fn from(name: ObjectName) -> Self {
-        name.to_string()
-    }
-}
-
-impl TryFrom<String> for ObjectName {
-    type Error = FormatError;
-
-    fn try_from(text: String) -> Result<Self, FormatError> {
-        text.parse()
-    }
-}
+text_form!(FormatError: ObjectName);
 
 /// Returns the prefix of the keys of a conversation's segments.
 pub fn log_prefix(conversation: &Component) -> String {

@@ -81,12 +81,11 @@ impl Blocks {
     /// bytes.
     pub fn parse(table: &[u8], size: u64, packed: u64) -> Result<Self, FormatError> {
         let (rows, rest) = table.as_chunks::<ROW>();
-        if !rest.is_empty() || rows.len() as u64 != size.div_ceil(BLOCK_BYTES) {
-            return Err(damaged());
-        }
+        let is_whole = rest.is_empty() && rows.len() as u64 == size.div_ceil(BLOCK_BYTES);
         let rows: Vec<BlockRow> = rows.iter().map(BlockRow::from_bytes).collect();
-        if rows.last().map_or(0, |last| last.end) != packed || !are_possible(&rows) {
-            return Err(damaged());
+        if !is_whole || rows.last().map_or(0, |last| last.end) != packed || !are_possible(&rows) {
+            let what = "the table of an object's blocks says what cannot be";
+            return Err(FormatError::damaged(what));
         }
         Ok(Self { rows, size, digest: digest_text(table) })
     }
@@ -174,10 +173,6 @@ fn are_possible(rows: &[BlockRow]) -> bool {
         most_lines = BLOCK_BYTES;
         lines_fit && frame.is_some_and(|frame| (1..=most).contains(&frame))
     })
-}
-
-fn damaged() -> FormatError {
-    FormatError::damaged("the table of an object's blocks says what cannot be")
 }
 
 /// Packs content into the blocks of an object. Writes each block to `W` when it is full. Holds one

@@ -32,7 +32,6 @@ enum Service {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BucketUrl {
     service: Service,
-    /// Prefix of all keys, without slashes at its start and end. May be empty.
     prefix: String,
 }
 

@@ -232,9 +232,7 @@ fn is_full(error: &StoreError) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
 }
 
-/// Number of entries that are prefetched together.
 const BATCH: usize = 64;
-/// Bytes of records that are written to disk together.
 const RECORDS: usize = 256 << 10;
 const BLOCK: usize = 128 << 10;
 const TAKEN: &str = "something else has its name, or is in the way";
@@ -260,12 +258,11 @@ pub(crate) trait Fetch {
 }
 
 /// Metadata of an artifact whose bytes stay in the bucket: the file that it would become, and the
-/// size of its line in the bucket.
+/// size of its line in the bucket. The local record has about the same size.
 #[derive(Debug)]
 pub(crate) struct RemoteArtifact {
     pub origin: Origin,
     pub arrived: Arrived,
-    /// Bytes of the artifact's line in the bucket. The local record has about the same size.
     pub bytes: usize,
 }
 
@@ -600,14 +597,12 @@ struct PendingRename<'s> {
 enum RenameState {
     Waiting,
     Done,
-    /// The rename is not possible now, and was reported.
     Left,
 }
 
 #[derive(Clone, Copy)]
 enum RenameAction {
     Move(usize),
-    /// Renames a file to a temporary name, because it is part of a cycle.
     Aside(usize),
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn files(
     clock: FileClock,
     is_of_bucket: &dyn Fn(Origin) -> bool,
 ) -> Result<LocalFiles, StoreError> {
-    let DiskScan { files, far, directories, unread, is_blind } = DiskScan::of(conversation, known)?;
+    let DiskScan { files, remote, directories, unread, is_blind } = DiskScan::of(conversation, known)?;
     let (found, swept) = (BTreeMap::new(), BTreeSet::new());
     let mut all = LocalFiles { found, directories, swept, unread, is_blind };
     let digests = FileDigests::new(conversation, known, clock);
@@ -70,8 +70,8 @@ pub(crate) fn files(
         FileKey::Remote(origin) => !is_of_bucket(origin),
         FileKey::Local { .. } => false,
     };
-    let (other, far): (Vec<_>, Vec<_>) = far.into_iter().partition(|(_, found)| is_other(found));
-    for (path, found) in far {
+    let (other, remote): (Vec<_>, Vec<_>) = remote.into_iter().partition(|(_, found)| is_other(found));
+    for (path, found) in remote {
         all.found.entry(path).or_insert(found);
     }
     // A file of another bucket that took a name has not removed an artifact of this bucket.
@@ -102,7 +102,7 @@ impl LocalFiles {
 
     /// Treats the remote artifacts of the base as present. After the manifest is lost, they are not
     /// listed, but that does not mean that they were removed.
-    fn assume_elsewhere(&mut self, known: &Base) {
+    fn assume_remote(&mut self, known: &Base) {
         for entry in &known.entries {
             if let FileKey::Remote(_) = entry.key {
                 self.assume_entry(entry);
@@ -139,8 +139,8 @@ impl LocalFiles {
 
 /// Returns all keys that the file of an entry may have. They differ after an eviction.
 fn keys_of(entry: &Entry) -> impl Iterator<Item = FileKey> {
-    let elsewhere = entry.origins.iter().map(|origin| FileKey::Remote(*origin));
-    std::iter::once(entry.key).chain(elsewhere)
+    let remote = entry.origins.iter().map(|origin| FileKey::Remote(*origin));
+    std::iter::once(entry.key).chain(remote)
 }
 
 /// Returns the agreement and the current files. The agreement is adjusted: it lacks the files that
@@ -176,7 +176,7 @@ fn compared(
     let is_of_bucket = |origin: Origin| segments.contains(&origin.segment);
     let mut files = files(conversation, &agreement.base, clock, &is_of_bucket)?;
     if !conversation.has_manifest()? {
-        files.assume_elsewhere(&agreement.base);
+        files.assume_remote(&agreement.base);
     }
     agreement.base.entries.retain(|entry| !files.swept.contains(&entry.path));
     agreement.base.add_unrecorded(&files.found);
@@ -279,13 +279,12 @@ fn digest_of(file: &File, stat: &Stat) -> io::Result<Option<String>> {
     Ok(is_unchanged.then(|| hasher.finalize().to_hex().to_string()))
 }
 
-/// Maximum number of walks that may disagree.
 const WALKS: usize = 4;
 
 #[derive(Default)]
 struct DiskScan {
     files: Vec<(RelPath, Stat)>,
-    far: Vec<(String, FoundFile)>,
+    remote: Vec<(String, FoundFile)>,
     directories: BTreeSet<String>,
     unread: UnreadPlaces,
     is_blind: bool,
@@ -317,38 +316,38 @@ impl DiskScan {
                 }
             }
         })?;
-        let (far, is_blind) = match far_files(conversation) {
-            Ok(far) => (far, false),
+        let (remote, is_blind) = match remote_files(conversation) {
+            Ok(remote) => (remote, false),
             Err(error) => {
                 conversation.pass_over(error, &mut unread)?;
                 (Vec::new(), true)
             }
         };
-        Ok(Self { files, far, directories, unread, is_blind })
+        Ok(Self { files, remote, directories, unread, is_blind })
     }
 
     fn missing(&self, known: &Base) -> Vec<usize> {
         let here = self.files.iter().map(|(_, stat)| key_of(&FileMark::of(stat)));
         let seen: HashSet<FileKey> =
-            here.chain(self.far.iter().map(|(_, found)| found.key)).collect();
+            here.chain(self.remote.iter().map(|(_, found)| found.key)).collect();
         let entries = known.entries.iter().enumerate();
         let missing = entries.filter(|(_, entry)| {
-            let elsewhere = |origin| seen.contains(&FileKey::Remote(origin));
-            !seen.contains(&entry.key) && !entry.origins.iter().copied().any(elsewhere)
+            let remote = |origin| seen.contains(&FileKey::Remote(origin));
+            !seen.contains(&entry.key) && !entry.origins.iter().copied().any(remote)
         });
         missing.map(|(at, _)| at).collect()
     }
 }
 
-fn far_files(conversation: &Conversation) -> Result<Vec<(String, FoundFile)>, StoreError> {
+fn remote_files(conversation: &Conversation) -> Result<Vec<(String, FoundFile)>, StoreError> {
     let mut found = Vec::new();
     for record in conversation.manifest().far(None)? {
-        found.extend(far_file(record?));
+        found.extend(remote_file(record?));
     }
     Ok(found)
 }
 
-fn far_file(record: Record) -> Option<(String, FoundFile)> {
+fn remote_file(record: Record) -> Option<(String, FoundFile)> {
     let origin = record.far.filter(|far| !far.here)?.origin.parse().ok()?;
     shared_path(&record.path)?;
     let version = FileVersion { size: record.size, modified: record.modified };

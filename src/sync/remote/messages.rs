@@ -285,8 +285,7 @@ impl<'a> MessageReader<'a> {
         if let Line::Message(line) = self.held[&id].line(&told.line)? {
             return Ok(line.text);
         }
-        let what = "a message is none any more".to_owned();
-        Err(RemoteError::of(id)(FormatError::Damaged { what }))
+        Err(RemoteError::of(id)(FormatError::damaged("a message is none any more")))
     }
 
     fn hold(&mut self, id: SegmentId) -> Result<(), RemoteError> {
@@ -312,7 +311,6 @@ pub struct PublishedMessages(Store);
 /// First line of the merged log. It is JSON, padded with blanks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PublishedHead {
-    /// Version of the order of the messages. It does not change as long as the log only grows.
     pub(super) edition: u64,
     pub(super) own: LogPosition,
 }

@@ -7,7 +7,6 @@
 //! this host is also publishing.
 
 mod batch;
-mod packed;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,30 +24,27 @@ use crate::bucket::{
 };
 use crate::remote::look::look;
 use crate::remote::push::batch::{
-    Batch, DAY, NewMessages, ReadyBytes, ReadyFile, Upload, check_move, checked, recorded, small,
-    too_long, unread,
+    Batch, DAY, NewMessages, PartsPlan, ReadyBytes, ReadyFile, Upload, check_move, checked,
+    planned, recorded, small, too_long, unread,
 };
-use crate::remote::push::packed::{PartsPlan, planned};
+use crate::remote::source::{OpenedFile, OwnLine, PushSource};
 use crate::remote::{Agreement, Home, Intent, Moment, Notes, Objects, RemoteError};
 use crate::replica::{Base, Changes, LocalPut, Origin, SegmentId, Stamp};
 use ctxfs_store::Artifact;
 
 pub use batch::LeftOut;
-pub(super) use batch::message_text;
-pub(crate) use batch::{NoSource, OpenedFile, OwnLine, PushSource, Session};
-pub(super) use packed::PackedFile;
+pub(crate) use batch::Session;
+pub(super) use batch::{PackedFile, message_text};
 
 /// Maximum number of artifacts and messages in one `remove` line and in one segment. Artifacts that
 /// files in the segment replace do not count.
 pub(super) const MOST_REMOVED: usize = 100_000;
-/// Bytes of removals and moves from which a segment takes no more moves.
 const MOST_MOVED: usize = 4 << 20;
 /// Maximum bytes of a removal. `MOVE_BYTES` is the maximum for a move without its path, and
 /// `ESCAPED` is the maximum for one escaped byte of the path.
 const REMOVED_BYTES: usize = 48;
 const MOVE_BYTES: usize = 128;
 const ESCAPED: usize = 2;
-/// Minimum transfer rate of an upload in bytes per second.
 const SLOWEST: u64 = 1 << 20;
 
 /// A push of one conversation. `ends` is true if the conversation was removed on this host; the
@@ -232,12 +228,12 @@ fn leave_bad_moves(changes: &mut Changes, pushed: &mut Pushed) {
     });
 }
 
+/// State of a segment in the bucket after an attempt to send it. A segment that was merged counts
+/// as sent. If the bucket has a different segment with this name, a copy of this host publishes
+/// too. An old segment is not in the bucket and must not be sent.
 enum SendOutcome {
-    /// The bucket has the segment, or had it until the segment was merged.
     Sent,
-    /// The bucket has a different segment with this name.
     Copied,
-    /// The bucket does not have the segment, which is too old to be sent.
     Old,
 }
 

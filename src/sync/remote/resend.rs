@@ -15,24 +15,23 @@ use crate::bucket::{
     objects_prefix, segment_key,
 };
 use crate::remote::push::PackedFile;
-use crate::remote::{LocalSource, LookReport, Notes, PushSource as _, RemoteError, Sync, look};
+use crate::remote::{LocalSource, LookReport, Notes, PushSource as _, RemoteError, Synchronizer, look};
 use crate::replica::{Base, Entry, Origin, SegmentId};
 use ctxfs_store::Conversation;
 
-/// Result of a repair.
+/// Result of a repair: the segments and the number of objects that were sent again, the paths of
+/// artifacts whose bytes this host does not have, and the keys under which the bucket has different
+/// bytes, which stay.
 #[derive(Debug, Default)]
+#[expect(missing_docs, reason = "described above")]
 pub struct RepairReport {
-    /// Segments that were sent again.
     pub segments: Vec<SegmentId>,
-    /// Number of objects that were sent again.
     pub objects: usize,
-    /// Paths of artifacts whose bytes this host does not have.
     pub lost: Vec<String>,
-    /// Keys under which the bucket has different bytes, which stay.
     pub taken: Vec<String>,
 }
 
-impl Sync<'_> {
+impl Synchronizer<'_> {
     /// Sends lost segments and objects of this host again, as far as this host still has their
     /// bytes. Makes no request if `looked` reports no loss.
     pub fn resend(
@@ -67,7 +66,7 @@ impl Sync<'_> {
         resent: &mut RepairReport,
     ) -> Result<(), RemoteError> {
         let segment = notes.open_segment(id)?;
-        for line in segment.lines() {
+        for line in segment.head.lines(&segment.records) {
             let (origin, line, _) = line.map_err(RemoteError::of(id))?;
             if let Line::Put(put) = line
                 && !self.resend_object(notes, origin, &put, files, resent)?

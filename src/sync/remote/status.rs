@@ -8,34 +8,31 @@ use crate::remote::{Agreement, Notes, RemoteError};
 use crate::replica::{Changes, SegmentId};
 use ctxfs_store::{Conversation, FileClock, FileMark, Time, stat_file};
 
-/// Synchronization status of a conversation, computed from local state only. It has the backlog of
-/// files, renames, removals and messages, and information about the local segments.
+/// Synchronization status of a conversation, computed from local state only. `files`, `bytes` and
+/// `oldest` describe the complete files that are not sent yet: their number, their total size and
+/// their oldest modification time. `live` files are still being written; they are sent once they
+/// are complete. `others` is the number of renames and removals that are not sent yet, and
+/// `messages` the bytes of messages.
+///
+/// `unshared` are the messages that cannot be shared. The key is the offset in the local log, the
+/// value the length, both in bytes. `is_partial` is true if part of the conversation could not be
+/// read, and `is_sending` if a segment is waiting to be sent. `segments` is the number of local
+/// segments. `looked` is the time of the last look, by the clock of the local disk. `refused` are
+/// the segments that are ignored, and the reasons.
 #[derive(Debug, Default)]
+#[expect(missing_docs, reason = "described above")]
 pub struct SyncStatus {
-    /// Number of complete files that are not sent yet.
     pub files: usize,
-    /// Total bytes of the complete files that are not sent yet.
     pub bytes: u64,
-    /// Oldest modification time of the complete files that are not sent yet.
     pub oldest: Option<Time>,
-    /// Number of files that are still being written. They are sent once they are complete.
     pub live: usize,
-    /// Number of renames and removals that are not sent yet.
     pub others: usize,
-    /// Bytes of messages that are not sent yet.
     pub messages: u64,
-    /// Messages that cannot be shared. The key is the offset in the local log, the value the
-    /// length, both in bytes.
     pub unshared: BTreeMap<u64, u64>,
-    /// True if part of the conversation could not be read.
     pub is_partial: bool,
-    /// True if a segment is waiting to be sent.
     pub is_sending: bool,
-    /// Number of local segments.
     pub segments: usize,
-    /// Time of the last look, by the clock of the local disk.
     pub looked: Option<Time>,
-    /// Segments that are ignored, and the reasons.
     pub refused: Vec<(SegmentId, RemoteError)>,
 }
 

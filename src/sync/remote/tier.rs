@@ -42,7 +42,7 @@ pub use access::TierOptions;
 
 /// Maximum time that [`Tier::finish`] waits for an idle pusher thread.
 const IDLE: Duration = Duration::from_millis(50);
-type Now = Box<dyn Fn() -> Instant + Send + std::marker::Sync>;
+type Now = Box<dyn Fn() -> Instant + Send + Sync>;
 
 /// Synchronization of a store with other hosts through a bucket. Clones share the state.
 ///
@@ -224,7 +224,7 @@ impl FarStore for Tier {
             None => self.0.access.identified().map_err(io::Error::other)?,
         };
         let absent = || io::Error::other("the bucket that has its bytes is not known here");
-        known.ok_or_else(absent)?.far.open(conversation, record)
+        known.ok_or_else(absent)?.artifacts.open(conversation, record)
     }
 }
 
@@ -278,7 +278,6 @@ fn requests(counts: &RequestCounts) -> Vec<RequestReport> {
     kinds.map(|(kind, Tally { requests, bytes })| RequestReport { kind, requests, bytes }).into()
 }
 
-/// Time limit for waiting for the push lock, and for waiting for the conversation.
 const WAIT: Duration = Duration::from_secs(2);
 
 /// A round in which local copies of a conversation are evicted. It reads the agreement once.
@@ -332,7 +331,7 @@ impl<'a> Eviction<'a> {
         };
         let clock = access.store.clock();
         let entry = self.entries(&notes)?.get(&text);
-        let gone = known.far.evict(&conversation, path, entry, clock)?;
+        let gone = known.artifacts.evict(&conversation, path, entry, clock)?;
         Ok(match gone {
             RemovalOutcome::Removed => EvictionResult::Gone,
             RemovalOutcome::Kept(why) => EvictionResult::Kept(why),

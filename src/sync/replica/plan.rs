@@ -10,17 +10,16 @@ use crate::replica::{
 };
 
 /// A change of a local file, with the resulting entry of the base. A step states the expected state
-/// of the file. A file in a different state stays unchanged.
+/// of the file. A file in a different state stays unchanged. A removal follows the removal of the
+/// file's artifacts, or their move to another path, by another host. The path of a rename is free
+/// after the removals and the other renames. Files may swap paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Removes a file, because another host removed its artifacts or moved them to another path.
     Remove {
         path: String,
         found: FoundFile,
         was: FileKey,
     },
-    /// Renames a file to the path in `entry`. That path is free after the removals and the other
-    /// renames. Files may swap paths.
     Rename {
         from: String,
         found: FoundFile,
@@ -32,12 +31,11 @@ pub(crate) enum Step {
     },
 }
 
-/// Steps of a plan, and the base before them.
+/// Steps of a plan in the order removals, renames, additions, and the base that holds if none of
+/// the steps is done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Steps in the order removals, renames, additions.
     pub steps: Vec<Step>,
-    /// Base if none of the steps is done.
     pub base: Base,
 }
 

@@ -17,7 +17,6 @@ const ERROR_BODY: &str = "Server returned error response: ";
 const KEPT: &str = "DeleteObjects request failed for key ";
 /// Prefix of the client's error text for a truncated list page.
 const CUT_LIST: &str = "Got invalid list response: ";
-/// Name of the local file system in error texts of the client.
 const DIRECTORY: &str = "LocalFileSystem";
 const LOOK_AT_KEYS: &str = "Look at the keys in the environment and at what they may do";
 const LOOK_AT_RIGHTS: &str = "Look at the owner and mode of that path, at how its disk is mounted, and at the user who \
@@ -25,7 +24,6 @@ const LOOK_AT_RIGHTS: &str = "Look at the owner and mode of that path, at how it
 /// Addresses of the metadata services of the clouds. The client requests credentials there when the
 /// environment has none.
 const METADATA: [&str; 2] = ["169.254.169.254", "metadata.google"];
-/// Maximum number of characters of a store's response in an error text.
 const SHOWN: usize = 300;
 /// Error codes with status 400 for which a retry or a new connection may succeed.
 const PASSING: [&str; 5] =
@@ -34,6 +32,9 @@ const PASSING: [&str; 5] =
 const OF_KEYS: [&str; 5] =
     ["ExpiredToken", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId", "AccessDenied"];
 
+/// A failed request, by what the caller can do next. `Odd` means that the key denotes something
+/// that ctxfs does not create: a link, a device or a directory. `OddKey` means that a key in a list
+/// is not a valid path. The client then returns nothing of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
     Absent,
@@ -44,11 +45,8 @@ pub(super) enum Fault {
     Again(String),
     Unsupported(String),
     Never(String),
-    /// The key denotes something that ctxfs does not create: a link, a device or a directory.
     Odd,
-    /// A key in a list is not a valid path. The client then returns nothing of the list.
     OddKey(String),
-    /// The object is larger than the limit that the reader set.
     TooLarge {
         size: u64,
         limit: u64,
@@ -149,7 +147,7 @@ impl Fault {
     }
 
     pub(super) fn at(directory: &Directory, key: &str, error: &io::Error) -> Self {
-        Self::of_disk(error, format!("`{}`: {error}", directory.path_of(key).display()))
+        Self::of_disk(error, format!("`{}`: {error}", directory.root.join(key).display()))
     }
 
     fn of_directory(error: &object_store::Error) -> Self {

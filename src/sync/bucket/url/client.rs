@@ -26,7 +26,6 @@ use crate::bucket::directory::Directory;
 use crate::bucket::error::BucketError;
 use crate::bucket::url::{BucketUrl, Service};
 
-/// Time limit for establishing a connection, including name resolution.
 const CONNECT: Duration = Duration::from_secs(5);
 const S3_DELETES: usize = 1000;
 const AZURE_DELETES: usize = 256;
@@ -241,14 +240,12 @@ const ADDRESSES: [&str; 8] = [
     "azure_storage_endpoint",
     "azure_endpoint",
 ];
-/// Variables whose values become part of a header.
 const KEYS: [&str; 4] =
     ["aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_token"];
 /// Variables that contain the path of a service account file, and the variable that contains its
 /// content.
 const ACCOUNT_FILES: [&str; 2] = ["google_service_account", "google_service_account_path"];
 const ACCOUNT: &str = "google_service_account_key";
-/// Variables whose values become part of a host name.
 const REGIONS: [&str; 2] = ["aws_region", "aws_default_region"];
 
 /// Returns the reason why a client of the stores would panic at `value`, or `None` if it would not.
