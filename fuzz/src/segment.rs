@@ -14,7 +14,7 @@ use std::ops::Range;
 use ctxfs_core::model::{ArtifactState, Record};
 use ctxfs_sync::bucket::{
     Line, MessageLine, PARTS_BYTES, Parts, Place, PutBytes, PutLine, PutParts, RECORDS_BYTES,
-    SEGMENT_BYTES, SMALL_BYTES, SegmentHead, SegmentWriter, lines, unpack_member, unpack_parts,
+    SEGMENT_BYTES, SMALL_BYTES, SegmentHead, SegmentWriter, unpack_member, unpack_parts,
 };
 use ctxfs_sync::replica::{Covers, Origin, SegmentId, Stamp, WriterId};
 

@@ -11,16 +11,14 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{self, Builder, Client};
 
-/// Time limit for connecting to one address of a host.
 const CONNECT: Duration = Duration::from_secs(10);
 /// Time without traffic after which the kernel probes a connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
-/// A pool of connections for requests with bodies of type `B`.
+/// Pool of connections for requests with bodies of type `B`, over `http` or over `https`.
+#[expect(missing_docs, reason = "described above")]
 pub enum HttpClient<B> {
-    /// Over `http`.
     Plain(Client<HttpConnector, B>),
-    /// Over `https`.
     Secure(Client<HttpsConnector<HttpConnector>, B>),
 }
 

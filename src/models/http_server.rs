@@ -24,15 +24,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-/// Maximum number of open connections.
 const CONNECTIONS: usize = 512;
 /// Time limit for the head of a request, counted from the end of the previous request.
 const HEAD: Duration = Duration::from_mins(1);
-/// Maximum size in bytes of the head of a request.
 const MOST_HEAD: usize = 64 * 1024;
 /// A client that reads nothing of its answer for this long may be disconnected.
 const SLOW: Duration = Duration::from_secs(2);
-/// Pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves connections forever. `service` creates the service for each connection.
@@ -86,34 +83,28 @@ where
                 tracing::debug!("a connection ended: {error}");
             }
         }
-        () = open.connection.0.hang_up.notified() => {}
+        () = open.connection.hang_up.notified() => {}
     }
 }
 
 /// A connection, for use by the services that answer its requests.
 #[derive(Clone)]
-pub struct Connection(Arc<SharedConnection>);
-
-struct SharedConnection {
-    hang_up: Arc<Notify>,
-    state: Mutex<ConnectionState>,
+pub struct Connection {
+    /// Signal that closes the connection.
+    pub hang_up: Arc<Notify>,
+    state: Arc<Mutex<ConnectionState>>,
 }
 
-/// The state that determines which connection is closed at the limit.
 struct ConnectionState {
     is_admitted: bool,
     pace: ConnectionPace,
     since: Instant,
 }
 
-/// What a connection is waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConnectionPace {
-    /// The next request.
     Idle,
-    /// The next part of an answer.
     Answering,
-    /// The client, which must read the last part of the answer.
     Sending,
 }
 
@@ -127,16 +118,11 @@ impl Connection {
     /// Records that a request has authenticated its client. The connection is then not closed as
     /// long as there are connections of clients that are not admitted.
     pub fn admit(&self) {
-        self.0.state.lock().is_admitted = true;
-    }
-
-    /// Returns the signal that closes the connection.
-    pub fn hang_up(&self) -> Arc<Notify> {
-        Arc::clone(&self.0.hang_up)
+        self.state.lock().is_admitted = true;
     }
 
     fn set(&self, pace: ConnectionPace) {
-        let mut state = self.0.state.lock();
+        let mut state = self.state.lock();
         state.pace = pace;
         state.since = Instant::now();
     }
@@ -145,7 +131,7 @@ impl Connection {
     /// first, and the oldest first among equal ranks. Returns `None` if the connection must not be
     /// closed.
     fn rank(&self) -> Option<(u8, Option<Instant>)> {
-        let state = self.0.state.lock();
+        let state = self.state.lock();
         match state.pace {
             // The time of its requests does not matter.
             _ if !state.is_admitted => Some((0, None)),
@@ -182,7 +168,7 @@ impl OpenConnections {
         let ranks = ranks.filter_map(|(number, connection)| Some((connection.rank()?, *number)));
         let Some((_, number)) = ranks.min() else { return false };
         if let Some(connection) = numbered.open.remove(&number) {
-            connection.0.hang_up.notify_one();
+            connection.hang_up.notify_one();
         }
         true
     }
@@ -193,8 +179,7 @@ impl OpenConnections {
             pace: ConnectionPace::Idle,
             since: Instant::now(),
         };
-        let held = SharedConnection { hang_up: Arc::default(), state: Mutex::new(state) };
-        let connection = Connection(Arc::new(held));
+        let connection = Connection { hang_up: Arc::default(), state: Arc::new(Mutex::new(state)) };
         let mut numbered = self.0.lock();
         numbered.next += 1;
         let number = numbered.next;
@@ -209,7 +194,6 @@ impl Drop for OpenConnection {
     }
 }
 
-/// The body of an answer. It updates the state of the connection.
 struct BusyBody<B> {
     body: B,
     connection: Connection,
@@ -305,7 +289,7 @@ mod tests {
             open.connection.set(ConnectionPace::Answering);
         }
         assert!(!connections.make_room());
-        open[7].connection.0.state.lock().since -= 2 * SLOW;
+        open[7].connection.state.lock().since -= 2 * SLOW;
         assert!(connections.make_room() && !is_open(&open[7]), "it does not read");
     }
 }

@@ -29,11 +29,11 @@
 //! | `error` | errors |
 
 mod apply;
+mod artifacts;
 mod blocks;
 mod check;
 mod disk;
 mod error;
-mod artifacts;
 mod fetch;
 mod files;
 mod home;
@@ -57,11 +57,11 @@ mod tier;
 
 pub use crate::bucket::Objects;
 pub use apply::SkippedFile;
-pub use check::{Check, CheckReport, CheckProblem};
+pub use artifacts::{PATIENCE, RemoteArtifacts};
+pub use check::{Check, CheckProblem, CheckReport};
 pub use disk::Limits;
 pub use error::RemoteError;
 pub use fetch::Downloads;
-pub use artifacts::{PATIENCE, RemoteArtifacts};
 pub use home::{Home, KnownBucket, PushLock, known_bucket, known_buckets};
 pub use look::{LookOutcome, LookReport, Looker, look};
 pub use messages::PublishedMessages;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ctxfs_core::model::Component;
 use ctxfs_store::{Conversation, Store};
-use ctxfs_sync::bucket::{Bucket, BucketUrl, Deadline};
+use ctxfs_sync::bucket::{Bucket, BucketUrl, Deadline, Objects as _};
 use ctxfs_sync::remote::{Downloads, Home, Moment, PushLock, Synchronizer};
 
 use crate::support::{Mode, TestMount, TestStore};

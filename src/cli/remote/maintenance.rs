@@ -9,7 +9,9 @@ use crate::remote::report::{CommandReport, Problems};
 use crate::{Cli, Context, Failure, FailureKind, SettingKey, output, places, progress};
 use ctxfs_core::model::{Component, RelPath, visible};
 use ctxfs_sync::bucket::{Bucket, BucketError, CONVERSATIONS, log_prefix, objects_prefix};
-use ctxfs_sync::remote::{Check, CheckReport, Collected, CheckProblem, GarbageReport, GcMode, PurgeReport};
+use ctxfs_sync::remote::{
+    Check, CheckProblem, CheckReport, Collected, GarbageReport, GcMode, PurgeReport,
+};
 
 const FLAWS: [&str; 2] = ["flaw in the bucket", "flaws in the bucket"];
 const ODD: &str = "no ctxfs made it, and it is passed over: delete it if it is of no use";
@@ -54,8 +56,9 @@ fn odd_flaws(bucket: &Bucket, id: &Component) -> Result<Vec<CheckProblem>, Bucke
     let mut flaws = Vec::new();
     for (folder, prefix) in [("log", log_prefix(id)), ("objects", objects_prefix(id))] {
         let odd = bucket.list_odd(&prefix)?.into_iter();
-        flaws
-            .extend(odd.map(|name| CheckProblem { what: format!("{folder}/{name}"), why: ODD.to_owned() }));
+        flaws.extend(
+            odd.map(|name| CheckProblem { what: format!("{folder}/{name}"), why: ODD.to_owned() }),
+        );
     }
     Ok(flaws)
 }

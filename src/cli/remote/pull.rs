@@ -74,7 +74,10 @@ fn pull(opened: &OpenBucket, id: &Component) -> Result<Option<PulledConversation
         return Ok(Some(PulledConversation::removed_here(id)));
     }
     let (conversation, mut came) = match opened.store.conversation(id)? {
-        Some(found) => (std::sync::Arc::clone(&found), opened.sync(|sync| sync.pull(&found, Downloads::Immediate))?),
+        Some(found) => (
+            std::sync::Arc::clone(&found),
+            opened.sync(|sync| sync.pull(&found, Downloads::Immediate))?,
+        ),
         None => match opened.sync(|sync| sync.pull_new(id, Downloads::Immediate))? {
             Some(came) => came,
             None => return Ok(None),

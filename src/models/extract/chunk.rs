@@ -10,19 +10,14 @@ use ctxfs_core::model::Content;
 
 /// The ends of a chunk may move to a line start by at most `1 / LEEWAY` of the chunk size.
 const LEEWAY: u64 = 8;
-/// Maximum number of bytes by which the ends of a chunk may move.
 const MOST_LEEWAY: u64 = 64 * 1024;
-/// Minimum chunk size in bytes. A smaller chunk would not show a whole line.
 const LEAST: u64 = 256;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Chunks {
     length: u64,
-    /// The number of chunks; 0 for an empty document.
     count: u64,
-    /// Chunk size in bytes, before the ends are moved.
     size: u64,
-    /// In percent of the chunk size.
     overlap: u64,
 }
 
@@ -48,7 +43,6 @@ impl Chunks {
         self.count
     }
 
-    /// Returns the approximate size of a chunk in bytes.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
@@ -69,7 +63,6 @@ impl Chunks {
         Ok(cut(content, start, leeway)?..cut(content, end, leeway)?)
     }
 
-    /// Divides a range into two halves, which overlap in the same way as chunks.
     pub(super) fn halves(
         &self,
         content: &dyn Content,
@@ -84,7 +77,6 @@ impl Chunks {
     }
 }
 
-/// Returns the number of bytes by which the ends of a chunk may move to a line start.
 fn leeway(size: u64) -> u64 {
     (size / LEEWAY).min(MOST_LEEWAY)
 }

@@ -21,16 +21,16 @@ use crate::extract::{DocumentError, ModelRequest, TokenUsage};
 /// the estimate. The tokenizer of Qwen2.5, in which each digit is a token, counts up to 1.38 times
 /// as many for the outputs of `scripts/model`.
 const FREE_PERCENT: u64 = 30;
-/// Minimum number of tokens of a chunk. A smaller chunk is not worth a call.
 const LEAST_TOKENS: u64 = 64;
 /// Maximum number of times that a chunk is halved if an endpoint counts more tokens than the
 /// estimate.
 const HALVINGS: u32 = 4;
 
+/// Chunks of a document, and their cost: estimated tokens of the requests for the chunks, and the
+/// token limit of their replies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FullPlan {
     pub(super) chunks: Chunks,
-    /// Estimated tokens of the requests for chunks, and the token limit of their replies.
     pub(super) usage: TokenUsage,
 }
 
@@ -138,11 +138,11 @@ fn part_of_chunk(
     Ok(findings)
 }
 
+/// A chunk as the model sees it: its number, counted from 1, and the bytes that the previous chunk
+/// shows as well.
 struct ShownChunk {
-    /// The number of the chunk, from 1.
     number: u64,
     count: u64,
-    /// Number of bytes that the previous chunk shows as well.
     shared: u64,
 }
 
@@ -181,16 +181,15 @@ fn request(
     inquiry.request((Prompt::MapSystem, Prompt::Map), wrapper, &more)
 }
 
-/// Maximum number of sentences about other content that an answer without findings quotes.
 const INSTEAD: usize = 3;
 
+/// Combined findings. The text begins with [`NOTHING`] if nothing was found. `unknown` are the
+/// parts for which no reply had the required format, and `cut` those about which the model ran out
+/// of tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reduced {
-    /// The text of the answer. It begins with [`NOTHING`] if nothing was found.
     pub(super) text: String,
-    /// The parts for which no reply had the required format.
     pub(super) unknown: Vec<String>,
-    /// The parts about which the model ran out of tokens.
     pub(super) cut: Vec<String>,
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::extract::{ModelRequest, ReplyEnd, ToolCall, ToolSpec, Turn};
 use crate::llm::dialect::{Dialect, SchemaUse};
-use crate::llm::fault::{AttemptFault, Complaint};
+use crate::llm::fault::{AttemptFault, Complaint, FaultKind, Hint};
 use crate::llm::reply::{MOST_ENTRIES, PartialReply, tokens};
 use ctxfs_core::model::ShortList;
 
@@ -101,7 +101,6 @@ struct ContentBlock<'a> {
     text: Option<String>,
     id: Option<String>,
     name: Option<String>,
-    /// An empty object if the input follows in parts.
     #[serde(borrow)]
     input: Option<&'a RawValue>,
 }
@@ -156,7 +155,8 @@ pub(super) fn event(data: &str, reply: &mut PartialReply) -> Result<(), AttemptF
 }
 
 pub(super) fn document(text: &str, reply: &mut PartialReply) -> Result<(), AttemptFault> {
-    let no_reply = || AttemptFault::no_reply("answered with JSON that is no reply");
+    let what = "answered with JSON that is no reply";
+    let no_reply = || AttemptFault::new(FaultKind::Rejected, what, Hint::Address);
     let message: MessageBody<'_> = serde_json::from_str(text).map_err(|_| no_reply())?;
     if let Some(error) = message.error {
         return Err(AttemptFault::in_reply(Complaint::read(error.get().as_bytes())));

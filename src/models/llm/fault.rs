@@ -10,27 +10,25 @@ use crate::extract::TokenUsage;
 use crate::http_client::causes;
 use crate::llm::patience::Interrupted;
 
-/// A failed attempt. There is no `Debug` implementation, because the endpoint's text may contain
-/// the key.
+/// A failed attempt. `what` is the fault in words that follow the name of the endpoint: `ended its
+/// reply before the end`. There is no `Debug` implementation, because the endpoint's text may
+/// contain the key.
 pub(super) struct AttemptFault {
     pub(super) kind: FaultKind,
-    /// What happened, in words that follow the name of the endpoint: `ended its reply before the
-    /// end`.
     pub(super) what: String,
-    /// The error in the words of the endpoint.
     pub(super) complaint: Complaint,
     pub(super) hint: Hint,
     pub(super) usage: TokenUsage,
 }
 
-/// The kind of a fault. It determines what to do next.
+/// Kind of a fault. After a `Passing` fault, a further attempt may help, after the time that the
+/// endpoint requested. A `Lasting` fault means that the endpoint does not work, and that a further
+/// attempt would not help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FaultKind {
     Overflow,
     Rejected,
-    /// A further attempt may help, after the time that the endpoint requested.
     Passing(Option<Duration>),
-    /// The endpoint does not work, and a further attempt would not help.
     Lasting,
     Stopped,
 }
@@ -58,11 +56,6 @@ impl AttemptFault {
     /// A reply that ended early, or an event that does not belong to a reply.
     pub(super) fn broken(what: impl Into<String>) -> Self {
         Self::new(FaultKind::Passing(None), what, Hint::Later)
-    }
-
-    /// A response that is not a model's reply, such as the response of a different service.
-    pub(super) fn no_reply(what: &str) -> Self {
-        Self::new(FaultKind::Rejected, what, Hint::Address)
     }
 
     /// A reply that exceeds a limit.
@@ -132,7 +125,6 @@ fn follows(status: u16, complaint: &Complaint, asked: Option<Duration>) -> (Faul
     }
 }
 
-/// Maximum number of bytes of an error that are read.
 pub(super) const MOST_ERROR: usize = 64 * 1024;
 
 /// Phrases, in lower case, with which endpoints report that a request and its reply do not fit into
@@ -176,13 +168,12 @@ const TYPES: &[(&str, u16)] = &[
     ("insufficient_quota", 429),
 ];
 
-/// An error in the words of an endpoint. It may contain the key, so it has no `Debug`
+/// Error in the words of an endpoint: its type, code and parameter, and its message, or the whole
+/// text if it is not JSON in a known format. It may contain the key, so it has no `Debug`
 /// implementation, and the key is removed before the text is shown.
 #[derive(Default, Clone)]
 pub(super) struct Complaint {
-    /// The type, the code and the parameter of the error.
     marks: Vec<String>,
-    /// The message, or the whole text if it is not JSON in a known format.
     pub(super) message: String,
 }
 

@@ -12,7 +12,6 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::extract::Stopped;
 
-/// Interval at which it is checked whether the question was stopped.
 const LOOK: Duration = Duration::from_millis(25);
 
 /// The end of waiting: a point in time, or the moment when the question is stopped.
@@ -22,7 +21,6 @@ pub(super) struct WaitLimit<'a> {
     stopped: &'a Stopped<'a>,
 }
 
-/// The reason why waiting ended without a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Interrupted {
     Late,
@@ -36,7 +34,6 @@ impl<'a> WaitLimit<'a> {
         Self { until: Instant::now() + time.min(century), stopped }
     }
 
-    /// Returns the same limit, but at most `time` from now.
     pub(super) fn at_most(self, time: Duration) -> Self {
         Self { until: self.until.min(Instant::now() + time), ..self }
     }
@@ -69,7 +66,6 @@ impl<'a> WaitLimit<'a> {
     }
 }
 
-/// The pauses before the second and each further attempt.
 pub(super) const PAUSES: &[Duration] =
     &[Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
 /// Maximum pause that an endpoint may request. For a longer pause, another model is faster.

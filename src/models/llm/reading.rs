@@ -9,7 +9,7 @@ use hyper::body::{Body as _, Incoming};
 
 use crate::extract::{ModelReply, ProviderKind};
 use crate::http_client::LineEnds;
-use crate::llm::fault::{AttemptFault, FaultKind};
+use crate::llm::fault::{AttemptFault, FaultKind, Hint};
 use crate::llm::patience::WaitLimit;
 use crate::llm::reply::PartialReply;
 use crate::llm::wire;
@@ -20,7 +20,6 @@ const MOST_STREAM: usize = 64 * 1024 * 1024;
 /// Maximum number of bytes of a reply that is not streamed. It exceeds the limits for text and
 /// calls.
 const MOST_DOCUMENT: usize = 24 * 1024 * 1024;
-/// Time limit for the token counts of a reply after its last word.
 const TAIL: Duration = Duration::from_secs(2);
 /// Time limit for the end of the response after the end of the reply. If the end arrives in time,
 /// the connection can be reused.
@@ -113,7 +112,10 @@ impl ReplyReader {
         let bytes = bytes.trim_ascii_start();
         self.form = match bytes.first() {
             None => ReplyForm::Unknown,
-            Some(b'<') => return Err(AttemptFault::no_reply("answered with a page of HTML")),
+            Some(b'<') => {
+                let what = "answered with a page of HTML";
+                return Err(AttemptFault::new(FaultKind::Rejected, what, Hint::Address));
+            }
             Some(b'{' | b'[') => ReplyForm::Document(Vec::new()),
             Some(_) => ReplyForm::Events(EventStream::default()),
         };
@@ -146,14 +148,11 @@ pub(super) async fn next(body: &mut Incoming) -> Option<Result<Bytes, hyper::Err
     }
 }
 
-/// Maximum number of bytes of a line, and of the data of an event.
 const MOST_LINE: usize = 4 * 1024 * 1024;
 
-/// A stream of server-sent events. It may arrive in pieces.
 #[derive(Default)]
 struct EventStream {
     line: Vec<u8>,
-    /// The data of the current event so far, with a newline after each line.
     data: Vec<u8>,
     ends: LineEnds,
 }

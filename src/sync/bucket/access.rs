@@ -279,7 +279,9 @@ impl Objects for Bucket {
                     written = store.write(&path, &part, PutMode::Overwrite, deadline).await;
                 }
                 match written {
-                    Err(Fault::Exists) => store.uploaded(&path, size, Fault::Exists, deadline).await,
+                    Err(Fault::Exists) => {
+                        store.uploaded(&path, size, Fault::Exists, deadline).await
+                    }
                     written => written.map(|()| size),
                 }
             });

@@ -138,18 +138,23 @@ fn by_segment(state: &State<Stored, StoredMessage>) -> BTreeMap<SegmentId, Claim
     by_segment
 }
 
-fn problems_of_segments(looked: &LookReport, refused: &[(SegmentId, RemoteError)]) -> Vec<CheckProblem> {
+fn problems_of_segments(
+    looked: &LookReport,
+    refused: &[(SegmentId, RemoteError)],
+) -> Vec<CheckProblem> {
     let problem = |id: &SegmentId, why: String| CheckProblem { what: format!("segment {id}"), why };
     let refused = refused.iter().chain(&looked.refused);
     // Reading the segments reports the ones that the look refused once more.
     let refused: BTreeMap<_, _> = refused.map(|(id, error)| (id, error.to_string())).collect();
     let refused = refused.into_iter().map(|(id, why)| problem(id, why));
     let gone = looked.lost.iter().chain(&looked.missing);
-    let gone = gone.map(|id| problem(id, "it is gone from the bucket, and nothing covers it".into()));
+    let gone =
+        gone.map(|id| problem(id, "it is gone from the bucket, and nothing covers it".into()));
     let absent = looked.absent.iter().map(|id| problem(id, format!("it {}", Unknown::Absent)));
     let gaps =
         looked.gaps.iter().filter(|id| !looked.lost.contains(id) && !looked.missing.contains(id));
-    let gaps = gaps.map(|id| problem(id, format!("it {}, and later ones are not", Unknown::Missing)));
+    let gaps =
+        gaps.map(|id| problem(id, format!("it {}, and later ones are not", Unknown::Missing)));
     refused.chain(gone).chain(absent).chain(gaps).collect()
 }
 

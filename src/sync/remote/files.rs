@@ -50,7 +50,8 @@ pub(crate) fn files(
     clock: FileClock,
     is_of_bucket: &dyn Fn(Origin) -> bool,
 ) -> Result<LocalFiles, StoreError> {
-    let DiskScan { files, remote, directories, unread, is_blind } = DiskScan::of(conversation, known)?;
+    let DiskScan { files, remote, directories, unread, is_blind } =
+        DiskScan::of(conversation, known)?;
     let (found, swept) = (BTreeMap::new(), BTreeSet::new());
     let mut all = LocalFiles { found, directories, swept, unread, is_blind };
     let digests = FileDigests::new(conversation, known, clock);
@@ -70,7 +71,8 @@ pub(crate) fn files(
         FileKey::Remote(origin) => !is_of_bucket(origin),
         FileKey::Local { .. } => false,
     };
-    let (other, remote): (Vec<_>, Vec<_>) = remote.into_iter().partition(|(_, found)| is_other(found));
+    let (other, remote): (Vec<_>, Vec<_>) =
+        remote.into_iter().partition(|(_, found)| is_other(found));
     for (path, found) in remote {
         all.found.entry(path).or_insert(found);
     }

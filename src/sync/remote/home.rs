@@ -15,7 +15,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
@@ -209,7 +209,8 @@ impl Home {
     }
 
     fn leave_url(&self, url: &str) -> io::Result<()> {
-        for KnownBucket { id, .. } in known_in(&self.remote.dir)?.iter().filter(|each| each.url == url)
+        for KnownBucket { id, .. } in
+            known_in(&self.remote.dir)?.iter().filter(|each| each.url == url)
         {
             let dir = self.remote.dir.open_dir(id.to_string().as_ref())?;
             let text = disk::read(&dir, BUCKET, MOST)?.unwrap_or_default();

@@ -17,8 +17,8 @@ use crate::remote::pieces::{piece, pieces};
 use crate::remote::source::{is_log_rewritten, locate_log, log_start, seen_messages};
 use crate::remote::tidy::{UNNAMED, collect_older, collect_staged};
 use crate::remote::{
-    Collected, Downloads, LookReport, NoSource, Notes, Piece, Push, Pushed, RemoteError, Session, Stored,
-    StoredMessage, StoredSegment, Synchronizer, look,
+    Collected, Downloads, LookReport, NoSource, Notes, Piece, Push, Pushed, RemoteError, Session,
+    Stored, StoredMessage, StoredSegment, Synchronizer, look,
 };
 use crate::replica::{Base, Changes, FileKey, FileVersion, Origin, SegmentId, State};
 use ctxfs_core::model::RelPath;
@@ -294,7 +294,11 @@ struct KnownPieces {
 impl KnownPieces {
     /// Parses all segments. Looks skip covered segments, so this fetches the covered ones that are
     /// not stored locally.
-    fn read(sync: &Synchronizer<'_>, notes: &Notes, looked: &LookReport) -> Result<Self, RemoteError> {
+    fn read(
+        sync: &Synchronizer<'_>,
+        notes: &Notes,
+        looked: &LookReport,
+    ) -> Result<Self, RemoteError> {
         let found = pieces(notes)?.pieces;
         let state = State::of(&found);
         let mut known = Self { pieces: found, state, unreadable: BTreeSet::new() };

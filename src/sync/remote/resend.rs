@@ -15,7 +15,9 @@ use crate::bucket::{
     objects_prefix, segment_key,
 };
 use crate::remote::push::PackedFile;
-use crate::remote::{LocalSource, LookReport, Notes, PushSource as _, RemoteError, Synchronizer, look};
+use crate::remote::{
+    LocalSource, LookReport, Notes, PushSource as _, RemoteError, Synchronizer, look,
+};
 use crate::replica::{Base, Entry, Origin, SegmentId};
 use ctxfs_store::Conversation;
 

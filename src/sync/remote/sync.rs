@@ -14,9 +14,9 @@ use crate::remote::source::{
     is_original_directory, locate_log, log_start, removed_messages, replaced_messages,
 };
 use crate::remote::{
-    Agreement, Applied, Downloads, Fetcher, Home, LeftOut, LocalFiles, LocalSource, LogPosition, LookReport,
-    Moment, NoSource, Notes, Objects, Pieces, Push, PushLock, PushSource, Pushed, RemoteArtifacts,
-    RemoteError, Session, SkippedFile, Stored, StoredMessage, apply, disk, pieces,
+    Agreement, Applied, Downloads, Fetcher, Home, LeftOut, LocalFiles, LocalSource, LogPosition,
+    LookReport, Moment, NoSource, Notes, Objects, Pieces, Push, PushLock, PushSource, Pushed,
+    RemoteArtifacts, RemoteError, Session, SkippedFile, Stored, StoredMessage, apply, disk, pieces,
 };
 use crate::replica::{Base, Changes, FileVersion, Plan, SegmentId, State, Step};
 use ctxfs_core::model::Component;

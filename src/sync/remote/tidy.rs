@@ -5,7 +5,9 @@ use bytes::Bytes;
 use crate::bucket::{
     BucketError, Deadline, Listed, ObjectName, log_prefix, object_key, object_of, objects_prefix,
 };
-use crate::remote::{LookReport, NoSource, Notes, Objects, Push, RemoteError, Session, Synchronizer, look};
+use crate::remote::{
+    LookReport, NoSource, Notes, Objects, Push, RemoteError, Session, Synchronizer, look,
+};
 use crate::replica::{Changes, SegmentId, State};
 use ctxfs_core::model::Component;
 

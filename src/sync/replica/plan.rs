@@ -15,20 +15,9 @@ use crate::replica::{
 /// after the removals and the other renames. Files may swap paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
-    Remove {
-        path: String,
-        found: FoundFile,
-        was: FileKey,
-    },
-    Rename {
-        from: String,
-        found: FoundFile,
-        was: FileKey,
-        entry: Box<Entry>,
-    },
-    Add {
-        entry: Entry,
-    },
+    Remove { path: String, found: FoundFile, was: FileKey },
+    Rename { from: String, found: FoundFile, was: FileKey, entry: Box<Entry> },
+    Add { entry: Entry },
 }
 
 /// Steps of a plan in the order removals, renames, additions, and the base that holds if none of

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use ctxfs_core::model::{Component, RelPath};
 use ctxfs_store::{Conversation, RemovalOutcome, Store};
-use ctxfs_sync::bucket::{Bucket, BucketId, BucketUrl, Deadline};
-use ctxfs_sync::remote::{Home, Moment, PATIENCE, PushLock, RemoteArtifacts, Synchronizer, standing};
+use ctxfs_sync::bucket::{Bucket, BucketId, BucketUrl, Deadline, Objects as _};
+use ctxfs_sync::remote::{
+    Home, Moment, PATIENCE, PushLock, RemoteArtifacts, Synchronizer, standing,
+};
 
 use crate::support::{TestStore, eventually};
 

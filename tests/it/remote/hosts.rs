@@ -18,9 +18,9 @@ use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 use std::{fs, thread};
 
+use ctxfs_sync::remote::Downloads;
 use proptest::test_runner::Config;
 use rustix::fs::{CWD, RenameFlags, XattrFlags};
-use ctxfs_sync::remote::Downloads;
 use tempfile::TempDir;
 
 use crate::remote::host::{Host, path};
@@ -83,7 +83,8 @@ impl World {
             Step::Pull => self.pull(host),
             Step::Hear => {
                 let host = &self.hosts[host];
-                let came = host.sync(|sync| sync.pull(&host.conversation, Downloads::OnRead)).unwrap();
+                let came =
+                    host.sync(|sync| sync.pull(&host.conversation, Downloads::OnRead)).unwrap();
                 assert!(came.error.is_none(), "{came:?}");
             }
             Step::Evict(name) => {

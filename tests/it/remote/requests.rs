@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use ctxfs_core::model::FarStore as _;
 use ctxfs_store::RemovalOutcome;
-use ctxfs_sync::bucket::RequestCounts;
+use ctxfs_sync::bucket::{Objects as _, RequestCounts};
 use ctxfs_sync::remote::Downloads;
 use serde_json::Value;
 

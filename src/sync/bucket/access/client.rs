@@ -64,7 +64,8 @@ impl StoreClient {
         let mut pauses = Pauses::new();
         loop {
             let outcome = within(limit.min(deadline.left()), attempt()).await;
-            let again = if let Err(Fault::Again(why)) = &outcome { Some(why.clone()) } else { None };
+            let again =
+                if let Err(Fault::Again(why)) = &outcome { Some(why.clone()) } else { None };
             self.last_failure.lock().clone_from(&again);
             match again {
                 Some(why) if pauses.wait(deadline, &why).await => {}

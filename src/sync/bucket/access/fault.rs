@@ -47,13 +47,8 @@ pub(super) enum Fault {
     Never(String),
     Odd,
     OddKey(String),
-    TooLarge {
-        size: u64,
-        limit: u64,
-    },
-    TooMany {
-        limit: usize,
-    },
+    TooLarge { size: u64, limit: u64 },
+    TooMany { limit: usize },
 }
 
 impl Fault {

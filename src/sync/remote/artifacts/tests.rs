@@ -43,7 +43,8 @@ impl Host {
     }
 
     pub(crate) fn hear(&self) {
-        let came = self.sync(|sync| sync.pull(&self.scene.conversation, Downloads::OnRead)).unwrap();
+        let came =
+            self.sync(|sync| sync.pull(&self.scene.conversation, Downloads::OnRead)).unwrap();
         assert!(came.error.is_none() && came.left.is_empty(), "{came:?}");
     }
 

@@ -45,7 +45,10 @@ fn an_agreement_is_read_as_it_was_saved() {
     (second.next, second.messages.offset) = (12, 77);
     notes.save(&first, &second).unwrap();
     assert_eq!(notes.agreement().unwrap(), second);
-    assert_eq!(fs::read_to_string(notes.dir.path.join(AGREEMENT)).unwrap().lines().count(), 4 + 1 + 1);
+    assert_eq!(
+        fs::read_to_string(notes.dir.path.join(AGREEMENT)).unwrap().lines().count(),
+        4 + 1 + 1
+    );
 }
 
 #[test]

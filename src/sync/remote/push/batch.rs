@@ -297,10 +297,7 @@ pub enum LeftOut {
     #[error("it cannot be shared: {0}")]
     Refused(String),
     #[error("a message of {bytes} bytes cannot be shared, and stays on this host: {why}")]
-    Message {
-        bytes: u64,
-        why: String,
-    },
+    Message { bytes: u64, why: String },
     #[error(
         "the bucket is write-once: what it has under this name stays. Use another name for what is \
          new"

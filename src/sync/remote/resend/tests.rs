@@ -54,7 +54,8 @@ fn what_others_wrote_meanwhile_is_compared() {
     let home = Home::open(&scene.store, id).unwrap();
     let lock = home.lock().unwrap().unwrap();
     let (store, now) = (&scene.store, &Moment::now);
-    let sync = Synchronizer { store, bucket: &bucket, home: &home, lock: &lock, now, deadline: &deadline };
+    let sync =
+        Synchronizer { store, bucket: &bucket, home: &home, lock: &lock, now, deadline: &deadline };
     let conversation = &scene.conversation;
     let segment = soon(|| sync.push(conversation).unwrap().segments.first().copied());
     let notes = home.conversation(conversation.id()).unwrap();

@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::{PullReport, Sent, Synchronizer};
-use crate::bucket::{Bucket, BucketUrl, Deadline, LINE_BYTES};
+use crate::bucket::{Bucket, BucketUrl, Deadline, LINE_BYTES, Objects as _};
 use crate::remote::files::tests::scene::{Scene, TOOL, soon};
 use crate::remote::{
     Downloads, Home, LeftOut, Moment, Notes, PublishedMessages, PushLock, standing,
@@ -68,7 +68,8 @@ impl Host {
     }
 
     pub(crate) fn pull(&self) -> PullReport {
-        let came = self.sync(|sync| sync.pull(&self.scene.conversation, Downloads::Immediate)).unwrap();
+        let came =
+            self.sync(|sync| sync.pull(&self.scene.conversation, Downloads::Immediate)).unwrap();
         assert!(came.error.is_none() && came.left.is_empty(), "{came:?}");
         came
     }
@@ -109,7 +110,13 @@ fn where_nothing_changed_nothing_is_read() {
     one.scene.put("x", "some bytes\n");
     let segment = one.push().segments[0];
     let spoil = || other.notes().keep_segment(segment, b"no segment").unwrap();
-    let refused = || other.sync(|sync| sync.pull(&other.scene.conversation, Downloads::OnRead)).unwrap().refused.len();
+    let refused = || {
+        other
+            .sync(|sync| sync.pull(&other.scene.conversation, Downloads::OnRead))
+            .unwrap()
+            .refused
+            .len()
+    };
     // The second push has nothing to do after the first.
     assert_eq!((refused(), refused()), (0, 0));
     spoil();
@@ -158,7 +165,9 @@ fn a_rename_and_a_removal_are_done_elsewhere_too() {
 fn what_is_elsewhere_gets_the_directory_of_its_new_name() {
     let (one, other) = two_hosts();
     let [moved, kept] = ["moved/a", "moved/b"].map(|name| format!("{TOOL}/{name}.txt"));
-    let hear = || drop(other.sync(|sync| sync.pull(&other.scene.conversation, Downloads::OnRead)).unwrap());
+    let hear = || {
+        drop(other.sync(|sync| sync.pull(&other.scene.conversation, Downloads::OnRead)).unwrap())
+    };
     one.scene.put("a", "first\n");
     one.push();
     hear();

@@ -31,10 +31,7 @@ const SESSIONS: usize = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PusherStep {
     Worked,
-    Idle {
-        until: Instant,
-        changes: u64,
-    },
+    Idle { until: Instant, changes: u64 },
     Ended,
 }
 
@@ -43,9 +40,7 @@ pub(super) enum PusherStep {
 #[derive(Debug, PartialEq, Eq)]
 enum PushOutcome {
     Sent,
-    Partly {
-        is_some_sent: bool,
-    },
+    Partly { is_some_sent: bool },
     Busy,
 }
 
