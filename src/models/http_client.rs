@@ -4,7 +4,6 @@ use std::error::Error;
 use std::time::Duration;
 use std::{fmt, io};
 
-use bytes::Buf;
 use hyper::body::{Body, Incoming};
 use hyper::{Request, Response};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -31,7 +30,7 @@ impl<B> fmt::Debug for HttpClient<B> {
 impl<B> HttpClient<B>
 where
     B: Body + Send + Unpin + 'static,
-    B::Data: Buf + Send,
+    B::Data: bytes::Buf + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     /// Creates a client for `https`, or for `http` if `is_secure` is false. A secure client needs

@@ -5,7 +5,6 @@
 //! clients that are not admitted are closed first, then connections without a request, and then
 //! those of clients that do not read their answer.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
@@ -15,7 +14,6 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -74,7 +72,7 @@ where
         let (answer, connection) = (service.call(request), connection.clone());
         async { Ok::<_, Infallible>(answer.await?.map(|body| BusyBody::new(body, connection))) }
     });
-    let mut builder = http1::Builder::new();
+    let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
     builder.max_header_size(MOST_HEAD).max_buf_size(MOST_HEAD);
     tokio::select! {
@@ -148,7 +146,7 @@ struct OpenConnections(Mutex<NumberedConnections>);
 #[derive(Default)]
 struct NumberedConnections {
     next: u64,
-    open: BTreeMap<u64, Connection>,
+    open: std::collections::BTreeMap<u64, Connection>,
 }
 
 struct OpenConnection {

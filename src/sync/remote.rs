@@ -12,7 +12,7 @@
 //! | `home` | local state about a bucket: writer id, lock, conversations |
 //! | `notes` | local state about one conversation: agreement, intent, segments |
 //! | `pieces` | local segments in the form that `replica` requires |
-//! | `files` | local files of a conversation, compared with the agreement |
+//! | `files` | local files of a conversation, compared with the agreement; backlog of changes |
 //! | `source` | files and messages opened for a push |
 //! | `apply` | changes of other hosts, applied to local files |
 //! | `sync` | push and pull of one conversation |
@@ -23,7 +23,7 @@
 //! | `merge`, `tidy` | merges of segments, and garbage collection |
 //! | `purge` | immediate removal of bytes from the bucket |
 //! | `resend` | repair of a bucket that lost segments or objects |
-//! | `check`, `status` | consistency check; backlog of changes that are not sent yet |
+//! | `check` | consistency check |
 //! | `tier` | background synchronization of a running server |
 //! | `disk`, `moment` | small files and limits of disk space; clocks |
 //! | `error` | errors |
@@ -48,7 +48,6 @@ mod purge;
 mod push;
 mod resend;
 mod source;
-mod status;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -62,6 +61,7 @@ pub use check::{Check, CheckProblem, CheckReport};
 pub use disk::Limits;
 pub use error::RemoteError;
 pub use fetch::Downloads;
+pub use files::{SyncStatus, standing};
 pub use home::{Home, KnownBucket, PushLock, known_bucket, known_buckets};
 pub use look::{LookOutcome, LookReport, Looker, look};
 pub use messages::PublishedMessages;
@@ -74,7 +74,6 @@ pub use process::{
 pub use purge::PurgeReport;
 pub use push::LeftOut;
 pub use resend::RepairReport;
-pub use status::{SyncStatus, standing};
 pub use sync::{PullReport, Sent, Synchronizer};
 pub use tidy::{Collected, GarbageReport, GcMode, store_now};
 pub use tier::{Tier, TierOptions};

@@ -6,8 +6,6 @@
 pub(super) mod by_actions;
 pub(super) mod by_calls;
 
-use std::collections::BTreeSet;
-
 use crate::extract::inquiry::Inquiry;
 use crate::extract::language_model::needed;
 use crate::extract::look::{AgentLook, FirstLook, LineForm, LookResult};
@@ -31,7 +29,7 @@ pub(super) struct AgentAnswer {
 struct LookLog {
     first: AgentLook,
     taken: Vec<AgentLook>,
-    shown: BTreeSet<u64>,
+    shown: std::collections::BTreeSet<u64>,
     barren: u32,
 }
 

@@ -1,7 +1,5 @@
 //! Calls a model within the token limit of a question, and records each call.
 
-use std::time::Instant;
-
 use parking_lot::Mutex;
 
 use crate::extract::language_model::estimate;
@@ -79,7 +77,7 @@ impl<'a> QuestionBudget<'a> {
     ) -> Result<ModelReply, AskError> {
         let expected = estimate(request);
         self.reserve(expected)?;
-        let began = Instant::now();
+        let began = std::time::Instant::now();
         let asked = model.ask(request, self.stopped);
         let (usage, ended) = match &asked {
             Ok(reply) => (reply.usage, reply.end.name()),

@@ -1,8 +1,6 @@
 //! The document that a model reads.
 
-use std::io;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 
 use crate::extract::Stopped;
 use ctxfs_core::model::Content;
@@ -51,7 +49,7 @@ pub enum DocumentError {
     #[error("stopped")]
     Stopped,
     #[error("cannot read the output: {0}")]
-    Content(#[from] io::Error),
+    Content(#[from] std::io::Error),
     #[error("cannot show `{view}` of the output: {why}")]
     View { view: String, why: String },
 }
@@ -93,7 +91,7 @@ impl Document for StoppableDocument<'_> {
 
     fn view(&self, name: &str) -> Result<String, DocumentError> {
         if (self.stopped)() {
-            self.has_refused.store(true, Relaxed);
+            self.has_refused.store(true, std::sync::atomic::Ordering::Relaxed);
             return Err(DocumentError::Stopped);
         }
         self.document.view(name)

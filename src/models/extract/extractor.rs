@@ -4,7 +4,6 @@
 use std::fmt::Write as _;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use crate::extract::agent::{by_actions, by_calls};
 use crate::extract::asking::{CallRecord, QuestionBudget};
@@ -46,7 +45,9 @@ impl Extractor<'_> {
         let mut used = asked;
         let told = (asked, &mut used, &mut warnings);
         let answer = match self.by_models(&document, question, &asking, told) {
-            Ok(_) if document.has_refused.load(Relaxed) => Err(DocumentError::Stopped.into()),
+            Ok(_) if document.has_refused.load(std::sync::atomic::Ordering::Relaxed) => {
+                Err(DocumentError::Stopped.into())
+            }
             Err(error) if falls_back(asked, &error) => {
                 warnings.push(error.to_string());
                 used = Mode::Truncate;

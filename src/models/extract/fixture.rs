@@ -7,7 +7,6 @@
     reason = "a fixture, of which tests of other crates use a part"
 )]
 
-use std::ffi::OsStr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -66,7 +65,7 @@ impl Document for TextDocument {
             }
         }
         let (kind, argument) = name.split_once('/').unwrap_or((name, ""));
-        let argument = OsStr::new(argument);
+        let argument = std::ffi::OsStr::new(argument);
         let view = match kind {
             "summary" => Some(View::Summary),
             "errors" => Some(View::Errors),

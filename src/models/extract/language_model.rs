@@ -3,8 +3,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use ctxfs_core::materialize::token_count;
-
 /// A language model behind an endpoint, or a substitute in tests.
 pub trait LanguageModel: Send + Sync {
     /// Returns the settings of the model.
@@ -238,5 +236,5 @@ fn of_turn(turn: &Turn) -> u64 {
 }
 
 fn of(text: &str) -> u64 {
-    token_count(text.as_bytes())
+    ctxfs_core::materialize::token_count(text.as_bytes())
 }

@@ -5,7 +5,6 @@
 //! as data. Text outside the wrapper is thinking.
 
 use crate::extract::DocumentFacts;
-use ctxfs_core::model::visible;
 
 /// The version of all prompts. A cached answer from a different version is not reused.
 pub const PROMPT_VERSION: u32 = 2;
@@ -70,7 +69,7 @@ impl Prompt {
 }
 
 pub(super) fn tool(facts: &DocumentFacts) -> String {
-    let name = visible::one_line(&facts.tool);
+    let name = ctxfs_core::model::visible::one_line(&facts.tool);
     if name.is_empty() { "not known".to_owned() } else { name }
 }
 

@@ -1,14 +1,12 @@
 //! The settings of extraction: its limits and its models.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::extract::LanguageModel;
-use crate::extract::language_model::ModelProfile;
 
 /// Settings of questions. The targets are tried in their order until one answers.
 ///
@@ -41,7 +39,7 @@ pub struct ExtractSettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub struct TargetSettings {
-    pub profile: ModelProfile,
+    pub profile: crate::extract::language_model::ModelProfile,
     pub model: String,
     pub kind: ProviderKind,
     pub base_url: String,
@@ -110,7 +108,7 @@ impl fmt::Display for Mode {
     }
 }
 
-impl FromStr for Mode {
+impl std::str::FromStr for Mode {
     type Err = UnknownMode;
 
     fn from_str(name: &str) -> Result<Self, UnknownMode> {

@@ -8,7 +8,6 @@ use crate::extract::{ModelRequest, ReplyEnd, ToolCall, ToolSpec, Turn};
 use crate::llm::dialect::{Dialect, SchemaUse};
 use crate::llm::fault::{AttemptFault, Complaint, FaultKind, Hint};
 use crate::llm::reply::{MOST_ENTRIES, PartialReply, tokens};
-use ctxfs_core::model::ShortList;
 
 /// Returns the body of a request. It has no `temperature`, because the API no longer supports it:
 /// version 2.14 of the SDK does not define it.
@@ -87,7 +86,7 @@ struct StreamEvent<'a> {
 #[derive(Deserialize)]
 struct MessageBody<'a> {
     #[serde(borrow)]
-    content: Option<ShortList<ContentBlock<'a>, MOST_ENTRIES>>,
+    content: Option<ctxfs_core::model::ShortList<ContentBlock<'a>, MOST_ENTRIES>>,
     stop_reason: Option<String>,
     usage: Option<MessageUsage>,
     #[serde(borrow)]

@@ -1,7 +1,5 @@
 //! The parameters that an endpoint accepts.
 
-use crate::llm::fault::Complaint;
-
 /// Optional parameters of requests to an endpoint. A model starts with all of them, and drops those
 /// that the endpoint rejects by name. Reasoning models of `OpenAI` require the limit of the reply
 /// as `max_completion_tokens` and reject `temperature`. Most other servers require `max_tokens`.
@@ -34,7 +32,7 @@ impl Default for Dialect {
 impl Dialect {
     /// Returns the dialect without the parameter that caused a rejection. Returns `None` if none of
     /// these parameters caused it, or if the parameter was already dropped.
-    pub(super) fn without(self, complaint: &Complaint) -> Option<Self> {
+    pub(super) fn without(self, complaint: &crate::llm::fault::Complaint) -> Option<Self> {
         let is_schema = ["response_format", "json_schema", "output_config", "output_format"]
             .iter()
             .any(|name| complaint.names(name));
@@ -65,6 +63,7 @@ impl SchemaUse {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::llm::fault::Complaint;
 
     #[test]
     fn what_is_rejected_is_left_out() {

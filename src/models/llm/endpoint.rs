@@ -8,7 +8,6 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode, header};
 use hyper_util::client::legacy::{Builder, Client};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::runtime;
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::extract::{ModelReply, ProviderKind};
@@ -91,7 +90,7 @@ const MOST_HEAD: usize = 64 * 1024;
 pub(super) struct EndpointConnections {
     pub(super) client: HttpClient<String>,
     /// Runs a future on the calling thread, which must not be running asynchronous code.
-    pub(super) handle: Handle,
+    pub(super) handle: tokio::runtime::Handle,
     _end: oneshot::Sender<()>,
 }
 

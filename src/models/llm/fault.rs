@@ -1,13 +1,10 @@
 //! The reason why an attempt failed, and the wording of errors by endpoints.
 
-use std::error::Error;
 use std::time::Duration;
 
-use hyper::StatusCode;
 use serde_json::Value;
 
 use crate::extract::TokenUsage;
-use crate::http_client::causes;
 use crate::llm::patience::Interrupted;
 
 /// A failed attempt. `what` is the fault in words that follow the name of the endpoint: `ended its
@@ -63,8 +60,8 @@ impl AttemptFault {
         Self::new(FaultKind::Lasting, what, Hint::Address)
     }
 
-    pub(super) fn caused_by(self, error: &dyn Error) -> Self {
-        self.saying(causes(error))
+    pub(super) fn caused_by(self, error: &dyn std::error::Error) -> Self {
+        self.saying(crate::http_client::causes(error))
     }
 
     pub(super) fn saying(mut self, message: String) -> Self {
@@ -78,7 +75,7 @@ impl AttemptFault {
     }
 
     pub(super) fn of_status(
-        status: StatusCode,
+        status: hyper::StatusCode,
         complaint: Complaint,
         asked: Option<Duration>,
     ) -> Self {

@@ -8,7 +8,6 @@ use crate::extract::{ModelRequest, ReplyEnd, ToolCall, ToolSpec, Turn};
 use crate::llm::dialect::{Dialect, SchemaUse};
 use crate::llm::fault::{AttemptFault, Complaint, FaultKind, Hint};
 use crate::llm::reply::{MOST_ENTRIES, PartialReply, tokens};
-use ctxfs_core::model::ShortList;
 
 const SCHEMA_NAME: &str = "action";
 
@@ -83,7 +82,7 @@ fn tool(tool: &ToolSpec) -> Value {
     })
 }
 
-type List<T> = ShortList<T, MOST_ENTRIES>;
+type List<T> = ctxfs_core::model::ShortList<T, MOST_ENTRIES>;
 
 /// The data of an event, or the complete response of an endpoint that does not stream. Members for
 /// thinking, such as `reasoning_content`, are ignored.

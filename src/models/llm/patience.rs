@@ -1,8 +1,6 @@
 //! The time limit of an attempt, and the pause between attempts.
 
-use std::future::pending;
 use std::hash::{BuildHasher as _, RandomState};
-use std::pin::pin;
 use std::time::Duration;
 
 use hyper::{HeaderMap, header};
@@ -39,7 +37,7 @@ impl<'a> WaitLimit<'a> {
     }
 
     pub(super) async fn to_its_end(self) -> Result<(), Interrupted> {
-        match self.wait_for(pending()).await {
+        match self.wait_for(std::future::pending()).await {
             Ok(()) | Err(Interrupted::Late) => Ok(()),
             Err(Interrupted::Stopped) => Err(Interrupted::Stopped),
         }
@@ -49,7 +47,7 @@ impl<'a> WaitLimit<'a> {
         &self,
         what: impl Future<Output = T>,
     ) -> Result<T, Interrupted> {
-        let mut what = pin!(what);
+        let mut what = std::pin::pin!(what);
         loop {
             let now = Instant::now();
             if (self.stopped)() {

@@ -1,14 +1,10 @@
 //! Reads a reply: a stream of server-sent events, or one document.
 
-use std::future::poll_fn;
-use std::pin::Pin;
 use std::time::Duration;
 
-use bytes::Bytes;
 use hyper::body::{Body as _, Incoming};
 
 use crate::extract::{ModelReply, ProviderKind};
-use crate::http_client::LineEnds;
 use crate::llm::fault::{AttemptFault, FaultKind, Hint};
 use crate::llm::patience::WaitLimit;
 use crate::llm::reply::PartialReply;
@@ -135,9 +131,9 @@ impl ReplyReader {
 }
 
 /// Waits for the next bytes of a body. Returns `None` at its end.
-pub(super) async fn next(body: &mut Incoming) -> Option<Result<Bytes, hyper::Error>> {
+pub(super) async fn next(body: &mut Incoming) -> Option<Result<bytes::Bytes, hyper::Error>> {
     loop {
-        match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await? {
+        match std::future::poll_fn(|cx| std::pin::Pin::new(&mut *body).poll_frame(cx)).await? {
             Ok(frame) => {
                 if let Ok(bytes) = frame.into_data() {
                     return Some(Ok(bytes));
@@ -154,7 +150,7 @@ const MOST_LINE: usize = 4 * 1024 * 1024;
 struct EventStream {
     line: Vec<u8>,
     data: Vec<u8>,
-    ends: LineEnds,
+    ends: crate::http_client::LineEnds,
 }
 
 impl EventStream {

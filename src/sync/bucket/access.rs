@@ -11,7 +11,6 @@ mod upload;
 
 use std::io::Read;
 use std::ops::Range;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -449,7 +448,7 @@ impl Bucket {
         }
         let all = |fault: Fault| vec![Err(fault); places.len()];
         // The client panics if the response names a key that the request did not contain.
-        let delete = AssertUnwindSafe(self.0.store.delete(paths)).catch_unwind();
+        let delete = std::panic::AssertUnwindSafe(self.0.store.delete(paths)).catch_unwind();
         match tokio::time::timeout(PATIENCE.min(deadline.left()), delete).await {
             Ok(Ok(outcomes)) => outcomes,
             Ok(Err(_)) => all(Fault::Never("the answer names other keys".to_owned())),

@@ -7,7 +7,6 @@
 //! steps of the client.
 
 use std::ffi::OsString;
-use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt as _;
@@ -48,7 +47,7 @@ impl Directory {
     }
 
     pub(super) fn make(&self) -> io::Result<()> {
-        match DirBuilder::new().mode(PRIVATE).create(&self.root) {
+        match std::fs::DirBuilder::new().mode(PRIVATE).create(&self.root) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             made => made,
         }

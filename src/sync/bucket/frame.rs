@@ -8,7 +8,6 @@ use std::fmt;
 
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe;
-use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode;
 
 use crate::bucket::FormatError;
 
@@ -17,7 +16,7 @@ pub(super) use zstd_safe::compress_bound as most_packed;
 
 /// The default level of zstd, which compresses about as fast as a disk writes.
 const LEVEL: i32 = 3;
-const CUT: usize = ZSTD_ErrorCode::ZSTD_error_srcSize_wrong as usize;
+const CUT: usize = zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode::ZSTD_error_srcSize_wrong as usize;
 
 thread_local! {
     /// Thread-local, because creating a decompressor takes longer than unpacking a small frame.

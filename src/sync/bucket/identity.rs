@@ -1,11 +1,9 @@
 //! Identity of a bucket. The first host writes it to `ctxfs.json`.
 
 use std::fmt;
-use std::str::FromStr;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use crate::bucket::error::BucketError;
 use crate::bucket::name::MARK;
@@ -23,7 +21,7 @@ impl fmt::Display for BucketId {
     }
 }
 
-impl FromStr for BucketId {
+impl std::str::FromStr for BucketId {
     type Err = BucketError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -90,7 +88,7 @@ fn odd(why: String) -> BucketError {
 }
 
 pub(super) fn new_mark(write_once: bool) -> Bytes {
-    let id = BucketId(Uuid::new_v4().as_u128()).to_string();
+    let id = BucketId(uuid::Uuid::new_v4().as_u128()).to_string();
     let mark = MarkFile { format: FORMAT, id, write_once };
     let mut text = serde_json::to_vec(&mark).expect("a mark has plain fields");
     text.push(b'\n');

@@ -1,11 +1,9 @@
 //! Keys in a bucket. They are relative to the prefix of the bucket.
 
 use std::fmt;
-use std::str::FromStr;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use crate::bucket::FormatError;
 use crate::replica::{SegmentId, text_form};
@@ -36,7 +34,7 @@ pub(crate) enum ObjectPart {
 
 impl ObjectName {
     pub(crate) fn random() -> Self {
-        Self(Uuid::new_v4().as_u128())
+        Self(uuid::Uuid::new_v4().as_u128())
     }
 }
 
@@ -46,7 +44,7 @@ impl fmt::Display for ObjectName {
     }
 }
 
-impl FromStr for ObjectName {
+impl std::str::FromStr for ObjectName {
     type Err = FormatError;
 
     fn from_str(text: &str) -> Result<Self, FormatError> {

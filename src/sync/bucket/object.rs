@@ -11,7 +11,6 @@
 //! | 32 | BLAKE3 digest of the block's content |
 //! | 8 | number of newlines in the content before the block, little-endian |
 
-use std::io::Write;
 use std::ops::Range;
 use std::{io, mem};
 
@@ -203,7 +202,7 @@ pub struct PackedObject {
     pub blocks_digest: String,
 }
 
-impl<W: Write> BlockPacker<W> {
+impl<W: std::io::Write> BlockPacker<W> {
     /// Starts an object. Writes its frames to `out`.
     pub fn new(out: W) -> Self {
         Self {

@@ -1,6 +1,5 @@
 //! Trait for the requests to a bucket, and the data of requests and responses.
 
-use std::io::Read;
 use std::ops::{Add, Range};
 use std::time::{Duration, Instant};
 
@@ -56,7 +55,7 @@ pub trait Objects: Sync {
     fn upload(
         &self,
         key: &str,
-        source: &mut (dyn Read + Send),
+        source: &mut (dyn std::io::Read + Send),
         expected: u64,
         deadline: Deadline,
     ) -> Result<u64, BucketError>;

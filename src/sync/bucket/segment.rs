@@ -13,7 +13,6 @@
 //! copies frames unchanged from the segments that it covers. Members are named by origins, because
 //! the origin of an artifact is the same in every segment.
 
-use std::iter::FusedIterator;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -298,7 +297,7 @@ impl Iterator for Lines<'_> {
     }
 }
 
-impl FusedIterator for Lines<'_> {}
+impl std::iter::FusedIterator for Lines<'_> {}
 
 /// Unpacks a small artifact of `size` bytes. The caller must compare the digest of the result with
 /// the one in the record.

@@ -1,10 +1,8 @@
 //! Application of changes from other hosts to local files.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{Read, Write as _};
-use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread::{Scope, ScopedJoinHandle};
 use std::{io, mem, thread};
@@ -275,12 +273,6 @@ pub(crate) struct FetchedFile<'a> {
     pub content: Box<dyn Read + 'a>,
 }
 
-impl std::fmt::Debug for FetchedFile<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FetchedFile").field("record", &self.record).finish_non_exhaustive()
-    }
-}
-
 enum ReceiveError {
     Disk(StoreError),
     Content(String),
@@ -383,7 +375,7 @@ impl<'scope, 'env> Additions<'scope, 'env> {
 
     fn settle(&mut self, applying: &mut Applying<'env>) -> Result<(), RemoteError> {
         let Some(Recording { awaited, outcome }) = self.recording.take() else { return Ok(()) };
-        let outcome = outcome.join().unwrap_or_else(|panic| resume_unwind(panic));
+        let outcome = outcome.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         self.note_all(applying, &awaited, outcome)
     }
 
@@ -541,7 +533,8 @@ fn receive<'a>(
         return Err(ReceiveError::Content(why.to_owned()));
     }
     let attributes = attributes.into_iter();
-    let attributes = attributes.map(|(name, value)| (OsString::from(name), text::decode(&value)));
+    let attributes =
+        attributes.map(|(name, value)| (std::ffi::OsString::from(name), text::decode(&value)));
     let attributes = attributes.collect();
     Ok((arrival, Arrived { record, mode, attributes }))
 }

@@ -1,7 +1,6 @@
 //! Consistency check. It compares the records of a conversation with the objects in the bucket.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::io::Read;
 
 use bytes::Bytes;
@@ -232,7 +231,7 @@ fn wrong_content(mut content: impl Read, digest: &str) -> Result<Option<String>,
     }
 }
 
-fn passing(error: io::Error) -> Option<BucketError> {
+fn passing(error: std::io::Error) -> Option<BucketError> {
     let error = error.into_inner()?.downcast::<BucketError>().ok()?;
     Some(*error).filter(BucketError::may_pass)
 }

@@ -7,7 +7,6 @@ use std::io::{BufWriter, IntoInnerError, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{OFlags, RenameFlags, StatVfs};
-use serde::Serialize;
 
 use crate::remote::RemoteError;
 use ctxfs_store::{Dir, Stat, StoreError};
@@ -56,7 +55,11 @@ impl StateDir {
         write(&self.dir, name, bytes).map_err(self.failed("write", name))
     }
 
-    pub(super) fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), RemoteError> {
+    pub(super) fn write_json(
+        &self,
+        name: &str,
+        value: &impl serde::Serialize,
+    ) -> Result<(), RemoteError> {
         self.write(name, &serde_json::to_vec(value).expect("state has plain fields"))
     }
 

@@ -20,7 +20,6 @@ use crate::remote::{
     StoredSegment,
 };
 use crate::replica::{Entry, Origin, SegmentId, State};
-use ctxfs_store::Arrived;
 
 const BLOCKS_AT_ONCE: usize = 8;
 
@@ -51,12 +50,6 @@ struct ArtifactLine {
     bytes: usize,
     segment: Rc<StoredSegment>,
     put: PutLine,
-}
-
-impl std::fmt::Debug for Fetcher<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Fetcher").field(self.notes).finish()
-    }
 }
 
 impl Fetch for Fetcher<'_> {
@@ -105,7 +98,7 @@ impl Fetch for Fetcher<'_> {
             return Ok(None);
         };
         let attributes = attributes_of(&put.attributes);
-        let arrived = Arrived { record: put.record, mode: put.mode, attributes };
+        let arrived = ctxfs_store::Arrived { record: put.record, mode: put.mode, attributes };
         Ok(Some(RemoteArtifact { origin, arrived, bytes }))
     }
 }

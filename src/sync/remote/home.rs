@@ -15,12 +15,10 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use crate::bucket::BucketId;
 use crate::remote::blocks::{BLOCKS, BlockCache};
@@ -109,7 +107,7 @@ impl Home {
     /// Chooses a new writer id for this store, because a copy of the store uses the old one.
     pub fn new_writer(&self) -> Result<WriterId, RemoteError> {
         // Some bits of a UUID are fixed, at different positions in its two halves.
-        let (first, second) = Uuid::new_v4().as_u64_pair();
+        let (first, second) = uuid::Uuid::new_v4().as_u64_pair();
         let writer = WriterId(first ^ second);
         self.dir.write_json(WRITER, &WriterFile { writer })?;
         Ok(writer)
@@ -118,7 +116,7 @@ impl Home {
     pub(super) fn messages(&self, conversation: &Component) -> Result<Dir, RemoteError> {
         let dir = disk::directory(&self.remote.dir, REMOTE_MESSAGES.as_ref())
             .and_then(|messages| disk::directory(&messages, conversation.as_os_str()));
-        let place = Path::new(REMOTE_MESSAGES).join(conversation.as_os_str());
+        let place = std::path::Path::new(REMOTE_MESSAGES).join(conversation.as_os_str());
         dir.map_err(self.remote.failed("open", place))
     }
 

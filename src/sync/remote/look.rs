@@ -1,7 +1,6 @@
 //! Looks. A look compares the segments in the bucket with the local ones, and fetches new ones.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::iter::Peekable;
 use std::ops::Range;
 use std::{fmt, mem};
 
@@ -413,7 +412,9 @@ fn rest_of(wanted: &WantedSegment, bytes: &[u8]) -> Option<Range<u64>> {
     (wanted.size > here && end > here).then_some(here..end.min(wanted.size))
 }
 
-fn taken_at_once(parts: &mut Peekable<impl Iterator<Item = SegmentStart>>) -> Vec<SegmentStart> {
+fn taken_at_once(
+    parts: &mut std::iter::Peekable<impl Iterator<Item = SegmentStart>>,
+) -> Vec<SegmentStart> {
     let (mut taken, mut bytes) = (Vec::new(), 0);
     let length = |(_, _, range): &SegmentStart| range.end - range.start;
     while let Some(part) = parts.next_if(|part| bytes == 0 || bytes + length(part) <= AT_ONCE) {

@@ -1,7 +1,6 @@
 //! Merges of segments, and the deletion of segments that a merge covers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
 use crate::bucket::{
     BucketError, FormatError, Line, Listed, MessageLine, MoveLine, Place, PutBytes, PutLine,
@@ -277,7 +276,7 @@ fn useless(log: &SegmentList, pieces: &[Piece], now: u64) -> BTreeSet<SegmentId>
 
 struct CopiedLine<'a> {
     from: SegmentId,
-    line: Range<u32>,
+    line: std::ops::Range<u32>,
     origin: Origin,
     stamp: Stamp,
     claim: Option<&'a Claim<Stored>>,

@@ -18,7 +18,6 @@ use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
-use std::time::SystemTime;
 use std::{io, mem};
 
 use rustix::fs::{OFlags, RenameFlags};
@@ -179,7 +178,7 @@ fn forget(dir: &Dir, own: &Arc<File>) -> io::Result<()> {
 }
 
 fn touch(own: &File) {
-    if let Err(error) = own.set_modified(SystemTime::now()) {
+    if let Err(error) = own.set_modified(std::time::SystemTime::now()) {
         tracing::debug!(%error, "the time of a log stays as it was");
     }
 }

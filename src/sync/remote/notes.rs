@@ -22,9 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
 use std::{fmt, io};
 
 use bytes::Bytes;
@@ -127,7 +125,7 @@ impl Notes {
     pub(super) fn keep_look(&self) -> Result<(), RemoteError> {
         let flags = OFlags::WRONLY | OFlags::TRUNC;
         let file = self.dir.dir.create_file(LOOKED.as_ref(), flags, disk::FILE_MODE);
-        let written = file.and_then(|file| file.set_modified(SystemTime::now()));
+        let written = file.and_then(|file| file.set_modified(std::time::SystemTime::now()));
         written.map_err(self.dir.failed("write", LOOKED))
     }
 
@@ -287,7 +285,7 @@ struct SegmentFile {
 
 #[derive(Debug)]
 enum SegmentBytes {
-    File(File, PathBuf),
+    File(File, std::path::PathBuf),
     Memory(Bytes),
 }
 

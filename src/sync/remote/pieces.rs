@@ -1,6 +1,5 @@
 //! Conversion of local segments to the form that the rules of `replica` require.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
@@ -102,7 +101,7 @@ impl PieceReader {
         let mut order = Vec::new();
         for id in notes.segments()? {
             if let Some(head) = self.unless_refused(id, notes.head(id))? {
-                order.push((Reverse(head.covers.len()), id));
+                order.push((std::cmp::Reverse(head.covers.len()), id));
             }
         }
         order.sort_unstable();

@@ -12,11 +12,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
+use std::mem;
 use std::sync::Arc;
-use std::time::Duration;
-use std::{fmt, mem};
-
-use bytes::Bytes;
 
 use crate::bucket::{
     BucketError, Created, Deadline, ObjectName, ObjectPlace, PackedObject, Place, PutLine,
@@ -30,7 +27,6 @@ use crate::remote::push::batch::{
 use crate::remote::source::{OpenedFile, OwnLine, PushSource};
 use crate::remote::{Agreement, Home, Intent, Moment, Notes, Objects, RemoteError};
 use crate::replica::{Base, Changes, LocalPut, Origin, SegmentId, Stamp};
-use ctxfs_store::Artifact;
 
 pub use batch::LeftOut;
 pub(crate) use batch::Session;
@@ -59,12 +55,6 @@ pub(crate) struct Push<'a> {
     /// Returns the deadline of a request that starts now. Each request gets its own deadline,
     /// regardless of how long earlier requests took. An upload gets one additional second per MiB.
     pub deadline: &'a dyn Fn() -> Deadline,
-}
-
-impl fmt::Debug for Push<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Push").field(self.notes).finish()
-    }
 }
 
 /// Result of a push. It has the segments that were sent, and the files that were not published. If
@@ -331,7 +321,7 @@ impl Push<'_> {
         if (self.now)().since(&intent.since) > DAY {
             return self.outcome_of_old(intent, bytes);
         }
-        let whole = Bytes::copy_from_slice(bytes);
+        let whole = bytes::Bytes::copy_from_slice(bytes);
         match self.bucket.create(&key, &whole, (self.deadline)())? {
             Created::New => Ok(SendOutcome::Sent),
             Created::Exists => self.compare(&key, bytes),
@@ -415,7 +405,7 @@ impl Push<'_> {
             small(file, put, digest).map(ReadyBytes::Small)
         } else {
             let file = Arc::new(file);
-            let content = Artifact::new(Arc::clone(&file), put.version.size);
+            let content = ctxfs_store::Artifact::new(Arc::clone(&file), put.version.size);
             let plan = planned(&mut record, &content)
                 .inspect_err(|error| tracing::debug!(%error, "only all of it is sent"))
                 .unwrap_or_default();
@@ -489,7 +479,7 @@ impl Push<'_> {
     }
 
     fn deadline_for(&self, bytes: u64) -> Deadline {
-        Deadline::after((self.deadline)().left() + Duration::from_secs(bytes / SLOWEST))
+        Deadline::after((self.deadline)().left() + std::time::Duration::from_secs(bytes / SLOWEST))
     }
 }
 

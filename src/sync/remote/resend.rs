@@ -4,8 +4,6 @@
 //! A host stores its own segments completely and sends them again unchanged. It packs larger
 //! artifacts again from local files, and stores them under the object names in their records.
 
-use std::collections::BTreeSet;
-use std::fs::File;
 use std::io;
 
 use bytes::Bytes;
@@ -130,11 +128,11 @@ impl Synchronizer<'_> {
 struct ResendFiles<'a> {
     conversation: &'a Conversation,
     base: &'a Base,
-    there: BTreeSet<String>,
+    there: std::collections::BTreeSet<String>,
 }
 
 impl ResendFiles<'_> {
-    fn open(&self, origin: Origin) -> Result<Option<File>, RemoteError> {
+    fn open(&self, origin: Origin) -> Result<Option<std::fs::File>, RemoteError> {
         let has = |entry: &&Entry| entry.origins.contains(&origin);
         let Some(entry) = self.base.entries.iter().find(has) else { return Ok(None) };
         let source = LocalSource::new(self.conversation);

@@ -10,7 +10,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::OFlags;
 
-use crate::bucket::LINE_BYTES;
 use crate::remote::files::{mark_of, shared_path};
 use crate::remote::notes::ShownMessages;
 use crate::remote::{LogPosition, Notes, RemoteError, pieces};
@@ -254,7 +253,7 @@ fn own_line(line: LogLine, end: u64) -> io::Result<OwnLine> {
     let offset = end.saturating_sub(length + 1);
     let text = match line {
         LogLine::Bytes(bytes) => Some(bytes),
-        LogLine::Part(..) if length >= LINE_BYTES as u64 => None,
+        LogLine::Part(..) if length >= crate::bucket::LINE_BYTES as u64 => None,
         LogLine::Part(log, start, length) => Some(log.bytes(start, length as usize)?),
     };
     Ok(OwnLine { offset, length, text })

@@ -1,7 +1,5 @@
 use std::collections::HashSet;
 
-use bytes::Bytes;
-
 use crate::bucket::{
     BucketError, Deadline, Listed, ObjectName, log_prefix, object_key, object_of, objects_prefix,
 };
@@ -268,7 +266,7 @@ pub fn store_now(
     deadline: Deadline,
 ) -> Result<u64, RemoteError> {
     let key = object_key(conversation, ObjectName::random());
-    bucket.create(&key, &Bytes::new(), deadline)?;
+    bucket.create(&key, &bytes::Bytes::new(), deadline)?;
     let now = bucket.modified(&key, deadline)?;
     bucket.delete(vec![key], deadline);
     Ok(now)

@@ -19,7 +19,6 @@ mod pushing;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 use std::{fmt, io, thread};
 
@@ -31,7 +30,6 @@ use crate::remote::tier::access::{BucketAccess, CircuitBreaker};
 use crate::remote::tier::backlog::PushBacklog;
 use crate::remote::tier::looks::LookQueue;
 use crate::remote::{Agreement, LookOutcome, Looker, Notes, Objects, RemoteError, Session};
-use crate::replica::Entry;
 use ctxfs_core::model::{
     Component, EvictionResult, Evictor, FarFile, FarStore, HostsReport, OtherHosts, Record,
     RelPath, RequestReport,
@@ -66,7 +64,7 @@ struct TierInner {
     /// not load the records again.
     last: Mutex<Option<Arc<Conversation>>>,
     same_names: SameNames,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
 #[derive(Default)]
@@ -287,7 +285,7 @@ struct Eviction<'a> {
     agreed: Option<AgreementCache<PublishedEntries>>,
 }
 
-type PublishedEntries = HashMap<String, Entry>;
+type PublishedEntries = HashMap<String, crate::replica::Entry>;
 
 fn entries(agreed: Agreement) -> PublishedEntries {
     let published = agreed.base.entries.into_iter().filter(|entry| !entry.origins.is_empty());

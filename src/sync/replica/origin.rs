@@ -1,7 +1,6 @@
 //! Ids of writers, segments and origins, and the clock that orders concurrent changes.
 
 use std::fmt;
-use std::num::ParseIntError;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -149,7 +148,7 @@ fn hexadecimal(text: &str, digits: usize) -> Option<u128> {
     fits.then(|| u128::from_str_radix(text, 16).ok()).flatten()
 }
 
-fn decimal(digits: &str) -> Result<u64, ParseIntError> {
+fn decimal(digits: &str) -> Result<u64, std::num::ParseIntError> {
     if digits.starts_with('+') { "".parse() } else { digits.parse() }
 }
 

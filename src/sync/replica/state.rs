@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
-use std::sync::Arc;
 
 use crate::replica::{Origin, SegmentDigest, SegmentId, Stamp};
 
@@ -27,7 +26,7 @@ pub struct Segment<A, M> {
 pub struct Claim<A> {
     pub stamp: Stamp,
     pub path: String,
-    pub digest: Arc<str>,
+    pub digest: std::sync::Arc<str>,
     pub artifact: A,
 }
 

@@ -10,7 +10,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::extract::agent::{AgentAnswer, LookLog, make_room};
@@ -31,7 +30,7 @@ const NO_LINE: &str = "No look has shown a line.";
 const PASSED: &str = "(lines none of which holds the answer)";
 const LOOKS: [&str; 3] = ["find", "grep", "read"];
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, serde::Deserialize)]
 #[serde(untagged)]
 enum ActionReply {
     Answer {

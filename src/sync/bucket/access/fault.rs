@@ -3,10 +3,7 @@
 use std::error::Error;
 use std::io;
 
-use object_store::client::HttpError;
-
 use crate::bucket::directory;
-use crate::bucket::directory::Directory;
 use crate::bucket::error::{BucketError, FormatError};
 
 /// Prefix of the client's error text for a response with an error status.
@@ -118,7 +115,7 @@ impl Fault {
 
     fn of_chain(error: &object_store::Error) -> Self {
         for cause in causes(error) {
-            if cause.is::<HttpError>() {
+            if cause.is::<object_store::client::HttpError>() {
                 return Self::Again(transport(error));
             }
             if let Some(source) = cause.downcast_ref::<io::Error>() {
@@ -141,7 +138,11 @@ impl Fault {
         Self::Never(deepest(error))
     }
 
-    pub(super) fn at(directory: &Directory, key: &str, error: &io::Error) -> Self {
+    pub(super) fn at(
+        directory: &crate::bucket::directory::Directory,
+        key: &str,
+        error: &io::Error,
+    ) -> Self {
         Self::of_disk(error, format!("`{}`: {error}", directory.root.join(key).display()))
     }
 

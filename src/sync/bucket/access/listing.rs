@@ -1,6 +1,5 @@
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -195,7 +194,7 @@ pub(super) fn remove_staged(bucket: &Directory, key: &str) -> io::Result<()> {
     Ok(())
 }
 
-fn open(bucket: &Directory, prefix: &str) -> io::Result<Option<OwnedFd>> {
+fn open(bucket: &Directory, prefix: &str) -> io::Result<Option<std::os::fd::OwnedFd>> {
     match bucket.walk(prefix, OFlags::RDONLY) {
         Err(error) if directory::is_odd(&error) => Ok(None),
         opened => opened,

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
 use object_store::multipart::PartId;
 use object_store::path::Path;
 use object_store::{MultipartId, MultipartUpload, PutMultipartOptions};
@@ -110,7 +109,10 @@ impl PartUpload {
         Ok(())
     }
 
-    fn part(&mut self, bytes: Bytes) -> BoxFuture<'static, Result<SentPart, Fault>> {
+    fn part(
+        &mut self,
+        bytes: Bytes,
+    ) -> futures_util::future::BoxFuture<'static, Result<SentPart, Fault>> {
         let place = self.count;
         let counted = Arc::clone(&self.store);
         match &mut self.target {

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use std::{fmt, io, thread};
+use std::{io, thread};
 
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
@@ -244,12 +244,6 @@ impl BlockSource {
         }
         recent.push_back((id, Arc::clone(&block)));
         block
-    }
-}
-
-impl fmt::Debug for BlockSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BlockSource").field("cache", &self.cache).finish_non_exhaustive()
     }
 }
 

@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, io, mem};
+use std::{io, mem};
 
 use parking_lot::Mutex;
 
@@ -336,12 +336,6 @@ impl Write for Pipe {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl<F> fmt::Debug for PackedFile<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PackedFile").field("done", &self.done).finish_non_exhaustive()
     }
 }
 

@@ -1,14 +1,11 @@
 //! Access of a tier to its bucket: identity checks, the push lock, and the circuit breaker.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use uuid::Uuid;
 
 use crate::bucket::{BucketId, Deadline, Identity};
 use crate::remote::{
@@ -29,7 +26,7 @@ pub(super) struct BucketAccess {
     identifying: Mutex<()>,
     needs_writer: AtomicBool,
     lock: Mutex<Weak<PushLock>>,
-    busy: Mutex<BTreeSet<Component>>,
+    busy: Mutex<std::collections::BTreeSet<Component>>,
     freed: Condvar,
 }
 
@@ -174,7 +171,7 @@ impl BucketAccess {
             if Instant::now() >= end {
                 return Ok(None);
             }
-            thread::sleep(AGAIN);
+            std::thread::sleep(AGAIN);
         }
     }
 
@@ -319,7 +316,7 @@ impl CircuitBreaker {
 /// Returns a random time between half of `pause` and all of it, so that hosts whose requests failed
 /// at the same time do not all retry at the same time.
 fn jittered(pause: Duration) -> Duration {
-    let random = Uuid::new_v4().as_u128() as u32;
+    let random = uuid::Uuid::new_v4().as_u128() as u32;
     pause.mul_f64(0.5 + f64::from(random) / f64::from(u32::MAX) / 2.0)
 }
 

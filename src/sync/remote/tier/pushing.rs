@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::remote::sync::Pacing;
@@ -225,7 +224,7 @@ impl TierInner {
         if self.backlog.lock().end.is_none() {
             self.backlog.lock().give_back(id, again);
         } else if again.may_retry(self.access.options.every) {
-            thread::sleep(FINAL_PAUSE);
+            std::thread::sleep(FINAL_PAUSE);
             self.backlog.lock().give_back(id, again.at(now));
         } else {
             self.backlog.lock().sent();
