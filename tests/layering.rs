@@ -175,8 +175,7 @@ const MAY_BY_PATH: &[(&str, &[&str])] = &[
     // A directory that hosts share, which the user names.
     ("sync/bucket/directory.rs", &["DirBuilder", "rustix::fs::open("]),
     // The keys of a service account, which the environment names.
-    ("sync/bucket/url/client.rs", &["fs::read"]),
-    ("sync/bucket/test_server.rs", &["fs::create", "tempfile::"]),
+    ("sync/bucket/url.rs", &["fs::read"]),
     // What tests alone use.
     ("engine/quota.rs", &["tempfile::"]),
     ("store/testing.rs", &["tempfile::"]),

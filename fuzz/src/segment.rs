@@ -14,7 +14,7 @@ use std::ops::Range;
 use ctxfs_core::model::{ArtifactState, Record};
 use ctxfs_sync::bucket::{
     Line, MessageLine, PARTS_BYTES, Parts, Place, PutBytes, PutLine, PutParts, RECORDS_BYTES,
-    SEGMENT_BYTES, SMALL_BYTES, SegmentHead, SegmentWriter, lines, unpack_member, unpack_parts,
+    SEGMENT_BYTES, SMALL_BYTES, SegmentHead, SegmentWriter, unpack_member, unpack_parts,
 };
 use ctxfs_sync::replica::{Covers, Origin, SegmentId, Stamp, WriterId};
 
@@ -81,7 +81,7 @@ fn seen(segment: &[u8], most: usize) -> Option<Seen> {
     if jsonl.len() > most {
         return None;
     }
-    let mut reading = lines(&head, &jsonl);
+    let mut reading = head.lines(&jsonl);
     let found = reading.by_ref().collect::<Result<Vec<_>, _>>();
     assert!(reading.next().is_none(), "nothing follows an error");
     let found = found.ok().filter(|found| found.len() <= MOST_LINES)?;
@@ -117,7 +117,7 @@ fn written(texts: &[u8]) -> Seen {
     for (place, text) in texts.iter().enumerate() {
         let written = match message(text) {
             Some(line) => writer.message(line),
-            None => writer.put(output(place, text.len() as u64), PutBytes::Bytes(text)),
+            None => writer.put(output(place, text.len() as u64), PutBytes::Bytes(text), None),
         };
         let origin = written.expect("it can be written");
         assert_eq!((origin.segment, origin.place as usize), (id, place));
@@ -174,7 +174,7 @@ impl SeenLine {
                 bytes = Packed::small(cut(segment, range)?, put.place.size())?;
             }
             if let Some(said) = &put.parts {
-                let range = head.range_of_parts(said).expect(POSSIBLE);
+                let range = head.range(said.at, said.packed).expect(POSSIBLE);
                 parts = Packed::parts(cut(segment, range)?, said)?;
             }
         }
@@ -185,7 +185,7 @@ impl SeenLine {
         let written = match &self.line {
             Line::Put(put) => {
                 let (bytes, parts) = (self.put_bytes(&put.place), self.put_parts(put));
-                writer.put_with_parts((**put).clone(), bytes, parts).map(Some)
+                writer.put((**put).clone(), bytes, parts).map(Some)
             }
             Line::Move(line) => writer.movement(line.clone()).map(|()| None),
             Line::Remove(line) => writer.remove(line.clone()).map(|()| None),

@@ -11,7 +11,7 @@ use crate::{Failure, SettingKey, Settings, confine, env};
 use ctxfs_core::model::{Component, LimitsByTool, Root};
 use ctxfs_engine::{Engine, EngineOptions};
 use ctxfs_models::extract::{LanguageModel, Models, TargetSettings};
-use ctxfs_models::llm::{self, UnusableModel};
+use ctxfs_models::llm::{HttpModel, UnusableModel};
 use ctxfs_store::Store;
 use ctxfs_store::message::OtherMessages;
 #[cfg(feature = "remote")]
@@ -84,7 +84,7 @@ pub(crate) fn model(
     timeout: std::time::Duration,
 ) -> Arc<dyn LanguageModel> {
     let made = api_key(target)
-        .and_then(|key| llm::model(target, timeout, key).map_err(|error| error.to_string()));
+        .and_then(|key| HttpModel::new(target, timeout, key).map_err(|error| error.to_string()));
     match made {
         Ok(model) => Arc::new(model),
         Err(why) => Arc::new(UnusableModel { profile: target.profile.clone(), why }),

@@ -5,7 +5,6 @@
 
 mod agent;
 mod asking;
-mod chunk;
 mod cited_lines;
 mod document;
 mod extraction;

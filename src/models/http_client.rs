@@ -4,23 +4,20 @@ use std::error::Error;
 use std::time::Duration;
 use std::{fmt, io};
 
-use bytes::Buf;
 use hyper::body::{Body, Incoming};
 use hyper::{Request, Response};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{self, Builder, Client};
 
-/// Time limit for connecting to one address of a host.
 const CONNECT: Duration = Duration::from_secs(10);
 /// Time without traffic after which the kernel probes a connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
-/// A pool of connections for requests with bodies of type `B`.
+/// Pool of connections for requests with bodies of type `B`, over `http` or over `https`.
+#[expect(missing_docs, reason = "described above")]
 pub enum HttpClient<B> {
-    /// Over `http`.
     Plain(Client<HttpConnector, B>),
-    /// Over `https`.
     Secure(Client<HttpsConnector<HttpConnector>, B>),
 }
 
@@ -33,7 +30,7 @@ impl<B> fmt::Debug for HttpClient<B> {
 impl<B> HttpClient<B>
 where
     B: Body + Send + Unpin + 'static,
-    B::Data: Buf + Send,
+    B::Data: bytes::Buf + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     /// Creates a client for `https`, or for `http` if `is_secure` is false. A secure client needs

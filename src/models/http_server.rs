@@ -5,7 +5,6 @@
 //! clients that are not admitted are closed first, then connections without a request, and then
 //! those of clients that do not read their answer.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
@@ -15,7 +14,6 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -24,15 +22,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-/// Maximum number of open connections.
 const CONNECTIONS: usize = 512;
 /// Time limit for the head of a request, counted from the end of the previous request.
 const HEAD: Duration = Duration::from_mins(1);
-/// Maximum size in bytes of the head of a request.
 const MOST_HEAD: usize = 64 * 1024;
 /// A client that reads nothing of its answer for this long may be disconnected.
 const SLOW: Duration = Duration::from_secs(2);
-/// Pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves connections forever. `service` creates the service for each connection.
@@ -77,7 +72,7 @@ where
         let (answer, connection) = (service.call(request), connection.clone());
         async { Ok::<_, Infallible>(answer.await?.map(|body| BusyBody::new(body, connection))) }
     });
-    let mut builder = http1::Builder::new();
+    let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
     builder.max_header_size(MOST_HEAD).max_buf_size(MOST_HEAD);
     tokio::select! {
@@ -86,34 +81,28 @@ where
                 tracing::debug!("a connection ended: {error}");
             }
         }
-        () = open.connection.0.hang_up.notified() => {}
+        () = open.connection.hang_up.notified() => {}
     }
 }
 
 /// A connection, for use by the services that answer its requests.
 #[derive(Clone)]
-pub struct Connection(Arc<SharedConnection>);
-
-struct SharedConnection {
-    hang_up: Arc<Notify>,
-    state: Mutex<ConnectionState>,
+pub struct Connection {
+    /// Signal that closes the connection.
+    pub hang_up: Arc<Notify>,
+    state: Arc<Mutex<ConnectionState>>,
 }
 
-/// The state that determines which connection is closed at the limit.
 struct ConnectionState {
     is_admitted: bool,
     pace: ConnectionPace,
     since: Instant,
 }
 
-/// What a connection is waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConnectionPace {
-    /// The next request.
     Idle,
-    /// The next part of an answer.
     Answering,
-    /// The client, which must read the last part of the answer.
     Sending,
 }
 
@@ -127,16 +116,11 @@ impl Connection {
     /// Records that a request has authenticated its client. The connection is then not closed as
     /// long as there are connections of clients that are not admitted.
     pub fn admit(&self) {
-        self.0.state.lock().is_admitted = true;
-    }
-
-    /// Returns the signal that closes the connection.
-    pub fn hang_up(&self) -> Arc<Notify> {
-        Arc::clone(&self.0.hang_up)
+        self.state.lock().is_admitted = true;
     }
 
     fn set(&self, pace: ConnectionPace) {
-        let mut state = self.0.state.lock();
+        let mut state = self.state.lock();
         state.pace = pace;
         state.since = Instant::now();
     }
@@ -145,7 +129,7 @@ impl Connection {
     /// first, and the oldest first among equal ranks. Returns `None` if the connection must not be
     /// closed.
     fn rank(&self) -> Option<(u8, Option<Instant>)> {
-        let state = self.0.state.lock();
+        let state = self.state.lock();
         match state.pace {
             // The time of its requests does not matter.
             _ if !state.is_admitted => Some((0, None)),
@@ -162,7 +146,7 @@ struct OpenConnections(Mutex<NumberedConnections>);
 #[derive(Default)]
 struct NumberedConnections {
     next: u64,
-    open: BTreeMap<u64, Connection>,
+    open: std::collections::BTreeMap<u64, Connection>,
 }
 
 struct OpenConnection {
@@ -182,7 +166,7 @@ impl OpenConnections {
         let ranks = ranks.filter_map(|(number, connection)| Some((connection.rank()?, *number)));
         let Some((_, number)) = ranks.min() else { return false };
         if let Some(connection) = numbered.open.remove(&number) {
-            connection.0.hang_up.notify_one();
+            connection.hang_up.notify_one();
         }
         true
     }
@@ -193,8 +177,7 @@ impl OpenConnections {
             pace: ConnectionPace::Idle,
             since: Instant::now(),
         };
-        let held = SharedConnection { hang_up: Arc::default(), state: Mutex::new(state) };
-        let connection = Connection(Arc::new(held));
+        let connection = Connection { hang_up: Arc::default(), state: Arc::new(Mutex::new(state)) };
         let mut numbered = self.0.lock();
         numbered.next += 1;
         let number = numbered.next;
@@ -209,7 +192,6 @@ impl Drop for OpenConnection {
     }
 }
 
-/// The body of an answer. It updates the state of the connection.
 struct BusyBody<B> {
     body: B,
     connection: Connection,
@@ -305,7 +287,7 @@ mod tests {
             open.connection.set(ConnectionPace::Answering);
         }
         assert!(!connections.make_room());
-        open[7].connection.0.state.lock().since -= 2 * SLOW;
+        open[7].connection.state.lock().since -= 2 * SLOW;
         assert!(connections.make_room() && !is_open(&open[7]), "it does not read");
     }
 }

@@ -1,6 +1,6 @@
 //! Language models behind HTTP endpoints.
 //!
-//! [`model()`] creates a [`LanguageModel`] from the settings of a target. The model sends requests
+//! [`HttpModel`] is a [`LanguageModel`] with the settings of a target. The model sends requests
 //! over HTTP, retries them if this may help, and reports other faults as a `ModelFailure`.
 //!
 //! [`LanguageModel`]: crate::extract::LanguageModel
@@ -31,21 +31,5 @@ mod reply;
 mod tests;
 mod wire;
 
-use std::time::Duration;
-
 pub use address::AddressError;
 pub use http_model::{HttpModel, TargetError, UnusableModel};
-
-use crate::extract::TargetSettings;
-
-/// Returns the model of a target. Makes no request.
-///
-/// `timeout` limits a single attempt, from the connection to the last byte. `key` is the secret in
-/// the variable `api_key_env`. It is only sent to the endpoint.
-pub fn model(
-    settings: &TargetSettings,
-    timeout: Duration,
-    key: Option<String>,
-) -> Result<HttpModel, TargetError> {
-    HttpModel::new(settings, timeout, key)
-}

@@ -11,7 +11,7 @@
 //! | `line` | records of a segment |
 //! | `object` | bytes of one larger artifact, in blocks |
 //! | `frame` | single zstd frames |
-//! | `objects` | trait for the requests to a bucket |
+//! | `objects` | trait for the requests to a bucket, and their data |
 //! | `directory` | a bucket that is a directory on a local or mounted disk |
 //! | `url` | URLs of buckets, and a client for each kind of store |
 //! | `access` | requests, with retries and deadlines |
@@ -29,10 +29,10 @@ mod object;
 mod objects;
 mod segment;
 #[cfg(test)]
-mod test_server;
+mod tests;
 mod url;
 
-pub use access::{Bucket, Created, Deadline, Listed, RequestCounts, Tally};
+pub use access::Bucket;
 pub use error::{BucketError, FormatError};
 pub use identity::{BucketId, Identity};
 pub use line::{
@@ -41,9 +41,9 @@ pub use line::{
 };
 pub use name::{CONVERSATIONS, ObjectName, conversation_of, log_prefix, objects_prefix};
 pub use object::{BLOCK_BYTES, BlockPacker, Blocks, PackedObject, unpack_block};
-pub use objects::Objects;
+pub use objects::{Created, Deadline, Listed, Objects, RequestCounts, Tally};
 pub use segment::{
-    Lines, PutBytes, PutParts, RECORDS_BYTES, SEGMENT_BYTES, SegmentHead, SegmentWriter, lines,
+    Lines, PutBytes, PutParts, RECORDS_BYTES, SEGMENT_BYTES, SegmentHead, SegmentWriter,
     unpack_member, unpack_parts,
 };
 pub use url::BucketUrl;

@@ -12,28 +12,28 @@
 //! | `home` | local state about a bucket: writer id, lock, conversations |
 //! | `notes` | local state about one conversation: agreement, intent, segments |
 //! | `pieces` | local segments in the form that `replica` requires |
-//! | `files` | local files of a conversation, compared with the agreement |
+//! | `files` | local files of a conversation, compared with the agreement; backlog of changes |
 //! | `source` | files and messages opened for a push |
 //! | `apply` | changes of other hosts, applied to local files |
 //! | `sync` | push and pull of one conversation |
 //! | `look` | new and missing segments in the bucket |
 //! | `push` | publishing local changes |
-//! | `fetch`, `blocks`, `far` | reading the bytes of remote artifacts, and evicting local copies |
+//! | `fetch`, `blocks`, `artifacts` | reading the bytes of remote artifacts, and evicting local copies |
 //! | `messages` | merged message log of all hosts |
 //! | `merge`, `tidy` | merges of segments, and garbage collection |
 //! | `purge` | immediate removal of bytes from the bucket |
 //! | `resend` | repair of a bucket that lost segments or objects |
-//! | `check`, `status` | consistency check; backlog of changes that are not sent yet |
+//! | `check` | consistency check |
 //! | `tier` | background synchronization of a running server |
 //! | `disk`, `moment` | small files and limits of disk space; clocks |
 //! | `error` | errors |
 
 mod apply;
+mod artifacts;
 mod blocks;
 mod check;
 mod disk;
 mod error;
-mod far;
 mod fetch;
 mod files;
 mod home;
@@ -48,7 +48,6 @@ mod purge;
 mod push;
 mod resend;
 mod source;
-mod status;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -57,10 +56,12 @@ mod tier;
 
 pub use crate::bucket::Objects;
 pub use apply::SkippedFile;
-pub use check::{Check, CheckReport, Flaw};
+pub use artifacts::{PATIENCE, RemoteArtifacts};
+pub use check::{Check, CheckProblem, CheckReport};
 pub use disk::Limits;
 pub use error::RemoteError;
-pub use far::{PATIENCE, RemoteArtifacts};
+pub use fetch::Downloads;
+pub use files::{SyncStatus, standing};
 pub use home::{Home, KnownBucket, PushLock, known_bucket, known_buckets};
 pub use look::{LookOutcome, LookReport, Looker, look};
 pub use messages::PublishedMessages;
@@ -73,8 +74,7 @@ pub use process::{
 pub use purge::PurgeReport;
 pub use push::LeftOut;
 pub use resend::RepairReport;
-pub use status::{SyncStatus, standing};
-pub use sync::{PullReport, Sent, Sync};
+pub use sync::{PullReport, Sent, Synchronizer};
 pub use tidy::{Collected, GarbageReport, GcMode, store_now};
 pub use tier::{Tier, TierOptions};
 
@@ -82,5 +82,5 @@ pub(crate) use apply::{Applied, Fetch, FetchedFile, RemoteArtifact, apply};
 pub(crate) use fetch::Fetcher;
 pub(crate) use files::LocalFiles;
 pub(crate) use notes::{Intent, StoredSegment};
-pub(crate) use push::{NoSource, Push, PushSource, Pushed, Session};
-pub(crate) use source::LocalSource;
+pub(crate) use push::{Push, Pushed, Session};
+pub(crate) use source::{LocalSource, NoSource, PushSource};

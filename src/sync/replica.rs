@@ -10,12 +10,10 @@
 //! |---|---|
 //! | `origin` | ids of writers, segments and origins; the hybrid clock |
 //! | `state` | segments, merges of segments, and the resulting state |
-//! | `names` | paths of the artifacts in a state |
 //! | `base` | last agreement of host and bucket, later local changes, and their publication |
-//! | `plan` | steps after which the local files match a state |
+//! | `plan` | paths of the artifacts in a state, and the steps after which the local files match it |
 
 mod base;
-mod names;
 mod origin;
 mod plan;
 mod state;
@@ -23,11 +21,11 @@ mod state;
 mod tests;
 
 pub use base::{Base, Changes, Entry, FileKey, FileVersion, LocalPut};
-pub use names::{AssignedPaths, Name};
 pub use origin::{Clock, Origin, ParseIdError, SegmentDigest, SegmentId, Stamp, WriterId};
-pub use plan::seen;
+pub use plan::{AssignedPaths, Name, seen};
 pub use state::{Claim, Covers, Move, Removed, Segment, State};
 
 pub(crate) use base::{Accepted, FoundFile, Publication};
+pub(crate) use origin::text_form;
 pub(crate) use plan::{Plan, Step};
 pub(crate) use state::{Covered, add_move, merge};

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use ctxfs_core::model::Component;
 use ctxfs_store::{Conversation, Store};
-use ctxfs_sync::bucket::{Bucket, BucketUrl, Deadline};
-use ctxfs_sync::remote::{Home, Moment, PushLock, Sync};
+use ctxfs_sync::bucket::{Bucket, BucketUrl, Deadline, Objects as _};
+use ctxfs_sync::remote::{Downloads, Home, Moment, PushLock, Synchronizer};
 
 use crate::support::{Mode, TestMount, TestStore};
 
@@ -52,9 +52,9 @@ impl Host {
         Self { store, conversation, bucket: bucket.clone(), home, lock }
     }
 
-    fn sync(&self) -> Sync<'_> {
+    fn sync(&self) -> Synchronizer<'_> {
         let (store, bucket, home, lock) = (&self.store, &self.bucket, &self.home, &self.lock);
-        Sync { store, bucket, home, lock, now: &Moment::now, deadline: &deadline }
+        Synchronizer { store, bucket, home, lock, now: &Moment::now, deadline: &deadline }
     }
 
     fn push(&self) {
@@ -62,7 +62,7 @@ impl Host {
     }
 
     fn pull(&self) {
-        let came = self.sync().pull(&self.conversation).unwrap();
+        let came = self.sync().pull(&self.conversation, Downloads::Immediate).unwrap();
         assert!(came.error.is_none(), "{came:?}");
     }
 

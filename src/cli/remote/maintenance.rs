@@ -9,7 +9,9 @@ use crate::remote::report::{CommandReport, Problems};
 use crate::{Cli, Context, Failure, FailureKind, SettingKey, output, places, progress};
 use ctxfs_core::model::{Component, RelPath, visible};
 use ctxfs_sync::bucket::{Bucket, BucketError, CONVERSATIONS, log_prefix, objects_prefix};
-use ctxfs_sync::remote::{Check, CheckReport, Collected, Flaw, GarbageReport, GcMode, PurgeReport};
+use ctxfs_sync::remote::{
+    Check, CheckProblem, CheckReport, Collected, GarbageReport, GcMode, PurgeReport,
+};
 
 const FLAWS: [&str; 2] = ["flaw in the bucket", "flaws in the bucket"];
 const ODD: &str = "no ctxfs made it, and it is passed over: delete it if it is of no use";
@@ -32,7 +34,7 @@ pub(crate) fn check(
         let check =
             Check { bucket, notes: &notes, reads, deadline: &deadline, progress: &progress };
         let mut checked = check.run()?;
-        checked.flaws.extend(odd_flaws(bucket, id)?);
+        checked.problems.extend(odd_flaws(bucket, id)?);
         Ok(Some((id.clone(), checked)))
     });
     for name in odd {
@@ -40,7 +42,7 @@ pub(crate) fn check(
     }
     bar.finish_and_clear();
     for (id, checked) in &done.reports {
-        let is_nothing = checked.flaws.is_empty() && checked.unnamed.is_empty();
+        let is_nothing = checked.problems.is_empty() && checked.unnamed.is_empty();
         if args.conversation.is_some() && is_nothing {
             opened.require(id)?;
         }
@@ -50,18 +52,19 @@ pub(crate) fn check(
     done.end(add_flaws, (FLAWS, CHECK_HINT), context)
 }
 
-fn odd_flaws(bucket: &Bucket, id: &Component) -> Result<Vec<Flaw>, BucketError> {
+fn odd_flaws(bucket: &Bucket, id: &Component) -> Result<Vec<CheckProblem>, BucketError> {
     let mut flaws = Vec::new();
     for (folder, prefix) in [("log", log_prefix(id)), ("objects", objects_prefix(id))] {
         let odd = bucket.list_odd(&prefix)?.into_iter();
-        flaws
-            .extend(odd.map(|name| Flaw { what: format!("{folder}/{name}"), why: ODD.to_owned() }));
+        flaws.extend(
+            odd.map(|name| CheckProblem { what: format!("{folder}/{name}"), why: ODD.to_owned() }),
+        );
     }
     Ok(flaws)
 }
 
 fn add_flaws((id, checked): (Component, CheckReport), problems: &mut Problems) {
-    for flaw in checked.flaws {
+    for flaw in checked.problems {
         problems.add(format!("{}/{}", id.to_text(), flaw.what), flaw.why);
     }
 }
@@ -77,7 +80,7 @@ fn check_text(all: &[(Component, CheckReport)]) -> String {
             1 => format!(", an object that nobody names ({})", output::size(unnamed)),
             count => format!(", {count} objects that nobody names ({})", output::size(unnamed)),
         };
-        let flaws = match checked.flaws.len() {
+        let flaws = match checked.problems.len() {
             0 => "nothing is missing".to_owned(),
             count => output::counted(count, "flaw"),
         };
@@ -88,7 +91,7 @@ fn check_text(all: &[(Component, CheckReport)]) -> String {
 
 fn check_json(all: &[(Component, CheckReport)]) -> String {
     let value = |(id, checked): &(Component, CheckReport)| {
-        let flaws = checked.flaws.iter();
+        let flaws = checked.problems.iter();
         let flaws: Vec<_> =
             flaws.map(|flaw| json!({ "what": flaw.what, "why": flaw.why })).collect();
         let unnamed = checked.unnamed.iter().map(|object| {

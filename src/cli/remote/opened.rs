@@ -10,10 +10,11 @@ use crate::{Context, Failure, FailureKind, SettingKey, Settings, env, places};
 use ctxfs_core::model::{Component, visible};
 use ctxfs_store::Store;
 use ctxfs_sync::bucket::{
-    Bucket, BucketError, BucketId, BucketUrl, CONVERSATIONS, Deadline, Identity, conversation_of,
+    Bucket, BucketError, BucketId, BucketUrl, CONVERSATIONS, Deadline, Identity, Objects as _,
+    conversation_of,
 };
 use ctxfs_sync::remote::{
-    Home, Limits, Moment, PushLock, RemoteArtifacts, RemoteError, Sync, known_bucket,
+    Home, Limits, Moment, PushLock, RemoteArtifacts, RemoteError, Synchronizer, known_bucket,
 };
 
 // Requests are retried for this long.
@@ -134,8 +135,8 @@ impl OpenBucket {
         Ok(Self { store, bucket, home, id: identity.id, cache_bytes, limits, lock, until })
     }
 
-    pub(crate) fn sync<T>(&self, with: impl FnOnce(&Sync<'_>) -> T) -> T {
-        with(&Sync {
+    pub(crate) fn sync<T>(&self, with: impl FnOnce(&Synchronizer<'_>) -> T) -> T {
+        with(&Synchronizer {
             store: &self.store,
             bucket: &self.bucket,
             home: &self.home,
@@ -220,7 +221,7 @@ fn waiting_bar(bucket: &Bucket, is_quiet: bool) -> WaitingBar {
 
 fn deadline(until: Option<Instant>) -> Deadline {
     let ordinary = Deadline::after(PATIENCE);
-    until.map_or(ordinary, |until| Deadline::at(until).min(ordinary))
+    until.map_or(ordinary, |until| Deadline(until).min(ordinary))
 }
 
 fn wait_for_lock(

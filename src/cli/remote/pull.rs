@@ -9,7 +9,7 @@ use crate::{Cli, Context, Failure, FailureKind};
 use ctxfs_core::model::{Component, visible};
 use ctxfs_store::Conversation;
 use ctxfs_sync::bucket::BucketError;
-use ctxfs_sync::remote::{PullReport, RemoteError, RepairReport};
+use ctxfs_sync::remote::{Downloads, PullReport, RemoteError, RepairReport};
 
 const WHAT: [&str; 2] =
     ["change of others was not done here", "changes of others were not done here"];
@@ -74,8 +74,11 @@ fn pull(opened: &OpenBucket, id: &Component) -> Result<Option<PulledConversation
         return Ok(Some(PulledConversation::removed_here(id)));
     }
     let (conversation, mut came) = match opened.store.conversation(id)? {
-        Some(found) => (std::sync::Arc::clone(&found), opened.sync(|sync| sync.pull(&found))?),
-        None => match opened.sync(|sync| sync.pull_new(id))? {
+        Some(found) => (
+            std::sync::Arc::clone(&found),
+            opened.sync(|sync| sync.pull(&found, Downloads::Immediate))?,
+        ),
+        None => match opened.sync(|sync| sync.pull_new(id, Downloads::Immediate))? {
             Some(came) => came,
             None => return Ok(None),
         },

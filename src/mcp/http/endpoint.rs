@@ -91,8 +91,12 @@ impl Endpoint {
             }
             version => version?,
         };
-        let head =
-            HttpHead { headers: parts.headers, owner, version, hang_up: connection.hang_up() };
+        let head = HttpHead {
+            headers: parts.headers,
+            owner,
+            version,
+            hang_up: connection.hang_up.clone(),
+        };
         match parts.method {
             Method::POST => self.post(head, body).await,
             Method::GET if !head.is_modern() => self.get(&head),

@@ -1,52 +1,35 @@
 //! The reading agent: a model that looks into a document until it can answer.
 //!
-//! Models with tool calls use tools ([`by_calls`]). Other models request a look with one JSON
-//! object per turn ([`by_actions`]).
+//! Models with tool calls use tools: `by_calls`. Other models request a look with one JSON object per
+//! turn: `by_actions`.
 
 pub(super) mod by_actions;
 pub(super) mod by_calls;
 
-use std::collections::BTreeSet;
-
-use crate::extract::extraction::ModeError;
 use crate::extract::inquiry::Inquiry;
 use crate::extract::language_model::needed;
 use crate::extract::look::{AgentLook, FirstLook, LineForm, LookResult};
-use crate::extract::{DocumentError, ModelRequest, ToolUse, Turn};
+use crate::extract::{DocumentError, ModelRequest, Turn};
 
 /// Number of consecutive looks without a line after which the agent gives up.
 const BARREN: u32 = 3;
-/// The text that replaces an old result to make room for new ones.
 const LEFT_OUT: &str = "(left out, to make room)";
 
+/// Answer of the reading agent. The text begins with [`NOTHING`](crate::extract::prompt::NOTHING)
+/// if nothing was found. `lines` are the line numbers that the answer cites. They may not exist.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct AgentAnswer {
-    /// The text. Begins with [`NOTHING`](crate::extract::prompt::NOTHING) if nothing was found.
     pub(super) text: String,
-    /// The line numbers that the answer cites. They may not exist.
     pub(super) lines: Vec<u64>,
     pub(super) looks: Vec<String>,
     pub(super) is_cut: bool,
-}
-
-pub(super) fn answer(inquiry: &Inquiry<'_>, form: LineForm) -> Result<AgentAnswer, ModeError> {
-    let profile = inquiry.model.profile();
-    let first = FirstLook::take(inquiry.document, form, inquiry.question)?;
-    let desired = profile.tools;
-    if desired != ToolUse::None
-        && let Some(answer) = by_calls::answer(inquiry, form, &first, desired == ToolUse::Native)?
-    {
-        return Ok(answer);
-    }
-    by_actions::answer(inquiry, form, &first)
 }
 
 #[derive(Debug)]
 struct LookLog {
     first: AgentLook,
     taken: Vec<AgentLook>,
-    shown: BTreeSet<u64>,
-    /// The number of consecutive looks that showed no new line.
+    shown: std::collections::BTreeSet<u64>,
     barren: u32,
 }
 

@@ -1,7 +1,5 @@
 //! Calls a model within the token limit of a question, and records each call.
 
-use std::time::Instant;
-
 use parking_lot::Mutex;
 
 use crate::extract::language_model::estimate;
@@ -10,31 +8,25 @@ use crate::extract::{
     TokenUsage,
 };
 
-/// The purpose of a call.
+/// Purpose of a call: reading a chunk, combining findings, or a turn of the reading agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub enum CallKind {
-    /// The call reads a chunk.
     Map,
-    /// The call combines findings.
     Reduce,
-    /// The call is a turn of the reading agent.
     Agent,
 }
 
-/// A finished call of a model.
+/// A finished call of a model. `target` is a text such as `local/qwen`. `usage` has the tokens as
+/// counted by the endpoint. `ended` is `done`, `length`, `refused`, or the kind of failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct CallRecord {
-    /// The purpose.
     pub kind: CallKind,
-    /// The target, such as `local/qwen`.
     pub target: String,
-    /// The tokens as counted by the endpoint.
     pub usage: TokenUsage,
-    /// The price in billionths of a dollar.
     pub nanodollars: u64,
-    /// The duration in milliseconds.
     pub millis: u64,
-    /// `done`, `length`, `refused`, or the kind of failure.
     pub ended: &'static str,
 }
 
@@ -49,33 +41,23 @@ pub(super) struct QuestionBudget<'a> {
 #[derive(Default)]
 struct SoFar {
     calls: Vec<CallRecord>,
-    /// Tokens of finished calls, plus estimates for calls that are in progress.
     tokens: u64,
 }
 
-/// A request that was not answered.
+/// A request that was not answered. `Spent::used` includes the tokens of the request that was not
+/// sent, because with them the question would exceed its limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages describe variants and fields")]
 pub enum AskError {
-    /// The model gave no reply.
     #[error("{0}")]
     Model(ModelFailure),
-    /// The model or its provider refuses to answer.
     #[error("`{target}` refuses to answer: ask in other words, or add a second target")]
-    Refused {
-        /// The target.
-        target: String,
-    },
-    /// The question would exceed its token limit.
+    Refused { target: String },
     #[error(
         "the question has cost {used} tokens, of at most {most} (`max_tokens_per_question`): ask a \
          narrower one, or raise the limit"
     )]
-    Spent {
-        /// Number of tokens used so far, plus those of the request that was not sent.
-        used: u64,
-        /// The limit.
-        most: u64,
-    },
+    Spent { used: u64, most: u64 },
 }
 
 impl<'a> QuestionBudget<'a> {
@@ -95,7 +77,7 @@ impl<'a> QuestionBudget<'a> {
     ) -> Result<ModelReply, AskError> {
         let expected = estimate(request);
         self.reserve(expected)?;
-        let began = Instant::now();
+        let began = std::time::Instant::now();
         let asked = model.ask(request, self.stopped);
         let (usage, ended) = match &asked {
             Ok(reply) => (reply.usage, reply.end.name()),
@@ -170,7 +152,6 @@ impl AskError {
         matches!(self, Self::Model(failure) if failure.kind == ModelFailureKind::Stopped)
     }
 
-    /// Returns true if a shorter request may succeed.
     pub(super) fn is_overflow(&self) -> bool {
         matches!(self, Self::Model(failure) if failure.kind == ModelFailureKind::Overflow)
     }

@@ -7,11 +7,8 @@ use std::fmt::Write as _;
 use crate::extract::Document;
 use crate::extract::look::{LineForm, cut, spelt};
 
-/// Maximum number of lines that are printed below an answer.
 const SHOWN: usize = 20;
-/// Maximum number of line numbers that are taken from an answer.
 const NAMED: usize = 1000;
-/// What a model writes if it cites no line.
 const NONE: [&str; 3] = ["", "none", "None"];
 
 /// Splits off the last line of an answer if it has the form `Lines: 12, 40-42`. Returns the
@@ -100,19 +97,17 @@ fn range(first: u64, last: u64) -> String {
 /// Minimum number of characters of a quote that is looked up. Shorter quotes are names, or occur
 /// everywhere.
 const LEAST: usize = 6;
-/// Maximum number of characters of a quote that is looked up.
 const MOST: usize = 400;
-/// Maximum number of quotes of an answer that are looked up.
 const QUOTES: usize = 20;
 const MARK: &str = " (not found in the output)";
 
+/// An answer with a mark after each quote that does not occur in the document. `lines` has the
+/// first line that contains each quote that occurs. `quotes` is the number of quotes that were
+/// looked up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct CheckedQuotes {
-    /// The answer, with a mark after each quote that does not occur in the document.
     pub(super) text: String,
-    /// For each quote that occurs, the first line that contains it.
     pub(super) lines: Vec<u64>,
-    /// The number of quotes that were looked up.
     pub(super) quotes: usize,
 }
 

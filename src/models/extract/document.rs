@@ -1,8 +1,6 @@
 //! The document that a model reads.
 
-use std::io;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 
 use crate::extract::Stopped;
 use ctxfs_core::model::Content;
@@ -20,51 +18,40 @@ pub trait Document: Send + Sync {
     fn view(&self, name: &str) -> Result<String, DocumentError>;
 }
 
-/// Facts about a document.
+/// Facts about a document. `tool` and `arguments` are empty if unknown; the arguments are JSON as
+/// it was sent, or a command line. `name` is the name that models use: the last part of the handle.
+/// `digest` is the BLAKE3 digest of the bytes, in hexadecimal. `bytes` and `lines` are those of the
+/// text, and `tokens` is an estimate. If `is_binary` is true, the output is not text, and its bytes
+/// are never shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct DocumentFacts {
-    /// The tool that produced the output. Empty if unknown.
     pub tool: String,
-    /// The arguments of the call: JSON as it was sent, or a command line. Empty if unknown.
     pub arguments: String,
-    /// The handle of the output.
     pub handle: String,
-    /// The name that models use: the last part of the handle.
     pub name: String,
-    /// The BLAKE3 digest of the bytes, in hexadecimal.
     pub digest: String,
-    /// Number of bytes of the text.
     pub bytes: u64,
-    /// Number of lines of the text.
     pub lines: u64,
-    /// Estimated number of tokens.
     pub tokens: u64,
-    /// True if the output is not text. Its bytes are never shown.
     pub is_binary: bool,
 }
 
-/// The reason why a document or a view of it cannot be read.
+/// Reason why a document or a view of it cannot be read. `View` has the reason that the view
+/// reports.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages describe variants and fields")]
 pub enum DocumentError {
-    /// The output is not text.
     #[error(
         "the output is binary, so there is nothing to read in it; its `meta.json` describes it"
     )]
     Binary,
-    /// The question was stopped.
     #[error("stopped")]
     Stopped,
-    /// The bytes cannot be read.
     #[error("cannot read the output: {0}")]
-    Content(#[from] io::Error),
-    /// The view has no text.
+    Content(#[from] std::io::Error),
     #[error("cannot show `{view}` of the output: {why}")]
-    View {
-        /// The view.
-        view: String,
-        /// The reason that the view reports.
-        why: String,
-    },
+    View { view: String, why: String },
 }
 
 impl DocumentFacts {
@@ -83,17 +70,13 @@ impl DocumentFacts {
 pub(super) struct StoppableDocument<'a> {
     document: &'a dyn Document,
     stopped: &'a Stopped<'a>,
-    refused: AtomicBool,
+    /// True if a view was refused. The answer is incomplete in this case.
+    pub(super) has_refused: AtomicBool,
 }
 
 impl<'a> StoppableDocument<'a> {
     pub(super) fn new(document: &'a dyn Document, stopped: &'a Stopped<'a>) -> Self {
-        Self { document, stopped, refused: AtomicBool::new(false) }
-    }
-
-    /// Returns true if a view was refused. The answer is incomplete in this case.
-    pub(super) fn has_refused(&self) -> bool {
-        self.refused.load(Relaxed)
+        Self { document, stopped, has_refused: AtomicBool::new(false) }
     }
 }
 
@@ -108,7 +91,7 @@ impl Document for StoppableDocument<'_> {
 
     fn view(&self, name: &str) -> Result<String, DocumentError> {
         if (self.stopped)() {
-            self.refused.store(true, Relaxed);
+            self.has_refused.store(true, std::sync::atomic::Ordering::Relaxed);
             return Err(DocumentError::Stopped);
         }
         self.document.view(name)

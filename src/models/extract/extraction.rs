@@ -4,29 +4,26 @@ use crate::extract::asking::{AskError, CallRecord};
 use crate::extract::{DocumentError, DocumentFacts, Mode, TokenUsage};
 use ctxfs_core::model::visible;
 
-/// The outcome of a question.
+/// Outcome of a question. `used` is the mode that was used, or that was tried last. `answer` is the
+/// answer, or the reason why there is none. `warnings` are problems that did not prevent an answer.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Extraction {
-    /// The requested mode.
     pub asked: Mode,
-    /// The mode that was used, or that was tried last.
     pub used: Mode,
-    /// The answer, or the reason why there is none.
     pub answer: Result<AnswerText, ModeError>,
-    /// Problems that did not prevent an answer.
     pub warnings: Vec<String>,
-    /// The calls of models.
     pub calls: Vec<CallRecord>,
 }
 
-/// An answer.
+/// An answer: its text, followed by the lines that support it. `found` is false if the model found
+/// nothing, and `None` if no model was used. `is_cut` is true if a model ran out of tokens. The
+/// text mentions this.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct AnswerText {
-    /// The text of the answer, followed by the lines that support it.
     pub text: String,
-    /// False if the model found nothing. `None` if no model was used.
     pub found: Option<bool>,
-    /// True if a model ran out of tokens. The text mentions this.
     pub is_cut: bool,
 }
 
@@ -70,78 +67,44 @@ impl Extraction {
     }
 }
 
-/// The reason why a mode failed.
+/// Reason why a mode failed. `NoRoom::prompt` is the number of tokens of the request without the
+/// document, plus those of the reply. `Unreducible::parts` is the number of findings that do not
+/// fit into one request.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages describe variants and fields")]
 pub enum ModeError {
-    /// No model is configured.
     #[error(
         "no model is configured: name one in `targets` of `[extract]` in \
          ~/.config/ctxfs/ctxfs.toml, and its endpoint in `[extract.provider.NAME]`"
     )]
     NoTarget,
-    /// The context of a model is too small for the question and a part of the document.
     #[error(
         "the context of `{target}` has no room: the question and the reply alone take {prompt} tokens"
     )]
-    NoRoom {
-        /// The model.
-        target: String,
-        /// Number of tokens of the request without the document, plus those of the reply.
-        prompt: u64,
-    },
-    /// Reading the document would exceed the token limit of a question.
+    NoRoom { target: String, prompt: u64 },
     #[error(
         "reading all of it takes about {tokens} tokens, of at most {most} \
          (`max_tokens_per_question`): use read-grep, or raise the limit"
     )]
-    TooLarge {
-        /// The estimated number of tokens.
-        tokens: u64,
-        /// The limit.
-        most: u64,
-    },
-    /// A request got no answer.
+    TooLarge { tokens: u64, most: u64 },
     #[error(transparent)]
     Ask(#[from] AskError),
-    /// No reply had the required format.
     #[error(
         "`{target}` gave no answer in the required form: choose a larger model, or add a second target"
     )]
-    NoForm {
-        /// The model.
-        target: String,
-    },
-    /// A reply was cut before the end of the answer.
+    NoForm { target: String },
     #[error(
         "a reply of `{target}` was cut at {most} tokens, before the end of an answer: raise its \
          `max_output_tokens`, of which a quarter of `context_tokens` counts, or ask a narrower \
          question"
     )]
-    Cut {
-        /// The model.
-        target: String,
-        /// The token limit of the model's replies.
-        most: u64,
-    },
-    /// The findings do not fit into one request.
+    Cut { target: String, most: u64 },
     #[error("the findings of {parts} parts do not fit into the context of `{target}` together")]
-    Unreducible {
-        /// The model.
-        target: String,
-        /// The number of findings.
-        parts: usize,
-    },
-    /// The reading agent has used up its turns.
+    Unreducible { target: String, parts: usize },
     #[error(
         "`{target}` found no answer in {steps} turns: ask a narrower question, or raise `max_steps`"
     )]
-    Steps {
-        /// The model.
-        target: String,
-        /// The number of turns.
-        steps: u32,
-    },
-    /// The document cannot be read.
+    Steps { target: String, steps: u32 },
     #[error(transparent)]
     Document(#[from] DocumentError),
 }

@@ -5,31 +5,33 @@ use std::fmt::Write as _;
 use std::io;
 use std::sync::Arc;
 
+use crate::extract::agent::{by_actions, by_calls};
 use crate::extract::asking::{CallRecord, QuestionBudget};
 use crate::extract::cited_lines::{checked, copied_lines, printed, split_off_lines};
 use crate::extract::document::StoppableDocument;
 use crate::extract::extraction::{AnswerText, Extraction, ModeError};
 use crate::extract::full::FullPlan;
 use crate::extract::inquiry::Inquiry;
-use crate::extract::look::LineForm;
+use crate::extract::look::{FirstLook, LineForm};
 use crate::extract::prompt::is_nothing;
 use crate::extract::{
-    Document, DocumentError, ExtractSettings, LanguageModel, Mode, Stopped, TokenUsage, agent, full,
+    Document, DocumentError, ExtractSettings, LanguageModel, Mode, Stopped, TokenUsage, ToolUse,
+    full,
 };
 use ctxfs_core::model::{Content, visible};
 
 /// Answers questions about documents. Tries one target after the other until one answers, and falls
 /// back to a text that needs no model.
+///
+/// `models` are the models of the targets, in the order of the targets. `nonce` returns a new,
+/// unguessable text of letters and digits. `stopped` returns true once no caller waits for the
+/// answer any longer. `tell` is called after each call of a model.
+#[expect(missing_docs, reason = "described above")]
 pub struct Extractor<'a> {
-    /// The settings.
     pub settings: &'a ExtractSettings,
-    /// The models of the targets, in the order of the targets.
     pub models: &'a [Arc<dyn LanguageModel>],
-    /// Returns a new, unguessable nonce of letters and digits.
     pub nonce: &'a (dyn Fn() -> String + Sync),
-    /// Returns true once no caller waits for the answer any longer.
     pub stopped: &'a Stopped<'a>,
-    /// Called after each call of a model.
     pub tell: &'a (dyn Fn(&CallRecord) + Sync),
 }
 
@@ -43,7 +45,9 @@ impl Extractor<'_> {
         let mut used = asked;
         let told = (asked, &mut used, &mut warnings);
         let answer = match self.by_models(&document, question, &asking, told) {
-            Ok(_) if document.has_refused() => Err(DocumentError::Stopped.into()),
+            Ok(_) if document.has_refused.load(std::sync::atomic::Ordering::Relaxed) => {
+                Err(DocumentError::Stopped.into())
+            }
             Err(error) if falls_back(asked, &error) => {
                 warnings.push(error.to_string());
                 used = Mode::Truncate;
@@ -112,7 +116,6 @@ fn falls_back(asked: Mode, error: &ModeError) -> bool {
     }
 }
 
-/// Answers with one model, and sets `used` to the mode that is used.
 fn answer_by(inquiry: &Inquiry<'_>, asked: Mode, used: &mut Mode) -> Result<AnswerText, ModeError> {
     if let Some(plan) = planned(inquiry, asked)? {
         *used = Mode::FullChunked;
@@ -179,7 +182,13 @@ fn with_lines(document: &dyn Document, form: LineForm, answer: &str) -> String {
 fn by_agent(inquiry: &Inquiry<'_>) -> Result<AnswerText, ModeError> {
     let document = inquiry.document;
     let form = LineForm::of(document, inquiry.settings.long_line_bytes);
-    let answer = agent::answer(inquiry, form)?;
+    let first = FirstLook::take(document, form, inquiry.question)?;
+    let tools = inquiry.model.profile().tools;
+    let called = match tools {
+        ToolUse::None => None,
+        _ => by_calls::answer(inquiry, form, &first, tools == ToolUse::Native)?,
+    };
+    let answer = called.map_or_else(|| by_actions::answer(inquiry, form, &first), Ok)?;
     let found = !is_nothing(&answer.text);
     let text = if found {
         let checked = checked(document, form, &answer.text);
@@ -226,20 +235,18 @@ impl std::fmt::Debug for Extractor<'_> {
     }
 }
 
-/// An upper bound for the cost of answering a question with the first target.
+/// Upper bound for the cost of answering a question with the first target. `target` is `None` if no
+/// model would be used. `chunks` has the number of chunks, and the approximate size of each in
+/// bytes. `calls` is the maximum number of calls. `usage` is an estimate: the sum over the chunks,
+/// or the token limit of a question.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct ExtractPlan {
-    /// The mode that would be used.
     pub mode: Mode,
-    /// The target, such as `local/qwen`. `None` if no model would be used.
     pub target: Option<String>,
-    /// The number of chunks, and the approximate size of each in bytes.
     pub chunks: Option<(u64, u64)>,
-    /// Maximum number of calls.
     pub calls: u64,
-    /// Estimated number of tokens: the sum over the chunks, or the token limit of a question.
     pub usage: TokenUsage,
-    /// The price in billionths of a dollar.
     pub nanodollars: u64,
 }
 

@@ -7,7 +7,6 @@
     reason = "a fixture, of which tests of other crates use a part"
 )]
 
-use std::ffi::OsStr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -17,11 +16,10 @@ use crate::extract::{
     Mode, ModelFailure, ModelFailureKind, ModelProfile, ModelReply, ModelRequest, ReplyEnd,
     Stopped, TokenUsage, ToolCall, ToolUse, Turn,
 };
-use ctxfs_core::model::Content;
+use ctxfs_core::model::{Content, Json};
 use ctxfs_view::fixture::Fixture;
 use ctxfs_view::{View, ViewDir};
 
-/// A document in memory.
 pub(crate) struct TextDocument {
     fixture: Fixture,
     facts: DocumentFacts,
@@ -55,34 +53,32 @@ impl Document for TextDocument {
     }
 
     fn view(&self, name: &str) -> Result<String, DocumentError> {
-        shown(&self.fixture, name)
-    }
-}
-
-fn shown(of: &Fixture, name: &str) -> Result<String, DocumentError> {
-    let failed = |why: &str| DocumentError::View { view: name.to_owned(), why: why.to_owned() };
-    for (prefix, base) in [("pretty.", View::Pretty), ("wrap.", View::Wrap)] {
-        if let Some(rest) = name.strip_prefix(prefix) {
-            if base == View::Pretty && of.analysis.json == ctxfs_core::model::Json::No {
-                return Err(failed("it is no JSON"));
+        let failed = |why: String| DocumentError::View { view: name.to_owned(), why };
+        for (prefix, base) in [("pretty.", View::Pretty), ("wrap.", View::Wrap)] {
+            if let Some(rest) = name.strip_prefix(prefix) {
+                if base == View::Pretty && self.fixture.analysis.json == Json::No {
+                    return Err(failed("it is no JSON".to_owned()));
+                }
+                let text = self.fixture.render(&base).map_err(|error| failed(error.to_string()))?.0;
+                return Self { fixture: Fixture::analysed(text), facts: self.facts.clone() }
+                    .view(rest);
             }
-            let (text, _) = of.render(&base).map_err(|error| failed(&error.to_string()))?;
-            return shown(&Fixture::analysed(text), rest);
         }
+        let (kind, argument) = name.split_once('/').unwrap_or((name, ""));
+        let argument = std::ffi::OsStr::new(argument);
+        let view = match kind {
+            "summary" => Some(View::Summary),
+            "errors" => Some(View::Errors),
+            "grep" => ViewDir::Grep.view(argument),
+            "find" => ViewDir::Find.view(argument),
+            "lines" => ViewDir::Lines.view(argument),
+            _ => None,
+        };
+        let view = view.ok_or_else(|| failed("there is no such view".to_owned()))?;
+        let rendered = self.fixture.render(&view).map_err(|error| failed(error.to_string()))?;
+        let (text, rendered) = rendered;
+        Ok(rendered.notice.unwrap_or_default() + &String::from_utf8_lossy(&text))
     }
-    let (kind, argument) = name.split_once('/').unwrap_or((name, ""));
-    let argument = OsStr::new(argument);
-    let view = match kind {
-        "summary" => Some(View::Summary),
-        "errors" => Some(View::Errors),
-        "grep" => ViewDir::Grep.view(argument),
-        "find" => ViewDir::Find.view(argument),
-        "lines" => ViewDir::Lines.view(argument),
-        _ => None,
-    };
-    let view = view.ok_or_else(|| failed("there is no such view"))?;
-    let (text, rendered) = of.render(&view).map_err(|error| failed(&error.to_string()))?;
-    Ok(rendered.notice.unwrap_or_default() + &String::from_utf8_lossy(&text))
 }
 
 /// Returns the profile of the model `target`, with the limits of a small server.
@@ -97,10 +93,8 @@ pub fn profile(target: &str) -> ModelProfile {
     }
 }
 
-/// A function that returns the model's reply to a request.
 type Script = dyn Fn(&ModelRequest) -> Result<ModelReply, ModelFailure> + Send + Sync;
 
-/// A model that follows a script.
 pub struct Scripted {
     profile: ModelProfile,
     script: Box<Script>,
@@ -128,7 +122,6 @@ impl Scripted {
         Arc::new(self)
     }
 
-    /// Returns the requests that were received so far.
     pub fn asked(&self) -> Vec<ModelRequest> {
         self.asked.lock().clone()
     }
@@ -157,14 +150,12 @@ pub fn failure(kind: ModelFailureKind) -> Result<ModelReply, ModelFailure> {
     Err(ModelFailure { kind, message, usage: TokenUsage::default() })
 }
 
-/// Returns a reply with this text and a token count.
 #[expect(clippy::unnecessary_wraps, reason = "scripts return it as it is")]
 pub(crate) fn says(text: impl Into<String>) -> Result<ModelReply, ModelFailure> {
     let usage = TokenUsage { input: 100, output: 10 };
     Ok(ModelReply { text: text.into(), calls: Vec::new(), end: ReplyEnd::Done, usage })
 }
 
-/// Returns a reply that calls these tools.
 pub(super) fn calls(calls: &[(&str, &str)]) -> Result<ModelReply, ModelFailure> {
     let mut reply = says("")?;
     for (index, (name, arguments)) in calls.iter().enumerate() {
@@ -186,7 +177,6 @@ pub(super) fn wrapped(request: &ModelRequest, text: &str) -> String {
     format!("thinking first\n{opening}\n{text}\n</{name}>")
 }
 
-/// Returns the text of the last turn.
 pub(crate) fn last_text(request: &ModelRequest) -> String {
     match request.turns.last().expect("a turn") {
         Turn::User(text) | Turn::Model { text, .. } => text.clone(),
@@ -196,7 +186,6 @@ pub(crate) fn last_text(request: &ModelRequest) -> String {
     }
 }
 
-/// Asks the models a question about a document.
 pub(super) fn extract(
     settings: &ExtractSettings,
     models: &[&Arc<Scripted>],

@@ -2,35 +2,35 @@
 //! findings. If the findings do not fit into one request, they are combined in several rounds.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::thread;
 
 use parking_lot::Mutex;
 
 use crate::extract::asking::CallKind;
-use crate::extract::chunk::Chunks;
 use crate::extract::extraction::ModeError;
 use crate::extract::inquiry::{ChunkFinding, FindingKind, Inquiry};
 use crate::extract::language_model::{estimate, needed};
 use crate::extract::prompt::{NOTHING, Prompt, Wrapper};
 use crate::extract::{DocumentError, ModelRequest, TokenUsage};
+use ctxfs_core::model::Content;
 
 /// Percentage of a context that chunks leave free, because some tokenizers count more tokens than
 /// the estimate. The tokenizer of Qwen2.5, in which each digit is a token, counts up to 1.38 times
 /// as many for the outputs of `scripts/model`.
 const FREE_PERCENT: u64 = 30;
-/// Minimum number of tokens of a chunk. A smaller chunk is not worth a call.
 const LEAST_TOKENS: u64 = 64;
 /// Maximum number of times that a chunk is halved if an endpoint counts more tokens than the
 /// estimate.
 const HALVINGS: u32 = 4;
 
+/// Chunks of a document, and their cost: estimated tokens of the requests for the chunks, and the
+/// token limit of their replies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FullPlan {
     pub(super) chunks: Chunks,
-    /// Estimated tokens of the requests for chunks, and the token limit of their replies.
     pub(super) usage: TokenUsage,
 }
 
@@ -89,7 +89,7 @@ fn map(inquiry: &Inquiry<'_>, plan: &FullPlan) -> Result<Vec<ChunkFinding>, Mode
         }
     };
     let workers = (inquiry.settings.concurrency as u64).clamp(1, count.max(1));
-    thread::scope(|scope| {
+    std::thread::scope(|scope| {
         for _ in 1..workers {
             scope.spawn(work);
         }
@@ -138,11 +138,11 @@ fn part_of_chunk(
     Ok(findings)
 }
 
+/// A chunk as the model sees it: its number, counted from 1, and the bytes that the previous chunk
+/// shows as well.
 struct ShownChunk {
-    /// The number of the chunk, from 1.
     number: u64,
     count: u64,
-    /// Number of bytes that the previous chunk shows as well.
     shared: u64,
 }
 
@@ -181,16 +181,15 @@ fn request(
     inquiry.request((Prompt::MapSystem, Prompt::Map), wrapper, &more)
 }
 
-/// Maximum number of sentences about other content that an answer without findings quotes.
 const INSTEAD: usize = 3;
 
+/// Combined findings. The text begins with [`NOTHING`] if nothing was found. `unknown` are the
+/// parts for which no reply had the required format, and `cut` those about which the model ran out
+/// of tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reduced {
-    /// The text of the answer. It begins with [`NOTHING`] if nothing was found.
     pub(super) text: String,
-    /// The parts for which no reply had the required format.
     pub(super) unknown: Vec<String>,
-    /// The parts about which the model ran out of tokens.
     pub(super) cut: Vec<String>,
 }
 
@@ -306,4 +305,179 @@ fn without(nothing: &[String]) -> String {
         text = format!("{text} ({left} more such sentences)");
     }
     text
+}
+
+/// The ends of a chunk may move to a line start by at most `1 / LEEWAY` of the chunk size.
+const LEEWAY: u64 = 8;
+const MOST_LEEWAY: u64 = 64 * 1024;
+const LEAST_BYTES: u64 = 256;
+
+/// Division of a document into chunks of the same size, which avoids a small last chunk. Chunks are
+/// cut between lines if lines are short enough, and always between characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Chunks {
+    length: u64,
+    count: u64,
+    size: u64,
+    overlap: u64,
+}
+
+impl Chunks {
+    /// Divides `length` bytes into as few chunks of at most `most` bytes as possible. Each chunk
+    /// after the first repeats the last `overlap` percent of the previous chunk, at most 50
+    /// percent.
+    fn plan(length: u64, most: u64, overlap: u64) -> Self {
+        let (most, overlap) = (most.max(LEAST_BYTES), overlap.min(50));
+        if length <= most {
+            return Self { length, count: u64::from(length > 0), size: length, overlap };
+        }
+        // The start of a chunk may move back to a line start, which makes the chunk longer.
+        let most = most - (most / LEEWAY).min(MOST_LEEWAY);
+        // `count` chunks of `size` bytes cover `size * (1 + (count - 1) * (1 - overlap))` bytes.
+        let step = most * (100 - overlap);
+        let count = 1 + ((length - most) * 100).div_ceil(step);
+        let size = (length * 100).div_ceil(100 + (count - 1) * (100 - overlap));
+        Self { length, count, size, overlap }
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Returns the approximate number of bytes that two neighbouring chunks share.
+    fn shared(&self) -> u64 {
+        self.size * self.overlap / 100
+    }
+
+    /// Returns the range of the chunk `index`, counted from 0. Reads some bytes around its ends.
+    fn range(&self, content: &dyn Content, index: u64) -> io::Result<Range<u64>> {
+        // The last chunk ends at the end of the document, so no chunk is shorter.
+        let last = u128::from(self.length - self.size) * u128::from(index);
+        let start = (last / u128::from((self.count - 1).max(1))) as u64;
+        let end = start + self.size;
+        let leeway = leeway(self.size);
+        let end = if index + 1 == self.count { self.length } else { end };
+        Ok(cut(content, start, leeway)?..cut(content, end, leeway)?)
+    }
+
+    fn halves(&self, content: &dyn Content, range: &Range<u64>) -> io::Result<[Range<u64>; 2]> {
+        let length = range.end - range.start;
+        let (middle, shared) = (range.start + length / 2, length / 2 * self.overlap / 100);
+        let leeway = leeway(length / 2);
+        let first = range.start..cut(content, middle + shared / 2, leeway)?;
+        let second = cut(content, middle - shared / 2, leeway)?..range.end;
+        Ok([first, second])
+    }
+}
+
+fn leeway(size: u64) -> u64 {
+    (size / LEEWAY).min(MOST_LEEWAY)
+}
+
+/// Returns the best position for a cut at or before `at`. A later `at` never has an earlier cut.
+fn cut(content: &dyn Content, at: u64, leeway: u64) -> io::Result<u64> {
+    if at == 0 || at >= content.len() {
+        return Ok(at.min(content.len()));
+    }
+    let from = at.saturating_sub(leeway);
+    let before = content.bytes(from, (at - from) as usize)?;
+    if let Some(newline) = memchr::memrchr(b'\n', &before) {
+        return Ok(from + newline as u64 + 1);
+    }
+    // A character has at most three bytes after its first byte.
+    let around = content.bytes(at.saturating_sub(3), 4.min(at as usize + 1))?;
+    let back = around.iter().rev().take_while(|byte| **byte & 0xC0 == 0x80).count();
+    Ok(if back > 3 { at } else { at - back as u64 })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ranges(text: &[u8], most: u64, overlap: u64) -> Vec<Range<u64>> {
+        let chunks = Chunks::plan(text.len() as u64, most, overlap);
+        (0..chunks.count()).map(|index| chunks.range(&text, index).unwrap()).collect()
+    }
+
+    #[test]
+    fn what_fits_is_one_chunk() {
+        assert!(ranges(b"", 1000, 10).is_empty());
+        assert_eq!(ranges(b"x", 1000, 10).first(), Some(&(0..1)));
+        let found = ranges(&[b'x'; 1000], 1000, 10);
+        assert_eq!((found.len(), &found[0]), (1, &(0..1000)));
+        assert_eq!(ranges(&[b'x'; 1001], 1000, 0).len(), 2);
+    }
+
+    #[test]
+    fn there_is_no_small_last_one() {
+        let found = ranges(&[b'x'; 10_001], 1000, 10);
+        let sizes: Vec<u64> = found.iter().map(|range| range.end - range.start).collect();
+        let (least, most) = (sizes.iter().min().unwrap(), sizes.iter().max().unwrap());
+        assert!(most - least <= most / 100 + 1, "{sizes:?}");
+    }
+
+    #[test]
+    fn a_line_of_300_mb_is_cut_without_reading_it() {
+        /// Fails if more bytes are read than are needed around the cuts.
+        struct Long;
+        impl Content for Long {
+            fn len(&self) -> u64 {
+                300 << 20
+            }
+
+            fn read_at(&self, _: u64, buffer: &mut [u8]) -> io::Result<usize> {
+                assert!(buffer.len() <= 64 * 1024);
+                buffer.fill(b'x');
+                Ok(buffer.len())
+            }
+        }
+        let chunks = Chunks::plan(Long.len(), 1 << 20, 10);
+        let mut seen = 0;
+        for index in 0..chunks.count() {
+            let range = chunks.range(&Long, index).unwrap();
+            assert!(range.start <= seen && range.end > seen && range.end - range.start <= 1 << 20);
+            seen = range.end;
+        }
+        assert_eq!(seen, Long.len());
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_cover_all_and_split_no_character(
+            lines in prop::collection::vec("[a-z\u{e9}\u{1f600}]{0,80}", 0..400),
+            most in 1000_u64..8000,
+            overlap in 0_u64..=50,
+            ended in any::<bool>(),
+        ) {
+            let text = lines.join(if ended { "\n" } else { "" });
+            let found = ranges(text.as_bytes(), most, overlap);
+            let mut seen = 0;
+            for (index, range) in found.iter().enumerate() {
+                let size = range.end - range.start;
+                prop_assert!(text.get(range.start as usize..range.end as usize).is_some());
+                prop_assert!(range.start <= seen && range.end >= seen && size <= most, "{found:?}");
+                if index > 0 {
+                    // The ends of the chunks have moved by less than an eighth.
+                    let shared = seen - range.start;
+                    let wanted = size * overlap / 100;
+                    prop_assert!(shared.abs_diff(wanted) <= most / 8 + 4, "{found:?}");
+                }
+                seen = range.end;
+            }
+            prop_assert_eq!(seen, text.len() as u64);
+            let planned = Chunks::plan(text.len() as u64, most, overlap).size();
+            let line = lines.iter().map(|line| line.len() as u64 + 1).max().unwrap_or(0);
+            let line = if ended { line } else { 4 };
+            for range in &found {
+                let apart = (range.end - range.start).abs_diff(planned);
+                prop_assert!(apart <= line.max(planned / 100) + 2, "{found:?} {planned} {line}");
+            }
+        }
+    }
 }

@@ -13,7 +13,6 @@ pub(super) struct Inquiry<'a> {
     pub(super) model: &'a dyn LanguageModel,
     pub(super) settings: &'a ExtractSettings,
     pub(super) asking: &'a QuestionBudget<'a>,
-    /// Returns a new, unguessable nonce of letters and digits.
     pub(super) nonce: &'a (dyn Fn() -> String + Sync),
 }
 
@@ -95,7 +94,6 @@ impl Inquiry<'_> {
 #[derive(Debug)]
 pub(super) struct WrappedReply {
     pub(super) answer: Option<String>,
-    /// True if the model ran out of tokens before the end of the answer.
     pub(super) is_cut: bool,
 }
 
@@ -114,13 +112,13 @@ pub(super) struct ChunkFinding {
     pub(super) is_cut: bool,
 }
 
+/// Content of a reply about a part of the document. If nothing relevant was found, the text
+/// describes the content of the part. `NoForm` means that the reply does not have the required
+/// format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FindingKind {
-    /// Relevant text.
     Something(String),
-    /// Nothing relevant. The text describes the content of the part.
     Nothing(String),
-    /// The reply does not have the required format.
     NoForm,
 }
 

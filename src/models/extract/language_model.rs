@@ -3,8 +3,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use ctxfs_core::materialize::token_count;
-
 /// A language model behind an endpoint, or a substitute in tests.
 pub trait LanguageModel: Send + Sync {
     /// Returns the settings of the model.
@@ -23,156 +21,135 @@ pub trait LanguageModel: Send + Sync {
 /// A function that returns true once no caller waits for the answer any longer.
 pub type Stopped<'a> = dyn Fn() -> bool + Sync + 'a;
 
-/// The settings of a model.
+/// Settings of a model. `target` has the provider and the name, such as `local/qwen`.
+/// `context_tokens` limits a request and its reply together. `tools` tells how the model requests
+/// looks into a document. Prices are in dollars per million tokens of requests and of replies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
 pub struct ModelProfile {
-    /// The provider and the name, such as `local/qwen`.
     pub target: String,
-    /// Maximum number of tokens of a request and its reply together.
     pub context_tokens: u64,
-    /// Maximum number of tokens of a reply.
     pub max_output_tokens: u64,
-    /// How the model requests looks into a document.
     pub tools: ToolUse,
-    /// Price of a million request tokens, in dollars.
     pub price_in: f64,
-    /// Price of a million reply tokens, in dollars.
     pub price_out: f64,
 }
 
-/// How a model requests a look into a document.
+/// Way in which a model requests a look into a document: by tool calls (`Native`), or by one JSON
+/// object per turn, in the format of a schema (`None`). `Auto` uses tool calls, and changes to
+/// `None` if the first reply has none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
 pub enum ToolUse {
-    /// By tool calls. If the first reply has none, as in [`Self::None`].
     #[default]
     Auto,
-    /// By tool calls.
     Native,
-    /// By one JSON object per turn, in the format of a schema.
     None,
 }
 
-/// A request: a conversation whose last turn is from the program.
+/// A request: a conversation that starts with a [`Turn::User`], and whose last turn is from the
+/// program. `schema` is the JSON Schema of the reply, if the reply must be JSON.
+/// `max_output_tokens` limits the reply.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
 pub struct ModelRequest {
-    /// The system message.
     pub system: String,
-    /// The turns. The first is a [`Turn::User`].
     pub turns: Vec<Turn>,
-    /// The tools that the model may call.
     pub tools: Vec<ToolSpec>,
-    /// The JSON Schema of the reply, if the reply must be JSON.
     pub schema: Option<Value>,
-    /// Maximum number of tokens of the reply.
     pub max_output_tokens: u64,
 }
 
-/// A turn of a conversation.
+/// A turn of a conversation: a message from the program, a reply of the model, or the results of
+/// all calls of the previous turn, in the same order. The text of a reply may be empty.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
 pub enum Turn {
-    /// A message from the program.
     User(String),
-    /// A reply of the model.
-    Model {
-        /// The text. It may be empty.
-        text: String,
-        /// The tool calls.
-        calls: Vec<ToolCall>,
-    },
-    /// The results of all calls of the previous turn, in the same order.
+    Model { text: String, calls: Vec<ToolCall> },
     Results(Vec<CallResult>),
 }
 
-/// A tool that a model may call.
+/// A tool that a model may call. Its name consists of letters and underscores. `parameters` is the
+/// JSON Schema of the arguments. It describes an object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
 pub struct ToolSpec {
-    /// The name: letters and underscores.
     pub name: String,
-    /// The description for the model.
     pub description: String,
-    /// The JSON Schema of the arguments. It describes an object.
     pub parameters: Value,
 }
 
-/// A call of a tool by a model.
+/// A call of a tool by a model. The result repeats the id. There may be no tool with this name, and
+/// the arguments may not be valid JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
 pub struct ToolCall {
-    /// The id of the call. The result repeats it.
     pub id: String,
-    /// The name of the tool. There may be no tool with this name.
     pub name: String,
-    /// The arguments as written by the model. They may not be valid JSON.
     pub arguments: String,
 }
 
-/// The result of a call.
+/// Result of the call with this id: a text for the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
 pub struct CallResult {
-    /// The id of the call.
     pub id: String,
-    /// The text for the model.
     pub text: String,
 }
 
-/// The reply of a model.
+/// Reply of a model. The text does not include the parts that the endpoint marked as thinking.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
 pub struct ModelReply {
-    /// The text, without the parts that the endpoint marked as thinking.
     pub text: String,
-    /// The tool calls.
     pub calls: Vec<ToolCall>,
-    /// The reason why the reply ends.
     pub end: ReplyEnd,
-    /// The number of tokens.
     pub usage: TokenUsage,
 }
 
-/// The reason why a reply ends.
+/// Reason why a reply ends. It is complete, the model ran out of tokens, or the model or its
+/// provider refuses to answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
 pub enum ReplyEnd {
-    /// The reply is complete.
     #[default]
     Done,
-    /// The model ran out of tokens.
     Length,
-    /// The model or its provider refuses to answer.
     Refused,
 }
 
-/// Tokens as counted by the endpoint; 0 if it does not count them.
+/// Tokens of requests and of replies, as counted by the endpoint; 0 if it does not count them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
 pub struct TokenUsage {
-    /// Number of request tokens.
     pub input: u64,
-    /// Number of reply tokens.
     pub output: u64,
 }
 
-/// The reason why a request got no reply.
+/// Reason why a request got no reply. The kind determines what to do next. The message is for the
+/// user: the fault, the endpoint, and advice. It contains neither the key nor any part of the
+/// document. `usage` has the tokens of the failed attempts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
+#[expect(missing_docs, reason = "described above")]
 pub struct ModelFailure {
-    /// The kind of the failure. It determines what to do next.
     pub kind: ModelFailureKind,
-    /// The text for the user: the fault, the endpoint, and advice. It contains neither the key nor
-    /// any part of the document.
     pub message: String,
-    /// The tokens of the failed attempts.
     pub usage: TokenUsage,
 }
 
-/// The kind of a failure. It determines what to do next.
+/// Kind of a failure. After an `Overflow`, the request and the reply do not fit into the context,
+/// and a shorter request may fit. An `Unavailable` endpoint does not answer, cannot answer at
+/// present, or ended its answer early, and retries did not help. An endpoint has `Rejected` the
+/// request, for example because of a wrong key or an unknown model; retries do not help. `Stopped`
+/// means that the question was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
 pub enum ModelFailureKind {
-    /// The request and the reply do not fit into the context. A shorter request may fit.
     Overflow,
-    /// The endpoint does not answer, cannot answer at present, or ended its answer early. Retries
-    /// did not help.
     Unavailable,
-    /// The endpoint rejects the request, for example because of a wrong key or an unknown model.
-    /// Retries do not help.
     Rejected,
-    /// The question was stopped.
     Stopped,
 }
 
@@ -259,5 +236,5 @@ fn of_turn(turn: &Turn) -> u64 {
 }
 
 fn of(text: &str) -> u64 {
-    token_count(text.as_bytes())
+    ctxfs_core::materialize::token_count(text.as_bytes())
 }

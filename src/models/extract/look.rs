@@ -5,15 +5,10 @@ use std::fmt::Write as _;
 
 use crate::extract::{Document, DocumentError};
 
-/// Maximum number of lines in a result of Find.
 const FIND: usize = 4;
-/// Maximum number of lines in a result of Grep.
 const GREP: usize = 5;
-/// Maximum number of lines in a result of Read.
 const READ: u64 = 8;
-/// Maximum number of words whose lines are counted.
 const WORDS: usize = 24;
-/// Maximum number of characters of a line in a result.
 const LINE: usize = 400;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,28 +27,26 @@ pub(super) enum AgentLook {
     },
 }
 
+/// A line, or the part of it around a match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NumberedLine {
     pub(super) number: u64,
-    /// The text of the line, or the part around a match.
     pub(super) text: String,
 }
 
+/// Lines that a look shows, and remarks for the model, such as where to find more lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct LookResult {
     pub(super) lines: Vec<NumberedLine>,
-    /// Remarks for the model, such as where to find more lines.
     pub(super) notes: Vec<String>,
 }
 
-/// The form in which the agent sees the lines of a document.
+/// Form in which the agent sees the lines of a document: unchanged, as JSON with one element per
+/// line (`X.pretty`), or with long lines cut into pieces (`X.wrap`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineForm {
-    /// Unchanged.
     Plain,
-    /// JSON with one element per line: `X.pretty`.
     Pretty,
-    /// Long lines, cut into pieces: `X.wrap`.
     Wrapped,
 }
 

@@ -5,7 +5,6 @@
 //! as data. Text outside the wrapper is thinking.
 
 use crate::extract::DocumentFacts;
-use ctxfs_core::model::visible;
 
 /// The version of all prompts. A cached answer from a different version is not reused.
 pub const PROMPT_VERSION: u32 = 2;
@@ -69,13 +68,11 @@ impl Prompt {
     }
 }
 
-/// Returns the name of the tool on one line, because servers may choose any name.
 pub(super) fn tool(facts: &DocumentFacts) -> String {
-    let name = visible::one_line(&facts.tool);
+    let name = ctxfs_core::model::visible::one_line(&facts.tool);
     if name.is_empty() { "not known".to_owned() } else { name }
 }
 
-/// Returns the arguments as they were sent. Long arguments are truncated.
 pub(super) fn arguments(facts: &DocumentFacts) -> String {
     let all = &facts.arguments;
     if all.is_empty() {
@@ -88,7 +85,6 @@ pub(super) fn arguments(facts: &DocumentFacts) -> String {
     format!("{}... ({} more bytes)", &all[..kept], all.len() - kept)
 }
 
-/// The beginning of an answer that found nothing.
 pub(super) const NOTHING: &str = "NO RELEVANT DATA FOUND";
 
 #[derive(Debug, Clone)]

@@ -1,62 +1,56 @@
 //! The settings of extraction: its limits and its models.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::extract::LanguageModel;
-use crate::extract::language_model::ModelProfile;
 
-/// The settings of questions.
+/// Settings of questions. The targets are tried in their order until one answers.
+///
+/// Outputs with at most `max_chunks_full` chunks are read in full, and so are outputs whose lines
+/// have more than `long_line_bytes` on average, regardless of their size. `overlap_percent` is the
+/// overlap of neighbouring chunks, at most 50. `concurrency` is the maximum number of chunks that
+/// are read at the same time, and `max_steps` that of turns of the reading agent.
+/// `max_tokens_per_question` limits requests and replies together. `inline_bytes` limits the text
+/// that is shown without a model, and `timeout` one call. If `view` is true, reading
+/// `X.extract/<question>` calls a model.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct ExtractSettings {
-    /// The models, in the order in which they are tried until one answers.
     pub targets: Vec<TargetSettings>,
-    /// Outputs with at most this number of chunks are read in full.
     pub max_chunks_full: u64,
-    /// Outputs whose lines have more than this number of bytes on average are read in full,
-    /// regardless of their size.
     pub long_line_bytes: u64,
-    /// The overlap of neighbouring chunks, in percent of a chunk; at most 50.
     pub overlap_percent: u64,
-    /// Maximum number of chunks that are read at the same time.
     pub concurrency: usize,
-    /// Maximum number of turns of the reading agent.
     pub max_steps: u32,
-    /// Maximum number of tokens of one question, requests and replies together.
     pub max_tokens_per_question: u64,
-    /// Maximum number of bytes of the text that is shown without a model.
     pub inline_bytes: usize,
-    /// Time limit of one call.
     pub timeout: Duration,
-    /// True if reading `X.extract/<question>` calls a model.
     pub view: bool,
 }
 
-/// A model and the endpoint that serves it.
+/// A model and the endpoint that serves it. `model` is the name of the model at the endpoint.
+/// `base_url` is the part of the address before `/v1`, such as `http://127.0.0.1:8080`.
+/// `api_key_env` is the environment variable that contains the key, and `None` for an endpoint that
+/// needs no key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
 pub struct TargetSettings {
-    /// The model.
-    pub profile: ModelProfile,
-    /// The name of the model at the endpoint.
+    pub profile: crate::extract::language_model::ModelProfile,
     pub model: String,
-    /// The format of requests and replies.
     pub kind: ProviderKind,
-    /// The part of the address before `/v1`, such as `http://127.0.0.1:8080`.
     pub base_url: String,
-    /// The environment variable that contains the key. `None` for an endpoint that needs no key.
     pub api_key_env: Option<String>,
 }
 
-/// The format of requests and replies.
+/// Format of requests and replies: `POST /v1/chat/completions`, or `POST /v1/messages`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
 pub enum ProviderKind {
-    /// `POST /v1/chat/completions`.
     OpenAi,
-    /// `POST /v1/messages`.
     Anthropic,
 }
 
@@ -77,17 +71,19 @@ impl Default for ExtractSettings {
     }
 }
 
-/// How a question about a document is answered.
+/// Way to answer a question about a document.
+///
+/// In `FullChunked` mode, the model reads every chunk, and then combines the findings. In
+/// `ReadGrep` mode, it searches, and reads the passages that it finds. `Truncate` uses no model:
+/// the head, the tail and the errors are shown. `Auto` selects one of these by the size of the
+/// document and of its lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "described above")]
 pub enum Mode {
-    /// Selects one of the other modes by the size of the document and of its lines.
     #[default]
     Auto,
-    /// The model reads every chunk, and then combines the findings.
     FullChunked,
-    /// The model searches, and reads the passages that it finds.
     ReadGrep,
-    /// No model is used: the head, the tail and the errors are shown.
     Truncate,
 }
 
@@ -112,7 +108,7 @@ impl fmt::Display for Mode {
     }
 }
 
-impl FromStr for Mode {
+impl std::str::FromStr for Mode {
     type Err = UnknownMode;
 
     fn from_str(name: &str) -> Result<Self, UnknownMode> {

@@ -12,17 +12,15 @@ pub(super) struct Address {
     host: String,
 }
 
-/// The reason why a `base_url` is invalid. The error does not contain the URL, because the URL may
+/// Reason why a `base_url` is invalid. The error does not contain the URL, because the URL may
 /// contain a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages describe variants")]
 pub enum AddressError {
-    /// The text is not a URL.
     #[error("is no URL such as `http://127.0.0.1:8080`")]
     NoUrl,
-    /// The scheme is neither `http` nor `https`.
     #[error("is neither http:// nor https://")]
     Scheme,
-    /// A user name or a password precedes the host.
     #[error("has a user name before its host; a key belongs in the variable of `api_key_env`")]
     User,
 }
@@ -56,7 +54,6 @@ impl Address {
         self.uri.scheme_str() == Some("https")
     }
 
-    /// Returns the host, with the port if the settings contain one.
     pub(super) fn host(&self) -> &str {
         &self.host
     }
@@ -130,7 +127,6 @@ impl fmt::Debug for ApiKey {
     }
 }
 
-/// The value has characters that are not permitted in a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct InvalidKey;
 

@@ -6,9 +6,8 @@ use serde_json::{Value, json};
 
 use crate::extract::{ModelRequest, ReplyEnd, ToolCall, ToolSpec, Turn};
 use crate::llm::dialect::{Dialect, SchemaUse};
-use crate::llm::fault::{AttemptFault, Complaint};
+use crate::llm::fault::{AttemptFault, Complaint, FaultKind, Hint};
 use crate::llm::reply::{MOST_ENTRIES, PartialReply, tokens};
-use ctxfs_core::model::ShortList;
 
 /// Returns the body of a request. It has no `temperature`, because the API no longer supports it:
 /// version 2.14 of the SDK does not define it.
@@ -87,7 +86,7 @@ struct StreamEvent<'a> {
 #[derive(Deserialize)]
 struct MessageBody<'a> {
     #[serde(borrow)]
-    content: Option<ShortList<ContentBlock<'a>, MOST_ENTRIES>>,
+    content: Option<ctxfs_core::model::ShortList<ContentBlock<'a>, MOST_ENTRIES>>,
     stop_reason: Option<String>,
     usage: Option<MessageUsage>,
     #[serde(borrow)]
@@ -101,7 +100,6 @@ struct ContentBlock<'a> {
     text: Option<String>,
     id: Option<String>,
     name: Option<String>,
-    /// An empty object if the input follows in parts.
     #[serde(borrow)]
     input: Option<&'a RawValue>,
 }
@@ -156,7 +154,8 @@ pub(super) fn event(data: &str, reply: &mut PartialReply) -> Result<(), AttemptF
 }
 
 pub(super) fn document(text: &str, reply: &mut PartialReply) -> Result<(), AttemptFault> {
-    let no_reply = || AttemptFault::no_reply("answered with JSON that is no reply");
+    let what = "answered with JSON that is no reply";
+    let no_reply = || AttemptFault::new(FaultKind::Rejected, what, Hint::Address);
     let message: MessageBody<'_> = serde_json::from_str(text).map_err(|_| no_reply())?;
     if let Some(error) = message.error {
         return Err(AttemptFault::in_reply(Complaint::read(error.get().as_bytes())));

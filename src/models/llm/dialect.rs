@@ -1,30 +1,24 @@
 //! The parameters that an endpoint accepts.
 
-use crate::llm::fault::Complaint;
-
-/// The optional parameters of requests to an endpoint. A model starts with all of them, and drops
-/// those that the endpoint rejects by name.
+/// Optional parameters of requests to an endpoint. A model starts with all of them, and drops those
+/// that the endpoint rejects by name. Reasoning models of `OpenAI` require the limit of the reply
+/// as `max_completion_tokens` and reject `temperature`. Most other servers require `max_tokens`.
+/// `counts` requests the token counts of a streamed reply, by `stream_options`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dialect {
-    /// Send the limit of the reply as `max_completion_tokens`, which reasoning models of `OpenAI`
-    /// require. Otherwise it is sent as `max_tokens`, which most other servers require.
     pub(super) completion_tokens: bool,
-    /// Send `temperature`. Reasoning models reject it.
     pub(super) temperature: bool,
-    /// Request the token counts of a streamed reply, by `stream_options`.
     pub(super) counts: bool,
     pub(super) schema: SchemaUse,
 }
 
-/// How the schema of the reply is sent.
+/// Way in which the schema of the reply is sent: as a requirement, as advice, or not at all.
+/// `OpenAI` accepts any schema as advice, but only a subset of JSON Schema as a requirement. The
+/// prompt describes the format of the reply as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SchemaUse {
-    /// Sent as a requirement.
     Strict,
-    /// Sent as advice. `OpenAI` accepts any schema as advice, but only a subset of JSON Schema as a
-    /// requirement.
     Advice,
-    /// Not sent. The prompt describes the format of the reply as well.
     Left,
 }
 
@@ -38,7 +32,7 @@ impl Default for Dialect {
 impl Dialect {
     /// Returns the dialect without the parameter that caused a rejection. Returns `None` if none of
     /// these parameters caused it, or if the parameter was already dropped.
-    pub(super) fn without(self, complaint: &Complaint) -> Option<Self> {
+    pub(super) fn without(self, complaint: &crate::llm::fault::Complaint) -> Option<Self> {
         let is_schema = ["response_format", "json_schema", "output_config", "output_format"]
             .iter()
             .any(|name| complaint.names(name));
@@ -69,6 +63,7 @@ impl SchemaUse {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::llm::fault::Complaint;
 
     #[test]
     fn what_is_rejected_is_left_out() {

@@ -5,10 +5,9 @@ use std::{io, thread};
 
 use hyper::body::Incoming;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, header};
-use hyper_util::client::legacy::{Builder, Client, Error};
+use hyper_util::client::legacy::{Builder, Client};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::runtime;
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::extract::{ModelReply, ProviderKind};
@@ -18,13 +17,11 @@ use crate::llm::fault::{AttemptFault, Complaint, FaultKind, Hint, MOST_ERROR};
 use crate::llm::patience::WaitLimit;
 use crate::llm::{patience, reading};
 
-/// Time limit for reading the text of an error after its status.
 const ERROR_TEXT: Duration = Duration::from_secs(10);
 
 pub(super) struct ModelEndpoint {
     pub(super) kind: ProviderKind,
     pub(super) address: Address,
-    /// The headers of every request. They may contain the key.
     pub(super) headers: HeaderMap,
     pub(super) connections: EndpointConnections,
 }
@@ -39,7 +36,7 @@ impl ModelEndpoint {
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.address.uri().clone();
         *request.headers_mut() = self.headers.clone();
-        let response = patience.wait_for(self.connections.send(request)).await?;
+        let response = patience.wait_for(self.connections.client.send(request)).await?;
         let response = response.map_err(|error| {
             let (what, hint) = if error.is_connect() {
                 ("cannot be reached", Hint::Server)
@@ -86,16 +83,14 @@ fn redirected(response: &Response<Incoming>) -> AttemptFault {
 
 /// Time for which an unused connection stays open. It is less than on most servers.
 const IDLE: Duration = Duration::from_secs(30);
-/// Maximum number of unused connections.
 const MOST_IDLE: usize = 8;
-/// Maximum size in bytes of the head of a response.
 const MOST_HEAD: usize = 64 * 1024;
 
 /// The connections to an endpoint, and the thread that runs them. Dropping this value ends both.
 pub(super) struct EndpointConnections {
-    client: HttpClient<String>,
-    handle: Handle,
-    /// Dropping it ends the thread.
+    pub(super) client: HttpClient<String>,
+    /// Runs a future on the calling thread, which must not be running asynchronous code.
+    pub(super) handle: tokio::runtime::Handle,
     _end: oneshot::Sender<()>,
 }
 
@@ -114,15 +109,6 @@ impl EndpointConnections {
             runtime.shutdown_background();
         })?;
         Ok(Self { client, handle, _end: end })
-    }
-
-    /// Runs `what` on the calling thread. The calling thread must not be running asynchronous code.
-    pub(super) fn run<T>(&self, what: impl Future<Output = T>) -> T {
-        self.handle.block_on(what)
-    }
-
-    pub(super) async fn send(&self, request: Request<String>) -> Result<Response<Incoming>, Error> {
-        self.client.send(request).await
     }
 }
 

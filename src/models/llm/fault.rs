@@ -1,36 +1,31 @@
 //! The reason why an attempt failed, and the wording of errors by endpoints.
 
-use std::error::Error;
 use std::time::Duration;
 
-use hyper::StatusCode;
 use serde_json::Value;
 
 use crate::extract::TokenUsage;
-use crate::http_client::causes;
 use crate::llm::patience::Interrupted;
 
-/// A failed attempt. There is no `Debug` implementation, because the endpoint's text may contain
-/// the key.
+/// A failed attempt. `what` is the fault in words that follow the name of the endpoint: `ended its
+/// reply before the end`. There is no `Debug` implementation, because the endpoint's text may
+/// contain the key.
 pub(super) struct AttemptFault {
     pub(super) kind: FaultKind,
-    /// What happened, in words that follow the name of the endpoint: `ended its reply before the
-    /// end`.
     pub(super) what: String,
-    /// The error in the words of the endpoint.
     pub(super) complaint: Complaint,
     pub(super) hint: Hint,
     pub(super) usage: TokenUsage,
 }
 
-/// The kind of a fault. It determines what to do next.
+/// Kind of a fault. After a `Passing` fault, a further attempt may help, after the time that the
+/// endpoint requested. A `Lasting` fault means that the endpoint does not work, and that a further
+/// attempt would not help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FaultKind {
     Overflow,
     Rejected,
-    /// A further attempt may help, after the time that the endpoint requested.
     Passing(Option<Duration>),
-    /// The endpoint does not work, and a further attempt would not help.
     Lasting,
     Stopped,
 }
@@ -60,18 +55,13 @@ impl AttemptFault {
         Self::new(FaultKind::Passing(None), what, Hint::Later)
     }
 
-    /// A response that is not a model's reply, such as the response of a different service.
-    pub(super) fn no_reply(what: &str) -> Self {
-        Self::new(FaultKind::Rejected, what, Hint::Address)
-    }
-
     /// A reply that exceeds a limit.
     pub(super) fn beyond(what: impl Into<String>) -> Self {
         Self::new(FaultKind::Lasting, what, Hint::Address)
     }
 
-    pub(super) fn caused_by(self, error: &dyn Error) -> Self {
-        self.saying(causes(error))
+    pub(super) fn caused_by(self, error: &dyn std::error::Error) -> Self {
+        self.saying(crate::http_client::causes(error))
     }
 
     pub(super) fn saying(mut self, message: String) -> Self {
@@ -85,7 +75,7 @@ impl AttemptFault {
     }
 
     pub(super) fn of_status(
-        status: StatusCode,
+        status: hyper::StatusCode,
         complaint: Complaint,
         asked: Option<Duration>,
     ) -> Self {
@@ -132,7 +122,6 @@ fn follows(status: u16, complaint: &Complaint, asked: Option<Duration>) -> (Faul
     }
 }
 
-/// Maximum number of bytes of an error that are read.
 pub(super) const MOST_ERROR: usize = 64 * 1024;
 
 /// Phrases, in lower case, with which endpoints report that a request and its reply do not fit into
@@ -176,13 +165,12 @@ const TYPES: &[(&str, u16)] = &[
     ("insufficient_quota", 429),
 ];
 
-/// An error in the words of an endpoint. It may contain the key, so it has no `Debug`
+/// Error in the words of an endpoint: its type, code and parameter, and its message, or the whole
+/// text if it is not JSON in a known format. It may contain the key, so it has no `Debug`
 /// implementation, and the key is removed before the text is shown.
 #[derive(Default, Clone)]
 pub(super) struct Complaint {
-    /// The type, the code and the parameter of the error.
     marks: Vec<String>,
-    /// The message, or the whole text if it is not JSON in a known format.
     pub(super) message: String,
 }
 

@@ -26,44 +26,32 @@ use ctxfs_core::model::visible;
 pub struct HttpModel {
     target: TargetSettings,
     endpoint: ModelEndpoint,
-    /// Kept so that it can be removed from texts of the endpoint.
     key: Option<ApiKey>,
-    /// Time limit of a single attempt.
     timeout: Duration,
     dialect: Mutex<Dialect>,
     pauses: Vec<Duration>,
 }
 
-/// The reason why a model cannot be used with its settings. The text contains neither an address
-/// nor a key.
+/// Reason why a model cannot be used with its settings. The text contains neither an address nor a
+/// key. `System` means that the system lacks something that connections require, such as
+/// certificates.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages describe variants and fields")]
 pub enum TargetError {
-    /// The address is wrong.
     #[error("the `base_url` of `{target}` {error}")]
-    Address {
-        /// The model.
-        target: String,
-        /// The reason.
-        error: AddressError,
-    },
-    /// The key is not a single word.
+    Address { target: String, error: AddressError },
     #[error("the key in the variable `{variable}` has spaces or other characters that no key has")]
-    Key {
-        /// The variable.
-        variable: String,
-    },
-    /// The system lacks something that connections require, such as certificates.
+    Key { variable: String },
     #[error("`{target}` cannot be asked: {error}")]
-    System {
-        /// The model.
-        target: String,
-        /// The error of the system.
-        error: io::Error,
-    },
+    System { target: String, error: io::Error },
 }
 
 impl HttpModel {
-    pub(super) fn new(
+    /// Creates the model of a target. Makes no request.
+    ///
+    /// `timeout` limits a single attempt, from the connection to the last byte. `key` is the secret
+    /// in the variable `api_key_env`. It is only sent to the endpoint.
+    pub fn new(
         settings: &TargetSettings,
         timeout: Duration,
         key: Option<String>,
@@ -101,7 +89,7 @@ impl HttpModel {
     ) -> Result<ModelReply, AttemptFault> {
         let body = wire::body(&self.target, request, dialect);
         let patience = WaitLimit::new(self.timeout, stopped);
-        self.endpoint.connections.run(self.endpoint.attempt(body, patience))
+        self.endpoint.connections.handle.block_on(self.endpoint.attempt(body, patience))
     }
 
     /// Returns `dialect` without the parameter that the endpoint rejected, and remembers the change
@@ -132,7 +120,7 @@ impl HttpModel {
             return Err(AttemptFault { what, ..fault });
         }
         let patience = WaitLimit::new(patience::before_next(*pause, asked), stopped);
-        Ok(self.endpoint.connections.run(patience.to_its_end())?)
+        Ok(self.endpoint.connections.handle.block_on(patience.to_its_end())?)
     }
 }
 
@@ -181,10 +169,8 @@ impl fmt::Debug for HttpModel {
     }
 }
 
-/// Maximum number of characters that are shown of an endpoint's text.
 const SHOWN: usize = 300;
 
-/// The context of a fault, for the failure message.
 struct FailureContext<'a> {
     target: &'a TargetSettings,
     host: &'a str,
@@ -252,13 +238,12 @@ impl FailureContext<'_> {
     }
 }
 
-/// A model whose configuration makes it unusable. It reports the reason, so that the next target is
-/// tried.
+/// A model whose configuration makes it unusable. It reports the reason, which contains no key, so
+/// that the next target is tried.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "described above")]
 pub struct UnusableModel {
-    /// The settings of the model.
     pub profile: ModelProfile,
-    /// The reason. It does not contain a key.
     pub why: String,
 }
 

@@ -6,11 +6,9 @@ use serde_json::{Value, json};
 
 use crate::extract::{ModelRequest, ReplyEnd, ToolCall, ToolSpec, Turn};
 use crate::llm::dialect::{Dialect, SchemaUse};
-use crate::llm::fault::{AttemptFault, Complaint};
+use crate::llm::fault::{AttemptFault, Complaint, FaultKind, Hint};
 use crate::llm::reply::{MOST_ENTRIES, PartialReply, tokens};
-use ctxfs_core::model::ShortList;
 
-/// The name of the schema. The API requires one.
 const SCHEMA_NAME: &str = "action";
 
 pub(super) fn body(model: &str, request: &ModelRequest, tokens: u64, dialect: Dialect) -> Value {
@@ -84,7 +82,7 @@ fn tool(tool: &ToolSpec) -> Value {
     })
 }
 
-type List<T> = ShortList<T, MOST_ENTRIES>;
+type List<T> = ctxfs_core::model::ShortList<T, MOST_ENTRIES>;
 
 /// The data of an event, or the complete response of an endpoint that does not stream. Members for
 /// thinking, such as `reasoning_content`, are ignored.
@@ -103,7 +101,6 @@ struct ReplyChoice<'a> {
     index: Option<usize>,
     #[serde(borrow)]
     delta: Option<ChoiceDelta<'a>>,
-    /// Used in place of `delta` in a response that is not streamed.
     #[serde(borrow)]
     message: Option<ChoiceDelta<'a>>,
     finish_reason: Option<String>,
@@ -160,7 +157,8 @@ pub(super) fn event(data: &str, reply: &mut PartialReply) -> Result<(), AttemptF
 }
 
 pub(super) fn document(text: &str, reply: &mut PartialReply) -> Result<(), AttemptFault> {
-    let no_reply = || AttemptFault::no_reply("answered with JSON that is no reply");
+    let what = "answered with JSON that is no reply";
+    let no_reply = || AttemptFault::new(FaultKind::Rejected, what, Hint::Address);
     add(serde_json::from_str(text).map_err(|_| no_reply())?, text, reply)?;
     reply.is_complete = reply.has_begun;
     reply.has_begun.then_some(()).ok_or_else(no_reply)

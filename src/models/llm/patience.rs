@@ -1,8 +1,6 @@
 //! The time limit of an attempt, and the pause between attempts.
 
-use std::future::pending;
 use std::hash::{BuildHasher as _, RandomState};
-use std::pin::pin;
 use std::time::Duration;
 
 use hyper::{HeaderMap, header};
@@ -12,7 +10,6 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::extract::Stopped;
 
-/// Interval at which it is checked whether the question was stopped.
 const LOOK: Duration = Duration::from_millis(25);
 
 /// The end of waiting: a point in time, or the moment when the question is stopped.
@@ -22,7 +19,6 @@ pub(super) struct WaitLimit<'a> {
     stopped: &'a Stopped<'a>,
 }
 
-/// The reason why waiting ended without a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Interrupted {
     Late,
@@ -36,13 +32,12 @@ impl<'a> WaitLimit<'a> {
         Self { until: Instant::now() + time.min(century), stopped }
     }
 
-    /// Returns the same limit, but at most `time` from now.
     pub(super) fn at_most(self, time: Duration) -> Self {
         Self { until: self.until.min(Instant::now() + time), ..self }
     }
 
     pub(super) async fn to_its_end(self) -> Result<(), Interrupted> {
-        match self.wait_for(pending()).await {
+        match self.wait_for(std::future::pending()).await {
             Ok(()) | Err(Interrupted::Late) => Ok(()),
             Err(Interrupted::Stopped) => Err(Interrupted::Stopped),
         }
@@ -52,7 +47,7 @@ impl<'a> WaitLimit<'a> {
         &self,
         what: impl Future<Output = T>,
     ) -> Result<T, Interrupted> {
-        let mut what = pin!(what);
+        let mut what = std::pin::pin!(what);
         loop {
             let now = Instant::now();
             if (self.stopped)() {
@@ -69,7 +64,6 @@ impl<'a> WaitLimit<'a> {
     }
 }
 
-/// The pauses before the second and each further attempt.
 pub(super) const PAUSES: &[Duration] =
     &[Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
 /// Maximum pause that an endpoint may request. For a longer pause, another model is faster.

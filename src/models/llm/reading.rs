@@ -1,15 +1,11 @@
 //! Reads a reply: a stream of server-sent events, or one document.
 
-use std::future::poll_fn;
-use std::pin::Pin;
 use std::time::Duration;
 
-use bytes::Bytes;
 use hyper::body::{Body as _, Incoming};
 
 use crate::extract::{ModelReply, ProviderKind};
-use crate::http_client::LineEnds;
-use crate::llm::fault::{AttemptFault, FaultKind};
+use crate::llm::fault::{AttemptFault, FaultKind, Hint};
 use crate::llm::patience::WaitLimit;
 use crate::llm::reply::PartialReply;
 use crate::llm::wire;
@@ -20,7 +16,6 @@ const MOST_STREAM: usize = 64 * 1024 * 1024;
 /// Maximum number of bytes of a reply that is not streamed. It exceeds the limits for text and
 /// calls.
 const MOST_DOCUMENT: usize = 24 * 1024 * 1024;
-/// Time limit for the token counts of a reply after its last word.
 const TAIL: Duration = Duration::from_secs(2);
 /// Time limit for the end of the response after the end of the reply. If the end arrives in time,
 /// the connection can be reused.
@@ -113,7 +108,10 @@ impl ReplyReader {
         let bytes = bytes.trim_ascii_start();
         self.form = match bytes.first() {
             None => ReplyForm::Unknown,
-            Some(b'<') => return Err(AttemptFault::no_reply("answered with a page of HTML")),
+            Some(b'<') => {
+                let what = "answered with a page of HTML";
+                return Err(AttemptFault::new(FaultKind::Rejected, what, Hint::Address));
+            }
             Some(b'{' | b'[') => ReplyForm::Document(Vec::new()),
             Some(_) => ReplyForm::Events(EventStream::default()),
         };
@@ -133,9 +131,9 @@ impl ReplyReader {
 }
 
 /// Waits for the next bytes of a body. Returns `None` at its end.
-pub(super) async fn next(body: &mut Incoming) -> Option<Result<Bytes, hyper::Error>> {
+pub(super) async fn next(body: &mut Incoming) -> Option<Result<bytes::Bytes, hyper::Error>> {
     loop {
-        match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await? {
+        match std::future::poll_fn(|cx| std::pin::Pin::new(&mut *body).poll_frame(cx)).await? {
             Ok(frame) => {
                 if let Ok(bytes) = frame.into_data() {
                     return Some(Ok(bytes));
@@ -146,16 +144,13 @@ pub(super) async fn next(body: &mut Incoming) -> Option<Result<Bytes, hyper::Err
     }
 }
 
-/// Maximum number of bytes of a line, and of the data of an event.
 const MOST_LINE: usize = 4 * 1024 * 1024;
 
-/// A stream of server-sent events. It may arrive in pieces.
 #[derive(Default)]
 struct EventStream {
     line: Vec<u8>,
-    /// The data of the current event so far, with a newline after each line.
     data: Vec<u8>,
-    ends: LineEnds,
+    ends: crate::http_client::LineEnds,
 }
 
 impl EventStream {

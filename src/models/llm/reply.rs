@@ -9,33 +9,28 @@ const MOST_TEXT: usize = 4 * 1024 * 1024;
 /// Maximum number of entries of a list in a response. Real lists are shorter. The limit ensures
 /// that a list of empty entries takes no more memory than its text.
 pub(super) const MOST_ENTRIES: usize = 1024;
-/// Maximum number of tool calls in a reply.
 pub(super) const MOST_CALLS: usize = 64;
-/// Maximum number of bytes of the arguments of a call.
 pub(super) const MOST_ARGUMENTS: usize = 256 * 1024;
-/// Maximum number of bytes of the name and of the id of a call.
 const MOST_NAME: usize = 256;
 /// Token counts above this are clamped to it. No context has so many tokens.
 const MOST_TOKENS: f64 = 1e12;
 
-/// The part of a reply that has arrived so far. Its size is limited.
+/// Part of a reply that has arrived so far. Its size is limited. `has_begun` is true once a part
+/// has arrived, even an empty one, `is_complete` once only the token counts may be missing, and
+/// `is_over` once the endpoint has marked the end.
 #[derive(Default)]
 pub(super) struct PartialReply {
     text: String,
     calls: Vec<PartialCall>,
     end: ReplyEnd,
     pub(super) usage: TokenUsage,
-    /// True once a part has arrived, even an empty one.
     pub(super) has_begun: bool,
-    /// True once the reply is complete, except for its token counts.
     pub(super) is_complete: bool,
-    /// True once the endpoint has marked the end of the reply.
     pub(super) is_over: bool,
 }
 
 #[derive(Default)]
 pub(super) struct PartialCall {
-    /// The index with which parts refer to the call.
     place: Option<usize>,
     id: String,
     name: String,

@@ -17,7 +17,7 @@ use crate::extract::{
     LanguageModel as _, ModelFailure, ModelReply, ModelRequest, ProviderKind, TargetSettings,
     ToolSpec, Turn,
 };
-use crate::llm::{HttpModel, model};
+use crate::llm::HttpModel;
 
 pub(super) const KEY: &str = "sk-test-0123456789abcdef";
 /// The pauses in tests.
@@ -36,7 +36,7 @@ pub(super) fn target(kind: ProviderKind, base_url: &str) -> TargetSettings {
 
 /// Returns a model with the test key and very short pauses between attempts.
 pub(super) fn model_of(kind: ProviderKind, base_url: &str, timeout: Duration) -> HttpModel {
-    let model = model(&target(kind, base_url), timeout, Some(KEY.to_owned())).unwrap();
+    let model = HttpModel::new(&target(kind, base_url), timeout, Some(KEY.to_owned())).unwrap();
     model.with_pauses(SHORT)
 }
 
@@ -73,7 +73,7 @@ pub(super) fn tool() -> ToolSpec {
 fn settings_that_make_no_model_are_refused() {
     let error = |base_url: &str, key: &str| {
         let target = target(ProviderKind::OpenAi, base_url);
-        model(&target, LONG, Some(key.to_owned())).unwrap_err().to_string()
+        HttpModel::new(&target, LONG, Some(key.to_owned())).unwrap_err().to_string()
     };
     assert_eq!(
         error("localhost:8080", KEY),

@@ -11,46 +11,38 @@ mod upload;
 
 use std::io::Read;
 use std::ops::Range;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use std::{fmt, io};
+use std::{fmt, io, thread};
 
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
+use object_store::PutMode;
 use object_store::path::Path;
-use object_store::{ObjectMeta, PutMode};
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use crate::bucket::access::client::{Pauses, QUIET, StoreClient, patience, within};
+use crate::bucket::access::client::{Pauses, StoreClient, within};
 use crate::bucket::access::fault::Fault;
+use crate::bucket::access::listing::{milliseconds, remove_staged, staged_in};
+use crate::bucket::access::upload::{PartUpload, part_size};
 use crate::bucket::error::BucketError;
-use crate::bucket::identity::Identity;
-use crate::bucket::objects::Objects;
+use crate::bucket::identity::{Identity, new_mark, read_mark};
+use crate::bucket::name::{MARK, staged_for};
+use crate::bucket::objects::{Created, Deadline, Listed, Objects, RequestCounts};
 use crate::bucket::url::BucketUrl;
 
-pub use client::{Deadline, RequestCounts, Tally};
-pub use listing::Listed;
-
 const LARGEST_BODY: u64 = 128 << 20;
+const LARGEST_MARK: u64 = 64 << 10;
 const AT_ONCE: usize = 16;
+/// Initial buffer size in bytes for an upload of unknown size.
+const SET_ASIDE: usize = 64 << 10;
+/// Pause before another read of a mark that another host is writing.
+const AGAIN: Duration = Duration::from_millis(100);
 
-/// Outcome of [`Bucket::create`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Created {
-    /// The object was created.
-    New,
-    /// An object with this key exists. An earlier attempt whose response was lost may have written
-    /// it, so the caller must compare the bytes.
-    Exists,
-}
-
-/// A bucket: objects under keys. Clones share connections, threads and counters.
-///
-/// All methods block, so they must not be called on a thread of an async runtime. Each error names
-/// the key and the next step. [`BucketError::may_pass`] tells whether a retry can help.
+/// A bucket: objects under keys. Clones share connections, threads and counters. Requests are the
+/// methods of [`Objects`]. They block, so they must not be called on a thread of an async runtime.
 #[derive(Clone)]
 pub struct Bucket(Arc<BucketInner>);
 
@@ -73,14 +65,11 @@ impl Bucket {
         url: &BucketUrl,
         environment: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, BucketError> {
-        let store = Arc::new(StoreClient::new(url.open(environment)?));
-        let runtime = RequestRuntime::default();
-        let lacks_conditional_create = AtomicBool::new(false);
         Ok(Self(Arc::new(BucketInner {
             url: url.clone(),
-            store,
-            runtime,
-            lacks_conditional_create,
+            store: Arc::new(StoreClient::new(url.open(environment)?)),
+            runtime: RequestRuntime::default(),
+            lacks_conditional_create: AtomicBool::new(false),
         })))
     }
 
@@ -99,32 +88,18 @@ impl Bucket {
         })
     }
 
-    /// Returns the number of requests since the bucket was opened, by kind.
-    pub fn requests(&self) -> RequestCounts {
-        self.0.store.requests.snapshot()
-    }
-
     /// Returns the error because of which a request is being retried; `None` if no request is.
     pub fn last_failure(&self) -> Option<String> {
-        self.0.store.last_failure.get()
+        self.0.store.last_failure.lock().clone()
     }
 
-    /// Reads an object, or a range of it. Fails without reading the object if it is larger than
-    /// `limit` bytes.
-    pub(super) fn get_at_most(
-        &self,
-        key: &str,
-        range: Option<Range<u64>>,
-        limit: u64,
-        deadline: Deadline,
-    ) -> Result<Bytes, BucketError> {
-        self.run("read", key, async {
-            self.0.store.read(&self.path(key)?, range, limit, deadline).await
-        })
-    }
-
-    pub(super) fn lacks_conditional_create(&self) -> bool {
-        self.0.lacks_conditional_create.load(Ordering::Relaxed)
+    /// Lists the entries of a directory that the other lists skip because ctxfs does not create
+    /// them: links, special files, and names that are not UTF-8. Only a bucket that is a directory
+    /// can have such entries. For other buckets, this makes no request and returns an empty list.
+    pub fn list_odd(&self, prefix: &str) -> Result<Vec<String>, BucketError> {
+        let Some(bucket) = self.0.store.directory() else { return Ok(Vec::new()) };
+        let fault = |error: io::Error| Fault::at(bucket, prefix, &error).into_error("list", prefix);
+        bucket.odd(prefix).map_err(fault)
     }
 
     fn run<T>(
@@ -152,6 +127,51 @@ impl Bucket {
         };
         Path::parse(full).map_err(|error| Fault::Never(format!("that is no key: {error}")))
     }
+
+    /// Returns the full prefix of a directory, which is empty or ends with a slash.
+    fn directory(&self, prefix: &str) -> Result<String, Fault> {
+        let path = self.path(prefix.trim_end_matches('/'))?;
+        let path: &str = path.as_ref();
+        Ok(if path.is_empty() { String::new() } else { format!("{path}/") })
+    }
+
+    /// Reads an object, or a range of it. Fails without reading the object if it is larger than
+    /// `limit` bytes.
+    async fn read(
+        &self,
+        key: &str,
+        range: Option<Range<u64>>,
+        limit: u64,
+        deadline: Deadline,
+    ) -> Result<Bytes, Fault> {
+        self.0.store.read(&self.path(key)?, range, limit, deadline).await
+    }
+
+    fn mark(&self, deadline: Deadline) -> Result<Option<(Identity, Bytes)>, BucketError> {
+        match self.run("read", MARK, self.read(MARK, None, LARGEST_MARK, deadline)) {
+            Ok(bytes) => Ok(Some((read_mark(&bytes)?, bytes))),
+            Err(error) if error.is_absent() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn agreed(
+        &self,
+        (identity, bytes): (Identity, Bytes),
+        write_once: bool,
+        deadline: Deadline,
+    ) -> Result<Identity, BucketError> {
+        let identity = identity.agreeing(write_once)?;
+        let conditional = match self.create(MARK, &bytes, deadline) {
+            Ok(created) => {
+                let lacks = self.0.lacks_conditional_create.load(Ordering::Relaxed);
+                created == Created::Exists && !lacks
+            }
+            Err(BucketError::Refused { .. }) => false,
+            Err(error) => return Err(error),
+        };
+        Ok(Identity { conditional, ..identity })
+    }
 }
 
 impl Objects for Bucket {
@@ -161,7 +181,7 @@ impl Objects for Bucket {
         range: Option<Range<u64>>,
         deadline: Deadline,
     ) -> Result<Bytes, BucketError> {
-        self.get_at_most(key, range, LARGEST_BODY, deadline)
+        self.run("read", key, self.read(key, range, LARGEST_BODY, deadline))
     }
 
     fn get_many(
@@ -177,10 +197,8 @@ impl Objects for Bucket {
             }
         };
         let gets = wanted.iter().map(|(key, range)| async move {
-            let read = async {
-                self.0.store.read(&self.path(key)?, range.clone(), LARGEST_BODY, deadline).await
-            };
-            read.await.map_err(|fault: Fault| fault.into_error("read", key))
+            let read = self.read(key, range.clone(), LARGEST_BODY, deadline).await;
+            read.map_err(|fault| fault.into_error("read", key))
         });
         handle.block_on(stream::iter(gets).buffered(AT_ONCE).collect())
     }
@@ -242,11 +260,50 @@ impl Objects for Bucket {
         expected: u64,
         deadline: Deadline,
     ) -> Result<u64, BucketError> {
-        Bucket::upload(self, key, source, expected, deadline)
+        let size = part_size(expected);
+        let mut next = |set_aside| {
+            let mut part = Vec::with_capacity(set_aside);
+            match source.take(size as u64).read_to_end(&mut part) {
+                Ok(_) => Ok(Bytes::from(part)),
+                Err(source) => Err(BucketError::Source { key: key.to_owned(), source }),
+            }
+        };
+        let mut part = next(size.min(SET_ASIDE.max(expected as usize)))?;
+        let mut after = if part.len() < size { Bytes::new() } else { next(size)? };
+        if after.is_empty() {
+            return self.run("write", key, async {
+                let (path, store, size) = (self.path(key)?, &self.0.store, part.len() as u64);
+                let mut written = store.write(&path, &part, PutMode::Create, deadline).await;
+                if let Err(Fault::Unsupported(_)) = written {
+                    written = store.write(&path, &part, PutMode::Overwrite, deadline).await;
+                }
+                match written {
+                    Err(Fault::Exists) => {
+                        store.uploaded(&path, size, Fault::Exists, deadline).await
+                    }
+                    written => written.map(|()| size),
+                }
+            });
+        }
+        let failed = |fault: Fault| fault.into_error("write", key);
+        let (store, path) = (Arc::clone(&self.0.store), self.path(key).map_err(failed)?);
+        let on = (self.handle().map_err(failed)?, deadline);
+        let mut parts = PartUpload::begin(store, path, size, on).map_err(failed)?;
+        while !part.is_empty() {
+            parts.send(part).map_err(failed)?;
+            part = after;
+            after = if part.len() < size { Bytes::new() } else { next(size)? };
+        }
+        parts.complete().map_err(failed)
     }
 
     fn list(&self, prefix: &str, deadline: Deadline) -> Result<Vec<Listed>, BucketError> {
-        Bucket::list(self, prefix, None, deadline)
+        self.run("list", prefix, async {
+            let mut listed = self.0.store.list(&self.directory(prefix)?, deadline).await?;
+            listed.sort_unstable();
+            listed.dedup_by(|second, first| second.name == first.name);
+            Ok(listed)
+        })
     }
 
     fn list_dirs(
@@ -255,7 +312,10 @@ impl Objects for Bucket {
         limit: usize,
         deadline: Deadline,
     ) -> Result<Vec<String>, BucketError> {
-        Bucket::list_dirs(self, prefix, limit, deadline)
+        self.run("list", prefix, async {
+            let names = self.0.store.list_dirs(&self.directory(prefix)?, limit, deadline).await?;
+            Ok(names.into_iter().take(limit).collect())
+        })
     }
 
     fn list_staged(
@@ -263,33 +323,54 @@ impl Objects for Bucket {
         directories: &[String],
         _deadline: Deadline,
     ) -> Result<Vec<Listed>, BucketError> {
-        Bucket::list_staged(self, directories)
+        let Some(bucket) = self.0.store.directory() else { return Ok(Vec::new()) };
+        let mut staged = Vec::new();
+        for directory in directories {
+            let found = staged_in(bucket, directory).map_err(|error| {
+                Fault::at(bucket, directory, &error).into_error("list", directory)
+            });
+            staged.extend(found?);
+        }
+        staged.sort_unstable();
+        Ok(staged)
     }
 
     fn identity(&self, deadline: Deadline) -> Result<Option<Identity>, BucketError> {
-        Bucket::identity(self, deadline)
+        Ok(self.mark(deadline)?.map(|(identity, _)| identity))
     }
 
     fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError> {
-        Bucket::found(self, write_once, deadline)
+        if let Some(identity) = self.met(write_once, deadline)? {
+            return Ok(identity);
+        }
+        self.make_directory()?;
+        loop {
+            self.create(MARK, &new_mark(write_once), deadline)?;
+            if let Some(mark) = self.mark(deadline)? {
+                return self.agreed(mark, write_once, deadline);
+            }
+            // A store may refuse the second of two concurrent writes before the first is visible.
+            if deadline.left() < AGAIN {
+                let what = format!("read `{MARK}`");
+                let why = "the store says that it is there and that it is not".to_owned();
+                return Err(BucketError::Away { what, why });
+            }
+            thread::sleep(AGAIN);
+        }
     }
 
     fn met(&self, write_once: bool, deadline: Deadline) -> Result<Option<Identity>, BucketError> {
-        Bucket::met(self, write_once, deadline)
+        let mark = self.mark(deadline)?;
+        mark.map(|mark| self.agreed(mark, write_once, deadline)).transpose()
     }
 
     fn requests(&self) -> RequestCounts {
-        Bucket::requests(self)
+        *self.0.store.requests.lock()
     }
-}
-
-fn milliseconds(object: &ObjectMeta) -> u64 {
-    u64::try_from(object.last_modified.timestamp_millis()).unwrap_or_default()
 }
 
 /// Number of threads that transfer bytes. Requests mostly wait for the network.
 const WORKERS: usize = 2;
-/// Number of threads that wait for a disk, if the bucket is a directory.
 const DISK_WORKERS: usize = 8;
 
 /// A runtime that starts with the first request. Before that it has no threads, so a process that
@@ -347,8 +428,8 @@ impl Bucket {
     /// Returns the final outcome if the key needs no request. Otherwise returns `Again` as its
     /// initial state.
     async fn begin(&self, key: &str) -> Result<(), Fault> {
-        if let Some(outcome) = self.remove_staged(key) {
-            return outcome;
+        if let Some(bucket) = self.0.store.directory().filter(|_| staged_for(key).is_some()) {
+            return remove_staged(bucket, key).map_err(|error| Fault::at(bucket, key, &error));
         }
         self.0.store.store_of(&self.path(key)?).await?;
         Err(Fault::Again("there was no time".to_owned()))
@@ -367,7 +448,7 @@ impl Bucket {
         }
         let all = |fault: Fault| vec![Err(fault); places.len()];
         // The client panics if the response names a key that the request did not contain.
-        let delete = AssertUnwindSafe(self.0.store.delete(paths)).catch_unwind();
+        let delete = std::panic::AssertUnwindSafe(self.0.store.delete(paths)).catch_unwind();
         match tokio::time::timeout(PATIENCE.min(deadline.left()), delete).await {
             Ok(Ok(outcomes)) => outcomes,
             Ok(Err(_)) => all(Fault::Never("the answer names other keys".to_owned())),

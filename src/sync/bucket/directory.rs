@@ -7,7 +7,6 @@
 //! steps of the client.
 
 use std::ffi::OsString;
-use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt as _;
@@ -21,14 +20,13 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 
 const PRIVATE: u32 = 0o700;
-/// Maximum directory depth of a list. Keys of ctxfs have three levels.
 const DEEPEST: usize = 8;
 
 /// The directory of a bucket. It may be missing, for example while its disk is not mounted.
 /// Requests fail then, except that the mark of the bucket counts as absent.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    root: PathBuf,
+    pub(super) root: PathBuf,
     client: OnceLock<LocalFileSystem>,
 }
 
@@ -36,7 +34,6 @@ pub(crate) struct Directory {
 pub(super) struct PlainFile {
     pub(super) name: String,
     pub(super) size: u64,
-    /// Time of the last write in milliseconds since the epoch, by the clock of the disk.
     pub(super) modified_ms: u64,
 }
 
@@ -50,7 +47,7 @@ impl Directory {
     }
 
     pub(super) fn make(&self) -> io::Result<()> {
-        match DirBuilder::new().mode(PRIVATE).create(&self.root) {
+        match std::fs::DirBuilder::new().mode(PRIVATE).create(&self.root) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             made => made,
         }
@@ -62,10 +59,6 @@ impl Directory {
         }
         let client = LocalFileSystem::new_with_prefix(&self.root)?.with_fsync(true);
         Ok(self.client.get_or_init(|| client))
-    }
-
-    pub(super) fn path_of(&self, key: &str) -> PathBuf {
-        self.root.join(key)
     }
 
     /// Checks that `key` denotes a plain file or nothing, and that its path contains no link.

@@ -103,13 +103,12 @@ pub enum FormatError {
     Damaged { what: String },
     #[error("a newer ctxfs wrote it, with format {format} at least: use a later ctxfs")]
     Newer { format: u32 },
-    /// A size exceeds the limit of ctxfs.
     #[error("it is refused: {what} has more than {most} bytes, the most that ctxfs takes")]
     TooLarge { what: &'static str, most: u64 },
 }
 
 impl FormatError {
-    pub(super) fn damaged(what: impl Into<String>) -> Self {
+    pub(crate) fn damaged(what: impl Into<String>) -> Self {
         Self::Damaged { what: what.into() }
     }
 

@@ -8,14 +8,15 @@ use std::fmt;
 
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe;
-use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode;
 
 use crate::bucket::FormatError;
 
+/// Returns the maximum size of the frame of a content of a given size.
+pub(super) use zstd_safe::compress_bound as most_packed;
+
 /// The default level of zstd, which compresses about as fast as a disk writes.
 const LEVEL: i32 = 3;
-/// Error code of zstd for a truncated frame.
-const CUT: usize = ZSTD_ErrorCode::ZSTD_error_srcSize_wrong as usize;
+const CUT: usize = zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode::ZSTD_error_srcSize_wrong as usize;
 
 thread_local! {
     /// Thread-local, because creating a decompressor takes longer than unpacking a small frame.
@@ -37,7 +38,7 @@ impl Packer {
 
     pub(super) fn pack(&mut self, content: &[u8]) -> &[u8] {
         self.frame.clear();
-        self.frame.reserve(zstd_safe::compress_bound(content.len()));
+        self.frame.reserve(most_packed(content.len()));
         let packed = self.compressor.compress_to_buffer(content, &mut self.frame);
         packed.expect("the frame has room for any content of this length");
         &self.frame
@@ -48,10 +49,6 @@ impl fmt::Debug for Packer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Packer").finish_non_exhaustive()
     }
-}
-
-pub(super) fn most_packed(size: usize) -> usize {
-    zstd_safe::compress_bound(size)
 }
 
 pub(super) fn length(bytes: &[u8]) -> Result<Option<usize>, FormatError> {

@@ -15,7 +15,6 @@ use crate::bucket::{FormatError, frame};
 use crate::replica::{Origin, SegmentId, Stamp};
 use ctxfs_core::model::{ArtifactState, MAX_DEPTH, NAME_MAX, Record, RelPath};
 
-/// Maximum bytes of a line, not counting its newline.
 pub(crate) const LINE_BYTES: usize = 16 << 20;
 
 /// A record of a segment. It publishes an artifact, renames an artifact, removes artifacts and
@@ -139,22 +138,22 @@ const MODE: u32 = 0o777;
 
 /// Publishes an artifact. A `remove` line removes the artifacts that it replaces. Parsing and
 /// writing check the same limits, so every host can read a line that was written.
+///
+/// The record has the path. Its fields `file`, `owner`, `view_sizes` and `far` are valid on one
+/// host only, so they are neither written nor read. `attributes` are the extended attributes
+/// `user.*`. Values that are not UTF-8 are escaped like file names. `stamp` is the time at which
+/// the artifact got its path, and `place` the location of the bytes. `parts` are ranges of a larger
+/// artifact whose bytes are also in the segment. `origin` is the origin of the first publication,
+/// if it was in another segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct PutLine {
-    /// Record of the artifact with its path. The fields `file`, `owner`, `view_sizes` and `far` are
-    /// valid on one host only, so they are neither written nor read.
     pub record: Record,
-    /// Permission bits of the file.
     pub mode: u32,
-    /// Extended attributes `user.*`. Values that are not UTF-8 are escaped like file names.
     pub attributes: BTreeMap<String, String>,
-    /// Time at which the artifact got its path.
     pub stamp: Stamp,
-    /// Location of the bytes.
     pub place: Place,
-    /// Ranges of a larger artifact whose bytes are also in the segment.
     pub parts: Option<Parts>,
-    /// Origin of the first publication, if it was in another segment.
     pub origin: Option<Origin>,
 }
 
@@ -264,7 +263,6 @@ fn is_attribute(name: &str) -> bool {
     !rest.is_empty() && name.len() <= NAME_MAX && !name.contains('\0')
 }
 
-/// Overhead of an archive member in bytes: header and padding.
 const AROUND: usize = 1024;
 /// Maximum number of bytes of an artifact that are sent with its record if the artifact has an
 /// object.

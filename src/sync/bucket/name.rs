@@ -1,17 +1,14 @@
 //! Keys in a bucket. They are relative to the prefix of the bucket.
 
 use std::fmt;
-use std::str::FromStr;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use crate::bucket::FormatError;
-use crate::replica::SegmentId;
+use crate::replica::{SegmentId, text_form};
 use ctxfs_core::model::Component;
 
-/// Key of the mark of a bucket.
 pub(super) const MARK: &str = "ctxfs.json";
 /// Prefix of the keys of all conversations.
 pub const CONVERSATIONS: &str = "conversations/";
@@ -29,7 +26,6 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 #[serde(into = "String", try_from = "String")]
 pub struct ObjectName(u128);
 
-/// Part of an object that a key denotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ObjectPart {
     Bytes,
@@ -38,7 +34,7 @@ pub(crate) enum ObjectPart {
 
 impl ObjectName {
     pub(crate) fn random() -> Self {
-        Self(Uuid::new_v4().as_u128())
+        Self(uuid::Uuid::new_v4().as_u128())
     }
 }
 
@@ -48,7 +44,7 @@ impl fmt::Display for ObjectName {
     }
 }
 
-impl FromStr for ObjectName {
+impl std::str::FromStr for ObjectName {
     type Err = FormatError;
 
     fn from_str(text: &str) -> Result<Self, FormatError> {
@@ -59,19 +55,7 @@ impl FromStr for ObjectName {
     }
 }
 
-impl From<ObjectName> for String {
-    fn from(name: ObjectName) -> Self {
-        name.to_string()
-    }
-}
-
-impl TryFrom<String> for ObjectName {
-    type Error = FormatError;
-
-    fn try_from(text: String) -> Result<Self, FormatError> {
-        text.parse()
-    }
-}
+text_form!(FormatError: ObjectName);
 
 /// Returns the prefix of the keys of a conversation's segments.
 pub fn log_prefix(conversation: &Component) -> String {

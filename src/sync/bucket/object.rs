@@ -11,7 +11,6 @@
 //! | 32 | BLAKE3 digest of the block's content |
 //! | 8 | number of newlines in the content before the block, little-endian |
 
-use std::io::Write;
 use std::ops::Range;
 use std::{io, mem};
 
@@ -81,12 +80,11 @@ impl Blocks {
     /// bytes.
     pub fn parse(table: &[u8], size: u64, packed: u64) -> Result<Self, FormatError> {
         let (rows, rest) = table.as_chunks::<ROW>();
-        if !rest.is_empty() || rows.len() as u64 != size.div_ceil(BLOCK_BYTES) {
-            return Err(damaged());
-        }
+        let is_whole = rest.is_empty() && rows.len() as u64 == size.div_ceil(BLOCK_BYTES);
         let rows: Vec<BlockRow> = rows.iter().map(BlockRow::from_bytes).collect();
-        if rows.last().map_or(0, |last| last.end) != packed || !are_possible(&rows) {
-            return Err(damaged());
+        if !is_whole || rows.last().map_or(0, |last| last.end) != packed || !are_possible(&rows) {
+            let what = "the table of an object's blocks says what cannot be";
+            return Err(FormatError::damaged(what));
         }
         Ok(Self { rows, size, digest: digest_text(table) })
     }
@@ -176,10 +174,6 @@ fn are_possible(rows: &[BlockRow]) -> bool {
     })
 }
 
-fn damaged() -> FormatError {
-    FormatError::damaged("the table of an object's blocks says what cannot be")
-}
-
 /// Packs content into the blocks of an object. Writes each block to `W` when it is full. Holds one
 /// block, its frame and the table in memory.
 ///
@@ -208,7 +202,7 @@ pub struct PackedObject {
     pub blocks_digest: String,
 }
 
-impl<W: Write> BlockPacker<W> {
+impl<W: std::io::Write> BlockPacker<W> {
     /// Starts an object. Writes its frames to `out`.
     pub fn new(out: W) -> Self {
         Self {

@@ -1,17 +1,20 @@
-//! Trait for the requests to a bucket.
+//! Trait for the requests to a bucket, and the data of requests and responses.
 
-use std::io::Read;
-use std::ops::Range;
+use std::ops::{Add, Range};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
-use crate::bucket::{BucketError, Created, Deadline, Identity, Listed, RequestCounts};
+use crate::bucket::error::BucketError;
+use crate::bucket::identity::Identity;
 
 /// Requests to a bucket. A [`Bucket`](crate::bucket::Bucket) makes them directly; other
 /// implementations pass them to another process.
 ///
-/// Each request returns by its deadline. Until then, it is retried after temporary failures. Keys
-/// are relative to the prefix of the bucket. No request replaces an object.
+/// Each request blocks, and returns by its deadline. Until then, it is retried after temporary
+/// failures. Keys are relative to the prefix of the bucket. No request replaces an object. Each
+/// error names the key and the next step. [`BucketError::may_pass`] tells whether a retry can help.
 pub trait Objects: Sync {
     /// Reads an object or a range of it, at most 128 MiB. A range may extend past the end of the
     /// object. It is an error if a range starts at or after the end.
@@ -40,19 +43,28 @@ pub trait Objects: Sync {
     /// [`Identity::conditional`].
     fn create(&self, key: &str, bytes: &Bytes, deadline: Deadline) -> Result<Created, BucketError>;
 
-    /// Creates a large object under a free key. Returns its size.
+    /// Reads `source` to its end and creates an object from it under a free key. Returns the size
+    /// of the object.
+    ///
+    /// `expected` is an estimate of the size, which determines the size of the parts. An object of
+    /// up to 8 MiB takes one request. A larger one is sent in parts, four at a time. Uses at most
+    /// 40 MiB of memory, or two parts for an object over 180 GB. On failure, aborts the upload of
+    /// parts, and the key stays free.
+    ///
+    /// An existing object with this key and size counts as the result of an earlier attempt.
     fn upload(
         &self,
         key: &str,
-        source: &mut (dyn Read + Send),
+        source: &mut (dyn std::io::Read + Send),
         expected: u64,
         deadline: Deadline,
     ) -> Result<u64, BucketError>;
 
-    /// Lists all objects below a directory.
+    /// Lists all objects below a directory, sorted by name. Fails if there are more than 1,000,000.
     fn list(&self, prefix: &str, deadline: Deadline) -> Result<Vec<Listed>, BucketError>;
 
-    /// Lists the first `limit` subdirectories of a directory.
+    /// Lists the first `limit` subdirectories of a directory, sorted by name. Makes one request per
+    /// 1000 subdirectories.
     fn list_dirs(
         &self,
         prefix: &str,
@@ -73,8 +85,10 @@ pub trait Objects: Sync {
         deadline: Deadline,
     ) -> Vec<(String, Result<(), BucketError>)>;
 
-    /// Lists the temporary files of interrupted writes. Each name is a whole key that
-    /// [`Self::delete`] accepts.
+    /// Lists the temporary files of writes to keys of ctxfs in `directories`. The writes were
+    /// interrupted or are still running. Each `name` is a whole key that [`Self::delete`] accepts.
+    /// Times are by the clock of the disk. Only a bucket that is a directory has such files. For
+    /// other buckets, this makes no request and returns an empty list.
     fn list_staged(
         &self,
         _directories: &[String],
@@ -83,17 +97,26 @@ pub trait Objects: Sync {
         Ok(Vec::new())
     }
 
-    /// Reads the identity of the bucket. Returns `None` if the bucket is not initialized.
+    /// Reads the identity of the bucket, and sets `conditional` to false. Returns `None` if the
+    /// bucket is not initialized.
     fn identity(&self, deadline: Deadline) -> Result<Option<Identity>, BucketError>;
 
-    /// Reads the identity of the bucket, and initializes the bucket first if needed.
+    /// Reads the identity of the bucket, and initializes the bucket first if needed. Fails if
+    /// `write_once` differs from the setting of the first host.
+    ///
+    /// If two hosts initialize the bucket at the same time, one of them writes the mark and both
+    /// get the same identity.
+    ///
+    /// Tests whether the store refuses a second object under one key, by creating the mark again
+    /// with the same bytes. Nothing is lost if the store does not refuse. With read-only
+    /// credentials, the store counts as one that does not refuse.
     fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError>;
 
     /// Does what [`Self::found`] does, except that it returns `None` instead of initializing the
     /// bucket.
     fn met(&self, write_once: bool, deadline: Deadline) -> Result<Option<Identity>, BucketError>;
 
-    /// Returns the number of requests so far, by kind.
+    /// Returns the number of requests since the bucket was opened, by kind.
     fn requests(&self) -> RequestCounts;
 
     /// Returns the id of the process that makes the requests. The id changes when that process is
@@ -106,5 +129,101 @@ pub trait Objects: Sync {
     /// requests are possible.
     fn trouble(&self) -> Option<String> {
         None
+    }
+}
+
+/// Outcome of [`Objects::create`]. If an object with this key exists, an earlier attempt whose
+/// response was lost may have written it, so the caller must compare the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
+pub enum Created {
+    New,
+    Exists,
+}
+
+/// An object in a list. `name` is the key without the prefix of the list. `size` is in bytes.
+/// `modified_ms` is the time of the last write in milliseconds since the epoch, by the store's
+/// clock.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "described above")]
+pub struct Listed {
+    pub name: String,
+    pub size: u64,
+    pub modified_ms: u64,
+}
+
+/// Time at which a request gives up. The request is not retried after that time, and no pause
+/// starts that would end later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Deadline(pub Instant);
+
+impl Deadline {
+    /// Returns the deadline `time` from now.
+    pub fn after(time: Duration) -> Self {
+        Self(Instant::now() + time)
+    }
+
+    /// Returns the remaining time; zero after the deadline.
+    pub fn left(self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+
+    pub(crate) fn is_past(self) -> bool {
+        self.left().is_zero()
+    }
+}
+
+/// Number of requests of one kind, and the bytes of objects that they transferred. Failed requests
+/// are included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
+pub struct Tally {
+    pub requests: u64,
+    pub bytes: u64,
+}
+
+/// Number of requests to a bucket since it was opened, by kind: reads and writes of objects and
+/// parts, list pages, deletions, and requests for size and time. One deletion request may delete
+/// many keys. The byte count of lists is unknown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "described above")]
+pub struct RequestCounts {
+    pub get: Tally,
+    pub put: Tally,
+    pub list: Tally,
+    pub delete: Tally,
+    pub head: Tally,
+}
+
+impl RequestCounts {
+    /// Returns the number of all requests.
+    pub fn total(&self) -> u64 {
+        let all = [self.get, self.put, self.list, self.delete, self.head];
+        all.iter().map(|tally| tally.requests).sum()
+    }
+}
+
+impl Add for Tally {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            requests: self.requests.saturating_add(other.requests),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+}
+
+impl Add for RequestCounts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            get: self.get + other.get,
+            put: self.put + other.put,
+            list: self.list + other.list,
+            delete: self.delete + other.delete,
+            head: self.head + other.head,
+        }
     }
 }

@@ -13,7 +13,6 @@
 //! copies frames unchanged from the segments that it covers. Members are named by origins, because
 //! the origin of an artifact is the same in every segment.
 
-use std::iter::FusedIterator;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -52,7 +51,6 @@ struct HeadFile {
 #[derive(Debug, Serialize, Deserialize)]
 struct RecordsFrame {
     packed: u64,
-    /// Bytes of the records, not counting the header of the archive member.
     size: u64,
     lines: u32,
 }
@@ -129,16 +127,16 @@ fn name_and_size(bytes: &[u8]) -> Option<(Vec<u8>, u64)> {
 /// Head of a segment, read from its first frame and checked for plausibility. Nothing in a segment
 /// is trusted. A range outside the segment is an error, and sizes over the limits are refused
 /// before memory is allocated.
+///
+/// `id` is the name as stated in the head. The reader compares it with the key. `covers` are the
+/// segments that this one covers. The frame of the records is at `records_start..records_end`.
+/// Offsets of the bytes of artifacts are relative to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct SegmentHead {
-    /// Name of the segment as stated in the head. The reader compares it with the key.
     pub id: SegmentId,
-    /// Segments that this one covers.
     pub covers: Covers,
-    /// Start of the records' frame in the segment.
     pub records_start: u64,
-    /// End of the records' frame in the segment. Offsets of the bytes of artifacts are relative to
-    /// it.
     pub records_end: u64,
     size: u64,
     lines: u32,
@@ -217,24 +215,19 @@ impl SegmentHead {
         self.range(*at, *packed).map(Some)
     }
 
-    /// Returns the range of the frame of `parts` in the segment.
-    pub fn range_of_parts(&self, parts: &Parts) -> Result<Range<u64>, FormatError> {
-        self.range(parts.at, parts.packed)
+    /// Returns the lines of the segment. `records` has the unpacked records.
+    pub fn lines<'a>(&'a self, records: &'a [u8]) -> Lines<'a> {
+        Lines { head: self, jsonl: records, at: 0, place: 0, ended: false }
     }
 
-    fn range(&self, at: u64, packed: u64) -> Result<Range<u64>, FormatError> {
+    /// Returns the range of a frame in the segment. `at` and `packed` are the offset and the size
+    /// that a record states for it.
+    pub fn range(&self, at: u64, packed: u64) -> Result<Range<u64>, FormatError> {
         let start = self.records_end.checked_add(at);
         let end = start.and_then(|start| start.checked_add(packed));
         let end = end.filter(|end| *end <= SEGMENT_BYTES).ok_or_else(too_large)?;
         Ok(end - packed..end)
     }
-}
-
-/// Returns the lines of a segment. `jsonl` has the unpacked records, and `head` is the head of the
-/// same segment. Each line comes with its origin and with its range in `jsonl`, without the
-/// newline. The iterator ends after an error.
-pub fn lines<'a>(head: &'a SegmentHead, jsonl: &'a [u8]) -> Lines<'a> {
-    Lines { head, jsonl, at: 0, place: 0, ended: false }
 }
 
 /// Iterator over the lines of a segment. Each line comes with its origin and its range in the
@@ -261,7 +254,7 @@ impl Lines<'_> {
         let origin = origin_of(*id, covers, place, line.stated_origin()).map_err(within)?;
         if let Line::Put(put) = &line {
             self.head.range_of(&put.place)?;
-            put.parts.as_ref().map(|parts| self.head.range_of_parts(parts)).transpose()?;
+            put.parts.as_ref().map(|parts| self.head.range(parts.at, parts.packed)).transpose()?;
         }
         self.at = range.end + 1;
         self.place += 1;
@@ -304,7 +297,7 @@ impl Iterator for Lines<'_> {
     }
 }
 
-impl FusedIterator for Lines<'_> {}
+impl std::iter::FusedIterator for Lines<'_> {}
 
 /// Unpacks a small artifact of `size` bytes. The caller must compare the digest of the result with
 /// the one in the record.
@@ -385,14 +378,9 @@ impl SegmentWriter {
         Self { id, covers, records, lines: 0, members, packer: Packer::new(true) }
     }
 
-    /// Publishes an artifact and returns its origin. Sets `line.place` from `bytes`.
-    pub fn put(&mut self, line: PutLine, bytes: PutBytes<'_>) -> Result<Origin, FormatError> {
-        self.put_with_parts(line, bytes, None)
-    }
-
-    /// Publishes an artifact as [`Self::put`] does, together with some of its bytes. Sets
+    /// Publishes an artifact and returns its origin. Sets `line.place` from `bytes`, and
     /// `line.parts` from `parts`.
-    pub fn put_with_parts(
+    pub fn put(
         &mut self,
         line: PutLine,
         bytes: PutBytes<'_>,
@@ -401,10 +389,7 @@ impl SegmentWriter {
         let origin = origin_of(self.id, &self.covers, self.lines, line.origin)?;
         let start = self.members.len();
         let written = self.write_put(origin, line, bytes, parts);
-        if written.is_err() {
-            self.members.truncate(start);
-        }
-        written.map(|()| origin)
+        written.map(|()| origin).inspect_err(|_| self.members.truncate(start))
     }
 
     fn write_put(

@@ -1,10 +1,8 @@
 //! Application of changes from other hosts to local files.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{Read, Write as _};
-use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread::{Scope, ScopedJoinHandle};
 use std::{io, mem, thread};
@@ -232,9 +230,7 @@ fn is_full(error: &StoreError) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
 }
 
-/// Number of entries that are prefetched together.
 const BATCH: usize = 64;
-/// Bytes of records that are written to disk together.
 const RECORDS: usize = 256 << 10;
 const BLOCK: usize = 128 << 10;
 const TAKEN: &str = "something else has its name, or is in the way";
@@ -276,12 +272,6 @@ pub(crate) struct FetchedFile<'a> {
     pub mode: u32,
     pub attributes: BTreeMap<String, String>,
     pub content: Box<dyn Read + 'a>,
-}
-
-impl std::fmt::Debug for FetchedFile<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FetchedFile").field("record", &self.record).finish_non_exhaustive()
-    }
 }
 
 enum ReceiveError {
@@ -386,7 +376,7 @@ impl<'scope, 'env> Additions<'scope, 'env> {
 
     fn settle(&mut self, applying: &mut Applying<'env>) -> Result<(), RemoteError> {
         let Some(Recording { awaited, outcome }) = self.recording.take() else { return Ok(()) };
-        let outcome = outcome.join().unwrap_or_else(|panic| resume_unwind(panic));
+        let outcome = outcome.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         self.note_all(applying, &awaited, outcome)
     }
 
@@ -540,7 +530,8 @@ fn receive<'a>(
         return Err(ReceiveError::Content(why.to_owned()));
     }
     let attributes = attributes.into_iter();
-    let attributes = attributes.map(|(name, value)| (OsString::from(name), text::decode(&value)));
+    let attributes =
+        attributes.map(|(name, value)| (std::ffi::OsString::from(name), text::decode(&value)));
     let attributes = attributes.collect();
     Ok((arrival, Arrived { record, mode, attributes }))
 }
@@ -596,14 +587,12 @@ struct PendingRename<'s> {
 enum RenameState {
     Waiting,
     Done,
-    /// The rename is not possible now, and was reported.
     Left,
 }
 
 #[derive(Clone, Copy)]
 enum RenameAction {
     Move(usize),
-    /// Renames a file to a temporary name, because it is part of a cycle.
     Aside(usize),
 }
 

@@ -20,7 +20,6 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::SystemTime;
 
 use parking_lot::Mutex;
 use rustix::fs::{OFlags, RenameFlags};
@@ -73,7 +72,7 @@ impl BlockCache {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).ok()?;
         // If this fails, the block is only evicted earlier.
-        let _noted = file.set_modified(SystemTime::now());
+        let _noted = file.set_modified(std::time::SystemTime::now());
         Some(bytes)
     }
 

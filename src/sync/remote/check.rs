@@ -1,7 +1,6 @@
 //! Consistency check. It compares the records of a conversation with the objects in the bucket.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::io::Read;
 
 use bytes::Bytes;
@@ -13,23 +12,21 @@ use crate::bucket::{
 use crate::remote::error::Unknown;
 use crate::remote::look::look;
 use crate::remote::{
-    Fetch as _, Fetcher, LookReport, Notes, Objects, RemoteError, Stored, StoredMessage,
+    Downloads, Fetch as _, Fetcher, LookReport, Notes, Objects, RemoteError, Stored, StoredMessage,
     StoredSegment,
 };
 use crate::replica::{Claim, Entry, FileKey, FileVersion, Origin, SegmentId, State};
 
-/// Result of a check. Objects that no living artifact uses do not count as a problem, because some
-/// belong to a running push.
+/// Result of a check: the numbers of living artifacts and of segments in the bucket, and the
+/// problems found. `unnamed` are the objects that no living artifact uses. They do not count as a
+/// problem, because some belong to a running push. Garbage collection deletes the others when they
+/// are a week old.
 #[derive(Debug, Default)]
+#[expect(missing_docs, reason = "described above")]
 pub struct CheckReport {
-    /// Number of living artifacts.
     pub artifacts: usize,
-    /// Number of segments in the bucket.
     pub segments: usize,
-    /// Problems found.
-    pub flaws: Vec<Flaw>,
-    /// Objects that no living artifact uses. Some may belong to a running push. The others are
-    /// deleted by garbage collection when they are a week old.
+    pub problems: Vec<CheckProblem>,
     pub unnamed: Vec<Listed>,
 }
 
@@ -37,7 +34,7 @@ pub struct CheckReport {
 /// problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
-pub struct Flaw {
+pub struct CheckProblem {
     pub what: String,
     pub why: String,
 }
@@ -77,13 +74,13 @@ impl Check<'_> {
         let mut checked = CheckReport {
             artifacts: state.artifacts.len(),
             segments: looked.segments.len(),
-            flaws: flaws_of_segments(&looked, &found.refused),
+            problems: problems_of_segments(&looked, &found.refused),
             unnamed: Vec::new(),
         };
         // An object is stored before the record that names it, so the list must follow the look.
         let present = self.present()?;
         for (segment, claims) in by_segment(&state) {
-            self.check_segment(segment, &claims, &present, &state, &mut checked.flaws)?;
+            self.check_segment(segment, &claims, &present, &state, &mut checked.problems)?;
         }
         let used: BTreeSet<_> =
             state.artifacts.values().filter_map(|c| c.artifact.object).collect();
@@ -104,10 +101,10 @@ impl Check<'_> {
         claims: &Claims<'_>,
         present: &Present,
         state: &State<Stored, StoredMessage>,
-        flaws: &mut Vec<Flaw>,
+        problems: &mut Vec<CheckProblem>,
     ) -> Result<(), RemoteError> {
         let segment = self.notes.open_segment(id)?;
-        let bytes = if self.reads { self.segment_bytes(id, flaws)? } else { None };
+        let bytes = if self.reads { self.segment_bytes(id, problems)? } else { None };
         for (origin, claim) in claims {
             let Line::Put(put) = segment.line(&claim.artifact.line)? else { continue };
             let mut why = missing(&put.place, present);
@@ -126,7 +123,7 @@ impl Check<'_> {
                 };
                 (self.progress)(claim.artifact.size);
             }
-            flaws.extend(why.map(|why| Flaw { what: claim.path.clone(), why }));
+            problems.extend(why.map(|why| CheckProblem { what: claim.path.clone(), why }));
         }
         Ok(())
     }
@@ -140,18 +137,23 @@ fn by_segment(state: &State<Stored, StoredMessage>) -> BTreeMap<SegmentId, Claim
     by_segment
 }
 
-fn flaws_of_segments(looked: &LookReport, refused: &[(SegmentId, RemoteError)]) -> Vec<Flaw> {
-    let flaw = |id: &SegmentId, why: String| Flaw { what: format!("segment {id}"), why };
+fn problems_of_segments(
+    looked: &LookReport,
+    refused: &[(SegmentId, RemoteError)],
+) -> Vec<CheckProblem> {
+    let problem = |id: &SegmentId, why: String| CheckProblem { what: format!("segment {id}"), why };
     let refused = refused.iter().chain(&looked.refused);
     // Reading the segments reports the ones that the look refused once more.
     let refused: BTreeMap<_, _> = refused.map(|(id, error)| (id, error.to_string())).collect();
-    let refused = refused.into_iter().map(|(id, why)| flaw(id, why));
+    let refused = refused.into_iter().map(|(id, why)| problem(id, why));
     let gone = looked.lost.iter().chain(&looked.missing);
-    let gone = gone.map(|id| flaw(id, "it is gone from the bucket, and nothing covers it".into()));
-    let absent = looked.absent.iter().map(|id| flaw(id, format!("it {}", Unknown::Absent)));
+    let gone =
+        gone.map(|id| problem(id, "it is gone from the bucket, and nothing covers it".into()));
+    let absent = looked.absent.iter().map(|id| problem(id, format!("it {}", Unknown::Absent)));
     let gaps =
         looked.gaps.iter().filter(|id| !looked.lost.contains(id) && !looked.missing.contains(id));
-    let gaps = gaps.map(|id| flaw(id, format!("it {}, and later ones are not", Unknown::Missing)));
+    let gaps =
+        gaps.map(|id| problem(id, format!("it {}, and later ones are not", Unknown::Missing)));
     refused.chain(gone).chain(absent).chain(gaps).collect()
 }
 
@@ -173,11 +175,11 @@ const WRONG: &str = "its bytes in the bucket are not those of its digest";
 
 impl Check<'_> {
     /// Returns the bytes of a segment in the bucket. If they differ from the local copy, reports a
-    /// flaw and returns `None`.
+    /// problem and returns `None`.
     fn segment_bytes(
         &self,
         id: SegmentId,
-        flaws: &mut Vec<Flaw>,
+        problems: &mut Vec<CheckProblem>,
     ) -> Result<Option<Bytes>, RemoteError> {
         let key = segment_key(self.notes.conversation(), id);
         let there = match self.bucket.get(&key, None, (self.deadline)()) {
@@ -189,7 +191,7 @@ impl Check<'_> {
             return Ok(Some(there));
         }
         let why = "its bytes in the bucket are others than those that came before".to_owned();
-        flaws.push(Flaw { what: format!("segment {id}"), why });
+        problems.push(CheckProblem { what: format!("segment {id}"), why });
         Ok(None)
     }
 
@@ -200,7 +202,7 @@ impl Check<'_> {
         state: &State<Stored, StoredMessage>,
     ) -> Result<Option<String>, RemoteError> {
         let (bucket, notes, deadline) = (self.bucket, self.notes, self.deadline);
-        let fetcher = Fetcher::new(bucket, (notes, state), false, deadline);
+        let fetcher = Fetcher::new(bucket, (notes, state), Downloads::Immediate, deadline);
         let (key, version) = (FileKey::Remote(origin), FileVersion::default());
         let (path, origins, digest) = (claim.path.clone(), vec![origin], claim.digest.clone());
         let entry = Entry { path, asked: None, origins, key, version, digest };
@@ -229,14 +231,14 @@ fn wrong_content(mut content: impl Read, digest: &str) -> Result<Option<String>,
     }
 }
 
-fn passing(error: io::Error) -> Option<BucketError> {
+fn passing(error: std::io::Error) -> Option<BucketError> {
     let error = error.into_inner()?.downcast::<BucketError>().ok()?;
     Some(*error).filter(BucketError::may_pass)
 }
 
 fn wrong_parts(segment: &StoredSegment, put: &PutLine, bytes: &[u8]) -> Option<String> {
     let parts = put.parts.as_ref()?;
-    let unpacked = segment.head.range_of_parts(parts).and_then(|range| {
+    let unpacked = segment.head.range(parts.at, parts.packed).and_then(|range| {
         let frame = bytes.get(range.start as usize..range.end as usize);
         unpack_parts(frame.unwrap_or_default(), parts)
     });

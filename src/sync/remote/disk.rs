@@ -4,46 +4,100 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::io::{BufWriter, IntoInnerError, Read as _, Write as _};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{OFlags, RenameFlags, StatVfs};
 
-use ctxfs_store::Dir;
+use crate::remote::RemoteError;
+use ctxfs_store::{Dir, Stat, StoreError};
 
 pub(super) const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 const NEW: OFlags = OFlags::WRONLY.union(OFlags::TRUNC);
+const NO_FLAGS: RenameFlags = RenameFlags::empty();
 
-/// Replaces the file `name` atomically. A reader sees either the old or the new content, even after
-/// a crash. Only one process may write at a time.
+/// A directory of small state files. Each error names the action and the path.
+///
+/// A file is replaced atomically: a reader sees either the old or the new content, even after a
+/// crash. Only one process may write at a time, the holder of the push lock.
+#[derive(Debug)]
+pub(super) struct StateDir {
+    pub(super) dir: Dir,
+    pub(super) path: PathBuf,
+}
+
+impl StateDir {
+    pub(super) fn subdirectory(&self, name: &OsStr) -> Result<Self, RemoteError> {
+        let dir = directory(&self.dir, name).map_err(self.failed("open", name))?;
+        Ok(Self { dir, path: self.path.join(name) })
+    }
+
+    /// Returns a function that adds `action` and the path of the file `name` to an error.
+    pub(super) fn failed<P: AsRef<Path>>(
+        &self,
+        action: &'static str,
+        name: P,
+    ) -> impl FnOnce(io::Error) -> RemoteError + use<P> {
+        let path = self.path.join(name);
+        move |error| StoreError::io(action, &path, error).into()
+    }
+
+    pub(super) fn stat(&self, name: impl AsRef<OsStr>) -> Result<Option<Stat>, RemoteError> {
+        let name = name.as_ref();
+        found(self.dir.stat(name)).map_err(self.failed("look at", name))
+    }
+
+    pub(super) fn read(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>, RemoteError> {
+        read(&self.dir, name, most).map_err(self.failed("read", name))
+    }
+
+    pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), RemoteError> {
+        write(&self.dir, name, bytes).map_err(self.failed("write", name))
+    }
+
+    pub(super) fn write_json(
+        &self,
+        name: &str,
+        value: &impl serde::Serialize,
+    ) -> Result<(), RemoteError> {
+        self.write(name, &serde_json::to_vec(value).expect("state has plain fields"))
+    }
+
+    pub(super) fn remove(&self, name: &str) -> Result<(), RemoteError> {
+        remove(&self.dir, name).map_err(self.failed("remove", name))
+    }
+
+    /// Replaces several files. Syncs them in one pass, because a disk usually writes the changes of
+    /// all files with the first sync.
+    pub(super) fn write_all(&self, files: &[(String, &[u8])]) -> Result<(), RemoteError> {
+        let dir = &self.dir;
+        let new = |(name, _): &(String, &[u8])| format!("{name}.new");
+        let write = |file: &(String, &[u8])| {
+            let mut made = dir.create_file(new(file).as_ref(), NEW, FILE_MODE)?;
+            made.write_all(file.1)?;
+            Ok(made)
+        };
+        let made: io::Result<Vec<File>> = files.iter().map(write).collect();
+        let synced = made.and_then(|made| made.iter().try_for_each(File::sync_all));
+        let written = synced.and_then(|()| {
+            let rename = |file| dir.rename(new(file).as_ref(), dir, file.0.as_ref(), NO_FLAGS);
+            files.iter().try_for_each(rename)
+        });
+        if written.is_err() {
+            for file in files {
+                dir.unlink(new(file).as_ref()).ok();
+            }
+        }
+        written.and_then(|()| dir.sync()).map_err(self.failed("write to", ""))
+    }
+}
+
+/// Replaces the file `name` atomically: see [`StateDir`].
 pub(super) fn write(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
     write_with(dir, name, |file| file.write_all(bytes))
 }
 
-/// Replaces several files as [`write`] does. Syncs them in one pass, because a disk usually writes
-/// the changes of all files with the first sync.
-pub(super) fn write_all(dir: &Dir, files: &[(String, &[u8])]) -> io::Result<()> {
-    let new = |(name, _): &(String, &[u8])| format!("{name}.new");
-    let write = |file: &(String, &[u8])| {
-        let mut made = dir.create_file(new(file).as_ref(), NEW, FILE_MODE)?;
-        made.write_all(file.1)?;
-        Ok(made)
-    };
-    let made: io::Result<Vec<File>> = files.iter().map(write).collect();
-    let synced = made.and_then(|made| made.iter().try_for_each(File::sync_all));
-    let written = synced.and_then(|()| {
-        let flags = RenameFlags::empty();
-        files
-            .iter()
-            .try_for_each(|file| dir.rename(new(file).as_ref(), dir, file.0.as_ref(), flags))
-    });
-    if written.is_err() {
-        for file in files {
-            dir.unlink(new(file).as_ref()).ok();
-        }
-    }
-    written.and_then(|()| dir.sync())
-}
-
+/// Does what [`write`] does, with the bytes that `print` writes.
 pub(super) fn write_with(
     dir: &Dir,
     name: &str,
@@ -51,7 +105,7 @@ pub(super) fn write_with(
 ) -> io::Result<()> {
     let new = format!("{name}.new");
     let written = write_new(dir, &new, print)
-        .and_then(|()| dir.rename(new.as_ref(), dir, name.as_ref(), RenameFlags::empty()));
+        .and_then(|()| dir.rename(new.as_ref(), dir, name.as_ref(), NO_FLAGS));
     if written.is_err() {
         // Report the first failure only.
         dir.unlink(new.as_ref()).ok();
@@ -69,7 +123,6 @@ fn write_new(
     file.into_inner().map_err(IntoInnerError::into_error)?.sync_all()
 }
 
-/// Reads the file `name`, up to its first `most` bytes. Returns `None` if it is missing.
 pub(super) fn read(dir: &Dir, name: &str, most: u64) -> io::Result<Option<Vec<u8>>> {
     let Some(file) = open(dir, name, OFlags::RDONLY)? else { return Ok(None) };
     let mut bytes = Vec::new();

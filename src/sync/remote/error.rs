@@ -44,7 +44,6 @@ pub enum RemoteError {
          replaced for good, start this process of ctxfs again, such as the mount"
     )]
     Replaced { url: String, id: BucketId, now: BucketId },
-    /// A look that another process made failed. `why` is the text of its error.
     #[error("{why}")]
     Looker { why: String },
     #[error("some outputs of other hosts are not shown here: {why}")]

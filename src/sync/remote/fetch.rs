@@ -23,6 +23,15 @@ use ctxfs_core::model::{Far, Record};
 
 const BLOCKS_AT_ONCE: usize = 8;
 
+/// Time of the downloads of a pull. With `OnRead`, the bytes of artifacts stay in the bucket until
+/// they are read. Files that are not artifacts are downloaded immediately in both cases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
+pub enum Downloads {
+    Immediate,
+    OnRead,
+}
+
 /// Fetches the artifacts of one conversation. This is the implementation of [`Fetch`] for a bucket.
 /// Small artifacts are read from local segments if possible, and otherwise from the bucket in
 /// batches.
@@ -30,7 +39,7 @@ pub(crate) struct Fetcher<'a> {
     bucket: &'a dyn Objects,
     notes: &'a Notes,
     state: &'a State<Stored, StoredMessage>,
-    leaves: bool,
+    downloads: Downloads,
     deadline: &'a dyn Fn() -> Deadline,
     last: RefCell<Option<Rc<StoredSegment>>>,
     ranges: RefCell<SegmentRanges>,
@@ -43,12 +52,6 @@ struct ArtifactLine {
     put: PutLine,
 }
 
-impl std::fmt::Debug for Fetcher<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Fetcher").field(self.notes).finish()
-    }
-}
-
 impl Fetch for Fetcher<'_> {
     /// Sorts the entries by their position in the segments, so that each segment is read only once.
     fn order(&self, entries: &mut [Entry]) {
@@ -59,7 +62,8 @@ impl Fetch for Fetcher<'_> {
     }
 
     fn prepare(&self, entries: &[Entry]) {
-        let comes = |entry: &&Entry| !self.leaves || !is_artifact(entry);
+        let is_immediate = self.downloads == Downloads::Immediate;
+        let comes = |entry: &&Entry| is_immediate || !is_artifact(entry);
         let lines = entries.iter().filter(comes);
         let lines = lines.filter_map(|entry| self.line(entry).ok().flatten());
         let wanted = lines.filter_map(|ArtifactLine { segment, put, .. }| {
@@ -87,7 +91,7 @@ impl Fetch for Fetcher<'_> {
     }
 
     fn known(&self, entry: &Entry) -> Result<Option<RemoteArtifact>, RemoteError> {
-        if !self.leaves {
+        if self.downloads == Downloads::Immediate {
             return Ok(None);
         }
         let Some(ArtifactLine { origin, bytes, put, .. }) = self.line(entry)? else {
@@ -100,20 +104,17 @@ impl Fetch for Fetcher<'_> {
 
 impl<'a> Fetcher<'a> {
     /// Creates a fetcher for `bucket`. `notes` has the local segments, and `state` is their merged
-    /// state. If `leaves` is true, the bytes of artifacts stay in the bucket until they are read.
-    /// Each file gets a new deadline.
+    /// state. Each file gets a new deadline.
     pub(crate) fn new(
         bucket: &'a dyn Objects,
         (notes, state): (&'a Notes, &'a State<Stored, StoredMessage>),
-        leaves: bool,
+        downloads: Downloads,
         deadline: &'a dyn Fn() -> Deadline,
     ) -> Self {
         let (last, ranges) = (RefCell::default(), RefCell::default());
-        Self { bucket, notes, state, leaves, deadline, last, ranges }
+        Self { bucket, notes, state, downloads, deadline, last, ranges }
     }
-}
 
-impl Fetcher<'_> {
     fn claim(&self, entry: &Entry) -> Option<(Origin, &Stored)> {
         let known = |origin: &Origin| Some((*origin, &self.state.artifacts.get(origin)?.artifact));
         entry.origins.iter().find_map(known)
@@ -224,7 +225,6 @@ impl Read for ObjectReader<'_> {
 
 /// Maximum gap in bytes between two artifacts that are fetched with one request.
 const GAP: u64 = 64 << 10;
-/// Maximum bytes of a request for several artifacts.
 const MOST: u64 = 4 << 20;
 
 /// Ranges in segments, keyed by segment and start. The value is the end of the range, or its bytes

@@ -1,4 +1,5 @@
-//! Local files of a conversation, compared with the agreement of host and bucket.
+//! Local files of a conversation, compared with the agreement of host and bucket, and the backlog of
+//! changes that are not sent yet. This module makes no request.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
@@ -7,11 +8,11 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use crate::remote::{Agreement, Notes, RemoteError};
-use crate::replica::{Base, Entry, FileKey, FileVersion, FoundFile, Origin, SegmentId};
+use crate::remote::{Agreement, Notes, RemoteError, pieces};
+use crate::replica::{Base, Changes, Entry, FileKey, FileVersion, FoundFile, Origin, SegmentId};
 use ctxfs_core::model::{ArtifactState, Record, RelPath, Removal};
 use ctxfs_store::{
-    Conversation, FileClock, FileMark, Lease, SharedPlace, Stat, StoreError, UnreadPlaces,
+    Conversation, FileClock, FileMark, Lease, SharedPlace, Stat, StoreError, Time, UnreadPlaces,
     is_shared, lease_of, stat_file,
 };
 
@@ -50,7 +51,8 @@ pub(crate) fn files(
     clock: FileClock,
     is_of_bucket: &dyn Fn(Origin) -> bool,
 ) -> Result<LocalFiles, StoreError> {
-    let DiskScan { files, far, directories, unread, is_blind } = DiskScan::of(conversation, known)?;
+    let DiskScan { files, remote, directories, unread, is_blind } =
+        DiskScan::of(conversation, known)?;
     let (found, swept) = (BTreeMap::new(), BTreeSet::new());
     let mut all = LocalFiles { found, directories, swept, unread, is_blind };
     let digests = FileDigests::new(conversation, known, clock);
@@ -70,8 +72,9 @@ pub(crate) fn files(
         FileKey::Remote(origin) => !is_of_bucket(origin),
         FileKey::Local { .. } => false,
     };
-    let (other, far): (Vec<_>, Vec<_>) = far.into_iter().partition(|(_, found)| is_other(found));
-    for (path, found) in far {
+    let (other, remote): (Vec<_>, Vec<_>) =
+        remote.into_iter().partition(|(_, found)| is_other(found));
+    for (path, found) in remote {
         all.found.entry(path).or_insert(found);
     }
     // A file of another bucket that took a name has not removed an artifact of this bucket.
@@ -102,7 +105,7 @@ impl LocalFiles {
 
     /// Treats the remote artifacts of the base as present. After the manifest is lost, they are not
     /// listed, but that does not mean that they were removed.
-    fn assume_elsewhere(&mut self, known: &Base) {
+    fn assume_remote(&mut self, known: &Base) {
         for entry in &known.entries {
             if let FileKey::Remote(_) = entry.key {
                 self.assume_entry(entry);
@@ -139,14 +142,14 @@ impl LocalFiles {
 
 /// Returns all keys that the file of an entry may have. They differ after an eviction.
 fn keys_of(entry: &Entry) -> impl Iterator<Item = FileKey> {
-    let elsewhere = entry.origins.iter().map(|origin| FileKey::Remote(*origin));
-    std::iter::once(entry.key).chain(elsewhere)
+    let remote = entry.origins.iter().map(|origin| FileKey::Remote(*origin));
+    std::iter::once(entry.key).chain(remote)
 }
 
 /// Returns the agreement and the current files. The agreement is adjusted: it lacks the files that
 /// retention removed here, so that the next look finds them as remote artifacts. It also follows
 /// files that were restored from a copy of the store or that got new times.
-pub(super) fn compare(
+fn compare(
     conversation: &Conversation,
     notes: &Notes,
     clock: FileClock,
@@ -176,7 +179,7 @@ fn compared(
     let is_of_bucket = |origin: Origin| segments.contains(&origin.segment);
     let mut files = files(conversation, &agreement.base, clock, &is_of_bucket)?;
     if !conversation.has_manifest()? {
-        files.assume_elsewhere(&agreement.base);
+        files.assume_remote(&agreement.base);
     }
     agreement.base.entries.retain(|entry| !files.swept.contains(&entry.path));
     agreement.base.add_unrecorded(&files.found);
@@ -279,13 +282,12 @@ fn digest_of(file: &File, stat: &Stat) -> io::Result<Option<String>> {
     Ok(is_unchanged.then(|| hasher.finalize().to_hex().to_string()))
 }
 
-/// Maximum number of walks that may disagree.
 const WALKS: usize = 4;
 
 #[derive(Default)]
 struct DiskScan {
     files: Vec<(RelPath, Stat)>,
-    far: Vec<(String, FoundFile)>,
+    remote: Vec<(String, FoundFile)>,
     directories: BTreeSet<String>,
     unread: UnreadPlaces,
     is_blind: bool,
@@ -317,38 +319,38 @@ impl DiskScan {
                 }
             }
         })?;
-        let (far, is_blind) = match far_files(conversation) {
-            Ok(far) => (far, false),
+        let (remote, is_blind) = match remote_files(conversation) {
+            Ok(remote) => (remote, false),
             Err(error) => {
                 unread.pass_over(conversation.path(), error)?;
                 (Vec::new(), true)
             }
         };
-        Ok(Self { files, far, directories, unread, is_blind })
+        Ok(Self { files, remote, directories, unread, is_blind })
     }
 
     fn missing(&self, known: &Base) -> Vec<usize> {
         let here = self.files.iter().map(|(_, stat)| key_of(&FileMark::of(stat)));
         let seen: HashSet<FileKey> =
-            here.chain(self.far.iter().map(|(_, found)| found.key)).collect();
+            here.chain(self.remote.iter().map(|(_, found)| found.key)).collect();
         let entries = known.entries.iter().enumerate();
         let missing = entries.filter(|(_, entry)| {
-            let elsewhere = |origin| seen.contains(&FileKey::Remote(origin));
-            !seen.contains(&entry.key) && !entry.origins.iter().copied().any(elsewhere)
+            let remote = |origin| seen.contains(&FileKey::Remote(origin));
+            !seen.contains(&entry.key) && !entry.origins.iter().copied().any(remote)
         });
         missing.map(|(at, _)| at).collect()
     }
 }
 
-fn far_files(conversation: &Conversation) -> Result<Vec<(String, FoundFile)>, StoreError> {
+fn remote_files(conversation: &Conversation) -> Result<Vec<(String, FoundFile)>, StoreError> {
     let mut found = Vec::new();
     for record in conversation.manifest().far(None)? {
-        found.extend(far_file(record?));
+        found.extend(remote_file(record?));
     }
     Ok(found)
 }
 
-fn far_file(record: Record) -> Option<(String, FoundFile)> {
+fn remote_file(record: Record) -> Option<(String, FoundFile)> {
     let origin = record.far.filter(|far| !far.here)?.origin.parse().ok()?;
     shared_path(&record.path)?;
     let version = FileVersion { size: record.size, modified: record.modified };
@@ -413,6 +415,90 @@ pub(super) fn mark_of(key: FileKey, version: FileVersion) -> Option<FileMark> {
 pub(super) fn shared_path(text: &str) -> Option<RelPath> {
     let path = RelPath::from_text(text).ok()?;
     (is_shared(&path) && path.to_text() == text).then_some(path)
+}
+
+/// Synchronization status of a conversation, computed from local state only. `files`, `bytes` and
+/// `oldest` describe the complete files that are not sent yet: their number, their total size and
+/// their oldest modification time. `live` files are still being written; they are sent once they
+/// are complete. `others` is the number of renames and removals that are not sent yet, and
+/// `messages` the bytes of messages.
+///
+/// `unshared` are the messages that cannot be shared. The key is the offset in the local log, the
+/// value the length, both in bytes. `is_partial` is true if part of the conversation could not be
+/// read, and `is_sending` if a segment is waiting to be sent. `segments` is the number of local
+/// segments. `looked` is the time of the last look, by the clock of the local disk. `refused` are
+/// the segments that are ignored, and the reasons.
+#[derive(Debug, Default)]
+#[expect(missing_docs, reason = "described above")]
+pub struct SyncStatus {
+    pub files: usize,
+    pub bytes: u64,
+    pub oldest: Option<Time>,
+    pub live: usize,
+    pub others: usize,
+    pub messages: u64,
+    pub unshared: BTreeMap<u64, u64>,
+    pub is_partial: bool,
+    pub is_sending: bool,
+    pub segments: usize,
+    pub looked: Option<Time>,
+    pub refused: Vec<(SegmentId, RemoteError)>,
+}
+
+/// Returns the status of a conversation. `conversation` is `None` if it is not in the store.
+pub fn standing(
+    conversation: Option<&Conversation>,
+    notes: &Notes,
+    clock: FileClock,
+) -> Result<SyncStatus, RemoteError> {
+    let (changes, is_partial) = match conversation {
+        Some(conversation) => {
+            let (agreement, files) = compare(conversation, notes, clock)?;
+            (Changes::since(&agreement.base, &files.found), !files.unread.is_empty())
+        }
+        None => (Changes::since(&notes.agreement()?.base, &BTreeMap::new()), false),
+    };
+    let mut standing = SyncStatus { is_partial, ..SyncStatus::of(&changes) };
+    if let Some(conversation) = conversation {
+        let agreement = notes.agreement()?;
+        standing.messages = unsent_messages(conversation, &agreement)?;
+        standing.unshared = agreement.unshared;
+    }
+    standing.is_sending = notes.intent()?.is_some();
+    standing.segments = notes.segments()?.len();
+    standing.looked = notes.looked()?;
+    standing.refused = pieces(notes)?.refused;
+    Ok(standing)
+}
+
+impl SyncStatus {
+    fn of(changes: &Changes) -> Self {
+        let complete = || changes.puts.values().filter(|put| put.digest.is_some());
+        let oldest = complete().map(|put| put.version.modified).min();
+        Self {
+            files: complete().count(),
+            bytes: complete().map(|put| put.version.size).sum(),
+            oldest: oldest.map(Time::from_nanos),
+            live: changes.puts.len() - complete().count(),
+            others: changes.moves.len() + changes.removed.len(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns true if the bucket has all complete content of this host.
+    pub fn is_sent(&self) -> bool {
+        let is_told = self.files == 0 && self.others == 0 && self.messages == 0;
+        is_told && !self.is_sending && !self.is_partial
+    }
+}
+
+fn unsent_messages(conversation: &Conversation, agreement: &Agreement) -> Result<u64, RemoteError> {
+    let Some(file) = conversation.log_file()? else { return Ok(0) };
+    let read = stat_file(&file);
+    let stat = read.map_err(|error| conversation.log_error("read", error))?;
+    let sent = agreement.messages;
+    let is_same = FileMark::of(&stat).ino == sent.inode;
+    Ok(stat.size.saturating_sub(if is_same { sent.offset } else { 0 }))
 }
 
 #[cfg(test)]

@@ -15,15 +15,14 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use crate::bucket::BucketId;
 use crate::remote::blocks::{BLOCKS, BlockCache};
+use crate::remote::disk::StateDir;
 use crate::remote::{Limits, Notes, RemoteError, disk};
 use crate::replica::WriterId;
 use ctxfs_core::model::Component;
@@ -39,10 +38,9 @@ const MOST: u64 = 4 << 10;
 /// URL starts with an empty state.
 #[derive(Debug)]
 pub struct Home {
-    remote: Dir,
-    dir: Arc<Dir>,
-    conversations: Dir,
-    path: PathBuf,
+    remote: StateDir,
+    dir: Arc<StateDir>,
+    conversations: StateDir,
     bucket: BucketId,
     limits: Limits,
 }
@@ -66,24 +64,13 @@ impl Home {
     /// Opens the state about a bucket. Creates it if it is missing.
     pub fn open(store: &Store, bucket: BucketId) -> Result<Self, RemoteError> {
         let path = store.root().join(REMOTE);
-        let remote = Dir::open(store.root())
-            .and_then(|root| disk::directory(&root, REMOTE.as_ref()))
-            .map_err(RemoteError::at("open", &path))?;
-        Self::open_in(remote, &path, bucket)
-    }
-
-    /// Does what [`Self::open`] does, for a process that can access only `<store>/remote`. `path`
-    /// is used in error messages.
-    pub fn open_in(remote: Dir, path: &Path, bucket: BucketId) -> Result<Self, RemoteError> {
-        let name = bucket.to_string();
-        let path = path.join(&name);
-        let made = disk::directory(&remote, name.as_ref()).and_then(|dir| {
-            let conversations = disk::directory(&dir, CONVERSATIONS.as_ref())?;
-            Ok((dir, conversations))
-        });
-        let (dir, conversations) = made.map_err(RemoteError::at("open", &path))?;
+        let dir = Dir::open(store.root()).and_then(|root| disk::directory(&root, REMOTE.as_ref()));
+        let dir = dir.map_err(RemoteError::at("open", &path))?;
+        let remote = StateDir { dir, path };
+        let dir = remote.subdirectory(bucket.to_string().as_ref())?;
+        let conversations = dir.subdirectory(CONVERSATIONS.as_ref())?;
         let limits = Limits::default();
-        Ok(Self { remote, dir: Arc::new(dir), conversations, path, bucket, limits })
+        Ok(Self { remote, dir: Arc::new(dir), conversations, bucket, limits })
     }
 
     /// Sets the limits of downloads. They are the same as those of local writers.
@@ -102,19 +89,14 @@ impl Home {
 
     /// Takes the push lock of this store. Returns `None` if another process has it.
     pub fn lock(&self) -> Result<Option<PushLock>, RemoteError> {
-        let path = self.path.with_file_name(LOCK);
-        let file = self.remote.create_file(LOCK.as_ref(), OFlags::RDWR, disk::FILE_MODE);
+        let file = self.remote.dir.create_file(LOCK.as_ref(), OFlags::RDWR, disk::FILE_MODE);
         let locked = file.and_then(|file| Ok(file_lock::try_lock(&file)?.then_some(file)));
-        Ok(locked.map_err(RemoteError::at("lock", &path))?.map(PushLock))
+        Ok(locked.map_err(self.remote.failed("lock", LOCK))?.map(PushLock))
     }
 
     /// Returns the writer id of this store. The first call chooses a random id.
     pub fn writer(&self) -> Result<WriterId, RemoteError> {
-        let path = self.path.join(WRITER);
-        let text = disk::read(&self.dir, WRITER, MOST);
-        let Some(text) = text.map_err(RemoteError::at("read", &path))? else {
-            return self.new_writer();
-        };
+        let Some(text) = self.dir.read(WRITER, MOST)? else { return self.new_writer() };
         match serde_json::from_slice(&text) {
             Ok(WriterFile { writer }) => Ok(writer),
             // A new id is always safe, because no other store has it.
@@ -125,25 +107,23 @@ impl Home {
     /// Chooses a new writer id for this store, because a copy of the store uses the old one.
     pub fn new_writer(&self) -> Result<WriterId, RemoteError> {
         // Some bits of a UUID are fixed, at different positions in its two halves.
-        let (first, second) = Uuid::new_v4().as_u64_pair();
+        let (first, second) = uuid::Uuid::new_v4().as_u64_pair();
         let writer = WriterId(first ^ second);
-        let text = serde_json::to_vec(&WriterFile { writer }).expect("a writer can be JSON");
-        let written = disk::write(&self.dir, WRITER, &text);
-        written.map_err(RemoteError::at("write", &self.path.join(WRITER)))?;
+        self.dir.write_json(WRITER, &WriterFile { writer })?;
         Ok(writer)
     }
 
     pub(super) fn messages(&self, conversation: &Component) -> Result<Dir, RemoteError> {
-        let path = self.path.with_file_name(REMOTE_MESSAGES);
-        let dir = disk::directory(&self.remote, REMOTE_MESSAGES.as_ref())
+        let dir = disk::directory(&self.remote.dir, REMOTE_MESSAGES.as_ref())
             .and_then(|messages| disk::directory(&messages, conversation.as_os_str()));
-        dir.map_err(RemoteError::at("open", &path.join(conversation.as_os_str())))
+        let place = std::path::Path::new(REMOTE_MESSAGES).join(conversation.as_os_str());
+        dir.map_err(self.remote.failed("open", place))
     }
 
     pub(super) fn blocks(&self, most: u64) -> Result<BlockCache, RemoteError> {
-        let opened = disk::directory(&self.dir, BLOCKS.as_ref())
+        let opened = disk::directory(&self.dir.dir, BLOCKS.as_ref())
             .and_then(|dir| BlockCache::new(dir, (most, self.limits)));
-        opened.map_err(RemoteError::at("open", &self.path.join(BLOCKS)))
+        opened.map_err(self.dir.failed("open", BLOCKS))
     }
 
     /// Returns true if host and bucket agreed on content of a conversation that is no longer in the
@@ -154,20 +134,14 @@ impl Home {
     }
 
     pub(super) fn known_conversation(&self, id: &Component) -> Result<Option<Notes>, RemoteError> {
-        let path = self.path.join(CONVERSATIONS).join(id.as_os_str());
-        match self.conversations.stat(id.as_os_str()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            found => found.map_err(RemoteError::at("look at", &path))?,
-        };
-        self.conversation(id).map(Some)
+        let found = self.conversations.stat(id.as_os_str())?;
+        found.map(|_| self.conversation(id)).transpose()
     }
 
     /// Returns the state about a conversation. Creates it if it is missing.
     pub fn conversation(&self, conversation: &Component) -> Result<Notes, RemoteError> {
-        let path = self.path.join(CONVERSATIONS).join(conversation.as_os_str());
-        let dir = disk::directory(&self.conversations, conversation.as_os_str());
-        let dir = dir.map_err(RemoteError::at("open", &path))?;
-        Notes::open(conversation.clone(), (Arc::clone(&self.dir), self.limits), (dir, path))
+        let dir = self.conversations.subdirectory(conversation.as_os_str())?;
+        Notes::open(conversation.clone(), (Arc::clone(&self.dir), self.limits), dir)
     }
 }
 
@@ -224,20 +198,19 @@ impl Home {
     pub fn keep_bucket(&self, url: &str, write_once: bool) -> Result<(), RemoteError> {
         let text = serde_json::to_vec(&BucketFile { url: url.to_owned(), write_once });
         let text = text.expect("a URL can be JSON");
-        let path = self.path.join(BUCKET);
-        let known = disk::read(&self.dir, BUCKET, MOST);
-        if known.map_err(RemoteError::at("read", &path))?.as_ref() == Some(&text) {
+        if self.dir.read(BUCKET, MOST)?.as_ref() == Some(&text) {
             return Ok(());
         }
         self.leave_url(url)
-            .and_then(|()| disk::write(&self.dir, BUCKET, &text))
-            .map_err(RemoteError::at("write", &path))
+            .and_then(|()| disk::write(&self.dir.dir, BUCKET, &text))
+            .map_err(self.dir.failed("write", BUCKET))
     }
 
     fn leave_url(&self, url: &str) -> io::Result<()> {
-        for KnownBucket { id, .. } in known_in(&self.remote)?.iter().filter(|each| each.url == url)
+        for KnownBucket { id, .. } in
+            known_in(&self.remote.dir)?.iter().filter(|each| each.url == url)
         {
-            let dir = self.remote.open_dir(id.to_string().as_ref())?;
+            let dir = self.remote.dir.open_dir(id.to_string().as_ref())?;
             let text = disk::read(&dir, BUCKET, MOST)?.unwrap_or_default();
             let known: BucketFile = serde_json::from_slice(&text).unwrap_or_default();
             let text = serde_json::to_vec(&BucketFile { url: String::new(), ..known });
@@ -247,16 +220,15 @@ impl Home {
     }
 
     pub(crate) fn is_write_once(&self) -> Result<bool, RemoteError> {
-        let text = disk::read(&self.dir, BUCKET, MOST);
-        let text = text.map_err(RemoteError::at("read", &self.path.join(BUCKET)))?;
+        let text = self.dir.read(BUCKET, MOST)?;
         let known = text.and_then(|text| serde_json::from_slice::<BucketFile>(&text).ok());
         Ok(known.is_some_and(|known| known.write_once))
     }
 
     /// Returns the conversations for which there is local state, sorted.
     pub fn known_conversations(&self) -> Result<Vec<Component>, RemoteError> {
-        let entries = self.conversations.entries();
-        let entries = entries.map_err(RemoteError::at("list", &self.path.join(CONVERSATIONS)))?;
+        let entries = self.conversations.dir.entries();
+        let entries = entries.map_err(RemoteError::at("list", &self.conversations.path))?;
         let names = entries.into_iter().map(|entry| entry.name);
         let mut known: Vec<_> = names.filter_map(|name| Component::new(name).ok()).collect();
         known.sort_unstable();

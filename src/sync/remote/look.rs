@@ -1,7 +1,6 @@
 //! Looks. A look compares the segments in the bucket with the local ones, and fetches new ones.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::iter::Peekable;
 use std::ops::{ControlFlow, Range};
 use std::{fmt, mem};
 
@@ -29,30 +28,29 @@ const AT_ONCE: u64 = 16 << 20;
 /// segment, the merge is in the next list.
 const LISTS: usize = 3;
 
-/// Result of a look. If `refused`, `lost`, `missing`, `absent` or `gaps` has entries, part of the
-/// log is unknown on this host. Nothing may then be deleted from the bucket.
+/// Result of a look. `new` are the segments that were fetched. `gone` are local segments that were
+/// dropped because they left the bucket and are covered or empty. `segments` are all segments in
+/// the bucket. `is_copied` is true if a copy of this host also publishes: the bucket has segments
+/// of this host's writer id that this host did not write.
+///
+/// If one of the other lists has entries, part of the log is unknown on this host. Nothing may then
+/// be deleted from the bucket. `refused` are segments that arrived damaged or in a newer format.
+/// Damaged ones are fetched again only by a pull or a check. Those in a newer format are fetched
+/// again by each look. `lost` and `missing` are segments of this host and of other hosts that left
+/// the bucket without being covered. The local copies stay. `absent` are segments that are in the
+/// list but cannot be found by a read. `gaps` has the first segment of each gap in the segment
+/// numbers of a writer. The segment was published, but is now neither present nor covered.
 #[derive(Debug, Default)]
+#[expect(missing_docs, reason = "described above")]
 pub struct LookReport {
-    /// Segments that were fetched.
     pub new: Vec<SegmentId>,
-    /// Local segments that were dropped because they left the bucket and are covered or empty.
     pub gone: Vec<SegmentId>,
-    /// Segments that arrived damaged or in a newer format. Damaged ones are fetched again only by a
-    /// pull or a check. Those in a newer format are fetched again by each look.
     pub refused: Vec<(SegmentId, RemoteError)>,
-    /// Segments of this host that left the bucket without being covered.
     pub lost: Vec<SegmentId>,
-    /// Segments of other hosts that left the bucket without being covered. Their local copies stay.
     pub missing: Vec<SegmentId>,
-    /// Segments that are in the list but cannot be found by a read.
     pub absent: Vec<SegmentId>,
-    /// First segment of each gap in the segment numbers of a writer. The segment was published, but
-    /// is now neither present nor covered.
     pub gaps: Vec<SegmentId>,
-    /// True if a copy of this host also publishes: the bucket has segments of this host's writer id
-    /// that this host did not write.
     pub is_copied: bool,
-    /// All segments in the bucket.
     pub segments: Vec<Listed>,
     read: ReadPieces,
 }
@@ -417,7 +415,9 @@ fn rest_of(wanted: &WantedSegment, bytes: &[u8]) -> Option<Range<u64>> {
     (wanted.size > here && end > here).then_some(here..end.min(wanted.size))
 }
 
-fn taken_at_once(parts: &mut Peekable<impl Iterator<Item = SegmentStart>>) -> Vec<SegmentStart> {
+fn taken_at_once(
+    parts: &mut std::iter::Peekable<impl Iterator<Item = SegmentStart>>,
+) -> Vec<SegmentStart> {
     let (mut taken, mut bytes) = (Vec::new(), 0);
     let length = |(_, _, range): &SegmentStart| range.end - range.start;
     while let Some(part) = parts.next_if(|part| bytes == 0 || bytes + length(part) <= AT_ONCE) {
@@ -474,7 +474,7 @@ pub(super) const MOST_CONVERSATIONS: usize = 10_000;
 
 /// Runs looks and applies the changes that they find. The implementations are a
 /// [`Tier`](crate::remote::Tier) in this process, and a client of another process.
-pub trait Looker: fmt::Debug + Send + std::marker::Sync {
+pub trait Looker: fmt::Debug + Send + Sync {
     /// Looks at the conversation `at`. If it is `None`, lists the conversations of the bucket.
     /// Returns within a bounded time.
     fn look_now(&self, at: Option<&Component>) -> Result<LookOutcome, RemoteError>;

@@ -1,7 +1,6 @@
 //! Merges of segments, and the deletion of segments that a merge covers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
 use crate::bucket::{
     BucketError, FormatError, Line, Listed, MessageLine, MoveLine, Place, PutBytes, PutLine,
@@ -20,7 +19,6 @@ const MANY: usize = 64;
 /// Size in bytes from which a segment counts as large. A large segment is merged only if it has
 /// bytes that were removed at least a week ago.
 const LARGE: u64 = 16 << 20;
-/// Maximum total bytes of the segments in one merge.
 const MOST_BYTES: u64 = 32 << 20;
 /// Record bytes from which a segment counts as large. The maximum in a merge is `MOST_RECORDS`.
 /// Readers accept twice that maximum, so the records still fit after renames make paths longer.
@@ -28,7 +26,6 @@ const LARGE_RECORDS: u64 = MOST_RECORDS / 2;
 const MOST_RECORDS: u64 = 16 << 20;
 const DAY: u64 = 24 * 60 * 60 * 1000;
 
-/// A deleted segment, and the outcome of its deletion.
 pub(crate) type SweptSegment = (SegmentId, Result<(), BucketError>);
 
 type SegmentList = BTreeMap<SegmentId, Listed>;
@@ -279,10 +276,9 @@ fn useless(log: &SegmentList, pieces: &[Piece], now: u64) -> BTreeSet<SegmentId>
 
 struct CopiedLine<'a> {
     from: SegmentId,
-    line: Range<u32>,
+    line: std::ops::Range<u32>,
     origin: Origin,
     stamp: Stamp,
-    /// Current name of an artifact. It is `None` for a message.
     claim: Option<&'a Claim<Stored>>,
 }
 
@@ -333,7 +329,7 @@ fn put(
     };
     let parts = line.parts.take();
     let parts = parts.as_ref().map(|parts| PutParts::Packed { frame: &parts_frame, parts });
-    writer.put_with_parts(line, bytes, parts).map(drop)
+    writer.put(line, bytes, parts).map(drop)
 }
 
 #[cfg(test)]

@@ -18,7 +18,6 @@ use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
-use std::time::SystemTime;
 use std::{io, mem};
 
 use rustix::fs::{OFlags, RenameFlags};
@@ -179,7 +178,7 @@ fn forget(dir: &Dir, own: &Arc<File>) -> io::Result<()> {
 }
 
 fn touch(own: &File) {
-    if let Err(error) = own.set_modified(SystemTime::now()) {
+    if let Err(error) = own.set_modified(std::time::SystemTime::now()) {
         tracing::debug!(%error, "the time of a log stays as it was");
     }
 }
@@ -285,8 +284,7 @@ impl<'a> MessageReader<'a> {
         if let Line::Message(line) = self.held[&id].line(&told.line)? {
             return Ok(line.text);
         }
-        let what = "a message is none any more".to_owned();
-        Err(RemoteError::of(id)(FormatError::Damaged { what }))
+        Err(RemoteError::of(id)(FormatError::damaged("a message is none any more")))
     }
 
     fn hold(&mut self, id: SegmentId) -> Result<(), RemoteError> {
@@ -312,7 +310,6 @@ pub struct PublishedMessages(Store);
 /// First line of the merged log. It is JSON, padded with blanks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PublishedHead {
-    /// Version of the order of the messages. It does not change as long as the log only grows.
     pub(super) edition: u64,
     pub(super) own: LogPosition,
 }

@@ -28,7 +28,6 @@ impl Moment {
         Self { wall, boot, uptime: uptime.as_millis() as u64 }
     }
 
-    /// Returns the wall clock in microseconds since the epoch.
     pub(crate) fn micros(&self) -> u64 {
         self.wall.saturating_mul(1000)
     }

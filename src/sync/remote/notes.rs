@@ -16,28 +16,33 @@
 //! Only the holder of the push lock writes to this directory.
 
 mod agreement;
-mod log;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
-use std::time::SystemTime;
 use std::{fmt, io};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
-use crate::bucket::{ObjectName, SEGMENT_BYTES};
+use crate::bucket::{
+    BucketError, FormatError, Line, ObjectName, Parts, Place, SEGMENT_BYTES, SegmentHead,
+    segment_of, unpack_member,
+};
 use crate::remote::blocks::BLOCKS;
+use crate::remote::disk::StateDir;
 use crate::remote::{Limits, Moment, RemoteError, blocks, disk};
-use crate::replica::{Accepted, Covers, Origin, SegmentId, Stamp};
+use crate::replica::{Accepted, Covered, Covers, Origin, SegmentDigest, SegmentId, Stamp};
 use ctxfs_core::model::Component;
-use ctxfs_store::{Dir, FileMark, Time};
+use ctxfs_store::{FileMark, Time};
 
 pub use agreement::Agreement;
 pub(crate) use agreement::{AgreementCache, WriterProgress};
-pub(crate) use log::StoredSegment;
 
 const LOG: &str = "log";
 const LOOKED: &str = "looked";
@@ -52,10 +57,9 @@ const MOST_SHOWN: u64 = 64 << 20;
 /// new state.
 pub struct Notes {
     conversation: Component,
-    path: PathBuf,
-    home: Arc<Dir>,
-    dir: Dir,
-    log: Dir,
+    home: Arc<StateDir>,
+    dir: StateDir,
+    log: StateDir,
     limits: Limits,
     covers: Mutex<BTreeMap<SegmentId, Covers>>,
 }
@@ -94,19 +98,18 @@ impl LogPosition {
 
 impl fmt::Debug for Notes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Notes").field(&self.path).finish()
+        f.debug_tuple("Notes").field(&self.dir.path).finish()
     }
 }
 
 impl Notes {
     pub(super) fn open(
         conversation: Component,
-        (home, limits): (Arc<Dir>, Limits),
-        (dir, path): (Dir, PathBuf),
+        (home, limits): (Arc<StateDir>, Limits),
+        dir: StateDir,
     ) -> Result<Self, RemoteError> {
-        let log = disk::directory(&dir, LOG.as_ref());
-        let log = log.map_err(RemoteError::at("open", &path.join(LOG)))?;
-        Ok(Self { conversation, path, home, dir, log, limits, covers: Mutex::default() })
+        let log = dir.subdirectory(LOG.as_ref())?;
+        Ok(Self { conversation, home, dir, log, limits, covers: Mutex::default() })
     }
 
     pub(crate) fn conversation(&self) -> &Component {
@@ -116,36 +119,28 @@ impl Notes {
     /// Returns the time of the last look, by the clock of the disk. Returns `None` if there was no
     /// look.
     pub(crate) fn looked(&self) -> Result<Option<Time>, RemoteError> {
-        match self.dir.stat(LOOKED.as_ref()) {
-            Ok(stat) => Ok(Some(stat.mtime)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(RemoteError::at("look at", &self.path.join(LOOKED))(error)),
-        }
+        Ok(self.dir.stat(LOOKED)?.map(|stat| stat.mtime))
     }
 
     pub(super) fn keep_look(&self) -> Result<(), RemoteError> {
         let flags = OFlags::WRONLY | OFlags::TRUNC;
-        let file = self.dir.create_file(LOOKED.as_ref(), flags, disk::FILE_MODE);
-        let written = file.and_then(|file| file.set_modified(SystemTime::now()));
-        written.map_err(RemoteError::at("write", &self.path.join(LOOKED)))
+        let file = self.dir.dir.create_file(LOOKED.as_ref(), flags, disk::FILE_MODE);
+        let written = file.and_then(|file| file.set_modified(std::time::SystemTime::now()));
+        written.map_err(self.dir.failed("write", LOOKED))
     }
 
     /// Returns true if `state` is the fingerprint of bucket and conversation from the last look
     /// that had nothing to do.
     pub(super) fn is_settled(&self, state: &str) -> Result<bool, RemoteError> {
-        let text = disk::read(&self.dir, SETTLED, MOST_SETTLED);
-        let text = text.map_err(RemoteError::at("read", &self.path.join(SETTLED)))?;
-        Ok(text.as_deref() == Some(state.as_bytes()))
+        Ok(self.dir.read(SETTLED, MOST_SETTLED)?.as_deref() == Some(state.as_bytes()))
     }
 
     pub(super) fn keep_settled(&self, state: &str) -> Result<(), RemoteError> {
-        let written = disk::write(&self.dir, SETTLED, state.as_bytes());
-        written.map_err(RemoteError::at("write", &self.path.join(SETTLED)))
+        self.dir.write(SETTLED, state.as_bytes())
     }
 
     pub(super) fn shown(&self) -> Result<Option<ShownMessages>, RemoteError> {
-        let text = disk::read(&self.dir, SHOWN, MOST_SHOWN);
-        let text = text.map_err(RemoteError::at("read", &self.path.join(SHOWN)))?;
+        let text = self.dir.read(SHOWN, MOST_SHOWN)?;
         Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
     }
 
@@ -153,43 +148,37 @@ impl Notes {
         if self.shown()?.as_ref() == Some(shown) {
             return Ok(());
         }
-        let text = serde_json::to_vec(shown).expect("names can be JSON");
-        let written = disk::write(&self.dir, SHOWN, &text);
-        written.map_err(RemoteError::at("write", &self.path.join(SHOWN)))
+        self.dir.write_json(SHOWN, shown)
     }
 
     pub(super) fn forget_shown(&self) -> Result<(), RemoteError> {
-        let removed = disk::remove(&self.dir, SHOWN);
-        removed.map_err(RemoteError::at("remove", &self.path.join(SHOWN)))
+        self.dir.remove(SHOWN)
     }
 
     pub(super) fn is_over(&self) -> Result<bool, RemoteError> {
-        match self.dir.stat(OVER.as_ref()) {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(RemoteError::at("look at", &self.path.join(OVER))(error)),
-        }
+        Ok(self.dir.stat(OVER)?.is_some())
     }
 
     /// Records whether the conversation was empty at the last look.
     pub fn keep_over(&self, is_over: bool) -> Result<(), RemoteError> {
-        if self.is_over()? == is_over {
-            return Ok(());
-        }
-        let kept =
-            if is_over { disk::write(&self.dir, OVER, b"") } else { disk::remove(&self.dir, OVER) };
-        kept.map_err(RemoteError::at("write", &self.path.join(OVER)))
+        let dir = &self.dir.dir;
+        let kept = match (self.is_over()?, is_over) {
+            (false, true) => disk::write(dir, OVER, b""),
+            (true, false) => disk::remove(dir, OVER),
+            (false, false) | (true, true) => Ok(()),
+        };
+        kept.map_err(self.dir.failed("write", OVER))
     }
 
     pub(super) fn forget_objects(&self, objects: &BTreeSet<ObjectName>) -> Result<(), RemoteError> {
         if objects.is_empty() {
             return Ok(());
         }
-        let forgotten = match self.home.open_dir(BLOCKS.as_ref()) {
+        let forgotten = match self.home.dir.open_dir(BLOCKS.as_ref()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             blocks => blocks.and_then(|blocks| blocks::forget_objects(&blocks, objects)),
         };
-        forgotten.map_err(RemoteError::at("remove blocks for", &self.path))
+        forgotten.map_err(RemoteError::at("remove blocks for", &self.dir.path))
     }
 }
 
@@ -207,9 +196,7 @@ pub(crate) struct Intent {
     /// no messages.
     pub messages: Option<LogPosition>,
     pub stamp: Stamp,
-    /// Time at which the segment or the first of its objects was created.
     pub since: Moment,
-    /// BLAKE3 digest of the segment, in lower-case hexadecimal.
     pub digest: String,
 }
 
@@ -217,34 +204,22 @@ impl Notes {
     /// Returns the intent and its segment. Ignores an intent that a crash left incomplete, because
     /// its segment was never sent.
     pub(crate) fn intent(&self) -> Result<Option<(Intent, Vec<u8>)>, RemoteError> {
-        let read = |name, most| {
-            let bytes = disk::read(&self.dir, name, most);
-            bytes.map_err(RemoteError::at("read", &self.path.join(name)))
-        };
-        let Some(text) = read(INTENT, MOST_INTENT)? else { return Ok(None) };
+        let Some(text) = self.dir.read(INTENT, MOST_INTENT)? else { return Ok(None) };
         let Ok(intent) = serde_json::from_slice::<Intent>(&text) else { return Ok(None) };
-        let bytes = read(BYTES, SEGMENT_BYTES)?.unwrap_or_default();
+        let bytes = self.dir.read(BYTES, SEGMENT_BYTES)?.unwrap_or_default();
         let is_its = blake3::hash(&bytes).to_hex().as_str() == intent.digest;
         Ok(is_its.then_some((intent, bytes)))
     }
 
     /// Saves an intent. Writes the segment before the intent that refers to it.
     pub(crate) fn keep_intent(&self, intent: &Intent, bytes: &[u8]) -> Result<(), RemoteError> {
-        let write = |name, bytes: &[u8]| {
-            let written = disk::write(&self.dir, name, bytes);
-            written.map_err(RemoteError::at("write", &self.path.join(name)))
-        };
-        let text = serde_json::to_vec(intent).expect("an intent can be JSON");
-        write(BYTES, bytes)?;
-        write(INTENT, &text)
+        self.dir.write(BYTES, bytes)?;
+        self.dir.write_json(INTENT, intent)
     }
 
     pub(crate) fn drop_intent(&self) -> Result<(), RemoteError> {
-        for name in [INTENT, BYTES] {
-            let removed = disk::remove(&self.dir, name);
-            removed.map_err(RemoteError::at("remove", &self.path.join(name)))?;
-        }
-        Ok(())
+        self.dir.remove(INTENT)?;
+        self.dir.remove(BYTES)
     }
 }
 
@@ -265,28 +240,274 @@ pub(crate) struct Purging {
 
 impl Notes {
     pub(crate) fn purging(&self) -> Result<Purging, RemoteError> {
-        let path = self.path.join(PURGING);
-        let text = disk::read(&self.dir, PURGING, MOST_PURGING);
-        let Some(text) = text.map_err(RemoteError::at("read", &path))? else {
+        let Some(text) = self.dir.read(PURGING, MOST_PURGING)? else {
             return Ok(Purging::default());
         };
-        let damaged = |error: serde_json::Error| RemoteError::Damaged {
-            path: path.clone(),
+        serde_json::from_slice(&text).map_err(|error| RemoteError::Damaged {
+            path: self.dir.path.join(PURGING),
             why: error.to_string(),
-        };
-        serde_json::from_slice(&text).map_err(damaged)
+        })
     }
 
     pub(crate) fn keep_purging(&self, purging: &Purging) -> Result<(), RemoteError> {
-        let text = serde_json::to_vec(purging).expect("a purge can be JSON");
-        let written = disk::write(&self.dir, PURGING, &text);
-        written.map_err(RemoteError::at("write", &self.path.join(PURGING)))
+        self.dir.write_json(PURGING, purging)
     }
 
     pub(crate) fn drop_purging(&self) -> Result<(), RemoteError> {
-        let removed = disk::remove(&self.dir, PURGING);
-        removed.map_err(RemoteError::at("remove", &self.path.join(PURGING)))
+        self.dir.remove(PURGING)
     }
+}
+
+const REFUSED: &str = ".refused";
+const REASON: u64 = 4 << 10;
+/// Number of bytes to read for the head of a segment in the first attempt, and the factor for each
+/// further attempt.
+const FIRST: u64 = 4 << 10;
+const MORE: u64 = 16;
+const TOGETHER: usize = 64;
+
+/// A local segment. It has the records, and the bytes of small artifacts unless the file was
+/// truncated after the records, as the files of large segments are. Missing bytes are read from the
+/// bucket.
+#[derive(Debug)]
+pub(crate) struct StoredSegment {
+    pub head: SegmentHead,
+    pub records: Vec<u8>,
+    file: SegmentFile,
+}
+
+#[derive(Debug)]
+struct SegmentFile {
+    id: SegmentId,
+    held: SegmentBytes,
+    length: u64,
+}
+
+#[derive(Debug)]
+enum SegmentBytes {
+    File(File, std::path::PathBuf),
+    Memory(Bytes),
+}
+
+impl Notes {
+    /// Returns the names of the local segments, sorted.
+    pub fn segments(&self) -> Result<Vec<SegmentId>, RemoteError> {
+        ids_in(&self.log, segment_of)
+    }
+
+    /// Returns the names of the refused segments, sorted.
+    pub fn refused(&self) -> Result<Vec<SegmentId>, RemoteError> {
+        ids_in(&self.log, |name| name.strip_suffix(REFUSED)?.parse().ok())
+    }
+
+    pub(crate) fn open_segment(&self, id: SegmentId) -> Result<StoredSegment, RemoteError> {
+        StoredSegment::read(self.opened(id)?)
+    }
+
+    pub(crate) fn head(&self, id: SegmentId) -> Result<SegmentHead, RemoteError> {
+        self.opened(id)?.head()
+    }
+
+    pub(crate) fn digest(&self, id: SegmentId) -> Result<SegmentDigest, RemoteError> {
+        let file = self.opened(id)?;
+        let head = file.head()?;
+        let digest = head.digest(&file.read(0..head.records_end)?);
+        digest.ok_or_else(|| file.damaged("it is cut off"))
+    }
+
+    /// Returns all segments that local segments cover. An unreadable segment covers nothing.
+    ///
+    /// The heads are cached, because each push of a segment calls this.
+    pub(crate) fn covered(&self) -> Result<Covered, RemoteError> {
+        let here = self.segments()?;
+        let mut known = self.covers.lock();
+        known.retain(|id, _| here.binary_search(id).is_ok());
+        for id in here {
+            if let Entry::Vacant(place) = known.entry(id) {
+                place.insert(self.covers_of(id)?);
+            }
+        }
+        Ok(known.values().collect())
+    }
+
+    pub(crate) fn covers_of(&self, id: SegmentId) -> Result<Covers, RemoteError> {
+        match self.head(id) {
+            Ok(head) => Ok(head.covers),
+            Err(RemoteError::Segment { .. }) => Ok(Covers::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn segment_bytes(&self, id: SegmentId) -> Result<Vec<u8>, RemoteError> {
+        let file = self.opened(id)?;
+        file.read(0..SEGMENT_BYTES)
+    }
+
+    /// Stores a segment locally. `bytes` contains at least its head and its records.
+    pub(crate) fn keep_segment(&self, id: SegmentId, bytes: &[u8]) -> Result<(), RemoteError> {
+        self.covers.lock().remove(&id);
+        self.log.write(&file_name(id), bytes)
+    }
+
+    /// Fails with [`RemoteError::NoRoom`] if the segments exceed the limits of downloads.
+    pub(crate) fn check_room(&self, segments: &[(SegmentId, Bytes)]) -> Result<(), RemoteError> {
+        let Some((first, _)) = segments.first() else { return Ok(()) };
+        let needed = segments.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+        let disk = self.log.dir.space();
+        let disk = disk.map_err(RemoteError::at("measure", &self.log.path))?;
+        self.limits.check_disk(&disk, needed).map_err(|shortage| RemoteError::NoRoom {
+            why: format!("segment `{first}` and those with it have no room: {shortage}"),
+        })
+    }
+
+    pub(crate) fn keep_segments(&self, segments: &[(SegmentId, Bytes)]) -> Result<(), RemoteError> {
+        for some in segments.chunks(TOGETHER) {
+            let mut covers = self.covers.lock();
+            for (id, _) in some {
+                covers.remove(id);
+            }
+            drop(covers);
+            let files = some.iter().map(|(id, bytes)| (file_name(*id), &bytes[..]));
+            self.log.write_all(&files.collect::<Vec<_>>())?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn refuse_segment(&self, id: SegmentId, why: &str) -> Result<(), RemoteError> {
+        self.log.write(&format!("{id}{REFUSED}"), why.as_bytes())
+    }
+
+    pub(crate) fn refusal(&self, id: SegmentId) -> Result<String, RemoteError> {
+        let text = self.log.read(&format!("{id}{REFUSED}"), REASON)?;
+        Ok(String::from_utf8_lossy(&text.unwrap_or_default()).into_owned())
+    }
+
+    pub(crate) fn forget_segment(&self, id: SegmentId) -> Result<(), RemoteError> {
+        self.log.remove(&file_name(id))?;
+        self.log.remove(&format!("{id}{REFUSED}"))
+    }
+
+    /// Deletes the records of refusals, so that the next look fetches the refused segments again.
+    pub(crate) fn forget_refusals(&self) -> Result<(), RemoteError> {
+        self.refused()?.into_iter().try_for_each(|id| self.forget_segment(id))
+    }
+
+    fn opened(&self, id: SegmentId) -> Result<SegmentFile, RemoteError> {
+        let path = self.log.path.join(file_name(id));
+        let file = self.log.dir.open_file(file_name(id).as_ref(), OFlags::RDONLY);
+        let opened = file.and_then(|file| Ok((file.metadata()?.len().min(SEGMENT_BYTES), file)));
+        let (length, file) = opened.map_err(RemoteError::at("open", &path))?;
+        Ok(SegmentFile { id, held: SegmentBytes::File(file, path), length })
+    }
+}
+
+impl StoredSegment {
+    pub(crate) fn of(id: SegmentId, bytes: Bytes) -> Result<Self, RemoteError> {
+        let length = bytes.len() as u64;
+        Self::read(SegmentFile { id, held: SegmentBytes::Memory(bytes), length })
+    }
+
+    fn read(file: SegmentFile) -> Result<Self, RemoteError> {
+        let head = file.head()?;
+        let frame = file.read(head.records_start..head.records_end)?;
+        let records = head.records(&frame).map_err(RemoteError::of(file.id))?;
+        Ok(Self { head, records, file })
+    }
+
+    pub(crate) fn id(&self) -> SegmentId {
+        self.file.id
+    }
+
+    pub(crate) fn line(&self, range: &Range<u32>) -> Result<Line, RemoteError> {
+        let line = self.records.get(range.start as usize..range.end as usize);
+        let none = || FormatError::damaged("there is no such line");
+        line.ok_or_else(none).and_then(Line::parse).map_err(RemoteError::of(self.id()))
+    }
+
+    /// Returns the frame of a small artifact. Returns `None` if it is not stored locally.
+    pub(crate) fn frame(&self, place: &Place) -> Result<Option<Vec<u8>>, RemoteError> {
+        let range = self.head.range_of(place).map_err(RemoteError::of(self.id()))?;
+        let here = range.filter(|range| range.end <= self.file.length);
+        here.map(|range| self.file.read(range)).transpose()
+    }
+
+    /// Returns the frame of the parts of a larger artifact. Returns `None` if it is not stored
+    /// locally.
+    pub(crate) fn parts_frame(&self, parts: &Parts) -> Result<Option<Vec<u8>>, RemoteError> {
+        let range = self.head.range(parts.at, parts.packed).map_err(RemoteError::of(self.id()))?;
+        (range.end <= self.file.length).then(|| self.file.read(range)).transpose()
+    }
+
+    /// Returns the bytes of a small artifact. Returns `None` if they are not stored locally.
+    pub(crate) fn bytes(&self, place: &Place) -> Result<Option<Vec<u8>>, RemoteError> {
+        let Some(frame) = self.frame(place)? else { return Ok(None) };
+        unpack_member(&frame, place.size()).map(Some).map_err(RemoteError::of(self.id()))
+    }
+
+    /// Returns the bytes of a small artifact. If they are not stored locally, calls `fetch` with
+    /// their range in the segment.
+    pub(crate) fn bytes_or(
+        &self,
+        place: &Place,
+        fetch: impl FnOnce(Option<Range<u64>>) -> Result<Bytes, BucketError>,
+    ) -> Result<Vec<u8>, RemoteError> {
+        if let Some(bytes) = self.bytes(place)? {
+            return Ok(bytes);
+        }
+        let range = self.head.range_of(place).map_err(RemoteError::of(self.id()))?;
+        unpack_member(&fetch(range)?, place.size()).map_err(RemoteError::of(self.id()))
+    }
+}
+
+impl SegmentFile {
+    fn head(&self) -> Result<SegmentHead, RemoteError> {
+        let mut wanted = FIRST;
+        loop {
+            let bytes = self.read(0..wanted)?;
+            if let Some(head) = SegmentHead::read(&bytes).map_err(RemoteError::of(self.id))? {
+                return self.checked(head);
+            }
+            if wanted >= self.length {
+                return Err(self.damaged("it is cut off"));
+            }
+            wanted = wanted.saturating_mul(MORE);
+        }
+    }
+
+    fn checked(&self, head: SegmentHead) -> Result<SegmentHead, RemoteError> {
+        if head.id == self.id { Ok(head) } else { Err(self.damaged("it says another name")) }
+    }
+
+    fn read(&self, range: Range<u64>) -> Result<Vec<u8>, RemoteError> {
+        let end = range.end.min(self.length);
+        let length = end.saturating_sub(range.start) as usize;
+        match &self.held {
+            SegmentBytes::Memory(bytes) => Ok(bytes[end as usize - length..end as usize].to_vec()),
+            SegmentBytes::File(file, path) => {
+                let mut bytes = vec![0; length];
+                let read = file.read_exact_at(&mut bytes, range.start);
+                read.map_err(RemoteError::at("read", path))?;
+                Ok(bytes)
+            }
+        }
+    }
+
+    fn damaged(&self, what: &str) -> RemoteError {
+        RemoteError::of(self.id)(FormatError::damaged(what))
+    }
+}
+
+fn ids_in(
+    log: &StateDir,
+    id: impl Fn(&str) -> Option<SegmentId>,
+) -> Result<Vec<SegmentId>, RemoteError> {
+    let entries = log.dir.entries().map_err(RemoteError::at("list", &log.path))?;
+    let ids: BTreeSet<_> = entries.iter().filter_map(|entry| id(entry.name.to_str()?)).collect();
+    Ok(ids.into_iter().collect())
+}
+
+fn file_name(id: SegmentId) -> String {
+    format!("{id}.tar.zst")
 }
 
 #[cfg(test)]

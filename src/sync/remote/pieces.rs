@@ -1,6 +1,5 @@
 //! Conversion of local segments to the form that the rules of `replica` require.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
@@ -8,7 +7,6 @@ use crate::bucket::{Line, ObjectName, Place, PutLine};
 use crate::remote::{Notes, RemoteError, StoredSegment};
 use crate::replica::{Claim, Move, Origin, Segment, SegmentId, add_move};
 
-/// Maximum number of artifacts in a conversation.
 const MOST_ARTIFACTS: usize = 100_000;
 /// Maximum number of other statements in a conversation: messages, moves and removals.
 const MOST_STATEMENTS: usize = 1_000_000;
@@ -38,14 +36,13 @@ pub struct StoredMessage {
     pub line: Range<u32>,
 }
 
-/// Parsed segments of a conversation. Hosts with the same segments refuse the same ones, so they
-/// compute the same state.
+/// Parsed segments of a conversation: those that no other local segment covers, and those that are
+/// ignored, with the reasons. If any are ignored, content that seems to be removed may be in them.
+/// Hosts with the same segments refuse the same ones, so they compute the same state.
 #[derive(Debug, Default)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Pieces {
-    /// Segments that no other local segment covers.
     pub pieces: Vec<Piece>,
-    /// Segments that are ignored, and the reasons. If there are any, content that seems to be
-    /// removed may be in them.
     pub refused: Vec<(SegmentId, RemoteError)>,
 }
 
@@ -104,7 +101,7 @@ impl PieceReader {
         let mut order = Vec::new();
         for id in notes.segments()? {
             if let Some(head) = self.unless_refused(id, notes.head(id))? {
-                order.push((Reverse(head.covers.len()), id));
+                order.push((std::cmp::Reverse(head.covers.len()), id));
             }
         }
         order.sort_unstable();
@@ -174,7 +171,7 @@ pub(super) fn piece_with(
     let mut piece = Piece::new(id);
     piece.covers.clone_from(&segment.head.covers);
     let (mut artifacts, mut said) = (Vec::new(), 0);
-    for line in segment.lines() {
+    for line in segment.head.lines(&segment.records) {
         let (origin, line, range) = line.map_err(RemoteError::of(id))?;
         said += weight(&line);
         if artifacts.len() > MOST_ARTIFACTS || said > MOST_STATEMENTS + MOST_ARTIFACTS {

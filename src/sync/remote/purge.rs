@@ -17,8 +17,8 @@ use crate::remote::pieces::{piece, pieces};
 use crate::remote::source::{is_log_rewritten, locate_log, log_start, seen_messages};
 use crate::remote::tidy::{UNNAMED, collect_older, collect_staged};
 use crate::remote::{
-    Collected, LookReport, NoSource, Notes, Piece, Push, Pushed, RemoteError, Session, Stored,
-    StoredMessage, StoredSegment, Sync, look,
+    Collected, Downloads, LookReport, NoSource, Notes, Piece, Push, Pushed, RemoteError, Session,
+    Stored, StoredMessage, StoredSegment, Synchronizer, look,
 };
 use crate::replica::{Base, Changes, FileKey, FileVersion, Origin, SegmentId, State};
 use ctxfs_core::model::RelPath;
@@ -29,28 +29,29 @@ use ctxfs_store::{Conversation, FileMark, HISTORY, MESSAGES, RemovalOutcome};
 const ROUNDS: usize = 4;
 
 /// Result of a purge or a dry run. A purge is complete unless [`Self::is_incomplete`] returns true.
-/// The next purge of the conversation continues an incomplete one.
+/// The next purge of the conversation continues an incomplete one. In a dry run, the report states
+/// what would be removed and deleted.
+///
+/// `artifacts` is the number of artifacts to purge: all that ever had the path, as far as the
+/// records show. `messages` is the number of removed messages to purge. `is_removed_here` is true
+/// if a local file was removed. `kept` is the reason why a local file was kept; the purge stopped
+/// at that point. `missing` are the segments that are missing in the bucket. They may contain the
+/// bytes, and a host may send them again. `is_left` is true if some segments still contain the
+/// bytes because another host is publishing them.
+///
+/// `unnamed` is the number of remaining objects that no record names, so their content is unknown.
+/// They come from interrupted pushes, or belong to artifacts that were removed before a merge. They
+/// remain because they are younger than a day, or because part of the log is unreadable.
 #[derive(Debug, Default)]
+#[expect(missing_docs, reason = "described above")]
 pub struct PurgeReport {
-    /// Number of artifacts to purge. These are all artifacts that ever had the path, as far as the
-    /// records show.
     pub artifacts: usize,
-    /// Number of removed messages to purge.
     pub messages: usize,
-    /// True if a local file was removed. In a dry run, true if one would be removed.
     pub is_removed_here: bool,
-    /// Reason why a local file was kept. The purge stopped at that point.
     pub kept: Option<&'static str>,
-    /// Objects and segments that were deleted. In a dry run, those that would be deleted.
     pub deletions: Vec<Collected>,
-    /// Number of remaining objects that no record names, so their content is unknown. They come
-    /// from interrupted pushes, or belong to artifacts that were removed before a merge. They
-    /// remain because they are younger than a day, or because part of the log is unreadable.
     pub unnamed: usize,
-    /// Segments that are missing in the bucket. They may contain the bytes, and a host may send
-    /// them again.
     pub missing: Vec<SegmentId>,
-    /// True if some segments still contain the bytes because another host is publishing them.
     pub is_left: bool,
 }
 
@@ -80,7 +81,7 @@ struct PurgeRun<'a> {
     purged: PurgeReport,
 }
 
-impl Sync<'_> {
+impl Synchronizer<'_> {
     /// Removes the artifacts that are or were at `path` from all hosts, and their bytes from the
     /// bucket. If `path` is the message log, purges removed messages only. If `dry_run` is true,
     /// only reports what would be deleted.
@@ -166,7 +167,7 @@ impl Sync<'_> {
         self.rewrite_segments(run)?;
         match conversation.filter(|_| !run.wanted.messages.is_empty()) {
             // The merged log still contains the messages.
-            Some(conversation) => self.hear(conversation).map(drop),
+            Some(conversation) => self.pull(conversation, Downloads::OnRead).map(drop),
             None => Ok(()),
         }
     }
@@ -293,7 +294,11 @@ struct KnownPieces {
 impl KnownPieces {
     /// Parses all segments. Looks skip covered segments, so this fetches the covered ones that are
     /// not stored locally.
-    fn read(sync: &Sync<'_>, notes: &Notes, looked: &LookReport) -> Result<Self, RemoteError> {
+    fn read(
+        sync: &Synchronizer<'_>,
+        notes: &Notes,
+        looked: &LookReport,
+    ) -> Result<Self, RemoteError> {
         let found = pieces(notes)?.pieces;
         let state = State::of(&found);
         let mut known = Self { pieces: found, state, unreadable: BTreeSet::new() };
@@ -302,11 +307,11 @@ impl KnownPieces {
         let listed = looked.segments.iter().filter(|listed| listed.size <= SEGMENT_BYTES);
         let listed = listed.filter_map(|listed| segment_of(&listed.name));
         let covered = listed.filter(|id| covered.contains(id));
-        let (here, elsewhere): (Vec<_>, Vec<_>) = covered.partition(|id| here.contains(id));
+        let (here, remote): (Vec<_>, Vec<_>) = covered.partition(|id| here.contains(id));
         for id in here {
             known.add(id, notes.open_segment(id))?;
         }
-        for some in elsewhere.chunks(AT_ONCE) {
+        for some in remote.chunks(AT_ONCE) {
             let key = |id: &SegmentId| (segment_key(notes.conversation(), *id), None);
             let keys: Vec<_> = some.iter().map(key).collect();
             let got = sync.bucket.get_many(&keys, (sync.deadline)());
@@ -399,7 +404,7 @@ fn is_log(path: &RelPath) -> bool {
 
 type PurgedFiles = BTreeMap<RelPath, (FileKey, FileVersion)>;
 
-impl Sync<'_> {
+impl Synchronizer<'_> {
     fn push_removed_messages(
         &self,
         push: &Push<'_>,

@@ -7,17 +7,13 @@
 //! this host is also publishing.
 
 mod batch;
-mod packed;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
+use std::mem;
 use std::sync::Arc;
-use std::time::Duration;
-use std::{fmt, mem};
-
-use bytes::Bytes;
 
 use crate::bucket::{
     BucketError, Created, Deadline, ObjectName, ObjectPlace, PackedObject, Place, PutLine,
@@ -25,30 +21,26 @@ use crate::bucket::{
 };
 use crate::remote::look::look;
 use crate::remote::push::batch::{
-    Batch, DAY, NewMessages, ReadyBytes, ReadyFile, Upload, check_move, checked, recorded, small,
-    too_long, unread,
+    Batch, DAY, NewMessages, PartsPlan, ReadyBytes, ReadyFile, Upload, check_move, checked,
+    planned, recorded, small, too_long, unread,
 };
-use crate::remote::push::packed::{PartsPlan, planned};
+use crate::remote::source::{OpenedFile, OwnLine, PushSource};
 use crate::remote::{Agreement, Home, Intent, Moment, Notes, Objects, RemoteError};
 use crate::replica::{Base, Changes, LocalPut, Origin, SegmentId, Stamp};
-use ctxfs_store::Artifact;
 
 pub use batch::LeftOut;
-pub(super) use batch::message_text;
-pub(crate) use batch::{NoSource, OpenedFile, OwnLine, PushSource, Session};
-pub(super) use packed::PackedFile;
+pub(crate) use batch::Session;
+pub(super) use batch::{PackedFile, message_text};
 
 /// Maximum number of artifacts and messages in one `remove` line and in one segment. Artifacts that
 /// files in the segment replace do not count.
 pub(super) const MOST_REMOVED: usize = 100_000;
-/// Bytes of removals and moves from which a segment takes no more moves.
 const MOST_MOVED: usize = 4 << 20;
 /// Maximum bytes of a removal. `MOVE_BYTES` is the maximum for a move without its path, and
 /// `ESCAPED` is the maximum for one escaped byte of the path.
 const REMOVED_BYTES: usize = 48;
 const MOVE_BYTES: usize = 128;
 const ESCAPED: usize = 2;
-/// Minimum transfer rate of an upload in bytes per second.
 const SLOWEST: u64 = 1 << 20;
 
 /// A push of one conversation. `ends` is true if the conversation was removed on this host; the
@@ -63,12 +55,6 @@ pub(crate) struct Push<'a> {
     /// Returns the deadline of a request that starts now. Each request gets its own deadline,
     /// regardless of how long earlier requests took. An upload gets one additional second per MiB.
     pub deadline: &'a dyn Fn() -> Deadline,
-}
-
-impl fmt::Debug for Push<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Push").field(self.notes).finish()
-    }
 }
 
 /// Result of a push. It has the segments that were sent, and the files that were not published. If
@@ -232,12 +218,12 @@ fn leave_bad_moves(changes: &mut Changes, pushed: &mut Pushed) {
     });
 }
 
+/// State of a segment in the bucket after an attempt to send it. A segment that was merged counts
+/// as sent. If the bucket has a different segment with this name, a copy of this host publishes
+/// too. An old segment is not in the bucket and must not be sent.
 enum SendOutcome {
-    /// The bucket has the segment, or had it until the segment was merged.
     Sent,
-    /// The bucket has a different segment with this name.
     Copied,
-    /// The bucket does not have the segment, which is too old to be sent.
     Old,
 }
 
@@ -335,7 +321,7 @@ impl Push<'_> {
         if (self.now)().since(&intent.since) > DAY {
             return self.outcome_of_old(intent, bytes);
         }
-        let whole = Bytes::copy_from_slice(bytes);
+        let whole = bytes::Bytes::copy_from_slice(bytes);
         match self.bucket.create(&key, &whole, (self.deadline)())? {
             Created::New => Ok(SendOutcome::Sent),
             Created::Exists => self.compare(&key, bytes),
@@ -419,7 +405,7 @@ impl Push<'_> {
             small(file, put, digest).map(ReadyBytes::Small)
         } else {
             let file = Arc::new(file);
-            let content = Artifact::new(Arc::clone(&file), put.version.size);
+            let content = ctxfs_store::Artifact::new(Arc::clone(&file), put.version.size);
             let plan = planned(&mut record, &content)
                 .inspect_err(|error| tracing::debug!(%error, "only all of it is sent"))
                 .unwrap_or_default();
@@ -493,7 +479,7 @@ impl Push<'_> {
     }
 
     fn deadline_for(&self, bytes: u64) -> Deadline {
-        Deadline::after((self.deadline)().left() + Duration::from_secs(bytes / SLOWEST))
+        Deadline::after((self.deadline)().left() + std::time::Duration::from_secs(bytes / SLOWEST))
     }
 }
 

@@ -4,8 +4,6 @@
 //! A host stores its own segments completely and sends them again unchanged. It packs larger
 //! artifacts again from local files, and stores them under the object names in their records.
 
-use std::collections::BTreeSet;
-use std::fs::File;
 use std::io;
 
 use bytes::Bytes;
@@ -15,24 +13,25 @@ use crate::bucket::{
     objects_prefix, segment_key,
 };
 use crate::remote::push::PackedFile;
-use crate::remote::{LocalSource, LookReport, Notes, PushSource as _, RemoteError, Sync, look};
+use crate::remote::{
+    LocalSource, LookReport, Notes, PushSource as _, RemoteError, Synchronizer, look,
+};
 use crate::replica::{Base, Entry, Origin, SegmentId};
 use ctxfs_store::Conversation;
 
-/// Result of a repair.
+/// Result of a repair: the segments and the number of objects that were sent again, the paths of
+/// artifacts whose bytes this host does not have, and the keys under which the bucket has different
+/// bytes, which stay.
 #[derive(Debug, Default)]
+#[expect(missing_docs, reason = "described above")]
 pub struct RepairReport {
-    /// Segments that were sent again.
     pub segments: Vec<SegmentId>,
-    /// Number of objects that were sent again.
     pub objects: usize,
-    /// Paths of artifacts whose bytes this host does not have.
     pub lost: Vec<String>,
-    /// Keys under which the bucket has different bytes, which stay.
     pub taken: Vec<String>,
 }
 
-impl Sync<'_> {
+impl Synchronizer<'_> {
     /// Sends lost segments and objects of this host again, as far as this host still has their
     /// bytes. Makes no request if `looked` reports no loss.
     pub fn resend(
@@ -67,7 +66,7 @@ impl Sync<'_> {
         resent: &mut RepairReport,
     ) -> Result<(), RemoteError> {
         let segment = notes.open_segment(id)?;
-        for line in segment.lines() {
+        for line in segment.head.lines(&segment.records) {
             let (origin, line, _) = line.map_err(RemoteError::of(id))?;
             if let Line::Put(put) = line
                 && !self.resend_object(notes, origin, &put, files, resent)?
@@ -129,11 +128,11 @@ impl Sync<'_> {
 struct ResendFiles<'a> {
     conversation: &'a Conversation,
     base: &'a Base,
-    there: BTreeSet<String>,
+    there: std::collections::BTreeSet<String>,
 }
 
 impl ResendFiles<'_> {
-    fn open(&self, origin: Origin) -> Result<Option<File>, RemoteError> {
+    fn open(&self, origin: Origin) -> Result<Option<std::fs::File>, RemoteError> {
         let has = |entry: &&Entry| entry.origins.contains(&origin);
         let Some(entry) = self.base.entries.iter().find(has) else { return Ok(None) };
         let source = LocalSource::new(self.conversation);

@@ -1,4 +1,4 @@
-//! Source of the files and messages of a local conversation for a push.
+//! Sources of the files and messages of a conversation for a push.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -10,10 +10,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::OFlags;
 
-use crate::bucket::LINE_BYTES;
 use crate::remote::files::{mark_of, shared_path};
 use crate::remote::notes::ShownMessages;
-use crate::remote::push::{OpenedFile, OwnLine, PushSource};
 use crate::remote::{LogPosition, Notes, RemoteError, pieces};
 use crate::replica::{FileKey, FileVersion, Origin, State, WriterId};
 use ctxfs_core::materialize::Analyzer;
@@ -30,6 +28,61 @@ const BLOCK: usize = 128 << 10;
 /// Maximum bytes of messages in one call, unless a single message has more.
 const MESSAGES_BYTES: usize = 4 << 20;
 const AROUND: usize = 128;
+
+#[derive(Debug)]
+pub(crate) struct OpenedFile {
+    pub file: File,
+    /// Record with an analysis. The caller sets its path, size and time.
+    pub record: Record,
+    pub mode: u32,
+    pub attributes: BTreeMap<String, String>,
+}
+
+/// A line of the local message log, without its newline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OwnLine {
+    pub offset: u64,
+    pub length: u64,
+    pub text: Option<Vec<u8>>,
+}
+
+/// Files and messages of a conversation on this host. A source returns a file only if the file is
+/// in the state that the caller compared.
+pub(crate) trait PushSource {
+    fn open(
+        &self,
+        path: &str,
+        key: FileKey,
+        version: FileVersion,
+    ) -> Result<Option<OpenedFile>, RemoteError>;
+
+    /// Returns messages after a position of the log, about 4 MiB at most, and the position after
+    /// the last of them. Starts at the beginning if the log file has been replaced.
+    fn message_lines(&self, from: &LogPosition)
+    -> Result<(Vec<OwnLine>, LogPosition), RemoteError>;
+}
+
+/// A source without files. It is used to push merges and removals.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NoSource;
+
+impl PushSource for NoSource {
+    fn open(
+        &self,
+        _path: &str,
+        _key: FileKey,
+        _version: FileVersion,
+    ) -> Result<Option<OpenedFile>, RemoteError> {
+        Ok(None)
+    }
+
+    fn message_lines(
+        &self,
+        from: &LogPosition,
+    ) -> Result<(Vec<OwnLine>, LogPosition), RemoteError> {
+        Ok((Vec::new(), *from))
+    }
+}
 
 /// Local files and messages of a conversation. Each push needs a new instance.
 #[derive(Debug)]
@@ -202,7 +255,7 @@ fn own_line(line: LogLine, end: u64) -> io::Result<OwnLine> {
     let offset = end.saturating_sub(length + 1);
     let text = match line {
         LogLine::Bytes(bytes) => Some(bytes),
-        LogLine::Part(..) if length >= LINE_BYTES as u64 => None,
+        LogLine::Part(..) if length >= crate::bucket::LINE_BYTES as u64 => None,
         LogLine::Part(log, start, length) => Some(log.bytes(start, length as usize)?),
     };
     Ok(OwnLine { offset, length, text })

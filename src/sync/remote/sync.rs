@@ -14,9 +14,9 @@ use crate::remote::source::{
     is_original_directory, locate_log, log_start, removed_messages, replaced_messages,
 };
 use crate::remote::{
-    Agreement, Applied, Fetcher, Home, LeftOut, LocalFiles, LocalSource, LogPosition, LookReport,
-    Moment, NoSource, Notes, Objects, Pieces, Push, PushLock, PushSource, Pushed, RemoteArtifacts,
-    RemoteError, Session, SkippedFile, Stored, StoredMessage, apply, disk, pieces,
+    Agreement, Applied, Downloads, Fetcher, Home, LeftOut, LocalFiles, LocalSource, LogPosition,
+    LookReport, Moment, NoSource, Notes, Objects, Pieces, Push, PushLock, PushSource, Pushed,
+    RemoteArtifacts, RemoteError, Session, SkippedFile, Stored, StoredMessage, apply, disk, pieces,
 };
 use crate::replica::{Base, Changes, FileVersion, Plan, SegmentId, State, Step};
 use ctxfs_core::model::Component;
@@ -30,11 +30,11 @@ use ctxfs_store::{
 const ROUNDS: usize = 8;
 const SECOND: u64 = 1_000_000_000;
 
+/// Time at which a push publishes a changed file: immediately, or once it has been unchanged for a
+/// while. Otherwise a log that is reopened often would be sent each time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pacing {
     Immediate,
-    /// Publishes a file only after it has been unchanged for a while. Otherwise a log that is
-    /// reopened often would be sent each time.
     WhenQuiet,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Pacing {
 /// under the push lock. `now` returns the current time. `deadline` returns the deadline of a
 /// request that starts now.
 #[expect(missing_docs, reason = "described above")]
-pub struct Sync<'a> {
+pub struct Synchronizer<'a> {
     pub store: &'a Store,
     pub bucket: &'a dyn Objects,
     pub home: &'a Home,
@@ -51,24 +51,23 @@ pub struct Sync<'a> {
     pub deadline: &'a dyn Fn() -> Deadline,
 }
 
-impl std::fmt::Debug for Sync<'_> {
+impl std::fmt::Debug for Synchronizer<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Sync").field(self.store).finish()
+        f.debug_tuple("Synchronizer").field(self.store).finish()
     }
 }
 
-/// Result of a push. The push is complete if nothing was left out, no file is still being written,
-/// and the conversation was read completely.
+/// Result of a push: the segments that were sent, and the files and messages that were not
+/// published, by path, with the reasons. `live` files are still being written; they are sent once
+/// they are complete. `is_partial` is true if part of the conversation could not be read. Files in
+/// that part were neither sent nor treated as removed. The push is complete if nothing was left
+/// out, no file is still being written, and the conversation was read completely.
 #[derive(Debug, Default)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Sent {
-    /// Segments that were sent.
     pub segments: Vec<SegmentId>,
-    /// Files and messages that were not published, by path, with the reasons.
     pub left: BTreeMap<String, LeftOut>,
-    /// Files that are still being written. They are sent once they are complete.
     pub live: Vec<String>,
-    /// True if part of the conversation could not be read. Files in that part were neither sent nor
-    /// treated as removed.
     pub is_partial: bool,
 }
 
@@ -131,7 +130,7 @@ impl PullReport {
     }
 }
 
-impl Sync<'_> {
+impl Synchronizer<'_> {
     /// Publishes all changes of a conversation since the last push.
     pub fn push(&self, conversation: &Conversation) -> Result<Sent, RemoteError> {
         self.push_in(conversation, &mut Session::default(), Pacing::Immediate)
@@ -228,17 +227,17 @@ impl Sync<'_> {
         Push { bucket, home, notes, source, now, ends: false, deadline: self.deadline }
     }
 
-    /// Fetches and applies changes of other hosts. Downloads new files. Artifacts that are already
-    /// known without local bytes stay in the bucket. Fetches refused segments again, because they
-    /// may have been repaired.
-    pub fn pull(&self, conversation: &Conversation) -> Result<PullReport, RemoteError> {
-        self.pull_into(conversation, false)
-    }
-
-    /// Does what [`Self::pull`] does, except that the bytes of artifacts stay in the bucket until
-    /// they are read.
-    pub fn hear(&self, conversation: &Conversation) -> Result<PullReport, RemoteError> {
-        self.pull_into(conversation, true)
+    /// Fetches and applies changes of other hosts. Artifacts that are already known without local
+    /// bytes stay in the bucket. Fetches refused segments again if `downloads` is immediate, because
+    /// they may have been repaired.
+    pub fn pull(
+        &self,
+        conversation: &Conversation,
+        downloads: Downloads,
+    ) -> Result<PullReport, RemoteError> {
+        let notes = self.notes_to_pull(conversation.id(), downloads)?;
+        let looked = look_for_readers(self.bucket, &notes, (self.deadline)(), None)?;
+        self.apply_look(conversation, &notes, (looked, None), downloads)
     }
 
     /// Does what [`Self::pull`] does, for a conversation that is not in the store. If the
@@ -246,22 +245,7 @@ impl Sync<'_> {
     pub fn pull_new(
         &self,
         id: &Component,
-    ) -> Result<Option<(Arc<Conversation>, PullReport)>, RemoteError> {
-        self.pull_missing(id, false)
-    }
-
-    /// Does what [`Self::hear`] does, for a conversation that is not in the store.
-    pub fn hear_new(
-        &self,
-        id: &Component,
-    ) -> Result<Option<(Arc<Conversation>, PullReport)>, RemoteError> {
-        self.pull_missing(id, true)
-    }
-
-    fn pull_missing(
-        &self,
-        id: &Component,
-        leaves: bool,
+        downloads: Downloads,
     ) -> Result<Option<(Arc<Conversation>, PullReport)>, RemoteError> {
         let listed = self.bucket.list(&log_prefix(id), (self.deadline)())?;
         if listed.is_empty() {
@@ -269,10 +253,7 @@ impl Sync<'_> {
             self.home.known_conversation(id)?.map_or(Ok(()), |notes| notes.keep_look())?;
             return Ok(None);
         }
-        let notes = self.home.conversation(id)?;
-        if !leaves {
-            notes.forget_refusals()?;
-        }
+        let notes = self.notes_to_pull(id, downloads)?;
         let mut looked = look_for_readers(self.bucket, &notes, (self.deadline)(), Some(listed))?;
         let merged = MergedState::of(&mut looked, &notes)?;
         // Unreadable segments may contain living content.
@@ -283,21 +264,16 @@ impl Sync<'_> {
             return Ok(None);
         }
         let conversation = self.store.create_conversation(id)?;
-        let came = self.apply_look(&conversation, &notes, (looked, Some(merged)), leaves)?;
+        let came = self.apply_look(&conversation, &notes, (looked, Some(merged)), downloads)?;
         Ok(Some((conversation, came)))
     }
 
-    fn pull_into(
-        &self,
-        conversation: &Conversation,
-        leaves: bool,
-    ) -> Result<PullReport, RemoteError> {
-        let notes = self.home.conversation(conversation.id())?;
-        if !leaves {
+    fn notes_to_pull(&self, id: &Component, downloads: Downloads) -> Result<Notes, RemoteError> {
+        let notes = self.home.conversation(id)?;
+        if downloads == Downloads::Immediate {
             notes.forget_refusals()?;
         }
-        let looked = look_for_readers(self.bucket, &notes, (self.deadline)(), None)?;
-        self.apply_look(conversation, &notes, (looked, None), leaves)
+        Ok(notes)
     }
 
     /// Applies the result of a look. `merged` has the state if the caller has already merged the
@@ -307,7 +283,7 @@ impl Sync<'_> {
         conversation: &Conversation,
         notes: &Notes,
         (mut looked, merged): (LookReport, Option<MergedState>),
-        leaves: bool,
+        downloads: Downloads,
     ) -> Result<PullReport, RemoteError> {
         let settled = settled(conversation, &looked);
         if let Some(settled) = &settled
@@ -325,7 +301,7 @@ impl Sync<'_> {
         let is_whole = refused.is_empty() && looked.refused.is_empty();
         let plan = plan(&agreement.base, &files, &state, is_whole);
         drop(files);
-        let fetcher = Fetcher::new(self.bucket, (notes, &state), leaves, self.deadline);
+        let fetcher = Fetcher::new(self.bucket, (notes, &state), downloads, self.deadline);
         let (now, limits) = ((self.now)().wall as i64, self.home.limits());
         let mut applied = apply(conversation, plan.steps, &fetcher, (now, limits));
         let is_over = is_whole && state.is_over();
@@ -451,14 +427,14 @@ fn forget_replaced_log(conversation: &Conversation, notes: &Notes) -> Result<(),
     notes.save(&before, &before.without_log(messages))
 }
 
-impl Sync<'_> {
+impl Synchronizer<'_> {
     /// Downloads all artifacts of a conversation that have no local bytes, within the limits.
     /// Returns the number of downloads and the skipped artifacts. Of the artifacts for which there
     /// is no room, returns only the first.
     pub fn fetch_all(
         &self,
         conversation: &Conversation,
-        far: &RemoteArtifacts,
+        artifacts: &RemoteArtifacts,
     ) -> Result<(usize, Vec<SkippedFile>), RemoteError> {
         let (mut came, mut left) = (0, Vec::new());
         let (limits, mut is_full) = (self.home.limits(), false);
@@ -477,7 +453,7 @@ impl Sync<'_> {
                 continue;
             }
             used = used.saturating_add(whole_blocks(size));
-            match far.bring_here(conversation, &artifact) {
+            match artifacts.bring_here(conversation, &artifact) {
                 Ok(true) => came += 1,
                 Ok(false) => {}
                 Err(error) if error.may_pass() => return Err(error),
@@ -504,7 +480,7 @@ impl Home {
     }
 }
 
-impl Sync<'_> {
+impl Synchronizer<'_> {
     /// Removes a conversation from the store if another host removed it and it is empty. Keeps it
     /// if it has local content.
     fn end_here(&self, conversation: &Conversation, notes: &Notes) -> Result<(), RemoteError> {

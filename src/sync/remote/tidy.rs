@@ -1,11 +1,11 @@
 use std::collections::HashSet;
 
-use bytes::Bytes;
-
 use crate::bucket::{
     BucketError, Deadline, Listed, ObjectName, log_prefix, object_key, object_of, objects_prefix,
 };
-use crate::remote::{LookReport, NoSource, Notes, Objects, Push, RemoteError, Session, Sync, look};
+use crate::remote::{
+    LookReport, NoSource, Notes, Objects, Push, RemoteError, Session, Synchronizer, look,
+};
 use crate::replica::{Changes, SegmentId, State};
 use ctxfs_core::model::Component;
 
@@ -13,31 +13,29 @@ use ctxfs_core::model::Component;
 /// this host.
 const ROUNDS: usize = 8;
 
-/// Number of segments from which a merge is considered.
 const MANY: usize = 64;
 
-/// Actions of a garbage collection.
+/// Actions of a garbage collection. `Look` is a dry run that only reports. `Merge` merges segments
+/// and deletes nothing. `Delete` also deletes unused segments and unused objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub enum GcMode {
-    /// Dry run: report only.
     Look,
-    /// Merge segments, and delete nothing.
     Merge,
-    /// Merge segments, and delete unused segments and unused objects.
     Delete,
 }
 
-/// Result of a garbage collection or a dry run. Each deletion has its own outcome, because a host
-/// that may not delete can still merge.
+/// Result of a garbage collection or a dry run. `merges` are the merged segments that were written.
+/// Each deletion has its own outcome, because a host that may not delete can still merge. In a dry
+/// run, `to_merge` is the number of segments that would be merged, and `deletions` are those that
+/// would be made. `blind` is the reason why nothing was deleted after a push: part of the log is
+/// unreadable.
 #[derive(Debug, Default)]
+#[expect(missing_docs, reason = "described above")]
 pub struct GarbageReport {
-    /// Merged segments that were written.
     pub merges: Vec<SegmentId>,
-    /// Number of segments that would be merged. It is 0 unless this is a dry run.
     pub to_merge: usize,
-    /// Deletions that were made. In a dry run, those that would be made.
     pub deletions: Vec<Collected>,
-    /// Reason why nothing was deleted after a push: part of the log is unreadable.
     pub blind: Option<RemoteError>,
 }
 
@@ -48,7 +46,7 @@ impl GarbageReport {
     }
 }
 
-impl Sync<'_> {
+impl Synchronizer<'_> {
     /// Does what [`Self::tidy`] does after a push, if there are many uncovered segments. Otherwise
     /// returns `None`.
     pub fn tidy_many(
@@ -268,7 +266,7 @@ pub fn store_now(
     deadline: Deadline,
 ) -> Result<u64, RemoteError> {
     let key = object_key(conversation, ObjectName::random());
-    bucket.create(&key, &Bytes::new(), deadline)?;
+    bucket.create(&key, &bytes::Bytes::new(), deadline)?;
     let now = bucket.modified(&key, deadline)?;
     bucket.delete(vec![key], deadline);
     Ok(now)

@@ -19,7 +19,6 @@ mod pushing;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 use std::{fmt, io, thread};
 
@@ -31,7 +30,6 @@ use crate::remote::tier::access::{BucketAccess, CircuitBreaker};
 use crate::remote::tier::backlog::PushBacklog;
 use crate::remote::tier::looks::LookQueue;
 use crate::remote::{Agreement, LookOutcome, Looker, Notes, Objects, RemoteError, Session};
-use crate::replica::Entry;
 use ctxfs_core::model::{
     Component, EvictionResult, Evictor, FarFile, FarStore, HostsReport, OtherHosts, Record,
     RelPath, RequestReport,
@@ -42,7 +40,7 @@ pub use access::TierOptions;
 
 /// Maximum time that [`Tier::finish`] waits for an idle pusher thread.
 const IDLE: Duration = Duration::from_millis(50);
-type Now = Box<dyn Fn() -> Instant + Send + std::marker::Sync>;
+type Now = Box<dyn Fn() -> Instant + Send + Sync>;
 
 /// Synchronization of a store with other hosts through a bucket. Clones share the state.
 ///
@@ -66,7 +64,7 @@ struct TierInner {
     /// not load the records again.
     last: Mutex<Option<Arc<Conversation>>>,
     same_names: SameNames,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
 #[derive(Default)]
@@ -224,7 +222,7 @@ impl FarStore for Tier {
             None => self.0.access.identified().map_err(io::Error::other)?,
         };
         let absent = || io::Error::other("the bucket that has its bytes is not known here");
-        known.ok_or_else(absent)?.far.open(conversation, record)
+        known.ok_or_else(absent)?.artifacts.open(conversation, record)
     }
 }
 
@@ -278,7 +276,6 @@ fn requests(counts: &RequestCounts) -> Vec<RequestReport> {
     kinds.map(|(kind, Tally { requests, bytes })| RequestReport { kind, requests, bytes }).into()
 }
 
-/// Time limit for waiting for the push lock, and for waiting for the conversation.
 const WAIT: Duration = Duration::from_secs(2);
 
 /// A round in which local copies of a conversation are evicted. It reads the agreement once.
@@ -288,7 +285,7 @@ struct Eviction<'a> {
     agreed: Option<AgreementCache<PublishedEntries>>,
 }
 
-type PublishedEntries = HashMap<String, Entry>;
+type PublishedEntries = HashMap<String, crate::replica::Entry>;
 
 fn entries(agreed: Agreement) -> PublishedEntries {
     let published = agreed.base.entries.into_iter().filter(|entry| !entry.origins.is_empty());
@@ -332,7 +329,7 @@ impl<'a> Eviction<'a> {
         };
         let clock = access.store.clock();
         let entry = self.entries(&notes)?.get(&text);
-        let gone = known.far.evict(&conversation, path, entry, clock)?;
+        let gone = known.artifacts.evict(&conversation, path, entry, clock)?;
         Ok(match gone {
             RemovalOutcome::Removed => EvictionResult::Gone,
             RemovalOutcome::Kept(why) => EvictionResult::Kept(why),

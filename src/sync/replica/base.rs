@@ -164,8 +164,8 @@ impl<'a> FileIndex<'a> {
     }
 
     pub(super) fn of_entry(&self, entry: &Entry) -> Option<(&'a str, &'a FoundFile)> {
-        let elsewhere = entry.origins.iter().map(|origin| FileKey::Remote(*origin));
-        let mut keys = std::iter::once(entry.key).chain(elsewhere);
+        let remote = entry.origins.iter().map(|origin| FileKey::Remote(*origin));
+        let mut keys = std::iter::once(entry.key).chain(remote);
         // Hard links share a key, so prefer the path of the entry.
         if let Some((path, found)) = self.files.get_key_value(&entry.path)
             && keys.clone().any(|key| key == found.key)

@@ -1,7 +1,6 @@
 //! Ids of writers, segments and origins, and the clock that orders concurrent changes.
 
 use std::fmt;
-use std::num::ParseIntError;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +8,6 @@ use serde::{Deserialize, Serialize};
 const WRITER_DIGITS: usize = 16;
 const NUMBER_DIGITS: usize = 12;
 const DIGEST_DIGITS: usize = 32;
-/// Maximum segment number, which has twelve digits.
 const MAX_NUMBER: u64 = 999_999_999_999;
 
 /// Error for a text that is not a valid id.
@@ -68,7 +66,6 @@ impl SegmentId {
 }
 
 impl SegmentDigest {
-    /// Returns the digest of bytes, which is the first half of their BLAKE3 digest.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         let hash = blake3::hash(bytes);
         Self(u128::from_be_bytes(hash.as_bytes().first_chunk().copied().unwrap_or_default()))
@@ -151,12 +148,13 @@ fn hexadecimal(text: &str, digits: usize) -> Option<u128> {
     fits.then(|| u128::from_str_radix(text, 16).ok()).flatten()
 }
 
-fn decimal(digits: &str) -> Result<u64, ParseIntError> {
+fn decimal(digits: &str) -> Result<u64, std::num::ParseIntError> {
     if digits.starts_with('+') { "".parse() } else { digits.parse() }
 }
 
+/// Implements the conversions that `serde` needs for ids that are texts in JSON.
 macro_rules! text_form {
-    ($($id:ty),+) => {$(
+    ($error:ty: $($id:ty),+) => {$(
         impl From<$id> for String {
             fn from(id: $id) -> Self {
                 id.to_string()
@@ -164,16 +162,18 @@ macro_rules! text_form {
         }
 
         impl TryFrom<String> for $id {
-            type Error = ParseIdError;
+            type Error = $error;
 
-            fn try_from(text: String) -> Result<Self, ParseIdError> {
+            fn try_from(text: String) -> Result<Self, $error> {
                 text.parse()
             }
         }
     )+};
 }
 
-text_form!(WriterId, SegmentId, SegmentDigest, Origin);
+pub(crate) use text_form;
+
+text_form!(ParseIdError: WriterId, SegmentId, SegmentDigest, Origin);
 
 /// Time of a hybrid logical clock. It is the time of a host's clock in microseconds since the
 /// epoch, or a later time if the host has seen a later stamp. Stamps are used only to order

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
-use std::sync::Arc;
 
 use crate::replica::{Origin, SegmentDigest, SegmentId, Stamp};
 
@@ -27,7 +26,7 @@ pub struct Segment<A, M> {
 pub struct Claim<A> {
     pub stamp: Stamp,
     pub path: String,
-    pub digest: Arc<str>,
+    pub digest: std::sync::Arc<str>,
     pub artifact: A,
 }
 
@@ -93,7 +92,6 @@ impl Removed {
     }
 }
 
-/// First segment number of a writer.
 const FIRST: u64 = 1;
 
 /// Segments that a merge covers, with their digests. A covered segment is ignored, even if it
@@ -329,17 +327,17 @@ pub(crate) fn merge<A: Clone, M: Clone>(
     let messages = whole.messages.into_iter().filter(|((_, origin), _)| told(origin));
     merged.messages =
         messages.map(|((stamp, origin), message)| (origin, (stamp, message))).collect();
-    let elsewhere = |segment: &SegmentId| !merged.covers.contains_key(segment);
+    let uncovered = |segment: &SegmentId| !merged.covers.contains_key(segment);
     let is_dead = |origin: &Origin| {
         whole.removed.contains(origin)
             || whole.covered.contains(&origin.segment) && !living.contains(origin)
     };
-    let moves = said.moves.into_iter().filter(|(origin, _)| elsewhere(&origin.segment));
+    let moves = said.moves.into_iter().filter(|(origin, _)| uncovered(&origin.segment));
     merged.moves = moves.filter(|(origin, _)| !is_dead(origin)).collect();
     let Removed { origins, segments, .. } = said.removed;
     merged.removed = Removed {
-        origins: origins.into_iter().filter(|origin| elsewhere(&origin.segment)).collect(),
-        segments: segments.into_iter().filter(elsewhere).collect(),
+        origins: origins.into_iter().filter(|origin| uncovered(&origin.segment)).collect(),
+        segments: segments.into_iter().filter(uncovered).collect(),
         ends: false,
     };
     merged

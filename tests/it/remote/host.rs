@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use ctxfs_core::model::{Component, RelPath};
 use ctxfs_store::{Conversation, RemovalOutcome, Store};
-use ctxfs_sync::bucket::{Bucket, BucketId, BucketUrl, Deadline};
-use ctxfs_sync::remote::{Home, Moment, PATIENCE, PushLock, RemoteArtifacts, Sync, standing};
+use ctxfs_sync::bucket::{Bucket, BucketId, BucketUrl, Deadline, Objects as _};
+use ctxfs_sync::remote::{
+    Home, Moment, PATIENCE, PushLock, RemoteArtifacts, Synchronizer, standing,
+};
 
 use crate::support::{TestStore, eventually};
 
@@ -84,9 +86,9 @@ impl Sharing {
         standing.unwrap().live == 0
     }
 
-    pub(crate) fn sync<T>(&self, with: impl FnOnce(&Sync<'_>) -> T) -> T {
+    pub(crate) fn sync<T>(&self, with: impl FnOnce(&Synchronizer<'_>) -> T) -> T {
         let lock = self.locked();
-        with(&Sync {
+        with(&Synchronizer {
             store: &self.opened,
             bucket: &self.bucket,
             home: &self.home,

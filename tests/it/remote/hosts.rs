@@ -18,6 +18,7 @@ use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 use std::{fs, thread};
 
+use ctxfs_sync::remote::Downloads;
 use proptest::test_runner::Config;
 use rustix::fs::{CWD, RenameFlags, XattrFlags};
 use tempfile::TempDir;
@@ -82,7 +83,8 @@ impl World {
             Step::Pull => self.pull(host),
             Step::Hear => {
                 let host = &self.hosts[host];
-                let came = host.sync(|sync| sync.hear(&host.conversation)).unwrap();
+                let came =
+                    host.sync(|sync| sync.pull(&host.conversation, Downloads::OnRead)).unwrap();
                 assert!(came.error.is_none(), "{came:?}");
             }
             Step::Evict(name) => {
@@ -229,7 +231,7 @@ impl World {
 
     fn pull(&self, host: usize) {
         let host = &self.hosts[host];
-        let came = host.sync(|sync| sync.pull(&host.conversation)).unwrap();
+        let came = host.sync(|sync| sync.pull(&host.conversation, Downloads::Immediate)).unwrap();
         assert!(came.error.is_none() && came.refused.is_empty(), "{came:?}");
     }
 

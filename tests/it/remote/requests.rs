@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use ctxfs_core::model::FarStore as _;
 use ctxfs_store::RemovalOutcome;
-use ctxfs_sync::bucket::RequestCounts;
+use ctxfs_sync::bucket::{Objects as _, RequestCounts};
+use ctxfs_sync::remote::Downloads;
 use serde_json::Value;
 
 use crate::remote::host::{Host, path};
@@ -188,7 +189,7 @@ fn what_is_elsewhere_costs_what_is_read_of_it() {
     let (pair, small, large) = (Pair::new(), b"few bytes\n", noise("large", 8 << 20));
     let [_one, other] = published(&pair, &[("small", &small[..]), ("large", &large[..])]);
     let heard = requests(&other, || {
-        other.sync(|sync| sync.hear(&other.conversation)).unwrap();
+        other.sync(|sync| sync.pull(&other.conversation, Downloads::OnRead)).unwrap();
     });
     assert_eq!(heard, [1, 0, 1], "a list, and its segment");
     let far = other.far();

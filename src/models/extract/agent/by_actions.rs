@@ -10,7 +10,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::extract::agent::{AgentAnswer, LookLog, make_room};
@@ -25,16 +24,13 @@ use crate::extract::{ModelRequest, ReplyEnd, Turn};
 /// Maximum number of lines from which an answer can choose. They are the ones with the highest
 /// numbers.
 const CHOICE: usize = 200;
-/// Maximum number of characters of the words in a look.
 const WORDS: usize = 80;
 const NO_OBJECT: &str = "The reply is no JSON object of the required form.";
-/// The explanation after [`NOTHING`] if no look has shown a line.
 const NO_LINE: &str = "No look has shown a line.";
-/// The text that replaces lines that the model has passed over.
 const PASSED: &str = "(lines none of which holds the answer)";
 const LOOKS: [&str; 3] = ["find", "grep", "read"];
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, serde::Deserialize)]
 #[serde(untagged)]
 enum ActionReply {
     Answer {
@@ -65,7 +61,7 @@ struct SeenLook {
 
 /// Answers by actions. The first look is presented as the model's own look. If its lines were part
 /// of the question, a small model would not use them for its answer.
-pub(super) fn answer(
+pub(in crate::extract) fn answer(
     inquiry: &Inquiry<'_>,
     form: LineForm,
     first: &FirstLook,
@@ -132,7 +128,6 @@ fn nothing(why: &str, looks: &LookLog) -> AgentAnswer {
     AgentAnswer { text, looks: looks.named(), ..AgentAnswer::default() }
 }
 
-/// Returns the request for a turn in which the model may look again.
 fn request(
     inquiry: &Inquiry<'_>,
     wrapper: &Wrapper,
@@ -189,7 +184,6 @@ impl ActionReply {
     }
 }
 
-/// Parses the JSON object in a reply. Text around the object is ignored.
 fn action(reply: &str) -> Option<ActionReply> {
     let (start, end) = (reply.find('{')?, reply.rfind('}')?);
     serde_json::from_str(reply.get(start..=end)?).ok()

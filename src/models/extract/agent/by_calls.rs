@@ -11,12 +11,11 @@ use crate::extract::look::{AgentLook, FirstLook, LineForm, cut};
 use crate::extract::prompt::{Prompt, Wrapper};
 use crate::extract::{CallResult, ModelReply, ModelRequest, ToolCall, ToolSpec, Turn};
 
-/// Maximum number of calls of one reply that are performed.
 const AT_ONCE: usize = 8;
 
 /// Answers with tools. Returns `None` if the first reply neither calls a tool nor answers. If
 /// `sure` is true, the model is known to support tools, and is asked again instead.
-pub(super) fn answer(
+pub(in crate::extract) fn answer(
     inquiry: &Inquiry<'_>,
     form: LineForm,
     first: &FirstLook,
@@ -90,7 +89,6 @@ fn result(
     })
 }
 
-/// Parses a call. The error text is shown to the model.
 fn look(call: &ToolCall, name: &str) -> Result<AgentLook, String> {
     let arguments: Value = serde_json::from_str(&call.arguments)
         .map_err(|error| format!("The arguments are no JSON: {error}."))?;

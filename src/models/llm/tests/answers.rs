@@ -16,7 +16,7 @@ use crate::extract::{
     Document as _, DocumentFacts, ExtractSettings, Extraction, Extractor, LanguageModel, Mode,
     ProviderKind, ToolUse,
 };
-use crate::llm::model;
+use crate::llm::HttpModel;
 
 const TEXTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/llm/tests/answers.txt");
 const NEEDLE: &str = "ERROR worker-3 cannot open spool.db: disk quota exceeded";
@@ -185,7 +185,7 @@ fn ask(case: &Case, kind: ProviderKind, document: &TextDocument) -> (Extraction,
         let mut target = target(kind, &base_url);
         target.profile.target = format!("local/{}", ["qwen", "other"][at]);
         target.profile.tools = case.tools;
-        let model = model(&target, case.timeout, Some(KEY.to_owned())).unwrap();
+        let model = HttpModel::new(&target, case.timeout, Some(KEY.to_owned())).unwrap();
         models.push(Arc::new(model.with_pauses(SHORT)));
         hosts.push(base_url.replace("http://", ""));
     }

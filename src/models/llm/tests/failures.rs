@@ -11,7 +11,7 @@ use super::{KEY, LONG, anthropic, ask, model_of, openai, question, target};
 use crate::extract::{
     LanguageModel as _, ModelFailure, ModelFailureKind, ProviderKind, TokenUsage,
 };
-use crate::llm::{HttpModel, model};
+use crate::llm::HttpModel;
 
 fn fails(answers: impl IntoIterator<Item = Vec<Step>>) -> (ModelFailure, usize, String) {
     fails_by(openai, answers)
@@ -116,7 +116,7 @@ fn the_endpoint_says_when_to_come_back() {
 fn pauses_grow() {
     let endpoint = ModelEndpoint::new([vec![Step::Close]]);
     let target = target(ProviderKind::OpenAi, &endpoint.base_url);
-    let model = model(&target, LONG, None).unwrap();
+    let model = HttpModel::new(&target, LONG, None).unwrap();
     let began = Instant::now();
     assert_eq!(ask(&model).unwrap_err().kind, ModelFailureKind::Unavailable);
     let took = began.elapsed();

@@ -1,9 +1,8 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
-use std::ops::{Add, Range};
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -11,11 +10,11 @@ use object_store::list::{PaginatedListOptions, PaginatedListResult};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, PutMode};
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 
 use crate::bucket::access::fault::Fault;
 use crate::bucket::directory::Directory;
 use crate::bucket::name::MARK;
+use crate::bucket::objects::{Deadline, RequestCounts};
 use crate::bucket::url::{CloudStore, OpenStore};
 
 /// Maximum bytes to reserve for a response body before its first byte arrives. The announced size
@@ -28,14 +27,14 @@ const TURN: usize = 100;
 /// adds the retries. Errors are classified as a [`Fault`] by what the caller can do next, so no
 /// other code matches on the error texts of the client.
 pub(super) struct StoreClient {
-    opened: OpenStore,
-    pub(super) requests: Requests,
-    pub(super) last_failure: LastFailure,
+    pub(super) opened: OpenStore,
+    pub(super) requests: Mutex<RequestCounts>,
+    pub(super) last_failure: Mutex<Option<String>>,
 }
 
 impl StoreClient {
     pub(super) fn new(opened: OpenStore) -> Self {
-        Self { opened, requests: Requests::default(), last_failure: LastFailure::default() }
+        Self { opened, requests: Mutex::default(), last_failure: Mutex::default() }
     }
 
     pub(super) fn cloud(&self) -> Option<&Arc<dyn CloudStore>> {
@@ -52,13 +51,27 @@ impl StoreClient {
         }
     }
 
+    /// Retries `attempt` with backoff until it succeeds, fails permanently, or `deadline` passes.
+    ///
+    /// Each attempt takes at most `limit`. Between attempts there are [`Pauses`]. If the next pause
+    /// would end after the deadline, fails without waiting.
     pub(super) async fn persist<T, F: Future<Output = Result<T, Fault>>>(
         &self,
         deadline: Deadline,
         limit: Duration,
-        attempt: impl FnMut() -> F,
+        mut attempt: impl FnMut() -> F,
     ) -> Result<T, Fault> {
-        persist(&self.last_failure, deadline, limit, attempt).await
+        let mut pauses = Pauses::new();
+        loop {
+            let outcome = within(limit.min(deadline.left()), attempt()).await;
+            let again =
+                if let Err(Fault::Again(why)) = &outcome { Some(why.clone()) } else { None };
+            self.last_failure.lock().clone_from(&again);
+            match again {
+                Some(why) if pauses.wait(deadline, &why).await => {}
+                _ => return outcome,
+            }
+        }
     }
 
     /// Reads an object, or a range of it, with retries. See [`Self::get`].
@@ -85,6 +98,22 @@ impl StoreClient {
     ) -> Result<(), Fault> {
         let put = || self.put(path, bytes.clone(), mode.clone());
         self.persist(deadline, patience(bytes.len() as u64), put).await
+    }
+
+    /// Returns `size` if the object exists with this size, and otherwise `fault`. The request that
+    /// failed with `fault` may have been the repetition of one whose response was lost.
+    pub(super) async fn uploaded(
+        &self,
+        path: &Path,
+        size: u64,
+        fault: Fault,
+        deadline: Deadline,
+    ) -> Result<u64, Fault> {
+        match self.stat(path, deadline).await {
+            Ok(object) if object.size == size => Ok(size),
+            Ok(_) | Err(Fault::Absent) => Err(fault),
+            Err(other) => Err(other),
+        }
     }
 
     fn store(&self) -> Result<&dyn ObjectStore, Fault> {
@@ -123,7 +152,7 @@ impl StoreClient {
         range: Option<Range<u64>>,
         limit: u64,
     ) -> Result<Bytes, Fault> {
-        self.requests.count(RequestKind::Get);
+        self.requests.lock().get.requests += 1;
         let options = GetOptions { range: range.map(GetRange::Bounded), ..GetOptions::default() };
         let store = self.store_of(path).await?;
         let answer = call(QUIET, store.get_opts(path, options)).await?;
@@ -138,7 +167,7 @@ impl StoreClient {
         let mut bytes = BytesMut::with_capacity(size.min(SET_ASIDE) as usize);
         let mut pieces = answer.into_stream();
         while let Some(piece) = call(QUIET, pieces.try_next()).await? {
-            self.requests.add_bytes(RequestKind::Get, piece.len());
+            self.requests.lock().get.bytes += piece.len() as u64;
             bytes.extend_from_slice(&piece);
             if bytes.len() as u64 > size {
                 break;
@@ -151,15 +180,20 @@ impl StoreClient {
     }
 
     pub(super) async fn head(&self, path: &Path) -> Result<ObjectMeta, Fault> {
-        self.requests.count(RequestKind::Head);
+        self.requests.lock().head.requests += 1;
         let options = GetOptions { head: true, ..GetOptions::default() };
         let store = self.store_of(path).await?;
         Ok(call(QUIET, store.get_opts(path, options)).await?.meta)
     }
 
+    pub(super) fn count_put(&self, bytes: usize) {
+        let put = &mut self.requests.lock().put;
+        put.requests += 1;
+        put.bytes += bytes as u64;
+    }
+
     pub(super) async fn put(&self, path: &Path, bytes: Bytes, mode: PutMode) -> Result<(), Fault> {
-        self.requests.count(RequestKind::Put);
-        self.requests.add_bytes(RequestKind::Put, bytes.len());
+        self.count_put(bytes.len());
         let put = self.store_of(path).await?.put_opts(path, bytes.into(), mode.into());
         match put.await.map_err(|error| Fault::of(&error)) {
             Ok(_) => Ok(()),
@@ -174,18 +208,18 @@ impl StoreClient {
         prefix: &str,
         options: PaginatedListOptions,
     ) -> Result<PaginatedListResult, Fault> {
-        self.requests.count(RequestKind::List);
+        self.requests.lock().list.requests += 1;
         let prefix = (!prefix.is_empty()).then_some(prefix);
         call(QUIET, store.list_paginated(prefix, options)).await
     }
 
     pub(super) async fn request_names(&self, prefix: &Path) -> Result<Vec<ObjectMeta>, Fault> {
-        self.requests.count(RequestKind::List);
+        self.requests.lock().list.requests += 1;
         call(QUIET, self.store()?.list(Some(prefix)).try_collect()).await
     }
 
     pub(super) async fn request_prefixes(&self, prefix: &Path) -> Result<Vec<Path>, Fault> {
-        self.requests.count(RequestKind::List);
+        self.requests.lock().list.requests += 1;
         Ok(call(QUIET, self.store()?.list_with_delimiter(Some(prefix))).await?.common_prefixes)
     }
 
@@ -195,7 +229,7 @@ impl StoreClient {
         prefix: &str,
         list: impl FnOnce(&Directory, &str) -> io::Result<T> + Send + 'static,
     ) -> Result<T, Fault> {
-        self.requests.count(RequestKind::List);
+        self.requests.lock().list.requests += 1;
         on_disk(Arc::clone(directory), prefix.to_owned(), list).await
     }
 
@@ -209,9 +243,7 @@ impl StoreClient {
     pub(super) async fn delete(&self, paths: Vec<Path>) -> Vec<Result<(), Fault>> {
         let count = paths.len();
         let is_bulk = matches!(&self.opened, OpenStore::Cloud { deletes, .. } if *deletes > 1);
-        for _ in 0..(if is_bulk { 1 } else { count }) {
-            self.requests.count(RequestKind::Delete);
-        }
+        self.requests.lock().delete.requests += if is_bulk { 1 } else { count as u64 };
         let paths = stream::iter(paths.into_iter().map(Ok)).boxed();
         let store = match self.store() {
             Ok(store) => store,
@@ -248,152 +280,6 @@ async fn on_disk<T: Send + 'static>(
     done.unwrap_or_else(|error| Err(Fault::Never(format!("a thread failed: {error}"))))
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RequestKind {
-    Get,
-    /// Writes an object or a part of one, or starts or completes a multipart upload.
-    Put,
-    List,
-    /// Deletes objects, or aborts a multipart upload.
-    Delete,
-    Head,
-}
-
-/// Number of requests of one kind, and the bytes of objects that they transferred. Failed requests
-/// are included.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "described above")]
-pub struct Tally {
-    pub requests: u64,
-    pub bytes: u64,
-}
-
-/// Number of requests to a bucket since it was opened, by kind: reads and writes of objects and
-/// parts, list pages, deletions, and requests for size and time. One deletion request may delete
-/// many keys. The byte count of lists is unknown.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "described above")]
-pub struct RequestCounts {
-    pub get: Tally,
-    pub put: Tally,
-    pub list: Tally,
-    pub delete: Tally,
-    pub head: Tally,
-}
-
-impl RequestCounts {
-    /// Returns the number of all requests.
-    pub fn total(&self) -> u64 {
-        let all = [self.get, self.put, self.list, self.delete, self.head];
-        all.iter().map(|tally| tally.requests).sum()
-    }
-}
-
-impl Add for Tally {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            requests: self.requests.saturating_add(other.requests),
-            bytes: self.bytes.saturating_add(other.bytes),
-        }
-    }
-}
-
-impl Add for RequestCounts {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            get: self.get + other.get,
-            put: self.put + other.put,
-            list: self.list + other.list,
-            delete: self.delete + other.delete,
-            head: self.head + other.head,
-        }
-    }
-}
-
-#[derive(Debug, Default)]
-struct RequestCounter {
-    requests: AtomicU64,
-    bytes: AtomicU64,
-}
-
-impl RequestCounter {
-    fn tally(&self) -> Tally {
-        Tally {
-            requests: self.requests.load(Ordering::Relaxed),
-            bytes: self.bytes.load(Ordering::Relaxed),
-        }
-    }
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Requests {
-    get: RequestCounter,
-    put: RequestCounter,
-    list: RequestCounter,
-    delete: RequestCounter,
-    head: RequestCounter,
-}
-
-impl Requests {
-    pub(super) fn count(&self, kind: RequestKind) {
-        self.counter(kind).requests.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn add_bytes(&self, kind: RequestKind, bytes: usize) {
-        self.counter(kind).bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    pub(super) fn snapshot(&self) -> RequestCounts {
-        RequestCounts {
-            get: self.get.tally(),
-            put: self.put.tally(),
-            list: self.list.tally(),
-            delete: self.delete.tally(),
-            head: self.head.tally(),
-        }
-    }
-
-    fn counter(&self, kind: RequestKind) -> &RequestCounter {
-        match kind {
-            RequestKind::Get => &self.get,
-            RequestKind::Put => &self.put,
-            RequestKind::List => &self.list,
-            RequestKind::Delete => &self.delete,
-            RequestKind::Head => &self.head,
-        }
-    }
-}
-
-/// Time at which a request gives up. The request is not retried after that time, and no pause
-/// starts that would end later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Deadline(Instant);
-
-impl Deadline {
-    /// Returns the deadline `time` from now.
-    pub fn after(time: Duration) -> Self {
-        Self(Instant::now() + time)
-    }
-
-    /// Returns the deadline at `moment`.
-    pub fn at(moment: Instant) -> Self {
-        Self(moment)
-    }
-
-    /// Returns the remaining time; zero after the deadline.
-    pub fn left(self) -> Duration {
-        self.0.saturating_duration_since(Instant::now())
-    }
-
-    pub(crate) fn is_past(self) -> bool {
-        self.left().is_zero()
-    }
-}
-
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Time without a received byte after which a connection counts as broken.
@@ -411,51 +297,6 @@ pub(super) async fn within<T>(
 ) -> Result<T, Fault> {
     let late = || Fault::Again(format!("no answer within {:.1} s", limit.as_secs_f32()));
     tokio::time::timeout(limit, future).await.unwrap_or_else(|_| Err(late()))
-}
-
-#[derive(Debug, Default)]
-pub(super) struct LastFailure(Mutex<Option<String>>);
-
-impl LastFailure {
-    pub(super) fn get(&self) -> Option<String> {
-        self.0.lock().clone()
-    }
-
-    fn note<T>(&self, outcome: &Result<T, Fault>) {
-        let why = if let Err(Fault::Again(why)) = outcome { Some(why.clone()) } else { None };
-        let mut last = self.0.lock();
-        if last.is_some() || why.is_some() {
-            *last = why;
-        }
-    }
-}
-
-/// Retries `attempt` with backoff until it succeeds, fails permanently, or `deadline` passes. While
-/// it retries, `last` holds the error of the last attempt.
-///
-/// Each attempt takes at most `limit`. Between attempts there are [`Pauses`]. If the next pause
-/// would end after the deadline, fails without waiting.
-async fn persist<T, F>(
-    last: &LastFailure,
-    deadline: Deadline,
-    limit: Duration,
-    mut attempt: impl FnMut() -> F,
-) -> Result<T, Fault>
-where
-    F: Future<Output = Result<T, Fault>>,
-{
-    let mut pauses = Pauses::new();
-    loop {
-        let outcome = within(limit.min(deadline.left()), attempt()).await;
-        last.note(&outcome);
-        let why = match outcome {
-            Err(Fault::Again(why)) => why,
-            outcome => return outcome,
-        };
-        if !pauses.wait(deadline, &why).await {
-            return Err(Fault::Again(why));
-        }
-    }
 }
 
 /// Exponential backoff. Each pause is up to twice as long as the previous one, up to 5 s. Pauses

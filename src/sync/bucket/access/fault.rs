@@ -3,10 +3,7 @@
 use std::error::Error;
 use std::io;
 
-use object_store::client::HttpError;
-
 use crate::bucket::directory;
-use crate::bucket::directory::Directory;
 use crate::bucket::error::{BucketError, FormatError};
 
 /// Prefix of the client's error text for a response with an error status.
@@ -17,7 +14,6 @@ const ERROR_BODY: &str = "Server returned error response: ";
 const KEPT: &str = "DeleteObjects request failed for key ";
 /// Prefix of the client's error text for a truncated list page.
 const CUT_LIST: &str = "Got invalid list response: ";
-/// Name of the local file system in error texts of the client.
 const DIRECTORY: &str = "LocalFileSystem";
 const LOOK_AT_KEYS: &str = "Look at the keys in the environment and at what they may do";
 const LOOK_AT_RIGHTS: &str = "Look at the owner and mode of that path, at how its disk is mounted, and at the user who \
@@ -25,7 +21,6 @@ const LOOK_AT_RIGHTS: &str = "Look at the owner and mode of that path, at how it
 /// Addresses of the metadata services of the clouds. The client requests credentials there when the
 /// environment has none.
 const METADATA: [&str; 2] = ["169.254.169.254", "metadata.google"];
-/// Maximum number of characters of a store's response in an error text.
 const SHOWN: usize = 300;
 /// Error codes with status 400 for which a retry or a new connection may succeed.
 const PASSING: [&str; 5] =
@@ -34,6 +29,9 @@ const PASSING: [&str; 5] =
 const OF_KEYS: [&str; 5] =
     ["ExpiredToken", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId", "AccessDenied"];
 
+/// A failed request, by what the caller can do next. `Odd` means that the key denotes something
+/// that ctxfs does not create: a link, a device or a directory. `OddKey` means that a key in a list
+/// is not a valid path. The client then returns nothing of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
     Absent,
@@ -44,18 +42,10 @@ pub(super) enum Fault {
     Again(String),
     Unsupported(String),
     Never(String),
-    /// The key denotes something that ctxfs does not create: a link, a device or a directory.
     Odd,
-    /// A key in a list is not a valid path. The client then returns nothing of the list.
     OddKey(String),
-    /// The object is larger than the limit that the reader set.
-    TooLarge {
-        size: u64,
-        limit: u64,
-    },
-    TooMany {
-        limit: usize,
-    },
+    TooLarge { size: u64, limit: u64 },
+    TooMany { limit: usize },
 }
 
 impl Fault {
@@ -125,7 +115,7 @@ impl Fault {
 
     fn of_chain(error: &object_store::Error) -> Self {
         for cause in causes(error) {
-            if cause.is::<HttpError>() {
+            if cause.is::<object_store::client::HttpError>() {
                 return Self::Again(transport(error));
             }
             if let Some(source) = cause.downcast_ref::<io::Error>() {
@@ -148,8 +138,12 @@ impl Fault {
         Self::Never(deepest(error))
     }
 
-    pub(super) fn at(directory: &Directory, key: &str, error: &io::Error) -> Self {
-        Self::of_disk(error, format!("`{}`: {error}", directory.path_of(key).display()))
+    pub(super) fn at(
+        directory: &crate::bucket::directory::Directory,
+        key: &str,
+        error: &io::Error,
+    ) -> Self {
+        Self::of_disk(error, format!("`{}`: {error}", directory.root.join(key).display()))
     }
 
     fn of_directory(error: &object_store::Error) -> Self {

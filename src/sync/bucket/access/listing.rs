@@ -1,6 +1,5 @@
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,14 +8,13 @@ use object_store::list::{PaginatedListOptions, PaginatedListResult};
 use object_store::path::Path;
 use rustix::fs::{AtFlags, OFlags};
 
-use crate::bucket::access::client::StoreClient;
+use crate::bucket::access::client::{QUIET, StoreClient};
 use crate::bucket::access::fault::Fault;
-use crate::bucket::access::{Bucket, Deadline, QUIET, milliseconds};
 use crate::bucket::directory;
 use crate::bucket::directory::{Directory, PlainFile};
-use crate::bucket::error::BucketError;
 use crate::bucket::name::staged_for;
-use crate::bucket::url::CloudStore;
+use crate::bucket::objects::{Deadline, Listed};
+use crate::bucket::url::{CloudStore, OpenStore};
 
 /// Maximum number of objects in a list. Their names take about 100 MB.
 const MOST: usize = 1_000_000;
@@ -25,97 +23,53 @@ const PAGE: usize = 1000;
 /// Time limit for listing a directory, which may be on a slow network disk.
 const SLOW_LIST: Duration = Duration::from_mins(2);
 
-/// An object in a list. `name` is the key without the prefix of the list. `size` is in bytes.
-/// `modified_ms` is the time of the last write in milliseconds since the epoch, by the store's
-/// clock.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "described above")]
-pub struct Listed {
-    pub name: String,
-    pub size: u64,
-    pub modified_ms: u64,
-}
-
-impl Bucket {
-    /// Lists all objects below a directory, sorted by name. Fails if there are more than 1,000,000.
-    ///
-    /// If `after` is given, lists only names that sort after it, bytewise.
-    pub fn list(
+impl StoreClient {
+    /// Lists the objects below `directory`, in any order. A page may repeat an object.
+    pub(super) async fn list(
         &self,
-        prefix: &str,
-        after: Option<&str>,
+        directory: &str,
         deadline: Deadline,
-    ) -> Result<Vec<Listed>, BucketError> {
-        self.run("list", prefix, async {
-            let directory = self.directory(prefix)?;
-            let mut listed = match (self.0.store.cloud(), self.0.store.directory()) {
-                (_, Some(bucket)) => self.0.store.files(bucket, &directory, deadline).await?,
-                (Some(store), _) => {
-                    let objects = self.0.store.pages(store, &directory, after, deadline).await?;
-                    listed(&objects, &directory)
-                }
-                (None, None) => {
-                    listed(&self.0.store.names(&directory, deadline).await?, &directory)
-                }
-            };
-            listed.retain(|object| after.is_none_or(|after| object.name.as_str() > after));
-            listed.sort_unstable();
-            listed.dedup_by(|second, first| second.name == first.name);
-            Ok(listed)
-        })
+    ) -> Result<Vec<Listed>, Fault> {
+        match &self.opened {
+            OpenStore::Directory(bucket) => self.files(bucket, directory, deadline).await,
+            OpenStore::Cloud { store, .. } => {
+                Ok(listed(&self.pages(store, directory, deadline).await?, directory))
+            }
+            OpenStore::Memory(_) => Ok(listed(&self.names(directory, deadline).await?, directory)),
+        }
     }
 
-    /// Lists the first `limit` subdirectories of a directory, sorted by name. Makes one request per
-    /// 1000 subdirectories.
-    pub fn list_dirs(
+    /// Lists at least the first `limit` subdirectories of `directory`, if there are so many.
+    pub(super) async fn list_dirs(
         &self,
-        prefix: &str,
+        directory: &str,
         limit: usize,
         deadline: Deadline,
-    ) -> Result<Vec<String>, BucketError> {
-        self.run("list", prefix, async {
-            let directory = self.directory(prefix)?;
-            let names = match (self.0.store.cloud(), self.0.store.directory()) {
-                (_, Some(bucket)) => self.0.store.directories(bucket, &directory, deadline).await?,
-                (Some(store), _) => last_names(
-                    &self.0.store.page_directories(store, &directory, limit, deadline).await?,
-                ),
-                (None, None) => last_names(&self.0.store.prefixes(&directory, deadline).await?),
-            };
-            let names: BTreeSet<String> = names.into_iter().collect();
-            Ok(names.into_iter().take(limit).collect())
-        })
+    ) -> Result<BTreeSet<String>, Fault> {
+        let paths = match &self.opened {
+            OpenStore::Directory(bucket) => {
+                let list = || self.of_directory(bucket, directory, Directory::directories);
+                let names = self.persist(deadline, SLOW_LIST, list).await?;
+                return Ok(names.into_iter().collect());
+            }
+            OpenStore::Cloud { store, .. } => {
+                self.page_directories(store, directory, limit, deadline).await?
+            }
+            OpenStore::Memory(_) => {
+                let prefix = exact(directory);
+                self.persist(deadline, QUIET, || self.request_prefixes(&prefix)).await?
+            }
+        };
+        Ok(paths.iter().filter_map(Path::filename).map(str::to_owned).collect())
     }
 
-    /// Lists the entries of a directory that the other lists skip because ctxfs does not create
-    /// them: links, special files, and names that are not UTF-8. Only a bucket that is a directory
-    /// can have such entries. For other buckets, this makes no request and returns an empty list.
-    pub fn list_odd(&self, prefix: &str) -> Result<Vec<String>, BucketError> {
-        let Some(bucket) = self.0.store.directory() else { return Ok(Vec::new()) };
-        let fault = |error: io::Error| Fault::at(bucket, prefix, &error).into_error("list", prefix);
-        bucket.odd(prefix).map_err(fault)
-    }
-
-    /// Returns the full prefix of a directory, which is empty or ends with a slash.
-    fn directory(&self, prefix: &str) -> Result<String, Fault> {
-        let path = self.path(prefix.trim_end_matches('/'))?;
-        let path: &str = path.as_ref();
-        Ok(if path.is_empty() { String::new() } else { format!("{path}/") })
-    }
-}
-
-impl StoreClient {
     async fn pages(
         &self,
         store: &Arc<dyn CloudStore>,
         directory: &str,
-        after: Option<&str>,
         deadline: Deadline,
     ) -> Result<Vec<ObjectMeta>, Fault> {
-        let mut options = PaginatedListOptions {
-            offset: after.map(|after| format!("{directory}{after}")),
-            ..PaginatedListOptions::default()
-        };
+        let mut options = PaginatedListOptions::default();
         let mut objects = Vec::new();
         loop {
             let page = self.page(store, directory, &options, deadline).await?;
@@ -170,11 +124,6 @@ impl StoreClient {
         if names.len() > MOST { Err(Fault::TooMany { limit: MOST }) } else { Ok(names) }
     }
 
-    async fn prefixes(&self, directory: &str, deadline: Deadline) -> Result<Vec<Path>, Fault> {
-        let prefix = exact(directory);
-        self.persist(deadline, QUIET, || self.request_prefixes(&prefix)).await
-    }
-
     async fn files(
         &self,
         bucket: &Arc<Directory>,
@@ -191,25 +140,11 @@ impl StoreClient {
         let listed = |PlainFile { name, size, modified_ms }| Listed { name, size, modified_ms };
         Ok(whole.map(listed).collect())
     }
-
-    async fn directories(
-        &self,
-        bucket: &Arc<Directory>,
-        prefix: &str,
-        deadline: Deadline,
-    ) -> Result<Vec<String>, Fault> {
-        let list = || self.of_directory(bucket, prefix, Directory::directories);
-        self.persist(deadline, SLOW_LIST, list).await
-    }
 }
 
 /// Converts a prefix to a path without encoding it. An empty prefix is the prefix of all keys.
 fn exact(prefix: &str) -> Path {
     Path::parse(prefix).unwrap_or_default()
-}
-
-fn last_names(paths: &[Path]) -> Vec<String> {
-    paths.iter().filter_map(Path::filename).map(str::to_owned).collect()
 }
 
 /// Returns true if `name` has the form `<key>#<number>`, which the directory client gives its
@@ -232,33 +167,11 @@ fn listed(objects: &[ObjectMeta], directory: &str) -> Vec<Listed> {
     objects.iter().filter_map(listed).collect()
 }
 
-impl Bucket {
-    /// Lists the temporary files of writes to keys of ctxfs in `directories`. The writes were
-    /// interrupted or are still running. Each `name` is a whole key that `Self::delete` accepts.
-    /// Times are by the clock of the disk. Only a bucket that is a directory has such files. For
-    /// other buckets, this makes no request and returns an empty list.
-    pub fn list_staged(&self, directories: &[String]) -> Result<Vec<Listed>, BucketError> {
-        let Some(bucket) = self.0.store.directory() else { return Ok(Vec::new()) };
-        let mut staged = Vec::new();
-        for directory in directories {
-            let found = staged_in(bucket, directory);
-            let fault = |error: io::Error| {
-                Fault::at(bucket, directory, &error).into_error("list", directory)
-            };
-            staged.extend(found.map_err(fault)?);
-        }
-        staged.sort_unstable();
-        Ok(staged)
-    }
-
-    pub(super) fn remove_staged(&self, key: &str) -> Option<Result<(), Fault>> {
-        let bucket = self.0.store.directory()?;
-        staged_for(key)?;
-        Some(remove(bucket, key).map_err(|error| Fault::at(bucket, key, &error)))
-    }
+pub(super) fn milliseconds(object: &ObjectMeta) -> u64 {
+    u64::try_from(object.last_modified.timestamp_millis()).unwrap_or_default()
 }
 
-fn staged_in(bucket: &Directory, prefix: &str) -> io::Result<Vec<Listed>> {
+pub(super) fn staged_in(bucket: &Directory, prefix: &str) -> io::Result<Vec<Listed>> {
     let Some(opened) = open(bucket, prefix)? else { return Ok(Vec::new()) };
     let mut staged = Vec::new();
     for name in directory::names_of(&opened)? {
@@ -272,7 +185,8 @@ fn staged_in(bucket: &Directory, prefix: &str) -> io::Result<Vec<Listed>> {
     Ok(staged)
 }
 
-fn remove(bucket: &Directory, key: &str) -> io::Result<()> {
+/// Removes a temporary file. A missing file is not an error.
+pub(super) fn remove_staged(bucket: &Directory, key: &str) -> io::Result<()> {
     let start = key.rfind('/').map_or(0, |slash| slash + 1);
     let (prefix, name) = key.split_at(start);
     let Some(opened) = open(bucket, prefix)? else { return Ok(()) };
@@ -280,7 +194,7 @@ fn remove(bucket: &Directory, key: &str) -> io::Result<()> {
     Ok(())
 }
 
-fn open(bucket: &Directory, prefix: &str) -> io::Result<Option<OwnedFd>> {
+fn open(bucket: &Directory, prefix: &str) -> io::Result<Option<std::os::fd::OwnedFd>> {
     match bucket.walk(prefix, OFlags::RDONLY) {
         Err(error) if directory::is_odd(&error) => Ok(None),
         opened => opened,
@@ -293,11 +207,14 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::bucket::objects::Objects as _;
-    use crate::bucket::url::BucketUrl;
+    use crate::bucket::{Bucket, BucketUrl, Objects as _};
 
     const LOG: &str = "conversations/c7/log/";
     const OBJECTS: &str = "conversations/c7/objects/";
+
+    fn soon() -> Deadline {
+        Deadline::after(Duration::from_mins(1))
+    }
 
     fn ours() -> [String; 4] {
         let object = "000102030405060708090a0b0c0d0e0f";
@@ -334,13 +251,12 @@ mod tests {
         let url = format!("file://{}", temporary.path().display());
         let bucket = Bucket::open(&BucketUrl::parse(&url).unwrap(), []).unwrap();
         let directories = ["", LOG, OBJECTS, "conversations/none/log/"].map(str::to_owned);
-        let listed = bucket.list_staged(&directories).unwrap();
+        let listed = bucket.list_staged(&directories, soon()).unwrap();
         let keys: BTreeSet<_> = listed.iter().map(|each| each.name.clone()).collect();
         assert_eq!(keys, BTreeSet::from(ours.clone()));
         assert!(listed.iter().all(|each| each.size == 4 && each.modified_ms > 1_600_000_000_000));
         let mixed = [ours[1].clone(), others[1].clone(), ours[2].clone()].to_vec();
-        let deadline = Deadline::after(Duration::from_mins(1));
-        let outcomes = bucket.delete(mixed.clone(), deadline);
+        let outcomes = bucket.delete(mixed.clone(), soon());
         let kept: Vec<_> = outcomes.iter().map(|(_, outcome)| outcome.is_err()).collect();
         assert_eq!(kept, [false, true, false], "{outcomes:?}");
         assert_eq!(outcomes.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), mixed);
@@ -359,9 +275,8 @@ mod tests {
         symlink(outside.path(), link).unwrap();
         let url = format!("file://{}", temporary.path().display());
         let bucket = Bucket::open(&BucketUrl::parse(&url).unwrap(), []).unwrap();
-        assert_eq!(bucket.list_staged(&[OBJECTS.to_owned()]).unwrap(), []);
-        let deadline = Deadline::after(Duration::from_mins(1));
-        bucket.delete(vec![format!("{OBJECTS}{name}")], deadline);
+        assert_eq!(bucket.list_staged(&[OBJECTS.to_owned()], soon()).unwrap(), []);
+        bucket.delete(vec![format!("{OBJECTS}{name}")], soon());
         assert!(outside.path().join(name).exists());
     }
 }

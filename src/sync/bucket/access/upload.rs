@@ -1,120 +1,32 @@
 //! Uploads of objects that are too large to hold in memory.
 
-use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
 use object_store::multipart::PartId;
 use object_store::path::Path;
-use object_store::{MultipartId, MultipartUpload, PutMode, PutMultipartOptions};
+use object_store::{MultipartId, MultipartUpload, PutMultipartOptions};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-use crate::bucket::access::client::{RequestKind, StoreClient, call};
+use crate::bucket::access::client::{QUIET, StoreClient, call, patience};
 use crate::bucket::access::fault::Fault;
-use crate::bucket::access::{Bucket, Deadline, QUIET, patience};
-use crate::bucket::error::BucketError;
+use crate::bucket::objects::Deadline;
 use crate::bucket::url::CloudStore;
 
-/// Size of a part in bytes. Larger objects need more than one request.
 const PART: usize = 8 << 20;
 /// Maximum number of parts of an upload. The stores accept 10,000.
 const MOST_PARTS: u64 = 9000;
-/// Initial buffer size in bytes for an object of unknown size.
-const SET_ASIDE: usize = 64 << 10;
 
-impl Bucket {
-    /// Reads `source` to its end and creates an object from it under a free key. Returns the size
-    /// of the object.
-    ///
-    /// `expected` is an estimate of the size, which determines the size of the parts. An object of
-    /// up to 8 MiB takes one request. A larger one is sent in parts, four at a time. Uses at most
-    /// 40 MiB of memory, or two parts for an object over 180 GB. On failure, aborts the upload of
-    /// parts, and the key stays free.
-    ///
-    /// An existing object with this key and size counts as the result of an earlier attempt.
-    pub fn upload(
-        &self,
-        key: &str,
-        source: &mut (dyn Read + Send),
-        expected: u64,
-        deadline: Deadline,
-    ) -> Result<u64, BucketError> {
-        let size = part_size(expected);
-        let mut next = |set_aside| {
-            read_part(source, size, set_aside)
-                .map_err(|source| BucketError::Source { key: key.to_owned(), source })
-        };
-        let first = next(size.min(SET_ASIDE.max(expected as usize)))?;
-        let is_whole = first.len() < size;
-        let second = if is_whole { Bytes::new() } else { next(size)? };
-        if second.is_empty() {
-            return self.run("write", key, async {
-                let path = self.path(key)?;
-                let written =
-                    match self.0.store.write(&path, &first, PutMode::Create, deadline).await {
-                        Err(Fault::Unsupported(_)) => {
-                            self.0.store.write(&path, &first, PutMode::Overwrite, deadline).await
-                        }
-                        written => written,
-                    };
-                let size = first.len() as u64;
-                match written {
-                    Ok(()) => Ok(size),
-                    Err(Fault::Exists) => self.uploaded(&path, size, Fault::Exists, deadline).await,
-                    Err(fault) => Err(fault),
-                }
-            });
-        }
-        let path = self.path(key).map_err(|fault| fault.into_error("write", key))?;
-        let mut parts = PartUpload::begin(self, &path, size, deadline)
-            .map_err(|fault| fault.into_error("write", key))?;
-        let mut part = first;
-        let mut after = second;
-        while !part.is_empty() {
-            parts.send(part).map_err(|fault| fault.into_error("write", key))?;
-            part = after;
-            after = if part.len() < size { Bytes::new() } else { next(size)? };
-        }
-        parts.complete().map_err(|fault| fault.into_error("write", key))
-    }
-
-    async fn uploaded(
-        &self,
-        path: &Path,
-        size: u64,
-        fault: Fault,
-        deadline: Deadline,
-    ) -> Result<u64, Fault> {
-        match self.0.store.stat(path, deadline).await {
-            Ok(object) if object.size == size => Ok(size),
-            Ok(_) | Err(Fault::Absent) => Err(fault),
-            Err(other) => Err(other),
-        }
-    }
-}
-
-fn part_size(expected: u64) -> usize {
+pub(super) fn part_size(expected: u64) -> usize {
     let least = expected.div_ceil(MOST_PARTS).next_multiple_of(1 << 20);
     PART.max(least as usize)
 }
 
-fn read_part(
-    source: &mut (dyn Read + Send),
-    size: usize,
-    set_aside: usize,
-) -> std::io::Result<Bytes> {
-    let mut bytes = Vec::with_capacity(set_aside);
-    source.take(size as u64).read_to_end(&mut bytes)?;
-    Ok(bytes.into())
-}
-
 const HELD: usize = 40 << 20;
 const AT_ONCE: usize = 4;
-/// Time limit for completing an upload. S3 takes minutes for the largest objects.
 const COMPLETE: Duration = Duration::from_mins(3);
 /// Time limit for aborting an upload. If the abort fails, a lifecycle rule of the bucket must
 /// remove the parts.
@@ -122,8 +34,8 @@ const GIVE_UP: Duration = Duration::from_secs(5);
 
 /// A multipart upload. Dropping it before [`Self::complete`] succeeds aborts the upload, which
 /// takes at most 5 s. If the abort fails, a lifecycle rule of the bucket must remove the parts.
-struct PartUpload<'a> {
-    bucket: &'a Bucket,
+pub(super) struct PartUpload {
+    store: Arc<StoreClient>,
     path: Path,
     handle: Handle,
     deadline: Deadline,
@@ -139,24 +51,21 @@ struct PartUpload<'a> {
 type SentPart = (usize, Option<PartId>);
 
 enum UploadTarget {
-    /// A store that takes one request per part, so that each part can be retried.
     Cloud { store: Arc<dyn CloudStore>, id: MultipartId },
-    /// A directory or memory, where no retry is needed.
     Plain(Box<dyn MultipartUpload>),
 }
 
-impl<'a> PartUpload<'a> {
-    fn begin(
-        bucket: &'a Bucket,
-        path: &Path,
+impl PartUpload {
+    pub(super) fn begin(
+        store: Arc<StoreClient>,
+        path: Path,
         part: usize,
-        deadline: Deadline,
+        (handle, deadline): (Handle, Deadline),
     ) -> Result<Self, Fault> {
-        let handle = bucket.handle()?;
-        let target = handle.block_on(begin(&bucket.0.store, path, deadline))?;
+        let target = handle.block_on(begin(&store, &path, deadline))?;
         Ok(Self {
-            bucket,
-            path: path.clone(),
+            store,
+            path,
             handle,
             deadline,
             target,
@@ -169,7 +78,7 @@ impl<'a> PartUpload<'a> {
         })
     }
 
-    fn send(&mut self, bytes: Bytes) -> Result<(), Fault> {
+    pub(super) fn send(&mut self, bytes: Bytes) -> Result<(), Fault> {
         while self.flying.len() >= self.at_once {
             self.land()?;
         }
@@ -180,7 +89,7 @@ impl<'a> PartUpload<'a> {
         Ok(())
     }
 
-    fn complete(mut self) -> Result<u64, Fault> {
+    pub(super) fn complete(mut self) -> Result<u64, Fault> {
         while !self.flying.is_empty() {
             self.land()?;
         }
@@ -200,17 +109,27 @@ impl<'a> PartUpload<'a> {
         Ok(())
     }
 
-    fn part(&mut self, bytes: Bytes) -> BoxFuture<'static, Result<SentPart, Fault>> {
+    fn part(
+        &mut self,
+        bytes: Bytes,
+    ) -> futures_util::future::BoxFuture<'static, Result<SentPart, Fault>> {
         let place = self.count;
-        let counted = Arc::clone(&self.bucket.0.store);
+        let counted = Arc::clone(&self.store);
         match &mut self.target {
             UploadTarget::Cloud { store, id } => {
-                let (store, id) = (Arc::clone(store), id.clone());
-                let deadline = self.deadline;
-                send_part(counted, store, self.path.clone(), id, place, bytes, deadline).boxed()
+                let (store, path, id) = (Arc::clone(store), self.path.clone(), id.clone());
+                let (deadline, limit) = (self.deadline, patience(bytes.len() as u64));
+                let sent = async move {
+                    let part = || {
+                        counted.count_put(bytes.len());
+                        call(limit, store.put_part(&path, &id, place, bytes.clone().into()))
+                    };
+                    Ok((place, Some(counted.persist(deadline, limit, part).await?)))
+                };
+                sent.boxed()
             }
             UploadTarget::Plain(upload) => {
-                count_part(&counted, &bytes);
+                counted.count_put(bytes.len());
                 let part = upload.put_part(bytes.into());
                 let sent = move |done: object_store::Result<()>| match done {
                     Ok(()) => Ok((place, None)),
@@ -224,13 +143,13 @@ impl<'a> PartUpload<'a> {
     async fn completing(&mut self) -> Result<u64, Fault> {
         let size = self.size;
         let parts: Vec<PartId> = self.sent.iter().filter_map(|(_, id)| id.clone()).collect();
-        let counted = &self.bucket.0.store;
+        let counted = &self.store;
         let completed = match &mut self.target {
             UploadTarget::Plain(upload) => call(COMPLETE, upload.complete()).await.map(drop),
             UploadTarget::Cloud { store, id } => {
                 let (store, id) = (&*store, &*id);
                 let complete = || {
-                    counted.requests.count(RequestKind::Put);
+                    counted.requests.lock().put.requests += 1;
                     call(COMPLETE, store.complete_multipart(&self.path, id, parts.clone()))
                 };
                 counted.persist(self.deadline, COMPLETE, complete).await.map(drop)
@@ -243,9 +162,9 @@ impl<'a> PartUpload<'a> {
             // answer differently when the parts are unknown.
             Err(Fault::Absent) => {
                 let forgot = Fault::Never("the store forgot the parts".to_owned());
-                self.bucket.uploaded(&self.path, size, forgot, self.deadline).await
+                counted.uploaded(&self.path, size, forgot, self.deadline).await
             }
-            Err(fault) => self.bucket.uploaded(&self.path, size, fault, self.deadline).await,
+            Err(fault) => counted.uploaded(&self.path, size, fault, self.deadline).await,
         }
     }
 
@@ -253,14 +172,14 @@ impl<'a> PartUpload<'a> {
         match &mut self.target {
             UploadTarget::Plain(upload) => call(GIVE_UP, upload.abort()).await,
             UploadTarget::Cloud { store, id } => {
-                self.bucket.0.store.requests.count(RequestKind::Delete);
+                self.store.requests.lock().delete.requests += 1;
                 call(GIVE_UP, store.abort_multipart(&self.path, id)).await
             }
         }
     }
 }
 
-impl Drop for PartUpload<'_> {
+impl Drop for PartUpload {
     fn drop(&mut self) {
         if self.is_complete {
             return;
@@ -286,7 +205,7 @@ async fn begin(
 }
 
 async fn begin_once(counted: &StoreClient, path: &Path) -> Result<UploadTarget, Fault> {
-    counted.requests.count(RequestKind::Put);
+    counted.requests.lock().put.requests += 1;
     if let Some(store) = counted.cloud() {
         let id = call(QUIET, store.create_multipart(path)).await?;
         return Ok(UploadTarget::Cloud { store: Arc::clone(store), id });
@@ -295,28 +214,6 @@ async fn begin_once(counted: &StoreClient, path: &Path) -> Result<UploadTarget, 
     let store = counted.store_of(path).await?;
     let upload = call(QUIET, store.put_multipart_opts(path, options)).await?;
     Ok(UploadTarget::Plain(upload))
-}
-
-async fn send_part(
-    counted: Arc<StoreClient>,
-    store: Arc<dyn CloudStore>,
-    path: Path,
-    id: MultipartId,
-    place: usize,
-    bytes: Bytes,
-    deadline: Deadline,
-) -> Result<SentPart, Fault> {
-    let limit = patience(bytes.len() as u64);
-    let part = || {
-        count_part(&counted, &bytes);
-        call(limit, store.put_part(&path, &id, place, bytes.clone().into()))
-    };
-    Ok((place, Some(counted.persist(deadline, limit, part).await?)))
-}
-
-fn count_part(counted: &StoreClient, bytes: &Bytes) {
-    counted.requests.count(RequestKind::Put);
-    counted.requests.add_bytes(RequestKind::Put, bytes.len());
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ fn filled() -> (TempDir, Bucket) {
 }
 
 fn names(bucket: &Bucket, prefix: &str) -> Vec<String> {
-    let listed = bucket.list(prefix, None, soon()).unwrap();
+    let listed = bucket.list(prefix, soon()).unwrap();
     listed.into_iter().map(|each| each.name).collect()
 }
 
@@ -58,7 +58,7 @@ fn only_whoever_marks_the_bucket_makes_its_directory() {
     let bucket = Bucket::open(&url, []).unwrap();
     assert_eq!(bucket.identity(soon()).unwrap(), None);
     assert!(bucket.get("x", None, soon()).unwrap_err().may_pass());
-    assert!(bucket.list(CONVERSATIONS, None, soon()).unwrap_err().may_pass());
+    assert!(bucket.list(CONVERSATIONS, soon()).unwrap_err().may_pass());
     assert!(bucket.create("x", &bytes(), soon()).unwrap_err().may_pass());
     assert!(!shared.exists());
     bucket.found(false, soon()).unwrap();
@@ -87,7 +87,7 @@ fn a_link_leads_nowhere() {
         assert_odd(bucket.delete(vec![key], soon()).pop().unwrap().1);
     }
     assert_odd(bucket.create(&format!("{CONVERSATIONS}c8/log/new"), &bytes(), soon()));
-    assert_odd(bucket.list(&format!("{CONVERSATIONS}c8/log/"), None, soon()));
+    assert_odd(bucket.list(&format!("{CONVERSATIONS}c8/log/"), soon()));
     assert_eq!(names(&bucket, LOG), ["x"]);
     assert_eq!(bucket.list_dirs(CONVERSATIONS, 10, soon()).unwrap(), ["c7", "c8"]);
     assert_eq!(bucket.list_odd(CONVERSATIONS).unwrap(), ["c9"]);

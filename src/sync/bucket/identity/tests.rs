@@ -6,11 +6,8 @@ use std::{fs, thread};
 use bytes::Bytes;
 
 use super::{BucketId, read_mark};
-use crate::bucket::access::{Bucket, Deadline};
-use crate::bucket::error::BucketError;
-use crate::bucket::objects::Objects as _;
-use crate::bucket::test_server::{InjectedFault, Seen, TestServer};
-use crate::bucket::url::BucketUrl;
+use crate::bucket::tests::{InjectedFault, Seen, TestServer};
+use crate::bucket::{Bucket, BucketError, BucketUrl, Deadline, Objects as _};
 
 fn soon() -> Deadline {
     Deadline::after(Duration::from_mins(1))

@@ -166,7 +166,7 @@ fn a_bomb_in_place_of_a_block_is_refused() {
 #[derive(Debug)]
 struct Full(usize);
 
-impl Write for Full {
+impl std::io::Write for Full {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let taken = bytes.len().min(self.0);
         self.0 -= taken;

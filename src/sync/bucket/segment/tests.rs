@@ -40,7 +40,7 @@ fn line(name: &str, size: u64) -> PutLine {
 }
 
 fn put(writer: &mut SegmentWriter, name: &str, bytes: &[u8]) -> Origin {
-    writer.put(line(name, bytes.len() as u64), PutBytes::Bytes(bytes)).unwrap()
+    writer.put(line(name, bytes.len() as u64), PutBytes::Bytes(bytes), None).unwrap()
 }
 
 fn message(text: &str) -> MessageLine {
@@ -59,7 +59,7 @@ fn filled() -> Vec<u8> {
     let moved = MoveLine { artifact: origin(3, 1), to: "notes/x".to_owned(), stamp: Stamp(2) };
     writer.movement(moved).unwrap();
     assert_eq!(put(&mut writer, "empty.txt", b""), origin(7, 2));
-    assert_eq!(writer.put(line("large.txt", 1 << 30), object()), Ok(origin(7, 3)));
+    assert_eq!(writer.put(line("large.txt", 1 << 30), object(), None), Ok(origin(7, 3)));
     let origins = [origin(3, 1), origin(3, 2)].into();
     writer.remove(RemoveLine { origins, segments: [id(2)].into(), ends: false }).unwrap();
     assert_eq!(writer.message(message("{}")), Ok(origin(7, 5)));
@@ -76,7 +76,7 @@ fn read(segment: &[u8]) -> Result<Option<Seen>, FormatError> {
     let Some(frame) = frame else { return Ok(None) };
     let jsonl = head.records(frame)?;
     let (mut seen, mut contents) = (Vec::new(), BTreeMap::new());
-    for line in lines(&head, &jsonl) {
+    for line in head.lines(&jsonl) {
         let (origin, line, range) = line?;
         assert_eq!(Line::parse(&jsonl[range]).as_ref(), Ok(&line));
         if let Line::Put(put) = &line
@@ -216,7 +216,7 @@ fn a_merge_takes_frames_over() {
         };
         if line.place.size() <= SMALL_BYTES {
             let line = PutLine { origin: Some(origin), ..*line };
-            assert_eq!(merge.put(line, bytes), Ok(origin));
+            assert_eq!(merge.put(line, bytes, None), Ok(origin));
         }
     }
     let told = MessageLine { origin: Some(origin(2, 5)), ..message("{}") };
@@ -236,7 +236,7 @@ fn origins_are_of_what_is_covered() {
     let mut merge = SegmentWriter::new(id(9), covers(&[7]));
     for wrong in [origin(8, 0), origin(9, 1)] {
         let stated = PutLine { origin: Some(wrong), ..line("a.txt", 0) };
-        assert!(merge.put(stated, PutBytes::Empty).is_err());
+        assert!(merge.put(stated, PutBytes::Empty, None).is_err());
         assert!(merge.message(MessageLine { origin: Some(wrong), ..message("{}") }).is_err());
     }
     assert_eq!(put(&mut merge, "a.txt", b"a"), origin(9, 0), "what was refused has no place");
@@ -252,11 +252,11 @@ fn what_is_refused_leaves_the_writer_as_it_was() {
     let before = writer.added();
     let large = vec![0; SMALL_BYTES as usize + 1];
     let refused = [
-        writer.put(line("x", large.len() as u64), PutBytes::Bytes(&large)),
-        writer.put(line("x", 1), PutBytes::Packed { frame: b"no frame", size: 1 }),
-        writer.put(line("x", 1), PutBytes::Packed { frame: b"", size: SMALL_BYTES + 1 }),
-        writer.put(line("x", 2), PutBytes::Bytes(b"one")),
-        writer.put(line("../x", 1), PutBytes::Bytes(b"1")),
+        writer.put(line("x", large.len() as u64), PutBytes::Bytes(&large), None),
+        writer.put(line("x", 1), PutBytes::Packed { frame: b"no frame", size: 1 }, None),
+        writer.put(line("x", 1), PutBytes::Packed { frame: b"", size: SMALL_BYTES + 1 }, None),
+        writer.put(line("x", 2), PutBytes::Bytes(b"one"), None),
+        writer.put(line("../x", 1), PutBytes::Bytes(b"1"), None),
         writer.message(message("two\nlines")),
         writer.message(message(&"x".repeat(17 << 20))),
     ];
@@ -296,7 +296,7 @@ fn every_cut_asks_for_more_or_is_refused() {
     }
     let jsonl = head.records(frame).unwrap();
     for end in 0..jsonl.len() {
-        let mut lines = lines(&head, &jsonl[..end]);
+        let mut lines = head.lines(&jsonl[..end]);
         assert!(lines.any(|line| line.is_err()), "{end}");
         assert!(lines.next().is_none(), "nothing follows an error");
     }
@@ -359,13 +359,13 @@ fn parts_of_a_large_one_go_with_it_and_into_merges() {
     let large = line("large.log", 1 << 30);
     let mut first = writer();
     let parts = PutParts::Bytes { ranges: &ranges, bytes };
-    let origin = first.put_with_parts(large.clone(), object(), Some(parts)).unwrap();
+    let origin = first.put(large.clone(), object(), Some(parts)).unwrap();
     let segment = first.finish().unwrap();
     let of = |segment: &[u8]| {
         let (head, lines, _) = seen(segment);
         let Line::Put(put) = lines[0].1.clone() else { panic!() };
         let parts = put.parts.clone().unwrap();
-        let range = head.range_of_parts(&parts).unwrap();
+        let range = head.range(parts.at, parts.packed).unwrap();
         let frame = segment[range.start as usize..range.end as usize].to_vec();
         assert_eq!(unpack_parts(&frame, &parts).unwrap(), bytes);
         (put, parts, frame)
@@ -379,12 +379,12 @@ fn parts_of_a_large_one_go_with_it_and_into_merges() {
     let mut merge = SegmentWriter::new(id(9), [(id(7), SegmentDigest::of(b"seven"))].into());
     let packed = PutParts::Packed { frame: &frame, parts: &parts };
     let line = PutLine { origin: Some(origin), ..*put };
-    merge.put_with_parts(line, object(), Some(packed)).unwrap();
+    merge.put(line, object(), Some(packed)).unwrap();
     of(&merge.finish().unwrap());
     let other = Parts { digest: "ab".repeat(32), ..parts.clone() };
     assert!(unpack_parts(&frame, &other).is_err());
     let longer = Parts { ranges: vec![(0, 4), (10, 14)], ..parts };
     assert!(unpack_parts(&frame, &longer).is_err());
     let none = PutParts::Bytes { ranges: &[], bytes: b"" };
-    assert!(writer().put_with_parts(large, object(), Some(none)).is_err());
+    assert!(writer().put(large, object(), Some(none)).is_err());
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::BucketUrl;
+use super::{BucketUrl, NEXT, TRUNCATED, check};
 use crate::bucket::error::BucketError;
 
 fn settings(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -174,4 +174,27 @@ fn the_environment_does_not_choose_the_bucket() {
     let opened = BucketUrl::parse("s3://mine").unwrap().open(pairs).unwrap();
     let super::OpenStore::Cloud { store, .. } = opened else { panic!("S3 is a cloud") };
     assert!(store.to_string().contains("mine"), "{store}");
+}
+
+#[test]
+fn an_answer_that_is_no_list_is_told_from_an_empty_one() {
+    let xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
+    for list in [
+        format!("{xml}\n<ListBucketResult xmlns=\"http://s3\"></ListBucketResult>"),
+        "<ListBucketResult/>".to_owned(),
+        format!("\u{feff}{xml}<EnumerationResults/>"),
+        format!("{xml}<ListBucketResult>{TRUNCATED}{NEXT}x</NextContinuationToken>"),
+    ] {
+        assert!(check(list.as_bytes()).is_ok(), "{list}");
+    }
+    for other in [
+        "",
+        "<html><body>The gateway is busy.</body></html>",
+        "<?xml version=\"1.0\"?><Error><Code>SlowDown</Code></Error>",
+        "{}",
+        "<?xml <ListBucketResult/>",
+        &format!("<ListBucketResult>{TRUNCATED}</ListBucketResult>"),
+    ] {
+        assert!(check(other.as_bytes()).is_err(), "{other}");
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use std::{fmt, io, thread};
+use std::{io, thread};
 
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
@@ -28,7 +28,6 @@ const MOST_AHEAD: usize = 2;
 const THREAD: &str = "read-ahead";
 const NOT_THERE: &str = "the bucket that has the bytes is not there: is its disk mounted?";
 
-/// Location of an object in a bucket, as stated in a record.
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectLocation {
     pub(crate) conversation: Component,
@@ -47,12 +46,10 @@ pub(crate) struct BlockSource {
     bucket: Arc<dyn Objects + Send>,
     id: BucketId,
     pub(crate) cache: BlockCache,
-    /// Maximum time that a read waits.
     patience: Duration,
     tables: SingleFlight<ObjectName>,
     blocks: SingleFlight<BlockId>,
     recent: Mutex<VecDeque<(BlockId, Arc<Vec<u8>>)>>,
-    /// False while blocks cannot be cached. Prefetching is then useless.
     keeps: AtomicBool,
     ahead: Arc<()>,
 }
@@ -170,7 +167,7 @@ impl BlockSource {
             let blocks = window.take().map_or_else(|| number..number + 1, |window| window());
             match self.begin(object, blocks) {
                 Ok(duty) => {
-                    let fetched = self.fetch(object, number..number + duty.len());
+                    let fetched = self.fetch(object, number..number + duty.keys.len());
                     return duty.end(fetched);
                 }
                 Err(flight) => flight.wait(until)?,
@@ -188,7 +185,7 @@ impl BlockSource {
         let Ok(duty) = self.begin(object, blocks.clone()) else { return true };
         let (source, object) = (Arc::clone(self), Arc::clone(object));
         let work = move || {
-            let blocks = blocks.start..blocks.start + duty.len();
+            let blocks = blocks.start..blocks.start + duty.keys.len();
             if let Err(error) = duty.end(source.fetch(&object, blocks)) {
                 tracing::debug!(%error, "nothing was fetched ahead");
             }
@@ -247,12 +244,6 @@ impl BlockSource {
         }
         recent.push_back((id, Arc::clone(&block)));
         block
-    }
-}
-
-impl fmt::Debug for BlockSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BlockSource").field("cache", &self.cache).finish_non_exhaustive()
     }
 }
 
@@ -337,10 +328,6 @@ impl Flight {
 }
 
 impl<K: Hash + Eq + Copy> FlightGuard<K> {
-    fn len(&self) -> usize {
-        self.keys.len()
-    }
-
     fn end<T>(self, outcome: io::Result<T>) -> io::Result<T> {
         let (told, outcome) = match outcome {
             Ok(value) => (Ok(()), Ok(value)),

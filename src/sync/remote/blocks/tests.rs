@@ -28,7 +28,7 @@ fn those_used_longest_ago_go() {
     for number in 0..10_u64 {
         let name = number.to_string();
         cache.put(&name, &[0; 100]);
-        let used = SystemTime::UNIX_EPOCH + Duration::from_secs(number);
+        let used = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(number);
         let file = std::fs::File::options().write(true).open(temporary.path().join(name)).unwrap();
         file.set_modified(used).unwrap();
     }

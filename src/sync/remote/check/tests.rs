@@ -42,7 +42,7 @@ fn what_is_whole_has_no_flaw() {
     for reads in [false, true] {
         let checked = check(&host, reads);
         assert_eq!((checked.artifacts, checked.segments), (2, 1));
-        assert!(checked.flaws.is_empty() && checked.unnamed.is_empty(), "{checked:?}");
+        assert!(checked.problems.is_empty() && checked.unnamed.is_empty(), "{checked:?}");
     }
 }
 
@@ -55,9 +55,9 @@ fn a_missing_object_and_one_that_nobody_names_are_found() {
     let other = object_key(&id, ObjectName::random());
     host.bucket.create(&other, &Bytes::from_static(b"x"), deadline()).unwrap();
     let checked = check(&host, false);
-    assert_eq!(checked.flaws.len(), 1, "{:?}", checked.flaws);
-    assert!(checked.flaws[0].what.ends_with("large.txt"));
-    assert!(checked.flaws[0].why.contains("missing"));
+    assert_eq!(checked.problems.len(), 1, "{:?}", checked.problems);
+    assert!(checked.problems[0].what.ends_with("large.txt"));
+    assert!(checked.problems[0].why.contains("missing"));
     assert_eq!(checked.unnamed.len(), 1);
 }
 
@@ -70,9 +70,9 @@ fn damaged_bytes_are_found_by_reading() {
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     replace(&host, &key, &bytes);
-    assert!(check(&host, false).flaws.is_empty(), "its size is right");
-    let flaws = check(&host, true).flaws;
-    assert!(flaws.len() == 1 && flaws[0].what.ends_with("large.txt"), "{flaws:?}");
+    assert!(check(&host, false).problems.is_empty(), "its size is right");
+    let problems = check(&host, true).problems;
+    assert!(problems.len() == 1 && problems[0].what.ends_with("large.txt"), "{problems:?}");
 }
 
 #[test]
@@ -83,8 +83,8 @@ fn a_segment_that_was_replaced_or_is_gone_is_found() {
     let mut bytes = host.bucket.get(&key, None, deadline()).unwrap().to_vec();
     bytes[40] ^= 1;
     replace(&host, &key, &bytes);
-    assert_eq!(check(&host, true).flaws.len(), 1);
+    assert_eq!(check(&host, true).problems.len(), 1);
     host.bucket.delete(vec![key], deadline());
-    let flaws = check(&host, false).flaws;
-    assert!(flaws.len() == 1 && flaws[0].why.contains("gone"), "{flaws:?}");
+    let problems = check(&host, false).problems;
+    assert!(problems.len() == 1 && problems[0].why.contains("gone"), "{problems:?}");
 }

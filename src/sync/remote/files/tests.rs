@@ -8,6 +8,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use scene::{Scene, TOOL, digest, origin, soon};
 
+use super::{SyncStatus, standing};
+use crate::remote::sync::tests::{Host, two_hosts};
 use crate::replica::{Changes, FileKey};
 use ctxfs_core::model::{ArtifactState, Far, Record};
 use ctxfs_store::RemovalOutcome;
@@ -201,4 +203,27 @@ fn what_a_rule_of_keeping_removed_is_no_removal() {
     base.entries.retain(|entry| !files.swept.contains(&entry.path));
     let changes = Changes::since(&base, &files.found);
     assert_eq!((changes.removed.len(), changes.moves.len()), (1, 0), "{changes:?}");
+}
+
+fn standing_of(host: &Host) -> SyncStatus {
+    let conversation = Some(&*host.scene.conversation);
+    standing(conversation, &host.notes(), host.scene.store.clock()).unwrap()
+}
+
+#[test]
+fn what_is_not_sent_is_counted() {
+    let (one, other) = two_hosts();
+    assert!(standing_of(&one).is_sent() && standing_of(&one).looked.is_none());
+    one.scene.put("a", "12345\n");
+    one.scene.put("b", "1\n");
+    let before = soon(|| Some(standing_of(&one)).filter(|standing| standing.live == 0));
+    assert_eq!((before.files, before.bytes, before.live), (2, 8, 0));
+    assert!(before.oldest.is_some() && !before.is_sent());
+    one.push();
+    let after = standing_of(&one);
+    assert!(after.is_sent() && after.segments == 1 && after.looked.is_some(), "{after:?}");
+    other.pull();
+    assert!(standing_of(&other).is_sent(), "what came is nothing new");
+    let gone = standing(None, &one.notes(), one.scene.store.clock()).unwrap();
+    assert_eq!((gone.others, gone.files), (2, 0), "a conversation that is gone was removed");
 }

@@ -180,7 +180,7 @@ fn bytes_that_are_not_here_are_fetched() {
     bucket.pass(2 * ONE_DAY);
     assert_eq!(swept(&bucket, &mut other), 1);
     let merge = other.notes.open_segment(pushed.segments[0]).unwrap();
-    for line in merge.lines() {
+    for line in merge.head.lines(&merge.records) {
         let (_, Line::Put(line), _) = line.unwrap() else { panic!("all are puts") };
         let bytes = merge.bytes(&line.place).unwrap().unwrap();
         assert_eq!(Some(blake3::hash(&bytes).to_hex().as_str()), line.digest());

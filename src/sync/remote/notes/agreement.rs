@@ -95,7 +95,6 @@ impl Agreement {
     }
 }
 
-/// The part of the agreement that a look needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriterProgress {
     pub(crate) writer: Option<WriterId>,
@@ -162,8 +161,8 @@ impl JournalProgress {
 impl Notes {
     /// Returns the agreement. It is empty before the first push or look.
     pub fn agreement(&self) -> Result<Agreement, RemoteError> {
-        let path = self.path.join(AGREEMENT);
-        let file = disk::open(&self.dir, AGREEMENT, OFlags::RDONLY);
+        let path = self.dir.path.join(AGREEMENT);
+        let file = disk::open(&self.dir.dir, AGREEMENT, OFlags::RDONLY);
         let Some(file) = file.map_err(RemoteError::at("open", &path))? else {
             return Ok(Agreement::default());
         };
@@ -184,10 +183,9 @@ impl Notes {
     }
 
     pub(crate) fn progress(&self) -> Result<WriterProgress, RemoteError> {
-        let path = self.path.join(AGREEMENT);
-        let end = disk::open(&self.dir, AGREEMENT, OFlags::RDONLY)
+        let end = disk::open(&self.dir.dir, AGREEMENT, OFlags::RDONLY)
             .and_then(|file| file.map(|file| end_of(&file)).transpose())
-            .map_err(RemoteError::at("read", &path))?;
+            .map_err(self.dir.failed("read", AGREEMENT))?;
         let Some(end) = end else { return Ok(WriterProgress::of(&Agreement::default())) };
         match last_line(&end).and_then(|line| serde_json::from_slice(line).ok()) {
             Some(JournalTail { at: JournalProgress { writer, next, stamp, .. } }) => {
@@ -206,24 +204,20 @@ impl Notes {
     }
 
     fn agreement_mark(&self) -> Result<Option<FileMark>, RemoteError> {
-        match self.dir.stat(AGREEMENT.as_ref()) {
-            Ok(stat) => Ok(Some(FileMark::of(&stat))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(RemoteError::at("look at", &self.path.join(AGREEMENT))(error)),
-        }
+        Ok(self.dir.stat(AGREEMENT)?.as_ref().map(FileMark::of))
     }
 
     pub(crate) fn save(&self, before: &Agreement, after: &Agreement) -> Result<(), RemoteError> {
         if before == after {
             return Ok(());
         }
-        let path = self.path.join(AGREEMENT);
-        let file = disk::open(&self.dir, AGREEMENT, OFlags::RDWR | OFlags::APPEND);
+        let dir = &self.dir.dir;
+        let file = disk::open(dir, AGREEMENT, OFlags::RDWR | OFlags::APPEND);
         let saved = file.and_then(|file| match file {
             Some(file) if can_grow(&file, after)? => append(&file, before, after),
-            _ => disk::write_with(&self.dir, AGREEMENT, |file| print(after, file)),
+            _ => disk::write_with(dir, AGREEMENT, |file| print(after, file)),
         });
-        saved.map_err(RemoteError::at("write", &path))
+        saved.map_err(self.dir.failed("write", AGREEMENT))
     }
 }
 

@@ -29,7 +29,7 @@ fn agreement(numbers: std::ops::Range<u64>) -> Agreement {
 }
 
 fn append(notes: &Notes, text: &str) {
-    let file = OpenOptions::new().append(true).open(notes.path.join(AGREEMENT));
+    let file = OpenOptions::new().append(true).open(notes.dir.path.join(AGREEMENT));
     file.unwrap().write_all(text.as_bytes()).unwrap();
 }
 
@@ -45,7 +45,10 @@ fn an_agreement_is_read_as_it_was_saved() {
     (second.next, second.messages.offset) = (12, 77);
     notes.save(&first, &second).unwrap();
     assert_eq!(notes.agreement().unwrap(), second);
-    assert_eq!(fs::read_to_string(notes.path.join(AGREEMENT)).unwrap().lines().count(), 4 + 1 + 1);
+    assert_eq!(
+        fs::read_to_string(notes.dir.path.join(AGREEMENT)).unwrap().lines().count(),
+        4 + 1 + 1
+    );
 }
 
 #[test]
@@ -61,7 +64,7 @@ fn the_end_of_the_file_tells_how_far_this_host_has_come() {
         assert_eq!(progress(), (Some(WriterId(7)), next, Stamp(99)));
         before = after;
     }
-    let text = fs::read_to_string(notes.path.join(AGREEMENT)).unwrap();
+    let text = fs::read_to_string(notes.dir.path.join(AGREEMENT)).unwrap();
     assert!(text.lines().last().unwrap().len() < 1000 && text.len() > 100_000);
     append(notes, "{");
     notes.see(Stamp(98)).unwrap();
@@ -98,9 +101,9 @@ fn a_file_of_old_lines_is_written_anew() {
         after.base.entries[0].path = "x".repeat(4000);
         host.notes.save(&before, &after).unwrap();
         before = after;
-        largest = largest.max(fs::metadata(host.notes.path.join(AGREEMENT)).unwrap().len());
+        largest = largest.max(fs::metadata(host.notes.dir.path.join(AGREEMENT)).unwrap().len());
     }
-    let length = fs::metadata(host.notes.path.join(AGREEMENT)).unwrap().len();
+    let length = fs::metadata(host.notes.dir.path.join(AGREEMENT)).unwrap().len();
     assert!(length < largest && largest < 400_000, "{length} {largest}");
     assert_eq!(host.notes.agreement().unwrap(), before);
 }
@@ -120,7 +123,7 @@ fn an_intent_counts_with_its_bytes_alone() {
     assert_eq!(notes.intent().unwrap(), None);
     notes.keep_intent(&intent, b"bytes").unwrap();
     assert_eq!(notes.intent().unwrap(), Some((intent.clone(), b"bytes".to_vec())));
-    fs::write(notes.path.join("intent.tar.zst"), "byte").unwrap();
+    fs::write(notes.dir.path.join("intent.tar.zst"), "byte").unwrap();
     assert_eq!(notes.intent().unwrap(), None);
     notes.keep_intent(&intent, b"bytes").unwrap();
     notes.drop_intent().unwrap();
@@ -142,7 +145,7 @@ fn what_is_no_segment_is_passed_over() {
     let host = TestHost::new();
     host.notes.keep_segment(segment(2), b"damaged").unwrap();
     host.notes.refuse_segment(segment(3), "why").unwrap();
-    fs::write(host.notes.path.join("log").join("x.tar.zst"), "").unwrap();
+    fs::write(host.notes.dir.path.join("log").join("x.tar.zst"), "").unwrap();
     assert_eq!(host.notes.segments().unwrap(), [segment(2)]);
     assert_eq!(host.notes.refused().unwrap(), [segment(3)]);
     assert_eq!(host.notes.refusal(segment(3)).unwrap(), "why");

@@ -36,7 +36,7 @@ fn keep(host: &TestHost, number: u64, covers: &[u64]) {
     let covers = covers.iter().map(|number| (id(*number), digest(*number))).collect();
     let mut writer = SegmentWriter::new(id(number), covers);
     let bytes = PutBytes::Bytes(b"some bytes");
-    writer.put(line(&format!("artifacts/tool/{number}"), 10, number), bytes).unwrap();
+    writer.put(line(&format!("artifacts/tool/{number}"), 10, number), bytes, None).unwrap();
     let (text, stamp) = (format!("{{\"m\":{number}}}"), Stamp(number));
     writer.message(MessageLine { text, stamp, origin: None }).unwrap();
     host.notes.keep_segment(id(number), &writer.finish().unwrap()).unwrap();
@@ -46,7 +46,7 @@ fn keep(host: &TestHost, number: u64, covers: &[u64]) {
 fn a_segment_becomes_a_piece() {
     let host = TestHost::new();
     let mut writer = SegmentWriter::new(id(1), Covers::new());
-    writer.put(line("x", 2, 5), PutBytes::Bytes(b"ab")).unwrap();
+    writer.put(line("x", 2, 5), PutBytes::Bytes(b"ab"), None).unwrap();
     for (to, stamp) in [("late", 9), ("early", 8)] {
         let (artifact, to, stamp) = (origin(4, 0), to.to_owned(), Stamp(stamp));
         writer.movement(MoveLine { artifact, to, stamp }).unwrap();
@@ -135,7 +135,7 @@ fn a_conversation_has_so_many_artifacts_and_no_more() {
     for (number, count) in [(1, MOST_ARTIFACTS / 2), (2, MOST_ARTIFACTS / 2), (3, 1)] {
         let mut writer = SegmentWriter::new(id(number), Covers::new());
         for place in 0..count {
-            writer.put(line(&format!("{number}/{place}"), 0, 1), PutBytes::Empty).unwrap();
+            writer.put(line(&format!("{number}/{place}"), 0, 1), PutBytes::Empty, None).unwrap();
         }
         host.notes.keep_segment(id(number), &writer.finish().unwrap()).unwrap();
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::bucket::Objects as _;
-use crate::bucket::{CONVERSATIONS, Line, SegmentHead, lines, unpack_member};
+use crate::bucket::{CONVERSATIONS, Line, SegmentHead, unpack_member};
 use crate::remote::files::tests::scene::TOOL;
 use crate::remote::sync::tests::{Host, deadline, two_hosts};
 
@@ -18,7 +18,7 @@ fn purge(host: &Host, name: &str, dry_run: bool) -> PurgeReport {
 
 /// Returns all keys in the bucket.
 fn keys(host: &Host) -> Vec<String> {
-    let listed = host.bucket.list(CONVERSATIONS, None, deadline()).unwrap();
+    let listed = host.bucket.list(CONVERSATIONS, deadline()).unwrap();
     listed.into_iter().map(|each| format!("{CONVERSATIONS}{}", each.name)).collect()
 }
 
@@ -28,7 +28,7 @@ fn small_bytes(segment: &[u8]) -> Vec<u8> {
     let frame = &segment[head.records_start as usize..head.records_end as usize];
     let records = head.records(frame).unwrap();
     let mut all = Vec::new();
-    for line in lines(&head, &records) {
+    for line in head.lines(&records) {
         if let Line::Put(put) = line.unwrap().1
             && let Some(range) = head.range_of(&put.place).unwrap()
         {

@@ -14,7 +14,7 @@ fn filled() -> (Host, Host) {
 }
 
 fn empty(host: &Host) {
-    let listed = host.bucket.list(CONVERSATIONS, None, deadline()).unwrap();
+    let listed = host.bucket.list(CONVERSATIONS, deadline()).unwrap();
     let keys = listed.iter().map(|each| format!("{CONVERSATIONS}{}", each.name)).collect();
     host.bucket.delete(keys, deadline());
 }
@@ -54,7 +54,8 @@ fn what_others_wrote_meanwhile_is_compared() {
     let home = Home::open(&scene.store, id).unwrap();
     let lock = home.lock().unwrap().unwrap();
     let (store, now) = (&scene.store, &Moment::now);
-    let sync = Sync { store, bucket: &bucket, home: &home, lock: &lock, now, deadline: &deadline };
+    let sync =
+        Synchronizer { store, bucket: &bucket, home: &home, lock: &lock, now, deadline: &deadline };
     let conversation = &scene.conversation;
     let segment = soon(|| sync.push(conversation).unwrap().segments.first().copied());
     let notes = home.conversation(conversation.id()).unwrap();

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
+use crate::bucket::LINE_BYTES;
 use crate::remote::files::tests::scene::{Scene, digest, soon};
 
 const A: &str = "artifacts/tool/a.txt";

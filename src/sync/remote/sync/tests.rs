@@ -7,10 +7,12 @@ use std::fs;
 use std::io::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::{PullReport, Sent, Sync};
-use crate::bucket::{Bucket, BucketUrl, Deadline, LINE_BYTES};
+use super::{PullReport, Sent, Synchronizer};
+use crate::bucket::{Bucket, BucketUrl, Deadline, LINE_BYTES, Objects as _};
 use crate::remote::files::tests::scene::{Scene, TOOL, soon};
-use crate::remote::{Home, LeftOut, Moment, Notes, PublishedMessages, PushLock, standing};
+use crate::remote::{
+    Downloads, Home, LeftOut, Moment, Notes, PublishedMessages, PushLock, standing,
+};
 use ctxfs_core::model::{Content as _, RelPath};
 use ctxfs_store::RemovalOutcome;
 use ctxfs_store::message::log_of;
@@ -40,8 +42,8 @@ impl Host {
         Self::new(&other.bucket)
     }
 
-    pub(crate) fn sync<T>(&self, with: impl FnOnce(&Sync<'_>) -> T) -> T {
-        with(&Sync {
+    pub(crate) fn sync<T>(&self, with: impl FnOnce(&Synchronizer<'_>) -> T) -> T {
+        with(&Synchronizer {
             store: &self.scene.store,
             bucket: &self.bucket,
             home: &self.home,
@@ -66,7 +68,8 @@ impl Host {
     }
 
     pub(crate) fn pull(&self) -> PullReport {
-        let came = self.sync(|sync| sync.pull(&self.scene.conversation)).unwrap();
+        let came =
+            self.sync(|sync| sync.pull(&self.scene.conversation, Downloads::Immediate)).unwrap();
         assert!(came.error.is_none() && came.left.is_empty(), "{came:?}");
         came
     }
@@ -107,7 +110,13 @@ fn where_nothing_changed_nothing_is_read() {
     one.scene.put("x", "some bytes\n");
     let segment = one.push().segments[0];
     let spoil = || other.notes().keep_segment(segment, b"no segment").unwrap();
-    let refused = || other.sync(|sync| sync.hear(&other.scene.conversation)).unwrap().refused.len();
+    let refused = || {
+        other
+            .sync(|sync| sync.pull(&other.scene.conversation, Downloads::OnRead))
+            .unwrap()
+            .refused
+            .len()
+    };
     // The second push has nothing to do after the first.
     assert_eq!((refused(), refused()), (0, 0));
     spoil();
@@ -156,7 +165,9 @@ fn a_rename_and_a_removal_are_done_elsewhere_too() {
 fn what_is_elsewhere_gets_the_directory_of_its_new_name() {
     let (one, other) = two_hosts();
     let [moved, kept] = ["moved/a", "moved/b"].map(|name| format!("{TOOL}/{name}.txt"));
-    let hear = || drop(other.sync(|sync| sync.hear(&other.scene.conversation)).unwrap());
+    let hear = || {
+        drop(other.sync(|sync| sync.pull(&other.scene.conversation, Downloads::OnRead)).unwrap())
+    };
     one.scene.put("a", "first\n");
     one.push();
     hear();
@@ -333,7 +344,7 @@ fn what_a_rule_of_keeping_removed_stays_elsewhere() {
     other.pull();
     assert_eq!((one.sight().len(), other.sight().len()), (0, 1));
     // The name comes back. The bytes are fetched only on demand.
-    let came = one.sync(|sync| sync.hear(&one.scene.conversation)).unwrap();
+    let came = one.sync(|sync| sync.pull(&one.scene.conversation, Downloads::OnRead)).unwrap();
     assert!(came.added == 1 && !one.scene.at(&format!("{TOOL}/a.txt")).exists());
     assert_eq!(one.scene.conversation.far_artifacts(None).unwrap().len(), 1);
     assert!(one.push().segments.is_empty());
@@ -393,7 +404,7 @@ fn what_a_host_removed_goes(has_log: bool) {
     }
     // A new conversation with the same name contains nothing of the old one and is not removed.
     let again = one.scene.store.create_conversation(&id).unwrap();
-    let came = one.sync(|sync| sync.pull(&again)).unwrap();
+    let came = one.sync(|sync| sync.pull(&again, Downloads::Immediate)).unwrap();
     assert!(came.steps == 0 && one.scene.has("artifacts/tool"));
     assert!(!one.home.is_gone(&one.scene.store, &id).unwrap());
 }

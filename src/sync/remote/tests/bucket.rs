@@ -80,7 +80,7 @@ impl TestBucket {
 
     /// Returns the keys of all objects below a prefix.
     pub(crate) fn names(&self, prefix: &str) -> Vec<String> {
-        let listed = self.bucket.list(prefix, None, soon()).unwrap();
+        let listed = self.bucket.list(prefix, soon()).unwrap();
         listed.into_iter().map(|each| each.name).collect()
     }
 
@@ -168,7 +168,7 @@ impl Objects for TestBucket {
     }
 
     fn list(&self, prefix: &str, deadline: Deadline) -> Result<Vec<Listed>, BucketError> {
-        let mut listed = self.ask("list", || self.bucket.list(prefix, None, deadline))?;
+        let mut listed = self.ask("list", || self.bucket.list(prefix, deadline))?;
         for each in &mut listed {
             each.modified_ms += self.ahead(&format!("{prefix}{}", each.name));
         }

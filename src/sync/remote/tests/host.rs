@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::bucket::{TestBucket, soon};
 use crate::bucket::Line;
-use crate::remote::push::{OpenedFile, OwnLine};
+use crate::remote::source::{OpenedFile, OwnLine};
 use crate::remote::{
     Home, LogPosition, LookReport, Moment, Notes, Piece, Push, PushSource, Pushed, RemoteError,
     Session, StoredMessage, look, pieces,

@@ -1,26 +1,21 @@
 //! Access of a tier to its bucket: identity checks, the push lock, and the circuit breaker.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use uuid::Uuid;
 
 use crate::bucket::{BucketId, Deadline, Identity};
 use crate::remote::{
-    Home, Limits, Moment, Objects, PATIENCE, PushLock, RemoteArtifacts, RemoteError, Sync,
+    Home, Limits, Moment, Objects, PATIENCE, PushLock, RemoteArtifacts, RemoteError, Synchronizer,
     known_bucket,
 };
 use ctxfs_core::model::Component;
 use ctxfs_store::Store;
 
-/// Time limit for reading the identity of the bucket.
 const IDENTITY_TIME: Duration = Duration::from_secs(10);
-/// Poll interval for a push lock that another process holds.
 const AGAIN: Duration = Duration::from_millis(20);
 
 pub(super) struct BucketAccess {
@@ -31,7 +26,7 @@ pub(super) struct BucketAccess {
     identifying: Mutex<()>,
     needs_writer: AtomicBool,
     lock: Mutex<Weak<PushLock>>,
-    busy: Mutex<BTreeSet<Component>>,
+    busy: Mutex<std::collections::BTreeSet<Component>>,
     freed: Condvar,
 }
 
@@ -39,14 +34,13 @@ pub(super) struct BucketAccess {
 struct IdentityState {
     known: Option<Arc<OpenBucket>>,
     is_identified: bool,
-    /// Id of the process that read the identity. `None` after a failure.
     identified_by: Option<u32>,
 }
 
 pub(super) struct OpenBucket {
     pub(super) id: BucketId,
     pub(super) home: Home,
-    pub(super) far: RemoteArtifacts,
+    pub(super) artifacts: RemoteArtifacts,
 }
 
 pub(super) struct ConversationGuard<'a> {
@@ -153,13 +147,13 @@ impl BucketAccess {
     fn open(&self, id: BucketId) -> Result<Arc<OpenBucket>, RemoteError> {
         let open = || Home::open(&self.store, id).map(|home| home.within(self.options.limits));
         let home = open()?;
-        let far = RemoteArtifacts::new(
+        let artifacts = RemoteArtifacts::new(
             Arc::clone(&self.bucket),
             open()?,
             self.options.cache_bytes,
             PATIENCE,
         )?;
-        Ok(Arc::new(OpenBucket { id, home, far }))
+        Ok(Arc::new(OpenBucket { id, home, artifacts }))
     }
 
     /// Takes the push lock, which all threads of this process share. Returns `None` if another
@@ -177,7 +171,7 @@ impl BucketAccess {
             if Instant::now() >= end {
                 return Ok(None);
             }
-            thread::sleep(AGAIN);
+            std::thread::sleep(AGAIN);
         }
     }
 
@@ -218,9 +212,9 @@ impl BucketAccess {
         &self,
         (known, lock): (&OpenBucket, &PushLock),
         patience: Duration,
-        with: impl FnOnce(&Sync<'_>) -> T,
+        with: impl FnOnce(&Synchronizer<'_>) -> T,
     ) -> T {
-        with(&Sync {
+        with(&Synchronizer {
             store: &self.store,
             bucket: &*self.bucket,
             home: &known.home,
@@ -232,32 +226,28 @@ impl BucketAccess {
 }
 
 /// Settings of background synchronization, from the section `[remote]` of the configuration.
+/// `pushes` is true if sealed outputs are pushed, `evicts` if local copies of pushed outputs are
+/// evicted when the disk is nearly full, and `sweeps` if unused segments and objects are deleted.
+/// All hosts of a bucket need the same `write_once`. A push follows the first change after `every`;
+/// changes during this time are pushed together. A look older than `poll` is too old for readers.
+/// `cache_bytes` is the maximum size of cached blocks, and `limits` are the limits of downloads.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
+#[expect(missing_docs, reason = "described above")]
 pub struct TierOptions {
-    /// URL of the bucket as it is configured.
     pub url: String,
-    /// True if sealed outputs are pushed.
     pub pushes: bool,
-    /// True if the bucket must be write-once. All hosts of a bucket need the same setting.
     pub write_once: bool,
-    /// Time from the first change to a push. Changes during this time are pushed together.
     pub every: Duration,
-    /// Age from which the result of a look is too old for readers.
     pub poll: Duration,
-    /// Maximum bytes of cached blocks.
     pub cache_bytes: u64,
-    /// Limits of downloads.
     pub limits: Limits,
-    /// True if local copies of pushed outputs are evicted when the disk is nearly full.
     pub evicts: bool,
-    /// True if unused segments and objects are deleted.
     pub sweeps: bool,
 }
 
 /// Time after a failure during which readers make no request.
 const AWAY: Duration = Duration::from_secs(5);
-/// First pause of the pusher after a failure. `LONGEST` is the longest one.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_mins(1);
 
@@ -318,7 +308,6 @@ impl CircuitBreaker {
         self.0.lock().retry_at.filter(|from| now < *from)
     }
 
-    /// Returns the latest error since the last success.
     pub(super) fn error(&self) -> Option<String> {
         self.0.lock().error.clone()
     }
@@ -327,7 +316,7 @@ impl CircuitBreaker {
 /// Returns a random time between half of `pause` and all of it, so that hosts whose requests failed
 /// at the same time do not all retry at the same time.
 fn jittered(pause: Duration) -> Duration {
-    let random = Uuid::new_v4().as_u128() as u32;
+    let random = uuid::Uuid::new_v4().as_u128() as u32;
     pause.mul_f64(0.5 + f64::from(random) / f64::from(u32::MAX) / 2.0)
 }
 

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use ctxfs_core::model::Component;
 
-/// Maximum pause before the retry of a conversation after a failure.
 const LONGEST_PAUSE: Duration = Duration::from_mins(10);
 
 /// Multiple of the first pause. At shutdown, a conversation is retried only while its pause is not

@@ -9,7 +9,7 @@ use crate::remote::look::MOST_CONVERSATIONS;
 use crate::remote::tier::TierInner;
 use crate::remote::tier::access::OpenBucket;
 use crate::remote::tier::looks::{LookAnswer, LookTarget};
-use crate::remote::{LookOutcome, PullReport, RemoteError, Sync};
+use crate::remote::{Downloads, LookOutcome, PullReport, RemoteError, Synchronizer};
 use ctxfs_core::model::Component;
 use ctxfs_store::Conversation;
 
@@ -17,7 +17,6 @@ use ctxfs_store::Conversation;
 /// push lock.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOCK: Duration = Duration::from_secs(2);
-/// Maximum age of a list of the bucket's conversations.
 const CONVERSATIONS_AGE: Duration = Duration::from_mins(1);
 
 struct LookEnd<'a>(&'a TierInner, &'a LookTarget);
@@ -102,16 +101,16 @@ impl TierInner {
         self.access.sync((known, &*lock), PATIENCE, |sync| {
             let came = match sync.store.conversation(id)? {
                 Some(conversation) => {
-                    let came = sync.hear(&conversation)?;
+                    let came = sync.pull(&conversation, Downloads::OnRead)?;
                     Some((conversation, came))
                 }
                 // The removal must be published before the conversation can be looked at.
                 None if known.home.is_removed(sync.store, id)? => return Ok(false),
-                None => sync.hear_new(id)?,
+                None => sync.pull_new(id, Downloads::OnRead)?,
             };
             let Some((conversation, came)) = came else { return Ok(true) };
             if !came.looked.gone.is_empty() {
-                known.far.forget(id);
+                known.artifacts.forget(id);
             }
             let settled = self.settle(sync, &conversation, came);
             *self.last.lock() = Some(conversation);
@@ -121,7 +120,7 @@ impl TierInner {
 
     fn settle(
         &self,
-        sync: &Sync<'_>,
+        sync: &Synchronizer<'_>,
         conversation: &Conversation,
         came: PullReport,
     ) -> Result<bool, RemoteError> {

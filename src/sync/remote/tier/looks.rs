@@ -8,9 +8,7 @@ use parking_lot::{Condvar, Mutex};
 use ctxfs_core::model::Component;
 
 const LOOKERS: usize = 4;
-/// Maximum number of queued looks. Further readers get the local state.
 const MOST_WAITING: usize = 256;
-/// Number of entries from which old ones are dropped.
 const MOST_KNOWN: usize = 4096;
 /// Maximum age of a look that may have fetched a file that its reader has just failed to find.
 const JUST: Duration = Duration::from_millis(100);

@@ -2,24 +2,19 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::remote::sync::Pacing;
 use crate::remote::tier::access::OpenBucket;
 use crate::remote::tier::backlog::WaitingPush;
 use crate::remote::tier::{PusherState, TierInner};
-use crate::remote::{GcMode, RemoteError, Sent, Session, Sync, standing};
+use crate::remote::{GcMode, RemoteError, Sent, Session, Synchronizer, standing};
 use ctxfs_core::model::Component;
 use ctxfs_store::Time;
 
-/// Time limit for the retries of a request.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// Pause before a retry while another process uses the bucket.
 const BUSY_PAUSE: Duration = Duration::from_secs(2);
-/// Pause before a retry after a failure.
 const FAILED_PAUSE: Duration = Duration::from_mins(1);
-/// Pause before a retry at shutdown.
 const FINAL_PAUSE: Duration = Duration::from_millis(20);
 /// Minimum interval between scans for changes of other processes. The interval is also at least
 /// `SCAN_SELDOM` times the duration of the last scan.
@@ -28,29 +23,23 @@ const SCAN_SELDOM: u32 = 50;
 /// Tolerance for coarse file times. A change that is up to this much older than the last scan still
 /// counts as newer.
 const SLACK: Duration = Duration::from_secs(2);
-/// Maximum number of sessions in memory.
 const SESSIONS: usize = 4096;
 
+/// Result of one unit of work of the pusher. It is idle until a time, unless the backlog changes.
+/// It has ended if the tier is shutting down and everything possible was pushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PusherStep {
     Worked,
-    /// There is nothing to do until this time, unless the backlog changes.
-    Idle {
-        until: Instant,
-        changes: u64,
-    },
-    /// The tier is shutting down, and everything possible was pushed.
+    Idle { until: Instant, changes: u64 },
     Ended,
 }
 
+/// Outcome of a push of one conversation. It is partial if some files are still being written. The
+/// bucket is busy if another process holds the push lock, or if it is unreachable.
 #[derive(Debug, PartialEq, Eq)]
 enum PushOutcome {
     Sent,
-    /// Some files are still being written. The flag is true if others were sent.
-    Partly {
-        is_some_sent: bool,
-    },
-    /// Another process holds the push lock, or the bucket is unreachable.
+    Partly { is_some_sent: bool },
     Busy,
 }
 
@@ -235,7 +224,7 @@ impl TierInner {
         if self.backlog.lock().end.is_none() {
             self.backlog.lock().give_back(id, again);
         } else if again.may_retry(self.access.options.every) {
-            thread::sleep(FINAL_PAUSE);
+            std::thread::sleep(FINAL_PAUSE);
             self.backlog.lock().give_back(id, again.at(now));
         } else {
             self.backlog.lock().sent();
@@ -283,7 +272,7 @@ impl TierInner {
 
     /// Merges the segments of a conversation if there are many. If this host may not delete
     /// objects, logs that.
-    fn tidy(&self, sync: &Sync<'_>, id: &Component) -> Result<(), RemoteError> {
+    fn tidy(&self, sync: &Synchronizer<'_>, id: &Component) -> Result<(), RemoteError> {
         let deletes = self.access.options.sweeps;
         let tidying = if deletes { GcMode::Delete } else { GcMode::Merge };
         let tidied = sync.tidy_many(id, tidying)?;

@@ -6,7 +6,7 @@ use super::{bytes, soon};
 use crate::bucket::access::{Bucket, Created, Deadline};
 use crate::bucket::error::BucketError;
 use crate::bucket::objects::Objects as _;
-use crate::bucket::test_server::{InjectedFault, KEY_ID, Seen, TestServer};
+use crate::bucket::tests::{InjectedFault, KEY_ID, Seen, TestServer};
 use crate::bucket::url::BucketUrl;
 
 /// Returns a function that injects `fault` into the first `count` requests and lets later ones
@@ -32,7 +32,7 @@ fn throttling_passes() {
         assert_eq!(bucket.get("k/a", None, soon()).unwrap(), "text");
         assert_eq!(server.log().len(), 4);
         server.set(first(2, InjectedFault::Status(status)));
-        assert_eq!(bucket.list("k", None, soon()).unwrap().len(), 1);
+        assert_eq!(bucket.list("k", soon()).unwrap().len(), 1);
         server.log();
         let key = format!("k/{status}");
         assert_eq!(bucket.create(&key, &bytes("x"), soon()).unwrap(), Created::New);
@@ -49,7 +49,7 @@ fn a_refusal_is_told_at_once_and_without_keys() {
     let errors = [
         bucket.get("k/a", None, soon()).unwrap_err(),
         bucket.create("k/b", &bytes("x"), soon()).unwrap_err(),
-        bucket.list("k", None, soon()).unwrap_err(),
+        bucket.list("k", soon()).unwrap_err(),
         bucket.list_dirs("k", 1, soon()).unwrap_err(),
         bucket.modified("k/a", soon()).unwrap_err(),
         bucket.upload("k/c", &mut &b"x"[..], 1, soon()).unwrap_err(),
@@ -70,7 +70,7 @@ fn wrong_keys_are_a_refusal() {
     for error in [
         bucket.create("k", &bytes("x"), soon()).unwrap_err(),
         bucket.get("k", None, soon()).unwrap_err(),
-        bucket.list("", None, soon()).unwrap_err(),
+        bucket.list("", soon()).unwrap_err(),
     ] {
         let text = format!("{error} {error:?}");
         assert!(matches!(error, BucketError::Refused { .. }), "{text}");
@@ -89,7 +89,7 @@ fn half_a_body_is_asked_for_again() {
     assert!(bucket.get("k", Some(10..400_000), soon()).unwrap() == text[10..400_000]);
     assert_eq!(server.log().len(), 3);
     server.set(first(2, InjectedFault::Cut));
-    assert_eq!(bucket.list("", None, soon()).unwrap().len(), 1);
+    assert_eq!(bucket.list("", soon()).unwrap().len(), 1);
     assert_eq!(server.log().len(), 3);
     assert_eq!(bucket.requests().get.requests, 6);
 }
@@ -118,7 +118,7 @@ fn the_deadline_holds() {
         let checks: [&dyn Fn(Deadline) -> BucketError; 5] = [
             &|deadline| bucket.get("k", None, deadline).unwrap_err(),
             &|deadline| bucket.create("l", &bytes("x"), deadline).unwrap_err(),
-            &|deadline| bucket.list("", None, deadline).unwrap_err(),
+            &|deadline| bucket.list("", deadline).unwrap_err(),
             &|deadline| bucket.delete(vec!["k".to_owned()], deadline).remove(0).1.unwrap_err(),
             &|deadline| bucket.get_many(&[("k".to_owned(), None)], deadline).remove(0).unwrap_err(),
         ];
@@ -141,7 +141,7 @@ fn a_deadline_that_is_past_sends_nothing_more() {
     let (server, bucket) = server_with("k", "text");
     server.set(|_| InjectedFault::Late(Duration::from_secs(30)));
     let start = Instant::now();
-    let error = bucket.get("k", None, Deadline::at(start)).unwrap_err();
+    let error = bucket.get("k", None, Deadline(start)).unwrap_err();
     assert!(error.may_pass(), "{error}");
     assert!(start.elapsed() < Duration::from_secs(1));
     assert!(server.log().len() <= 1);
@@ -170,7 +170,7 @@ fn a_bucket_that_is_missing_is_not_an_absent_object() {
     std::fs::remove_dir_all(server.file("").ancestors().nth(2).unwrap()).unwrap();
     let start = Instant::now();
     for error in
-        [bucket.list("", None, soon()).unwrap_err(), bucket.list_dirs("", 5, soon()).unwrap_err()]
+        [bucket.list("", soon()).unwrap_err(), bucket.list_dirs("", 5, soon()).unwrap_err()]
     {
         assert!(error.to_string().contains("no such bucket"), "{error}");
     }
@@ -239,7 +239,7 @@ fn a_page_that_fails_costs_that_page_alone() {
     server
         .set(|seen| if seen.count == 1 { InjectedFault::Status(503) } else { InjectedFault::Pass });
     let bucket = server.bucket();
-    assert_eq!(bucket.list("log", None, soon()).unwrap().len(), 1500);
+    assert_eq!(bucket.list("log", soon()).unwrap().len(), 1500);
     assert_eq!(server.log().len(), 3);
 }
 
@@ -249,10 +249,10 @@ fn an_answer_that_is_no_list_is_asked_for_again() {
     // Some proxies report an error with a success status.
     server
         .set(|seen| if seen.count == 0 { InjectedFault::Status(200) } else { InjectedFault::Pass });
-    assert_eq!(bucket.list("log", None, soon()).unwrap().len(), 1);
+    assert_eq!(bucket.list("log", soon()).unwrap().len(), 1);
     server.set(|_| InjectedFault::Status(200));
     let deadline = Deadline::after(Duration::from_millis(50));
-    assert!(bucket.list("log", None, deadline).is_err());
+    assert!(bucket.list("log", deadline).is_err());
     assert!(bucket.list_dirs("", 10, deadline).is_err());
 }
 

@@ -62,7 +62,7 @@ impl Objects for Odd {
     }
 
     fn list(&self, prefix: &str, deadline: Deadline) -> Result<Vec<Listed>, BucketError> {
-        self.0.list(prefix, None, deadline)
+        self.0.list(prefix, deadline)
     }
 
     fn list_dirs(

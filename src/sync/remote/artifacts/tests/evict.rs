@@ -3,8 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use crate::remote::far::tests::{Host, large, two_hosts};
-use crate::remote::far::*;
+use crate::remote::artifacts::tests::{Host, large, two_hosts};
+use crate::remote::artifacts::*;
 use crate::remote::files::tests::scene::{TOOL, soon};
 use ctxfs_store::disk_clock;
 

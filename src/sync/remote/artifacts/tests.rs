@@ -9,7 +9,7 @@ use super::*;
 use crate::remote::files::tests::scene::{Scene, TOOL, soon};
 use crate::remote::tests::bucket::{TestBucket, soon as in_time};
 use crate::remote::tests::host::BUCKET;
-use crate::remote::{Moment, PushLock, Sync};
+use crate::remote::{Downloads, Moment, PushLock, Synchronizer};
 use ctxfs_core::model::place_before_line;
 
 pub(crate) struct Host {
@@ -28,10 +28,10 @@ impl Host {
         Self { scene, bucket: Arc::clone(bucket), home, lock }
     }
 
-    pub(crate) fn sync<T>(&self, with: impl FnOnce(&Sync<'_>) -> T) -> T {
+    pub(crate) fn sync<T>(&self, with: impl FnOnce(&Synchronizer<'_>) -> T) -> T {
         let (store, home, lock) = (&self.scene.store, &self.home, &self.lock);
         let (now, deadline) = (&Moment::now, &in_time);
-        with(&Sync { store, bucket: &*self.bucket, home, lock, now, deadline })
+        with(&Synchronizer { store, bucket: &*self.bucket, home, lock, now, deadline })
     }
 
     pub(crate) fn push(&self) {
@@ -43,7 +43,8 @@ impl Host {
     }
 
     pub(crate) fn hear(&self) {
-        let came = self.sync(|sync| sync.hear(&self.scene.conversation)).unwrap();
+        let came =
+            self.sync(|sync| sync.pull(&self.scene.conversation, Downloads::OnRead)).unwrap();
         assert!(came.error.is_none() && came.left.is_empty(), "{came:?}");
     }
 
@@ -98,7 +99,7 @@ fn of_many_artifacts_each_is_heard_of() {
     let far = other.scene.conversation.far_artifacts(None).unwrap();
     let known: BTreeSet<String> = far.into_iter().map(|far| far.record.path).collect();
     assert_eq!(known, names);
-    let again = other.sync(|sync| sync.hear(&other.scene.conversation)).unwrap();
+    let again = other.sync(|sync| sync.pull(&other.scene.conversation, Downloads::OnRead)).unwrap();
     assert_eq!(again.steps, 0, "all of them are agreed upon");
 }
 

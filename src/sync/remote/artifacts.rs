@@ -30,9 +30,9 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 ///
 /// Read errors are I/O errors. The error is ESTALE if another host removed the bytes.
 #[derive(Clone)]
-pub struct RemoteArtifacts(Arc<FarInner>);
+pub struct RemoteArtifacts(Arc<RemoteArtifactsInner>);
 
-struct FarInner {
+struct RemoteArtifactsInner {
     home: Home,
     source: Arc<BlockSource>,
     segments: SegmentCache,
@@ -48,7 +48,7 @@ impl RemoteArtifacts {
         patience: Duration,
     ) -> Result<Self, RemoteError> {
         let source = BlockSource::new((bucket, home.bucket()), home.blocks(cache_bytes)?, patience);
-        Ok(Self(Arc::new(FarInner { home, source, segments: SegmentCache::default() })))
+        Ok(Self(Arc::new(RemoteArtifactsInner { home, source, segments: SegmentCache::default() })))
     }
 
     /// Opens the artifact `origin` of a conversation. Fails if its digest differs from the one in
@@ -63,7 +63,7 @@ impl RemoteArtifacts {
         match opened {
             // The segment was merged in the meantime, or is gone from the bucket.
             Err(error) if error.is_absent() => {
-                self.0.segments.forget(conversation);
+                self.forget(conversation);
                 self.opened(&notes, origin, record)
             }
             opened => opened,
@@ -71,7 +71,7 @@ impl RemoteArtifacts {
     }
 
     pub(super) fn forget(&self, conversation: &Component) {
-        self.0.segments.forget(conversation);
+        self.0.segments.0.lock().retain(|known| known.conversation != *conversation);
     }
 
     /// Downloads an artifact to its local file. Returns false if the artifact is no longer wanted
@@ -96,7 +96,7 @@ impl RemoteArtifacts {
         let digest = record.analysis.as_ref().map(|analysis| analysis.digest.as_str());
         if put.digest() != digest || digest.is_none() || put.place.size() != record.size {
             let what = format!("`{origin}` is not what the manifest says of `{}`", record.path);
-            return Err(RemoteError::of(segment.id())(FormatError::Damaged { what }));
+            return Err(RemoteError::of(segment.id())(FormatError::damaged(what)));
         }
         let content: Arc<dyn Content> = match &put.place {
             Place::Empty => Arc::new(Vec::new()),
@@ -122,7 +122,7 @@ impl RemoteArtifacts {
         let analysis = put.record.analysis.as_ref();
         let known = analysis.filter(|found| found.bytes == object.len() && !found.has_escapes());
         Arc::new(PartsContent {
-            far: self.clone(),
+            artifacts: self.clone(),
             conversation: notes.conversation().clone(),
             segment,
             parts,
@@ -157,7 +157,7 @@ impl RemoteArtifacts {
         parts: &Parts,
     ) -> Result<Vec<u8>, RemoteError> {
         let (id, source) = (stored.id(), &self.0.source);
-        let range = stored.head.range_of_parts(parts).map_err(RemoteError::of(id))?;
+        let range = stored.head.range(parts.at, parts.packed).map_err(RemoteError::of(id))?;
         let key = segment_key(notes.conversation(), id);
         Ok(source.bucket().get(&key, Some(range), source.deadline())?.to_vec())
     }
@@ -175,8 +175,8 @@ impl RemoteArtifacts {
         let fetch = |range| source.bucket().get(&key, range, source.deadline());
         let bytes = segment.bytes_or(&put.place, fetch)?;
         if put.digest() != Some(blake3::hash(&bytes).to_hex().as_str()) {
-            let what = "the bytes of a small artifact have another digest".to_owned();
-            return Err(RemoteError::of(id)(FormatError::Damaged { what }));
+            let what = "the bytes of a small artifact have another digest";
+            return Err(RemoteError::of(id)(FormatError::damaged(what)));
         }
         Ok(bytes)
     }
@@ -217,7 +217,7 @@ pub(super) fn attributes_of(said: &BTreeMap<String, String>) -> Vec<(OsString, V
 /// loading fails because the bucket is unreachable, only cached blocks of the object are read, so
 /// that a reader does not wait for two time limits in a row.
 struct PartsContent {
-    far: RemoteArtifacts,
+    artifacts: RemoteArtifacts,
     conversation: Component,
     segment: SegmentId,
     parts: Parts,
@@ -232,7 +232,7 @@ impl PartsContent {
         let Some((range, before)) = self.parts.around(offset) else { return Ok(None) };
         let mut away = None;
         let get = || {
-            let got = self.far.parts(&self.conversation, self.segment, &self.parts);
+            let got = self.artifacts.parts(&self.conversation, self.segment, &self.parts);
             got.map_err(|error| away = error.may_pass().then_some(error)).ok()
         };
         let kept = self.kept.get_or_init(get).as_ref();
@@ -280,7 +280,6 @@ const MOST: usize = 16;
 const MOST_BYTES: usize = 16 << 20;
 const PLACE_BYTES: usize = 64;
 
-/// An artifact in the form in which it was published.
 #[derive(Debug)]
 pub(crate) struct PublishedArtifact {
     pub(crate) segment: Arc<StoredSegment>,
@@ -321,10 +320,6 @@ impl SegmentCache {
         kept.map_or_else(|| notes.open_segment(id).map(Arc::new), Ok)
     }
 
-    fn forget(&self, conversation: &Component) {
-        self.0.lock().retain(|known| known.conversation != *conversation);
-    }
-
     fn known(&self, conversation: &Component, origin: Origin) -> Option<Arc<IndexedSegment>> {
         let mut all = self.0.lock();
         let has = |known: &Arc<IndexedSegment>| {
@@ -353,7 +348,7 @@ impl SegmentCache {
 impl IndexedSegment {
     fn new(conversation: &Component, segment: StoredSegment) -> Result<Self, RemoteError> {
         let mut artifacts = HashMap::new();
-        for line in segment.lines() {
+        for line in segment.head.lines(&segment.records) {
             let (origin, line, range) = line.map_err(RemoteError::of(segment.id()))?;
             if matches!(line, Line::Put(_)) {
                 // The records are smaller than 4 GiB.
@@ -508,7 +503,7 @@ fn read_back(location: &ObjectLocation) -> impl Fn(io::Error) -> RemoteError {
     let name = location.object.name;
     move |error| {
         let what = format!("the object `{name}` cannot be read back: {error}");
-        RemoteError::Bucket(FormatError::Damaged { what }.into())
+        RemoteError::Bucket(FormatError::damaged(what).into())
     }
 }
 
