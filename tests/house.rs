@@ -20,11 +20,11 @@ use crate::sources::{sources, ungrouped};
 const LIMITS: &[(&str, f64)] = &[
     ("largest circle", 4.0),
     ("largest circle without faces", 4.0),
-    ("imports, percent of code", 6.5),
-    ("functions of one call", 297.0),
+    ("imports, percent of code", 6.4),
+    ("functions of one call", 292.0),
     ("names for more than two types", 5.0),
     ("types over 40 methods", 0.0),
-    ("doc blocks to read twice, percent", 1.6),
+    ("doc blocks to read twice, percent", 1.5),
     ("doc lines mean", 2.0),
 ];
 
@@ -351,18 +351,22 @@ fn the_page_on_the_architecture_is_short_and_right() {
 #[test]
 fn flaws_of_the_page_are_seen() {
     let page = page();
-    let seen = |from: &str, to: &str| flaws(&page.replacen(from, to, 1)).len();
-    assert!(page.contains("\n1. `fuse/kernel/adaptor.rs`: ") && page.contains("| `core` | "));
-    assert_eq!(seen("\n1. `fuse/kernel/adaptor.rs`", "\n1. `fuse/kernel/absent.rs`"), 1);
-    assert_eq!(seen("\n1. `fuse/kernel/adaptor.rs`: ", "\n1. "), 1);
-    assert_eq!(seen("\n2. ", "\n3. "), 1);
-    assert_eq!(seen("## A push\n", "## Pushing\n"), 1);
-    assert_eq!(seen("| `core` | ", "| `absent` | "), 2);
-    assert_eq!(seen("| artifact | ", &"| x | y |\n| artifact | ".repeat(MOST_WORDS)), 1);
-    let files = sources().into_keys().filter(|path| path.starts_with("view/")).take(31);
-    let many: Vec<_> = files.map(|path| format!("`{path}.rs`")).collect();
-    assert_eq!(seen("\n1. `fuse/kernel/adaptor.rs`", &format!("\n1. {}", many.join(", "))), 1);
-    assert_eq!(flaws(&format!("{page}{}", "\n".repeat(PAGE_LINES))).len(), 1);
+    let assert_seen = |from: &str, to: &str, flaw: &str| {
+        let found = flaws(&page.replacen(from, to, 1));
+        assert!(found.iter().any(|found| found.contains(flaw)), "{flaw}: {found:?}");
+    };
+    assert_seen("\n1. `", "\n1. `absent/", "no absent/");
+    assert_seen("\n1. `", "\n1. ", ": `1. ");
+    assert_seen("\n2. `", "\n3. `", ": `3. ");
+    assert_seen("## A push\n", "## Pushing\n", "A push: 0 files");
+    assert_seen("| `core` | ", "| `absent` | ", "crate absent");
+    assert_seen("| `core` | ", "| `absent` | ", "crate core");
+    let words = "| x | y |\n| artifact | ".repeat(MOST_WORDS);
+    assert_seen("| artifact | ", &words, "words, at most");
+    let files = sources().into_keys().take(30).map(|path| format!("`{path}.rs`, "));
+    let files: String = files.collect();
+    assert_seen("\n1. `", &format!("\n1. {files}`"), "files, at most");
+    assert_seen("\n## ", &"\n".repeat(PAGE_LINES), "lines, at most");
 }
 
 fn page() -> String {

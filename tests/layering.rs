@@ -61,8 +61,9 @@ const LAYERS: &[Rule] = &[
 /// Rules that tests are free of.
 const PURPOSES: &[Rule] = &[
     ("", r"\bctxfs_\w+::", CRATES),
-    // Computed files are pure, only the program knows its environment, tokio is where sockets are.
+    // Computed files are pure, the engine has no socket, only the program knows its environment.
     ("core view", r"\bstd::(fs|net|process)\b|\b(Instant|SystemTime)\b", NONE),
+    ("engine", r"\bstd::net\b|\bUnix(Listener|Stream)\b", NONE),
     (LIBRARIES, r"\benv::\w+|\bclap::", NONE),
     ("core view store sync/replica sync/remote models/extract engine fuse", r"\btokio::", NONE),
     // A lock of a directory, or of a file opened for reading, fails on NFS. One file refuses it.

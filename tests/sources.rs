@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
@@ -24,15 +25,16 @@ pub(crate) fn sources() -> BTreeMap<String, String> {
 /// Returns the code of a file without comments and groups of imports: `use a::{b, c::{d, e}};`
 /// becomes `use a::b, a::c::d, a::c::e;`.
 pub(crate) fn ungrouped(text: &str) -> String {
+    static GROUP: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"((?:\w+::)+)\{([^{}]*)\}").unwrap());
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     let mut code = lines.collect::<Vec<_>>().join("\n");
-    let group = Regex::new(r"((?:\w+::)+)\{([^{}]*)\}").unwrap();
     let apart = |group: &Captures<'_>| {
         let names = group[2].split(',').map(str::trim).filter(|name| !name.is_empty());
         names.map(|name| format!("{}{name}", &group[1])).collect::<Vec<_>>().join(", ")
     };
-    while group.is_match(&code) {
-        code = group.replace_all(&code, apart).into_owned();
+    while GROUP.is_match(&code) {
+        code = GROUP.replace_all(&code, apart).into_owned();
     }
     code
 }
