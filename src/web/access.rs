@@ -5,16 +5,12 @@
 //! requests made by pages of other origins are refused. Nothing is shown without the token, or
 //! without the cookie that a browser gets in exchange for the token.
 
-use std::net::IpAddr;
-
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use blake3::Hash;
 use uuid::Uuid;
 
-use crate::address::without_parameter;
-use crate::error::WebError;
-use crate::shell::is_asset;
+use crate::{Result, WebError, address, shell};
 
 const TOKEN: &str = "token";
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -32,7 +28,6 @@ pub(super) struct AccessGate {
     cookie_value: String,
 }
 
-/// The decision about a request that is not refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AccessDecision {
     // A request for the style or the script, which needs no token.
@@ -75,17 +70,19 @@ impl AccessGate {
         method: &Method,
         uri: &Uri,
         headers: &HeaderMap,
-    ) -> Result<AccessDecision, WebError> {
+    ) -> Result<AccessDecision> {
         let host = self.host(headers)?;
         check_origin(headers, &host)?;
         let from_elsewhere = check_site(headers)?;
         if method != Method::GET && method != Method::HEAD {
             return Err(WebError::Method);
         }
-        if is_asset(uri.path()) && !self.has_cookie(headers) {
+        if shell::ASSETS.iter().any(|asset| asset.address == uri.path())
+            && !self.has_cookie(headers)
+        {
             return Ok(AccessDecision::Public);
         }
-        let (rest, token) = without_parameter(uri.query().unwrap_or(""), TOKEN);
+        let (rest, token) = address::without_parameter(uri.query().unwrap_or(""), TOKEN);
         if let Some(token) = token {
             if blake3::hash(token.as_bytes()) != self.token {
                 return Err(WebError::NoToken);
@@ -105,14 +102,14 @@ impl AccessGate {
         if self.has_cookie(headers) { Ok(AccessDecision::Admitted) } else { Err(WebError::NoToken) }
     }
 
-    fn host(&self, headers: &HeaderMap) -> Result<String, WebError> {
+    fn host(&self, headers: &HeaderMap) -> Result<String> {
         let host = only(headers, &header::HOST)?.ok_or(WebError::Host)?;
         let authority: Authority = host.parse().map_err(|_| WebError::Host)?;
         let name = authority.host();
         // The host name may be followed by a port.
         let port = host.strip_prefix(name).unwrap_or(host);
         let is_port = port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
-        let is_known = address(name).is_some()
+        let is_known = ip_address(name).is_some()
             || name.eq_ignore_ascii_case("localhost")
             || self.names.iter().any(|known| known.eq_ignore_ascii_case(name));
         if is_known && (port.is_empty() || is_port) {
@@ -134,7 +131,7 @@ impl AccessGate {
     }
 }
 
-fn check_origin(headers: &HeaderMap, host: &str) -> Result<(), WebError> {
+fn check_origin(headers: &HeaderMap, host: &str) -> Result<()> {
     match only(headers, &header::ORIGIN)? {
         None => Ok(()),
         Some(origin) if origin.eq_ignore_ascii_case(&format!("http://{host}")) => Ok(()),
@@ -144,7 +141,7 @@ fn check_origin(headers: &HeaderMap, host: &str) -> Result<(), WebError> {
 
 /// Refuses requests that pages of other sites make. Returns true if the user followed a link from
 /// another site, which is allowed.
-fn check_site(headers: &HeaderMap) -> Result<bool, WebError> {
+fn check_site(headers: &HeaderMap) -> Result<bool> {
     let site = only(headers, &FETCH_SITE)?.unwrap_or("none");
     let follows_a_link = only(headers, &FETCH_MODE)? == Some("navigate")
         && only(headers, &FETCH_DEST)? == Some("document");
@@ -155,13 +152,13 @@ fn check_site(headers: &HeaderMap) -> Result<bool, WebError> {
     }
 }
 
-fn address(host: &str) -> Option<IpAddr> {
+fn ip_address(host: &str) -> Option<std::net::IpAddr> {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     bare.unwrap_or(host).parse().ok()
 }
 
 // Fails if the header occurs more than once.
-fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, WebError> {
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     let text = value.to_str().ok().filter(|_| values.next().is_none());

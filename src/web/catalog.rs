@@ -6,22 +6,18 @@
 //! is complete. The lists do not include data from other hosts, because that would take one request
 //! per conversation.
 
-mod rows;
-
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::error::WebError;
-use ctxfs_core::model::Component;
+use crate::{Result, WebError};
+use ctxfs_core::model::{ArtifactState, Component, Counts, visible};
 use ctxfs_engine::workers::BackgroundThread;
-use ctxfs_engine::{Engine, MessageRange};
+use ctxfs_engine::{Engine, ListedArtifact, MessageRange};
 use ctxfs_store::message::MessageEntry;
-
-pub(super) use crate::catalog::rows::{ConversationRow, OutputList, OutputRow};
 
 // Time after a use of the list during which it is kept up to date.
 const WATCHED: Duration = Duration::from_secs(30);
@@ -42,7 +38,7 @@ pub(super) struct PageCatalog {
     changed: Condvar,
     thread: BackgroundThread,
     outputs: Mutex<VecDeque<KeptOutputs>>,
-    named: NamedOutputs,
+    named: Mutex<VecDeque<(Component, ReadNames)>>,
 }
 
 // A conversation, its state number, the time of the listing, and the outputs at that time.
@@ -82,7 +78,7 @@ impl PageCatalog {
             changed: Condvar::new(),
             thread: BackgroundThread::default(),
             outputs: Mutex::default(),
-            named: NamedOutputs::default(),
+            named: Mutex::default(),
         })
     }
 
@@ -101,9 +97,7 @@ impl PageCatalog {
     // Returns the known conversations. Waits up to `patience` for a complete list.
     pub(super) fn conversations(&self, patience: Duration) -> ListedConversations {
         let until = Instant::now() + patience;
-        let mut state = self.state.lock();
-        state.wanted = Some(Instant::now());
-        self.changed.notify_all();
+        let mut state = self.wanted();
         while !state.is_complete && !self.changed.wait_until(&mut state, until).timed_out() {}
         let CatalogState { sorted, total, is_complete, .. } = &*state;
         ListedConversations { rows: Arc::clone(sorted), total: *total, is_complete: *is_complete }
@@ -119,16 +113,20 @@ impl PageCatalog {
         ids.into_iter().map(ConversationRow::elsewhere).collect()
     }
 
-    // Returns a number that changes with the list of conversations. The call also keeps the list up
-    // to date.
+    // Returns a number that changes with the list of conversations.
     pub(super) fn version(&self) -> u64 {
+        self.wanted().version
+    }
+
+    // Keeps the list up to date for a while.
+    fn wanted(&self) -> MutexGuard<'_, CatalogState> {
         let mut state = self.state.lock();
         state.wanted = Some(Instant::now());
         self.changed.notify_all();
-        state.version
+        state
     }
 
-    pub(super) fn outputs(&self, id: &Component) -> Result<Arc<OutputList>, WebError> {
+    pub(super) fn outputs(&self, id: &Component) -> Result<Arc<OutputList>> {
         let number = self.engine.conversation(id)?.state_number()?;
         if let Some(known) = self.known_outputs(id, number) {
             return Ok(known);
@@ -146,8 +144,26 @@ impl PageCatalog {
         Ok(outputs)
     }
 
-    pub(super) fn unnamed(&self, id: &Component) -> Result<Vec<OutputRow>, WebError> {
-        self.named.unnamed(&self.engine, id, &self.outputs(id)?.rows)
+    /// Returns the outputs that no message of the conversation names. The log is read for a limited
+    /// time; the next call continues from there. Messages that have not been read yet are ignored.
+    pub(super) fn unnamed(&self, id: &Component) -> Result<Vec<OutputRow>> {
+        let outputs = self.outputs(id)?;
+        let known = {
+            let mut kept = self.named.lock();
+            let at = kept.iter().position(|(other, _)| other == id);
+            at.and_then(|at| kept.remove(at)).map(|(_, names)| names)
+        };
+        let mut names = known.unwrap_or_default();
+        names.read_on(&self.engine, id)?;
+        let is_named =
+            |row: &&OutputRow| names.names.contains(&row.path) || names.names.contains(&row.call);
+        let unnamed = outputs.rows.iter().filter(|row| !is_named(row)).cloned().collect();
+        let mut kept = self.named.lock();
+        kept.push_back((id.clone(), names));
+        while kept.len() > KEPT_NAMED {
+            kept.pop_front();
+        }
+        Ok(unnamed)
     }
 
     fn known_outputs(&self, id: &Component, number: u64) -> Option<Arc<OutputList>> {
@@ -177,7 +193,7 @@ impl PageCatalog {
         }
     }
 
-    fn refresh(&self) -> Result<(), WebError> {
+    fn refresh(&self) -> Result<()> {
         let ids = match &self.engine.options.only {
             Some(only) => vec![only.clone()],
             None => self.engine.store().conversations().map_err(|e| WebError::Engine(e.into()))?,
@@ -231,12 +247,6 @@ impl PageCatalog {
     }
 }
 
-impl std::fmt::Debug for PageCatalog {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Catalog").finish_non_exhaustive()
-    }
-}
-
 // Number of messages per read, and the total time for reading.
 const MESSAGES: usize = 500;
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -246,10 +256,7 @@ const KEPT_NAMED: usize = 8;
 const NAMES: usize = 200_000;
 const LONGEST: usize = 512;
 
-// The paths and call ids that occur in messages, by conversation.
-#[derive(Debug, Default)]
-struct NamedOutputs(Mutex<VecDeque<(Component, ReadNames)>>);
-
+// The paths and call ids that occur in the messages of a conversation.
 #[derive(Debug, Default)]
 struct ReadNames {
     names: HashSet<String>,
@@ -257,36 +264,8 @@ struct ReadNames {
     read: u64,
 }
 
-impl NamedOutputs {
-    /// Returns the rows that no message of the conversation names. The log is read for a limited
-    /// time; the next call continues from there. Messages that have not been read yet are ignored.
-    fn unnamed(
-        &self,
-        engine: &Engine,
-        id: &Component,
-        rows: &[OutputRow],
-    ) -> Result<Vec<OutputRow>, WebError> {
-        let known = {
-            let mut kept = self.0.lock();
-            let at = kept.iter().position(|(other, _)| other == id);
-            at.and_then(|at| kept.remove(at)).map(|(_, names)| names)
-        };
-        let mut names = known.unwrap_or_default();
-        names.read_on(engine, id)?;
-        let is_named =
-            |row: &&OutputRow| names.names.contains(&row.path) || names.names.contains(&row.call);
-        let unnamed = rows.iter().filter(|row| !is_named(row)).cloned().collect();
-        let mut kept = self.0.lock();
-        kept.push_back((id.clone(), names));
-        while kept.len() > KEPT_NAMED {
-            kept.pop_front();
-        }
-        Ok(unnamed)
-    }
-}
-
 impl ReadNames {
-    fn read_on(&mut self, engine: &Engine, id: &Component) -> Result<(), WebError> {
+    fn read_on(&mut self, engine: &Engine, id: &Component) -> Result<()> {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until && self.names.len() < NAMES {
             let page = engine.messages(id, MessageRange::From(self.read), MESSAGES)?;
@@ -307,5 +286,164 @@ impl ReadNames {
             }
         }
         Ok(())
+    }
+}
+
+// Maximum length of shown arguments in bytes.
+const ARGUMENTS: usize = 300;
+
+/// An output in a list. Paths, ids and names are text. Times are in milliseconds since the epoch.
+/// `lines` is `None` before the output is analyzed. `is_long` is true if the output exceeds the
+/// limits for outputs given to a model whole. `errors` is the number of lines that look like
+/// errors, and `error_line` the most significant of them.
+#[derive(Debug, Clone)]
+pub(super) struct OutputRow {
+    pub(super) path: String,
+    pub(super) call: String,
+    pub(super) tool: String,
+    pub(super) arguments: String,
+    pub(super) size: u64,
+    pub(super) lines: Option<u64>,
+    pub(super) created: i64,
+    pub(super) modified: i64,
+    pub(super) exit: Option<i32>,
+    pub(super) duration: Option<u64>,
+    pub(super) is_live: bool,
+    pub(super) is_incomplete: bool,
+    pub(super) is_long: bool,
+    pub(super) errors: u64,
+    pub(super) error_line: Option<u64>,
+}
+
+/// All outputs of a conversation, newest first. `unread` is the number of directories that could
+/// not be read.
+#[derive(Debug, Default)]
+pub(super) struct OutputList {
+    pub(super) rows: Vec<OutputRow>,
+    by_path: Vec<usize>,
+    pub(super) unread: u64,
+}
+
+impl OutputList {
+    fn list(engine: &Engine, id: &Component) -> Result<Self> {
+        let listing = engine.list_known_artifacts(id, |listed| OutputRow::of(engine, listed))?;
+        let mut rows = listing.rows;
+        rows.sort_unstable_by(|a, b| (b.created, &b.path).cmp(&(a.created, &a.path)));
+        let mut by_path: Vec<usize> = (0..rows.len()).collect();
+        by_path.sort_unstable_by(|a, b| rows[*a].path.cmp(&rows[*b].path));
+        Ok(Self { rows, by_path, unread: listing.unread.count() })
+    }
+
+    fn is_live(&self) -> bool {
+        self.rows.iter().any(|row| row.is_live)
+    }
+
+    pub(super) fn at(&self, path: &str) -> Option<&OutputRow> {
+        let at = self.by_path.binary_search_by(|at| self.rows[*at].path.as_str().cmp(path)).ok()?;
+        Some(&self.rows[self.by_path[at]])
+    }
+}
+
+impl OutputRow {
+    // Returns true if the record says that the output failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.exit.is_some_and(|code| code != 0) || self.is_incomplete
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+
+    fn of(engine: &Engine, listed: &ListedArtifact) -> Self {
+        let ListedArtifact { path, stat, record } = listed;
+        let found = record.analysis.as_ref();
+        let chars = found.map_or(stat.size, |found| found.chars);
+        let limits = engine.limits(record.provenance.tool_name().as_deref());
+        let arguments = record.provenance.args.as_deref().unwrap_or_default();
+        Self {
+            path: path.to_text(),
+            call: visible::whole(record.call()),
+            tool: record
+                .provenance
+                .tool_name()
+                .map(|name| visible::whole(&name))
+                .unwrap_or_default(),
+            arguments: visible::escaped(arguments, ARGUMENTS),
+            size: stat.size,
+            lines: found.map(|found| found.lines),
+            created: record.created,
+            modified: stat.mtime.as_millis(),
+            exit: record.provenance.exit_code,
+            duration: record.provenance.duration_ms,
+            is_live: record.state == ArtifactState::Live,
+            is_incomplete: record.incomplete().is_some(),
+            is_long: !limits.are_kept_by(stat.size, chars),
+            errors: found.map_or(0, |found| found.errors.count),
+            error_line: found.and_then(|found| Some(found.errors.shown.first()?.line)),
+        }
+    }
+}
+
+/// A conversation in the list of all conversations.
+///
+/// `used` is the time of its last output or message, in milliseconds since the epoch. `long` is the
+/// number of outputs that exceed the limits, for which a model gets a stand-in. `errors` is the number of failed calls. If the conversation
+/// exists only on other hosts, only its name is known.
+#[derive(Debug)]
+pub(super) struct ConversationRow {
+    pub(super) id: Component,
+    pub(super) name: String,
+    pub(super) used: i64,
+    pub(super) outputs: u64,
+    pub(super) bytes: u64,
+    pub(super) long: u64,
+    pub(super) counts: Counts,
+    pub(super) errors: u64,
+    pub(super) last_failure: Option<OutputRow>,
+    pub(super) live: u64,
+    pub(super) is_elsewhere: bool,
+}
+
+impl ConversationRow {
+    fn of(engine: &Engine, id: &Component) -> Result<Self> {
+        let outputs = OutputList::list(engine, id)?;
+        let counts = engine.counts(Some(id))?.by_conversation.remove(id).unwrap_or_default();
+        let conversation = engine.conversation(id)?;
+        let newest = outputs.rows.iter().map(|row| row.modified).max();
+        let used = newest.into_iter().chain(conversation.last_message()).max();
+        let used = match used {
+            Some(used) => used,
+            None => conversation.dir().stat_self()?.mtime.as_millis(),
+        };
+        let failed = || outputs.rows.iter().filter(|row| row.has_failed());
+        Ok(Self {
+            id: id.clone(),
+            name: id.to_text(),
+            used,
+            outputs: outputs.rows.len() as u64,
+            bytes: outputs.rows.iter().map(|row| row.size).sum(),
+            long: outputs.rows.iter().filter(|row| row.is_long).count() as u64,
+            counts,
+            errors: failed().count() as u64,
+            last_failure: failed().max_by_key(|row| row.modified).cloned(),
+            live: outputs.rows.iter().filter(|row| row.is_live).count() as u64,
+            is_elsewhere: false,
+        })
+    }
+
+    fn elsewhere(id: Component) -> Self {
+        Self {
+            name: id.to_text(),
+            id,
+            used: 0,
+            outputs: 0,
+            bytes: 0,
+            long: 0,
+            counts: Counts::default(),
+            errors: 0,
+            last_failure: None,
+            live: 0,
+            is_elsewhere: true,
+        }
     }
 }

@@ -6,8 +6,6 @@
 use jiff::Timestamp;
 use maud::{Markup, PreEscaped, html};
 
-use ctxfs_core::model::visible::is_hidden;
-
 /// Returns `text` as markup. Each hidden character is replaced by its code. Tabs and newlines are
 /// kept.
 pub(super) fn text(text: &str) -> Markup {
@@ -48,7 +46,7 @@ fn first_hidden(text: &str) -> Option<(usize, char)> {
     text.char_indices().find(|(_, c)| {
         let joins = matches!(c, '\u{200d}' | '\u{fe0f}') && !before.is_ascii();
         before = *c;
-        is_hidden(*c) && !matches!(c, '\t' | '\n') && !joins
+        ctxfs_core::model::visible::is_hidden(*c) && !matches!(c, '\t' | '\n') && !joins
     })
 }
 

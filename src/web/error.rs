@@ -38,6 +38,8 @@ pub enum WebError {
     Io(#[from] io::Error),
 }
 
+pub(super) type Result<T, E = WebError> = std::result::Result<T, E>;
+
 impl WebError {
     pub(super) fn status(&self) -> StatusCode {
         match self {

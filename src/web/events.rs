@@ -11,18 +11,15 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::stream::unfold;
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::time::sleep;
 
-use crate::error::WebError;
-use crate::site::Site;
-use crate::topics::{Followed, Following, Topic, TopicChange};
+use crate::{Followed, Following, Result, Site, Topic, TopicChange, WebError};
 
 const TOPICS: usize = 128;
 const ALIVE: Duration = Duration::from_secs(15);
 
 /// Streams the changes of the topics in `watched`. Topics of missing or hidden conversations are
 /// skipped instead of failing the request, because all tabs of a browser share the connection.
-pub(super) fn answer(site: &Arc<Site>, watched: &[String]) -> Result<Response, WebError> {
+pub(super) fn answer(site: &Arc<Site>, watched: &[String]) -> Result<Response> {
     if watched.is_empty() || watched.len() > TOPICS {
         return Err(WebError::Bad(format!("give 1 to {TOPICS} topics as `watch`")));
     }
@@ -86,7 +83,7 @@ pub(super) async fn watch(site: &Arc<Site>) {
             site.followers.tell(topic, change);
         }
         tokio::select! {
-            () = sleep(TICK) => {}
+            () = tokio::time::sleep(TICK) => {}
             () = site.followers.wanted() => {}
         }
     }

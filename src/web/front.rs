@@ -7,15 +7,12 @@ use std::time::Duration;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use crate::catalog::{ConversationRow, ListedConversations, OutputRow};
-use crate::error::WebError;
-use crate::site::Site;
-use crate::table::{Column, Order};
-use crate::work::Sink;
-use crate::{address, display, shell, table};
+use crate::{
+    Column, ConversationRow, ListedConversations, Order, OutputRow, Result, Sink, Site, address,
+    display, shell,
+};
 use ctxfs_core::materialize::strip_escapes;
 use ctxfs_core::model::Component;
-use ctxfs_engine::Look;
 
 const ROWS: usize = 100;
 // Number of conversations that are searched for the last failed call.
@@ -46,7 +43,7 @@ pub(super) struct FrontQuery {
     pub(super) part: String,
 }
 
-pub(super) fn write(site: &Arc<Site>, query: &FrontQuery, sink: &mut Sink) -> Result<(), WebError> {
+pub(super) fn write(site: &Arc<Site>, query: &FrontQuery, sink: &mut Sink) -> Result<()> {
     if query.part == "table" {
         let known = FrontLists::of(site);
         return sink.write(list(&known, query).into_string());
@@ -158,7 +155,7 @@ fn why(site: &Arc<Site>, id: &Component, row: &OutputRow) -> Option<(u64, String
 }
 
 // Returns the offset of a line, or `None` if counting the lines takes longer than a moment.
-fn counted_offset(look: &Look, line: u64) -> Option<u64> {
+fn counted_offset(look: &ctxfs_engine::Look, line: u64) -> Option<u64> {
     const MOMENT: Duration = Duration::from_millis(30);
     let began = std::time::Instant::now();
     look.count_on(&|| began.elapsed() > MOMENT).ok()?;
@@ -172,10 +169,7 @@ fn list(known: &FrontLists, query: &FrontQuery) -> Markup {
     let mut rows: Vec<&ConversationRow> =
         listed.rows.iter().map(|row| &**row).chain(elsewhere).collect();
     rows.retain(|row| row.name.to_lowercase().contains(&wanted));
-    rows.sort_by(|a, b| {
-        let compared = compare(a, b, &order.by);
-        if order.descends { compared.reverse() } else { compared }
-    });
+    order.sort(&mut rows, compare);
     let pages = rows.len().div_ceil(ROWS).max(1);
     let page = query.page.parse().unwrap_or(1).clamp(1, pages);
     let kept = [("q", &*query.q)];
@@ -193,13 +187,13 @@ fn list(known: &FrontLists, query: &FrontQuery) -> Markup {
             div.scrolls role="region" aria-label="Table of conversations" tabindex="0" {
                 table #conversations {
                     caption { (caption(listed.total + elsewhere.len(), rows.len())) }
-                    thead { (table::headings(COLUMNS, &order, &kept)) }
+                    thead { (shell::headings(COLUMNS, &order, &kept)) }
                     tbody #rows {
                         @for row in rows.iter().skip((page - 1) * ROWS).take(ROWS) { (line(row)) }
                     }
                 }
             }
-            (table::pager("Pages of the list", page, pages, &order, &kept))
+            (shell::pager("Pages of the list", page, pages, &order, &kept))
         }
     }
 }
@@ -222,9 +216,9 @@ fn line(row: &ConversationRow) -> Markup {
                 @if row.live > 0 { " " span.live { (row.live) " live" } }
             }
             td.number { (display::size(row.bytes)) }
-            td.number { (display::grouped(row.stored)) }
-            td.number { (display::grouped(row.handed)) }
-            td.number { (display::signed(row.saved)) }
+            td.number { (display::grouped(row.counts.stored.tokens)) }
+            td.number { (display::grouped(row.counts.handed.tokens)) }
+            td.number { (display::signed(row.counts.saved(|amount| amount.tokens))) }
             td.number { span .failed[row.errors > 0] { (display::grouped(row.errors)) } }
         }
     }
@@ -245,9 +239,9 @@ fn compare(a: &ConversationRow, b: &ConversationRow, by: &str) -> Ordering {
         "used" => a.used.cmp(&b.used),
         "outputs" => a.outputs.cmp(&b.outputs),
         "bytes" => a.bytes.cmp(&b.bytes),
-        "stored" => a.stored.cmp(&b.stored),
-        "handed" => a.handed.cmp(&b.handed),
-        "saved" => a.saved.cmp(&b.saved),
+        "stored" => a.counts.stored.tokens.cmp(&b.counts.stored.tokens),
+        "handed" => a.counts.handed.tokens.cmp(&b.counts.handed.tokens),
+        "saved" => a.counts.saved(|amount| amount.tokens).cmp(&b.counts.saved(|amount| amount.tokens)),
         "errors" => a.errors.cmp(&b.errors),
         _ => Ordering::Equal,
     };

@@ -6,13 +6,13 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `server` | options and connections |
+//! | `server` | options, connections, and the handlers of all addresses |
 //! | `access` | access control, and the headers of every answer |
-//! | `router`, `address` | the addresses of all pages |
+//! | `address` | addresses of conversations and outputs |
 //! | `site` | the state shared by all requests |
 //! | `work` | runs the engine's work on threads: streams pages, runs searches |
 //! | `catalog` | cached lists of conversations and outputs |
-//! | `shell`, `display`, `table` | the parts common to all pages |
+//! | `shell`, `display` | the parts common to all pages |
 //! | `front`, `conversation`, `output`, `saved` | the pages |
 //! | `raw` | the bytes of an output: downloads and images |
 //! | `search` | streams search results |
@@ -30,13 +30,11 @@ mod export;
 mod front;
 mod output;
 mod raw;
-mod router;
 mod saved;
 mod search;
 mod server;
 mod shell;
 mod site;
-mod table;
 mod topics;
 mod work;
 
@@ -44,3 +42,11 @@ pub use access::new_token;
 pub use error::WebError;
 pub use export::{Shelf, export};
 pub use server::{WebOptions, serve};
+
+pub(crate) use access::{AccessDecision, AccessGate};
+pub(crate) use catalog::{ConversationRow, ListedConversations, OutputRow, PageCatalog};
+pub(crate) use error::Result;
+pub(crate) use shell::{Column, Crumb, Order};
+pub(crate) use site::Site;
+pub(crate) use topics::{Followed, Followers, Following, Topic, TopicChange};
+pub(crate) use work::{Lane, SearchTurn, Searches, Sink, Work};

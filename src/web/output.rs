@@ -1,22 +1,21 @@
 //! The page of an output: its facts, and a window of its lines.
 
-mod facts;
 mod json;
 mod screen;
 mod window;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use maud::{Markup, html};
 
-use crate::address::query;
-use crate::error::WebError;
-use crate::output::window::{OutputView, RequestedOutput, RowWindow, is_for_terminal, links};
-use crate::shell::Crumb;
-use crate::site::Site;
-use crate::work::Sink;
-use crate::{address, display, search, shell};
-use ctxfs_core::model::{Component, visible};
+use crate::output::window::{
+    OutputView, RequestedOutput, RowWindow, is_for_terminal, known_offset, links, offset_of,
+};
+use crate::{Crumb, Result, Sink, Site, address, display, search, shell};
+use ctxfs_core::materialize::strip_escapes;
+use ctxfs_core::model::{Analysis, Component, visible};
+use ctxfs_engine::LookFacts;
 use ctxfs_view::View;
 
 pub(super) use crate::output::window::{OutputQuery, image_type};
@@ -28,14 +27,17 @@ pub(super) fn write(
     path: &str,
     query: &OutputQuery,
     sink: &mut Sink,
-) -> Result<(), WebError> {
+) -> Result<()> {
     let look = site.look(id, path)?;
     // The lines of a live output are requested repeatedly, so only known facts are used for them.
     let facts = if query.part == "lines" { look.known_facts() } else { look.facts() }?;
     let output = RequestedOutput { site, id, look, facts, query };
     match &*query.part {
-        "lines" => sink.write(output.lines(output.view())?.into_string()),
-        "facts" => sink.write(facts::facts(&output).into_string()),
+        "lines" => {
+            let rows = output.rows(output.view(), &RowWindow::of(&output)?)?;
+            sink.write(rows.into_string())
+        }
+        "facts" => sink.write(self::facts(&output).into_string()),
         "json" => sink.write(json::members(&output)?.into_string()),
         "hex" => sink.write(hex_table(&output)?.into_string()),
         "standin" => {
@@ -47,7 +49,7 @@ pub(super) fn write(
 }
 
 impl RequestedOutput<'_> {
-    fn write_page(&self, sink: &mut Sink) -> Result<(), WebError> {
+    fn write_page(&self, sink: &mut Sink) -> Result<()> {
         let path = self.look.path();
         let name = path.rsplit('/').next().unwrap_or(path);
         let conversation = self.id.to_text();
@@ -59,13 +61,13 @@ impl RequestedOutput<'_> {
         let view = self.view();
         let head = html! {
             h1 { (display::text(name)) }
-            (facts::facts(self))
-            (facts::copy_buttons(self))
+            (facts(self))
+            (copy_buttons(self))
             (links(self, view))
         };
         sink.write(head.into_string())?;
         sink.flush()?;
-        sink.write(facts::contents(self)?.into_string())?;
+        sink.write(contents(self)?.into_string())?;
         if view.has_lines() {
             let form = search::form(&self.address(), "Search in it", &self.query.q);
             sink.write(form.into_string())?;
@@ -75,7 +77,7 @@ impl RequestedOutput<'_> {
         sink.write(shell::foot())
     }
 
-    fn body(&self, view: OutputView) -> Result<Markup, WebError> {
+    fn body(&self, view: OutputView) -> Result<Markup> {
         Ok(match view {
             OutputView::Json => json::tree(self)?,
             OutputView::Hex => hex_section(self)?,
@@ -89,7 +91,7 @@ impl RequestedOutput<'_> {
         })
     }
 
-    fn text(&self, view: OutputView) -> Result<Markup, WebError> {
+    fn text(&self, view: OutputView) -> Result<Markup> {
         let window = RowWindow::of(self)?;
         let size = self.look.size();
         Ok(html! {
@@ -110,12 +112,7 @@ impl RequestedOutput<'_> {
         })
     }
 
-    fn lines(&self, view: OutputView) -> Result<Markup, WebError> {
-        let window = RowWindow::of(self)?;
-        self.rows(view, &window)
-    }
-
-    fn rows(&self, view: OutputView, window: &RowWindow) -> Result<Markup, WebError> {
+    fn rows(&self, view: OutputView, window: &RowWindow) -> Result<Markup> {
         if !window.is_whole() && !self.look.is_counted() {
             let again = self.site.look(self.id, self.look.path())?;
             self.site.count_lines(self.id, again);
@@ -129,15 +126,14 @@ impl RequestedOutput<'_> {
     }
 }
 
-/// Number of bytes per row, and of rows per window.
+// Number of bytes per row, and of rows per window.
 const HEX_ROW: usize = 16;
 const HEX_ROWS: usize = 256;
 
-/// Returns the hex window with its pager.
-fn hex_section(output: &RequestedOutput<'_>) -> Result<Markup, WebError> {
+fn hex_section(output: &RequestedOutput<'_>) -> Result<Markup> {
     let (at, size) = (hex_start(output), output.look.size());
     let window = (HEX_ROW * HEX_ROWS) as u64;
-    let to = |at: u64| query(&[("view", "hex"), ("at", &at.to_string())]);
+    let to = |at: u64| address::query(&[("view", "hex"), ("at", &at.to_string())]);
     Ok(html! {
         div.scrolls role="region" aria-label="Bytes of the output" tabindex="0" { (hex_table(output)?) }
         nav.pager aria-label="Windows" {
@@ -157,8 +153,7 @@ fn hex_section(output: &RequestedOutput<'_>) -> Result<Markup, WebError> {
     })
 }
 
-/// Returns only the table of the hex window.
-fn hex_table(output: &RequestedOutput<'_>) -> Result<Markup, WebError> {
+fn hex_table(output: &RequestedOutput<'_>) -> Result<Markup> {
     let at = hex_start(output);
     let bytes = output.look.bytes(at, HEX_ROW * HEX_ROWS)?;
     Ok(html! {
@@ -191,4 +186,179 @@ fn hexadecimal(row: &[u8]) -> String {
 fn hex_text(row: &[u8]) -> String {
     let shown = |byte: &u8| if (b' '..=b'~').contains(byte) { char::from(*byte) } else { '.' };
     row.iter().map(shown).collect()
+}
+
+// Number of bytes of the arguments that are shown initially.
+const ARGUMENTS: usize = 400;
+
+fn facts(output: &RequestedOutput<'_>) -> Markup {
+    let LookFacts { record, analysis, size, modified, .. } = &output.facts;
+    let said = &record.provenance;
+    html! {
+        dl #facts {
+            @if let Some(tool) = said.tool_name() { (fact("Tool", &display::text(&tool))) }
+            (fact("Call", &display::text(record.call())))
+            @if let Some(arguments) = &said.args { (fact("Arguments", &shortened(arguments))) }
+            @if let Some(code) = said.exit_code {
+                (fact("Exit code", &html! { span .failed[code != 0] { (code) } }))
+            }
+            @if let Some(millis) = said.duration_ms {
+                (fact("Duration", &html! { (display::duration(millis)) }))
+            }
+            (fact("Size", &html! { (display::size(*size)) }))
+            @if let Some(found) = analysis { (found_facts(found)) }
+            @else { (fact("Analysis", &html! { "none yet" })) }
+            (fact("State", &state(output)))
+            (fact("Changed", &display::time(*modified)))
+        }
+    }
+}
+
+fn found_facts(found: &Analysis) -> Markup {
+    html! {
+        @if !found.is_binary() {
+            (fact("Lines", &html! { (display::grouped(found.lines)) }))
+            (fact("Tokens", &html! { "about " (display::grouped(found.tokens)) }))
+        }
+        (fact("Type", &display::text(&found.mime)))
+        @if found.errors.count > 0 {
+            (fact("Errors", &html! { span.failed { (display::counted(found.errors.count, "line")) } }))
+        }
+    }
+}
+
+fn state(output: &RequestedOutput<'_>) -> Markup {
+    html! {
+        @if output.look.is_live() { span.live { "live" } }
+        @else if let Some(why) = output.facts.record.incomplete() {
+            span.failed { "incomplete" } ": " (display::text(why))
+        }
+        @else { "complete" }
+    }
+}
+
+fn shortened(text: &str) -> Markup {
+    let cut = text.char_indices().nth(ARGUMENTS).map(|(at, _)| at);
+    html! {
+        code {
+            @match cut {
+                None => (display::text(text)),
+                Some(at) => {
+                    (display::text(&text[..at]))
+                    details { summary { "all" } (display::text(text)) }
+                }
+            }
+        }
+    }
+}
+
+fn fact(name: &str, value: &Markup) -> Markup {
+    html! { div { dt { (name) } dd { (value) } } }
+}
+
+fn copy_buttons(output: &RequestedOutput<'_>) -> Markup {
+    let place = &output.facts.place;
+    let file = place.file();
+    let raw = address::of_output(output.id, "raw", output.look.path());
+    let stand_in = output.address() + &address::query(&[("part", "standin")]);
+    html! {
+        div #copy {
+            span.scripted hidden {
+                "Copy: "
+                button type="button" data-copy="path" data-text=(file) { "path" } " "
+                button type="button" data-copy="reference" data-text=(place.reference()) { "reference" } " "
+                button type="button" data-copy="cat" data-text={ "cat " (quoted(&file)) } { "cat command" } " "
+                button type="button" data-copy="standin" data-from=(stand_in) { "stand-in" } " "
+            }
+            a #raw href=(raw) download { "Download" }
+        }
+    }
+}
+
+// Quotes `text` as one word for a shell.
+fn quoted(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,=".contains(&byte);
+    if !text.is_empty() && text.bytes().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+const ERRORS: usize = 24;
+const LINE: usize = 200;
+// Time limit for reading the lines of entries. Entries after it show only line numbers.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+// Returns the table of contents. It is empty for an output without errors and sections.
+fn contents(output: &RequestedOutput<'_>) -> Result<Markup> {
+    let Some(found) = &output.facts.analysis else { return Ok(html! {}) };
+    if found.errors.count == 0 && found.sections.is_empty() || found.is_binary() {
+        return Ok(html! {});
+    }
+    let began = Instant::now();
+    let errors: Vec<u64> = found.errors.shown.iter().take(ERRORS).map(|error| error.line).collect();
+    let sections: Vec<u64> = found.sections.shown.iter().map(|section| section.line).collect();
+    let entries = |lines: &[u64]| -> Result<Vec<(u64, String)>> {
+        let entry = |line: &u64| {
+            let text = if began.elapsed() < PATIENCE { text_of(output, *line)? } else { None };
+            Ok((*line, text.unwrap_or_default()))
+        };
+        lines.iter().map(entry).collect()
+    };
+    let (errors, sections) = (entries(&errors)?, entries(&sections)?);
+    let counted = display::counted(found.errors.count, "error line");
+    Ok(html! {
+        details #contents open[found.errors.count > 0] {
+            summary {
+                "Contents: " (counted) ", " (display::counted(found.sections.count, "section"))
+            }
+            @if !errors.is_empty() {
+                h2 { "Errors, most telling first" }
+                (entries_list(output, &errors, "errors"))
+            }
+            @if !sections.is_empty() {
+                h2 { "Sections" }
+                (entries_list(output, &sections, "sections"))
+            }
+        }
+    })
+}
+
+fn entries_list(output: &RequestedOutput<'_>, entries: &[(u64, String)], class: &str) -> Markup {
+    let address = output.address();
+    html! {
+        ol.(class) {
+            @for (line, text) in entries {
+                li {
+                    a href=(address::line(&address, *line)) data-line=(line) {
+                        span.number { (line) } " " code { (display::text(text)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn text_of(output: &RequestedOutput<'_>, line: u64) -> Result<Option<String>> {
+    let look = &output.look;
+    let is_small = look.size() < 64 << 20;
+    let found = if is_small { offset_of(output, line)? } else { known_offset(output, line)? };
+    let Some(offset) = found else { return Ok(None) };
+    let bytes = look.bytes(offset, 4 * LINE)?;
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let text = String::from_utf8_lossy(&strip_escapes(line)).into_owned();
+    Ok(Some(text.trim().chars().take(LINE).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_one_word_of_a_shell() {
+        assert_eq!(quoted("/ctx/c7/x.txt"), "/ctx/c7/x.txt");
+        assert_eq!(quoted("/ctx/a b/$(rm -rf).txt"), "'/ctx/a b/$(rm -rf).txt'");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted(""), "''");
+    }
 }

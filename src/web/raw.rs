@@ -10,10 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures_util::stream::try_unfold;
 
-use crate::address::encoded;
-use crate::error::WebError;
-use crate::output::image_type;
-use crate::site::Site;
+use crate::{Result, Site, WebError, address, output};
 use ctxfs_core::model::Component;
 use ctxfs_engine::Look;
 
@@ -34,17 +31,14 @@ pub(super) async fn download(
     id: Component,
     path: String,
     headers: &HeaderMap,
-) -> Response {
+) -> Result<Response> {
     let (shared, range) = (Arc::clone(site), headers.get(header::RANGE).cloned());
     let looked = site.work.wait(move || {
         let look = shared.look(&id, &path)?;
         let is_binary = look.facts()?.analysis.is_none_or(|found| found.is_binary());
         Ok((look, if is_binary { OTHER } else { TEXT }))
     });
-    let (look, kind) = match looked.await {
-        Ok(looked) => looked,
-        Err(error) => return error.into_response(),
-    };
+    let (look, kind) = looked.await?;
     let size = look.size();
     let requested = range
         .map_or(RequestedRange::All, |range| requested(range.to_str().unwrap_or_default(), size));
@@ -61,29 +55,26 @@ pub(super) async fn download(
         }
         RequestedRange::Outside => {
             insert(&mut headers, header::CONTENT_RANGE, &format!("bytes */{size}"));
-            return (StatusCode::RANGE_NOT_SATISFIABLE, headers).into_response();
+            return Ok((StatusCode::RANGE_NOT_SATISFIABLE, headers).into_response());
         }
     };
     insert(&mut headers, header::CONTENT_LENGTH, &(part.end - part.start).to_string());
-    (status, headers, send(site, look, kind, part)).into_response()
+    Ok((status, headers, send(site, look, kind, part)).into_response())
 }
 
 // Sends an output as an image. Fails with [`WebError::Missing`] if it is not an image type that
 // browsers show.
-pub(super) async fn image(site: &Arc<Site>, id: Component, path: String) -> Response {
+pub(super) async fn image(site: &Arc<Site>, id: Component, path: String) -> Result<Response> {
     let shared = Arc::clone(site);
     let looked = site.work.wait(move || {
         let look = shared.look(&id, &path)?;
-        let kind = image_type(&look.facts()?).ok_or(WebError::Missing)?;
+        let kind = output::image_type(&look.facts()?).ok_or(WebError::Missing)?;
         Ok((look, kind))
     });
-    let (look, kind) = match looked.await {
-        Ok(looked) => looked,
-        Err(error) => return error.into_response(),
-    };
+    let (look, kind) = looked.await?;
     let size = look.size();
     let policy = [(header::CONTENT_SECURITY_POLICY, IMAGE_POLICY)];
-    (policy, send(site, look, kind, 0..size)).into_response()
+    Ok((policy, send(site, look, kind, 0..size)).into_response())
 }
 
 /// Sends `part` block by block. Each block is read in its own turn, so that a slow reader does not
@@ -104,7 +95,7 @@ fn send(site: &Arc<Site>, look: Look, kind: &'static str, part: Range<u64>) -> R
 
 /// Reads the first block of `part`. If the file has become shorter, fails and thereby breaks off
 /// the download, so that an incomplete file is not mistaken for a complete one.
-async fn read(site: &Arc<Site>, look: &Arc<Look>, part: &Range<u64>) -> Result<Bytes, WebError> {
+async fn read(site: &Arc<Site>, look: &Arc<Look>, part: &Range<u64>) -> Result<Bytes> {
     let (look, at) = (Arc::clone(look), part.start);
     let most = BLOCK.min(usize::try_from(part.end - at).unwrap_or(BLOCK));
     let bytes = site.work.wait(move || Ok(look.bytes(at, most)?)).await?;
@@ -133,7 +124,7 @@ fn requested(range: &str, size: u64) -> RequestedRange {
 fn disposition(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let plain: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
-    format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{}", encoded(name))
+    format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{}", address::encoded(name))
 }
 
 fn insert(headers: &mut HeaderMap, name: header::HeaderName, value: &str) {

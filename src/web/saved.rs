@@ -8,12 +8,7 @@ use std::time::Duration;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use crate::catalog::ConversationRow;
-use crate::error::WebError;
-use crate::shell::Crumb;
-use crate::site::Site;
-use crate::work::Sink;
-use crate::{address, display, shell};
+use crate::{ConversationRow, Crumb, Result, Sink, Site, address, display, shell};
 use ctxfs_core::model::{Component, Counts, Sums, visible};
 
 const DAYS: usize = 60;
@@ -35,7 +30,7 @@ struct NamedCounts<'a> {
     counts: &'a Counts,
 }
 
-pub(super) fn write(site: &Arc<Site>, query: &SavedQuery, sink: &mut Sink) -> Result<(), WebError> {
+pub(super) fn write(site: &Arc<Site>, query: &SavedQuery, sink: &mut Sink) -> Result<()> {
     let only = match &*query.conversation {
         "" => None,
         name => Some(site.conversation(name)?),
@@ -72,7 +67,7 @@ fn of_conversation<'a>((id, counts): (&Component, &'a Counts)) -> NamedCounts<'a
 }
 
 // Returns how many of the currently stored outputs were too long for a model.
-fn offloaded(site: &Arc<Site>, only: Option<&Component>) -> Result<String, WebError> {
+fn offloaded(site: &Arc<Site>, only: Option<&Component>) -> Result<String> {
     let of = |long: u64, all: u64| {
         format!("{} of {}", display::grouped(long), display::counted(all, "output"))
     };
@@ -123,18 +118,11 @@ fn over_time(by_day: &BTreeMap<String, Counts>) -> Markup {
         figure #over-time {
             figcaption { "Over time, in tokens a day" }
             (column_chart("over-time", &bars))
-            details {
-                summary { "The numbers" }
-                div.scrolls role="region" aria-label="Numbers by day" tabindex="0" {
-                    table #days {
-                        caption.hidden { "Tokens by day" }
-                        (heading("Day"))
-                        tbody {
-                            @for (day, counts) in days.iter().rev() { (row(day, None, counts)) }
-                        }
-                    }
-                }
-            }
+            (numbers("Numbers by day", "days", &html! {
+                caption.hidden { "Tokens by day" }
+                (heading("Day"))
+                tbody { @for (day, counts) in days.iter().rev() { (row(day, None, counts)) } }
+            }))
         }
     }
 }
@@ -148,20 +136,24 @@ fn by(what: &str, title: &str, id: &str, table: &str, mut all: Vec<NamedCounts<'
         figure id=(id) {
             figcaption { (title) ", in tokens" }
             (bar_chart(id, &bars))
-            details {
-                summary { "The numbers" }
-                div.scrolls role="region" aria-label={ "Numbers by " (what) } tabindex="0" {
-                    table id=(table) {
-                        caption { (display::counted(all.len() as u64, what)) }
-                        (heading(title.trim_start_matches("By ")))
-                        tbody {
-                            @for named in all.iter().take(ROWS) {
-                                (row(&named.name, named.link.as_deref(), named.counts))
-                            }
-                        }
+            (numbers(&format!("Numbers by {what}"), table, &html! {
+                caption { (display::counted(all.len() as u64, what)) }
+                (heading(title.trim_start_matches("By ")))
+                tbody {
+                    @for named in all.iter().take(ROWS) {
+                        (row(&named.name, named.link.as_deref(), named.counts))
                     }
                 }
-            }
+            }))
+        }
+    }
+}
+
+fn numbers(label: &str, id: &str, table: &Markup) -> Markup {
+    html! {
+        details {
+            summary { "The numbers" }
+            div.scrolls role="region" aria-label=(label) tabindex="0" { table id=(id) { (table) } }
         }
     }
 }
@@ -229,33 +221,26 @@ impl<'a> Bar<'a> {
 }
 
 fn column_chart(id: &str, bars: &[Bar<'_>]) -> Markup {
-    if bars.is_empty() {
-        return html! {};
-    }
+    let Some(first) = bars.first() else { return html! {} };
     let most = most(bars);
     let step = (WIDTH / bars.len() as u64).clamp(4, 60);
-    let view = format!("0 0 {WIDTH} {}", HEIGHT + 20);
-    let title = format!("{id}-title");
-    html! {
-        svg role="img" aria-labelledby=(title) viewBox=(view) {
-            title id=(title) { "Columns: " (summary(bars)) }
-            @for (at, bar) in bars.iter().enumerate() {
-                @let x = at as u64 * step;
-                @let stored = scaled(bar.stored, most, HEIGHT);
-                @let given = scaled(bar.given, most, HEIGHT);
-                g {
-                    title { (bar.label()) }
-                    rect.stored x=(x) y=(HEIGHT - stored) width=(step - 2) height=(stored) {}
-                    rect.given x=(x) y=(HEIGHT - given) width=(step - 2) height=(given) {}
-                }
-            }
-            text x="0" y=(HEIGHT + 16) { (bars[0].name) }
-            @if let [_, .., last] = bars {
-                text x=(WIDTH) y=(HEIGHT + 16) text-anchor="end" { (last.name) }
+    let drawn = html! {
+        @for (at, bar) in bars.iter().enumerate() {
+            @let x = at as u64 * step;
+            @let stored = scaled(bar.stored, most, HEIGHT);
+            @let given = scaled(bar.given, most, HEIGHT);
+            g {
+                title { (bar.label()) }
+                rect.stored x=(x) y=(HEIGHT - stored) width=(step - 2) height=(stored) {}
+                rect.given x=(x) y=(HEIGHT - given) width=(step - 2) height=(given) {}
             }
         }
-        (legend())
-    }
+        text x="0" y=(HEIGHT + 16) { (first.name) }
+        @if let [_, .., last] = bars {
+            text x=(WIDTH) y=(HEIGHT + 16) text-anchor="end" { (last.name) }
+        }
+    };
+    chart(id, &format!("Columns: {}", summary(bars)), HEIGHT + 20, &drawn)
 }
 
 fn bar_chart(id: &str, bars: &[Bar<'_>]) -> Markup {
@@ -263,29 +248,29 @@ fn bar_chart(id: &str, bars: &[Bar<'_>]) -> Markup {
         return html! {};
     }
     let most = most(bars);
-    let view = format!("0 0 {WIDTH} {}", bars.len() as u64 * ROW);
-    let title = format!("{id}-title");
-    html! {
-        svg role="img" aria-labelledby=(title) viewBox=(view) {
-            title id=(title) { "Bars: " (summary(bars)) }
-            @for (at, bar) in bars.iter().enumerate() {
-                @let y = at as u64 * ROW;
-                g {
-                    title { (bar.label()) }
-                    text x=(NAMES - 8) y=(y + 15) text-anchor="end" { (short(bar.name)) }
-                    rect.stored x=(NAMES) y=(y + 3) height=(ROW - 6)
-                        width=(scaled(bar.stored, most, WIDTH - NAMES)) {}
-                    rect.given x=(NAMES) y=(y + 3) height=(ROW - 6)
-                        width=(scaled(bar.given, most, WIDTH - NAMES)) {}
-                }
+    let drawn = html! {
+        @for (at, bar) in bars.iter().enumerate() {
+            @let y = at as u64 * ROW;
+            g {
+                title { (bar.label()) }
+                text x=(NAMES - 8) y=(y + 15) text-anchor="end" { (short(bar.name)) }
+                rect.stored x=(NAMES) y=(y + 3) height=(ROW - 6)
+                    width=(scaled(bar.stored, most, WIDTH - NAMES)) {}
+                rect.given x=(NAMES) y=(y + 3) height=(ROW - 6)
+                    width=(scaled(bar.given, most, WIDTH - NAMES)) {}
             }
         }
-        (legend())
-    }
+    };
+    chart(id, &format!("Bars: {}", summary(bars)), bars.len() as u64 * ROW, &drawn)
 }
 
-fn legend() -> Markup {
+fn chart(id: &str, summary: &str, height: u64, drawn: &Markup) -> Markup {
+    let title = format!("{id}-title");
     html! {
+        svg role="img" aria-labelledby=(title) viewBox={ "0 0 " (WIDTH) " " (height) } {
+            title id=(title) { (summary) }
+            (drawn)
+        }
         p.legend {
             span.stored aria-hidden="true" {} " stored "
             span.given aria-hidden="true" {} " handed out and read back"

@@ -10,11 +10,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::address::query;
-use crate::error::WebError;
-use crate::site::Site;
-use crate::work::{SearchTurn, Sink};
-use crate::{address, display};
+use crate::{Result, SearchTurn, Sink, Site, WebError, address, display};
 use ctxfs_core::model::Component;
 use ctxfs_engine::{EngineError, Look, LookText, search_conversation};
 
@@ -66,11 +62,11 @@ pub(super) fn stream(
     asked: &SearchQuery,
     turn: &SearchTurn,
     sink: &mut Sink,
-) -> Result<(), WebError> {
+) -> Result<()> {
     let scope = SearchScope::new(site, id, Some(&*asked.output).filter(|path| !path.is_empty()))?;
     sink.flush()?;
-    let gone = sink.gone();
-    let is_over = || turn.is_over() || gone.load(Relaxed);
+    let gone = Arc::clone(&sink.gone);
+    let is_over = || turn.stop.load(Relaxed) || gone.load(Relaxed);
     if let Some(look) = &scope.look {
         look.prepare(&is_over)?;
     }
@@ -97,8 +93,7 @@ pub(super) fn stream(
         }
     };
     let more = more.map(|name| typed(&name));
-    let done =
-        json!({"kind": "done", "matches": matches, "more": more, "cancelled": turn.is_over()});
+    let done = json!({"kind": "done", "matches": matches, "more": more, "cancelled": turn.stop.load(Relaxed)});
     sink.write(done.to_string() + "\n")
 }
 
@@ -109,7 +104,7 @@ pub(super) fn write_results(
     path: Option<&str>,
     asked: &str,
     sink: &mut Sink,
-) -> Result<(), WebError> {
+) -> Result<()> {
     if asked.is_empty() {
         let place = html! {
             section #results aria-label="Search results" hidden { ol.hits {} }
@@ -117,7 +112,7 @@ pub(super) fn write_results(
         return sink.write(place.into_string());
     }
     let scope = SearchScope::new(site, id, path)?;
-    let (began, gone) = (Instant::now(), sink.gone());
+    let (began, gone) = (Instant::now(), Arc::clone(&sink.gone));
     let is_over = || began.elapsed() > PATIENCE || gone.load(Relaxed);
     let found = match scope.search(&name_of(asked), &is_over) {
         Err(WebError::Missing) => None,
@@ -135,16 +130,12 @@ pub(super) fn write_results(
 }
 
 impl<'a> SearchScope<'a> {
-    fn new(site: &'a Arc<Site>, id: &'a Component, path: Option<&str>) -> Result<Self, WebError> {
+    fn new(site: &'a Arc<Site>, id: &'a Component, path: Option<&str>) -> Result<Self> {
         let look = path.map(|path| site.look(id, path)).transpose()?;
         Ok(Self { site, id, look })
     }
 
-    fn search(
-        &self,
-        name: &str,
-        expired: &(dyn Fn() -> bool + Sync),
-    ) -> Result<LookText, WebError> {
+    fn search(&self, name: &str, expired: &(dyn Fn() -> bool + Sync)) -> Result<LookText> {
         let run = |name: &str| match &self.look {
             Some(look) => look.search(OsStr::new(name), expired),
             None => search_conversation(&self.site.engine, self.id, OsStr::new(name), expired),
@@ -187,7 +178,7 @@ impl<'a> SearchScope<'a> {
                 @for hit in &hits { (hit.item(&self.link(hit))) }
             }
             @if let Some(rest) = next_search(found) {
-                p.first { a.more href=(query(&[("q", &typed(&rest))])) { "More" } }
+                p.first { a.more href=(address::query(&[("q", &typed(&rest))])) { "More" } }
             }
         }
     }

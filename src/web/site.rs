@@ -7,11 +7,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::access::AccessGate;
-use crate::catalog::PageCatalog;
-use crate::error::WebError;
-use crate::topics::Followers;
-use crate::work::{Searches, Work};
+use crate::{AccessGate, Followers, PageCatalog, Result, Searches, WebError, Work};
 use ctxfs_core::model::{Component, RelPath};
 use ctxfs_engine::{Engine, EngineError, Look};
 
@@ -53,7 +49,7 @@ impl Site {
 
     // Returns the id of a conversation. Fails with [`WebError::Missing`] if the conversation is not
     // shown.
-    pub(super) fn conversation(&self, name: &str) -> Result<Component, WebError> {
+    pub(super) fn conversation(&self, name: &str) -> Result<Component> {
         let id = Component::from_text(name)?;
         if self.engine.options.only.as_ref().is_some_and(|only| *only != id) {
             return Err(WebError::Missing);
@@ -65,7 +61,7 @@ impl Site {
 
     /// Like [`conversation`](Self::conversation), but first looks up an unknown conversation on
     /// other hosts, for a few seconds at most.
-    pub(super) fn conversation_anywhere(&self, name: &str) -> Result<Component, WebError> {
+    pub(super) fn conversation_anywhere(&self, name: &str) -> Result<Component> {
         let id = Component::from_text(name)?;
         if self.engine.options.only.as_ref().is_none_or(|only| *only == id) {
             self.engine.others().ask_for_conversation(&id)?;
@@ -73,7 +69,7 @@ impl Site {
         self.conversation(name)
     }
 
-    pub(super) fn look(&self, id: &Component, path: &str) -> Result<Look, WebError> {
+    pub(super) fn look(&self, id: &Component, path: &str) -> Result<Look> {
         let path = RelPath::from_text(path)?;
         match Look::at(&self.engine, id, &path) {
             // The file was replaced in the meantime.
@@ -104,11 +100,5 @@ impl Site {
             site.counting.lock().remove(&key);
         };
         tokio::task::spawn_blocking(count);
-    }
-}
-
-impl std::fmt::Debug for Site {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Site").field("engine", &self.engine).finish_non_exhaustive()
     }
 }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::broadcast::{Receiver, Sender};
 use tokio::sync::{Notify, broadcast};
 
-use crate::error::WebError;
+use crate::{Result, WebError};
 use ctxfs_core::model::{Component, RelPath};
 
 // Maximum number of followed topics.
@@ -59,7 +59,7 @@ pub(super) struct Following {
 
 impl Topic {
     // Parses `/`, `c/ID` or `o/ID/PATH`.
-    pub(super) fn parse(text: &str) -> Result<Self, WebError> {
+    pub(super) fn parse(text: &str) -> Result<Self> {
         if text == "/" {
             return Ok(Self::Conversations);
         }
@@ -101,7 +101,7 @@ impl Default for Followers {
 
 impl Followers {
     // Follows topics. The state of each topic is reported at once and after each change.
-    pub(super) fn follow(&self, topics: Vec<Topic>) -> Result<Following, WebError> {
+    pub(super) fn follow(&self, topics: Vec<Topic>) -> Result<Following> {
         let mut all = self.topics.lock();
         let new = topics.iter().filter(|topic| !all.contains_key(topic)).count();
         if all.len() + new > TOPICS {

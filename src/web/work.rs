@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::spawn_blocking;
 
-use crate::error::WebError;
+use crate::{Result, WebError};
 
 // Maximum number of concurrent pages, windows and download blocks.
 const PAGES: usize = 8;
@@ -44,9 +44,10 @@ pub(super) enum Lane {
 
 /// An answer that is being built. Its text is sent in pieces.
 pub(super) struct Sink {
-    begun: Option<oneshot::Sender<Result<(), WebError>>>,
+    begun: Option<oneshot::Sender<Result<()>>>,
     pieces: mpsc::Sender<Bytes>,
-    gone: Arc<AtomicBool>,
+    // True once the browser has closed the connection.
+    pub(super) gone: Arc<AtomicBool>,
     text: Vec<u8>,
 }
 
@@ -67,15 +68,15 @@ impl Work {
     // Runs `work` on another thread.
     pub(super) async fn wait<T: Send + 'static>(
         &self,
-        work: impl FnOnce() -> Result<T, WebError> + Send + 'static,
-    ) -> Result<T, WebError> {
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let permit = self.turn(Lane::Page).await?;
         let done = spawn_blocking(move || {
             let done = work();
             drop(permit);
             done
         });
-        done.await.map_err(|_| WebError::Bad("making this page panicked".to_owned()))?
+        done.await.map_err(|_| panicked())?
     }
 
     /// Sends the text that `work` writes, with the content type `kind`. An error before the first
@@ -84,12 +85,9 @@ impl Work {
         &self,
         lane: Lane,
         kind: &'static str,
-        work: impl FnOnce(&mut Sink) -> Result<(), WebError> + Send + 'static,
-    ) -> Response {
-        let permit = match self.turn(lane).await {
-            Ok(permit) => permit,
-            Err(refused) => return refused.into_response(),
-        };
+        work: impl FnOnce(&mut Sink) -> Result<()> + Send + 'static,
+    ) -> Result<Response> {
+        let permit = self.turn(lane).await?;
         let (begun, has_begun) = oneshot::channel();
         let (pieces, received) = mpsc::channel(PIECES);
         let gone = Arc::new(AtomicBool::new(false));
@@ -102,14 +100,11 @@ impl Work {
             }
             drop(permit);
         });
-        match has_begun.await {
-            Ok(Ok(())) => streamed(kind, PieceReceiver { pieces: received, gone }),
-            Ok(Err(error)) => error.into_response(),
-            Err(_) => WebError::Bad("making this page panicked".to_owned()).into_response(),
-        }
+        has_begun.await.map_err(|_| panicked())??;
+        Ok(streamed(kind, PieceReceiver { pieces: received, gone }))
     }
 
-    async fn turn(&self, lane: Lane) -> Result<OwnedSemaphorePermit, WebError> {
+    async fn turn(&self, lane: Lane) -> Result<OwnedSemaphorePermit> {
         let lane = match lane {
             Lane::Page => &self.pages,
             Lane::Search => &self.searches,
@@ -120,6 +115,10 @@ impl Work {
         let _waits = Arc::clone(&self.waiting).try_acquire_owned().map_err(|_| WebError::Busy)?;
         Arc::clone(lane).acquire_owned().await.map_err(|_| WebError::Busy)
     }
+}
+
+fn panicked() -> WebError {
+    WebError::Bad("making this page panicked".to_owned())
 }
 
 fn streamed(kind: &'static str, listener: PieceReceiver) -> Response {
@@ -138,12 +137,12 @@ impl Drop for PieceReceiver {
 }
 
 impl Sink {
-    pub(super) fn write(&mut self, text: impl AsRef<[u8]>) -> Result<(), WebError> {
+    pub(super) fn write(&mut self, text: impl AsRef<[u8]>) -> Result<()> {
         self.text.extend_from_slice(text.as_ref());
         if self.text.len() < PIECE { Ok(()) } else { self.flush() }
     }
 
-    pub(super) fn flush(&mut self) -> Result<(), WebError> {
+    pub(super) fn flush(&mut self) -> Result<()> {
         if let Some(begun) = self.begun.take() {
             begun.send(Ok(())).map_err(|_| WebError::Gone)?;
         }
@@ -152,11 +151,6 @@ impl Sink {
         }
         let piece = Bytes::from(std::mem::take(&mut self.text));
         self.pieces.blocking_send(piece).map_err(|_| WebError::Gone)
-    }
-
-    // Returns a flag that becomes true when the browser has closed the connection.
-    pub(super) fn gone(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.gone)
     }
 
     fn fail(&mut self, error: WebError) {
@@ -191,13 +185,14 @@ struct Tab {
 pub(super) struct SearchTurn {
     searches: Searches,
     tab: String,
-    stop: StopFlag,
+    // True once a later search of the tab, or the end of the server, stops this one.
+    pub(super) stop: StopFlag,
     running: Option<OwnedSemaphorePermit>,
 }
 
 impl Searches {
     // Stops the tab's previous search and waits until it has ended.
-    pub(super) async fn turn(&self, tab: &str) -> Result<SearchTurn, WebError> {
+    pub(super) async fn turn(&self, tab: &str) -> Result<SearchTurn> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         if tab.len() > NAME || !tab.bytes().all(is_name) {
             return Err(WebError::Bad("the name of a tab has at most 64 letters".to_owned()));
@@ -226,12 +221,6 @@ impl Searches {
 
     pub(super) fn stop(&self) {
         self.0.lock().values().for_each(|tab| tab.stop.store(true, Relaxed));
-    }
-}
-
-impl SearchTurn {
-    pub(super) fn is_over(&self) -> bool {
-        self.stop.load(Relaxed)
     }
 }
 
@@ -269,12 +258,12 @@ mod tests {
             let waits = searches.turn("a");
             tokio::pin!(waits);
             assert!(timeout(Duration::from_millis(20), &mut waits).await.is_err());
-            assert!(first.is_over() && !other.is_over());
+            assert!(first.stop.load(Relaxed) && !other.stop.load(Relaxed));
             drop(first);
             let second = waits.await.unwrap();
-            assert!(!second.is_over());
+            assert!(!second.stop.load(Relaxed));
             searches.stop();
-            assert!(second.is_over() && other.is_over());
+            assert!(second.stop.load(Relaxed) && other.stop.load(Relaxed));
             drop((second, other));
             assert!(searches.0.lock().is_empty());
         });

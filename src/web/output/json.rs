@@ -4,17 +4,15 @@ use std::time::{Duration, Instant};
 
 use maud::{Markup, html};
 
-use crate::address::query;
-use crate::display;
-use crate::error::WebError;
 use crate::output::window::RequestedOutput;
+use crate::{Result, WebError, address, display};
 use ctxfs_core::materialize::json::Scalar;
 use ctxfs_core::model::Json;
 use ctxfs_view::{JSON_WINDOW, JsonMember, JsonMembers, JsonNode, JsonStep, JsonType};
 
 const PATIENCE: Duration = Duration::from_millis(1500);
 
-pub(super) fn tree(output: &RequestedOutput<'_>) -> Result<Markup, WebError> {
+pub(super) fn tree(output: &RequestedOutput<'_>) -> Result<Markup> {
     let node = requested_node(output)?;
     let found = find(output, &node)?;
     let filter = filter_of(&node.path, node.is_lines);
@@ -35,13 +33,13 @@ pub(super) fn tree(output: &RequestedOutput<'_>) -> Result<Markup, WebError> {
     })
 }
 
-pub(super) fn members(output: &RequestedOutput<'_>) -> Result<Markup, WebError> {
+pub(super) fn members(output: &RequestedOutput<'_>) -> Result<Markup> {
     let node = requested_node(output)?;
     let found = find(output, &node)?;
     Ok(group(&node, &found))
 }
 
-fn requested_node(output: &RequestedOutput<'_>) -> Result<JsonNode, WebError> {
+fn requested_node(output: &RequestedOutput<'_>) -> Result<JsonNode> {
     let given = output.query;
     let filter = if given.json.is_empty() { "." } else { &given.json };
     let path = parse_filter(filter)
@@ -61,7 +59,7 @@ fn requested_node(output: &RequestedOutput<'_>) -> Result<JsonNode, WebError> {
     })
 }
 
-fn find(output: &RequestedOutput<'_>, node: &JsonNode) -> Result<JsonMembers, WebError> {
+fn find(output: &RequestedOutput<'_>, node: &JsonNode) -> Result<JsonMembers> {
     let began = Instant::now();
     Ok(output.look.json(node, &|| began.elapsed() > PATIENCE)?)
 }
@@ -71,7 +69,7 @@ fn trail(node: &JsonNode) -> Markup {
         nav.json-trail aria-label="Nodes above" {
             @for length in 0..node.path.len() {
                 @let filter = filter_of(&node.path[..length], node.is_lines);
-                a href=(query(&[("view", "json"), ("json", &filter)])) { code { (display::text(&filter)) } }
+                a href=(address::query(&[("view", "json"), ("json", &filter)])) { code { (display::text(&filter)) } }
                 " "
             }
         }
@@ -82,7 +80,12 @@ fn group(node: &JsonNode, found: &JsonMembers) -> Markup {
     let filter = filter_of(&node.path, node.is_lines);
     let at = node.offset.map(|at| at.to_string()).unwrap_or_default();
     let to = |from: u64| {
-        query(&[("view", "json"), ("json", &filter), ("at", &at), ("from", &from.to_string())])
+        address::query(&[
+            ("view", "json"),
+            ("json", &filter),
+            ("at", &at),
+            ("from", &from.to_string()),
+        ])
     };
     let end = node.from + found.members.len() as u64;
     let is_container = matches!(found.kind, Some(JsonType::Object | JsonType::Array));
@@ -126,7 +129,7 @@ fn item(node: &JsonNode, member: &JsonMember, is_member: bool) -> Markup {
             aria-expanded=[opens.then_some("false")] aria-selected="false" {
             span.row {
                 @if opens {
-                    a.open href=(query(&[("view", "json"), ("json", &filter), ("at", &at)])) {
+                    a.open href=(address::query(&[("view", "json"), ("json", &filter), ("at", &at)])) {
                         (key(&member.step, is_member))
                     }
                 } @else { (key(&member.step, is_member)) }

@@ -8,9 +8,8 @@
 use avt::{Color, Line, Observation, Observer, Pen, ScreenKind, Terminal};
 use maud::{Markup, PreEscaped, html};
 
-use crate::display;
-use crate::error::WebError;
 use crate::output::window::{RequestedOutput, RowWindow, ShownRow};
+use crate::{Result, display};
 use ctxfs_engine::LineRow;
 
 /// The size of the terminal. It is wide, because programs may format their columns for a wide
@@ -21,10 +20,7 @@ const ROWS: usize = 50;
 /// repeatedly could fill any number of rows.
 const KEPT: usize = 2000;
 
-pub(super) fn rows(
-    output: &RequestedOutput<'_>,
-    window: &RowWindow,
-) -> Result<Vec<ShownRow>, WebError> {
+pub(super) fn rows(output: &RequestedOutput<'_>, window: &RowWindow) -> Result<Vec<ShownRow>> {
     let before = output.look.rows_before(window.start)?.rows;
     let after = output.look.rows_from(window.end)?.rows;
     if before.iter().chain(&window.rows).chain(&after).all(is_plain) {
@@ -159,23 +155,9 @@ fn line_text(line: &Line) -> Markup {
     PreEscaped(markup)
 }
 
-const SIXTEEN: [(u8, u8, u8); 16] = [
-    (0, 0, 0),
-    (205, 0, 0),
-    (0, 205, 0),
-    (205, 205, 0),
-    (0, 0, 238),
-    (205, 0, 205),
-    (0, 205, 205),
-    (229, 229, 229),
-    (127, 127, 127),
-    (255, 0, 0),
-    (0, 255, 0),
-    (255, 255, 0),
-    (92, 92, 255),
-    (255, 0, 255),
-    (0, 255, 255),
-    (255, 255, 255),
+const SIXTEEN: [u32; 16] = [
+    0x00_0000, 0xcd_0000, 0x00_cd00, 0xcd_cd00, 0x00_00ee, 0xcd_00cd, 0x00_cdcd, 0xe5_e5e5,
+    0x7f_7f7f, 0xff_0000, 0x00_ff00, 0xff_ff00, 0x5c_5cff, 0xff_00ff, 0x00_ffff, 0xff_ffff,
 ];
 
 // Returns the names of styles, separated by spaces. The result is empty for plain text.
@@ -212,11 +194,12 @@ fn nearest(colour: Color) -> usize {
         }
         Color::RGB(rgb) => (rgb.r, rgb.g, rgb.b),
     };
-    let distance = |other: &(u8, u8, u8)| {
+    let distance = |other: u32| {
+        let [_, r, g, b] = other.to_be_bytes();
         let apart = |a: u8, b: u8| i32::from(a.abs_diff(b)).pow(2);
-        apart(red, other.0) + apart(green, other.1) + apart(blue, other.2)
+        apart(red, r) + apart(green, g) + apart(blue, b)
     };
-    let best = SIXTEEN.iter().enumerate().min_by_key(|(_, other)| distance(other));
+    let best = SIXTEEN.iter().enumerate().min_by_key(|(_, other)| distance(**other));
     best.map_or(7, |(number, _)| number)
 }
 

@@ -7,12 +7,8 @@ use std::time::{Duration, Instant};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use crate::address::query;
-use crate::error::WebError;
-use crate::site::Site;
-use crate::{address, display};
-use ctxfs_core::materialize;
-use ctxfs_core::materialize::{SNIFFED, strip_escapes};
+use crate::{Result, Site, address, display};
+use ctxfs_core::materialize::{self, SNIFFED, strip_escapes};
 use ctxfs_core::model::{Component, Json};
 use ctxfs_engine::{LineRow, LineWindow, Look, LookFacts};
 
@@ -35,14 +31,8 @@ pub(crate) struct OutputQuery {
     pub(super) end: String,
     pub(super) q: String,
     pub(super) json: String,
-    pub(super) part: String,
-}
-
-impl OutputQuery {
-    // Returns true if the answer is plain text, not a page.
-    pub(crate) fn is_plain(&self) -> bool {
-        self.part == "standin"
-    }
+    // The part of the page that is requested. The stand-in is plain text.
+    pub(crate) part: String,
 }
 
 // An output, and the request for it.
@@ -59,8 +49,17 @@ impl RequestedOutput<'_> {
         address::output(self.id, self.look.path())
     }
 
+    /// Returns the requested view if it fits the output, or else the view that fits best. A link to
+    /// a line needs a view with lines, so a tree does not fit it best.
     pub(super) fn view(&self) -> OutputView {
-        OutputView::of(&self.query.view, self)
+        let mut named = OutputView::ALL.into_iter().filter(|view| view.name() == self.query.view);
+        if let Some(asked) = named.find(|view| view.fits(self)) {
+            return asked;
+        }
+        let mut fitting = OutputView::ALL.into_iter().filter(|view| view.fits(self));
+        let first = fitting.next().unwrap_or(OutputView::Hex);
+        let wants_lines = self.names_a_place() && first == OutputView::Json;
+        if wants_lines { fitting.next().unwrap_or(first) } else { first }
     }
 
     fn names_a_place(&self) -> bool {
@@ -70,7 +69,7 @@ impl RequestedOutput<'_> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WindowPosition {
+enum WindowPosition {
     // Starts at the row at this offset.
     From(u64),
     // Starts at the row that contains this byte.
@@ -103,8 +102,7 @@ pub(super) struct ShownRow {
 }
 
 impl WindowPosition {
-    fn requested(output: &RequestedOutput<'_>) -> Self {
-        let given = output.query;
+    fn requested(given: &OutputQuery) -> Self {
         let number = |text: &str| text.parse::<u64>().ok();
         if given.end == "1" {
             return Self::End;
@@ -120,15 +118,8 @@ impl WindowPosition {
 }
 
 impl RowWindow {
-    pub(super) fn of(output: &RequestedOutput<'_>) -> Result<Self, WebError> {
-        Self::at(output, WindowPosition::requested(output))
-    }
-
-    pub(super) fn at(
-        output: &RequestedOutput<'_>,
-        place: WindowPosition,
-    ) -> Result<Self, WebError> {
-        let look = &output.look;
+    pub(super) fn of(output: &RequestedOutput<'_>) -> Result<Self> {
+        let (look, place) = (&output.look, WindowPosition::requested(output.query));
         let mut notice = None;
         let LineWindow { rows, start, end } = match place {
             WindowPosition::From(offset) => look.rows_from(offset)?,
@@ -206,7 +197,7 @@ impl RowWindow {
 
     pub(super) fn pager(&self, view: OutputView, search: &str) -> Markup {
         let kept = [("view", view.name()), ("q", search)];
-        let to = |pairs: &[(&str, &str)]| query(&[&kept, pairs].concat());
+        let to = |pairs: &[(&str, &str)]| address::query(&[&kept, pairs].concat());
         let (start, end) = (self.start.to_string(), self.end.to_string());
         html! {
             nav.pager aria-label="Windows" {
@@ -225,23 +216,17 @@ impl RowWindow {
 
     // Returns a text such as `lines 4,400-4,599 of 8,112`.
     fn text(&self) -> String {
+        let range =
+            |(first, last)| format!("{}-{}", display::grouped(first), display::grouped(last));
         let last = self.numbered().last().and_then(|(_, line)| line);
-        match (self.first.zip(last), self.lines) {
-            (Some((first, last)), Some(lines)) => format!(
-                "lines {}-{} of {}",
-                display::grouped(first),
-                display::grouped(last),
-                display::grouped(lines)
-            ),
-            (Some((first, last)), None) => {
-                format!("lines {}-{}", display::grouped(first), display::grouped(last))
+        let shown = self.first.zip(last).map(range);
+        match (shown, self.lines) {
+            (Some(shown), Some(lines)) => format!("lines {shown} of {}", display::grouped(lines)),
+            (Some(shown), None) => format!("lines {shown}"),
+            (None, _) => {
+                let shown = range((self.start, self.end));
+                format!("bytes {shown} of {}", display::grouped(self.size))
             }
-            (None, _) => format!(
-                "bytes {}-{} of {}",
-                display::grouped(self.start),
-                display::grouped(self.end),
-                display::grouped(self.size)
-            ),
         }
     }
 }
@@ -277,16 +262,12 @@ impl ShownRow {
 
 // Returns the offset of a line. It comes from the counted lines, from the analysis, or from
 // counting lines for a limited time.
-pub(super) fn offset_of(output: &RequestedOutput<'_>, line: u64) -> Result<Option<u64>, WebError> {
+pub(super) fn offset_of(output: &RequestedOutput<'_>, line: u64) -> Result<Option<u64>> {
+    let known = known_offset(output, line)?;
+    if known.is_some() {
+        return Ok(known);
+    }
     let look = &output.look;
-    if let Some(offset) = look.line_offset(line)? {
-        return Ok(Some(offset));
-    }
-    if let Some(analysis) = &output.facts.analysis
-        && let Some(offset) = look.line_offset_by(analysis, line)?
-    {
-        return Ok(Some(offset));
-    }
     let began = Instant::now();
     let newlines = line.saturating_sub(1);
     while !look.is_counted() && look.counted().newlines < newlines && began.elapsed() < PATIENCE {
@@ -301,6 +282,15 @@ pub(super) fn offset_of(output: &RequestedOutput<'_>, line: u64) -> Result<Optio
     match look.line_offset(line)? {
         None if look.is_counted() => Ok(Some(look.size())),
         found => Ok(found),
+    }
+}
+
+/// Returns the offset of a line if that takes no counting: from the counted lines, or from the
+/// analysis.
+pub(super) fn known_offset(output: &RequestedOutput<'_>, line: u64) -> Result<Option<u64>> {
+    match (output.look.line_offset(line)?, &output.facts.analysis) {
+        (None, Some(analysis)) => Ok(output.look.line_offset_by(analysis, line)?),
+        (known, _) => Ok(known),
     }
 }
 
@@ -336,38 +326,18 @@ impl OutputView {
     const ALL: [Self; 6] =
         [Self::Image, Self::Json, Self::Screen, Self::Text, Self::Raw, Self::Hex];
 
-    // Returns the view `name` if it fits the output, or else the view that fits best.
-    pub(super) fn of(name: &str, output: &RequestedOutput<'_>) -> Self {
-        let asked = Self::ALL.into_iter().find(|view| view.name() == name);
-        let fits = || Self::ALL.into_iter().filter(|view| view.fits(output));
-        asked.filter(|view| view.fits(output)).unwrap_or_else(|| {
-            let mut fitting = fits();
-            let first = fitting.next().unwrap_or(Self::Hex);
-            // A link to a line needs a view with lines.
-            let wants_lines = output.names_a_place() && first == Self::Json;
-            if wants_lines { fitting.next().unwrap_or(first) } else { first }
-        })
-    }
-
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Screen => "screen",
-            Self::Raw => "raw",
-            Self::Json => "json",
-            Self::Hex => "hex",
-            Self::Image => "image",
-        }
+        self.name_and_title().0
     }
 
-    fn title(self) -> &'static str {
+    fn name_and_title(self) -> (&'static str, &'static str) {
         match self {
-            Self::Text => "Text",
-            Self::Screen => "As on the terminal",
-            Self::Raw => "With escapes",
-            Self::Json => "Tree",
-            Self::Hex => "Bytes",
-            Self::Image => "Image",
+            Self::Text => ("text", "Text"),
+            Self::Screen => ("screen", "As on the terminal"),
+            Self::Raw => ("raw", "With escapes"),
+            Self::Json => ("json", "Tree"),
+            Self::Hex => ("hex", "Bytes"),
+            Self::Image => ("image", "Image"),
         }
     }
 
@@ -392,8 +362,8 @@ pub(super) fn links(output: &RequestedOutput<'_>, now: OutputView) -> Markup {
     html! {
         nav #views aria-label="Ways to look" {
             @for view in OutputView::ALL.into_iter().filter(|view| view.fits(output)) {
-                a href={ (address) (query(&[("view", view.name())])) }
-                    aria-current=[(view == now).then_some("page")] { (view.title()) }
+                a href={ (address) (address::query(&[("view", view.name())])) }
+                    aria-current=[(view == now).then_some("page")] { (view.name_and_title().1) }
                 " "
             }
         }
