@@ -7,12 +7,10 @@
 //! main searcher.
 
 use std::io;
-use std::ops::Range;
 
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 
-use crate::grep::pattern::CaselessFinder;
 use crate::query::SearchOptions;
 use crate::scan;
 use ctxfs_core::model::Content;
@@ -55,17 +53,12 @@ impl Default for PrefilterSizes {
 /// adjacent.
 pub(super) struct MatchFinder<'a> {
     matcher: &'a RegexMatcher,
-    caseless: Option<&'a CaselessFinder>,
     searcher: Searcher,
     margin: usize,
 }
 
 impl<'a> MatchFinder<'a> {
-    fn new(
-        matcher: &'a RegexMatcher,
-        caseless: Option<&'a CaselessFinder>,
-        options: &SearchOptions,
-    ) -> Option<Self> {
+    fn new(matcher: &'a RegexMatcher, options: &SearchOptions) -> Option<Self> {
         let context = if options.count { 0 } else { options.before.max(options.after) };
         let searcher = SearcherBuilder::new()
             .line_number(false)
@@ -74,17 +67,7 @@ impl<'a> MatchFinder<'a> {
             .bom_sniffing(false)
             .build();
         let margin = if context == 0 { 0 } else { context as usize + 1 };
-        (context <= MAX_CONTEXT).then_some(Self { matcher, caseless, searcher, margin })
-    }
-
-    fn find(&mut self, lines: &[u8], gap_finder: &mut GapFinder<'_>) -> io::Result<()> {
-        let Some(caseless) = self.caseless else {
-            return self.searcher.search_slice(self.matcher, lines, gap_finder);
-        };
-        if !caseless.each_line(lines, |line| gap_finder.take(line)) {
-            self.caseless = None;
-        }
-        Ok(())
+        (context <= MAX_CONTEXT).then_some(Self { matcher, searcher, margin })
     }
 }
 
@@ -92,11 +75,10 @@ impl<'a> Prefilter<'a> {
     pub(super) fn new(
         content: &'a dyn Content,
         matcher: &'a RegexMatcher,
-        caseless: Option<&'a CaselessFinder>,
         options: &SearchOptions,
         sizes: PrefilterSizes,
     ) -> Self {
-        let finder = MatchFinder::new(matcher, caseless, options);
+        let finder = MatchFinder::new(matcher, options);
         Self { content, sizes, finder, block: Vec::new(), gaps: Vec::new() }
     }
 
@@ -162,7 +144,9 @@ impl<'a> Prefilter<'a> {
             end: 0,
             left: lines.len() / self.sizes.min_gap + 1,
         };
-        let sparse = finder.find(lines, &mut gap_finder).is_ok() && gap_finder.left > 0;
+        let MatchFinder { matcher, searcher, .. } = finder;
+        let searched = searcher.search_slice(*matcher, lines, &mut gap_finder);
+        let sparse = searched.is_ok() && gap_finder.left > 0;
         if sparse {
             gap_finder.note(lines.len());
         }
@@ -190,14 +174,6 @@ struct GapFinder<'a> {
 }
 
 impl GapFinder<'_> {
-    // Records a matching line. Returns true if leaving out lines may still pay off.
-    fn take(&mut self, line: Range<usize>) -> bool {
-        self.note(line.start);
-        self.end = line.end;
-        self.left = self.left.saturating_sub(1);
-        self.left > 0
-    }
-
     // Records the gap between the last match and `start`.
     fn note(&mut self, start: usize) {
         let between = &self.lines[self.end..start];
@@ -222,7 +198,11 @@ impl Sink for GapFinder<'_> {
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         let start = found.absolute_byte_offset() as usize;
-        Ok(self.take(start..start + found.bytes().len()))
+        self.note(start);
+        self.end = start + found.bytes().len();
+        self.left = self.left.saturating_sub(1);
+        // Ends the search once leaving out lines no longer pays off.
+        Ok(self.left > 0)
     }
 }
 

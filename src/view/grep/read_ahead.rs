@@ -10,7 +10,6 @@ use std::{io, mem};
 use grep_regex::RegexMatcher;
 use parking_lot::Mutex;
 
-use crate::grep::pattern::CaselessFinder;
 use crate::grep::prefilter;
 use crate::grep::prefilter::{Chunk, Gap, Prefilter};
 use crate::query::SearchOptions;
@@ -46,12 +45,10 @@ impl Default for ReadAheadSizes {
     }
 }
 
-/// The pattern to search for, and the search settings. `caseless` finds the same lines faster, if
-/// it is set. Only tests change `sizes`.
+/// The pattern to search for, and the search settings. Only tests change `sizes`.
 #[derive(Clone, Copy)]
 pub(super) struct SearchSpec<'a> {
     pub(super) matcher: &'a RegexMatcher,
-    pub(super) caseless: Option<&'a CaselessFinder>,
     pub(super) options: &'a SearchOptions,
     pub(super) sizes: ReadAheadSizes,
 }
@@ -67,7 +64,7 @@ pub(super) struct ReadAhead<'a> {
 
 impl<'a> SearchSpec<'a> {
     fn prefilter(&self, content: &'a dyn Content) -> Prefilter<'a> {
-        Prefilter::new(content, self.matcher, self.caseless, self.options, self.sizes.prefilter)
+        Prefilter::new(content, self.matcher, self.options, self.sizes.prefilter)
     }
 }
 
@@ -237,7 +234,7 @@ mod tests {
     ) -> T {
         let matcher = RegexMatcher::new_line_matcher("x").unwrap();
         thread::scope(|scope| {
-            let spec = SearchSpec { matcher: &matcher, caseless: None, options, sizes };
+            let spec = SearchSpec { matcher: &matcher, options, sizes };
             test(&mut ReadAhead::start(scope, content, START, spec, &|| false))
         })
     }
@@ -371,7 +368,7 @@ mod tests {
         let (matcher, asked) = (RegexMatcher::new_line_matcher("x").unwrap(), Cell::new(0));
         let expired = || asked.replace(asked.get() + 1) > 200;
         let (options, sizes) = (SearchOptions::default(), sizes(0, 10_000));
-        let spec = SearchSpec { matcher: &matcher, caseless: None, options: &options, sizes };
+        let spec = SearchSpec { matcher: &matcher, options: &options, sizes };
         thread::scope(|scope| {
             let mut ahead = ReadAhead::start(scope, &content, START, spec, &expired);
             let (read, _) = read(&mut ahead, START, usize::MAX).unwrap();
