@@ -30,7 +30,7 @@ impl Context {
         flags: Vec<(SettingKey, SettingValue)>,
     ) -> anyhow::Result<Settings> {
         let settings = self.quiet_settings(cli, flags)?;
-        for notice in settings.notices() {
+        for notice in &settings.notices {
             output::note(notice);
         }
         Ok(settings)

@@ -10,9 +10,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal};
 
-use crate::args::DemoArgs;
-use crate::output::STRONG;
-use crate::{Context, Failure, FailureKind};
+use crate::{Context, Failure, FailureKind, args::DemoArgs, output::STRONG};
 use ctxfs_core::model::Provenance;
 use ctxfs_store::set_provenance;
 

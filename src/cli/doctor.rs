@@ -4,24 +4,21 @@
 mod machine;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-use std::{fs, io, thread};
+use std::{fs, io, process::Stdio, sync::Arc, thread};
 
 use serde_json::Value;
 
-use crate::args::{DoctorArgs, TargetArgs};
 use crate::doctor::machine::{CheckLevel, DoctorCheck};
 use crate::hook::{self, HostCalls};
 use crate::mcp::{self, FileServers};
 use crate::{
-    Cli, Context, Environment, Failure, FailureKind, Settings, confine, output, page_link, remote,
+    Cli, Context, Environment, Failure, FailureKind, Settings, args::DoctorArgs, confine,
+    helper::Role, output, page_link, remote,
 };
 use ctxfs_core::model::visible::{self, IN_LISTS};
 use ctxfs_fuse::kernel::mount::{self, MountEntry, MountState};
-use ctxfs_mcp::config::Flaw;
-use ctxfs_mcp::{SurveyedOffer, SurveyedServer};
+use ctxfs_mcp::{SurveyedOffer, SurveyedServer, config::Flaw};
 
 #[derive(Debug, serde::Serialize)]
 struct DoctorReport {
@@ -33,8 +30,8 @@ struct DoctorReport {
 
 /// Prints the status of the mount on `target`. Fails if the mount is dead. Runs in a child process
 /// of `doctor`, because it may hang.
-pub(crate) fn probe(args: &TargetArgs, context: &mut Context) -> anyhow::Result<()> {
-    context.printer.data(&mount_status(&args.target)?)
+pub(crate) fn probe(target: &Path, context: &mut Context) -> anyhow::Result<()> {
+    context.printer.data(&mount_status(target)?)
 }
 
 pub(crate) fn run(args: &DoctorArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
@@ -86,12 +83,12 @@ fn settings(cli: &Cli, context: &Context) -> (DoctorCheck, Option<PathBuf>) {
     let read = context.quiet_settings(cli, Vec::new()).and_then(|settings| {
         settings.redaction()?;
         let store = settings.store(&context.environment)?;
-        if !settings.notices().is_empty() {
+        if !settings.notices.is_empty() {
             let mend = "correct the store's file, or remove it";
-            let notices = settings.notices().join("; ");
+            let notices = settings.notices.join("; ");
             return Ok((DoctorCheck::bad(NAME, CheckLevel::Warning, notices, mend), store));
         }
-        let found = match settings.files().len() {
+        let found = match settings.files.len() {
             0 => "no file, defaults apply".to_owned(),
             1 => "1 file".to_owned(),
             files => format!("{files} files"),
@@ -191,9 +188,8 @@ enum ProbeResult {
 // Probes the mount in a child process. A process that waits for a hanging server cannot be killed,
 // so in that case the child is left behind.
 fn probe_mount(target: &Path) -> io::Result<ProbeResult> {
-    let mut asking = Command::new("/proc/self/exe")
-        .args(["probe-mount", "--"])
-        .arg(target)
+    let mut asking = Role::ProbeMount(target.to_owned())
+        .command()
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

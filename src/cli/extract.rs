@@ -1,8 +1,7 @@
 //! `ctxfs extract`: answers questions about outputs with language models.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::sync::Arc;
+use std::{process::ExitCode, sync::Arc};
 
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};

@@ -1,12 +1,10 @@
 //! `ctxfs gc`: removes outputs that the retention settings do not keep.
 
-use std::fmt::Write as _;
-use std::time::SystemTime;
+use std::{fmt::Write as _, time::SystemTime};
 
 use serde_json::{Value, json};
 
-use crate::args::GcArgs;
-use crate::{Cli, Context, Failure, FailureKind, context, output, places, progress};
+use crate::{Cli, Context, Failure, FailureKind, args::GcArgs, context, output, places, progress};
 use ctxfs_core::model::visible;
 use ctxfs_store::keep::{self, PlannedRemoval, RetentionRules, SweepReport, SweepScope};
 use ctxfs_store::{Store, UnreadPlaces};

@@ -13,16 +13,13 @@ mod servers;
 mod shell;
 mod toml;
 
-use std::path::Path;
-use std::{fs, io};
+use std::{fs, io, path::Path};
 
 use crate::args::{InstallAction, InstallArgs};
-use crate::hooks::Host;
 use crate::install::edit::{ChangeKind, EditedFile, Edits, SettingsChange};
 use crate::install::hosts::{HostFiles, InstallContext, InstallState, ListedHost};
 use crate::install::place::{NamedPaths, SettingsDir, SettingsScope};
-use crate::install::shell::ShellProgram;
-use crate::{Cli, Context, Failure, places};
+use crate::{Cli, Context, Failure, hooks::Host, install::shell::ShellProgram, places};
 use ctxfs_store::Store;
 
 pub(crate) fn run(args: &InstallArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {

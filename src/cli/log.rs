@@ -1,9 +1,8 @@
 //! `ctxfs log`: prints the messages of a conversation, or appends to them.
 
-use std::fmt::Write as _;
 use std::io::{self, BufRead, BufWriter, IsTerminal as _, Write};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::{fmt::Write as _, sync::Arc};
 
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
@@ -13,14 +12,13 @@ use jiff::Timestamp;
 use crate::args::{AppendArgs, LogAction, LogArgs};
 use crate::output::{GOOD, STRONG, WARN};
 use crate::{
-    Cli, Context, Environment, Failure, FailureKind, SettingKey, engine, env, page_link, places,
-    view,
+    Cli, Context, Environment, Failure, FailureKind, SettingKey, env, page_link, places, view,
 };
-use ctxfs_core::model::Content as _;
-use ctxfs_core::redact::SecretRules;
+use ctxfs_core::{model::Content as _, redact::SecretRules};
 use ctxfs_engine::{EngineError, MaskedForm, MessageWriter, Redaction};
 use ctxfs_store::message::{self, Log, LogLine, LogLines, MessageCall, MessageEntry, MessageTime};
 use ctxfs_store::{Conversation, Store};
+use ctxfs_sync::remote::PublishedMessages;
 use ctxfs_view::cleaned;
 
 pub(crate) fn run(args: &LogArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
@@ -39,8 +37,8 @@ pub(crate) fn run(args: &LogArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         None => latest(&store)?,
     };
     let Some(conversation) = found else { return Err(no_log().into()) };
-    let others = engine::other_messages(&store);
-    let log = message::log_of(&conversation, others.as_deref())?;
+    let others = PublishedMessages::of(&store);
+    let log = message::log_of(&conversation, Some(&others))?;
     let Some(log) = log else { return Err(no_log().into()) };
     let redaction = settings.redaction()?;
     let rules = redaction.as_ref().map(|redaction| &*redaction.rules);

@@ -7,14 +7,12 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal as _, Read as _, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::str::FromStr as _;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
+use std::{str::FromStr as _, sync::Arc};
 
 use anyhow::Context as _;
 use parking_lot::Mutex;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 use crate::Failure;
 

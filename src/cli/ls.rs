@@ -5,8 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
-use crate::args::LsArgs;
-use crate::{Cli, Context, context, output, page_link, places, remote};
+use crate::{Cli, Context, args::LsArgs, context, output, page_link, places, remote};
 use ctxfs_core::model::{Record, Removal, visible};
 use ctxfs_engine::{Engine, EngineOptions, ListedArtifact, ListedConversation, Listing};
 use ctxfs_store::Store;

@@ -110,13 +110,6 @@ fn keep_rule(
     Ok(())
 }
 
-/// Waits for the end of standard input, then ends the servers that standard input names. Runs in a
-/// separate process, so that it outlives a gateway that is killed.
-pub(crate) fn end_servers() {
-    let _ = rustix::thread::set_name(c"ctxfs-end");
-    ctxfs_mcp::end_servers(&mut io::stdin().lock());
-}
-
 fn conversation(args: &McpArgs, context: &mut Context) -> Result<Component, Failure> {
     if let Some(id) = &args.conversation {
         return places::conversation_id(id);

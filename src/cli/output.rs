@@ -1,10 +1,8 @@
 //! Printing: data to standard output, messages and failures to standard error. Colours are used
 //! only on terminals, and only if `NO_COLOR` is not set.
 
-use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::process::ExitCode;
-use std::time::Duration;
+use std::{fmt::Display, process::ExitCode, time::Duration};
 
 use anstyle::{AnsiColor, Style};
 use serde::{Deserialize, Serialize};

@@ -1,10 +1,8 @@
 //! `ctxfs put`: stores standard input as an output, and prints the stand-in for the model.
 
-use std::fs::File;
 use std::io::{self, Read as _, Write};
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use std::{fs::File, path::PathBuf, sync::Arc};
 
 use anyhow::Context as _;
 use uuid::Uuid;

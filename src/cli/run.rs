@@ -8,15 +8,14 @@ mod child;
 mod output;
 
 use std::io::{self, IsTerminal as _};
-use std::os::unix::process::CommandExt as _;
-use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, mpsc};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{
+    os::unix::process::CommandExt as _, process::ExitCode, sync::atomic::AtomicBool,
+    sync::atomic::Ordering::Relaxed, thread,
+};
 
-use crate::args::{KeepOutputArgs, PutFormat, RunArgs};
+use crate::args::{PutFormat, RunArgs};
 use crate::output::{Printer, is_closed};
 use crate::put::{self, PrintOptions, PutOutput, TargetConversation};
 use crate::run::child::{CaughtSignals, Child, CommandEnd, EventLoop, SpawnError, UserTerminal};
@@ -24,7 +23,7 @@ use crate::run::output::{
     ClosedOutput, CommandLogs, CommandOutput, HandedLogs, HeldOutput, HostRule, OutputStream,
     ShortOutput,
 };
-use crate::{Cli, Context, hook, page_link};
+use crate::{Cli, Context, helper::KeptOutput, hook, page_link};
 use ctxfs_core::model::{Limits, Provenance};
 use ctxfs_engine::{Replace, StoredOutput};
 
@@ -55,7 +54,7 @@ pub(crate) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         ..Provenance::default()
     };
     let closed = output.close(&newer, left, |left, HandedLogs { names, cut, is_short }| {
-        let args = KeepOutputArgs {
+        let output = KeptOutput {
             conversation: target.conversation.id().to_text(),
             exit_code: code,
             duration_ms: newer.duration_ms.unwrap_or_default(),
@@ -63,7 +62,7 @@ pub(crate) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::R
             discard: is_short,
             logs: names,
         };
-        background::start(left, &args, target.engine.store().root(), cli)
+        background::start(left, output, target.engine.store().root(), cli)
     });
     let replace = replace(args, host, &closed, &limits, code);
     let options = PrintOptions { format: args.format, replace, tools: &args.has_tool, seen };

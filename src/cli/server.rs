@@ -8,20 +8,18 @@
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::time::Duration;
-use std::{io, thread};
+use std::{io, sync::Arc, thread, time::Duration};
 
 use rustix::process::{Resource, Rlimit, geteuid};
 use signal_hook::iterator::Signals;
 
 use crate::confine::{self, ServerNeeds};
-#[cfg(feature = "remote")]
-use crate::remote::Starter;
+use crate::helper::watchdog::{STOP_SIGNALS, ServerEvent, StopRequests, Watchdogs};
 use crate::remote::{self, SharedObjects};
-use crate::watchdog::{STOP_SIGNALS, ServerEvent, StopRequests, Watchdogs};
-use crate::{SettingKey, Settings, ask_models, engine, env, system};
+use crate::{
+    SettingKey, Settings, engine, env, helper::models, helper::supervised::Starter, system,
+};
 use ctxfs_engine::{Confinement, EngineOptions};
 use ctxfs_fuse::kernel::mount::{self, MountError, MountMethod, MountOptions, MountState};
 use ctxfs_fuse::kernel::{Session, SessionOptions};
@@ -141,12 +139,11 @@ fn end(events: &Receiver<ServerEvent>) {
 }
 
 fn started_models(plan: &MountPlan) -> io::Result<Option<Arc<Models>>> {
-    if is_unconfined(plan) { Ok(None) } else { ask_models::start(plan.engine.models.settings()) }
+    if is_unconfined(plan) { Ok(None) } else { models::start(plan.engine.models.settings()) }
 }
 
 // The watchdogs start the process that accesses the bucket. They have its keys, so a confined
 // server removes the keys from its own environment.
-#[cfg(feature = "remote")]
 fn bucket(
     plan: &MountPlan,
     store: &Store,
@@ -154,17 +151,11 @@ fn bucket(
 ) -> anyhow::Result<Option<SharedObjects>> {
     let watchdogs = Arc::clone(watchdogs);
     let starter: Starter = Box::new(move |socket| watchdogs.start_remote(socket.as_fd()));
-    let bucket = remote::start_process(&plan.settings, store, starter)?;
+    let bucket = remote::bucket_process(&plan.settings, store, starter)?;
     if bucket.is_some() && !is_unconfined(plan) {
         env::forget_object_stores();
     }
     Ok(bucket)
-}
-
-#[cfg(not(feature = "remote"))]
-#[expect(clippy::unnecessary_wraps, reason = "a build with the tier may fail")]
-fn bucket(_: &MountPlan, _: &Store, _: &Arc<Watchdogs>) -> anyhow::Result<Option<SharedObjects>> {
-    Ok(None)
 }
 
 fn is_unconfined(plan: &MountPlan) -> bool {

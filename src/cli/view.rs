@@ -1,10 +1,7 @@
 //! `ctxfs view`: prints a view without using a mount.
 
-use std::io;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{io, os::unix::ffi::OsStrExt as _, sync::Arc, time::Duration};
 
 use crate::args::ViewArgs;
 use crate::places::{self, StoreMount};

@@ -1,24 +1,20 @@
 //! `ctxfs web`: serves the web page, or writes a conversation as static pages.
 //!
 //! The page is confined to reading the store. If the settings name a bucket, helper processes
-//! contact other hosts (`remote::PageHelpers`).
+//! contact other hosts (`helper::page`).
 
-use std::fs;
 use std::io::{self, BufWriter, Write};
-use std::os::fd::AsFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::{fs, os::fd::AsFd as _, sync::Arc};
 
 use serde_json::json;
 
-use crate::args::WebArgs;
-use crate::page_link::RunningPage;
-use crate::remote::{self, PageHelpers};
 use crate::system::{self, listen};
 use crate::{
-    Cli, Context, Failure, FailureKind, SettingKey, Settings, confine, engine, logging, places,
+    Cli, Context, Failure, FailureKind, SettingKey, Settings, args::WebArgs, confine, engine,
+    helper::page::PageHelpers, logging, page_link::RunningPage, places, remote,
 };
 use ctxfs_core::model::{Component, visible};
 use ctxfs_engine::{Confinement, Engine, EngineOptions};

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::SettingKey;
-use crate::settings::SettingValue;
+use crate::{SettingKey, settings::SettingValue};
 
 // Many times more than a conversation of months has.
 const MOST_FILES: u64 = 1_000_000;
@@ -168,32 +167,4 @@ pub(crate) struct RemotePurgeArgs {
     /// Print what would be deleted, and change nothing.
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
-}
-
-/// The arguments of the helper processes of the page: the settings of the remote tier, the URL of
-/// the bucket, and the directory of the store. `poll` is in seconds; `min_free` is left free by
-/// downloads.
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub(crate) struct BesideArgs {
-    #[arg(long, default_value_t)]
-    pub(crate) poll: u64,
-
-    #[arg(long, default_value_t)]
-    pub(crate) cache_bytes: u64,
-
-    #[arg(long, default_value_t)]
-    pub(crate) min_free: u64,
-
-    #[arg(long)]
-    pub(crate) quota: Option<u64>,
-
-    #[arg(long)]
-    pub(crate) write_once: bool,
-
-    #[arg(long)]
-    pub(crate) unconfined: bool,
-
-    pub(crate) url: String,
-
-    pub(crate) dir: PathBuf,
 }

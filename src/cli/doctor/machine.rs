@@ -1,7 +1,6 @@
 //! Checks of this machine: kernel, device, privileges, and the disk that holds the store.
 
-use std::fs;
-use std::path::Path;
+use std::{fs, path::Path};
 
 use rustix::fs::Access;
 use serde::Serialize;

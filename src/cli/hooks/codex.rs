@@ -8,12 +8,10 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use crate::hooks::event::{ContentBlocks, EventText, HookError, ToolOutput, ToolResult, of_mcp};
-use crate::hooks::host::ResultKind;
-use crate::hooks::keeper::OutputKeeper;
+use crate::{hooks::host::ResultKind, hooks::keeper::OutputKeeper};
 
 #[derive(Deserialize)]
 pub(crate) struct CodexEvent<'a> {

@@ -8,14 +8,12 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use crate::hooks::event::{
     EventText, HookError, Spill, ToolOutput, ToolResult, call_at, other_fields,
 };
-use crate::hooks::host::ResultKind;
-use crate::hooks::keeper::OutputKeeper;
+use crate::{hooks::host::ResultKind, hooks::keeper::OutputKeeper};
 
 // Events have no name. An event after a call has a result, and an event at the start of a session
 // has a source.

@@ -1,13 +1,11 @@
 //! The common parts of events: texts, content blocks, and the results of tool calls.
 
-use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::{fmt, io};
+use std::{borrow::Cow, fmt, io};
 
 use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::hooks::host::{Host, ResultKind};
 use ctxfs_core::model::ShortList;

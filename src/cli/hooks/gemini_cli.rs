@@ -6,12 +6,10 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use crate::hooks::event::{EventText, HookError, MOST_BLOCKS, ToolOutput, ToolResult, call_at};
-use crate::hooks::host::ResultKind;
-use crate::hooks::keeper::OutputKeeper;
+use crate::{hooks::host::ResultKind, hooks::keeper::OutputKeeper};
 use ctxfs_core::model::ShortList;
 
 const OPENING: &str = "<untrusted_context>\n";

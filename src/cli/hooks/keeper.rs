@@ -1,9 +1,8 @@
 //! The common part of all adapters. It decides which outputs are long, stores them, and creates
 //! their stand-ins.
 
-use std::cell::Cell;
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::sync::Arc;
+use std::{cell::Cell, sync::Arc};
 
 use crate::hooks::event::{EventText, HookError, Spill, ToolOutput, ToolResult};
 use crate::hooks::host::{CHAR_BYTES, Host, OutputLength, ReplacePolicy, Replaced, ResultKind};

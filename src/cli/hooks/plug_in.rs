@@ -6,8 +6,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use crate::hooks::event::{EventText, HookError, Spill, ToolOutput, ToolResult};
-use crate::hooks::host::ResultKind;
-use crate::hooks::keeper::OutputKeeper;
+use crate::{hooks::host::ResultKind, hooks::keeper::OutputKeeper};
 
 // The tool that runs commands, in both hosts.
 const SHELL: &str = "bash";

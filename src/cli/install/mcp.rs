@@ -4,16 +4,13 @@
 
 use std::path::PathBuf;
 
-use crate::args::InstallMcpArgs;
-use crate::hooks::Host;
 use crate::install::edit::{EditedFile, Edits, SettingsChange, SettingsContent};
-use crate::install::entry;
 use crate::install::hosts::{InstallContext, InstallState, store_text};
 use crate::install::place::{SettingsDir, SettingsScope};
 use crate::install::servers::{
     FoundServer, NamedStore, ServerState, ServersDialect, ServersForm, WrappedServers,
 };
-use crate::{Context, Environment, Failure};
+use crate::{Context, Environment, Failure, args::InstallMcpArgs, hooks::Host, install::entry};
 
 pub(crate) fn run(
     args: &InstallMcpArgs,

@@ -4,11 +4,8 @@
 //! The gateway answers a client while the mount is starting. Only a request that needs the store
 //! waits for the mount, for at most 10 seconds.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
+use std::{ffi::OsString, sync::Arc, thread, time::Duration};
 
 use parking_lot::{Condvar, Mutex};
 

@@ -1,28 +1,24 @@
 //! The servers of the gateway: those in a file in the format of MCP clients, and the one after
 //! `--`. Also lists their tools for `ctxfs mcp list`.
 
-use std::ffi::OsString;
-use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
-use std::sync::Arc;
+use std::{ffi::OsString, fmt::Write as _, fs, path::Path, sync::Arc};
 
 use anyhow::Context as _;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::args::McpListArgs;
+use crate::helper::Role;
 use crate::output::Printer;
 use crate::{Cli, Context, Failure, FailureKind, SettingKey, Settings, env, logging, places};
 use ctxfs_core::model::visible::{self, IN_LISTS};
 use ctxfs_core::model::{Component, Limits, LimitsByTool as _};
 use ctxfs_engine::{Engine, EngineOptions};
 use ctxfs_mcp::config::{Flaw, Secret, Server, Servers, Severity, ToolFilter, Transport};
-use ctxfs_mcp::tool_name::Naming;
 use ctxfs_mcp::{
     GatewayConversation, GatewayOptions, IndexOptions, Offer, OfferMode, RemoteServer,
     ServerCommand, ServerOptions, ServerPlace, Shelf, Survey, SurveyedOffer, SurveyedServer,
-    SurveyedTool,
+    SurveyedTool, tool_name::Naming,
 };
 use ctxfs_store::Store;
 use ctxfs_view::Form;
@@ -161,8 +157,7 @@ fn last_part(name: &str) -> String {
     stem.map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned())
 }
 
-/// Returns the options of a gateway. If the gateway is killed, `ctxfs end-servers` ends its
-/// servers.
+/// Returns the options of a gateway. If the gateway is killed, a helper process ends its servers.
 pub(crate) fn gateway_options(
     servers: Vec<ServerOptions>,
     offer: OfferMode,
@@ -176,15 +171,15 @@ pub(crate) fn gateway_options(
         references: settings.is_on(SettingKey::References),
         max_binary: settings.number(SettingKey::MaxBinary).unwrap_or(u64::MAX),
         max_result: settings.number(SettingKey::MaxResult).unwrap_or(u64::MAX),
-        guard_command: ["/proc/self/exe", "end-servers"].map(OsString::from).into(),
+        guard_command: Role::EndServers.words().into(),
     }
 }
 
 pub(crate) fn index_offer(settings: &Settings) -> OfferMode {
     let batch_budget = settings.number(SettingKey::BatchBudget).unwrap_or(u64::MAX);
     OfferMode::Index(Box::new(IndexOptions {
-        risks: settings.calls().risks(),
-        rules: settings.calls().permissions(),
+        risks: settings.calls.risks(),
+        rules: settings.calls.permissions(),
         batch_budget: usize::try_from(batch_budget).unwrap_or(usize::MAX),
     }))
 }

@@ -2,10 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::args::PullArgs;
 use crate::remote::opened::{OpenBucket, Purpose};
 use crate::remote::report::{CommandReport, Problems};
-use crate::{Cli, Context, Failure, FailureKind};
+use crate::{Cli, Context, Failure, FailureKind, args::PullArgs};
 use ctxfs_core::model::{Component, visible};
 use ctxfs_store::Conversation;
 use ctxfs_sync::bucket::BucketError;
@@ -41,7 +40,7 @@ pub(crate) fn run(args: &PullArgs, cli: &Cli, context: &mut Context) -> anyhow::
     }
     let text = if cli.json { json_of(&done.reports) } else { text_of(&done.reports) };
     context.printer.data(&text)?;
-    let ended = done.end(|report, all| all.extend(report.problems), (WHAT, HINT), context);
+    let ended = done.end(|report, all| all.0.extend(report.problems.0), (WHAT, HINT), context);
     if absent.is_empty() {
         return ended;
     }
@@ -153,7 +152,7 @@ fn text_of(reports: &[PulledConversation]) -> String {
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
-        match (parts.is_empty(), problems.is_empty()) {
+        match (parts.is_empty(), problems.0.is_empty()) {
             (true, true) => parts.push("nothing new".to_owned()),
             // The reported problems are sufficient.
             (true, false) => return String::new(),

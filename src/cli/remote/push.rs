@@ -1,8 +1,7 @@
 //! `ctxfs push` and `put --durable`: send changes of this host to the bucket.
 
-use std::collections::BTreeSet;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{collections::BTreeSet, thread};
 
 use serde_json::{Value, json};
 
@@ -50,7 +49,7 @@ pub(crate) fn run(args: &PushArgs, cli: &Cli, context: &mut Context) -> anyhow::
     for blind in done.reports.iter().filter_map(|report| report.blind.as_ref()) {
         context.printer.message(&format_args!("all is sent, but {blind}"));
     }
-    done.end(|report, all| all.extend(report.problems), (WHAT, HINT), context)
+    done.end(|report, all| all.0.extend(report.problems.0), (WHAT, HINT), context)
 }
 
 /// Sends the conversation of an output immediately. Fails if the output is not in the bucket within
@@ -60,7 +59,7 @@ pub(crate) fn durably(
     settings: &Settings,
     context: &mut Context,
 ) -> anyhow::Result<()> {
-    let until = Some(Instant::now() + DURABLE);
+    let until = Instant::now() + DURABLE;
     let sent = OpenBucket::until(settings, (Purpose::Publish, true), until, context)
         .and_then(|opened| Ok(push(&opened, output.conversation(), false)?));
     let path = output.path().to_text();

@@ -2,9 +2,8 @@
 //! changes that this host has not sent yet.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::path::Path;
 use std::time::{Duration, SystemTime};
+use std::{fmt::Write as _, path::Path};
 
 use serde_json::{Value, json};
 

@@ -2,11 +2,9 @@
 
 mod models;
 
-use std::fs;
 use std::io::{self, Read as _};
-use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::{fs, ops::Range, os::unix::fs::OpenOptionsExt as _};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};

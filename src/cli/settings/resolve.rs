@@ -1,9 +1,8 @@
 //! The effective settings: flags override environment variables, which override files, which
 //! override defaults.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use globset::{Glob, GlobMatcher};
 
@@ -23,14 +22,14 @@ use ctxfs_store::{SETTINGS, keep};
 /// administrator's and the user's file.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    values: BTreeMap<SettingKey, Setting>,
+    pub(crate) values: BTreeMap<SettingKey, Setting>,
     pub(crate) tools: ToolSettings,
     pub(crate) redact: RedactSettings,
     pub(crate) calls: CallRules,
     pub(crate) models: ModelTables,
-    files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) notices: Vec<String>,
     store: Option<PathBuf>,
-    notices: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -108,25 +107,9 @@ impl Settings {
         }
     }
 
-    pub(crate) fn calls(&self) -> &CallRules {
-        &self.calls
-    }
-
-    pub(crate) fn files(&self) -> &[PathBuf] {
-        &self.files
-    }
-
-    pub(crate) fn notices(&self) -> &[String] {
-        &self.notices
-    }
-
-    pub(crate) fn setting(&self, key: SettingKey) -> Option<&Setting> {
-        self.values.get(&key)
-    }
-
     pub(crate) fn setting_for(&self, tool: Option<&str>, key: SettingKey) -> Option<&Setting> {
         let special = tool.and_then(|tool| self.tools.find(tool, key));
-        special.or_else(|| self.setting(key))
+        special.or_else(|| self.values.get(&key))
     }
 
     pub(crate) fn path(&self, key: SettingKey) -> Option<&Path> {
@@ -134,7 +117,7 @@ impl Settings {
     }
 
     pub(crate) fn text(&self, key: SettingKey) -> Option<&str> {
-        match &self.setting(key)?.value {
+        match &self.values.get(&key)?.value {
             SettingValue::Text(text) => Some(text),
             SettingValue::Word(word) => Some(word),
             SettingValue::Path(_) | SettingValue::Switch(_) | SettingValue::Number(_) => None,
@@ -142,11 +125,11 @@ impl Settings {
     }
 
     pub(crate) fn is_on(&self, key: SettingKey) -> bool {
-        self.setting(key).is_some_and(|setting| setting.value == SettingValue::Switch(true))
+        self.values.get(&key).is_some_and(|setting| setting.value == SettingValue::Switch(true))
     }
 
     pub(crate) fn number(&self, key: SettingKey) -> Option<u64> {
-        match self.setting(key)?.value {
+        match self.values.get(&key)?.value {
             SettingValue::Number(number) => Some(number),
             _ => None,
         }

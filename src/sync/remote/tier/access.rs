@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::bucket::{BucketId, Deadline, Identity};
@@ -232,7 +233,7 @@ impl BucketAccess {
 }
 
 /// Settings of background synchronization, from the section `[remote]` of the configuration.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct TierOptions {
     /// URL of the bucket as it is configured.

@@ -1,78 +1,9 @@
 //! Tests.
 
 use std::io::Read as _;
-use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bytes::Bytes;
-
-use ctxfs_sync::bucket::Deadline;
-
 use super::*;
-
-/// A connection to a thread that plays the role of the process.
-struct Threaded(UnixStream);
-
-impl Line for Threaded {
-    fn connect(&self) -> Result<UnixStream, String> {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        system::send_message(&self.0, b"q", Some(theirs.as_fd()))
-            .map_err(|error| error.to_string())?;
-        Ok(ours)
-    }
-
-    fn heard(&self) {}
-
-    fn missed(&self, _: Instant) {}
-
-    fn trouble(&self) -> Option<String> {
-        None
-    }
-}
-
-fn soon() -> Deadline {
-    Deadline::after(Duration::from_mins(1))
-}
-
-#[test]
-fn it_answers_many_at_a_time_until_the_end() {
-    let (ours, theirs) = UnixStream::pair().unwrap();
-    let url = BucketUrl::parse("memory:").unwrap();
-    let bucket = Bucket::open(&url, []);
-    let serving =
-        thread::spawn(move || serve(&theirs, bucket, &SharedDirectory::of(&url), answer_request));
-    let objects = ProcessObjects::new(Arc::new(Threaded(ours)));
-    thread::scope(|scope| {
-        for number in 0..200 {
-            let objects = &objects;
-            scope.spawn(move || {
-                let (key, bytes) = (format!("a/{number}"), Bytes::from(number.to_string()));
-                objects.create(&key, &bytes, soon()).unwrap();
-                assert_eq!(objects.get(&key, None, soon()).unwrap(), bytes);
-            });
-        }
-    });
-    drop(objects);
-    serving.join().unwrap().unwrap();
-}
-
-#[test]
-fn it_ends_when_its_directory_is_another_one() {
-    let shared = tempfile::tempdir().unwrap();
-    let path = shared.path().join("bucket");
-    std::fs::create_dir(&path).unwrap();
-    let url = BucketUrl::parse(&format!("file://{}", path.display())).unwrap();
-    let bucket = Bucket::open(&url, []);
-    let directory = SharedDirectory::of(&url);
-    let (ours, theirs) = UnixStream::pair().unwrap();
-    let serving = thread::spawn(move || serve(&theirs, bucket, &directory, answer_request));
-    let objects = ProcessObjects::new(Arc::new(Threaded(ours)));
-    objects.create("x", &Bytes::from_static(b"text"), soon()).unwrap();
-    std::fs::rename(&path, shared.path().join("old")).unwrap();
-    std::fs::create_dir(&path).unwrap();
-    assert!(objects.get("x", None, soon()).unwrap_err().may_pass());
-    serving.join().unwrap().unwrap();
-}
 
 /// Called by a test in place of starting the process.
 type Start = Box<dyn Fn(UnixStream) -> io::Result<()> + Send + Sync>;
@@ -100,7 +31,7 @@ fn wait_for(so: impl Fn() -> bool) {
 fn nothing_is_started_before_a_request() {
     let (line, starts) = line(Box::new(|socket| {
         thread::spawn(move || {
-            while let Ok((1.., Some(request))) = system::receive_message(&socket, &mut [0]) {
+            while let Ok(Some(((), Some(request)))) = channel::receive(&socket) {
                 io::Write::write_all(&mut UnixStream::from(request), b"answer").unwrap();
             }
         });
@@ -119,7 +50,7 @@ fn nothing_is_started_before_a_request() {
 #[test]
 fn a_process_that_ends_is_started_again_after_a_pause() {
     let (line, starts) = line(Box::new(|socket| {
-        system::receive_message(&socket, &mut [0])?;
+        channel::receive::<()>(&socket)?;
         Ok(())
     }));
     let mut socket = line.connect().unwrap();
