@@ -8,14 +8,12 @@ use anyhow::Context as _;
 use serde_json::json;
 
 use crate::args::{ExportArgs, ImportArgs};
-use crate::settings::SettingValue;
 use crate::{Cli, Context, Failure, FailureKind, SettingKey, context, places, progress, remote};
 use ctxfs_engine::{Engine, EngineOptions};
 use ctxfs_store::message::{self, Log};
 use ctxfs_store::{
     ArchiveError, Conversation, ExportParts, Exported, ImportOptions, Imported, Store,
 };
-use ctxfs_sync::remote::PublishedMessages;
 
 const BLOCK: usize = 256 * 1024;
 // Only the owner can read the archive, as for the store.
@@ -72,7 +70,7 @@ fn find_conversation(engine: &Engine, id: &str) -> anyhow::Result<std::sync::Arc
 /// Returns an unnamed temporary file with the message log of all hosts. Returns `None` if the log
 /// of this host is complete.
 fn shared_log(store: &Store, conversation: &Conversation) -> anyhow::Result<Option<File>> {
-    let others = PublishedMessages::of(store);
+    let others = ctxfs_sync::remote::PublishedMessages::of(store);
     let log = message::log_of(conversation, Some(&others))?;
     let Some(log) = log.filter(Log::is_shared) else { return Ok(None) };
     let copy = conversation.nameless_file()?;
@@ -154,7 +152,7 @@ fn report_export(
 pub(crate) fn import(args: &ImportArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, Vec::new())?;
     let most = match args.max_size {
-        Some(SettingValue::Number(most)) => most,
+        Some(crate::settings::SettingValue::Number(most)) => most,
         _ => u64::MAX,
     };
     let options = ImportOptions {

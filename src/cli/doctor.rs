@@ -86,7 +86,7 @@ fn settings(cli: &Cli, context: &Context) -> (DoctorCheck, Option<PathBuf>) {
         if !settings.notices.is_empty() {
             let mend = "correct the store's file, or remove it";
             let notices = settings.notices.join("; ");
-            return Ok((DoctorCheck::bad(NAME, CheckLevel::Warning, notices, mend), store));
+            return Ok((CheckLevel::Warning.check(NAME, notices, mend), store));
         }
         let found = match settings.files.len() {
             0 => "no file, defaults apply".to_owned(),
@@ -100,7 +100,7 @@ fn settings(cli: &Cli, context: &Context) -> (DoctorCheck, Option<PathBuf>) {
         Err(error) => {
             let mend =
                 "fix it; `ctxfs config --defaults` prints every setting and its allowed values";
-            (DoctorCheck::bad(NAME, CheckLevel::Failure, format!("{error:#}"), mend), None)
+            (CheckLevel::Failure.check(NAME, format!("{error:#}"), mend), None)
         }
     }
 }
@@ -135,7 +135,7 @@ fn mount_checks() -> Vec<DoctorCheck> {
         Ok(mounts) => mounts.iter().flat_map(checks_of_mount).collect(),
         Err(error) => {
             let found = format!("cannot read the mount table: {error}");
-            vec![DoctorCheck::bad(MOUNT, CheckLevel::Warning, found, "mount -t proc proc /proc")]
+            vec![CheckLevel::Warning.check(MOUNT, found, "mount -t proc proc /proc")]
         }
     }
 }
@@ -159,21 +159,16 @@ fn mount_problem(entry: &MountEntry, answer: io::Result<ProbeResult>) -> DoctorC
     match answer {
         Ok(ProbeResult::Alive(_) | ProbeResult::Dead) => {
             let mend = format!("ctxfs umount '{target}'");
-            DoctorCheck::bad(
-                MOUNT,
-                CheckLevel::Warning,
-                format!("{target}: dead, its server is gone"),
-                mend,
-            )
+            CheckLevel::Warning.check(MOUNT, format!("{target}: dead, its server is gone"), mend)
         }
         Ok(ProbeResult::None) => {
             let abort = format!("/sys/fs/fuse/connections/{}/abort", entry.connection);
             let mend = format!("ctxfs umount '{target}'; echo 1 | sudo tee {abort}");
-            DoctorCheck::bad(MOUNT, CheckLevel::Warning, format!("{target}: hangs"), mend)
+            CheckLevel::Warning.check(MOUNT, format!("{target}: hangs"), mend)
         }
         Err(error) => {
             let found = format!("{target}: cannot be checked: {error}");
-            DoctorCheck::bad(MOUNT, CheckLevel::Note, found, format!("stat '{target}'"))
+            CheckLevel::Note.check(MOUNT, found, format!("stat '{target}'"))
         }
     }
 }
@@ -231,9 +226,8 @@ fn landlock_check() -> DoctorCheck {
         }
         Some(version) => {
             let found = format!("Landlock {version}: servers confine themselves partly");
-            DoctorCheck::bad(
+            CheckLevel::Note.check(
                 CONFINEMENT,
-                CheckLevel::Note,
                 found,
                 "a kernel of 6.12 or later confines them fully",
             )
@@ -242,7 +236,7 @@ fn landlock_check() -> DoctorCheck {
             let found =
                 "no Landlock: servers give up privileges, but neither files nor the network";
             let mend = "use a kernel with CONFIG_SECURITY_LANDLOCK and with `landlock` in `lsm=`";
-            DoctorCheck::bad(CONFINEMENT, CheckLevel::Note, found, mend)
+            CheckLevel::Note.check(CONFINEMENT, found, mend)
         }
     }
 }
@@ -264,12 +258,7 @@ fn confinement_check(here: &str, status: &Value) -> DoctorCheck {
     } else {
         format!("{here}: the server is not confined: {}", lacking.join(", "))
     };
-    DoctorCheck::bad(
-        CONFINEMENT,
-        CheckLevel::Note,
-        text,
-        format!("ctxfs umount '{here}', then mount it again"),
-    )
+    CheckLevel::Note.check(CONFINEMENT, text, format!("ctxfs umount '{here}', then mount it again"))
 }
 
 fn capabilities_text(found: &Value) -> String {
@@ -293,12 +282,7 @@ fn server_checks(path: &Path, settings: &Arc<Settings>) -> Vec<DoctorCheck> {
     let FileServers { servers, flaws } = match mcp::read_servers(path) {
         Ok(file) => file,
         Err(Failure { message, hint, .. }) => {
-            return vec![DoctorCheck::bad(
-                SERVER,
-                CheckLevel::Warning,
-                message,
-                hint.unwrap_or_default(),
-            )];
+            return vec![CheckLevel::Warning.check(SERVER, message, hint.unwrap_or_default())];
         }
     };
     let mut checks: Vec<DoctorCheck> = flaws.iter().map(flaw_check).collect();
@@ -308,7 +292,7 @@ fn server_checks(path: &Path, settings: &Arc<Settings>) -> Vec<DoctorCheck> {
         }
         Err(error) => {
             let mend = "ctxfs doctor without --servers checks the machine alone";
-            checks.push(DoctorCheck::bad(SERVER, CheckLevel::Warning, format!("{error:#}"), mend));
+            checks.push(CheckLevel::Warning.check(SERVER, format!("{error:#}"), mend));
         }
     }
     checks
@@ -318,7 +302,7 @@ fn flaw_check(flaw: &Flaw) -> DoctorCheck {
     let is_error = mcp::is_error(flaw);
     let level = if is_error { CheckLevel::Warning } else { CheckLevel::Note };
     let mend = if is_error { "fix that line" } else { "remove it, if it is a slip" };
-    DoctorCheck::bad(SERVER, level, flaw.to_string(), mend)
+    level.check(SERVER, flaw.to_string(), mend)
 }
 
 fn survey_checks(server: &SurveyedServer, path: &Path) -> Vec<DoctorCheck> {
@@ -328,7 +312,7 @@ fn survey_checks(server: &SurveyedServer, path: &Path) -> Vec<DoctorCheck> {
     let bad = server.flaws.iter().map(|flaw| {
         let found = format!("{name}: {}", visible::escaped(flaw, IN_LISTS));
         let mend = format!("ctxfs --log info mcp list --servers '{}'", path.display());
-        DoctorCheck::bad(SERVER, CheckLevel::Warning, found, mend)
+        CheckLevel::Warning.check(SERVER, found, mend)
     });
     good.chain(bad).collect()
 }
@@ -355,12 +339,9 @@ fn hook_check(host: &str, calls: &HostCalls) -> DoctorCheck {
     let found = format!("{host}: {total} calls from {first} to {last}: {outcomes}");
     match failure {
         None => DoctorCheck::ok(NAME, found),
-        Some(failure) => DoctorCheck::bad(
-            NAME,
-            CheckLevel::Warning,
-            found,
-            format!("the last failure, {failure}"),
-        ),
+        Some(failure) => {
+            CheckLevel::Warning.check(NAME, found, format!("the last failure, {failure}"))
+        }
     }
 }
 
@@ -372,12 +353,12 @@ fn bucket_checks(settings: &Settings, store: &Path) -> Vec<DoctorCheck> {
         None => Vec::new(),
         Some(Err(error)) => {
             let mend = "local work goes on; docs/REMOTE.md, `When it is broken`, tells what to do";
-            vec![DoctorCheck::bad(BUCKET, CheckLevel::Warning, format!("{error:#}"), mend)]
+            vec![CheckLevel::Warning.check(BUCKET, format!("{error:#}"), mend)]
         }
         Some(Ok((url, clock))) => {
             let off = clock.map(|clock| {
                 let found = format!("this host's clock is {clock}");
-                DoctorCheck::bad("clock", CheckLevel::Warning, found, "timedatectl set-ntp true")
+                CheckLevel::Warning.check("clock", found, "timedatectl set-ntp true")
             });
             [DoctorCheck::ok(BUCKET, url)].into_iter().chain(off).collect()
         }

@@ -11,8 +11,6 @@ use ctxfs_core::model::{Component, LimitsByTool, Root};
 use ctxfs_engine::{Engine, EngineOptions};
 use ctxfs_models::extract::{LanguageModel, Models, TargetSettings};
 use ctxfs_models::llm::{self, UnusableModel};
-use ctxfs_store::Store;
-use ctxfs_sync::remote::PublishedMessages;
 
 /// Returns the options of an engine whose readers see the tree at `root`. If `root` is the root of
 /// a single conversation, `id` is the id of that conversation.
@@ -50,8 +48,8 @@ pub(crate) fn options(
 }
 
 /// Opens the engine for `store`. Its message logs include the messages of other hosts.
-pub(crate) fn open(store: Store, options: EngineOptions) -> Arc<Engine> {
-    let other_messages = Arc::new(PublishedMessages::of(&store));
+pub(crate) fn open(store: ctxfs_store::Store, options: EngineOptions) -> Arc<Engine> {
+    let other_messages = Arc::new(ctxfs_sync::remote::PublishedMessages::of(&store));
     Engine::new(store, EngineOptions { other_messages: Some(other_messages), ..options })
 }
 

@@ -32,8 +32,7 @@ pub(crate) fn run(args: &GcArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
             &"everything is kept: no `keep_age`, `keep_conversation`, `keep_store` or `keep_free` is set",
         );
     }
-    let text = if cli.json { done.json().to_string() + "\n" } else { done.text() };
-    context.printer.data(&text)?;
+    context.printer.report(|| done.text(), || done.json())?;
     context::report_unread(&done.unread, context)
 }
 

@@ -23,7 +23,6 @@
 pub(crate) mod bucket;
 pub(crate) mod models;
 pub(crate) mod page;
-pub(crate) mod supervised;
 pub(crate) mod watchdog;
 
 use std::ffi::{CStr, OsString};

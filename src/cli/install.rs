@@ -20,7 +20,6 @@ use crate::install::edit::{ChangeKind, EditedFile, Edits, SettingsChange};
 use crate::install::hosts::{HostFiles, InstallContext, InstallState, ListedHost};
 use crate::install::place::{NamedPaths, SettingsDir, SettingsScope};
 use crate::{Cli, Context, Failure, hooks::Host, install::shell::ShellProgram, places};
-use ctxfs_store::Store;
 
 pub(crate) fn run(args: &InstallArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let ground = InstallContext::new(cli, context)?;
@@ -82,7 +81,7 @@ impl HostEdit<'_> {
     // Codex runs no command if its sandbox may write to a directory that does not exist.
     fn make_store(&self) -> anyhow::Result<()> {
         if self.host == Host::Codex && !self.args.print {
-            Store::open(Path::new(&self.files.paths.store))?;
+            ctxfs_store::Store::open(Path::new(&self.files.paths.store))?;
         }
         Ok(())
     }

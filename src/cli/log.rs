@@ -11,14 +11,11 @@ use jiff::Timestamp;
 
 use crate::args::{AppendArgs, LogAction, LogArgs};
 use crate::output::{GOOD, STRONG, WARN};
-use crate::{
-    Cli, Context, Environment, Failure, FailureKind, SettingKey, env, page_link, places, view,
-};
+use crate::{Cli, Context, Environment, Failure, FailureKind, SettingKey, env, places, view};
 use ctxfs_core::{model::Content as _, redact::SecretRules};
 use ctxfs_engine::{EngineError, MaskedForm, MessageWriter, Redaction};
 use ctxfs_store::message::{self, Log, LogLine, LogLines, MessageCall, MessageEntry, MessageTime};
 use ctxfs_store::{Conversation, Store};
-use ctxfs_sync::remote::PublishedMessages;
 use ctxfs_view::cleaned;
 
 pub(crate) fn run(args: &LogArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
@@ -37,7 +34,7 @@ pub(crate) fn run(args: &LogArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         None => latest(&store)?,
     };
     let Some(conversation) = found else { return Err(no_log().into()) };
-    let others = PublishedMessages::of(&store);
+    let others = ctxfs_sync::remote::PublishedMessages::of(&store);
     let log = message::log_of(&conversation, Some(&others))?;
     let Some(log) = log else { return Err(no_log().into()) };
     let redaction = settings.redaction()?;
@@ -49,7 +46,7 @@ pub(crate) fn run(args: &LogArgs, cli: &Cli, context: &mut Context) -> anyhow::R
             print(log, &conversation, rules, out)
         }
     })?;
-    page_link::print_link(context, store.root(), Some(conversation.id()), None);
+    crate::page_link::print_link(context, store.root(), Some(conversation.id()), None);
     Ok(())
 }
 
@@ -203,7 +200,8 @@ fn append_stdin(args: &AppendArgs, cli: &Cli, context: &Context) -> anyhow::Resu
     let root = settings.store(&context.environment)?;
     let id = places::conversation_id(&args.conversation)?;
     let advertised = settings.text(SettingKey::Advertise);
-    let shown = places::reader_root(advertised, &root, Some(&id), &context.environment);
+    let shown =
+        places::reader_root(advertised, &places::mounts_of(&root), Some(&id), &context.environment);
     let store = Store::open(&root)?;
     store.create_conversation(&id)?;
     let engine = view::open_engine(store, &shown, Some(&id), settings)?;

@@ -14,8 +14,6 @@ use anyhow::Context as _;
 use parking_lot::Mutex;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
-use crate::Failure;
-
 const ROTATE_AT: u64 = 8 << 20;
 
 pub(crate) fn check(directives: &str) -> anyhow::Result<()> {
@@ -27,7 +25,7 @@ fn filter(directives: &str) -> anyhow::Result<EnvFilter> {
     let all = level.map(|level| format!("{},ctxfs={level}", level.min(LevelFilter::INFO)));
     Ok(EnvFilter::try_new(all.as_deref().unwrap_or(directives)).map_err(|error| {
         let text = format!("invalid log level `{directives}`: {error}");
-        Failure::usage(text, "use error, warn, info, debug or trace")
+        crate::Failure::usage(text, "use error, warn, info, debug or trace")
     })?)
 }
 

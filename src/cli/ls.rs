@@ -8,8 +8,6 @@ use serde_json::json;
 use crate::{Cli, Context, args::LsArgs, context, output, page_link, places, remote};
 use ctxfs_core::model::{Record, Removal, visible};
 use ctxfs_engine::{Engine, EngineOptions, ListedArtifact, ListedConversation, Listing};
-use ctxfs_store::Store;
-use ctxfs_view::Title;
 
 struct ListingRow {
     name: String,
@@ -26,7 +24,7 @@ pub(crate) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
     }
     let settings = context.settings(cli, Vec::new())?;
     let options = EngineOptions { redaction: settings.redaction()?, ..EngineOptions::default() };
-    let store = Store::open(&settings.store(&context.environment)?)?;
+    let store = ctxfs_store::Store::open(&settings.store(&context.environment)?)?;
     let options = remote::ask(&store, &settings, options);
     let engine = Engine::new(store, options);
     let Listing { mut rows, unread, .. } = match &args.conversation {
@@ -45,13 +43,8 @@ pub(crate) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
             &"nothing is stored yet; `ctxfs put` and writes under the mount store outputs",
         );
     }
-    let text = if cli.json {
-        let values: Vec<_> = rows.into_iter().map(|row| row.value).collect();
-        serde_json::to_string(&values)? + "\n"
-    } else {
-        table(&rows)
-    };
-    context.printer.data(&text)?;
+    let values = || rows.iter().map(|row| row.value.clone()).collect();
+    context.printer.report(|| table(&rows), values)?;
     let shown = match &args.conversation {
         Some(id) => Some(places::find_conversation(engine.store(), id)?.id().clone()),
         None => None,
@@ -98,7 +91,7 @@ impl ListingRow {
 }
 
 fn title(record: &Record) -> Option<String> {
-    Title::of(&record.provenance).map(|title| title.to_string())
+    ctxfs_view::Title::of(&record.provenance).map(|title| title.to_string())
 }
 
 fn about(record: &Record) -> String {

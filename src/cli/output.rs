@@ -6,6 +6,7 @@ use std::{fmt::Display, process::ExitCode, time::Duration};
 
 use anstyle::{AnsiColor, Style};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use ctxfs_fuse::kernel::mount::MountError;
 
@@ -68,6 +69,16 @@ impl Printer {
         self.data(&(line + "\n"))
     }
 
+    /// Prints a report: `value` as one line if the output is JSON, and `text` otherwise.
+    pub(crate) fn report(
+        &mut self,
+        text: impl FnOnce() -> String,
+        value: impl FnOnce() -> Value,
+    ) -> anyhow::Result<()> {
+        let report = if self.json { value().to_string() + "\n" } else { text() };
+        self.data(&report)
+    }
+
     pub(crate) fn message(&mut self, text: &dyn Display) {
         if !self.json {
             self.write_message(text);
@@ -81,7 +92,7 @@ impl Printer {
     /// Prints a failure and its hint to standard error.
     pub(crate) fn failure(&mut self, failure: &Failure) {
         if self.json
-            && let Ok(text) = serde_json::to_string(&serde_json::json!({ "error": failure }))
+            && let Ok(text) = serde_json::to_string(&json!({ "error": failure }))
         {
             return self.write_message(&text);
         }

@@ -10,9 +10,7 @@ use uuid::Uuid;
 use crate::args::{Layout, PutArgs, PutFormat};
 use crate::{Cli, Context, Failure, SettingKey, Settings, engine, places, remote};
 use ctxfs_core::materialize::Analyzer;
-use ctxfs_core::model::{
-    ArtifactState, Component, Content, Limits, LimitsByTool as _, Place, Provenance, Record,
-};
+use ctxfs_core::model::{Component, Content, Limits, LimitsByTool as _, Place, Provenance, Record};
 use ctxfs_engine::{
     Engine, EngineError, Intake, MaskedForm, NewOutput, OutputName, OutputParts, Replace,
     ShownOutput, StandInRequest, StoredOutput,
@@ -235,7 +233,8 @@ fn engine_for(
     let place = settings.store(&context.environment)?;
     let id = places::conversation_id(id)?;
     let prefix = settings.text(SettingKey::Advertise);
-    let root = places::reader_root(prefix, &place, Some(&id), &context.environment);
+    let root =
+        places::reader_root(prefix, &places::mounts_of(&place), Some(&id), &context.environment);
     let options = engine::options(settings, &root, Some(&id))?;
     Ok((engine::open(Store::open(&place)?, options), id))
 }
@@ -256,7 +255,11 @@ fn store_in_directory(
     let parts = OutputParts {
         content: Artifact::new(Arc::new(file), analysis.bytes),
         analysis: Arc::new(analysis),
-        record: Record { state: ArtifactState::Sealed, provenance, ..Record::default() },
+        record: Record {
+            state: ctxfs_core::model::ArtifactState::Sealed,
+            provenance,
+            ..Record::default()
+        },
         place: filed.place(),
         limits,
     };

@@ -17,14 +17,11 @@ use signal_hook::iterator::Signals;
 use crate::confine::{self, ServerNeeds};
 use crate::helper::watchdog::{STOP_SIGNALS, ServerEvent, StopRequests, Watchdogs};
 use crate::remote::{self, SharedObjects};
-use crate::{
-    SettingKey, Settings, engine, env, helper::models, helper::supervised::Starter, system,
-};
+use crate::{SettingKey, Settings, engine, env, helper::bucket::Starter, helper::models};
 use ctxfs_engine::{Confinement, EngineOptions};
 use ctxfs_fuse::kernel::mount::{self, MountError, MountMethod, MountOptions, MountState};
 use ctxfs_fuse::kernel::{Session, SessionOptions};
 use ctxfs_fuse::{Coherence, ContextFs, FsOptions, Processes};
-use ctxfs_models::extract::Models;
 use ctxfs_store::{Store, conversation_path};
 
 /// The parameters of the server of a mount. Paths are absolute. `engine` names the conversation if
@@ -59,7 +56,7 @@ pub(crate) fn run(
 ) -> anyhow::Result<()> {
     // Without this, a process that was started through /proc/self/exe is named `exe`.
     let _ = rustix::thread::set_name(c"ctxfs");
-    system::share_arena();
+    crate::system::share_arena();
     let (events, received) = mpsc::channel();
     let signals = Signals::new(STOP_SIGNALS)?;
     raise_open_files();
@@ -138,7 +135,7 @@ fn end(events: &Receiver<ServerEvent>) {
     }
 }
 
-fn started_models(plan: &MountPlan) -> io::Result<Option<Arc<Models>>> {
+fn started_models(plan: &MountPlan) -> io::Result<Option<Arc<ctxfs_models::extract::Models>>> {
     if is_unconfined(plan) { Ok(None) } else { models::start(plan.engine.models.settings()) }
 }
 
@@ -150,7 +147,7 @@ fn bucket(
     watchdogs: &Arc<Watchdogs>,
 ) -> anyhow::Result<Option<SharedObjects>> {
     let watchdogs = Arc::clone(watchdogs);
-    let starter: Starter = Box::new(move |socket| watchdogs.start_remote(socket.as_fd()));
+    let starter: Starter = Arc::new(move |socket| watchdogs.start_remote(socket.as_fd()));
     let bucket = remote::bucket_process(&plan.settings, store, starter)?;
     if bucket.is_some() && !is_unconfined(plan) {
         env::forget_object_stores();

@@ -34,8 +34,7 @@ pub(crate) fn run(args: &StatsArgs, cli: &Cli, context: &mut Context) -> anyhow:
     if report.sums.total == Counts::default() && unread.is_empty() {
         context.printer.message(&"nothing has been counted yet");
     }
-    let text = if cli.json { report.json().to_string() + "\n" } else { report.text() };
-    context.printer.data(&text)?;
+    context.printer.report(|| report.text(), || report.json())?;
     context::report_unread(&unread, context)
 }
 

@@ -5,7 +5,6 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::{SettingKey, args::hosts::parse_host, env, hooks::Host, settings::SettingValue};
-use ctxfs_models::extract::Mode;
 
 /// The flag of commands that print paths for a reader who may see the mount elsewhere.
 #[derive(Debug, Args)]
@@ -282,7 +281,7 @@ pub(crate) struct ExtractArgs {
 
     /// Way to read: `auto`, `full-chunked`, `read-grep` or `truncate`.
     #[arg(long, value_name = "MODE", default_value = "auto")]
-    pub(crate) mode: Mode,
+    pub(crate) mode: ctxfs_models::extract::Mode,
 
     /// Print what the question would take: mode, chunks, calls, tokens and dollars. Ask nothing.
     #[arg(long, short = 'n')]

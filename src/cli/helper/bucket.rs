@@ -1,17 +1,32 @@
 //! `ctxfs-remote`: the process that accesses the bucket for a server. It has access to the network
 //! and the keys, or to the directory that hosts share, and to no file of the store.
 //!
-//! A watchdog of the server, or the starter of a page, starts it with a socket that the server
-//! passes. Its command line determines the bucket. It was set before the server read the first byte
-//! of an output.
+//! ```text
+//! server or page (confined)       its starter                 ctxfs-remote
+//!   the first request
+//!     the end of a socket   ->     starts it with the socket -> confines itself
+//!     a socket for a request  ------------------------------>   a thread for it
+//!     the request (`remote::ProcessObjects`)  ------------->    answers it
+//! ```
+//!
+//! The first request starts the process. After the process has died, the first request after a
+//! pause starts it again. It ends when the server ends. Its command line determines the bucket. The
+//! starter, a watchdog for a server, got the bucket before the server read the first byte of an
+//! output.
 
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::{fs, io, os::unix::fs::MetadataExt as _, os::unix::net::UnixStream};
+use std::time::{Duration, Instant};
+use std::{fs, io, os::unix::fs::MetadataExt as _, os::unix::net::UnixStream, sync::Arc, thread};
+
+use parking_lot::Mutex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::helper::{answer_each, starter_socket};
 use crate::{confine, env};
 use ctxfs_sync::bucket::{Bucket, BucketError, BucketUrl};
-use ctxfs_sync::remote::{Objects, answer_read_request, answer_request};
+use ctxfs_sync::channel;
+use ctxfs_sync::remote::{Line, Objects, answer_read_request, answer_request};
 
 /// Accesses the bucket at `url` for the process at the other end of standard input, until that
 /// process ends. With `read_only`, refuses requests that would change the bucket.
@@ -72,82 +87,192 @@ fn serve(
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use std::os::fd::AsFd as _;
-    use std::sync::Arc;
-    use std::thread;
-    use std::time::{Duration, Instant};
+// The pause doubles from the first to the longest value. It is reset after a process that ran for
+// at least the longest pause.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+// If requests pass their deadlines and the process answers nothing for this long, it is considered
+// lost.
+const SILENT: Duration = Duration::from_secs(10);
 
-    use bytes::Bytes;
+/// Starts the process with a socket as its standard input. Called on a separate thread.
+pub(crate) type Starter = Arc<dyn Fn(OwnedFd) -> io::Result<()> + Send + Sync>;
 
-    use ctxfs_sync::bucket::Deadline;
-    use ctxfs_sync::channel;
-    use ctxfs_sync::remote::{Line, ProcessObjects};
+/// The connection to a process that is started by the first request. If the process ends or hangs,
+/// the next request after a pause starts it again. Requests during the pause fail immediately.
+pub(crate) struct SupervisedProcess {
+    starter: Starter,
+    state: Arc<Mutex<ProcessState>>,
+}
 
-    use super::*;
+struct ProcessState {
+    name: &'static str,
+    control: Option<Arc<UnixStream>>,
+    started: Instant,
+    ended: u64,
+    why: String,
+    pause: Duration,
+    until: Instant,
+    heard: Instant,
+    // The time since which requests have passed their deadlines without any answer.
+    silent_since: Option<Instant>,
+}
 
-    /// A connection to a thread that plays the role of the process.
-    struct Threaded(UnixStream);
-
-    impl Line for Threaded {
-        fn connect(&self) -> Result<UnixStream, String> {
-            let (ours, theirs) = UnixStream::pair().unwrap();
-            channel::send(&self.0, &(), Some(theirs.as_fd())).map_err(|error| error.to_string())?;
-            Ok(ours)
-        }
-
-        fn heard(&self) {}
-
-        fn missed(&self, _: Instant) {}
-
-        fn trouble(&self) -> Option<String> {
-            None
-        }
+impl SupervisedProcess {
+    pub(crate) fn new(name: &'static str, starter: Starter) -> Self {
+        let now = Instant::now();
+        let state = ProcessState {
+            name,
+            control: None,
+            started: now,
+            ended: 0,
+            why: String::new(),
+            pause: Duration::ZERO,
+            until: now,
+            heard: now,
+            silent_since: None,
+        };
+        Self { starter, state: Arc::new(Mutex::new(state)) }
     }
 
-    fn soon() -> Deadline {
-        Deadline::after(Duration::from_mins(1))
+    fn control(&self) -> Result<Arc<UnixStream>, String> {
+        let mut state = self.state.lock();
+        match &state.control {
+            Some(control) if !has_ended(control) => return Ok(Arc::clone(control)),
+            Some(_) => state.disconnect("it ended"),
+            None => {}
+        }
+        if Instant::now() < state.until {
+            return Err(state.description());
+        }
+        let control = self.start().map_err(|error| {
+            state.disconnect(&format!("it cannot be started: {error}"));
+            state.description()
+        })?;
+        state.begin(&control);
+        Ok(control)
     }
 
-    #[test]
-    fn it_answers_many_at_a_time_until_the_end() {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let url = BucketUrl::parse("memory:").unwrap();
-        let bucket = Bucket::open(&url, []);
-        let serving = thread::spawn(move || {
-            serve(&theirs, bucket, SharedDirectory::of(&url), answer_request)
-        });
-        let objects = ProcessObjects::new(Arc::new(Threaded(ours)));
-        thread::scope(|scope| {
-            for number in 0..200 {
-                let objects = &objects;
-                scope.spawn(move || {
-                    let (key, bytes) = (format!("a/{number}"), Bytes::from(number.to_string()));
-                    objects.create(&key, &bytes, soon()).unwrap();
-                    assert_eq!(objects.get(&key, None, soon()).unwrap(), bytes);
-                });
+    // Does not wait until the process runs, because requests wait in the socket.
+    fn start(&self) -> io::Result<Arc<UnixStream>> {
+        let (control, theirs) = UnixStream::pair()?;
+        control.set_nonblocking(true)?;
+        let control = Arc::new(control);
+        let (starter, state) = (Arc::clone(&self.starter), Arc::clone(&self.state));
+        let started = Arc::clone(&control);
+        let start = move || {
+            if let Err(error) = starter(theirs.into()) {
+                let (mut state, why) = (state.lock(), format!("it cannot be started: {error}"));
+                state.lose(&started, &why);
+                if state.control.is_none() {
+                    state.why = why;
+                }
             }
-        });
-        drop(objects);
-        serving.join().unwrap().unwrap();
-    }
-
-    #[test]
-    fn it_ends_when_its_directory_is_another_one() {
-        let shared = tempfile::tempdir().unwrap();
-        let path = shared.path().join("bucket");
-        std::fs::create_dir(&path).unwrap();
-        let url = BucketUrl::parse(&format!("file://{}", path.display())).unwrap();
-        let bucket = Bucket::open(&url, []);
-        let directory = SharedDirectory::of(&url);
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        let serving = thread::spawn(move || serve(&theirs, bucket, directory, answer_request));
-        let objects = ProcessObjects::new(Arc::new(Threaded(ours)));
-        objects.create("x", &Bytes::from_static(b"text"), soon()).unwrap();
-        std::fs::rename(&path, shared.path().join("old")).unwrap();
-        std::fs::create_dir(&path).unwrap();
-        assert!(objects.get("x", None, soon()).unwrap_err().may_pass());
-        serving.join().unwrap().unwrap();
+        };
+        thread::Builder::new().name("start-remote".to_owned()).spawn(start)?;
+        Ok(control)
     }
 }
+
+impl Line for SupervisedProcess {
+    fn connect(&self) -> Result<UnixStream, String> {
+        let control = self.control()?;
+        let (ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
+        match channel::send(&control, &(), Some(theirs.as_fd())) {
+            Ok(()) => Ok(ours),
+            Err(error) if is_end(&error) => {
+                let mut state = self.state.lock();
+                state.lose(&control, "it ended");
+                Err(state.description())
+            }
+            Err(error) => {
+                let name = self.state.lock().name;
+                Err(if error.kind() == io::ErrorKind::WouldBlock {
+                    format!("the process `{name}` has too many requests")
+                } else {
+                    format!("the process `{name}` is out of reach: {error}")
+                })
+            }
+        }
+    }
+
+    fn heard(&self) {
+        let mut state = self.state.lock();
+        (state.heard, state.silent_since) = (Instant::now(), None);
+    }
+
+    fn missed(&self, since: Instant) {
+        let mut state = self.state.lock();
+        if since < state.started {
+            // The failed request was sent to an earlier process.
+            return;
+        }
+        let since = since.max(state.heard);
+        let since = state.silent_since.map_or(since, |earlier| earlier.min(since));
+        state.silent_since = Some(since);
+        if since.elapsed() >= SILENT && state.control.is_some() {
+            state.disconnect("it did not answer, and is killed if it still lives");
+        }
+    }
+
+    fn trouble(&self) -> Option<String> {
+        let mut state = self.state.lock();
+        if state.control.as_ref().is_some_and(has_ended) {
+            state.disconnect("it ended");
+        }
+        (state.control.is_none() && state.ended > 0).then(|| state.description())
+    }
+}
+
+impl ProcessState {
+    fn begin(&mut self, control: &Arc<UnixStream>) {
+        let now = Instant::now();
+        self.control = Some(Arc::clone(control));
+        (self.started, self.heard, self.silent_since) = (now, now, None);
+    }
+
+    // Disconnects from the process behind `control`, unless another one has been started meanwhile.
+    fn lose(&mut self, control: &Arc<UnixStream>, why: &str) {
+        if self.control.as_ref().is_some_and(|now| Arc::ptr_eq(now, control)) {
+            self.disconnect(why);
+        }
+    }
+
+    fn disconnect(&mut self, why: &str) {
+        let now = Instant::now();
+        let lived = self.control.take().map_or(Duration::ZERO, |_| now - self.started);
+        let is_first = self.ended == 0 || lived >= LONGEST_PAUSE;
+        self.pause = if is_first { FIRST_PAUSE } else { LONGEST_PAUSE.min(self.pause * 2) };
+        let is_known = !is_first && self.why == why;
+        (self.ended, self.until, self.why) = (self.ended + 1, now + self.pause, why.to_owned());
+        self.silent_since = None;
+        // Repeated failures for the same reason are logged only once.
+        if !is_known {
+            tracing::warn!("{}", self.description());
+        }
+    }
+
+    fn description(&self) -> String {
+        let Self { name, why, ended, .. } = self;
+        let times = if *ended == 1 { "once".to_owned() } else { format!("{ended} times") };
+        let next = self.until.saturating_duration_since(Instant::now()).as_secs() + 1;
+        format!(
+            "the process `{name}` is away: {why} ({times} so far); the first request after {next} s \
+             tries again"
+        )
+    }
+}
+
+// The process sends nothing over this socket, so the socket becomes readable only when it ends.
+fn has_ended(control: &Arc<UnixStream>) -> bool {
+    let mut waited = [PollFd::new(&**control, PollFlags::IN)];
+    poll(&mut waited, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
+}
+
+pub(crate) fn is_end(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
+}
+
+#[cfg(test)]
+mod tests;

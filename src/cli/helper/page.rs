@@ -23,10 +23,8 @@ use rustix::stdio::stdout;
 use serde::{Deserialize, Serialize};
 
 use crate::confine::{self, ServerNeeds};
-use crate::helper::supervised::{Starter, SupervisedProcess, is_end};
-use crate::helper::{
-    Beside, Children, LOOK_PROCESS, REMOTE_PROCESS, Role, answer_each, starter_socket,
-};
+use crate::helper::bucket::{Starter, SupervisedProcess, is_end};
+use crate::helper::{Beside, Children, REMOTE_PROCESS, Role, answer_each, starter_socket};
 use crate::{SettingKey, Settings, env, remote::asking_options};
 use ctxfs_engine::EngineOptions;
 use ctxfs_store::Store;
@@ -78,7 +76,8 @@ impl PageHelpers {
     pub(crate) fn engine_options(self, store: &Store, options: EngineOptions) -> EngineOptions {
         let line = |name, what| SupervisedProcess::new(name, starting(&self.starter, what));
         let bucket = ProcessObjects::hasty(Arc::new(line(REMOTE_PROCESS, Start::Bucket)), READ);
-        let looker = Arc::new(ProcessLooks::new(Arc::new(line(LOOK_PROCESS, Start::Look))));
+        let looker =
+            Arc::new(ProcessLooks::new(Arc::new(line(crate::helper::LOOK_PROCESS, Start::Look))));
         let tier = Tier::looking_by(store.clone(), Arc::new(bucket), self.options, looker);
         let tier = Arc::new(tier);
         EngineOptions { far: Some(Arc::clone(&tier) as _), other_hosts: Some(tier), ..options }
@@ -88,7 +87,7 @@ impl PageHelpers {
 // Returns a starter that makes the process at the other end of `at` start a process of this kind.
 fn starting(at: &Arc<UnixStream>, what: Start) -> Starter {
     let at = Arc::clone(at);
-    Box::new(move |socket| {
+    Arc::new(move |socket| {
         let sent = channel::send(&at, &what, Some(socket.as_fd()));
         sent.map_err(|error| if is_end(&error) { io::Error::other(LOST) } else { error })
     })

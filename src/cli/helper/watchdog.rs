@@ -37,7 +37,6 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::helper::{Children, Role, Watch, starter_socket};
-use ctxfs_fuse::Processes;
 use ctxfs_fuse::kernel::mount::{self, MountError, MountState};
 use ctxfs_sync::channel::{Channel, receive, send};
 
@@ -166,7 +165,7 @@ fn ask(
     Channel::new(&socket, Instant::now() + PATIENCE).read_document()
 }
 
-impl Processes for Watchdogs {
+impl ctxfs_fuse::Processes for Watchdogs {
     fn stat(&self, pid: u32) -> io::Result<String> {
         self.ask(WatchdogRequest::Stat(pid), None)
     }

@@ -166,18 +166,9 @@ impl<'a> ClaudeCodeEvent<'a> {
             Some((server, tool)) => (Some(server), tool),
             None => (None, &*self.tool_name),
         };
-        ToolResult {
-            conversation: &self.session_id,
-            call: Cow::Borrowed(&self.tool_use_id),
-            agent: self.sub_agent(),
-            server,
-            tool,
-            args: self.tool_input,
-            exit_code: None,
-            duration_ms: self.duration_ms,
-            kind,
-            output,
-        }
+        let (call, agent) = (Cow::Borrowed(&*self.tool_use_id), self.sub_agent());
+        let result = ToolResult::new(&self.session_id, call, (tool, self.tool_input), output);
+        ToolResult { agent, server, duration_ms: self.duration_ms, kind, ..result }
     }
 }
 

@@ -11,7 +11,6 @@ use ctxfs_engine::{
     Engine, EngineError, ListedArtifact, NewOutput, OutputName, Replace, StandInRequest,
     StoredOutput, is_stand_in,
 };
-use ctxfs_store::Conversation;
 use ctxfs_view::{Audience, Form, StandIn, Title};
 
 // Maximum size in bytes of a view with its notice. A longer output cannot be a view that the call
@@ -66,7 +65,7 @@ pub struct OpenConversation {
     /// The engine.
     pub engine: Arc<Engine>,
     /// The conversation.
-    pub conversation: Arc<Conversation>,
+    pub conversation: Arc<ctxfs_store::Conversation>,
 }
 
 pub(crate) struct OutputKeeper<'a> {

@@ -7,9 +7,7 @@ use std::path::PathBuf;
 use crate::install::edit::{EditedFile, Edits, SettingsChange, SettingsContent};
 use crate::install::hosts::{InstallContext, InstallState, store_text};
 use crate::install::place::{SettingsDir, SettingsScope};
-use crate::install::servers::{
-    FoundServer, NamedStore, ServerState, ServersDialect, ServersForm, WrappedServers,
-};
+use crate::install::servers::{FoundServer, NamedStore, ServerState, ServersDialect, ServersForm};
 use crate::{Context, Environment, Failure, args::InstallMcpArgs, hooks::Host, install::entry};
 
 pub(crate) fn run(
@@ -48,7 +46,7 @@ fn edited(
     store: &NamedStore,
 ) -> EditedFile {
     let ServersFile { path, base, dialect } = file;
-    let content = SettingsContent::Servers(WrappedServers {
+    let content = SettingsContent::Servers(crate::install::servers::WrappedServers {
         dialect,
         program: ground.program.clone(),
         store: store.clone(),

@@ -9,7 +9,6 @@ use std::{ffi::OsString, sync::Arc, thread, time::Duration};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::output::Printer;
 use crate::{Cli, Context, Environment, Failure, SettingKey, Settings, mount, places};
 use ctxfs_fuse::kernel;
 
@@ -134,7 +133,7 @@ fn flags(store: &Path, settings: &Settings, cli: &Cli) -> Vec<OsString> {
 }
 
 fn say(failure: &Failure) {
-    let mut printer = Printer::new(false);
+    let mut printer = crate::output::Printer::new(false);
     let message = &failure.message;
     printer.message(&format_args!("no mount, so results are read by the context tools: {message}"));
     if let Some(hint) = &failure.hint {

@@ -8,7 +8,6 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::args::McpListArgs;
-use crate::helper::Role;
 use crate::output::Printer;
 use crate::{Cli, Context, Failure, FailureKind, SettingKey, Settings, env, logging, places};
 use ctxfs_core::model::visible::{self, IN_LISTS};
@@ -20,7 +19,6 @@ use ctxfs_mcp::{
     ServerCommand, ServerOptions, ServerPlace, Shelf, Survey, SurveyedOffer, SurveyedServer,
     SurveyedTool, tool_name::Naming,
 };
-use ctxfs_store::Store;
 use ctxfs_view::Form;
 
 /// The usable servers of a file, and the flaws of the file: servers that cannot be used, and
@@ -171,7 +169,7 @@ pub(crate) fn gateway_options(
         references: settings.is_on(SettingKey::References),
         max_binary: settings.number(SettingKey::MaxBinary).unwrap_or(u64::MAX),
         max_result: settings.number(SettingKey::MaxResult).unwrap_or(u64::MAX),
-        guard_command: Role::EndServers.words().into(),
+        guard_command: crate::helper::Role::EndServers.words().into(),
     }
 }
 
@@ -195,12 +193,7 @@ pub(crate) fn list(
     }
     let (servers, flaws) = named(args, context)?;
     let survey = survey(servers, settings)?;
-    let text = if cli.json {
-        survey_json(&survey, &flaws).to_string() + "\n"
-    } else {
-        survey_text(&survey)
-    };
-    context.printer.data(&text)?;
+    context.printer.report(|| survey_text(&survey), || survey_json(&survey, &flaws))?;
     let left_out = flaws.iter().filter(|flaw| is_error(flaw)).count();
     let failing = survey.servers.iter().filter(|server| !server.flaws.is_empty()).count();
     if left_out + failing == 0 {
@@ -332,7 +325,7 @@ struct TemporaryShelf {
 impl TemporaryShelf {
     fn try_open(&self) -> anyhow::Result<GatewayConversation> {
         let dir = tempfile::Builder::new().prefix("ctxfs-survey-").tempdir()?;
-        let engine = Engine::new(Store::open(dir.path())?, EngineOptions::default());
+        let engine = Engine::new(ctxfs_store::Store::open(dir.path())?, EngineOptions::default());
         *self.dir.lock() = Some(dir);
         let conversation = engine.store().create_conversation(&self.id)?;
         Ok(GatewayConversation { engine, conversation, mounted: false, form: Form::Summary })

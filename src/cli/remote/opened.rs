@@ -10,9 +10,7 @@ use ctxfs_store::Store;
 use ctxfs_sync::bucket::{
     Bucket, BucketError, BucketId, BucketUrl, CONVERSATIONS, Deadline, Identity, conversation_of,
 };
-use ctxfs_sync::remote::{
-    Home, Limits, Moment, PushLock, RemoteArtifacts, RemoteError, Sync, known_bucket,
-};
+use ctxfs_sync::remote::{Home, Limits, Moment, PushLock, RemoteArtifacts, RemoteError, Sync};
 
 // Requests are retried for this long.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -80,7 +78,7 @@ pub(crate) fn identify(
 ) -> anyhow::Result<Identity> {
     let write_once = settings.is_on(SettingKey::WriteOnce);
     let url = bucket.url().to_string();
-    let known = known_bucket(store, &url)?;
+    let known = ctxfs_sync::remote::known_bucket(store, &url)?;
     let identity = match (purpose, known) {
         (Purpose::Begin, _) | (Purpose::Publish, None) => Some(bucket.found(write_once, deadline)?),
         (Purpose::Publish, Some(_)) => bucket.met(write_once, deadline)?,

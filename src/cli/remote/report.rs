@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use crate::{Context, Failure, FailureKind, progress};
 use ctxfs_core::model::{Component, visible};
-use ctxfs_sync::bucket::Bucket;
 use ctxfs_sync::remote::{RemoteError, RepairReport};
 
 const PROBLEMS: [&str; 2] = ["problem", "problems"];
@@ -29,7 +28,7 @@ impl<T> CommandReport<T> {
     pub(crate) fn of_each(
         ids: &std::collections::BTreeSet<Component>,
         (verb, is_quiet): (&'static str, bool),
-        bucket: &Bucket,
+        bucket: &ctxfs_sync::bucket::Bucket,
         mut act: impl FnMut(&Component) -> Result<Option<T>, RemoteError>,
     ) -> Self {
         let bar = progress::count(verb, ids.len(), "conversations", is_quiet);
@@ -62,6 +61,17 @@ impl<T> CommandReport<T> {
 
     pub(crate) fn is_nothing(&self) -> bool {
         self.reports.is_empty() && self.problems.0.is_empty() && self.failure.is_none()
+    }
+
+    /// Prints a line or an object for each report.
+    pub(crate) fn print(
+        &self,
+        line: impl Fn(&T) -> String,
+        value: impl Fn(&T) -> Value,
+        context: &mut Context,
+    ) -> anyhow::Result<()> {
+        let lines = || self.reports.iter().map(line).collect();
+        context.printer.report(lines, || self.reports.iter().map(value).collect())
     }
 
     /// Ends the command. Prints the problems, including those that `tell` adds for each report.

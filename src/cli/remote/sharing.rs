@@ -2,8 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::helper::REMOTE_PROCESS;
-use crate::helper::supervised::{Starter, SupervisedProcess};
+use crate::helper::bucket::{Starter, SupervisedProcess};
 use crate::{SettingKey, Settings, remote::opened};
 use ctxfs_engine::EngineOptions;
 use ctxfs_store::Store;
@@ -45,7 +44,7 @@ pub(crate) fn bucket_process(
         let made = opened::bucket(settings).and_then(|bucket| Ok(bucket.make_directory()?));
         made.unwrap_or_else(|error| tracing::warn!("{error:#}"));
     }
-    let line = Arc::new(SupervisedProcess::new(REMOTE_PROCESS, starter));
+    let line = Arc::new(SupervisedProcess::new(crate::helper::REMOTE_PROCESS, starter));
     Ok(Some(Arc::new(ProcessObjects::new(line))))
 }
 

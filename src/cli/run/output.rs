@@ -2,7 +2,6 @@
 //! in memory in case the store fails.
 
 use std::io::{self, Write as _};
-use std::os::fd::OwnedFd;
 
 use crate::hooks::{Host, OutputLength, ReplacePolicy, Replaced, ResultKind, ShownWhole};
 use crate::put::TargetConversation;
@@ -18,7 +17,7 @@ pub(crate) enum OutputStream {
     Stderr,
 }
 
-pub(crate) type OpenOutput = (OutputStream, OwnedFd);
+pub(crate) type OpenOutput = (OutputStream, std::os::fd::OwnedFd);
 
 const LEFT_OPEN: &str = "another process still had its output open";
 const LIVE: &str = "it is live: a process in the background still writes to it";

@@ -13,7 +13,6 @@ use crate::Failure;
 use crate::settings::rules::{CallRules, ModelTables, PERMISSIONS, RISK};
 use crate::settings::table::{ROWS, SettingGroup, SettingKey, SettingRow};
 use crate::settings::value::{FileLine, Setting, SettingOrigin, SettingValue, ValueKind};
-use ctxfs_core::model::visible;
 use ctxfs_core::redact::{Rule, SETS, SecretRules};
 
 const MOST_BYTES: u64 = 1 << 20;
@@ -448,7 +447,7 @@ impl StoreFile {
     fn note(&mut self, failure: &Failure) {
         // Another user may have written the file, and a model may read the message, so special
         // characters are escaped.
-        let note = || visible::escaped(&failure.message, NOTICE);
+        let note = || ctxfs_core::model::visible::escaped(&failure.message, NOTICE);
         self.wrong.get_or_insert_with(note);
     }
 
