@@ -69,9 +69,9 @@ fn of_tool(
         event.timestamp.map(RawValue::get),
     ));
     let tool = (&*event.tool_name, event.tool_args);
-    let result = ToolResult::new(&event.session_id, call, tool, output);
+    let called = ToolResult::new(&event.session_id, call, tool, output);
     let kind = ResultKind::of_command(code);
-    let stand_in = keeper.stand_in(ToolResult { exit_code: code, kind, ..result })?;
+    let stand_in = keeper.stand_in(ToolResult { exit_code: code, kind, ..called })?;
     let Some(stand_in) = stand_in else { return Ok(None) };
     let text = ending.map_or(stand_in.clone(), |ending| format!("{stand_in}\n{ending}"));
     let is_ours = |name: &str| name == "textResultForLlm";

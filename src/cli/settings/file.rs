@@ -135,10 +135,7 @@ impl<'a> SettingsReader<'a> {
         let tools = self.table(item, "`tool`", "tables such as `[tool.\"github/*\"]`")?;
         for (pattern, item) in in_order(tools) {
             let here = format!(" in `[tool.{:?}]`", pattern.get_ref());
-            globset::Glob::new(pattern.get_ref()).map_err(|error| {
-                let text = format!("`{}` is not a pattern: {}", pattern.get_ref(), error.kind());
-                self.failure(&pattern.span(), &text)
-            })?;
+            self.check_pattern(pattern)?;
             let what = format!("`tool.{:?}`", pattern.get_ref());
             for (name, item) in in_order(self.table(item, &what, "a table of limits")?) {
                 let limits = || ROWS.iter().filter(|row| row.group == SettingGroup::Limits);
@@ -195,16 +192,21 @@ impl<'a> SettingsReader<'a> {
         let what = format!("`{name}`");
         for (pattern, item) in in_order(self.table(item, &what, "a table of patterns")?) {
             let key = pattern.get_ref();
-            globset::Glob::new(key).map_err(|error| {
-                let text = format!("`{key}` is not a pattern: {}", error.kind());
-                self.failure(&pattern.span(), &text)
-            })?;
+            self.check_pattern(pattern)?;
             let word = item.get_ref().as_str().unwrap_or_default();
             rules
                 .insert(name, key, word)
                 .map_err(|words| self.failure(&item.span(), &format!("`{key}` can be {words}")))?;
         }
         Ok(())
+    }
+
+    fn check_pattern(&self, pattern: &SpannedKey<'_>) -> Result<(), Failure> {
+        let checked = globset::Glob::new(pattern.get_ref()).map(drop);
+        checked.map_err(|error| {
+            let text = format!("`{}` is not a pattern: {}", pattern.get_ref(), error.kind());
+            self.failure(&pattern.span(), &text)
+        })
     }
 
     // Parses `redact = "stored"`, or the table `[redact]`.

@@ -55,27 +55,24 @@ impl Settings {
         let user_path = user_file(environment);
         let user = user_path.as_ref().map(read).transpose()?.flatten();
         let given = config.map(read_given).transpose()?;
-        let mut values = defaults();
-        for file in [&system, &user, &given].into_iter().flatten() {
-            values.extend(
-                file.values.iter().map(|entry| with_resolved_path(entry, file, environment)),
-            );
-        }
-        values.extend(overrides.iter().cloned());
-        let store = path_of(&values, SettingKey::Store);
+        let values = |files: &mut dyn Iterator<Item = &SettingsFile>| {
+            let mut values = defaults();
+            for file in files {
+                let entries = file.values.iter();
+                values.extend(entries.map(|entry| with_resolved_path(entry, file, environment)));
+            }
+            values.extend(overrides.iter().cloned());
+            values
+        };
+        let of_others = values(&mut [&system, &user, &given].into_iter().flatten());
+        let store = path_of(&of_others, SettingKey::Store);
         let store = places::store(store, environment).ok();
         let stores = store.as_ref().and_then(|store| StoreFile::read(&store.join(SETTINGS)));
         let notices = stores.as_ref().map(|stores| stores.notices(user_path.as_deref()));
         let stores = stores.map(|stores| stores.file);
         let files: Vec<SettingsFile> =
             [system, user, stores, given].into_iter().flatten().collect();
-        values = defaults();
-        for file in &files {
-            values.extend(
-                file.values.iter().map(|entry| with_resolved_path(entry, file, environment)),
-            );
-        }
-        values.extend(overrides);
+        let values = values(&mut files.iter());
         let redact = RedactSettings::of(&files, environment)?;
         let paths = files.iter().map(|file| file.path.clone()).collect();
         let (mut calls, mut models) = (CallRules::default(), ModelTables::default());
