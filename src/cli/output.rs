@@ -8,8 +8,6 @@ use anstyle::{AnsiColor, Style};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use ctxfs_fuse::kernel::mount::MountError;
-
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const WARN: Style = AnsiColor::Yellow.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -155,7 +153,7 @@ impl From<anyhow::Error> for Failure {
         let message = with_causes(&error);
         match error.downcast::<Self>() {
             Ok(failure) => failure,
-            Err(error) => match error.downcast_ref::<MountError>() {
+            Err(error) => match error.downcast_ref::<ctxfs_fuse::kernel::mount::MountError>() {
                 Some(mount) => Self { kind: FailureKind::Mount, message, hint: mount.hint() },
                 None => Self { kind: FailureKind::Failed, message, hint: None },
             },
@@ -211,6 +209,8 @@ pub(crate) fn age(age: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use ctxfs_store::StoreError;
+
+    use ctxfs_fuse::kernel::mount::MountError;
 
     use super::*;
 

@@ -9,8 +9,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{fs, os::fd::AsFd as _, sync::Arc};
 
-use serde_json::json;
-
 use crate::system::{self, listen};
 use crate::{
     Cli, Context, Failure, FailureKind, SettingKey, Settings, args::WebArgs, confine, engine,
@@ -91,7 +89,7 @@ fn serve(
     let confinement = confined(store, settings);
     // This is done after the confinement, because it may start a thread.
     only.map_or(Ok(()), |id| require(id, &engine))?;
-    let value = json!({ "url": address, "pid": std::process::id(), "store": root,
+    let value = serde_json::json!({ "url": address, "pid": std::process::id(), "store": root,
         "confinement": confinement });
     context.printer.line(&address, &value)?;
     if args.open {
@@ -163,7 +161,7 @@ fn export_pages(
     let mut shelf = ExportDir { dir: dir.to_owned() };
     ctxfs_web::export(engine, id, &mut shelf)?;
     let index = dir.join("index.html");
-    context.printer.line(&index.display(), &json!({ "index": index }))
+    context.printer.line(&index.display(), &serde_json::json!({ "index": index }))
 }
 
 fn check_empty(dir: &Path) -> Result<(), Failure> {

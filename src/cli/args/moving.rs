@@ -5,8 +5,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::{SettingKey, settings::SettingValue};
-
 // Many times more than a conversation of months has.
 const MOST_FILES: u64 = 1_000_000;
 
@@ -51,8 +49,8 @@ pub(crate) struct ImportArgs {
     /// Refuse an archive of more than this many bytes uncompressed, such as `10GiB`.
     ///
     /// Default: the free space on the store's disk without `min_free`.
-    #[arg(long, value_name = "BYTES", value_parser = |text: &str| SettingKey::MaxArtifact.parse(text))]
-    pub(crate) max_size: Option<SettingValue>,
+    #[arg(long, value_name = "BYTES", value_parser = |text: &str| crate::SettingKey::MaxArtifact.parse(text))]
+    pub(crate) max_size: Option<crate::settings::SettingValue>,
 
     /// Refuse an archive of more than this many files and directories.
     #[arg(long, value_name = "N", default_value_t = MOST_FILES)]

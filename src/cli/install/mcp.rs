@@ -2,8 +2,6 @@
 //!
 //! A table has the files of each host. All changes are computed before the first one is made.
 
-use std::path::PathBuf;
-
 use crate::install::edit::{EditedFile, Edits, SettingsChange, SettingsContent};
 use crate::install::hosts::{InstallContext, InstallState, store_text};
 use crate::install::place::{SettingsDir, SettingsScope};
@@ -163,8 +161,8 @@ fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
 
 #[derive(Debug)]
 struct ServersFile {
-    path: PathBuf,
-    base: PathBuf,
+    path: std::path::PathBuf,
+    base: std::path::PathBuf,
     dialect: ServersDialect,
 }
 

@@ -4,8 +4,6 @@
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, time::Duration};
 
-use globset::{Glob, GlobMatcher};
-
 use crate::settings::file::{self, SettingsFile, StoreFile};
 use crate::settings::rules::{CallRules, ModelTables};
 use crate::settings::table::{ROWS, SettingKey};
@@ -262,7 +260,7 @@ pub(crate) struct ToolSettings(Vec<ToolSetting>);
 #[derive(Debug)]
 pub(crate) struct ToolSetting {
     pub(crate) pattern: String,
-    glob: Option<GlobMatcher>,
+    glob: Option<globset::GlobMatcher>,
     pub(crate) key: SettingKey,
     pub(crate) setting: Setting,
 }
@@ -302,9 +300,9 @@ impl ToolSetting {
 }
 
 // Invalid patterns were already refused when the file was read.
-fn glob(pattern: &str) -> Option<GlobMatcher> {
+fn glob(pattern: &str) -> Option<globset::GlobMatcher> {
     let is_glob = pattern.contains(['*', '?', '[', '{', '\\']);
-    Glob::new(pattern).ok().filter(|_| is_glob).map(|glob| glob.compile_matcher())
+    globset::Glob::new(pattern).ok().filter(|_| is_glob).map(|glob| glob.compile_matcher())
 }
 
 // The value that passes outputs through unchanged, and also stores them.
