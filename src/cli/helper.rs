@@ -1,6 +1,6 @@
 //! Helper processes: parts of ctxfs that run in processes of their own, each in one [`Role`].
 //!
-//! | role | name | started by, before or because that is confined | may use | ends |
+//! | role | name | started by | may use | ends |
 //! |---|---|---|---|---|
 //! | `WatchMount` | `ctxfs` | the server of a mount | all that its user may | some seconds after the server |
 //! | `AskModels` | `ctxfs` | the server of a mount | the network, the keys | killed with the server |
@@ -12,10 +12,12 @@
 //! | `EndServers` | `ctxfs` | `ctxfs mcp` | all that its user may | some seconds after the gateway |
 //! | `ProbeMount` | `ctxfs` | `ctxfs doctor` | all that its user may | at once, unless the mount hangs |
 //!
-//! A confined process can start only confined processes, so the first three start earlier. The
-//! role, with all that it is about, is on the command line. A starter that is taken over later
-//! therefore cannot change the mount, the bucket or the store of a helper process. Process lists
-//! show it, so it has no keys.
+//! A confined process can start only confined processes. Servers and pages therefore start the
+//! first three before they confine themselves.
+//!
+//! The role and its parameters are on the command line. A starter that is taken over later cannot
+//! change the mount, the bucket or the store of a helper process. Process lists show the command
+//! line, so it contains no keys.
 //!
 //! Most helper processes have a socket as their standard input. They exchange the documents of
 //! `ctxfs_sync::channel` over it, and end when its other end is closed.
@@ -134,9 +136,12 @@ impl Role {
         ["/proc/self/exe".into(), "helper".into(), role.into()]
     }
 
-    /// Returns the command that starts the process. It inherits the environment only if it is not
-    /// the process for a bucket, which gets the variables that it needs, or one that reads what
-    /// comes from there, which gets none.
+    /// Returns the command that starts the process in `/`.
+    ///
+    /// The process inherits the environment, with two exceptions. `AskBucket` gets only the
+    /// variables that connections to buckets need. `LookBeside`, which reads records of other
+    /// hosts, gets none. A process that must outlive an interrupt from the terminal of its starter
+    /// gets its own process group.
     pub(crate) fn command(&self) -> Command {
         let [program, words @ ..] = self.words();
         let mut command = Command::new(program);
@@ -146,12 +151,13 @@ impl Role {
             Self::LookBeside(_) => command.env_clear(),
             _ => command.env_remove(env::NOTIFY_SOCKET),
         };
-        // A terminal sends an interrupt to the process group of the starter.
-        match self {
-            Self::WatchMount(_) | Self::StartBeside(_) => command.process_group(0),
-            Self::LookBeside(_) | Self::AskBucket { .. } => command.process_group(0),
-            _ => &mut command,
-        };
+        if let Self::WatchMount(_)
+        | Self::StartBeside(_)
+        | Self::LookBeside(_)
+        | Self::AskBucket { .. } = self
+        {
+            command.process_group(0);
+        }
         command
     }
 
