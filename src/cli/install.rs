@@ -125,12 +125,8 @@ impl HostEdit<'_> {
     }
 
     fn nothing(&self) -> String {
-        let host = self.host;
-        if self.args.remove {
-            format!("nothing to change: ctxfs is not installed in {host}")
-        } else {
-            format!("nothing to change: ctxfs is installed in {host}")
-        }
+        let not = if self.args.remove { "not " } else { "" };
+        format!("nothing to change: ctxfs is {not}installed in {}", self.host)
     }
 
     fn left(&self, changes: &[SettingsChange]) -> Vec<String> {

@@ -27,11 +27,13 @@ pub(crate) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
     let store = ctxfs_store::Store::open(&settings.store(&context.environment)?)?;
     let options = remote::ask(&store, &settings, options);
     let engine = Engine::new(store, options);
-    let Listing { mut rows, unread, .. } = match &args.conversation {
+    let find = |id: &String| places::find_conversation_anywhere(&engine, id);
+    let conversation = args.conversation.as_ref().map(find).transpose()?;
+    let id = conversation.as_ref().map(|found| found.id());
+    let Listing { mut rows, unread, .. } = match id {
         Some(id) => {
-            let id = places::find_conversation_anywhere(&engine, id)?.id().clone();
-            let mut listing = engine.list_artifacts(&id, ListingRow::of_artifact)?;
-            let traces = engine.list_traces(&id)?;
+            let mut listing = engine.list_artifacts(id, ListingRow::of_artifact)?;
+            let traces = engine.list_traces(id)?;
             listing.rows.extend(traces.iter().filter_map(ListingRow::of_trace));
             listing
         }
@@ -45,11 +47,7 @@ pub(crate) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
     }
     let values = || rows.iter().map(|row| row.value.clone()).collect();
     context.printer.report(|| table(&rows), values)?;
-    let shown = match &args.conversation {
-        Some(id) => Some(places::find_conversation(engine.store(), id)?.id().clone()),
-        None => None,
-    };
-    page_link::print_link(context, engine.store().root(), shown.as_ref(), None);
+    page_link::print_link(context, engine.store().root(), id, None);
     context::report_unread(&unread, context)
 }
 
