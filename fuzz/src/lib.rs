@@ -11,9 +11,7 @@ mod json;
 mod manifest;
 mod messages;
 mod names;
-#[cfg(feature = "remote")]
 mod object;
-#[cfg(feature = "remote")]
 mod segment;
 mod subject;
 mod upstream;
@@ -26,9 +24,7 @@ pub use json::json;
 pub use manifest::manifest;
 pub use messages::messages;
 pub use names::names;
-#[cfg(feature = "remote")]
 pub use object::object;
-#[cfg(feature = "remote")]
 pub use segment::segment;
 pub use upstream::upstream;
 
@@ -100,13 +96,11 @@ mod tests {
         replay("names", super::names);
     }
 
-    #[cfg(feature = "remote")]
     #[test]
     fn objects_of_a_bucket() {
         replay("object", super::object);
     }
 
-    #[cfg(feature = "remote")]
     #[test]
     fn segments_of_a_bucket() {
         replay("segment", super::segment);

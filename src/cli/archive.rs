@@ -2,17 +2,13 @@
 
 use std::fs::{File, Permissions};
 use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal as _, Write};
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::{os::unix::fs::PermissionsExt as _, path::Path};
 
 use anyhow::Context as _;
 use serde_json::json;
 
 use crate::args::{ExportArgs, ImportArgs};
-use crate::settings::SettingValue;
-use crate::{
-    Cli, Context, Failure, FailureKind, SettingKey, context, engine, places, progress, remote,
-};
+use crate::{Cli, Context, Failure, FailureKind, SettingKey, context, places, progress, remote};
 use ctxfs_engine::{Engine, EngineOptions};
 use ctxfs_store::message::{self, Log};
 use ctxfs_store::{
@@ -74,8 +70,8 @@ fn find_conversation(engine: &Engine, id: &str) -> anyhow::Result<std::sync::Arc
 /// Returns an unnamed temporary file with the message log of all hosts. Returns `None` if the log
 /// of this host is complete.
 fn shared_log(store: &Store, conversation: &Conversation) -> anyhow::Result<Option<File>> {
-    let others = engine::other_messages(store);
-    let log = message::log_of(conversation, others.as_deref())?;
+    let others = ctxfs_sync::remote::PublishedMessages::of(store);
+    let log = message::log_of(conversation, Some(&others))?;
     let Some(log) = log.filter(Log::is_shared) else { return Ok(None) };
     let copy = conversation.nameless_file()?;
     log.copy_to(&copy)?;
@@ -156,7 +152,7 @@ fn report_export(
 pub(crate) fn import(args: &ImportArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, Vec::new())?;
     let most = match args.max_size {
-        Some(SettingValue::Number(most)) => most,
+        Some(crate::settings::SettingValue::Number(most)) => most,
         _ => u64::MAX,
     };
     let options = ImportOptions {

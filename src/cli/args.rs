@@ -10,9 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::args::outputs::ReaderArgs;
-use crate::settings::SettingValue;
-use crate::{SettingKey, env};
+use crate::{SettingKey, args::outputs::ReaderArgs, env, helper::Role, settings::SettingValue};
 
 pub(crate) use crate::args::hosts::{
     HookArgs, InstallAction, InstallArgs, InstallMcpArgs, McpAction, McpArgs, McpListArgs,
@@ -20,15 +18,12 @@ pub(crate) use crate::args::hosts::{
 };
 pub(crate) use crate::args::mounting::{GcArgs, MountArgs, StatsArgs, UmountArgs};
 pub(crate) use crate::args::moving::{
-    BesideArgs, ExportArgs, ImportArgs, PullArgs, PushArgs, RemoteArgs,
-};
-#[cfg(feature = "remote")]
-pub(crate) use crate::args::moving::{
-    RemoteAction, RemoteCheckArgs, RemoteGcArgs, RemotePurgeArgs,
+    ExportArgs, ImportArgs, PullArgs, PushArgs, RemoteAction, RemoteArgs, RemoteCheckArgs,
+    RemoteGcArgs, RemotePurgeArgs,
 };
 pub(crate) use crate::args::outputs::{
-    AppendArgs, ExtractArgs, KeepOutputArgs, Layout, LogAction, LogArgs, LsArgs, PutArgs,
-    PutFormat, RunArgs, ViewArgs,
+    AppendArgs, ExtractArgs, Layout, LogAction, LogArgs, LsArgs, PutArgs, PutFormat, RunArgs,
+    ViewArgs,
 };
 
 /// Keep tool outputs as files, with computed views beside them.
@@ -101,34 +96,12 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
-    /// Wait until the parent server ends, and clear its mount if it is left dead.
+    /// Do a part of the work of another process of ctxfs.
     #[command(hide = true)]
-    WatchMount(WatchArgs),
-    /// Check that a mount answers.
-    #[command(hide = true)]
-    ProbeMount(TargetArgs),
-    /// End the processes that standard input names.
-    #[command(hide = true)]
-    EndServers,
-    /// Ask language models, for the parent process.
-    #[command(hide = true)]
-    AskModels,
-    /// Ask the bucket at a URL, for the process at the other end of standard input.
-    #[command(hide = true)]
-    AskBucket(AskBucketArgs),
-    /// Start the processes that a confined page may not start: one that asks the bucket, and one
-    /// that looks.
-    #[command(hide = true)]
-    StartBeside(BesideArgs),
-    /// Look for changes of other hosts, for the page at the other end of standard input.
-    #[command(hide = true)]
-    LookBeside(BesideArgs),
-    /// Store the output of background processes, for a `run` that has ended.
-    #[command(hide = true)]
-    KeepOutput(KeepOutputArgs),
-    /// Run the jq filter on standard input, for the parent process.
-    #[command(hide = true)]
-    RunFilter,
+    Helper {
+        #[arg(value_parser = |text: &str| serde_json::from_str::<Role>(text))]
+        role: Role,
+    },
 }
 
 /// Print the settings in effect, and the origin of each.
@@ -187,34 +160,6 @@ pub(crate) struct CompletionsArgs {
 pub(crate) struct ManArgs {
     /// Directory to write `ctxfs.1`, `ctxfs-mount.1` and so on to.
     pub(crate) dir: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct TargetArgs {
-    pub(crate) target: PathBuf,
-}
-
-// A spare clears the mount a moment after the other watchdog.
-#[derive(Debug, Args)]
-pub(crate) struct WatchArgs {
-    #[arg(long)]
-    pub(crate) spare: bool,
-
-    // The bucket for which it may start a process.
-    #[arg(long)]
-    pub(crate) remote: Option<String>,
-
-    pub(crate) target: PathBuf,
-}
-
-/// The arguments of the process that asks a bucket. With `read_only` it refuses requests that would
-/// change the bucket.
-#[derive(Debug, Args)]
-pub(crate) struct AskBucketArgs {
-    #[arg(long)]
-    pub(crate) read_only: bool,
-
-    pub(crate) url: String,
 }
 
 /// Show conversations and outputs in a browser.

@@ -69,7 +69,6 @@ pub(crate) fn network() -> anyhow::Result<()> {
 ///
 /// If the thread runs as root, it changes to the user `nobody`, unless it has to read or write
 /// files of root.
-#[cfg(feature = "remote")]
 pub(crate) fn bucket(directory: Option<&Path>, keys: &[PathBuf]) -> anyhow::Result<()> {
     if directory.is_none() && keys.is_empty() {
         warned("user", leave_root().map_err(Into::into));
@@ -104,7 +103,6 @@ const NO_CAPABILITIES: CapabilitySet = CapabilitySet::empty();
 const FOR_READER: CapabilitySet = CapabilitySet::DAC_READ_SEARCH.union(CapabilitySet::LEASE);
 
 // Needed by root because another user may own a shared directory.
-#[cfg(feature = "remote")]
 const FOR_DIRECTORY: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::FOWNER);
 
 // Returns the capabilities that a server of root needs. It creates files on behalf of any user. It
@@ -215,7 +213,6 @@ fn restrict_to_network(also: &[PathBuf]) -> anyhow::Result<()> {
     restrict(allow_libraries(rules)?).map(drop)
 }
 
-#[cfg(feature = "remote")]
 fn restrict_to_directory(path: &Path) -> anyhow::Result<()> {
     let rules = ruleset(Scope::from_all(TRIED))?;
     restrict(allow(rules, path, accesses_in_store(false))?).map(drop)
@@ -452,7 +449,6 @@ mod tests {
         });
     }
 
-    #[cfg(feature = "remote")]
     #[test]
     fn what_has_a_directory_has_no_network_and_no_other_file() {
         let dir = tempfile::tempdir().unwrap();

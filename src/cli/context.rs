@@ -1,7 +1,5 @@
 //! The context of commands: the printer, the environment and the settings.
 
-use serde_json::json;
-
 use crate::output::{self, Printer};
 use crate::settings::{ROWS, SettingValue};
 use crate::{Cli, Environment, Failure, FailureKind, SettingKey, Settings};
@@ -30,7 +28,7 @@ impl Context {
         flags: Vec<(SettingKey, SettingValue)>,
     ) -> anyhow::Result<Settings> {
         let settings = self.quiet_settings(cli, flags)?;
-        for notice in settings.notices() {
+        for notice in &settings.notices {
             output::note(notice);
         }
         Ok(settings)
@@ -80,5 +78,9 @@ pub(crate) fn report_unread_with(
 }
 
 pub(crate) fn unread_json(unread: &UnreadPlaces) -> serde_json::Value {
-    unread.named().iter().map(|place| json!({ "path": place.path, "why": place.why })).collect()
+    unread
+        .named()
+        .iter()
+        .map(|place| serde_json::json!({ "path": place.path, "why": place.why }))
+        .collect()
 }

@@ -10,11 +10,8 @@ use std::process::{Child, Command, Stdio};
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal};
 
-use crate::args::DemoArgs;
-use crate::output::STRONG;
-use crate::{Context, Failure, FailureKind};
+use crate::{Context, Failure, FailureKind, args::DemoArgs, output::STRONG};
 use ctxfs_core::model::Provenance;
-use ctxfs_store::set_provenance;
 
 const SHOWN: usize = 18;
 
@@ -143,7 +140,7 @@ impl SampleCommand {
                 exit_code: Some(code),
                 ..Provenance::default()
             };
-            set_provenance(&output, &provenance).with_context(at)?;
+            ctxfs_store::set_provenance(&output, &provenance).with_context(at)?;
             return Ok(line);
         }
         anyhow::bail!("none of {:?} runs here", self.commands)

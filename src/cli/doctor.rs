@@ -4,24 +4,21 @@
 mod machine;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-use std::{fs, io, thread};
+use std::{fs, io, process::Stdio, sync::Arc, thread};
 
 use serde_json::Value;
 
-use crate::args::{DoctorArgs, TargetArgs};
 use crate::doctor::machine::{CheckLevel, DoctorCheck};
 use crate::hook::{self, HostCalls};
 use crate::mcp::{self, FileServers};
 use crate::{
-    Cli, Context, Environment, Failure, FailureKind, Settings, confine, output, page_link, remote,
+    Cli, Context, Environment, Failure, FailureKind, Settings, args::DoctorArgs, confine,
+    helper::Role, output, page_link, remote,
 };
 use ctxfs_core::model::visible::{self, IN_LISTS};
 use ctxfs_fuse::kernel::mount::{self, MountEntry, MountState};
-use ctxfs_mcp::config::Flaw;
-use ctxfs_mcp::{SurveyedOffer, SurveyedServer};
+use ctxfs_mcp::{SurveyedOffer, SurveyedServer, config::Flaw};
 
 #[derive(Debug, serde::Serialize)]
 struct DoctorReport {
@@ -33,8 +30,8 @@ struct DoctorReport {
 
 /// Prints the status of the mount on `target`. Fails if the mount is dead. Runs in a child process
 /// of `doctor`, because it may hang.
-pub(crate) fn probe(args: &TargetArgs, context: &mut Context) -> anyhow::Result<()> {
-    context.printer.data(&mount_status(&args.target)?)
+pub(crate) fn probe(target: &Path, context: &mut Context) -> anyhow::Result<()> {
+    context.printer.data(&mount_status(target)?)
 }
 
 pub(crate) fn run(args: &DoctorArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
@@ -86,12 +83,12 @@ fn settings(cli: &Cli, context: &Context) -> (DoctorCheck, Option<PathBuf>) {
     let read = context.quiet_settings(cli, Vec::new()).and_then(|settings| {
         settings.redaction()?;
         let store = settings.store(&context.environment)?;
-        if !settings.notices().is_empty() {
+        if !settings.notices.is_empty() {
             let mend = "correct the store's file, or remove it";
-            let notices = settings.notices().join("; ");
-            return Ok((DoctorCheck::bad(NAME, CheckLevel::Warning, notices, mend), store));
+            let notices = settings.notices.join("; ");
+            return Ok((CheckLevel::Warning.check(NAME, notices, mend), store));
         }
-        let found = match settings.files().len() {
+        let found = match settings.files.len() {
             0 => "no file, defaults apply".to_owned(),
             1 => "1 file".to_owned(),
             files => format!("{files} files"),
@@ -103,7 +100,7 @@ fn settings(cli: &Cli, context: &Context) -> (DoctorCheck, Option<PathBuf>) {
         Err(error) => {
             let mend =
                 "fix it; `ctxfs config --defaults` prints every setting and its allowed values";
-            (DoctorCheck::bad(NAME, CheckLevel::Failure, format!("{error:#}"), mend), None)
+            (CheckLevel::Failure.check(NAME, format!("{error:#}"), mend), None)
         }
     }
 }
@@ -138,7 +135,7 @@ fn mount_checks() -> Vec<DoctorCheck> {
         Ok(mounts) => mounts.iter().flat_map(checks_of_mount).collect(),
         Err(error) => {
             let found = format!("cannot read the mount table: {error}");
-            vec![DoctorCheck::bad(MOUNT, CheckLevel::Warning, found, "mount -t proc proc /proc")]
+            vec![CheckLevel::Warning.check(MOUNT, found, "mount -t proc proc /proc")]
         }
     }
 }
@@ -162,21 +159,16 @@ fn mount_problem(entry: &MountEntry, answer: io::Result<ProbeResult>) -> DoctorC
     match answer {
         Ok(ProbeResult::Alive(_) | ProbeResult::Dead) => {
             let mend = format!("ctxfs umount '{target}'");
-            DoctorCheck::bad(
-                MOUNT,
-                CheckLevel::Warning,
-                format!("{target}: dead, its server is gone"),
-                mend,
-            )
+            CheckLevel::Warning.check(MOUNT, format!("{target}: dead, its server is gone"), mend)
         }
         Ok(ProbeResult::None) => {
             let abort = format!("/sys/fs/fuse/connections/{}/abort", entry.connection);
             let mend = format!("ctxfs umount '{target}'; echo 1 | sudo tee {abort}");
-            DoctorCheck::bad(MOUNT, CheckLevel::Warning, format!("{target}: hangs"), mend)
+            CheckLevel::Warning.check(MOUNT, format!("{target}: hangs"), mend)
         }
         Err(error) => {
             let found = format!("{target}: cannot be checked: {error}");
-            DoctorCheck::bad(MOUNT, CheckLevel::Note, found, format!("stat '{target}'"))
+            CheckLevel::Note.check(MOUNT, found, format!("stat '{target}'"))
         }
     }
 }
@@ -191,9 +183,8 @@ enum ProbeResult {
 // Probes the mount in a child process. A process that waits for a hanging server cannot be killed,
 // so in that case the child is left behind.
 fn probe_mount(target: &Path) -> io::Result<ProbeResult> {
-    let mut asking = Command::new("/proc/self/exe")
-        .args(["probe-mount", "--"])
-        .arg(target)
+    let mut asking = Role::ProbeMount(target.to_owned())
+        .command()
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -235,9 +226,8 @@ fn landlock_check() -> DoctorCheck {
         }
         Some(version) => {
             let found = format!("Landlock {version}: servers confine themselves partly");
-            DoctorCheck::bad(
+            CheckLevel::Note.check(
                 CONFINEMENT,
-                CheckLevel::Note,
                 found,
                 "a kernel of 6.12 or later confines them fully",
             )
@@ -246,7 +236,7 @@ fn landlock_check() -> DoctorCheck {
             let found =
                 "no Landlock: servers give up privileges, but neither files nor the network";
             let mend = "use a kernel with CONFIG_SECURITY_LANDLOCK and with `landlock` in `lsm=`";
-            DoctorCheck::bad(CONFINEMENT, CheckLevel::Note, found, mend)
+            CheckLevel::Note.check(CONFINEMENT, found, mend)
         }
     }
 }
@@ -268,12 +258,7 @@ fn confinement_check(here: &str, status: &Value) -> DoctorCheck {
     } else {
         format!("{here}: the server is not confined: {}", lacking.join(", "))
     };
-    DoctorCheck::bad(
-        CONFINEMENT,
-        CheckLevel::Note,
-        text,
-        format!("ctxfs umount '{here}', then mount it again"),
-    )
+    CheckLevel::Note.check(CONFINEMENT, text, format!("ctxfs umount '{here}', then mount it again"))
 }
 
 fn capabilities_text(found: &Value) -> String {
@@ -297,12 +282,7 @@ fn server_checks(path: &Path, settings: &Arc<Settings>) -> Vec<DoctorCheck> {
     let FileServers { servers, flaws } = match mcp::read_servers(path) {
         Ok(file) => file,
         Err(Failure { message, hint, .. }) => {
-            return vec![DoctorCheck::bad(
-                SERVER,
-                CheckLevel::Warning,
-                message,
-                hint.unwrap_or_default(),
-            )];
+            return vec![CheckLevel::Warning.check(SERVER, message, hint.unwrap_or_default())];
         }
     };
     let mut checks: Vec<DoctorCheck> = flaws.iter().map(flaw_check).collect();
@@ -312,7 +292,7 @@ fn server_checks(path: &Path, settings: &Arc<Settings>) -> Vec<DoctorCheck> {
         }
         Err(error) => {
             let mend = "ctxfs doctor without --servers checks the machine alone";
-            checks.push(DoctorCheck::bad(SERVER, CheckLevel::Warning, format!("{error:#}"), mend));
+            checks.push(CheckLevel::Warning.check(SERVER, format!("{error:#}"), mend));
         }
     }
     checks
@@ -322,7 +302,7 @@ fn flaw_check(flaw: &Flaw) -> DoctorCheck {
     let is_error = mcp::is_error(flaw);
     let level = if is_error { CheckLevel::Warning } else { CheckLevel::Note };
     let mend = if is_error { "fix that line" } else { "remove it, if it is a slip" };
-    DoctorCheck::bad(SERVER, level, flaw.to_string(), mend)
+    level.check(SERVER, flaw.to_string(), mend)
 }
 
 fn survey_checks(server: &SurveyedServer, path: &Path) -> Vec<DoctorCheck> {
@@ -332,7 +312,7 @@ fn survey_checks(server: &SurveyedServer, path: &Path) -> Vec<DoctorCheck> {
     let bad = server.flaws.iter().map(|flaw| {
         let found = format!("{name}: {}", visible::escaped(flaw, IN_LISTS));
         let mend = format!("ctxfs --log info mcp list --servers '{}'", path.display());
-        DoctorCheck::bad(SERVER, CheckLevel::Warning, found, mend)
+        CheckLevel::Warning.check(SERVER, found, mend)
     });
     good.chain(bad).collect()
 }
@@ -359,12 +339,9 @@ fn hook_check(host: &str, calls: &HostCalls) -> DoctorCheck {
     let found = format!("{host}: {total} calls from {first} to {last}: {outcomes}");
     match failure {
         None => DoctorCheck::ok(NAME, found),
-        Some(failure) => DoctorCheck::bad(
-            NAME,
-            CheckLevel::Warning,
-            found,
-            format!("the last failure, {failure}"),
-        ),
+        Some(failure) => {
+            CheckLevel::Warning.check(NAME, found, format!("the last failure, {failure}"))
+        }
     }
 }
 
@@ -376,12 +353,12 @@ fn bucket_checks(settings: &Settings, store: &Path) -> Vec<DoctorCheck> {
         None => Vec::new(),
         Some(Err(error)) => {
             let mend = "local work goes on; docs/REMOTE.md, `When it is broken`, tells what to do";
-            vec![DoctorCheck::bad(BUCKET, CheckLevel::Warning, format!("{error:#}"), mend)]
+            vec![CheckLevel::Warning.check(BUCKET, format!("{error:#}"), mend)]
         }
         Some(Ok((url, clock))) => {
             let off = clock.map(|clock| {
                 let found = format!("this host's clock is {clock}");
-                DoctorCheck::bad("clock", CheckLevel::Warning, found, "timedatectl set-ntp true")
+                CheckLevel::Warning.check("clock", found, "timedatectl set-ntp true")
             });
             [DoctorCheck::ok(BUCKET, url)].into_iter().chain(off).collect()
         }

@@ -1,21 +1,16 @@
 //! Creates engines from the settings: their options, their language models, and the processes of
 //! their filters.
 
-use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
 
-use crate::{Failure, SettingKey, Settings, confine, env};
+use crate::{Failure, SettingKey, Settings, confine, env, helper::Role};
 use ctxfs_core::model::{Component, LimitsByTool, Root};
 use ctxfs_engine::{Engine, EngineOptions};
 use ctxfs_models::extract::{LanguageModel, Models, TargetSettings};
 use ctxfs_models::llm::{HttpModel, UnusableModel};
-use ctxfs_store::Store;
-use ctxfs_store::message::OtherMessages;
-#[cfg(feature = "remote")]
-use ctxfs_sync::remote::PublishedMessages;
 
 /// Returns the options of an engine whose readers see the tree at `root`. If `root` is the root of
 /// a single conversation, `id` is the id of that conversation.
@@ -40,7 +35,7 @@ pub(crate) fn options(
         kept_views: settings.number(SettingKey::CacheBytes).unwrap_or(defaults.kept_views),
         limits: Arc::clone(settings) as Arc<dyn LimitsByTool>,
         redaction: settings.redaction()?,
-        filter_command: Some(filter_command()),
+        filter_command: Some(Role::RunFilter.words().into()),
         disk_cache_bytes: settings
             .number(SettingKey::DiskCacheBytes)
             .unwrap_or(defaults.disk_cache_bytes),
@@ -53,24 +48,10 @@ pub(crate) fn options(
 }
 
 /// Opens the engine for `store`. Its message logs include the messages of other hosts.
-pub(crate) fn open(store: Store, options: EngineOptions) -> Arc<Engine> {
-    let other_messages = other_messages(&store);
-    Engine::new(store, EngineOptions { other_messages, ..options })
+pub(crate) fn open(store: ctxfs_store::Store, options: EngineOptions) -> Arc<Engine> {
+    let other_messages = Arc::new(ctxfs_sync::remote::PublishedMessages::of(&store));
+    Engine::new(store, EngineOptions { other_messages: Some(other_messages), ..options })
 }
-
-/// Returns the messages of other hosts in the conversations of `store`. Returns `None` in a build
-/// without the remote tier.
-pub(crate) fn other_messages(store: &Store) -> Option<Arc<dyn OtherMessages>> {
-    OTHER_MESSAGES.map(|of| of(store))
-}
-
-#[cfg(feature = "remote")]
-const OTHER_MESSAGES: Option<OtherMessagesOf> =
-    Some(|store| Arc::new(PublishedMessages::of(store)) as _);
-#[cfg(not(feature = "remote"))]
-const OTHER_MESSAGES: Option<OtherMessagesOf> = None;
-
-type OtherMessagesOf = fn(&Store) -> Arc<dyn OtherMessages>;
 
 /// Returns the language models. Sends no request and reads no key before a question needs one.
 pub(crate) fn models(settings: &Settings) -> Result<Models, Failure> {
@@ -103,14 +84,8 @@ fn api_key(target: &TargetSettings) -> Result<Option<String>, String> {
 // The number of standard descriptors: input, output and error.
 const DESCRIPTORS: u64 = 3;
 
-pub(crate) fn filter_command() -> Vec<OsString> {
-    ["/proc/self/exe", "run-filter"].map(OsString::from).into()
-}
-
-/// Runs a jq filter on standard input, as `ctxfs run-filter`. Confines the process to computing,
-/// and limits its memory.
+/// Runs a jq filter on standard input. Confines the process to computing, and limits its memory.
 pub(crate) fn run_filter() -> anyhow::Result<()> {
-    let _ = rustix::thread::set_name(c"ctxfs-jq");
     limit_filter()?;
     std::panic::set_hook(Box::new(|panic| {
         // The caller sees only this message.

@@ -3,9 +3,7 @@
 //! `NOTIFY_SOCKET`, `confine` allows the files in `SSL_CERT_FILE` and `SSL_CERT_DIR`, and
 //! `mcp::servers` reads the variables that a file of servers refers to.
 
-#[cfg(feature = "remote")]
-use std::ffi::CString;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::path::PathBuf;
 
 pub(crate) const STORE: &str = "CTXFS_STORE";
@@ -125,7 +123,6 @@ pub(crate) fn key(variable: &str) -> Option<String> {
 
 /// Returns the variables that the clients of object stores read: keys, region, endpoint,
 /// encryption. Leaves out variables that are not UTF-8.
-#[cfg(feature = "remote")]
 pub(crate) fn of_object_stores() -> Vec<(String, String)> {
     const BEGINNINGS: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
     let is_one =
@@ -138,7 +135,6 @@ pub(crate) fn of_object_stores() -> Vec<(String, String)> {
 
 /// Returns the environment of the process that connects to a bucket: the variables that clients of
 /// object stores read, and those that control connections.
-#[cfg(feature = "remote")]
 pub(crate) fn of_remote_process() -> Vec<(OsString, OsString)> {
     const ALSO: [&str; 15] = [
         "HOME",
@@ -164,7 +160,6 @@ pub(crate) fn of_remote_process() -> Vec<(OsString, OsString)> {
 
 /// Returns the directories of the files from which the clients of object stores read keys
 /// repeatedly. Whole directories are returned because such a file may be replaced by a new file.
-#[cfg(feature = "remote")]
 pub(crate) fn key_directories() -> Vec<PathBuf> {
     const FILES: [&str; 3] = [
         "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -180,7 +175,6 @@ pub(crate) fn key_directories() -> Vec<PathBuf> {
 
 /// Removes the keys of object stores from the environment of this process, and overwrites their
 /// memory. Must be called while there is only one thread.
-#[cfg(feature = "remote")]
 #[expect(unsafe_code, reason = "the standard library removes a variable, and leaves its text")]
 pub(crate) fn forget_object_stores() {
     for (name, _) in of_object_stores() {

@@ -1,14 +1,12 @@
 //! `ctxfs extract`: answers questions about outputs with language models.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::sync::Arc;
+use std::{process::ExitCode, sync::Arc};
 
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::args::ExtractArgs;
-use crate::progress::QuestionBar;
 use crate::view::{self, PathInTree};
 use crate::{Cli, Context, Failure, FailureKind, SettingKey, Settings, places};
 use ctxfs_core::model::{Component, Root, visible};
@@ -117,7 +115,7 @@ fn ask(
         )?;
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     }
-    let progress = QuestionBar::start();
+    let progress = crate::progress::QuestionBar::start();
     let stopped = || interrupted.load(std::sync::atomic::Ordering::Relaxed);
     let tell = |call: &_| progress.tell(call);
     let question = Question::new((&args.question, args.mode), &stopped, &tell);

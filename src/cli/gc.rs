@@ -1,12 +1,10 @@
 //! `ctxfs gc`: removes outputs that the retention settings do not keep.
 
-use std::fmt::Write as _;
-use std::time::SystemTime;
+use std::{fmt::Write as _, time::SystemTime};
 
 use serde_json::{Value, json};
 
-use crate::args::GcArgs;
-use crate::{Cli, Context, Failure, FailureKind, context, output, places, progress};
+use crate::{Cli, Context, Failure, FailureKind, args::GcArgs, context, output, places, progress};
 use ctxfs_core::model::visible;
 use ctxfs_store::keep::{self, PlannedRemoval, RetentionRules, SweepReport, SweepScope};
 use ctxfs_store::{Store, UnreadPlaces};
@@ -34,8 +32,7 @@ pub(crate) fn run(args: &GcArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
             &"everything is kept: no `keep_age`, `keep_conversation`, `keep_store` or `keep_free` is set",
         );
     }
-    let text = if cli.json { done.json().to_string() + "\n" } else { done.text() };
-    context.printer.data(&text)?;
+    context.printer.report(|| done.text(), || done.json())?;
     context::report_unread(&done.unread, context)
 }
 

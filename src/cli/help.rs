@@ -39,11 +39,9 @@ pub(crate) fn config(args: &ConfigArgs, cli: &Cli, context: &mut Context) -> any
     // Reports redaction rules that do not compile.
     loaded.redaction()?;
     let tool = args.tool.as_deref();
-    if cli.json {
-        let value = settings::json(&loaded, tool, &context.environment);
-        return context.printer.data(&(serde_json::to_string(&value)? + "\n"));
-    }
-    context.printer.data(&settings::toml(&loaded, tool, &context.environment))
+    let Context { printer, environment } = context;
+    let text = || settings::toml(&loaded, tool, environment);
+    printer.report(text, || settings::json(&loaded, tool, environment))
 }
 
 #[cfg(test)]

@@ -1,14 +1,11 @@
 //! `ctxfs hook`: answers an event of an agent host. The host waits for the answer, so the command
 //! ends after at most [`DEADLINE`]. A failure is logged, and the exit status is always 0.
 
-use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
-use std::{fmt, fs, thread};
+use std::{collections::BTreeMap, fmt, fs, sync::Arc, thread, time::Duration};
 
 use crate::args::HookArgs;
 use crate::hooks::{

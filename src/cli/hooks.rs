@@ -17,8 +17,6 @@ mod host;
 mod keeper;
 mod plug_in;
 
-use crate::hooks::keeper::OutputKeeper;
-
 pub use crate::hooks::event::HookError;
 pub use crate::hooks::host::{
     Host, Machine, OutputLength, ReplacePolicy, Replaced, ResultKind, ShownWhole,
@@ -46,7 +44,7 @@ pub fn answer(
     machine: &Machine,
     shelf: &dyn Shelf,
 ) -> Result<Answer, HookError> {
-    let keeper = OutputKeeper::new(host, shelf);
+    let keeper = keeper::OutputKeeper::new(host, shelf);
     let answer = of_host(host, event, machine, &keeper).map_err(|error| match error {
         HookError::Json(error) => HookError::Event { host, error },
         other => other,
@@ -59,7 +57,7 @@ fn of_host(
     host: Host,
     event: &[u8],
     machine: &Machine,
-    keeper: &OutputKeeper<'_>,
+    keeper: &keeper::OutputKeeper<'_>,
 ) -> Result<Option<serde_json::Value>, HookError> {
     match host {
         Host::ClaudeCode => claude_code::answer(&serde_json::from_slice(event)?, machine, keeper),

@@ -13,17 +13,13 @@ mod servers;
 mod shell;
 mod toml;
 
-use std::path::Path;
-use std::{fs, io};
+use std::{fs, io, path::Path};
 
 use crate::args::{InstallAction, InstallArgs};
-use crate::hooks::Host;
 use crate::install::edit::{ChangeKind, EditedFile, Edits, SettingsChange};
 use crate::install::hosts::{HostFiles, InstallContext, InstallState, ListedHost};
 use crate::install::place::{NamedPaths, SettingsDir, SettingsScope};
-use crate::install::shell::ShellProgram;
-use crate::{Cli, Context, Failure, places};
-use ctxfs_store::Store;
+use crate::{Cli, Context, Failure, hooks::Host, install::shell::ShellProgram, places};
 
 pub(crate) fn run(args: &InstallArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let ground = InstallContext::new(cli, context)?;
@@ -85,7 +81,7 @@ impl HostEdit<'_> {
     // Codex runs no command if its sandbox may write to a directory that does not exist.
     fn make_store(&self) -> anyhow::Result<()> {
         if self.host == Host::Codex && !self.args.print {
-            Store::open(Path::new(&self.files.paths.store))?;
+            ctxfs_store::Store::open(Path::new(&self.files.paths.store))?;
         }
         Ok(())
     }
@@ -129,12 +125,8 @@ impl HostEdit<'_> {
     }
 
     fn nothing(&self) -> String {
-        let host = self.host;
-        if self.args.remove {
-            format!("nothing to change: ctxfs is not installed in {host}")
-        } else {
-            format!("nothing to change: ctxfs is installed in {host}")
-        }
+        let not = if self.args.remove { "not " } else { "" };
+        format!("nothing to change: ctxfs is {not}installed in {}", self.host)
     }
 
     fn left(&self, changes: &[SettingsChange]) -> Vec<String> {

@@ -6,7 +6,6 @@
 
 mod archive;
 mod args;
-mod ask_models;
 mod confine;
 mod context;
 mod demo;
@@ -16,6 +15,7 @@ mod env;
 mod extract;
 mod gc;
 mod help;
+mod helper;
 mod hook;
 pub mod hooks;
 mod install;
@@ -29,10 +29,6 @@ mod page_link;
 mod places;
 mod progress;
 mod put;
-#[cfg(not(feature = "remote"))]
-#[path = "no_remote.rs"]
-mod remote;
-#[cfg(feature = "remote")]
 mod remote;
 mod run;
 mod server;
@@ -40,15 +36,14 @@ mod settings;
 mod stats;
 mod system;
 mod view;
-mod watchdog;
 mod web;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::args::Command;
-use crate::mount::StartStatus;
+use crate::helper::{Role, bucket, models, page, watchdog};
+use crate::{args::Command, mount::StartStatus};
 
 pub(crate) use crate::args::Cli;
 pub(crate) use crate::context::Context;
@@ -90,11 +85,8 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
         Command::Ls(args) => ls::run(args, cli, context),
         Command::Export(args) => archive::export(args, cli, context),
         Command::Import(args) => archive::import(args, cli, context),
-        #[cfg(feature = "remote")]
         Command::Push(args) => remote::push(args, cli, context),
-        #[cfg(feature = "remote")]
         Command::Pull(args) => remote::pull(args, cli, context),
-        #[cfg(feature = "remote")]
         Command::Remote(args) => remote::run(args, cli, context),
         Command::Gc(args) => gc::run(args, cli, context),
         Command::Log(args) => log::run(args, cli, context),
@@ -108,28 +100,26 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
         Command::Demo(args) => demo::run(args, context),
         Command::Completions(args) => help::completions(args, context),
         Command::Man(args) => help::man(args, context),
-        Command::WatchMount(args) => watchdog::run(args),
-        Command::ProbeMount(args) => doctor::probe(args, context),
-        Command::EndServers => {
-            mcp::end_servers();
-            Ok(())
-        }
-        Command::AskModels => ask_models::run(),
-        #[cfg(feature = "remote")]
-        Command::AskBucket(args) => remote::ask_bucket(args),
-        #[cfg(feature = "remote")]
-        Command::StartBeside(args) => remote::start_beside(args),
-        #[cfg(feature = "remote")]
-        Command::LookBeside(args) => remote::look_beside(args),
-        Command::KeepOutput(args) => run::keep_output(args, cli, context),
-        Command::RunFilter => engine::run_filter(),
-        #[cfg(not(feature = "remote"))]
-        Command::Push(_)
-        | Command::Pull(_)
-        | Command::Remote(_)
-        | Command::AskBucket(_)
-        | Command::StartBeside(_)
-        | Command::LookBeside(_) => remote::refused(),
+        Command::Helper { role } => help(role, cli, context),
     };
     done.map(|()| ExitCode::SUCCESS)
+}
+
+// Runs a helper process.
+fn help(role: &Role, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    role.begin()?;
+    match role {
+        Role::WatchMount(watch) => watchdog::run(watch),
+        Role::AskModels => models::run(),
+        Role::StartBeside(beside) => page::start(beside),
+        Role::LookBeside(beside) => page::look(beside.clone()),
+        Role::AskBucket { url, read_only } => bucket::run(url, *read_only),
+        Role::RunFilter => engine::run_filter(),
+        Role::KeepOutput(output) => run::keep_output(output, cli, context),
+        Role::EndServers => {
+            ctxfs_mcp::end_servers(&mut std::io::stdin().lock());
+            Ok(())
+        }
+        Role::ProbeMount(target) => doctor::probe(target, context),
+    }
 }

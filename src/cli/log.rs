@@ -1,9 +1,8 @@
 //! `ctxfs log`: prints the messages of a conversation, or appends to them.
 
-use std::fmt::Write as _;
 use std::io::{self, BufRead, BufWriter, IsTerminal as _, Write};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::{fmt::Write as _, sync::Arc};
 
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
@@ -12,12 +11,8 @@ use jiff::Timestamp;
 
 use crate::args::{AppendArgs, LogAction, LogArgs};
 use crate::output::{GOOD, STRONG, WARN};
-use crate::{
-    Cli, Context, Environment, Failure, FailureKind, SettingKey, engine, env, page_link, places,
-    view,
-};
-use ctxfs_core::model::Content as _;
-use ctxfs_core::redact::SecretRules;
+use crate::{Cli, Context, Environment, Failure, FailureKind, SettingKey, env, places, view};
+use ctxfs_core::{model::Content as _, redact::SecretRules};
 use ctxfs_engine::{EngineError, MaskedForm, MessageWriter, Redaction};
 use ctxfs_store::message::{self, Log, LogLine, LogLines, MessageCall, MessageEntry, MessageTime};
 use ctxfs_store::{Conversation, Store};
@@ -39,8 +34,8 @@ pub(crate) fn run(args: &LogArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         None => latest(&store)?,
     };
     let Some(conversation) = found else { return Err(no_log().into()) };
-    let others = engine::other_messages(&store);
-    let log = message::log_of(&conversation, others.as_deref())?;
+    let others = ctxfs_sync::remote::PublishedMessages::of(&store);
+    let log = message::log_of(&conversation, Some(&others))?;
     let Some(log) = log else { return Err(no_log().into()) };
     let redaction = settings.redaction()?;
     let rules = redaction.as_ref().map(|redaction| &*redaction.rules);
@@ -51,7 +46,7 @@ pub(crate) fn run(args: &LogArgs, cli: &Cli, context: &mut Context) -> anyhow::R
             print(log, &conversation, rules, out)
         }
     })?;
-    page_link::print_link(context, store.root(), Some(conversation.id()), None);
+    crate::page_link::print_link(context, store.root(), Some(conversation.id()), None);
     Ok(())
 }
 
@@ -204,7 +199,8 @@ fn append_stdin(args: &AppendArgs, cli: &Cli, context: &Context) -> anyhow::Resu
     let root = settings.store(&context.environment)?;
     let id = places::conversation_id(&args.conversation)?;
     let advertised = settings.text(SettingKey::Advertise);
-    let shown = places::reader_root(advertised, &root, Some(&id), &context.environment);
+    let shown =
+        places::reader_root(advertised, &places::mounts_of(&root), Some(&id), &context.environment);
     let store = Store::open(&root)?;
     store.create_conversation(&id)?;
     let engine = view::open_engine(store, &shown, Some(&id), settings)?;

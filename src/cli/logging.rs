@@ -7,16 +7,12 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal as _, Read as _, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::str::FromStr as _;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
+use std::{str::FromStr as _, sync::Arc};
 
 use anyhow::Context as _;
 use parking_lot::Mutex;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
-
-use crate::Failure;
+use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 const ROTATE_AT: u64 = 8 << 20;
 
@@ -29,7 +25,7 @@ fn filter(directives: &str) -> anyhow::Result<EnvFilter> {
     let all = level.map(|level| format!("{},ctxfs={level}", level.min(LevelFilter::INFO)));
     Ok(EnvFilter::try_new(all.as_deref().unwrap_or(directives)).map_err(|error| {
         let text = format!("invalid log level `{directives}`: {error}");
-        Failure::usage(text, "use error, warn, info, debug or trace")
+        crate::Failure::usage(text, "use error, warn, info, debug or trace")
     })?)
 }
 

@@ -5,12 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 
-use crate::args::LsArgs;
-use crate::{Cli, Context, context, output, page_link, places, remote};
+use crate::{Cli, Context, args::LsArgs, context, output, page_link, places, remote};
 use ctxfs_core::model::{Record, Removal, visible};
 use ctxfs_engine::{Engine, EngineOptions, ListedArtifact, ListedConversation, Listing};
-use ctxfs_store::Store;
-use ctxfs_view::Title;
 
 struct ListingRow {
     name: String,
@@ -27,14 +24,16 @@ pub(crate) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
     }
     let settings = context.settings(cli, Vec::new())?;
     let options = EngineOptions { redaction: settings.redaction()?, ..EngineOptions::default() };
-    let store = Store::open(&settings.store(&context.environment)?)?;
+    let store = ctxfs_store::Store::open(&settings.store(&context.environment)?)?;
     let options = remote::ask(&store, &settings, options);
     let engine = Engine::new(store, options);
-    let Listing { mut rows, unread, .. } = match &args.conversation {
+    let find = |id: &String| places::find_conversation_anywhere(&engine, id);
+    let conversation = args.conversation.as_ref().map(find).transpose()?;
+    let id = conversation.as_ref().map(|found| found.id());
+    let Listing { mut rows, unread, .. } = match id {
         Some(id) => {
-            let id = places::find_conversation_anywhere(&engine, id)?.id().clone();
-            let mut listing = engine.list_artifacts(&id, ListingRow::of_artifact)?;
-            let traces = engine.list_traces(&id)?;
+            let mut listing = engine.list_artifacts(id, ListingRow::of_artifact)?;
+            let traces = engine.list_traces(id)?;
             listing.rows.extend(traces.iter().filter_map(ListingRow::of_trace));
             listing
         }
@@ -46,18 +45,9 @@ pub(crate) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
             &"nothing is stored yet; `ctxfs put` and writes under the mount store outputs",
         );
     }
-    let text = if cli.json {
-        let values: Vec<_> = rows.into_iter().map(|row| row.value).collect();
-        serde_json::to_string(&values)? + "\n"
-    } else {
-        table(&rows)
-    };
-    context.printer.data(&text)?;
-    let shown = match &args.conversation {
-        Some(id) => Some(places::find_conversation(engine.store(), id)?.id().clone()),
-        None => None,
-    };
-    page_link::print_link(context, engine.store().root(), shown.as_ref(), None);
+    let values = || rows.iter().map(|row| row.value.clone()).collect();
+    context.printer.report(|| table(&rows), values)?;
+    page_link::print_link(context, engine.store().root(), id, None);
     context::report_unread(&unread, context)
 }
 
@@ -99,7 +89,7 @@ impl ListingRow {
 }
 
 fn title(record: &Record) -> Option<String> {
-    Title::of(&record.provenance).map(|title| title.to_string())
+    ctxfs_view::Title::of(&record.provenance).map(|title| title.to_string())
 }
 
 fn about(record: &Record) -> String {

@@ -13,7 +13,6 @@ use uuid::Uuid;
 use crate::args::{McpAction, McpArgs, McpRuleArgs, StandInForm, ToolOffer};
 use crate::mcp::mounting::BackgroundMount;
 use crate::remote::{self, Sharing};
-use crate::system::listen;
 use crate::{Cli, Context, Environment, Failure, SettingKey, Settings, engine, logging, places};
 use ctxfs_core::model::{Component, Limits, LimitsByTool as _, Root};
 use ctxfs_mcp::permission::{self, Risk, Verdict};
@@ -110,13 +109,6 @@ fn keep_rule(
     Ok(())
 }
 
-/// Waits for the end of standard input, then ends the servers that standard input names. Runs in a
-/// separate process, so that it outlives a gateway that is killed.
-pub(crate) fn end_servers() {
-    let _ = rustix::thread::set_name(c"ctxfs-end");
-    ctxfs_mcp::end_servers(&mut io::stdin().lock());
-}
-
 fn conversation(args: &McpArgs, context: &mut Context) -> Result<Component, Failure> {
     if let Some(id) = &args.conversation {
         return places::conversation_id(id);
@@ -204,7 +196,7 @@ impl GatewayShelf {
             return (Root::All(Root::REFERENCES.to_owned()), false);
         }
         let id = Some(&self.id);
-        (places::reader_root_among(advertised, &mounts, id, &self.user.environment), true)
+        (places::reader_root(advertised, &mounts, id, &self.user.environment), true)
     }
 
     fn try_open(&self) -> anyhow::Result<GatewayConversation> {
@@ -245,7 +237,7 @@ fn http_options(
     context: &mut Context,
 ) -> anyhow::Result<HttpOptions> {
     let mut tokens = args.token_file.as_deref().map(tokens).transpose()?.unwrap_or_default();
-    let (host, listener) = listen(address)?;
+    let (host, listener) = crate::system::listen(address)?;
     let local = listener.local_addr()?;
     if tokens.is_empty() && !local.ip().is_loopback() {
         let token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());

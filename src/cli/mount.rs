@@ -6,21 +6,17 @@
 //! ```text
 //! ctxfs mount DIR                 waits at most 30 s for one line of status; prints, ends
 //!   ctxfs --detached mount DIR    the server: own session, works in `/`, logs to standard error
-//!     ctxfs watch-mount DIR       the watchdog
+//!     watch-mount                 the watchdogs
 //! ```
 //!
 //! The server is a new program rather than a fork, so it inherits only the environment of the
 //! caller.
 
-use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, Read, Write as _};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, mpsc};
-use std::thread;
-use std::time::Duration;
+use std::{ffi::OsString, fs::File, os::unix::process::CommandExt as _, thread, time::Duration};
 
 use serde::{Deserialize, Serialize};
 

@@ -1,15 +1,12 @@
 //! Printing: data to standard output, messages and failures to standard error. Colours are used
 //! only on terminals, and only if `NO_COLOR` is not set.
 
-use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::process::ExitCode;
-use std::time::Duration;
+use std::{fmt::Display, process::ExitCode, time::Duration};
 
 use anstyle::{AnsiColor, Style};
 use serde::{Deserialize, Serialize};
-
-use ctxfs_fuse::kernel::mount::MountError;
+use serde_json::{Value, json};
 
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const WARN: Style = AnsiColor::Yellow.on_default();
@@ -70,6 +67,16 @@ impl Printer {
         self.data(&(line + "\n"))
     }
 
+    /// Prints a report: `value` as one line if the output is JSON, and `text` otherwise.
+    pub(crate) fn report(
+        &mut self,
+        text: impl FnOnce() -> String,
+        value: impl FnOnce() -> Value,
+    ) -> anyhow::Result<()> {
+        let report = if self.json { value().to_string() + "\n" } else { text() };
+        self.data(&report)
+    }
+
     pub(crate) fn message(&mut self, text: &dyn Display) {
         if !self.json {
             self.write_message(text);
@@ -83,7 +90,7 @@ impl Printer {
     /// Prints a failure and its hint to standard error.
     pub(crate) fn failure(&mut self, failure: &Failure) {
         if self.json
-            && let Ok(text) = serde_json::to_string(&serde_json::json!({ "error": failure }))
+            && let Ok(text) = serde_json::to_string(&json!({ "error": failure }))
         {
             return self.write_message(&text);
         }
@@ -146,7 +153,7 @@ impl From<anyhow::Error> for Failure {
         let message = with_causes(&error);
         match error.downcast::<Self>() {
             Ok(failure) => failure,
-            Err(error) => match error.downcast_ref::<MountError>() {
+            Err(error) => match error.downcast_ref::<ctxfs_fuse::kernel::mount::MountError>() {
                 Some(mount) => Self { kind: FailureKind::Mount, message, hint: mount.hint() },
                 None => Self { kind: FailureKind::Failed, message, hint: None },
             },
@@ -202,6 +209,8 @@ pub(crate) fn age(age: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use ctxfs_store::StoreError;
+
+    use ctxfs_fuse::kernel::mount::MountError;
 
     use super::*;
 

@@ -3,11 +3,10 @@
 //!
 //! The file contains no token. A browser that was authorized once does not need it again.
 
-use std::fmt::Write as _;
-use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::{fmt::Write as _, fs};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};

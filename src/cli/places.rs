@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use crate::{Environment, Failure, FailureKind};
 use ctxfs_core::model::{Component, Root};
-use ctxfs_engine::Engine;
 use ctxfs_fuse::kernel::mount;
 use ctxfs_store::{Conversation, Store, conversation_at};
 
@@ -101,19 +100,9 @@ const ELSEWHERE: &str = "choose another place: `ctxfs mount --store STORE DIR`";
 /// Returns the root of the tree as the readers of a conversation see it: `given`, or else the place
 /// where this store is mounted, or else the place where only this conversation is mounted, or else
 /// the place where `ctxfs mount` would mount the store.
+///
+/// `mounts` are those of the store.
 pub(crate) fn reader_root(
-    given: Option<&str>,
-    store: &Path,
-    id: Option<&Component>,
-    environment: &Environment,
-) -> Root {
-    if let Some(given) = given {
-        return Root::All(given.to_owned());
-    }
-    reader_root_among(None, &mounts_of(store), id, environment)
-}
-
-pub(crate) fn reader_root_among(
     given: Option<&str>,
     mounts: &[StoreMount],
     id: Option<&Component>,
@@ -211,7 +200,7 @@ pub(crate) fn find_conversation(store: &Store, id: &str) -> anyhow::Result<Arc<C
 }
 
 pub(crate) fn find_conversation_anywhere(
-    engine: &Engine,
+    engine: &ctxfs_engine::Engine,
     id: &str,
 ) -> anyhow::Result<Arc<Conversation>> {
     for name in [Component::new(id), Component::from_text(id)].into_iter().flatten() {

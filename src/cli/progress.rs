@@ -6,8 +6,6 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::Mutex;
 
-use ctxfs_models::extract::{CallRecord, CallTally};
-
 const STYLE: &str =
     "{msg} [{bar:30}] {decimal_bytes}/{decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left";
 const OPEN_STYLE: &str = "{msg} {decimal_bytes}, {decimal_bytes_per_sec}";
@@ -42,7 +40,7 @@ const TICK: Duration = Duration::from_millis(120);
 /// A line that shows the current cost of a question.
 pub(crate) struct QuestionBar {
     bar: ProgressBar,
-    tally: Mutex<CallTally>,
+    tally: Mutex<ctxfs_models::extract::CallTally>,
 }
 
 impl QuestionBar {
@@ -55,7 +53,7 @@ impl QuestionBar {
         Self { bar, tally: Mutex::default() }
     }
 
-    pub(crate) fn tell(&self, call: &CallRecord) {
+    pub(crate) fn tell(&self, call: &ctxfs_models::extract::CallRecord) {
         let (_, message) = self.tally.lock().add(call);
         self.bar.set_message(message);
     }

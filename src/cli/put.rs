@@ -1,10 +1,8 @@
 //! `ctxfs put`: stores standard input as an output, and prints the stand-in for the model.
 
-use std::fs::File;
 use std::io::{self, Read as _, Write};
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use std::{fs::File, path::PathBuf, sync::Arc};
 
 use anyhow::Context as _;
 use uuid::Uuid;
@@ -12,9 +10,7 @@ use uuid::Uuid;
 use crate::args::{Layout, PutArgs, PutFormat};
 use crate::{Cli, Context, Failure, SettingKey, Settings, engine, places, remote};
 use ctxfs_core::materialize::Analyzer;
-use ctxfs_core::model::{
-    ArtifactState, Component, Content, Limits, LimitsByTool as _, Place, Provenance, Record,
-};
+use ctxfs_core::model::{Component, Content, Limits, LimitsByTool as _, Place, Provenance, Record};
 use ctxfs_engine::{
     Engine, EngineError, Intake, MaskedForm, NewOutput, OutputName, OutputParts, Replace,
     ShownOutput, StandInRequest, StoredOutput,
@@ -237,7 +233,8 @@ fn engine_for(
     let place = settings.store(&context.environment)?;
     let id = places::conversation_id(id)?;
     let prefix = settings.text(SettingKey::Advertise);
-    let root = places::reader_root(prefix, &place, Some(&id), &context.environment);
+    let root =
+        places::reader_root(prefix, &places::mounts_of(&place), Some(&id), &context.environment);
     let options = engine::options(settings, &root, Some(&id))?;
     Ok((engine::open(Store::open(&place)?, options), id))
 }
@@ -260,7 +257,11 @@ fn store_in_directory(
     let parts = OutputParts {
         content: Artifact::new(Arc::new(file), analysis.bytes),
         analysis: Arc::new(analysis),
-        record: Record { state: ArtifactState::Sealed, provenance, ..Record::default() },
+        record: Record {
+            state: ctxfs_core::model::ArtifactState::Sealed,
+            provenance,
+            ..Record::default()
+        },
         place: filed.place(),
         limits,
     };

@@ -9,13 +9,11 @@
 //! | `status` | the bucket, its conversations, and changes that are not sent yet |
 //! | `maintenance` | checking, garbage collection and purging |
 //! | `sharing` | automatic sharing by mounts, gateways and commands |
-//! | `process` | the helper process that accesses the bucket for a mount |
-//! | `page` | the helper processes of the web page |
+//!
+//! The helper processes that access the bucket for a mount or a web page are in `helper`.
 
 mod maintenance;
 mod opened;
-mod page;
-mod process;
 mod pull;
 mod push;
 mod report;
@@ -25,14 +23,11 @@ mod status;
 use crate::args::{RemoteAction, RemoteArgs};
 use crate::{Cli, Context, Settings};
 
-pub(crate) use crate::remote::page::{PageHelpers, look as look_beside, start as start_beside};
-pub(crate) use crate::remote::process::{
-    BucketRights, SharedObjects, Starter, run as ask_bucket, spawn as spawn_process,
-    start as start_process, url,
-};
 pub(crate) use crate::remote::pull::run as pull;
 pub(crate) use crate::remote::push::{durably as push_durably, run as push};
-pub(crate) use crate::remote::sharing::{Sharing, ask, begin, end, share, take_part};
+pub(crate) use crate::remote::sharing::{
+    SharedObjects, Sharing, ask, asking_options, begin, bucket_process, end, share, take_part, url,
+};
 pub(crate) use crate::remote::status::{health, list};
 
 pub(crate) fn run(args: &RemoteArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {

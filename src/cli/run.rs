@@ -1,34 +1,32 @@
 //! `ctxfs run`: runs a command, and stores its output in a log while the command runs.
 //!
 //! A single thread does everything: `EventLoop` waits for output, input and signals at the same
-//! time.
+//! time. If background processes still write to the output when the command has ended, a helper
+//! process continues the logs ([`keep_output`]).
 
-mod background;
 mod child;
 mod output;
 
-use std::io::{self, IsTerminal as _};
-use std::os::unix::process::CommandExt as _;
-use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs::File, os::unix::process::CommandExt as _, path::Path, process::ExitCode, thread};
 
-use crate::args::{KeepOutputArgs, PutFormat, RunArgs};
+use rustix::event::{PollFd, PollFlags, poll};
+
+use crate::args::{PutFormat, RunArgs};
+use crate::helper::{KeptOutput, Role};
 use crate::output::{Printer, is_closed};
 use crate::put::{self, PrintOptions, PutOutput, TargetConversation};
 use crate::run::child::{CaughtSignals, Child, CommandEnd, EventLoop, SpawnError, UserTerminal};
 use crate::run::output::{
-    ClosedOutput, CommandLogs, CommandOutput, HandedLogs, HeldOutput, HostRule, OutputStream,
-    ShortOutput,
+    ClosedOutput, CommandLogs, CommandOutput, HandedLogs, HeldOutput, HostRule, OpenOutput,
+    OutputStream, ShortOutput,
 };
 use crate::{Cli, Context, hook, page_link};
 use ctxfs_core::model::{Limits, Provenance};
 use ctxfs_engine::{Replace, StoredOutput};
-
-pub(crate) use crate::run::background::keep as keep_output;
 
 pub(crate) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
     let id = args.id.clone().unwrap_or_else(put::new_call);
@@ -55,7 +53,7 @@ pub(crate) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         ..Provenance::default()
     };
     let closed = output.close(&newer, left, |left, HandedLogs { names, cut, is_short }| {
-        let args = KeepOutputArgs {
+        let output = KeptOutput {
             conversation: target.conversation.id().to_text(),
             exit_code: code,
             duration_ms: newer.duration_ms.unwrap_or_default(),
@@ -63,7 +61,7 @@ pub(crate) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::R
             discard: is_short,
             logs: names,
         };
-        background::start(left, &args, target.engine.store().root(), cli)
+        hand_over(left, output, target.engine.store().root(), cli)
     });
     let replace = replace(args, host, &closed, &limits, code);
     let options = PrintOptions { format: args.format, replace, tools: &args.has_tool, seen };
@@ -271,4 +269,110 @@ impl BareCommand {
 #[expect(clippy::exit, reason = "the main thread waits for the store")]
 fn exit_with(code: u8) {
     std::process::exit(code.into());
+}
+
+const READY: &[u8] = b"ready\n";
+
+// Starts the process that continues reading, and returns once it has taken over the logs that
+// `output` names.
+fn hand_over(left: Vec<OpenOutput>, output: KeptOutput, store: &Path, cli: &Cli) -> io::Result<()> {
+    let (mut reader, writer) = io::pipe()?;
+    let mut command = Role::KeepOutput(output).command();
+    command.arg("--store").arg(std::path::absolute(store)?);
+    if let Some(config) = &cli.config {
+        command.arg("--config").arg(std::path::absolute(config)?);
+    }
+    command.stdin(nothing()?).stdout(nothing()?).stderr(writer);
+    for (stream, source) in left {
+        match stream {
+            OutputStream::Stdout => command.stdin(source),
+            OutputStream::Stderr => command.stdout(source),
+        };
+    }
+    // The child is not waited for, because it outlives this process.
+    let _started = command.spawn()?;
+    drop(command);
+    let mut reply = Vec::new();
+    reader.read_to_end(&mut reply)?;
+    if reply.ends_with(READY) {
+        return Ok(());
+    }
+    Err(io::Error::other(String::from_utf8_lossy(&reply).into_owned()))
+}
+
+/// Continues reading when a command has ended but background processes still write to its output.
+/// Stores the bytes that it reads from standard input, and also from standard output, which is
+/// opened for reading.
+///
+/// Has a session of its own, and none of the file descriptors that the caller of `ctxfs run` waits
+/// for.
+pub(crate) fn keep_output(output: &KeptOutput, cli: &Cli, context: &Context) -> anyhow::Result<()> {
+    rustix::process::setsid()?;
+    let settings = Arc::new(context.settings(cli, Vec::new())?);
+    let target = TargetConversation::find(&output.conversation, &settings, context)?;
+    let target = target.ok_or_else(|| anyhow::anyhow!("there is no such conversation"))?;
+    let newer = Provenance {
+        exit_code: Some(output.exit_code),
+        duration_ms: Some(output.duration_ms),
+        ..Provenance::default()
+    };
+    let mut logs = CommandLogs::take_over(&target, &output.logs, &newer)?;
+    report_ready()?;
+    let count = take_all(&mut logs)?;
+    let _loss = logs.finish(&Provenance::default());
+    if output.discard && count == 0 {
+        logs.discard();
+    } else {
+        logs.seal(output.cut.as_deref())?;
+    }
+    target.engine.finish();
+    Ok(())
+}
+
+fn report_ready() -> anyhow::Result<()> {
+    io::stderr().write_all(READY)?;
+    Ok(rustix::stdio::dup2_stderr(nothing()?)?)
+}
+
+fn nothing() -> io::Result<File> {
+    File::options().read(true).write(true).open("/dev/null")
+}
+
+fn take_all(logs: &mut CommandLogs<'_>) -> io::Result<u64> {
+    let mut open = vec![
+        (OutputStream::Stdout, rustix::stdio::stdin()),
+        (OutputStream::Stderr, rustix::stdio::stdout()),
+    ];
+    let (mut block, mut all) = (vec![0; child::BLOCK], 0);
+    while !open.is_empty() {
+        let ready = wait_for(&open)?;
+        let mut ready = ready.into_iter();
+        let mut failed = Ok(());
+        open.retain(|(stream, source)| {
+            if ready.next() != Some(true) {
+                return true;
+            }
+            match child::read(source, &mut block) {
+                Ok(count) => {
+                    let bytes = &block[..count.unwrap_or(0)];
+                    logs.write(*stream, bytes);
+                    all += bytes.len() as u64;
+                    count != Some(0)
+                }
+                Err(error) => {
+                    failed = Err(error);
+                    false
+                }
+            }
+        });
+        failed?;
+    }
+    Ok(all)
+}
+
+fn wait_for(sources: &[(OutputStream, std::os::fd::BorrowedFd<'_>)]) -> io::Result<Vec<bool>> {
+    let mut fds: Vec<_> =
+        sources.iter().map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    rustix::io::retry_on_intr(|| poll(&mut fds, None))?;
+    Ok(fds.iter().map(|fd| !fd.revents().is_empty()).collect())
 }

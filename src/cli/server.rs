@@ -8,25 +8,20 @@
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::time::Duration;
-use std::{io, thread};
+use std::{io, sync::Arc, thread, time::Duration};
 
 use rustix::process::{Resource, Rlimit, geteuid};
 use signal_hook::iterator::Signals;
 
 use crate::confine::{self, ServerNeeds};
-#[cfg(feature = "remote")]
-use crate::remote::Starter;
+use crate::helper::watchdog::{STOP_SIGNALS, ServerEvent, StopRequests, Watchdogs};
 use crate::remote::{self, SharedObjects};
-use crate::watchdog::{STOP_SIGNALS, ServerEvent, StopRequests, Watchdogs};
-use crate::{SettingKey, Settings, ask_models, engine, env, system};
+use crate::{SettingKey, Settings, engine, env, helper::bucket::Starter, helper::models};
 use ctxfs_engine::{Confinement, EngineOptions};
 use ctxfs_fuse::kernel::mount::{self, MountError, MountMethod, MountOptions, MountState};
 use ctxfs_fuse::kernel::{Session, SessionOptions};
 use ctxfs_fuse::{Coherence, ContextFs, FsOptions, Processes};
-use ctxfs_models::extract::Models;
 use ctxfs_store::{Dir, Store, conversation_path};
 
 /// The parameters of the server of a mount. Paths are absolute. `engine` names the conversation if
@@ -61,7 +56,7 @@ pub(crate) fn run(
 ) -> anyhow::Result<()> {
     // Without this, a process that was started through /proc/self/exe is named `exe`.
     let _ = rustix::thread::set_name(c"ctxfs");
-    system::share_arena();
+    crate::system::share_arena();
     let (events, received) = mpsc::channel();
     let signals = Signals::new(STOP_SIGNALS)?;
     raise_open_files();
@@ -141,31 +136,24 @@ fn end(events: &Receiver<ServerEvent>) {
     }
 }
 
-fn started_models(plan: &MountPlan) -> io::Result<Option<Arc<Models>>> {
-    if is_unconfined(plan) { Ok(None) } else { ask_models::start(plan.engine.models.settings()) }
+fn started_models(plan: &MountPlan) -> io::Result<Option<Arc<ctxfs_models::extract::Models>>> {
+    if is_unconfined(plan) { Ok(None) } else { models::start(plan.engine.models.settings()) }
 }
 
 // The watchdogs start the process that accesses the bucket. They have its keys, so a confined
 // server removes the keys from its own environment.
-#[cfg(feature = "remote")]
 fn bucket(
     plan: &MountPlan,
     store: &Store,
     watchdogs: &Arc<Watchdogs>,
 ) -> anyhow::Result<Option<SharedObjects>> {
     let watchdogs = Arc::clone(watchdogs);
-    let starter: Starter = Box::new(move |socket| watchdogs.start_remote(socket.as_fd()));
-    let bucket = remote::start_process(&plan.settings, store, starter)?;
+    let starter: Starter = Arc::new(move |socket| watchdogs.start_remote(socket.as_fd()));
+    let bucket = remote::bucket_process(&plan.settings, store, starter)?;
     if bucket.is_some() && !is_unconfined(plan) {
         env::forget_object_stores();
     }
     Ok(bucket)
-}
-
-#[cfg(not(feature = "remote"))]
-#[expect(clippy::unnecessary_wraps, reason = "a build with the tier may fail")]
-fn bucket(_: &MountPlan, _: &Store, _: &Arc<Watchdogs>) -> anyhow::Result<Option<SharedObjects>> {
-    Ok(None)
 }
 
 fn is_unconfined(plan: &MountPlan) -> bool {

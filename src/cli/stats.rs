@@ -1,15 +1,12 @@
 //! `ctxfs stats`: shows the number of stored and returned outputs, and the tokens that stand-ins
 //! saved.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
-use jiff::ToSpan as _;
-use jiff::civil::Date;
+use jiff::{ToSpan as _, civil::Date};
 use serde_json::{Map, Value, json};
 
-use crate::args::StatsArgs;
-use crate::{Cli, Context, context, output, places};
+use crate::{Cli, Context, args::StatsArgs, context, output, places};
 use ctxfs_core::model::{Amount, CallCounts, Counts, IndexCounts, QuestionCounts, Sums, visible};
 use ctxfs_engine::{ConversationCounts, Engine, EngineOptions};
 use ctxfs_store::Store;
@@ -37,8 +34,7 @@ pub(crate) fn run(args: &StatsArgs, cli: &Cli, context: &mut Context) -> anyhow:
     if report.sums.total == Counts::default() && unread.is_empty() {
         context.printer.message(&"nothing has been counted yet");
     }
-    let text = if cli.json { report.json().to_string() + "\n" } else { report.text() };
-    context.printer.data(&text)?;
+    context.printer.report(|| report.text(), || report.json())?;
     context::report_unread(&unread, context)
 }
 

@@ -1,10 +1,7 @@
 //! `ctxfs view`: prints a view without using a mount.
 
-use std::io;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{io, os::unix::ffi::OsStrExt as _, sync::Arc, time::Duration};
 
 use crate::args::ViewArgs;
 use crate::places::{self, StoreMount};
@@ -50,7 +47,7 @@ impl PathInTree {
             return Ok(Self { root: Root::One(prefix), only: mount.only, path });
         }
         let reader_root = |id: Option<&Component>| {
-            places::reader_root_among(advertised, &mounts, id, &context.environment)
+            places::reader_root(advertised, &mounts, id, &context.environment)
         };
         let path = resolved(store, relative(path, &mounts, &reader_root(None)))?;
         let only = conversation_of(&path);

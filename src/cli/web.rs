@@ -1,24 +1,18 @@
 //! `ctxfs web`: serves the web page, or writes a conversation as static pages.
 //!
 //! The page is confined to reading the store. If the settings name a bucket, helper processes
-//! contact other hosts (`remote::PageHelpers`).
+//! contact other hosts (`helper::page`).
 
-use std::fs;
 use std::io::{self, BufWriter, Write};
-use std::os::fd::AsFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::{fs, os::fd::AsFd as _, sync::Arc};
 
-use serde_json::json;
-
-use crate::args::WebArgs;
-use crate::page_link::RunningPage;
-use crate::remote::{self, PageHelpers};
 use crate::system::{self, listen};
 use crate::{
-    Cli, Context, Failure, FailureKind, SettingKey, Settings, confine, engine, logging, places,
+    Cli, Context, Failure, FailureKind, SettingKey, Settings, args::WebArgs, confine, engine,
+    helper::page::PageHelpers, logging, page_link::RunningPage, places, remote,
 };
 use ctxfs_core::model::{Component, visible};
 use ctxfs_engine::{Confinement, Engine, EngineOptions};
@@ -95,7 +89,7 @@ fn serve(
     let confinement = confined(store, settings);
     // This is done after the confinement, because it may start a thread.
     only.map_or(Ok(()), |id| require(id, &engine))?;
-    let value = json!({ "url": address, "pid": std::process::id(), "store": root,
+    let value = serde_json::json!({ "url": address, "pid": std::process::id(), "store": root,
         "confinement": confinement });
     context.printer.line(&address, &value)?;
     if args.open {
@@ -143,7 +137,7 @@ fn options(
     context: &Context,
 ) -> Result<EngineOptions, Failure> {
     let given = settings.text(SettingKey::Advertise);
-    let seen = places::reader_root(given, root, only, &context.environment);
+    let seen = places::reader_root(given, &places::mounts_of(root), only, &context.environment);
     let mut options = engine::options(settings, &seen, None)?;
     if let Some(only) = only {
         options.prefix = seen.of(&only.to_text());
@@ -167,7 +161,7 @@ fn export_pages(
     let mut shelf = ExportDir { dir: dir.to_owned() };
     ctxfs_web::export(engine, id, &mut shelf)?;
     let index = dir.join("index.html");
-    context.printer.line(&index.display(), &json!({ "index": index }))
+    context.printer.line(&index.display(), &serde_json::json!({ "index": index }))
 }
 
 fn check_empty(dir: &Path) -> Result<(), Failure> {

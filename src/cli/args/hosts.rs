@@ -1,13 +1,10 @@
 //! The commands for agent hosts and MCP clients: `hook`, `install` and `mcp`.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::hooks::Host;
-use crate::settings::SettingValue;
-use crate::{SettingKey, env};
+use crate::{SettingKey, env, hooks::Host, settings::SettingValue};
 
 /// Keep the long outputs of an agent's tools; for the hooks of its host.
 ///

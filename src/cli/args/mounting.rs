@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::SettingKey;
-use crate::settings::SettingValue;
+use crate::{SettingKey, settings::SettingValue};
 
 /// Mount the store as a directory.
 ///

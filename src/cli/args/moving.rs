@@ -5,9 +5,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::SettingKey;
-use crate::settings::SettingValue;
-
 // Many times more than a conversation of months has.
 const MOST_FILES: u64 = 1_000_000;
 
@@ -52,8 +49,8 @@ pub(crate) struct ImportArgs {
     /// Refuse an archive of more than this many bytes uncompressed, such as `10GiB`.
     ///
     /// Default: the free space on the store's disk without `min_free`.
-    #[arg(long, value_name = "BYTES", value_parser = |text: &str| SettingKey::MaxArtifact.parse(text))]
-    pub(crate) max_size: Option<SettingValue>,
+    #[arg(long, value_name = "BYTES", value_parser = |text: &str| crate::SettingKey::MaxArtifact.parse(text))]
+    pub(crate) max_size: Option<crate::settings::SettingValue>,
 
     /// Refuse an archive of more than this many files and directories.
     #[arg(long, value_name = "N", default_value_t = MOST_FILES)]
@@ -168,32 +165,4 @@ pub(crate) struct RemotePurgeArgs {
     /// Print what would be deleted, and change nothing.
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
-}
-
-/// The arguments of the helper processes of the page: the settings of the remote tier, the URL of
-/// the bucket, and the directory of the store. `poll` is in seconds; `min_free` is left free by
-/// downloads.
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub(crate) struct BesideArgs {
-    #[arg(long, default_value_t)]
-    pub(crate) poll: u64,
-
-    #[arg(long, default_value_t)]
-    pub(crate) cache_bytes: u64,
-
-    #[arg(long, default_value_t)]
-    pub(crate) min_free: u64,
-
-    #[arg(long)]
-    pub(crate) quota: Option<u64>,
-
-    #[arg(long)]
-    pub(crate) write_once: bool,
-
-    #[arg(long)]
-    pub(crate) unconfined: bool,
-
-    pub(crate) url: String,
-
-    pub(crate) dir: PathBuf,
 }

@@ -1,15 +1,10 @@
 //! The commands that store, show and run: `put`, `run`, `view`, `extract`, `ls` and `log`.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::args::hosts::parse_host;
-use crate::hooks::Host;
-use crate::settings::SettingValue;
-use crate::{SettingKey, env};
-use ctxfs_models::extract::Mode;
+use crate::{SettingKey, args::hosts::parse_host, env, hooks::Host, settings::SettingValue};
 
 /// The flag of commands that print paths for a reader who may see the mount elsewhere.
 #[derive(Debug, Args)]
@@ -256,29 +251,6 @@ pub(crate) struct RunArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// The arguments of the process that stores the output of background processes. `cut` is the reason
-/// if the logs are incomplete already. `logs` are the log of both streams, and with `--split` one
-/// for each.
-#[derive(Debug, Args, PartialEq, Eq)]
-pub(crate) struct KeepOutputArgs {
-    #[arg(long)]
-    pub(crate) conversation: String,
-
-    #[arg(long, allow_negative_numbers = true)]
-    pub(crate) exit_code: i32,
-
-    #[arg(long)]
-    pub(crate) duration_ms: u64,
-
-    #[arg(long)]
-    pub(crate) cut: Option<String>,
-
-    #[arg(long)]
-    pub(crate) discard: bool,
-
-    pub(crate) logs: Vec<OsString>,
-}
-
 /// Answer a question about an output with a language model.
 ///
 /// The model reads the output in place of the conversation's model: a short one whole, a long one
@@ -309,7 +281,7 @@ pub(crate) struct ExtractArgs {
 
     /// Way to read: `auto`, `full-chunked`, `read-grep` or `truncate`.
     #[arg(long, value_name = "MODE", default_value = "auto")]
-    pub(crate) mode: Mode,
+    pub(crate) mode: ctxfs_models::extract::Mode,
 
     /// Print what the question would take: mode, chunks, calls, tokens and dollars. Ask nothing.
     #[arg(long, short = 'n')]

@@ -1,7 +1,6 @@
 //! Checks of this machine: kernel, device, privileges, and the disk that holds the store.
 
-use std::fs;
-use std::path::Path;
+use std::{fs, path::Path};
 
 use rustix::fs::Access;
 use serde::Serialize;
@@ -30,14 +29,16 @@ impl DoctorCheck {
     pub(crate) fn ok(name: &'static str, found: impl Into<String>) -> Self {
         Self { name, level: CheckLevel::Ok, found: found.into(), mend: None }
     }
+}
 
-    pub(crate) fn bad(
+impl CheckLevel {
+    pub(crate) fn check(
+        self,
         name: &'static str,
-        level: CheckLevel,
         found: impl Into<String>,
         mend: impl Into<String>,
-    ) -> Self {
-        Self { name, level, found: found.into(), mend: Some(mend.into()) }
+    ) -> DoctorCheck {
+        DoctorCheck { name, level: self, found: found.into(), mend: Some(mend.into()) }
     }
 }
 
@@ -60,13 +61,13 @@ fn device() -> DoctorCheck {
     const NAME: &str = "/dev/fuse";
     if fs::metadata(mount::DEVICE).is_err() {
         let mend = "modprobe fuse   (in a container: docker run --device /dev/fuse)";
-        return DoctorCheck::bad(NAME, CheckLevel::Failure, "missing", mend);
+        return CheckLevel::Failure.check(NAME, "missing", mend);
     }
     match rustix::fs::access(mount::DEVICE, Access::READ_OK | Access::WRITE_OK) {
         Ok(()) => DoctorCheck::ok(NAME, "present and accessible"),
         Err(error) => {
             let found = format!("present, but not accessible: {error}");
-            DoctorCheck::bad(NAME, CheckLevel::Failure, found, "sudo chmod 666 /dev/fuse")
+            CheckLevel::Failure.check(NAME, found, "sudo chmod 666 /dev/fuse")
         }
     }
 }
@@ -77,20 +78,14 @@ fn passthrough(privileged: bool) -> DoctorCheck {
     let release = read("/proc/sys/kernel/osrelease");
     if version(&release).is_none_or(|version| version < PASSTHROUGH_SINCE) {
         let found = format!("kernel {release}: reads go through the server");
-        return DoctorCheck::bad(
-            NAME,
-            CheckLevel::Note,
-            found,
-            "a kernel of 6.12 or later is faster",
-        );
+        return CheckLevel::Note.check(NAME, found, "a kernel of 6.12 or later is faster");
     }
     if privileged {
         return DoctorCheck::ok(NAME, format!("kernel {release}, and permitted: fast reads"));
     }
     let found = format!("kernel {release}, but not permitted: reads go through the server");
-    DoctorCheck::bad(
+    CheckLevel::Note.check(
         NAME,
-        CheckLevel::Note,
         found,
         "mounting as root is faster: sudo ctxfs mount --allow-other",
     )
@@ -103,7 +98,7 @@ fn privilege(admin: bool) -> DoctorCheck {
     }
     let mend =
         "docker run --cap-add SYS_ADMIN --device /dev/fuse --security-opt apparmor:unconfined";
-    DoctorCheck::bad(NAME, CheckLevel::Failure, "root, but without CAP_SYS_ADMIN", mend)
+    CheckLevel::Failure.check(NAME, "root, but without CAP_SYS_ADMIN", mend)
 }
 
 fn helper() -> DoctorCheck {
@@ -111,9 +106,8 @@ fn helper() -> DoctorCheck {
     match mount::find_helper() {
         Some((name, said)) if said.is_empty() => DoctorCheck::ok(NAME, name),
         Some((_, said)) => DoctorCheck::ok(NAME, said),
-        None => DoctorCheck::bad(
+        None => CheckLevel::Failure.check(
             NAME,
-            CheckLevel::Failure,
             "not installed; ordinary users cannot mount without it",
             "sudo apt install fuse3   (or: dnf install fuse3, apk add fuse3)",
         ),
@@ -127,12 +121,7 @@ fn allow_other() -> DoctorCheck {
         return DoctorCheck::ok(NAME, "user_allow_other is set: --allow-other works");
     }
     let found = "user_allow_other is not set: other users, including root, cannot enter";
-    DoctorCheck::bad(
-        NAME,
-        CheckLevel::Note,
-        found,
-        "echo user_allow_other | sudo tee -a /etc/fuse.conf",
-    )
+    CheckLevel::Note.check(NAME, found, "echo user_allow_other | sudo tee -a /etc/fuse.conf")
 }
 
 fn apparmor(root: bool) -> Vec<DoctorCheck> {
@@ -140,12 +129,12 @@ fn apparmor(root: bool) -> Vec<DoctorCheck> {
     if !root && fs::exists("/etc/apparmor.d/fusermount3").unwrap_or(false) && is_on() {
         let found = "confines fusermount3 to $HOME, /mnt, /media, /tmp and $XDG_RUNTIME_DIR";
         let mend = "mount there, or allow the mountpoint in /etc/apparmor.d/local/fusermount3";
-        checks.push(DoctorCheck::bad("AppArmor", CheckLevel::Note, found, mend));
+        checks.push(CheckLevel::Note.check("AppArmor", found, mend));
     }
     if read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" {
         let found = "keeps users from mounting in their own namespaces (unshare, rootless)";
         let mend = "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0";
-        checks.push(DoctorCheck::bad("AppArmor", CheckLevel::Note, found, mend));
+        checks.push(CheckLevel::Note.check("AppArmor", found, mend));
     }
     checks
 }
@@ -207,7 +196,7 @@ fn writable(store: &Path, standing: &Path) -> DoctorCheck {
     let (here, at) = (store.display(), standing.display());
     if let Err(error) = rustix::fs::access(standing, Access::WRITE_OK | Access::EXEC_OK) {
         let mend = format!("sudo chown -R $USER {at}   (or choose another: ctxfs --store DIR ...)");
-        return DoctorCheck::bad("store", CheckLevel::Failure, format!("{at}: {error}"), mend);
+        return CheckLevel::Failure.check("store", format!("{at}: {error}"), mend);
     }
     let state = if store == standing { "writable" } else { "will be created" };
     DoctorCheck::ok("store", format!("{here}: {state}"))
@@ -217,12 +206,7 @@ fn free_space(standing: &Path) -> DoctorCheck {
     const NAME: &str = "room";
     let Ok(disk) = rustix::fs::statvfs(standing) else {
         let found = "the filesystem does not report it";
-        return DoctorCheck::bad(
-            NAME,
-            CheckLevel::Note,
-            found,
-            format!("df -h {}", standing.display()),
-        );
+        return CheckLevel::Note.check(NAME, found, format!("df -h {}", standing.display()));
     };
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     let found = format!("{} MiB free", free >> 20);
@@ -230,7 +214,7 @@ fn free_space(standing: &Path) -> DoctorCheck {
         return DoctorCheck::ok(NAME, found);
     }
     let mend = "free some, or use another store: ctxfs mount --store DIR";
-    DoctorCheck::bad(NAME, CheckLevel::Warning, found, mend)
+    CheckLevel::Warning.check(NAME, found, mend)
 }
 
 fn attributes(standing: &Path) -> DoctorCheck {
@@ -239,18 +223,13 @@ fn attributes(standing: &Path) -> DoctorCheck {
     let remote = matches!(name, "nfs" | "cifs" | "9p" | "fuse");
     if remote {
         let mend = "keep the store on a local disk: ctxfs mount --store DIR";
-        return DoctorCheck::bad(
-            NAME,
-            CheckLevel::Warning,
-            format!("{name}: slow, and may hang"),
-            mend,
-        );
+        return CheckLevel::Warning.check(NAME, format!("{name}: slow, and may hang"), mend);
     }
     if has_user_attributes(standing) {
         return DoctorCheck::ok(NAME, format!("{name}, with user attributes"));
     }
     let mend = "ext4, xfs, btrfs, and tmpfs since kernel 6.6 support them";
-    DoctorCheck::bad(NAME, CheckLevel::Note, format!("{name}, without user attributes"), mend)
+    CheckLevel::Note.check(NAME, format!("{name}, without user attributes"), mend)
 }
 
 fn filesystem(standing: &Path) -> &'static str {

@@ -5,16 +5,12 @@
 //! a file. For a failed command, the host shows only the beginning and accepts no replacement, so
 //! the stand-in is added to the host's own result.
 
-use std::borrow::Cow;
-use std::fs;
 use std::io::{self, Read as _, Seek as _};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::{borrow::Cow, fs, os::unix::fs::MetadataExt as _};
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::{Value, json, value::RawValue};
 
 use crate::hooks::event::{
     ContentBlocks, EventText, HookError, Spill, SubAgent, ToolOutput, ToolResult, of_mcp,
@@ -170,18 +166,9 @@ impl<'a> ClaudeCodeEvent<'a> {
             Some((server, tool)) => (Some(server), tool),
             None => (None, &*self.tool_name),
         };
-        ToolResult {
-            conversation: &self.session_id,
-            call: Cow::Borrowed(&self.tool_use_id),
-            agent: self.sub_agent(),
-            server,
-            tool,
-            args: self.tool_input,
-            exit_code: None,
-            duration_ms: self.duration_ms,
-            kind,
-            output,
-        }
+        let (call, agent) = (Cow::Borrowed(&*self.tool_use_id), self.sub_agent());
+        let result = ToolResult::new(&self.session_id, call, (tool, self.tool_input), output);
+        ToolResult { agent, server, duration_ms: self.duration_ms, kind, ..result }
     }
 }
 

@@ -8,12 +8,10 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use crate::hooks::event::{ContentBlocks, EventText, HookError, ToolOutput, ToolResult, of_mcp};
-use crate::hooks::host::ResultKind;
-use crate::hooks::keeper::OutputKeeper;
+use crate::{hooks::host::ResultKind, hooks::keeper::OutputKeeper};
 
 #[derive(Deserialize)]
 pub(crate) struct CodexEvent<'a> {
@@ -74,18 +72,11 @@ fn of_server(
     let blocks = ContentBlocks::of(content)?;
     let structure = structured_content.map(|content| Cow::Borrowed(content.get()));
     let is_text = structure.is_some() || blocks.are_text();
-    let text = keeper.stand_in(ToolResult {
-        conversation: &event.session_id,
-        call: Cow::Borrowed(&event.tool_use_id),
-        agent: None,
-        server: Some(server),
-        tool,
-        args: event.tool_input,
-        exit_code: None,
-        duration_ms: None,
-        kind: if is_text { ResultKind::Text } else { ResultKind::Mixed },
-        output: ToolOutput::Text(structure.unwrap_or_else(|| blocks.text())),
-    })?;
+    let kind = if is_text { ResultKind::Text } else { ResultKind::Mixed };
+    let output = ToolOutput::Text(structure.unwrap_or_else(|| blocks.text()));
+    let call = Cow::Borrowed(&*event.tool_use_id);
+    let result = ToolResult::new(&event.session_id, call, (tool, event.tool_input), output);
+    let text = keeper.stand_in(ToolResult { server: Some(server), kind, ..result })?;
     Ok(text.map(|text| {
         if is_text {
             json!({ "decision": "block", "reason": text })

@@ -8,14 +8,10 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
-use crate::hooks::event::{
-    EventText, HookError, Spill, ToolOutput, ToolResult, call_at, other_fields,
-};
-use crate::hooks::host::ResultKind;
-use crate::hooks::keeper::OutputKeeper;
+use crate::hooks::event::{EventText, HookError, Spill, ToolOutput, ToolResult, other_fields};
+use crate::{hooks::host::ResultKind, hooks::keeper::OutputKeeper};
 
 // Events have no name. An event after a call has a result, and an event at the start of a session
 // has a source.
@@ -68,18 +64,14 @@ fn of_tool(
         None => ToolOutput::Text(Cow::Borrowed(body)),
     };
     let code = ending.and_then(exit_code);
-    let stand_in = keeper.stand_in(ToolResult {
-        conversation: &event.session_id,
-        call: Cow::Owned(call_at(&event.tool_name, event.timestamp.map(RawValue::get))),
-        agent: None,
-        server: None,
-        tool: &event.tool_name,
-        args: event.tool_args,
-        exit_code: code,
-        duration_ms: None,
-        kind: ResultKind::of_command(code),
-        output,
-    })?;
+    let call = Cow::Owned(crate::hooks::event::call_at(
+        &event.tool_name,
+        event.timestamp.map(RawValue::get),
+    ));
+    let tool = (&*event.tool_name, event.tool_args);
+    let called = ToolResult::new(&event.session_id, call, tool, output);
+    let kind = ResultKind::of_command(code);
+    let stand_in = keeper.stand_in(ToolResult { exit_code: code, kind, ..called })?;
     let Some(stand_in) = stand_in else { return Ok(None) };
     let text = ending.map_or(stand_in.clone(), |ending| format!("{stand_in}\n{ending}"));
     let is_ours = |name: &str| name == "textResultForLlm";

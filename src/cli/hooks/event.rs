@@ -1,17 +1,14 @@
 //! The common parts of events: texts, content blocks, and the results of tool calls.
 
-use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::{fmt, io};
+use std::{borrow::Cow, fmt, io};
 
 use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::hooks::host::{Host, ResultKind};
 use ctxfs_core::model::ShortList;
-use ctxfs_engine::EngineError;
 
 /// The reason why the host's own result is left unchanged. No error ends a session: `ctxfs hook`
 /// logs it and exits with 0.
@@ -42,7 +39,7 @@ pub enum HookError {
     Store(String),
     /// The output cannot be stored, or its stand-in cannot be made.
     #[error(transparent)]
-    Engine(#[from] EngineError),
+    Engine(#[from] ctxfs_engine::EngineError),
 }
 
 /// A string in an event. If a host cuts a text inside a surrogate pair, it sends half of the pair.
@@ -144,6 +141,20 @@ pub(crate) struct ToolResult<'a> {
     pub(crate) duration_ms: Option<u64>,
     pub(crate) kind: ResultKind,
     pub(crate) output: ToolOutput<'a>,
+}
+
+impl<'a> ToolResult<'a> {
+    /// Returns the result of a tool of the host itself, other than a command.
+    pub(crate) fn new(
+        conversation: &'a str,
+        call: Cow<'a, str>,
+        (tool, args): (&'a str, Option<&'a RawValue>),
+        output: ToolOutput<'a>,
+    ) -> Self {
+        let (agent, server, exit_code, duration_ms, kind) =
+            (None, None, None, None, ResultKind::Text);
+        Self { conversation, call, agent, server, tool, args, exit_code, duration_ms, kind, output }
+    }
 }
 
 // A sub-agent. It shares the conversation of the agent that started it.

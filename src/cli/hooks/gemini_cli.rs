@@ -6,13 +6,10 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use crate::hooks::event::{EventText, HookError, MOST_BLOCKS, ToolOutput, ToolResult, call_at};
-use crate::hooks::host::ResultKind;
-use crate::hooks::keeper::OutputKeeper;
-use ctxfs_core::model::ShortList;
+use crate::{hooks::host::ResultKind, hooks::keeper::OutputKeeper};
 
 const OPENING: &str = "<untrusted_context>\n";
 const CLOSING: &str = "\n</untrusted_context>";
@@ -87,18 +84,11 @@ fn of_tool(
         true => ResultKind::Text,
         false => ResultKind::Mixed,
     };
-    let text = keeper.stand_in(ToolResult {
-        conversation: &event.session_id,
-        call: Cow::Owned(call_at(&event.tool_name, event.timestamp.as_ref().map(|at| &*at.0))),
-        agent: None,
-        server: None,
-        tool: &event.tool_name,
-        args: event.tool_input,
-        exit_code,
-        duration_ms: None,
-        kind,
-        output: ToolOutput::Text(Cow::Borrowed(output)),
-    })?;
+    let call = call_at(&event.tool_name, event.timestamp.as_ref().map(|at| &*at.0));
+    let (tool, output) =
+        ((&*event.tool_name, event.tool_input), ToolOutput::Text(Cow::Borrowed(output)));
+    let result = ToolResult::new(&event.session_id, Cow::Owned(call), tool, output);
+    let text = keeper.stand_in(ToolResult { exit_code, kind, ..result })?;
     Ok(text.map(|text| {
         if is_all { json!({ "decision": "deny", "reason": text }) } else { added(event, &text) }
     }))
@@ -113,7 +103,7 @@ fn text_of(content: &RawValue) -> Result<GeminiText, HookError> {
     let json = content.get();
     let parts: Vec<GeminiPart<'_>> = match json.as_bytes().first() {
         Some(b'"') => vec![GeminiPart { text: Some(serde_json::from_str(json)?) }],
-        Some(b'[') => serde_json::from_str::<ShortList<_, MOST_BLOCKS>>(json)?.0,
+        Some(b'[') => serde_json::from_str::<ctxfs_core::model::ShortList<_, MOST_BLOCKS>>(json)?.0,
         _ => vec![serde_json::from_str(json)?],
     };
     let texts = parts.iter().filter_map(|part| part.text.as_ref());

@@ -1,9 +1,8 @@
 //! The common part of all adapters. It decides which outputs are long, stores them, and creates
 //! their stand-ins.
 
-use std::cell::Cell;
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::sync::Arc;
+use std::{cell::Cell, sync::Arc};
 
 use crate::hooks::event::{EventText, HookError, Spill, ToolOutput, ToolResult};
 use crate::hooks::host::{CHAR_BYTES, Host, OutputLength, ReplacePolicy, Replaced, ResultKind};
@@ -12,7 +11,6 @@ use ctxfs_engine::{
     Engine, EngineError, ListedArtifact, NewOutput, OutputName, Replace, StandInRequest,
     StoredOutput, is_stand_in,
 };
-use ctxfs_store::Conversation;
 use ctxfs_view::{Audience, Form, StandIn, Title};
 
 // Maximum size in bytes of a view with its notice. A longer output cannot be a view that the call
@@ -67,7 +65,7 @@ pub struct OpenConversation {
     /// The engine.
     pub engine: Arc<Engine>,
     /// The conversation.
-    pub conversation: Arc<Conversation>,
+    pub conversation: Arc<ctxfs_store::Conversation>,
 }
 
 pub(crate) struct OutputKeeper<'a> {

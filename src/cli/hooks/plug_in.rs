@@ -6,8 +6,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use crate::hooks::event::{EventText, HookError, Spill, ToolOutput, ToolResult};
-use crate::hooks::host::ResultKind;
-use crate::hooks::keeper::OutputKeeper;
+use crate::{hooks::host::ResultKind, hooks::keeper::OutputKeeper};
 
 // The tool that runs commands, in both hosts.
 const SHELL: &str = "bash";
@@ -47,21 +46,13 @@ pub(crate) fn answer(
         Some(path) => ToolOutput::Spill(check(Spill::open(std::path::Path::new(&**path))?)),
         None => ToolOutput::Text(Cow::Borrowed(&message.text.0)),
     };
-    let text = keeper.stand_in(ToolResult {
-        conversation: &message.conv,
-        call: Cow::Borrowed(&message.call),
-        agent: None,
-        server: None,
-        tool: &message.tool,
-        args: message.input,
-        exit_code: message.exit,
-        duration_ms: None,
-        kind: match &*message.tool {
-            SHELL => ResultKind::of_command(message.exit),
-            _ => ResultKind::Text,
-        },
-        output,
-    })?;
+    let kind = match &*message.tool {
+        SHELL => ResultKind::of_command(message.exit),
+        _ => ResultKind::Text,
+    };
+    let (call, tool) = (Cow::Borrowed(&*message.call), (&*message.tool, message.input));
+    let result = ToolResult::new(&message.conv, call, tool, output);
+    let text = keeper.stand_in(ToolResult { exit_code: message.exit, kind, ..result })?;
     Ok(text.map(|text| json!({ "text": text })))
 }
 

@@ -6,19 +6,16 @@
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write as _};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{os::unix::fs::MetadataExt as _, time::Duration};
 
 use rustix::fs::{Access, Gid, Uid};
 use serde_json::json;
 
-use crate::hooks::Host;
 use crate::install::entry::{JsonEntry, TextEntry, ValueEntry, WrongShape};
-use crate::install::place::SettingsScope;
 use crate::install::servers::{FoundServer, WrappedServers};
 use crate::install::{json, toml};
-use crate::{Context, Failure, FailureKind};
+use crate::{Context, Failure, FailureKind, hooks::Host, install::place::SettingsScope};
 
 const COPY: &str = ".ctxfs.bak";
 

@@ -3,8 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::hooks::Host;
-use crate::{Environment, Failure};
+use crate::{Environment, Failure, hooks::Host};
 
 /// An entry in a JSON file. A variable is a member of the object `env`, and replaces a previous
 /// value. A demanded number is a top-level member that the host requires. It is removed only if

@@ -3,8 +3,6 @@
 
 use std::path::PathBuf;
 
-use serde::Serialize;
-
 use crate::hooks::Host;
 use crate::install::edit::{ARGUMENTS, ChangeKind, EditedFile, OWNED, SettingsContent};
 use crate::install::entry::{
@@ -275,7 +273,7 @@ fn plugin(text: &str, host: Host, paths: &NamedPaths) -> String {
     text.replacen(&arguments(None), &arguments(paths.named_store.as_deref()), 1)
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, serde::Serialize)]
 pub(crate) struct ListedHost {
     pub(crate) host: &'static str,
     pub(crate) found: bool,
@@ -286,7 +284,7 @@ pub(crate) struct ListedHost {
 
 /// The state of a hook in the settings of a host. `Differs` means that it is installed, but not as
 /// this version would install it. Programs may rely on the names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum InstallState {
     No,

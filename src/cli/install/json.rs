@@ -1,14 +1,11 @@
 //! Adds and removes entries in JSON files without changing any other byte. Comments, order and
 //! indentation are preserved.
 
-use jsonc_parser::cst::{
-    CstArray, CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode, CstStringLit,
-};
+use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstRootNode, CstStringLit};
 
 use crate::install::entry::{
     self, HookDialect, HookEntry, JsonEntry, MemberEntry, TextEntry, ValueEntry, WrongShape,
 };
-use ctxfs_mcp::config::AS_CLIENTS_HAVE_IT;
 
 const VARIABLES: &[&str] = &["env"];
 
@@ -216,7 +213,7 @@ impl JsonDocument {
             Some(rest) => (BYTE_ORDER_MARK, rest),
             None => ("", text),
         };
-        let root = CstRootNode::parse(text, &AS_CLIENTS_HAVE_IT);
+        let root = CstRootNode::parse(text, &ctxfs_mcp::config::AS_CLIENTS_HAVE_IT);
         Ok(Self { mark, root: root.map_err(|error| WrongShape::invalid("JSON", &error))? })
     }
 
@@ -270,7 +267,8 @@ pub(crate) fn text_of(node: &CstNode) -> Option<String> {
 // Fails if a name occurs twice, because JSON parsers disagree on which of the two members counts.
 fn is_single(object: &CstObject, path: &[&str]) -> Result<(), WrongShape> {
     let name = path.last().copied();
-    let is_it = |member: &&CstObjectProp| member.decoded_name().as_deref() == name;
+    let is_it =
+        |member: &&jsonc_parser::cst::CstObjectProp| member.decoded_name().as_deref() == name;
     let count = object.properties().iter().filter(is_it).count();
     if count > 1 { Err(WrongShape::new(path, "is there more than once")) } else { Ok(()) }
 }

@@ -2,18 +2,11 @@
 //!
 //! A table has the files of each host. All changes are computed before the first one is made.
 
-use std::path::PathBuf;
-
-use crate::args::InstallMcpArgs;
-use crate::hooks::Host;
 use crate::install::edit::{EditedFile, Edits, SettingsChange, SettingsContent};
-use crate::install::entry;
 use crate::install::hosts::{InstallContext, InstallState, store_text};
 use crate::install::place::{SettingsDir, SettingsScope};
-use crate::install::servers::{
-    FoundServer, NamedStore, ServerState, ServersDialect, ServersForm, WrappedServers,
-};
-use crate::{Context, Environment, Failure};
+use crate::install::servers::{FoundServer, NamedStore, ServerState, ServersDialect, ServersForm};
+use crate::{Context, Environment, Failure, args::InstallMcpArgs, hooks::Host, install::entry};
 
 pub(crate) fn run(
     args: &InstallMcpArgs,
@@ -51,7 +44,7 @@ fn edited(
     store: &NamedStore,
 ) -> EditedFile {
     let ServersFile { path, base, dialect } = file;
-    let content = SettingsContent::Servers(WrappedServers {
+    let content = SettingsContent::Servers(crate::install::servers::WrappedServers {
         dialect,
         program: ground.program.clone(),
         store: store.clone(),
@@ -168,8 +161,8 @@ fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
 
 #[derive(Debug)]
 struct ServersFile {
-    path: PathBuf,
-    base: PathBuf,
+    path: std::path::PathBuf,
+    base: std::path::PathBuf,
     dialect: ServersDialect,
 }
 

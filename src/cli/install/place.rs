@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::hooks::Host;
-use crate::{Environment, Failure};
+use crate::{Environment, Failure, hooks::Host};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -6,12 +6,11 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::hooks::Host;
 use crate::install::edit::{self, EditedFile, SettingsContent};
 use crate::install::entry::{STORE_OPTION, ValueEntry};
 use crate::install::place::{NamedPaths, SettingsDir, SettingsScope};
 use crate::install::{json, toml};
-use crate::{Environment, Failure};
+use crate::{Environment, Failure, hooks::Host};
 
 const NAME: &str = "ctxfs-shell";
 const PREFIX: &str = "CLAUDE_CODE_SHELL_PREFIX";

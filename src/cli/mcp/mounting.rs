@@ -4,15 +4,11 @@
 //! The gateway answers a client while the mount is starting. Only a request that needs the store
 //! waits for the mount, for at most 10 seconds.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
+use std::{ffi::OsString, sync::Arc, thread, time::Duration};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::output::Printer;
 use crate::{Cli, Context, Environment, Failure, SettingKey, Settings, mount, places};
 use ctxfs_fuse::kernel;
 
@@ -137,7 +133,7 @@ fn flags(store: &Path, settings: &Settings, cli: &Cli) -> Vec<OsString> {
 }
 
 fn say(failure: &Failure) {
-    let mut printer = Printer::new(false);
+    let mut printer = crate::output::Printer::new(false);
     let message = &failure.message;
     printer.message(&format_args!("no mount, so results are read by the context tools: {message}"));
     if let Some(hint) = &failure.hint {

@@ -1,11 +1,7 @@
 //! The servers of the gateway: those in a file in the format of MCP clients, and the one after
 //! `--`. Also lists their tools for `ctxfs mcp list`.
 
-use std::ffi::OsString;
-use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
-use std::sync::Arc;
+use std::{ffi::OsString, fmt::Write as _, fs, path::Path, sync::Arc};
 
 use anyhow::Context as _;
 use parking_lot::Mutex;
@@ -18,13 +14,11 @@ use ctxfs_core::model::visible::{self, IN_LISTS};
 use ctxfs_core::model::{Component, Limits, LimitsByTool as _};
 use ctxfs_engine::{Engine, EngineOptions};
 use ctxfs_mcp::config::{Flaw, Secret, Server, Servers, Severity, ToolFilter, Transport};
-use ctxfs_mcp::tool_name::Naming;
 use ctxfs_mcp::{
     GatewayConversation, GatewayOptions, IndexOptions, Offer, OfferMode, RemoteServer,
     ServerCommand, ServerOptions, ServerPlace, Shelf, Survey, SurveyedOffer, SurveyedServer,
-    SurveyedTool,
+    SurveyedTool, tool_name::Naming,
 };
-use ctxfs_store::Store;
 use ctxfs_view::Form;
 
 /// The usable servers of a file, and the flaws of the file: servers that cannot be used, and
@@ -161,8 +155,7 @@ fn last_part(name: &str) -> String {
     stem.map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned())
 }
 
-/// Returns the options of a gateway. If the gateway is killed, `ctxfs end-servers` ends its
-/// servers.
+/// Returns the options of a gateway. If the gateway is killed, a helper process ends its servers.
 pub(crate) fn gateway_options(
     servers: Vec<ServerOptions>,
     offer: OfferMode,
@@ -176,15 +169,15 @@ pub(crate) fn gateway_options(
         references: settings.is_on(SettingKey::References),
         max_binary: settings.number(SettingKey::MaxBinary).unwrap_or(u64::MAX),
         max_result: settings.number(SettingKey::MaxResult).unwrap_or(u64::MAX),
-        guard_command: ["/proc/self/exe", "end-servers"].map(OsString::from).into(),
+        guard_command: crate::helper::Role::EndServers.words().into(),
     }
 }
 
 pub(crate) fn index_offer(settings: &Settings) -> OfferMode {
     let batch_budget = settings.number(SettingKey::BatchBudget).unwrap_or(u64::MAX);
     OfferMode::Index(Box::new(IndexOptions {
-        risks: settings.calls().risks(),
-        rules: settings.calls().permissions(),
+        risks: settings.calls.risks(),
+        rules: settings.calls.permissions(),
         batch_budget: usize::try_from(batch_budget).unwrap_or(usize::MAX),
     }))
 }
@@ -200,12 +193,7 @@ pub(crate) fn list(
     }
     let (servers, flaws) = named(args, context)?;
     let survey = survey(servers, settings)?;
-    let text = if cli.json {
-        survey_json(&survey, &flaws).to_string() + "\n"
-    } else {
-        survey_text(&survey)
-    };
-    context.printer.data(&text)?;
+    context.printer.report(|| survey_text(&survey), || survey_json(&survey, &flaws))?;
     let left_out = flaws.iter().filter(|flaw| is_error(flaw)).count();
     let failing = survey.servers.iter().filter(|server| !server.flaws.is_empty()).count();
     if left_out + failing == 0 {
@@ -337,7 +325,7 @@ struct TemporaryShelf {
 impl TemporaryShelf {
     fn try_open(&self) -> anyhow::Result<GatewayConversation> {
         let dir = tempfile::Builder::new().prefix("ctxfs-survey-").tempdir()?;
-        let engine = Engine::new(Store::open(dir.path())?, EngineOptions::default());
+        let engine = Engine::new(ctxfs_store::Store::open(dir.path())?, EngineOptions::default());
         *self.dir.lock() = Some(dir);
         let conversation = engine.store().create_conversation(&self.id)?;
         Ok(GatewayConversation { engine, conversation, mounted: false, form: Form::Summary })

@@ -47,8 +47,7 @@ pub(crate) fn check(
             opened.require(id)?;
         }
     }
-    let text = if cli.json { check_json(&done.reports) } else { check_text(&done.reports) };
-    context.printer.data(&text)?;
+    done.print(check_line, check_value, context)?;
     done.end(add_flaws, (FLAWS, CHECK_HINT), context)
 }
 
@@ -69,39 +68,32 @@ fn add_flaws((id, checked): (Component, CheckReport), problems: &mut Problems) {
     }
 }
 
-fn check_text(all: &[(Component, CheckReport)]) -> String {
-    let line = |(id, checked): &(Component, CheckReport)| {
-        let outputs = output::counted(checked.artifacts, "output");
-        let segments = output::counted(checked.segments, "segment");
-        let name = visible::whole(&id.to_text());
-        let unnamed: u64 = checked.unnamed.iter().map(|object| object.size).sum();
-        let unnamed = match checked.unnamed.len() {
-            0 => String::new(),
-            1 => format!(", an object that nobody names ({})", output::size(unnamed)),
-            count => format!(", {count} objects that nobody names ({})", output::size(unnamed)),
-        };
-        let flaws = match checked.problems.len() {
-            0 => "nothing is missing".to_owned(),
-            count => output::counted(count, "flaw"),
-        };
-        format!("{name}: {outputs} in {segments}, {flaws}{unnamed}\n")
+fn check_line((id, checked): &(Component, CheckReport)) -> String {
+    let outputs = output::counted(checked.artifacts, "output");
+    let segments = output::counted(checked.segments, "segment");
+    let name = visible::whole(&id.to_text());
+    let unnamed: u64 = checked.unnamed.iter().map(|object| object.size).sum();
+    let unnamed = match checked.unnamed.len() {
+        0 => String::new(),
+        1 => format!(", an object that nobody names ({})", output::size(unnamed)),
+        count => format!(", {count} objects that nobody names ({})", output::size(unnamed)),
     };
-    all.iter().map(line).collect()
+    let flaws = match checked.problems.len() {
+        0 => "nothing is missing".to_owned(),
+        count => output::counted(count, "flaw"),
+    };
+    format!("{name}: {outputs} in {segments}, {flaws}{unnamed}\n")
 }
 
-fn check_json(all: &[(Component, CheckReport)]) -> String {
-    let value = |(id, checked): &(Component, CheckReport)| {
-        let flaws = checked.problems.iter();
-        let flaws: Vec<_> =
-            flaws.map(|flaw| json!({ "what": flaw.what, "why": flaw.why })).collect();
-        let unnamed = checked.unnamed.iter().map(|object| {
-            json!({ "name": object.name, "bytes": object.size, "modifiedAt": object.modified_ms })
-        });
-        let unnamed: Vec<_> = unnamed.collect();
-        json!({ "conversation": id.to_text(), "outputs": checked.artifacts,
-            "segments": checked.segments, "flaws": flaws, "unnamed": unnamed })
-    };
-    all.iter().map(value).collect::<Value>().to_string() + "\n"
+fn check_value((id, checked): &(Component, CheckReport)) -> Value {
+    let flaws = checked.problems.iter();
+    let flaws: Value = flaws.map(|flaw| json!({ "what": flaw.what, "why": flaw.why })).collect();
+    let unnamed = checked.unnamed.iter().map(|object| {
+        json!({ "name": object.name, "bytes": object.size, "modifiedAt": object.modified_ms })
+    });
+    let unnamed: Value = unnamed.collect();
+    json!({ "conversation": id.to_text(), "outputs": checked.artifacts,
+        "segments": checked.segments, "flaws": flaws, "unnamed": unnamed })
 }
 
 const NOT_DELETED: [&str; 2] = ["thing was not deleted", "things were not deleted"];
@@ -133,9 +125,11 @@ pub(crate) fn gc(args: &RemoteGcArgs, cli: &Cli, context: &mut Context) -> anyho
             opened.require(id)?;
         }
     }
-    let all = &done.reports;
-    let text = if cli.json { gc_json(all, args.dry_run) } else { gc_text(all, args.dry_run) };
-    context.printer.data(&text)?;
+    done.print(
+        |report| gc_text(report, args.dry_run),
+        |report| gc_value(report, args.dry_run),
+        context,
+    )?;
     done.end(
         |(_, tidied), all| add_failures(&tidied.deletions, all),
         (NOT_DELETED, GC_HINT),
@@ -154,9 +148,7 @@ fn add_failures(deletions: &[Collected], problems: &mut Problems) {
 fn deletion_lines(deletions: &[Collected], dry_run: bool) -> String {
     let what = if dry_run { "would be deleted" } else { "deleted" };
     let done = deletions.iter().filter(|each| !matches!(each.outcome, Some(Err(_))));
-    let lines: Vec<String> =
-        done.map(|each| format!("{what}: {}\n", visible::whole(&each.key))).collect();
-    lines.concat()
+    done.map(|each| format!("{what}: {}\n", visible::whole(&each.key))).collect()
 }
 
 fn deletions_json(deletions: &[Collected]) -> Value {
@@ -168,34 +160,26 @@ fn deletions_json(deletions: &[Collected]) -> Value {
     deletions.iter().map(value).collect()
 }
 
-fn gc_text(all: &[(Component, GarbageReport)], dry_run: bool) -> String {
-    let of_one = |(id, tidied): &(Component, GarbageReport)| {
-        let name = visible::whole(&id.to_text());
-        let bytes: u64 = tidied.deletions.iter().map(|each| each.size).sum();
-        let merged = match (tidied.to_merge, tidied.merges.len()) {
-            (0, 0) => "nothing to merge".to_owned(),
-            (0, count) => output::counted(count, "merge"),
-            (count, _) => format!("{} would be merged", output::counted(count, "segment")),
-        };
-        let useless = match tidied.deletions.len() {
-            0 => "nothing to delete".to_owned(),
-            count => {
-                format!("{} of no use, {}", output::counted(count, "thing"), output::size(bytes))
-            }
-        };
-        let lines = deletion_lines(&tidied.deletions, dry_run);
-        format!("{lines}{name}: {merged}, {useless}\n")
+fn gc_text((id, tidied): &(Component, GarbageReport), dry_run: bool) -> String {
+    let name = visible::whole(&id.to_text());
+    let bytes: u64 = tidied.deletions.iter().map(|each| each.size).sum();
+    let merged = match (tidied.to_merge, tidied.merges.len()) {
+        (0, 0) => "nothing to merge".to_owned(),
+        (0, count) => output::counted(count, "merge"),
+        (count, _) => format!("{} would be merged", output::counted(count, "segment")),
     };
-    all.iter().map(of_one).collect()
+    let useless = match tidied.deletions.len() {
+        0 => "nothing to delete".to_owned(),
+        count => format!("{} of no use, {}", output::counted(count, "thing"), output::size(bytes)),
+    };
+    let lines = deletion_lines(&tidied.deletions, dry_run);
+    format!("{lines}{name}: {merged}, {useless}\n")
 }
 
-fn gc_json(all: &[(Component, GarbageReport)], dry_run: bool) -> String {
-    let value = |(id, tidied): &(Component, GarbageReport)| {
-        let merges: Vec<_> = tidied.merges.iter().map(ToString::to_string).collect();
-        json!({ "conversation": id.to_text(), "dryRun": dry_run, "merges": merges,
-            "toMerge": tidied.to_merge, "deletions": deletions_json(&tidied.deletions) })
-    };
-    all.iter().map(value).collect::<Value>().to_string() + "\n"
+fn gc_value((id, tidied): &(Component, GarbageReport), dry_run: bool) -> Value {
+    let merges: Vec<_> = tidied.merges.iter().map(ToString::to_string).collect();
+    json!({ "conversation": id.to_text(), "dryRun": dry_run, "merges": merges,
+        "toMerge": tidied.to_merge, "deletions": deletions_json(&tidied.deletions) })
 }
 
 const SCHEME: &str = "ctx://";
@@ -225,7 +209,7 @@ pub(crate) fn purge(
     if purged.is_empty() {
         return Err(nothing_to_purge(&purged, args).into());
     }
-    print_purged(&purged, args, cli, context)?;
+    print_purged(&purged, args, context)?;
     let mut problems = Problems::default();
     add_failures(&purged.deletions, &mut problems);
     if let Some(why) = purged.kept {
@@ -268,26 +252,16 @@ fn nothing_to_purge(purged: &PurgeReport, args: &RemotePurgeArgs) -> Failure {
 fn print_purged(
     purged: &PurgeReport,
     args: &RemotePurgeArgs,
-    cli: &Cli,
     context: &mut Context,
 ) -> anyhow::Result<()> {
-    let value = json!({ "dryRun": args.dry_run, "outputs": purged.artifacts,
-        "messages": purged.messages, "missing": purged.missing.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "removedHere": purged.is_removed_here && purged.kept.is_none(),
-        "deletions": deletions_json(&purged.deletions), "unnamed": purged.unnamed,
-        "incomplete": purged.is_incomplete() });
-    let text = if cli.json {
-        value.to_string() + "\n"
-    } else {
-        deletion_lines(&purged.deletions, args.dry_run)
+    let value = || {
+        let missing: Vec<_> = purged.missing.iter().map(ToString::to_string).collect();
+        json!({ "dryRun": args.dry_run, "outputs": purged.artifacts, "messages": purged.messages,
+            "missing": missing, "removedHere": purged.is_removed_here && purged.kept.is_none(),
+            "deletions": deletions_json(&purged.deletions), "unnamed": purged.unnamed,
+            "incomplete": purged.is_incomplete() })
     };
-    context.printer.data(&text)?;
-    print_unnamed(purged, context);
-    context.printer.message(&OUT_OF_REACH);
-    Ok(())
-}
-
-fn print_unnamed(purged: &PurgeReport, context: &mut Context) {
+    context.printer.report(|| deletion_lines(&purged.deletions, args.dry_run), value)?;
     if purged.unnamed > 0 {
         context.printer.message(&format_args!(
             "{} objects of this conversation are named by no record, such as those of a push that \
@@ -295,6 +269,8 @@ fn print_unnamed(purged: &PurgeReport, context: &mut Context) {
             purged.unnamed
         ));
     }
+    context.printer.message(&OUT_OF_REACH);
+    Ok(())
 }
 
 fn output_path(given: &str) -> anyhow::Result<(Component, RelPath)> {

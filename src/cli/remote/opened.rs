@@ -1,9 +1,7 @@
 //! The bucket that the settings name. For each store, only one process at a time opens it.
 
-use std::collections::BTreeSet;
-use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
+use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt as _, thread};
 
 use crate::remote::report::WaitingBar;
 use crate::{Context, Failure, FailureKind, SettingKey, Settings, env, places};
@@ -13,15 +11,15 @@ use ctxfs_sync::bucket::{
     Bucket, BucketError, BucketId, BucketUrl, CONVERSATIONS, Deadline, Identity, Objects as _,
     conversation_of,
 };
-use ctxfs_sync::remote::{
-    Home, Limits, Moment, PushLock, RemoteArtifacts, RemoteError, Synchronizer, known_bucket,
-};
+use ctxfs_sync::remote::{Home, Limits, Moment, PushLock, RemoteArtifacts, RemoteError, Synchronizer};
 
 // Requests are retried for this long.
 const PATIENCE: Duration = Duration::from_mins(1);
 // How long to wait for another process of this store that uses the bucket.
 const WAIT: Duration = Duration::from_mins(1);
 const AGAIN: Duration = Duration::from_millis(50);
+// The time of a command that may take any time.
+const NO_LIMIT: Duration = Duration::from_hours(24 * 365);
 const MOST_CONVERSATIONS: usize = 1_000_000;
 
 /// How a command uses the bucket. For `Publish`, the first host creates the mark of the bucket.
@@ -35,7 +33,7 @@ pub(crate) enum Purpose {
 }
 
 /// An open bucket. This process is the only one that may use it for the store. Requests are retried
-/// for a minute, or until `until`.
+/// for a minute, and at most until `until`.
 pub(crate) struct OpenBucket {
     pub(crate) store: Store,
     pub(crate) bucket: Bucket,
@@ -44,7 +42,7 @@ pub(crate) struct OpenBucket {
     cache_bytes: u64,
     limits: Limits,
     lock: PushLock,
-    until: Option<Instant>,
+    until: Instant,
 }
 
 pub(crate) struct BucketNames {
@@ -81,7 +79,7 @@ pub(crate) fn identify(
 ) -> anyhow::Result<Identity> {
     let write_once = settings.is_on(SettingKey::WriteOnce);
     let url = bucket.url().to_string();
-    let known = known_bucket(store, &url)?;
+    let known = ctxfs_sync::remote::known_bucket(store, &url)?;
     let identity = match (purpose, known) {
         (Purpose::Begin, _) | (Purpose::Publish, None) => Some(bucket.found(write_once, deadline)?),
         (Purpose::Publish, Some(_)) => bucket.met(write_once, deadline)?,
@@ -109,19 +107,20 @@ impl OpenBucket {
         (purpose, is_quiet): (Purpose, bool),
         context: &mut Context,
     ) -> anyhow::Result<Self> {
-        Self::until(settings, (purpose, is_quiet), None, context)
+        Self::until(settings, (purpose, is_quiet), Instant::now() + NO_LIMIT, context)
     }
 
     pub(crate) fn until(
         settings: &Settings,
         (purpose, is_quiet): (Purpose, bool),
-        until: Option<Instant>,
+        until: Instant,
         context: &mut Context,
     ) -> anyhow::Result<Self> {
         let bucket = bucket(settings)?;
         let store = Store::open(&settings.store(&context.environment)?)?;
         let shown = waiting_bar(&bucket, is_quiet);
-        let identity = identify(&bucket, &store, settings, purpose, deadline(until))?;
+        let deadline = Deadline::after(PATIENCE).min(Deadline(until));
+        let identity = identify(&bucket, &store, settings, purpose, deadline)?;
         drop(shown);
         let limits = limits(settings);
         let home = Home::open(&store, identity.id)?.within(limits);
@@ -157,7 +156,7 @@ impl OpenBucket {
     }
 
     pub(crate) fn deadline(&self) -> Deadline {
-        deadline(self.until)
+        Deadline::after(PATIENCE).min(Deadline(self.until))
     }
 
     pub(crate) fn selected(&self, named: &[String]) -> anyhow::Result<BTreeSet<Component>> {
@@ -219,21 +218,15 @@ fn waiting_bar(bucket: &Bucket, is_quiet: bool) -> WaitingBar {
     })
 }
 
-fn deadline(until: Option<Instant>) -> Deadline {
-    let ordinary = Deadline::after(PATIENCE);
-    until.map_or(ordinary, |until| Deadline(until).min(ordinary))
-}
-
 fn wait_for_lock(
     home: &Home,
     store: &Store,
-    until: Option<Instant>,
+    until: Instant,
     context: &mut Context,
 ) -> anyhow::Result<PushLock> {
     let path = store.root().join("remote/lock");
     let who = || lock_holder(&path).unwrap_or_else(|| "another process".to_owned());
-    let end = Instant::now() + WAIT;
-    let end = until.map_or(end, |until| until.min(end));
+    let end = until.min(Instant::now() + WAIT);
     let mut is_told = false;
     loop {
         if let Some(lock) = home.lock()? {

@@ -2,10 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::args::PullArgs;
 use crate::remote::opened::{OpenBucket, Purpose};
 use crate::remote::report::{CommandReport, Problems};
-use crate::{Cli, Context, Failure, FailureKind};
+use crate::{Cli, Context, Failure, FailureKind, args::PullArgs};
 use ctxfs_core::model::{Component, visible};
 use ctxfs_store::Conversation;
 use ctxfs_sync::bucket::BucketError;
@@ -39,9 +38,8 @@ pub(crate) fn run(args: &PullArgs, cli: &Cli, context: &mut Context) -> anyhow::
     if !are_named && done.is_nothing() {
         context.printer.message(&"the bucket has no conversations");
     }
-    let text = if cli.json { json_of(&done.reports) } else { text_of(&done.reports) };
-    context.printer.data(&text)?;
-    let ended = done.end(|report, all| all.extend(report.problems), (WHAT, HINT), context);
+    done.print(line_of, value_of, context)?;
+    let ended = done.end(|report, all| all.0.extend(report.problems.0), (WHAT, HINT), context);
     if absent.is_empty() {
         return ended;
     }
@@ -138,41 +136,32 @@ fn problems(name: &str, came: &mut PullReport) -> Problems {
     problems
 }
 
-fn text_of(reports: &[PulledConversation]) -> String {
-    let line = |report: &PulledConversation| {
-        let PulledConversation { id, came, resent, problems } = report;
-        let name = visible::whole(id);
-        let again = match resent.segments.len() {
-            1 => "segment sent again that the bucket had lost",
-            _ => "segments sent again that the bucket had lost",
-        };
-        let mut parts: Vec<String> = [
-            (came.added, "came"),
-            (came.renamed, "renamed"),
-            (came.removed, "removed"),
-            (resent.segments.len(), again),
-        ]
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
-        match (parts.is_empty(), problems.is_empty()) {
-            (true, true) => parts.push("nothing new".to_owned()),
-            // The reported problems are sufficient.
-            (true, false) => return String::new(),
-            (false, _) => {}
-        }
-        format!("{name}: {}\n", parts.join(", "))
+fn line_of(report: &PulledConversation) -> String {
+    let PulledConversation { id, came, resent, problems } = report;
+    let name = visible::whole(id);
+    let again = match resent.segments.len() {
+        1 => "segment sent again that the bucket had lost",
+        _ => "segments sent again that the bucket had lost",
     };
-    reports.iter().map(line).collect()
+    let counts = [
+        (came.added, "came"),
+        (came.renamed, "renamed"),
+        (came.removed, "removed"),
+        (resent.segments.len(), again),
+    ];
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = counts.map(|(count, what)| format!("{count} {what}")).collect();
+    match (parts.is_empty(), problems.0.is_empty()) {
+        (true, true) => format!("{name}: nothing new\n"),
+        // The reported problems are sufficient.
+        (true, false) => String::new(),
+        (false, _) => format!("{name}: {}\n", parts.join(", ")),
+    }
 }
 
-fn json_of(reports: &[PulledConversation]) -> String {
-    let value = |report: &PulledConversation| {
-        let PulledConversation { id, came, resent, problems } = report;
-        let again: Vec<_> = resent.segments.iter().map(ToString::to_string).collect();
-        json!({ "conversation": id, "came": came.added, "renamed": came.renamed,
-            "removed": came.removed, "sentAgain": again, "left": problems.json() })
-    };
-    reports.iter().map(value).collect::<Value>().to_string() + "\n"
+fn value_of(report: &PulledConversation) -> Value {
+    let PulledConversation { id, came, resent, problems } = report;
+    let again: Vec<_> = resent.segments.iter().map(ToString::to_string).collect();
+    json!({ "conversation": id, "came": came.added, "renamed": came.renamed,
+        "removed": came.removed, "sentAgain": again, "left": problems.json() })
 }

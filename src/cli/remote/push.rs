@@ -1,8 +1,7 @@
 //! `ctxfs push` and `put --durable`: send changes of this host to the bucket.
 
-use std::collections::BTreeSet;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{collections::BTreeSet, thread};
 
 use serde_json::{Value, json};
 
@@ -11,8 +10,6 @@ use crate::remote::opened::{OpenBucket, Purpose};
 use crate::remote::report::{CommandReport, Problems};
 use crate::{Cli, Context, Failure, FailureKind, SettingKey, Settings, output, places};
 use ctxfs_core::model::{Component, visible};
-use ctxfs_engine::StoredOutput;
-use ctxfs_store::Conversation;
 use ctxfs_sync::remote::{GcMode, RemoteError, RepairReport, Sent, look, standing};
 
 const DURABLE: Duration = Duration::from_secs(30);
@@ -45,22 +42,21 @@ pub(crate) fn run(args: &PushArgs, cli: &Cli, context: &mut Context) -> anyhow::
     if done.is_nothing() {
         context.printer.message(&"the bucket has everything already");
     }
-    let text = if cli.json { json_of(&done.reports) } else { text_of(&done.reports) };
-    context.printer.data(&text)?;
+    done.print(line_of, value_of, context)?;
     for blind in done.reports.iter().filter_map(|report| report.blind.as_ref()) {
         context.printer.message(&format_args!("all is sent, but {blind}"));
     }
-    done.end(|report, all| all.extend(report.problems), (WHAT, HINT), context)
+    done.end(|report, all| all.0.extend(report.problems.0), (WHAT, HINT), context)
 }
 
 /// Sends the conversation of an output immediately. Fails if the output is not in the bucket within
 /// 30 seconds.
 pub(crate) fn durably(
-    output: &StoredOutput,
+    output: &ctxfs_engine::StoredOutput,
     settings: &Settings,
     context: &mut Context,
 ) -> anyhow::Result<()> {
-    let until = Some(Instant::now() + DURABLE);
+    let until = Instant::now() + DURABLE;
     let sent = OpenBucket::until(settings, (Purpose::Publish, true), until, context)
         .and_then(|opened| Ok(push(&opened, output.conversation(), false)?));
     let path = output.path().to_text();
@@ -147,7 +143,7 @@ fn push(
 
 fn send(
     opened: &OpenBucket,
-    conversation: &std::sync::Arc<Conversation>,
+    conversation: &std::sync::Arc<ctxfs_store::Conversation>,
 ) -> Result<(Sent, RepairReport), RemoteError> {
     let mut sent = opened.sync(|sync| sync.push(conversation))?;
     for _ in 1..LOOKS {
@@ -182,29 +178,23 @@ fn tidy(
     Ok(tidied.blind)
 }
 
-fn text_of(reports: &[PushedConversation]) -> String {
-    let line = |report: &PushedConversation| {
-        let PushedConversation { id, sent, resent, .. } = report;
-        let name = visible::whole(id);
-        let again = match resent.segments.len() {
-            0 => String::new(),
-            count => format!(", {count} sent again that the bucket had lost"),
-        };
-        match sent.segments.len() {
-            0 => format!("{name}: nothing new{again}\n"),
-            count => format!("{name}: sent, {}{again}\n", output::counted(count, "segment")),
-        }
+fn line_of(report: &PushedConversation) -> String {
+    let PushedConversation { id, sent, resent, .. } = report;
+    let name = visible::whole(id);
+    let again = match resent.segments.len() {
+        0 => String::new(),
+        count => format!(", {count} sent again that the bucket had lost"),
     };
-    reports.iter().map(line).collect()
+    match sent.segments.len() {
+        0 => format!("{name}: nothing new{again}\n"),
+        count => format!("{name}: sent, {}{again}\n", output::counted(count, "segment")),
+    }
 }
 
-fn json_of(reports: &[PushedConversation]) -> String {
-    let value = |report: &PushedConversation| {
-        let PushedConversation { id, sent, resent, problems, .. } = report;
-        let segments: Vec<_> = sent.segments.iter().map(ToString::to_string).collect();
-        let again: Vec<_> = resent.segments.iter().map(ToString::to_string).collect();
-        json!({ "conversation": id, "segments": segments, "live": sent.live,
-            "sentAgain": again, "left": problems.json() })
-    };
-    reports.iter().map(value).collect::<Value>().to_string() + "\n"
+fn value_of(report: &PushedConversation) -> Value {
+    let PushedConversation { id, sent, resent, problems, .. } = report;
+    let segments: Vec<_> = sent.segments.iter().map(ToString::to_string).collect();
+    let again: Vec<_> = resent.segments.iter().map(ToString::to_string).collect();
+    json!({ "conversation": id, "segments": segments, "live": sent.live, "sentAgain": again,
+        "left": problems.json() })
 }

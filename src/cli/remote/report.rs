@@ -1,15 +1,13 @@
 //! The reports of a command on several conversations, and the problems that it prints at its end.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::time::Duration;
-use std::{fmt, thread};
+use std::{fmt, thread, time::Duration};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use crate::{Context, Failure, FailureKind, progress};
 use ctxfs_core::model::{Component, visible};
-use ctxfs_sync::bucket::Bucket;
 use ctxfs_sync::remote::{RemoteError, RepairReport};
 
 const PROBLEMS: [&str; 2] = ["problem", "problems"];
@@ -30,7 +28,7 @@ impl<T> CommandReport<T> {
     pub(crate) fn of_each(
         ids: &std::collections::BTreeSet<Component>,
         (verb, is_quiet): (&'static str, bool),
-        bucket: &Bucket,
+        bucket: &ctxfs_sync::bucket::Bucket,
         mut act: impl FnMut(&Component) -> Result<Option<T>, RemoteError>,
     ) -> Self {
         let bar = progress::count(verb, ids.len(), "conversations", is_quiet);
@@ -62,7 +60,18 @@ impl<T> CommandReport<T> {
     }
 
     pub(crate) fn is_nothing(&self) -> bool {
-        self.reports.is_empty() && self.problems.is_empty() && self.failure.is_none()
+        self.reports.is_empty() && self.problems.0.is_empty() && self.failure.is_none()
+    }
+
+    /// Prints a line or an object for each report.
+    pub(crate) fn print(
+        &self,
+        line: impl Fn(&T) -> String,
+        value: impl Fn(&T) -> Value,
+        context: &mut Context,
+    ) -> anyhow::Result<()> {
+        let lines = || self.reports.iter().map(line).collect();
+        context.printer.report(lines, || self.reports.iter().map(value).collect())
     }
 
     /// Ends the command. Prints the problems, including those that `tell` adds for each report.
@@ -75,9 +84,9 @@ impl<T> CommandReport<T> {
         context: &mut Context,
     ) -> anyhow::Result<()> {
         let (what, hint) =
-            if self.problems.is_empty() { (what, hint) } else { (PROBLEMS, PROBLEMS_HINT) };
+            if self.problems.0.is_empty() { (what, hint) } else { (PROBLEMS, PROBLEMS_HINT) };
         let mut problems = self.problems;
-        problems.extend(self.others);
+        problems.0.extend(self.others.0);
         for report in self.reports {
             tell(report, &mut problems);
         }
@@ -88,7 +97,7 @@ impl<T> CommandReport<T> {
 
 /// Problems of single files with their reasons. A command prints them at its end.
 #[derive(Debug, Default)]
-pub(crate) struct Problems(Vec<(String, String)>);
+pub(crate) struct Problems(pub(crate) Vec<(String, String)>);
 
 impl Problems {
     pub(crate) fn add(&mut self, what: impl Into<String>, why: impl fmt::Display) {
@@ -103,16 +112,8 @@ impl Problems {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     pub(crate) fn json(&self) -> Value {
         self.0.iter().map(|(what, why)| json!({ "path": what, "why": why })).collect()
-    }
-
-    pub(crate) fn extend(&mut self, others: Self) {
-        self.0.extend(others.0);
     }
 
     /// Prints each problem, and fails if there are any. `what` is the noun for the problems, in

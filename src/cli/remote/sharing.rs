@@ -1,19 +1,52 @@
 //! Automatic sharing of a store with other hosts, by mounts, gateways and commands.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use crate::remote::opened;
-use crate::remote::process::SharedObjects;
-use crate::{SettingKey, Settings};
+use crate::helper::bucket::{Starter, SupervisedProcess};
+use crate::{SettingKey, Settings, remote::opened};
 use ctxfs_engine::EngineOptions;
 use ctxfs_store::Store;
-use ctxfs_sync::remote::{Tier, TierOptions};
+use ctxfs_sync::remote::{Objects, ProcessObjects, Tier, TierOptions, known_bucket};
 
 // Time to send the remaining changes when a server ends.
 const ENDING: Duration = Duration::from_secs(5);
 // Time to send the remaining changes when a user waits for the process to end.
 const SHORT_ENDING: Duration = Duration::from_secs(3);
+
+pub(crate) type SharedObjects = Arc<dyn Objects + Send>;
+
+/// Returns the URL of the bucket if the settings name one. Fails if the URL cannot be used.
+pub(crate) fn url(settings: &Settings) -> anyhow::Result<Option<&str>> {
+    let text = settings.text(SettingKey::RemoteUrl);
+    if text.is_some() {
+        opened::url(settings)?;
+    }
+    Ok(text)
+}
+
+/// Returns the bucket of the settings. The process that accesses it is started by `starter` at the
+/// first request. Returns `None` if no bucket is set.
+///
+/// If the bucket is a directory, the process is confined to it and cannot create it. Therefore the
+/// directory is created here if this store may be the first to use it.
+pub(crate) fn bucket_process(
+    settings: &Settings,
+    store: &Store,
+    starter: Starter,
+) -> anyhow::Result<Option<SharedObjects>> {
+    if url(settings)?.is_none() {
+        return Ok(None);
+    }
+    let url = opened::url(settings)?.to_string();
+    if settings.text(SettingKey::RemotePush) == Some("sealed")
+        && known_bucket(store, &url)?.is_none()
+    {
+        let made = opened::bucket(settings).and_then(|bucket| Ok(bucket.make_directory()?));
+        made.unwrap_or_else(|error| tracing::warn!("{error:#}"));
+    }
+    let line = Arc::new(SupervisedProcess::new(crate::helper::REMOTE_PROCESS, starter));
+    Ok(Some(Arc::new(ProcessObjects::new(line))))
+}
 
 /// Ends the sharing: sends the remaining changes, for a few seconds at most.
 pub(crate) type SharingEnd = Box<dyn FnOnce() + Send>;

@@ -2,9 +2,8 @@
 //! changes that this host has not sent yet.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::path::Path;
 use std::time::{Duration, SystemTime};
+use std::{fmt::Write as _, path::Path};
 
 use serde_json::{Value, json};
 
@@ -16,7 +15,7 @@ use ctxfs_core::model::{Component, visible};
 use ctxfs_store::{Store, Time};
 use ctxfs_sync::bucket::{Bucket, BucketId, Deadline, Identity};
 use ctxfs_sync::remote::{
-    Home, Moment, Stored, SyncStatus, known_bucket, known_buckets, look, standing, store_now,
+    Home, Moment, Stored, SyncStatus, known_bucket, look, standing, store_now,
 };
 use ctxfs_sync::replica::{self, Changes, Claim, Name, State};
 
@@ -44,8 +43,7 @@ pub(crate) fn show(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, Vec::new())?;
     let store = Store::open(&settings.store(&context.environment)?)?;
     let status = status(&settings, &store)?;
-    let text = if cli.json { status.json().to_string() + "\n" } else { status.text() };
-    context.printer.data(&text)?;
+    context.printer.report(|| status.text(), || status.json())?;
     match status.error {
         Some(error) if status.is_unusable => {
             Err(Failure::new(FailureKind::Failed, error, STATUS_HINT).into())
@@ -128,7 +126,7 @@ fn known(store: &Store, url: Option<&str>) -> anyhow::Result<Option<BucketId>> {
     if let Some(url) = url {
         return Ok(known_bucket(store, url)?);
     }
-    match &*known_buckets(store)? {
+    match &*ctxfs_sync::remote::known_buckets(store)? {
         [only] => Ok(Some(only.id)),
         _ => Ok(None),
     }
@@ -248,32 +246,27 @@ const LIST_HINT: &str = "`ctxfs remote check` tells more";
 pub(crate) fn list(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, Vec::new())?;
     let opened = OpenBucket::new(&settings, (Purpose::Read, cli.json), context)?;
-    let Some(named) = &args.conversation else { return list_conversations(&opened, cli, context) };
+    let Some(named) = &args.conversation else { return list_conversations(&opened, context) };
     let id = places::conversation_id(named)?;
     let mut problems = Problems::default();
     let seen = seen_artifacts(&opened, &id, &mut problems)?;
     opened.require(&id)?;
-    let text = if cli.json { artifacts_json(&seen) } else { artifacts_text(&seen) };
     if seen.is_empty() {
         context.printer.message(&format_args!("the bucket has no outputs of `{named}`"));
     }
-    context.printer.data(&text)?;
+    context.printer.report(|| artifacts_text(&seen), || artifacts_json(&seen))?;
     problems.report(["segment cannot be read", "segments cannot be read"], LIST_HINT, context)
 }
 
-fn list_conversations(opened: &OpenBucket, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+fn list_conversations(opened: &OpenBucket, context: &mut Context) -> anyhow::Result<()> {
     let mut ids = Vec::new();
     for id in opened.selected(&[])? {
         if !opened.home.is_gone(&opened.store, &id)? {
             ids.push(id.to_text());
         }
     }
-    let text = if cli.json {
-        ids.iter().map(|id| json!({ "conversation": id })).collect::<Value>().to_string() + "\n"
-    } else {
-        ids.iter().map(|id| visible::whole(id) + "\n").collect()
-    };
-    context.printer.data(&text)
+    let text = || ids.iter().map(|id| visible::whole(id) + "\n").collect();
+    context.printer.report(text, || ids.iter().map(|id| json!({ "conversation": id })).collect())
 }
 
 fn seen_artifacts(
@@ -313,10 +306,10 @@ fn artifacts_text(seen: &BTreeMap<String, Claim<Stored>>) -> String {
     text
 }
 
-fn artifacts_json(seen: &BTreeMap<String, Claim<Stored>>) -> String {
+fn artifacts_json(seen: &BTreeMap<String, Claim<Stored>>) -> Value {
     let value = |(name, claim): (&String, &Claim<Stored>)| {
         json!({ "path": name, "bytes": claim.artifact.size, "sentAt": claim.stamp.0 / 1000,
             "digest": claim.digest })
     };
-    seen.iter().map(value).collect::<Value>().to_string() + "\n"
+    seen.iter().map(value).collect()
 }

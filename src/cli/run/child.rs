@@ -1,28 +1,25 @@
 //! The running command: the sources of its output, the user's terminal, signals, and the event loop
 //! that handles them.
 
-use std::ffi::OsString;
 use std::io::{self, PipeReader, Stdin};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{self, Command, ExitStatus};
 use std::time::{Duration, Instant};
+use std::{ffi::OsString, os::unix::net::UnixStream};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpgid};
-use rustix::pty::OpenptFlags;
 use rustix::termios::{
     LocalModes, OptionalActions, Termios, Winsize, isatty, tcgetattr, tcgetpgrp, tcgetwinsize,
     tcsetattr,
 };
+use rustix::{io::Errno, pty::OpenptFlags};
 use signal_hook::consts::{
     SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
 };
-use signal_hook::iterator::backend::SignalDelivery;
-use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
+use signal_hook::{iterator::backend::SignalDelivery, iterator::exfiltrator::WithOrigin};
 
 use crate::run::output::{CommandOutput, OpenOutput, OutputStream};
 

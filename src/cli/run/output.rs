@@ -1,13 +1,11 @@
 //! The output of a command: its logs, the copy for a user at a terminal, and the part that is held
 //! in memory in case the store fails.
 
-use std::ffi::OsString;
 use std::io::{self, Write as _};
-use std::os::fd::OwnedFd;
 
 use crate::hooks::{Host, OutputLength, ReplacePolicy, Replaced, ResultKind, ShownWhole};
 use crate::put::TargetConversation;
-use ctxfs_core::model::{Component, Content, Limits, Provenance};
+use ctxfs_core::model::{Component, Content, Limits, Provenance, text};
 use ctxfs_engine::{
     EngineError, Intake, Loss, OutputName, Replace, StoredOutput, Tail, cut_line_of, left_out,
     whole_lines_before,
@@ -19,7 +17,7 @@ pub(crate) enum OutputStream {
     Stderr,
 }
 
-pub(crate) type OpenOutput = (OutputStream, OwnedFd);
+pub(crate) type OpenOutput = (OutputStream, std::os::fd::OwnedFd);
 
 const LEFT_OPEN: &str = "another process still had its output open";
 const LIVE: &str = "it is live: a process in the background still writes to it";
@@ -43,7 +41,7 @@ pub(crate) struct ClosedOutput {
 }
 
 pub(crate) struct HandedLogs {
-    pub(crate) names: Vec<OsString>,
+    pub(crate) names: Vec<String>,
     pub(crate) cut: Option<String>,
     pub(crate) is_short: bool,
 }
@@ -125,12 +123,12 @@ impl<'a> CommandLogs<'a> {
     /// Continues existing logs that another process has begun: one log, or three with `--split`.
     pub(crate) fn take_over(
         target: &'a TargetConversation,
-        names: &[OsString],
+        names: &[String],
         newer: &Provenance,
     ) -> anyhow::Result<Self> {
-        let log = |name: &OsString| -> anyhow::Result<Intake<'a>> {
+        let log = |name: &String| -> anyhow::Result<Intake<'a>> {
             let (engine, conversation) = (&target.engine, &target.conversation);
-            let log = Intake::take_over(engine, conversation, &Component::new(name)?, newer)?;
+            let log = Intake::take_over(engine, conversation, &Component::from_text(name)?, newer)?;
             Ok(log.keeping_end())
         };
         let apart = match names {
@@ -141,8 +139,9 @@ impl<'a> CommandLogs<'a> {
         Ok(Self { both: log(both)?, apart })
     }
 
-    pub(crate) fn names(&mut self) -> Vec<OsString> {
-        self.each().map(|log| log.path().file_name().to_owned()).collect()
+    pub(crate) fn names(&mut self) -> Vec<String> {
+        let name = |log: &mut Intake<'_>| text::encode(log.path().file_name().as_encoded_bytes());
+        self.each().map(name).collect()
     }
 
     pub(crate) fn write(&mut self, stream: OutputStream, bytes: &[u8]) {

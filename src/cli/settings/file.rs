@@ -2,11 +2,9 @@
 
 mod models;
 
-use std::fs;
 use std::io::{self, Read as _};
-use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::{fs, ops::Range, os::unix::fs::OpenOptionsExt as _};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -15,7 +13,6 @@ use crate::Failure;
 use crate::settings::rules::{CallRules, ModelTables, PERMISSIONS, RISK};
 use crate::settings::table::{ROWS, SettingGroup, SettingKey, SettingRow};
 use crate::settings::value::{FileLine, Setting, SettingOrigin, SettingValue, ValueKind};
-use ctxfs_core::model::visible;
 use ctxfs_core::redact::{Rule, SETS, SecretRules};
 
 const MOST_BYTES: u64 = 1 << 20;
@@ -138,10 +135,7 @@ impl<'a> SettingsReader<'a> {
         let tools = self.table(item, "`tool`", "tables such as `[tool.\"github/*\"]`")?;
         for (pattern, item) in in_order(tools) {
             let here = format!(" in `[tool.{:?}]`", pattern.get_ref());
-            globset::Glob::new(pattern.get_ref()).map_err(|error| {
-                let text = format!("`{}` is not a pattern: {}", pattern.get_ref(), error.kind());
-                self.failure(&pattern.span(), &text)
-            })?;
+            self.check_pattern(pattern)?;
             let what = format!("`tool.{:?}`", pattern.get_ref());
             for (name, item) in in_order(self.table(item, &what, "a table of limits")?) {
                 let limits = || ROWS.iter().filter(|row| row.group == SettingGroup::Limits);
@@ -198,16 +192,21 @@ impl<'a> SettingsReader<'a> {
         let what = format!("`{name}`");
         for (pattern, item) in in_order(self.table(item, &what, "a table of patterns")?) {
             let key = pattern.get_ref();
-            globset::Glob::new(key).map_err(|error| {
-                let text = format!("`{key}` is not a pattern: {}", error.kind());
-                self.failure(&pattern.span(), &text)
-            })?;
+            self.check_pattern(pattern)?;
             let word = item.get_ref().as_str().unwrap_or_default();
             rules
                 .insert(name, key, word)
                 .map_err(|words| self.failure(&item.span(), &format!("`{key}` can be {words}")))?;
         }
         Ok(())
+    }
+
+    fn check_pattern(&self, pattern: &SpannedKey<'_>) -> Result<(), Failure> {
+        let checked = globset::Glob::new(pattern.get_ref()).map(drop);
+        checked.map_err(|error| {
+            let text = format!("`{}` is not a pattern: {}", pattern.get_ref(), error.kind());
+            self.failure(&pattern.span(), &text)
+        })
     }
 
     // Parses `redact = "stored"`, or the table `[redact]`.
@@ -450,7 +449,7 @@ impl StoreFile {
     fn note(&mut self, failure: &Failure) {
         // Another user may have written the file, and a model may read the message, so special
         // characters are escaped.
-        let note = || visible::escaped(&failure.message, NOTICE);
+        let note = || ctxfs_core::model::visible::escaped(&failure.message, NOTICE);
         self.wrong.get_or_insert_with(note);
     }
 

@@ -1,7 +1,6 @@
 //! Prints the effective settings, as a settings file with origins or as JSON.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde_json::{Map, json};
 
@@ -61,7 +60,7 @@ pub(crate) fn json(
     let rules = json!({ "value": rules, "origin": redact.rules.origin });
     let redact = json!({ "apply": redact.apply, "sets": redact.sets, "rules": rules });
     let mut object =
-        json!({ "files": settings.files(), "settings": held, "redact": redact, "tool": tools });
+        json!({ "files": settings.files, "settings": held, "redact": redact, "tool": tools });
     for (name, rules) in settings.calls.tables() {
         object[name] = json!(rules);
     }
@@ -124,7 +123,7 @@ fn setting_of(
 fn own_table(page: &mut String, settings: &Settings, group: SettingGroup) {
     let _ = write!(page, "\n[{}]\n", group.table().unwrap_or_default());
     for row in ROWS.iter().filter(|row| row.group == group) {
-        if let Some(Setting { value, origin }) = settings.setting(row.key) {
+        if let Some(Setting { value, origin }) = settings.values.get(&row.key) {
             line(page, row.name, &row.kind.to_toml(value), origin);
         }
     }
@@ -242,7 +241,7 @@ pub fn fuzz_settings(data: &[u8]) {
     let store = vec![(SettingKey::Store, SettingValue::Path(dir.path().to_owned()))];
     std::fs::write(dir.path().join(ctxfs_store::SETTINGS), data).expect("room");
     let of_store = Settings::load(None, store, &environment).expect("nothing in a store fails");
-    assert!(of_store.notices().len() <= 2, "{of_store:?}");
+    assert!(of_store.notices.len() <= 2, "{of_store:?}");
     assert!(of_store.redact.apply.value == "off", "{of_store:?}");
     let settings = match Settings::load(Some(&path), Vec::new(), &environment) {
         Ok(settings) => settings,

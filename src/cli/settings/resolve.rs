@@ -1,11 +1,8 @@
 //! The effective settings: flags override environment variables, which override files, which
 //! override defaults.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use globset::{Glob, GlobMatcher};
+use std::{collections::BTreeMap, time::Duration};
 
 use crate::settings::file::{self, SettingsFile, StoreFile};
 use crate::settings::rules::{CallRules, ModelTables};
@@ -23,14 +20,14 @@ use ctxfs_store::{SETTINGS, keep};
 /// administrator's and the user's file.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    values: BTreeMap<SettingKey, Setting>,
+    pub(crate) values: BTreeMap<SettingKey, Setting>,
     pub(crate) tools: ToolSettings,
     pub(crate) redact: RedactSettings,
     pub(crate) calls: CallRules,
     pub(crate) models: ModelTables,
-    files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) notices: Vec<String>,
     store: Option<PathBuf>,
-    notices: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -56,27 +53,24 @@ impl Settings {
         let user_path = user_file(environment);
         let user = user_path.as_ref().map(read).transpose()?.flatten();
         let given = config.map(read_given).transpose()?;
-        let mut values = defaults();
-        for file in [&system, &user, &given].into_iter().flatten() {
-            values.extend(
-                file.values.iter().map(|entry| with_resolved_path(entry, file, environment)),
-            );
-        }
-        values.extend(overrides.iter().cloned());
-        let store = path_of(&values, SettingKey::Store);
+        let values = |files: &mut dyn Iterator<Item = &SettingsFile>| {
+            let mut values = defaults();
+            for file in files {
+                let entries = file.values.iter();
+                values.extend(entries.map(|entry| with_resolved_path(entry, file, environment)));
+            }
+            values.extend(overrides.iter().cloned());
+            values
+        };
+        let of_others = values(&mut [&system, &user, &given].into_iter().flatten());
+        let store = path_of(&of_others, SettingKey::Store);
         let store = places::store(store, environment).ok();
         let stores = store.as_ref().and_then(|store| StoreFile::read(&store.join(SETTINGS)));
         let notices = stores.as_ref().map(|stores| stores.notices(user_path.as_deref()));
         let stores = stores.map(|stores| stores.file);
         let files: Vec<SettingsFile> =
             [system, user, stores, given].into_iter().flatten().collect();
-        values = defaults();
-        for file in &files {
-            values.extend(
-                file.values.iter().map(|entry| with_resolved_path(entry, file, environment)),
-            );
-        }
-        values.extend(overrides);
+        let values = values(&mut files.iter());
         let redact = RedactSettings::of(&files, environment)?;
         let paths = files.iter().map(|file| file.path.clone()).collect();
         let (mut calls, mut models) = (CallRules::default(), ModelTables::default());
@@ -108,25 +102,9 @@ impl Settings {
         }
     }
 
-    pub(crate) fn calls(&self) -> &CallRules {
-        &self.calls
-    }
-
-    pub(crate) fn files(&self) -> &[PathBuf] {
-        &self.files
-    }
-
-    pub(crate) fn notices(&self) -> &[String] {
-        &self.notices
-    }
-
-    pub(crate) fn setting(&self, key: SettingKey) -> Option<&Setting> {
-        self.values.get(&key)
-    }
-
     pub(crate) fn setting_for(&self, tool: Option<&str>, key: SettingKey) -> Option<&Setting> {
         let special = tool.and_then(|tool| self.tools.find(tool, key));
-        special.or_else(|| self.setting(key))
+        special.or_else(|| self.values.get(&key))
     }
 
     pub(crate) fn path(&self, key: SettingKey) -> Option<&Path> {
@@ -134,7 +112,7 @@ impl Settings {
     }
 
     pub(crate) fn text(&self, key: SettingKey) -> Option<&str> {
-        match &self.setting(key)?.value {
+        match &self.values.get(&key)?.value {
             SettingValue::Text(text) => Some(text),
             SettingValue::Word(word) => Some(word),
             SettingValue::Path(_) | SettingValue::Switch(_) | SettingValue::Number(_) => None,
@@ -142,11 +120,11 @@ impl Settings {
     }
 
     pub(crate) fn is_on(&self, key: SettingKey) -> bool {
-        self.setting(key).is_some_and(|setting| setting.value == SettingValue::Switch(true))
+        self.values.get(&key).is_some_and(|setting| setting.value == SettingValue::Switch(true))
     }
 
     pub(crate) fn number(&self, key: SettingKey) -> Option<u64> {
-        match self.setting(key)?.value {
+        match self.values.get(&key)?.value {
             SettingValue::Number(number) => Some(number),
             _ => None,
         }
@@ -282,7 +260,7 @@ pub(crate) struct ToolSettings(Vec<ToolSetting>);
 #[derive(Debug)]
 pub(crate) struct ToolSetting {
     pub(crate) pattern: String,
-    glob: Option<GlobMatcher>,
+    glob: Option<globset::GlobMatcher>,
     pub(crate) key: SettingKey,
     pub(crate) setting: Setting,
 }
@@ -322,9 +300,9 @@ impl ToolSetting {
 }
 
 // Invalid patterns were already refused when the file was read.
-fn glob(pattern: &str) -> Option<GlobMatcher> {
+fn glob(pattern: &str) -> Option<globset::GlobMatcher> {
     let is_glob = pattern.contains(['*', '?', '[', '{', '\\']);
-    Glob::new(pattern).ok().filter(|_| is_glob).map(|glob| glob.compile_matcher())
+    globset::Glob::new(pattern).ok().filter(|_| is_glob).map(|glob| glob.compile_matcher())
 }
 
 // The value that passes outputs through unchanged, and also stores them.

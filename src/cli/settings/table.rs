@@ -1,8 +1,6 @@
 //! The table of settings with the name, allowed values, default, environment variable and flag of
 //! each. `docs/SETTINGS.md` and `ctxfs config --defaults` are generated from it.
 
-use std::ffi::OsStr;
-
 use crate::env;
 use crate::settings::value::{SettingValue, ValueKind};
 
@@ -266,7 +264,7 @@ impl SettingKey {
 
     pub(crate) fn parse(self, text: &str) -> Result<SettingValue, String> {
         let kind = self.row().kind;
-        kind.of_text(OsStr::new(text)).map_err(|_| format!("expected {}", kind.allowed()))
+        kind.of_text(std::ffi::OsStr::new(text)).map_err(|_| format!("expected {}", kind.allowed()))
     }
 }
 
@@ -278,7 +276,7 @@ impl SettingRow {
     }
 
     pub(crate) fn default_value(&self) -> Option<SettingValue> {
-        self.kind.of_text(OsStr::new(self.default)).ok()
+        self.kind.of_text(std::ffi::OsStr::new(self.default)).ok()
     }
 }
 

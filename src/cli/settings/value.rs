@@ -1,8 +1,7 @@
 //! The values of settings: their kinds, parsing, printing and origins.
 
-use std::ffi::OsStr;
-use std::fmt;
 use std::path::{Path, PathBuf};
+use std::{ffi::OsStr, fmt};
 
 use serde::Serialize;
 use toml::de::DeValue;

@@ -7,6 +7,7 @@ use std::io::{BufWriter, IntoInnerError, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{OFlags, RenameFlags, StatVfs};
+use serde::{Deserialize, Serialize};
 
 use crate::remote::RemoteError;
 use ctxfs_store::{Dir, Stat, StoreError};
@@ -159,7 +160,7 @@ const BESIDE: u64 = 4;
 
 /// Limits of downloads: the bytes to keep free on the disk, and the maximum bytes of a
 /// conversation. Local writers have the same limits.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Limits {
     pub min_free: u64,

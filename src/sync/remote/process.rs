@@ -13,12 +13,11 @@
 //!                                            <-  bytes or names of the outcome, if any
 //! ```
 //!
-//! A document consists of a length, four bytes little-endian, and JSON text of that length. A body
-//! without its end was interrupted, so its object is not written.
+//! An object is written only if its body has an end.
 //!
 //! | module | content |
 //! |---|---|
-//! | `protocol` | sockets with a deadline; documents, bodies and errors on them |
+//! | `protocol` | documents, and errors in them |
 //! | `client` | requests of the process without network access |
 //! | `server` | responses of the process with network access |
 //! | `looks` | looks that another process makes |

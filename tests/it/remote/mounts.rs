@@ -246,7 +246,8 @@ fn without_the_bucket_nobody_waits_and_what_is_left_is_sent_later() {
 fn processes_of(bucket: &Path) -> Vec<u32> {
     let url = format!("file://{}/bucket", bucket.display());
     let is_it = |line: &[u8]| {
-        line.starts_with(b"ctxfs-remote\0") && line.ends_with(format!("{url}\0").as_bytes())
+        let line = String::from_utf8_lossy(line);
+        line.starts_with("ctxfs-remote\0") && line.contains(&format!("\"{url}\""))
     };
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

@@ -1,7 +1,5 @@
 //! `ctxfs-remote`, started by a watchdog as for a mount.
 
-use std::io::{BufRead as _, BufReader, IoSlice};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -13,10 +11,11 @@ use std::{fs, thread};
 
 use bytes::Bytes;
 use ctxfs_sync::bucket::{BucketError, Created, Deadline};
+use ctxfs_sync::channel::{receive, send};
 use ctxfs_sync::remote::{Line, Objects as _, ProcessObjects};
 use parking_lot::Mutex;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::process::Signal;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::{TestStore, eventually, processes_of, server_of, signal};
@@ -35,12 +34,13 @@ impl Watched {
         let (socket, theirs) = UnixStream::pair().unwrap();
         let store = shared.path().join("store.txt");
         fs::write(&store, "of the store").unwrap();
-        let script = "exec 9<\"$1\"; exec \"$2\" watch-mount --remote=\"$3\" -- /nonexistent";
+        let script = "exec 9<\"$1\"; exec \"$2\" helper \"$3\"";
+        let watch = json!({ "target": "/nonexistent", "bucket": url, "spare": false });
         let watchdog = Command::new("sh")
             .args(["-c", script, "sh"])
             .arg(&store)
             .arg(env!("CARGO_BIN_EXE_ctxfs"))
-            .arg(url)
+            .arg(json!({ "watch-mount": watch }).to_string())
             .env("AWS_SECRET_ACCESS_KEY", "a key")
             .env("AWS_ACCESS_KEY_ID", "AKTEST")
             .env("AWS_REGION", "eu-1")
@@ -58,10 +58,11 @@ impl Watched {
     /// Has the process started.
     fn start_remote(&self) {
         let (control, theirs) = UnixStream::pair().unwrap();
-        send(&self.socket, b"remote", theirs);
-        let mut reply = String::new();
-        BufReader::new(&self.socket).read_line(&mut reply).unwrap();
-        assert_eq!(reply, "+\n");
+        let (request, of_watchdog) = UnixStream::pair().unwrap();
+        send(&self.socket, &(), Some(of_watchdog.as_fd())).unwrap();
+        send(&request, &"Remote", Some(theirs.as_fd())).unwrap();
+        let (reply, _) = receive::<Value>(&request).unwrap().unwrap();
+        assert_eq!(reply, json!({ "Ok": "" }));
         *self.control.lock() = Some(control);
     }
 
@@ -97,7 +98,7 @@ impl Line for Watched {
         let control = control.as_ref().ok_or_else(|| "it is away".to_owned())?;
         let (ours, theirs) = UnixStream::pair().unwrap();
         // It fails where the process has died, and then the end of `ours` says so.
-        send(control, b"q", theirs);
+        drop(send(control, &(), Some(theirs.as_fd())));
         Ok(ours)
     }
 
@@ -108,15 +109,6 @@ impl Line for Watched {
     fn trouble(&self) -> Option<String> {
         None
     }
-}
-
-fn send(to: &UnixStream, bytes: &[u8], passed: UnixStream) {
-    let passed = OwnedFd::from(passed);
-    let passed = [passed.as_fd()];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    assert!(control.push(SendAncillaryMessage::ScmRights(&passed)));
-    rustix::net::sendmsg(to, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL).ok();
 }
 
 /// Returns a process for a directory, and what asks it.
@@ -301,6 +293,6 @@ fn a_server_forgets_the_keys_and_its_watchdogs_start_nothing_unasked() {
         Some(String::from_utf8_lossy(&line).into_owned())
     });
     let remote =
-        |line: &String| line.starts_with("ctxfs-remote") && line.ends_with("bucket/prefix\0");
+        |line: &String| line.starts_with("ctxfs-remote") && line.contains("bucket/prefix\"");
     assert_eq!(lines.filter(remote).collect::<Vec<_>>(), [""; 0]);
 }

@@ -91,7 +91,7 @@ fn its_memory_is_its_own() {
 #[test]
 fn a_filter_has_nothing() {
     let mut filter = Command::ctxfs()
-        .arg("run-filter")
+        .args(["helper", "\"run-filter\""])
         .with(|inner| {
             inner.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         })

@@ -14,6 +14,7 @@ pub(crate) fn is_mounted(dir: &Path) -> bool {
 
 /// Returns the processes of the program that name `dir` on their command line, parents first.
 pub(crate) fn processes_of(dir: &Path) -> Vec<u32> {
+    let role = format!("\"{}\"", dir.display());
     let dir = dir.as_os_str().as_encoded_bytes();
     let mut found: Vec<u32> = fs::read_dir("/proc")
         .unwrap()
@@ -22,7 +23,8 @@ pub(crate) fn processes_of(dir: &Path) -> Vec<u32> {
             let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             let mut words = line.split(|byte| *byte == 0);
             let program = words.next().is_some_and(|word| word.ends_with(b"ctxfs"));
-            program && words.any(|word| word == dir)
+            let is_role = |word| memchr::memmem::find(word, role.as_bytes()).is_some();
+            program && words.any(|word| word == dir || is_role(word))
         })
         .collect();
     found.sort_unstable_by_key(|pid| (holds_fuse(*pid), *pid));

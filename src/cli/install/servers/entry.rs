@@ -1,8 +1,6 @@
 //! The positions of the words of a server in a text, and the edits that insert words before its
 //! command or remove them.
 
-use crate::install::entry::WrongShape;
-
 /// The language of the file, and the form of a command. A command is either a text `command` and a
 /// list `args`, or a single list `command`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +15,7 @@ pub(crate) type ByteSpan = std::ops::Range<usize>;
 #[derive(Debug)]
 pub(crate) struct ServerEntry {
     pub(crate) name: String,
-    pub(crate) kind: Result<ServerKind, WrongShape>,
+    pub(crate) kind: Result<ServerKind, crate::install::entry::WrongShape>,
 }
 
 #[derive(Debug)]

@@ -1,8 +1,7 @@
 //! MCP servers in JSON.
 
 use jsonc_parser::ast::{Array, Object, ObjectProp, Value};
-use jsonc_parser::common::Ranged as _;
-use jsonc_parser::{CollectOptions, parse_to_ast};
+use jsonc_parser::{CollectOptions, common::Ranged as _, parse_to_ast};
 use serde_json::json;
 
 use crate::install::entry::WrongShape;

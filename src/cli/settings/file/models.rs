@@ -3,11 +3,10 @@
 
 use toml::de::{DeTable, DeValue};
 
-use crate::Failure;
 use crate::settings::file::{SettingsFile, SettingsReader, SpannedKey, SpannedValue, in_order};
 use crate::settings::rules::{ModelTables, Provider, ProviderModel};
-use crate::settings::table::SettingGroup;
 use crate::settings::value::{Setting, SettingValue, ValueKind};
+use crate::{Failure, settings::table::SettingGroup};
 use ctxfs_models::extract::{ProviderKind, ToolUse};
 
 const TARGETS: &str = "targets";

@@ -58,7 +58,7 @@ impl Home {
 
     /// Returns the origin of a setting, with the home directory replaced by `~`.
     fn origin(&self, settings: &Settings, key: SettingKey) -> String {
-        let origin = settings.setting(key).unwrap().origin.to_string();
+        let origin = settings.values[&key].origin.to_string();
         let home = self.dir.path().canonicalize().unwrap();
         origin.replace(&*home.to_string_lossy(), "~")
     }
@@ -73,7 +73,7 @@ fn without_files_the_defaults_hold() {
     assert_eq!(settings.number(SettingKey::Quota), None);
     assert_eq!(settings.path(SettingKey::Mountpoint), None);
     assert!(settings.redaction().unwrap().is_none());
-    assert!(settings.files().is_empty());
+    assert!(settings.files.is_empty());
     assert_eq!(settings.store(&home.environment).unwrap(), home.path(".local/share/ctxfs"));
 }
 
@@ -138,7 +138,7 @@ fn the_stores_own_file_cannot_move_it() {
     let settings = Home::new().store("\nstore = \"/elsewhere\"\nmax_lines = 7\n").settings();
     assert!(settings.store.as_ref().unwrap().ends_with(".local/share/ctxfs"));
     assert_eq!(settings.limits(None).max_lines, 7);
-    let [notice] = settings.notices() else { panic!("{:?}", settings.notices()) };
+    let [notice] = &settings.notices[..] else { panic!("{:?}", settings.notices) };
     assert!(notice.contains(": store is not read from a store; put it into "), "{notice}");
     assert!(notice.ends_with(".config/ctxfs/ctxfs.toml"), "{notice}");
 }
@@ -162,7 +162,7 @@ fn errors_in_any_source_are_refused() {
     let message = |home: Home| home.load(Vec::new()).unwrap_err().message;
     assert!(message(Home::new().user("x = 1")).contains(".config/ctxfs/ctxfs.toml:1: unknown key"));
     let stores = Home::new().store("x = 1").settings();
-    assert!(stores.notices()[0].contains("share/ctxfs/ctxfs.toml:1: unknown key"));
+    assert!(stores.notices[0].contains("share/ctxfs/ctxfs.toml:1: unknown key"));
     assert!(message(Home::new().given("x = 1")).contains("given.toml:1: unknown key"));
     assert_eq!(
         message(Home::new().variable(env::TOOL_OUTPUT_MAX_LINES, "many")),

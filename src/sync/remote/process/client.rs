@@ -9,10 +9,11 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::bucket::{BucketError, Created, Deadline, Identity, Listed, RequestCounts};
+use crate::channel::{BodyError, Channel};
 use crate::remote::Objects;
 use crate::remote::process::protocol::{
-    BodyError, Channel, DELETES, LARGEST, ListedName, NAMES, READS, Reply, ReplyEnvelope, Request,
-    RequestEnvelope, WireError,
+    DELETES, LARGEST, ListedName, NAMES, READS, Reply, ReplyEnvelope, Request, RequestEnvelope,
+    WireError,
 };
 
 /// Maximum number of objects in a list. The limit of a bucket is the same.

@@ -15,8 +15,9 @@ use std::{fmt, io};
 use serde::{Deserialize, Serialize};
 
 use crate::bucket::BucketError;
+use crate::channel::Channel;
 use crate::remote::look::MOST_CONVERSATIONS;
-use crate::remote::process::protocol::{Channel, NAMES, WireError};
+use crate::remote::process::protocol::{NAMES, WireError};
 use crate::remote::{Line, LookOutcome, Looker, RemoteError};
 use ctxfs_core::model::Component;
 

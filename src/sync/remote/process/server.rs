@@ -5,9 +5,10 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use crate::bucket::{BucketError, Created, Deadline, Listed, RequestCounts};
+use crate::channel::Channel;
 use crate::remote::Objects;
 use crate::remote::process::protocol::{
-    Channel, LARGEST, ListedName, NAMES, Reply, ReplyEnvelope, Request, RequestEnvelope, WireError,
+    LARGEST, ListedName, NAMES, Reply, ReplyEnvelope, Request, RequestEnvelope, WireError,
 };
 
 /// Time limit for receiving a request, and for sending its response after the deadline of the

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use serde::{Deserialize, Serialize};
 
 use crate::bucket::{BucketId, Deadline, Identity};
 use crate::remote::{
@@ -231,7 +232,7 @@ impl BucketAccess {
 /// All hosts of a bucket need the same `write_once`. A push follows the first change after `every`;
 /// changes during this time are pushed together. A look older than `poll` is too old for readers.
 /// `cache_bytes` is the maximum size of cached blocks, and `limits` are the limits of downloads.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 #[expect(missing_docs, reason = "described above")]
 pub struct TierOptions {

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 
 use ctxfs_models::extract::fixture::profile;
 use ctxfs_models::extract::{ProviderKind, ReplyEnd, ToolCall, ToolSpec, Turn};

@@ -1,12 +1,12 @@
 //! Tests.
 
 use std::io::Read as _;
-use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 
 use ctxfs_sync::bucket::Deadline;
+use ctxfs_sync::remote::ProcessObjects;
 
 use super::*;
 
@@ -16,8 +16,7 @@ struct Threaded(UnixStream);
 impl Line for Threaded {
     fn connect(&self) -> Result<UnixStream, String> {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        system::send_message(&self.0, b"q", Some(theirs.as_fd()))
-            .map_err(|error| error.to_string())?;
+        channel::send(&self.0, &(), Some(theirs.as_fd())).map_err(|error| error.to_string())?;
         Ok(ours)
     }
 
@@ -40,7 +39,7 @@ fn it_answers_many_at_a_time_until_the_end() {
     let url = BucketUrl::parse("memory:").unwrap();
     let bucket = Bucket::open(&url, []);
     let serving =
-        thread::spawn(move || serve(&theirs, bucket, &SharedDirectory::of(&url), answer_request));
+        thread::spawn(move || serve(&theirs, bucket, SharedDirectory::of(&url), answer_request));
     let objects = ProcessObjects::new(Arc::new(Threaded(ours)));
     thread::scope(|scope| {
         for number in 0..200 {
@@ -65,7 +64,7 @@ fn it_ends_when_its_directory_is_another_one() {
     let bucket = Bucket::open(&url, []);
     let directory = SharedDirectory::of(&url);
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let serving = thread::spawn(move || serve(&theirs, bucket, &directory, answer_request));
+    let serving = thread::spawn(move || serve(&theirs, bucket, directory, answer_request));
     let objects = ProcessObjects::new(Arc::new(Threaded(ours)));
     objects.create("x", &Bytes::from_static(b"text"), soon()).unwrap();
     std::fs::rename(&path, shared.path().join("old")).unwrap();
@@ -80,7 +79,7 @@ type Start = Box<dyn Fn(UnixStream) -> io::Result<()> + Send + Sync>;
 fn line(start: Start) -> (SupervisedProcess, Arc<AtomicUsize>) {
     let starts = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&starts);
-    let starter: Starter = Box::new(move |socket: OwnedFd| {
+    let starter: Starter = Arc::new(move |socket: OwnedFd| {
         count.fetch_add(1, Ordering::SeqCst);
         start(UnixStream::from(socket))
     });
@@ -100,7 +99,7 @@ fn wait_for(so: impl Fn() -> bool) {
 fn nothing_is_started_before_a_request() {
     let (line, starts) = line(Box::new(|socket| {
         thread::spawn(move || {
-            while let Ok((1.., Some(request))) = system::receive_message(&socket, &mut [0]) {
+            while let Ok(Some(((), Some(request)))) = channel::receive(&socket) {
                 io::Write::write_all(&mut UnixStream::from(request), b"answer").unwrap();
             }
         });
@@ -119,7 +118,7 @@ fn nothing_is_started_before_a_request() {
 #[test]
 fn a_process_that_ends_is_started_again_after_a_pause() {
     let (line, starts) = line(Box::new(|socket| {
-        system::receive_message(&socket, &mut [0])?;
+        channel::receive::<()>(&socket)?;
         Ok(())
     }));
     let mut socket = line.connect().unwrap();
@@ -132,14 +131,14 @@ fn a_process_that_ends_is_started_again_after_a_pause() {
     wait_for(|| line.trouble().is_some());
     assert!(line.connect().unwrap_err().contains("2 times so far"));
     assert_eq!(starts.load(Ordering::SeqCst), 2);
-    assert_eq!(line.0.state.lock().pause, 2 * FIRST_PAUSE);
+    assert_eq!(line.state.lock().pause, 2 * FIRST_PAUSE);
 }
 
 #[test]
 fn the_pauses_grow_to_a_minute_and_begin_anew() {
     let (line, _starts) = line(Box::new(|_| Ok(())));
     let control = Arc::new(UnixStream::pair().unwrap().0);
-    let mut state = line.0.state.lock();
+    let mut state = line.state.lock();
     let mut pauses = Vec::new();
     for _ in 0..8 {
         state.begin(&control);
@@ -173,12 +172,12 @@ fn a_process_that_answers_nothing_counts_as_lost() {
     let before = |time: Duration| Instant::now().checked_sub(time).unwrap();
     line.missed(before(Duration::from_mins(1)));
     assert_eq!(line.trouble(), None, "it was started after that request");
-    line.0.state.lock().started = before(Duration::from_mins(2));
-    line.0.state.lock().heard = before(Duration::from_mins(1));
+    line.state.lock().started = before(Duration::from_mins(2));
+    line.state.lock().heard = before(Duration::from_mins(1));
     line.heard();
     line.missed(before(Duration::from_mins(1)));
     assert_eq!(line.trouble(), None, "it answered after that request");
-    line.0.state.lock().heard = before(Duration::from_mins(1));
+    line.state.lock().heard = before(Duration::from_mins(1));
     line.missed(before(SILENT / 2));
     line.missed(before(SILENT / 4));
     assert_eq!(line.trouble(), None, "there was not much time");
@@ -195,8 +194,8 @@ fn the_silence_of_short_requests_adds_up() {
     let _waits = line.connect().unwrap();
     let before = |time: Duration| Instant::now().checked_sub(time).unwrap();
     let since = before(SILENT.saturating_sub(Duration::from_millis(200)));
-    line.0.state.lock().started = since;
-    line.0.state.lock().heard = since;
+    line.state.lock().started = since;
+    line.state.lock().heard = since;
     line.missed(since);
     assert_eq!(line.trouble(), None);
     thread::sleep(Duration::from_millis(200));
