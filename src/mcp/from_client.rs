@@ -6,10 +6,7 @@ use std::time::Instant;
 use serde_json::value::RawValue;
 use tokio::task::spawn_blocking;
 
-use crate::bridge::messages::{SubscriptionFilter, with_members};
-use crate::bridge::requests::{self, Translated};
-use crate::bridge::{handshake, notices, subscriptions};
-use crate::client::{QuestionSource, Route};
+use crate::client::{QuestionSource, Route, held_calls, subscriptions};
 use crate::hub::answer;
 use crate::hub::route::{self, Destination};
 use crate::json_rpc::{
@@ -19,13 +16,17 @@ use crate::json_rpc::{
 };
 use crate::line_reader::{BrokenLine, InputLine, broken};
 use crate::message::{Edit, Message, with_id};
-use crate::pending::{ListKind, MAX_ARGUMENTS, PendingKind, PendingRequest, ToolCall, new_call_id};
+use crate::pending::{
+    ListKind, MAX_ARGUMENTS, PendingKind, PendingRequest, ToolCall, Translation, new_call_id,
+};
 use crate::queue::Refused;
 use crate::raw_object::{RawObject, quoted};
 use crate::references::{self, Resolver};
 use crate::relay::Relay;
+use crate::revision::translation::{SubscriptionFilter, with_members};
 use crate::revision::{Era, EraMismatch};
-use crate::upstream::Upstream;
+use crate::upstream::requests::ForeignRequest;
+use crate::upstream::{Upstream, handshake};
 use crate::{context, own};
 
 // Maximum size in bytes of a request that the gateway answers on behalf of its servers.
@@ -98,7 +99,7 @@ fn is_id(id: &str) -> bool {
 
 async fn request(relay: &Arc<Relay>, method: String, envelope: Envelope, message: Message) {
     let Some(id) = envelope.id(&message).map(str::to_owned) else { return };
-    if relay.bridge.is_removed(&method) {
+    if relay.client.is_removed(&method) {
         let text = format!("there is no `{method}` since 2026-07-28");
         return relay.client.error(&id, METHOD_NOT_FOUND, &text).await;
     }
@@ -109,17 +110,19 @@ async fn request(relay: &Arc<Relay>, method: String, envelope: Envelope, message
         let text = format!("a request with the id {id} waits for its answer");
         return relay.client.error(&id, INVALID_REQUEST, &text).await;
     }
-    relay.bridge.learn(&method, envelope.params(&message));
+    relay.client.learn(&method, envelope.params(&message));
     let is_early = relay.hub.as_ref().is_some_and(|hub| !hub.has_begun() && !begins(&method));
-    if !is_early && !handshake::needs_handshake(relay) {
+    let unknown = relay.only().filter(|only| relay.client.is_modern() && only.era.get().is_none());
+    if !is_early && unknown.is_none() {
         return dispatch(relay, id, method, envelope, message).await;
     }
     let Some(place) = relay.client.place(&id, message.length()).await else { return };
-    let relay = Arc::clone(relay);
+    let (relay, unknown) = (Arc::clone(relay), unknown.cloned());
     tokio::spawn(async move {
-        match &relay.hub {
-            Some(hub) => answer::begin(&relay, hub, envelope.params(&message)).await,
-            None => handshake::shake_hands(&relay).await,
+        if let Some(hub) = &relay.hub {
+            answer::begin(&relay, hub, envelope.params(&message)).await;
+        } else if let Some(only) = unknown {
+            handshake::shake_hands(&relay, &only).await;
         }
         drop(place);
         // The request may have been cancelled in the meantime.
@@ -135,12 +138,12 @@ fn begins(method: &str) -> bool {
 
 /// The part of the gateway that answers a request.
 enum Responder {
-    /// The bridge handles `subscriptions/listen` of a 2026-07-28 client, because the servers
+    /// The gateway handles `subscriptions/listen` of a 2026-07-28 client, because the servers
     /// cannot.
     Subscription,
-    /// The bridge answers from the profile of a server that did its handshake with the gateway.
+    /// The gateway answers from the profile of a server that did its handshake with the gateway.
     Handshake,
-    /// The bridge stores the log level, because a 2026-07-28 server gets it with each request.
+    /// The gateway stores the log level, because a 2026-07-28 server gets it with each request.
     LogLevel,
     /// The hub answers for all servers together.
     Hub,
@@ -157,21 +160,20 @@ fn responder(relay: &Relay, method: &str, envelope: &Envelope, message: &Message
     let params = envelope.params(message);
     let text = |name: &str| params.and_then(RawObject::parse).and_then(|params| params.text(name));
     let hub = relay.hub.as_ref();
-    let era = relay.upstreams.first().filter(|_| hub.is_none()).and_then(|only| only.era.get());
+    let era = relay.only().and_then(|only| only.era.get());
     let is_alone = relay.upstreams.is_empty();
     let declared = relay.client.declared();
     let is_own = |is_named: bool| is_alone || (relay.context_tools && is_named);
-    let is_introduced = || relay.bridge.server_profile.lock().is_some();
+    let is_introduced = || relay.only().is_some_and(|only| only.profile.lock().is_some());
     match method {
         "subscriptions/listen"
-            if relay.bridge.client.get() == Some(Era::Modern)
-                && (hub.is_some() || era == Some(Era::Legacy)) =>
+            if relay.client.is_modern() && (hub.is_some() || era == Some(Era::Legacy)) =>
         {
             Responder::Subscription
         }
         "initialize" if era.is_some() && is_introduced() => Responder::Handshake,
         "server/discover" if era == Some(Era::Legacy) && is_introduced() => Responder::Handshake,
-        "logging/setLevel" if relay.bridge.between(era) == Some(EraMismatch::OldClient) => {
+        "logging/setLevel" if relay.client.mismatch(era) == Some(EraMismatch::OldClient) => {
             Responder::LogLevel
         }
         "initialize"
@@ -224,9 +226,9 @@ async fn dispatch(
             subscriptions::open_subscription(Arc::clone(relay), id, filter);
         }
         Responder::Handshake => {
-            requests::shake_hands(relay, id, &method, envelope.params(&message)).await;
+            handshake::answer(relay, id, &method, envelope.params(&message)).await;
         }
-        Responder::LogLevel => requests::set_level(relay, id, envelope.params(&message)).await,
+        Responder::LogLevel => handshake::set_level(relay, id, envelope.params(&message)).await,
         Responder::Hub => answer_by_hub(Arc::clone(relay), id, method, message).await,
         Responder::Own => own::answer(Arc::clone(relay), id, method, &envelope, &message).await,
         Responder::ServerByReference => {
@@ -333,7 +335,7 @@ async fn resolve_and_send(relay: Arc<Relay>, id: String, envelope: Envelope, mes
             Err(_) => "a fault of the gateway".to_owned(),
         };
         if relay.client.end(&id).is_some() {
-            relay.client.send(answer(&id, &relay.bridge.own_result(failed_call(&why)))).await;
+            relay.client.send(answer(&id, &relay.client.own_result(failed_call(&why)))).await;
         }
     });
 }
@@ -361,13 +363,21 @@ async fn send(
     let (Some(id), Some(range)) = (envelope.id(&message), envelope.id.clone()) else { return };
     let id = id.to_owned();
     let Destination { index, edit, tool } = destination;
-    let upstream = &*relay.upstreams[index];
-    let (more, mut translation) =
-        match requests::translate(relay, index, &id, method, envelope, &message).await {
-            Translated::Taken => return,
-            Translated::With(more, translation) => (more, translation),
-        };
+    let upstream = &relay.upstreams[index];
     let params = envelope.params(&message).and_then(RawObject::parse).unwrap_or_default();
+    let era = upstream.era.get();
+    let foreign =
+        || ForeignRequest { relay, index, id: &id, method, head: envelope, message: &message };
+    let translated = match relay.client.mismatch(era) {
+        Some(EraMismatch::OldClient) => foreign().to_new_server().await,
+        Some(EraMismatch::NewClient) => foreign().to_old_server().await,
+        None if method == "initialize" && era.is_none() => {
+            let version = params.text("protocolVersion").unwrap_or_default().into_owned();
+            Some((Vec::new(), Some(Translation::Opening { version })))
+        }
+        None => Some((Vec::new(), None)),
+    };
+    let Some((more, translation)) = translated else { return };
     let kind = kind(relay, upstream, method, tool, &params);
     let mut waiting = PendingRequest {
         client_id: Some(id.clone()),
@@ -395,22 +405,19 @@ async fn send(
         edits.sort_by_key(|edit| edit.range.start);
         message.edited(edits)
     };
-    let is_between = translation.is_some();
-    let sent = match &mut translation {
-        None => upstream.request(waiting, compose),
-        Some(noted) => {
-            let request = compose(0);
-            noted.note(&request);
-            waiting.translation = translation.map(Box::new);
-            upstream.request(waiting, |number| with_members(&request, number, ""))
-        }
+    let sent = if let Some(Translation::Repeatable(mut again)) = translation {
+        let request = compose(0);
+        again.request = request.clone();
+        waiting.translation = Some(Box::new(Translation::Repeatable(again)));
+        upstream.request(waiting, |number| with_members(&request, number, ""))
+    } else {
+        waiting.translation = translation.map(Box::new);
+        upstream.request(waiting, compose)
     };
     match sent {
         Ok(number) => {
             relay.client.sent(&id, Route::Upstream(index, number));
-            if is_between {
-                requests::sent(relay, index, number);
-            }
+            held_calls::carry_early(relay, upstream, number);
         }
         Err(refused) => {
             relay.client.end(&id);
@@ -519,7 +526,15 @@ fn notification(relay: &Relay, method: &str, envelope: &Envelope, message: Messa
         hub.ready.send_replace(true);
         return;
     }
-    let takes = |upstream: &&Arc<Upstream>| !notices::is_dropped(relay, upstream, method);
+    // Notifications that 2026-07-28 removed.
+    let is_removed = matches!(
+        method,
+        "notifications/initialized" | "notifications/roots/list_changed" | "notifications/progress"
+    );
+    let takes = |upstream: &&Arc<Upstream>| {
+        let mismatch = relay.client.mismatch(upstream.era.get());
+        !(is_removed && mismatch == Some(EraMismatch::OldClient))
+    };
     for upstream in relay.upstreams.iter().skip(1).filter(takes) {
         upstream.notify(message.text().as_bytes().to_vec());
     }

@@ -13,7 +13,6 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-use crate::bridge::messages::{modern_members, with_first};
 use crate::context;
 use crate::context::extraction::{self, QuestionMonitor};
 use crate::json_rpc::{self, Envelope, INTERNAL_ERROR, INVALID_PARAMS, RpcError, failed_call};
@@ -23,6 +22,7 @@ use crate::raw_object::RawObject;
 use crate::relay::Relay;
 use crate::results;
 use crate::revision::negotiated;
+use crate::revision::translation::{modern_members, with_first};
 use crate::shelf::LazyShelf;
 use crate::tool_name::ServerTool;
 use ctxfs_models::extract::{CallRecord, CallTally};

@@ -8,13 +8,13 @@ use std::ops::Range;
 
 use serde_json::value::RawValue;
 
-use crate::bridge::messages::with_first;
 use crate::json_rpc::{self, failed_call, raw};
 use crate::message::{Edit, Message, ObjectMember, Outgoing};
 use crate::pending::ToolCall;
 use crate::raw_object::{RawObject, elements, quoted};
 use crate::results::parts::{PartKind, ResultPart, part, parts};
 use crate::results::stored::{InPlace, PartStore, StoredStandIn};
+use crate::revision::translation::with_first;
 use crate::shelf::LazyShelf;
 use ctxfs_core::model::Limits;
 use ctxfs_engine::Replace;
@@ -339,7 +339,7 @@ fn kept(
     keeper: &PartStore<'_>,
     part: &ResultPart<'_>,
 ) -> Result<StoredPart, String> {
-    let text = part.json_or_text().filter(|_| part.bytes <= SHOWN);
+    let text = part.json_or_text().filter(|_| part.bytes <= SHOWN).map(str::to_owned);
     let limits = shelf.source.limits(&call.tool_name());
     let in_place = InPlace::StandIn(Replace::Always);
     let Some(kept) = keeper.keep_unless_stand_in(part, &limits, in_place)? else {
@@ -356,7 +356,7 @@ pub(crate) fn texts(message: &Message, range: &Range<usize>) -> Option<String> {
     }
     let object = RawObject::parse(raw(message, range.clone())?)?;
     let all = parts(message, &object).ok()?;
-    let texts: Vec<String> = all.iter().filter_map(ResultPart::json_or_text).collect();
+    let texts: Vec<&str> = all.iter().filter_map(ResultPart::json_or_text).collect();
     Some(texts.join("\n"))
 }
 

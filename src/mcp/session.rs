@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::bridge::Bridge;
+use crate::client::ClientSession;
 use crate::from_upstream::SessionInbox;
 use crate::hub::survey::{self, Survey};
 use crate::hub::{Hub, IndexMode};
@@ -76,8 +76,8 @@ impl GatewaySession {
             places.push((server, queue));
         }
         let options = &gateway.options;
-        let bridge = Bridge::new(random()?, upstreams.len(), era);
-        let relay = Relay::new(Arc::clone(shelf), upstreams.clone(), options, hub, bridge, client);
+        let client = ClientSession::new(client, era, random()?);
+        let relay = Relay::new(Arc::clone(shelf), upstreams.clone(), options, hub, client);
         let relay = Arc::new(relay);
         let mut managers = JoinSet::new();
         for (upstream, (server, queue)) in upstreams.into_iter().zip(places) {

@@ -1,5 +1,6 @@
 //! The parts of a result: texts, binary content and structured content.
 
+use std::borrow::Cow;
 use std::hash::{BuildHasher as _, DefaultHasher, Hasher as _};
 use std::io::{self, Write};
 use std::ops::Range;
@@ -25,7 +26,8 @@ pub(crate) enum PartKind {
 }
 
 /// A text, binary content or structured content of a result. `block` is the element of `content`
-/// that contains `value`. `bytes` and `chars` are the size of the decoded content.
+/// that contains `value`. `bytes` and `chars` are the size of the decoded content. `text` is the
+/// decoded text, unless it is on disk.
 pub(crate) struct ResultPart<'a> {
     pub(crate) kind: PartKind,
     pub(crate) block: &'a RawValue,
@@ -34,6 +36,7 @@ pub(crate) struct ResultPart<'a> {
     pub(crate) mime: Option<String>,
     pub(crate) bytes: u64,
     pub(crate) chars: u64,
+    pub(crate) text: Option<Cow<'a, str>>,
     message: &'a Message,
     hole: Option<Range<u64>>,
 }
@@ -73,8 +76,10 @@ pub(crate) fn part<'a>(
     };
     let Some(value) = value.filter(|value| value.get().starts_with('"')) else { return Ok(None) };
     let hole = message.hole(value);
+    let text = if kind == PartKind::Text && hole.is_none() { text(value) } else { None };
+    let (bytes, chars) = (0, 0);
     let mut part =
-        ResultPart { kind, block, value, is_plain_text, mime, bytes: 0, chars: 0, message, hole };
+        ResultPart { kind, block, value, is_plain_text, mime, bytes, chars, text, message, hole };
     part.measure()?;
     Ok(Some(part))
 }
@@ -85,8 +90,8 @@ impl<'a> ResultPart<'a> {
         let bytes = hole.as_ref().map_or(value.get().len() as u64, |span| span.end - span.start);
         let kind = PartKind::Structured;
         let mime = Some("application/json".to_owned());
-        let is_plain_text = false;
-        Self { kind, block: value, value, is_plain_text, mime, bytes, chars: bytes, message, hole }
+        let (block, is_plain_text, chars, text) = (value, false, bytes, None);
+        Self { kind, block, value, is_plain_text, mime, bytes, chars, text, message, hole }
     }
 
     fn measure(&mut self) -> io::Result<()> {
@@ -96,6 +101,8 @@ impl<'a> ResultPart<'a> {
         };
         if self.kind == PartKind::Binary {
             self.bytes = written / 4 * 3;
+        } else if let Some(text) = &self.text {
+            (self.bytes, self.chars) = (text.len() as u64, text.chars().count() as u64);
         } else if self.hole.is_some() && written > COUNTED {
             (self.bytes, self.chars) = (written, written);
         } else {
@@ -108,10 +115,11 @@ impl<'a> ResultPart<'a> {
 
     /// Writes the content: a text, decoded bytes, or JSON as written.
     pub(crate) fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
-        match self.kind {
-            PartKind::Structured => self.write_json(out),
-            PartKind::Text => self.write_json(&mut UnescapingWriter::new(out)),
-            PartKind::Binary => {
+        match (self.kind, &self.text) {
+            (PartKind::Structured, _) => self.write_json(out),
+            (PartKind::Text, Some(text)) => out.write_all(text.as_bytes()),
+            (PartKind::Text, None) => self.write_json(&mut UnescapingWriter::new(out)),
+            (PartKind::Binary, _) => {
                 let mut decoder = DecodingWriter { out, rest: Vec::new() };
                 self.write_json(&mut UnescapingWriter::new(&mut decoder))?;
                 decoder.finish()
@@ -133,18 +141,10 @@ impl<'a> ResultPart<'a> {
         }
     }
 
-    pub(crate) fn text(&self) -> Option<std::borrow::Cow<'a, str>> {
-        if self.hole.is_some() || self.kind != PartKind::Text {
-            return None;
-        }
-        text(self.value)
-    }
-
-    pub(crate) fn json_or_text(&self) -> Option<String> {
+    pub(crate) fn json_or_text(&self) -> Option<&str> {
         match self.kind {
-            PartKind::Structured if self.hole.is_none() => Some(self.value.get().to_owned()),
-            PartKind::Text => self.text().map(std::borrow::Cow::into_owned),
-            _ => None,
+            PartKind::Structured if self.hole.is_none() => Some(self.value.get()),
+            _ => self.text.as_deref(),
         }
     }
 
@@ -161,9 +161,9 @@ impl<'a> ResultPart<'a> {
             return true;
         }
         let parsed = |text: &str| serde_json::from_str::<Value>(text).ok();
-        self.text().is_some_and(|text| {
+        self.text.as_deref().is_some_and(|text| {
             structured.hole.is_none()
-                && parsed(&text).is_some_and(|value| parsed(structured.value.get()) == Some(value))
+                && parsed(text).is_some_and(|value| parsed(structured.value.get()) == Some(value))
         })
     }
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::bridge::messages::MAX_URI_BYTES;
 use crate::json_rpc::{
     self, Envelope, INITIALIZED, INTERNAL_ERROR, MessageKind, Parsed, SUBSCRIPTION_KEY, cancelled,
     is_batch, messages_of_server, request_id,
@@ -13,6 +12,7 @@ use crate::manager::Inbox;
 use crate::message::{Edit, Message, Outgoing};
 use crate::pending::{PendingKind, PendingRequest, SharedRequest};
 use crate::raw_object::RawObject;
+use crate::revision::translation::MAX_URI_BYTES;
 use crate::shared::{HandshakeAnswer, SharedEvent, SharedHandshake, SharedServer};
 use crate::upstream::Upstream;
 

@@ -1,5 +1,5 @@
 mod request_meta {
-    use crate::bridge::messages::*;
+    use crate::revision::translation::*;
     use crate::server_request::parameters_with;
 
     fn edited(text: &str, edit: impl FnOnce(&Envelope, &Message) -> Option<Edit>) -> String {
@@ -63,8 +63,8 @@ mod request_meta {
 mod result {
     use proptest::prelude::*;
 
-    use crate::bridge::messages::*;
     use crate::json_rpc::MessageKind;
+    use crate::revision::translation::*;
 
     fn changed(result: &str, edits: impl FnOnce(&Message, &Range<usize>) -> Vec<Edit>) -> String {
         let message = Message::whole(format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#));
@@ -242,8 +242,8 @@ mod result {
 }
 
 mod inputs {
-    use crate::bridge::messages::*;
     use crate::revision::ClientProfile;
+    use crate::revision::translation::*;
 
     fn raw(json: &str) -> &RawValue {
         serde_json::from_str(json).unwrap()
@@ -344,7 +344,7 @@ mod inputs {
 }
 
 mod filter {
-    use crate::bridge::messages::*;
+    use crate::revision::translation::*;
 
     #[test]
     fn a_filter_has_what_was_asked_for() {
