@@ -17,10 +17,11 @@ use serde_json::value::RawValue;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::held::HeldCalls;
-use crate::json_rpc::{self, INTERNAL_ERROR, cancelled_because};
+use crate::json_rpc::{self, Envelope, INTERNAL_ERROR, cancelled_because, raw};
 use crate::message::{Message, Outgoing};
 use crate::pending::{MAX_QUESTIONS, PendingRequest};
 use crate::queue::Sender;
+use crate::raw_object::RawObject;
 use crate::revision::translation::{SubscriptionFilter, modern_members, with_first};
 use crate::revision::{ClientProfile, Era, EraCell, EraMismatch, InputKind, revision_of};
 use crate::upstream::Upstream;
@@ -73,6 +74,24 @@ struct RequestTable {
     revision: Option<String>,
     declared: Option<Declared>,
     profile: Option<ClientProfile>,
+}
+
+/// A request of the client. Its id and its parameters are as the client wrote them.
+pub(crate) struct ClientRequest {
+    pub(crate) id: String,
+    pub(crate) method: String,
+    pub(crate) envelope: Envelope,
+    pub(crate) message: Message,
+}
+
+impl ClientRequest {
+    pub(crate) fn raw_params(&self) -> Option<&RawValue> {
+        raw(&self.message, self.envelope.params.clone()?)
+    }
+
+    pub(crate) fn params(&self) -> RawObject<'_> {
+        self.raw_params().and_then(RawObject::parse).unwrap_or_default()
+    }
 }
 
 /// The part of the gateway that handles a client request: the server at an index, with the number
@@ -130,14 +149,14 @@ pub(crate) struct EarlyQuestion {
 /// told that the subscription is open. The protocol requires that message to come first.
 struct Subscription {
     filter: SubscriptionFilter,
-    early: Option<Vec<Vec<u8>>>,
+    early: Option<Vec<String>>,
 }
 
 impl Subscription {
     /// Returns the notification if it can be sent now. Before the client is told that the
     /// subscription is open, the notification is stored instead. Duplicates are dropped, because a
     /// notification only says that something changed.
-    fn take(&mut self, notification: Vec<u8>) -> Option<Vec<u8>> {
+    fn take(&mut self, notification: String) -> Option<String> {
         let Some(early) = &mut self.early else { return Some(notification) };
         if early.contains(&notification) {
             return None;
@@ -372,7 +391,7 @@ impl ClientSession {
     /// client.
     pub(crate) async fn put_question(
         self: &Arc<Self>,
-        compose: impl FnOnce(u64) -> Vec<u8>,
+        compose: impl FnOnce(u64) -> String,
     ) -> Option<Message> {
         let (sender, answer) = oneshot::channel();
         let id = self.ask(QuestionSource::Gateway(sender));
@@ -474,8 +493,73 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
+    use crate::process::ServerLog;
+    use crate::queue;
 
     const SOON: Duration = Duration::from_millis(20);
+
+    fn client() -> ClientSession {
+        ClientSession::new(queue::queue().0, None, [7; 32])
+    }
+
+    fn early(client: &ClientSession, from: &Arc<Upstream>, id: &str) -> EarlyQuestion {
+        let room = client.question_room(1).unwrap();
+        let (from, id, request) = (Arc::clone(from), id.to_owned(), String::new());
+        EarlyQuestion { from, id, kind: InputKind::Roots, request, room }
+    }
+
+    fn upstream() -> Arc<Upstream> {
+        let (queue, log) = (queue::queue().0, ServerLog::unread());
+        Arc::new(Upstream::new("s".to_owned(), None, queue, log))
+    }
+
+    #[test]
+    fn early_questions_are_bounded_for_each_server() {
+        let (client, one, other) = (client(), upstream(), upstream());
+        for _ in 0..MAX_QUESTIONS {
+            assert!(client.put_early(early(&client, &one, "1")).is_ok());
+        }
+        assert!(client.put_early(early(&client, &one, "1")).is_err());
+        assert!(client.put_early(early(&client, &other, "1")).is_ok());
+    }
+
+    #[test]
+    fn early_questions_are_taken_once_and_for_their_server() {
+        let (client, one, other) = (client(), upstream(), upstream());
+        assert!(client.put_early(early(&client, &one, "2")).is_ok());
+        assert!(client.put_early(early(&client, &other, "1")).is_ok());
+        assert_eq!(client.take_early(&one, |early| early.id == "1").len(), 0);
+        assert_eq!(client.take_early(&one, |early| early.id == "2").len(), 1);
+        assert_eq!(client.take_early(&one, |_| true).len(), 0);
+        assert_eq!(client.take_early(&other, |_| false).len(), 0);
+        assert_eq!(client.take_early(&other, |_| true).len(), 1);
+    }
+
+    #[test]
+    fn questions_are_bounded_by_number_and_bytes() {
+        let client = client();
+        let room = |bytes| client.question_room(bytes);
+        assert!(room(u64::MAX).is_none() && room(QUESTION_BYTES as u64 + 1).is_none());
+        let whole = room(QUESTION_BYTES as u64);
+        assert!(whole.is_some() && room(1).is_none());
+        drop(whole);
+        let many: Vec<_> = std::iter::from_fn(|| room(1)).collect();
+        assert_eq!(many.len(), QUESTION_BYTES / MIN_QUESTION_COST);
+    }
+
+    #[test]
+    fn notifications_wait_once_each_and_in_a_bounded_number() {
+        let mut listener =
+            Subscription { filter: SubscriptionFilter::default(), early: Some(Vec::new()) };
+        for number in 0..2 * MAX_EARLY_NOTICES {
+            for _ in 0..3 {
+                assert_eq!(listener.take(number.to_string()), None);
+            }
+        }
+        assert_eq!(listener.early.as_ref().map(Vec::len), Some(MAX_EARLY_NOTICES));
+        listener.early = None;
+        assert_eq!(listener.take("x".to_owned()), Some("x".to_owned()));
+    }
 
     #[test]
     fn requests_and_their_bytes_are_bounded() {

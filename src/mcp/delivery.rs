@@ -79,10 +79,8 @@ pub(crate) async fn deliver(
         (kind @ (PendingKind::Handshake | PendingKind::Listing(_)), Some(result)) => {
             let rows = own_rows(relay, &kind).await;
             relay.client.end(&client_id);
-            let edits = additions(relay, &from, &kind, rows, &message, result);
-            let id = Edit { range: id, with: client_id.into_bytes() };
-            let mut edits: Vec<Edit> = edits.into_iter().chain([id]).collect();
-            edits.sort_by_key(|edit| edit.range.start);
+            let mut edits = additions(relay, &from, &kind, rows, &message, result);
+            edits.push(Edit::new(id, client_id));
             relay.client.send(message.edited(edits)).await;
         }
         (kind, result) => {
@@ -137,7 +135,7 @@ fn passed(
     result: Option<Range<usize>>,
     first: &str,
 ) -> Outgoing {
-    let id = Edit { range: id, with: client_id.into_bytes() };
+    let id = Edit::new(id, client_id);
     match result {
         Some(result) if !first.is_empty() => message.edited_on_disk(id, result.start, first),
         _ => message.edited(vec![id]),
@@ -187,13 +185,12 @@ struct PlacedResult<'a> {
 impl PlacedResult<'_> {
     fn replace(&self, object: &RawObject<'_>, name: &str, with: String) -> Option<Edit> {
         let range = self.message.range_of(object.get(name)?);
-        Some(Edit { range, with: with.into_bytes() })
+        Some(Edit::new(range, with))
     }
 
     fn add(&self, object: &RawObject<'_>, members: String) -> Edit {
         let members = if object.0.is_empty() { members[1..].to_owned() } else { members };
-        let at = self.result.end - 1;
-        Edit { range: at..at, with: members.into_bytes() }
+        Edit::insert(self.result.end - 1, members)
     }
 }
 
@@ -274,13 +271,26 @@ fn tool(relay: &Relay, from: &Upstream, row: &RawValue) -> Option<String> {
     if !goes && !is_taken {
         return None;
     }
-    let other = quoted(&from.other_name(&name));
-    let member = |(key, value): &(Cow<'_, str>, &RawValue)| match &**key {
-        "outputSchema" if goes => None,
-        key @ "name" if is_taken => Some(raw_object::member(key, &other)),
-        key => Some(raw_object::member(key, value)),
+    let other = is_taken.then(|| from.other_name(&name));
+    Some(tool_row(&tool, other.as_deref(), goes, None))
+}
+
+/// Returns the list entry of a tool or prompt under the name `other`, without its `outputSchema` if
+/// `goes`, and with `meta` in place of its `_meta`.
+pub(crate) fn tool_row(
+    tool: &RawObject<'_>,
+    other: Option<&str>,
+    goes: bool,
+    meta: Option<&str>,
+) -> String {
+    let member = |(key, value): &(Cow<'_, str>, &RawValue)| match (&**key, other) {
+        ("outputSchema", _) if goes => None,
+        ("name", Some(other)) => Some(raw_object::member("name", quoted(other))),
+        ("_meta", _) if meta.is_some() => None,
+        (key, _) => Some(raw_object::member(key, value)),
     };
-    Some(raw_object::object(tool.0.iter().filter_map(member)))
+    let meta = meta.map(|meta| raw_object::member("_meta", meta));
+    raw_object::object(tool.0.iter().filter_map(member).chain(meta))
 }
 
 pub(crate) fn is_foreign(relay: &Relay, from: &Upstream, schema: &RawValue) -> bool {

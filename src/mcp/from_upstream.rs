@@ -6,10 +6,9 @@ use crate::client::{QuestionSource, ServerQuestion, held_calls, subscriptions};
 use crate::delivery::{ServerAnswer, deliver, deliver_to_old_client};
 use crate::hub::{Hub, introduction};
 use crate::json_rpc::{
-    self, Envelope, INTERNAL_ERROR, MessageKind, TIMED_OUT, cancelled_because, is_batch,
-    messages_of_server, request_id,
+    self, Envelope, INTERNAL_ERROR, MessageKind, Parsed, TIMED_OUT, cancelled_because, request_id,
 };
-use crate::line_reader::{BrokenLine, InputLine, broken};
+use crate::line_reader::{BrokenLine, InputLine};
 use crate::manager::Inbox;
 use crate::message::{Edit, Message, Outgoing, with_id};
 use crate::pending::{PendingKind, PendingRequest, Translation};
@@ -26,10 +25,17 @@ pub(crate) struct SessionInbox(pub(crate) Arc<Relay>);
 
 impl Inbox for SessionInbox {
     async fn line(&self, from: &Arc<Upstream>, line: InputLine) -> bool {
-        match line {
-            InputLine::Message(message) => self.take(from, message).await,
-            InputLine::Broken(line) => self.broken(from, line).await,
+        for message in line.of_server() {
+            match message {
+                Ok(message) => self.take(from, message).await,
+                Err(line) => {
+                    if !self.broken(from, *line).await {
+                        return false;
+                    }
+                }
+            }
         }
+        true
     }
 
     fn late(&self, of: &Arc<Upstream>, late: Vec<(u64, PendingRequest)>) {
@@ -69,36 +75,14 @@ impl Inbox for SessionInbox {
 }
 
 impl SessionInbox {
-    async fn take(&self, from: &Arc<Upstream>, message: Message) -> bool {
-        if is_batch(&message) {
-            return self.batch(from, &message).await;
-        }
-        let envelope = match Envelope::of(&message) {
-            Ok(envelope) => envelope,
-            Err(error) => return self.broken(from, broken(message.text(), &error)).await,
-        };
+    async fn take(&self, from: &Arc<Upstream>, Parsed { envelope, message }: Parsed) {
         match &envelope.kind {
             MessageKind::Response { .. } => self.response(from, envelope, message).await,
             MessageKind::Request { .. } => self.request(from, &envelope, message).await,
             MessageKind::Notification { method } => {
-                let method = method.clone();
-                self.notification(from, &method, &envelope, message).await;
+                self.notification(from, method, &envelope, message).await;
             }
         }
-        true
-    }
-
-    async fn batch(&self, from: &Arc<Upstream>, message: &Message) -> bool {
-        let messages = match messages_of_server(message) {
-            Ok(messages) => messages,
-            Err(error) => return self.broken(from, broken(message.text(), &error)).await,
-        };
-        for message in messages {
-            if !Box::pin(self.take(from, message)).await {
-                return false;
-            }
-        }
-        true
     }
 
     async fn response(&self, from: &Arc<Upstream>, envelope: Envelope, message: Message) {
@@ -179,14 +163,14 @@ impl SessionInbox {
                 let number = relay.client.question(from, &id);
                 let Some(number) = number else { return };
                 relay.client.answered(&number.to_string());
-                edits.push(Edit { range, with: number.to_string().into_bytes() });
+                edits.push(Edit::new(range, number.to_string()));
             }
             _ => {
                 if let Some(id) = json_rpc::subscription_id(&params)
                     && let Some(number) = json_rpc::number_of(id)
                     && let Some(client_id) = from.client_id(number)
                 {
-                    edits.push(Edit { range: message.range_of(id), with: client_id.into_bytes() });
+                    edits.push(Edit::new(message.range_of(id), client_id));
                 }
             }
         }
@@ -225,20 +209,22 @@ impl SessionInbox {
                     return subscriptions::changed(relay, method).await;
                 }
                 let text = format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#);
-                return relay.client.send(text.into_bytes()).await;
+                return relay.client.send(text).await;
             }
             "notifications/progress" => {
                 let Some(token) = params.get("progressToken") else { return };
                 from.progressed(token.get());
                 let now = from.with_requests(|requests| requests.client_token(token.get()));
                 let Some(now) = now else { return };
-                edits.push(Edit { range: message.range_of(token), with: now.into_bytes() });
+                edits.push(Edit::new(message.range_of(token), now));
             }
             "notifications/cancelled" => return self.given_up(from, envelope, &message),
-            "notifications/message" if is_new_client && from.era.get() == Some(Era::Legacy) => {
-                if !from.with_requests(|requests| requests.want_logs()) {
-                    return;
-                }
+            "notifications/message"
+                if is_new_client
+                    && from.era.get() == Some(Era::Legacy)
+                    && !from.with_requests(|requests| requests.want_logs()) =>
+            {
+                return;
             }
             _ => {}
         }

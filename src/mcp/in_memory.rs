@@ -316,8 +316,7 @@ fn scripted_answer(message: &[u8]) -> Option<String> {
         }
         _ => json!({}),
     };
-    let answer = json_rpc::answer(envelope.id(&message)?, &result.to_string());
-    String::from_utf8(answer).ok()
+    Some(json_rpc::answer(envelope.id(&message)?, &result.to_string()))
 }
 
 fn initialized() -> Value {

@@ -143,11 +143,7 @@ impl PendingRequests {
     }
 
     pub(crate) fn take_answered(&mut self, id: &str) -> Option<PendingRequest> {
-        self.take(id.parse().ok()?)
-    }
-
-    pub(crate) fn take(&mut self, id: u64) -> Option<PendingRequest> {
-        self.waiting.remove(&id)
+        self.waiting.remove(&id.parse().ok()?)
     }
 
     pub(crate) fn take_only_call(&mut self) -> Option<PendingRequest> {
@@ -161,7 +157,7 @@ impl PendingRequests {
         if calls.next().is_some() {
             return None;
         }
-        self.take(id)
+        self.waiting.remove(&id)
     }
 
     pub(crate) fn take_all(&mut self) -> Vec<PendingRequest> {
@@ -224,7 +220,7 @@ impl PendingRequests {
             |pending: &PendingRequest| pending.deadline.is_some_and(|deadline| deadline <= now);
         let late = self.waiting.iter().filter(|(_, pending)| is_late(pending));
         let late: Vec<u64> = late.map(|(id, _)| *id).collect();
-        late.into_iter().filter_map(|id| Some((id, self.take(id)?))).collect()
+        late.into_iter().filter_map(|id| Some((id, self.waiting.remove(&id)?))).collect()
     }
 }
 
@@ -425,5 +421,59 @@ impl ListKind {
             Self::Resources => "resources",
             Self::Templates => "resourceTemplates",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Replied = oneshot::Receiver<QuestionReply>;
+
+    fn questions() -> CarriedQuestions {
+        let identity = RequestIdentity { name: String::new(), digest: Value::Null };
+        CarriedQuestions::new(identity)
+    }
+
+    fn ask(carried: &mut CarriedQuestions, id: &str) -> Option<Replied> {
+        let (reply, replied) = oneshot::channel();
+        carried
+            .add(id.to_owned(), format!("\"method\":\"m{id}\""), reply)
+            .is_ok()
+            .then_some(replied)
+    }
+
+    #[test]
+    fn questions_have_keys_and_are_told_once_more_until_answered() {
+        let mut carried = questions();
+        let mut one = ask(&mut carried, "1").unwrap();
+        let mut two = ask(&mut carried, "2").unwrap();
+        carried.answer(&RawObject::of(r#"{"q1":1}"#).unwrap());
+        assert!(one.try_recv().is_err(), "the client has not got it yet");
+        let both = r#"{"q1":{"method":"m1"},"q2":{"method":"m2"}}"#;
+        assert_eq!(carried.input_requests(), both);
+        assert!(carried.questions.iter().all(|question| question.is_sent));
+        carried.answer(&RawObject::of(r#"{"q1":{"n":1.10},"q3":1}"#).unwrap());
+        assert_eq!(one.try_recv(), Ok(QuestionReply::Result(r#"{"n":1.10}"#.to_owned())));
+        assert_eq!(carried.input_requests(), r#"{"q2":{"method":"m2"}}"#);
+        carried.refuse("no");
+        assert_eq!(two.try_recv(), Ok(QuestionReply::Refused("no")));
+        for n in 0..MAX_QUESTIONS {
+            assert!(ask(&mut carried, &n.to_string()).is_some(), "{n}");
+        }
+        assert!(ask(&mut carried, "x").is_none());
+    }
+
+    #[test]
+    fn what_a_server_gives_up_gets_no_reply() {
+        let mut carried = questions();
+        let mut one = ask(&mut carried, "1").unwrap();
+        let mut two = ask(&mut carried, "2").unwrap();
+        carried.withdraw(&|id| id == "1");
+        assert_eq!(one.try_recv(), Ok(QuestionReply::Withdrawn));
+        assert_eq!(carried.input_requests(), r#"{"q2":{"method":"m2"}}"#);
+        carried.withdraw(&|_| true);
+        assert_eq!(two.try_recv(), Ok(QuestionReply::Withdrawn));
+        assert!(carried.questions.is_empty());
     }
 }

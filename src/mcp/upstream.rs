@@ -215,7 +215,7 @@ impl Upstream {
     }
 
     pub(crate) fn take(&self, id: u64) -> Option<PendingRequest> {
-        self.state.lock().requests.take(id)
+        self.state.lock().requests.waiting.remove(&id)
     }
 
     pub(crate) fn waits_for(&self, id: u64) -> bool {

@@ -150,6 +150,6 @@ async fn announce(relay: &Relay, hub: &Hub, kind: CatalogKind) {
             return subscriptions::changed(relay, &kind.notification()).await;
         }
         let message = json!({"jsonrpc": "2.0", "method": kind.notification()});
-        relay.client.send(message.to_string().into_bytes()).await;
+        relay.client.send(message.to_string()).await;
     }
 }

@@ -8,12 +8,11 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use crate::client::Declared;
+use crate::client::{ClientRequest, Declared};
 use crate::delivery::{ServerAnswer, deliver};
 use crate::json_rpc::{self, Envelope, INITIALIZED, METHOD_NOT_FOUND};
 use crate::message::Message;
 use crate::pending::{PendingKind, PendingRequest};
-use crate::raw_object::RawObject;
 use crate::relay::Relay;
 use crate::revision::{self, ClientProfile, Era, ServerProfile};
 use crate::server_request::{self, OwnRequest, result_of};
@@ -88,7 +87,7 @@ async fn by_initialize(
         handshake.initialize = Some(parameters.to_owned());
         handshake.is_done = true;
     });
-    upstream.notify(INITIALIZED.to_vec());
+    upstream.notify(INITIALIZED);
     Ok(introduction)
 }
 
@@ -174,19 +173,14 @@ pub(crate) async fn initialize_answered(relay: &Arc<Relay>, version: String, ans
 
 /// Answers the client's handshake from the profile of the only server. An `initialize` to a server
 /// of 2026-07-28 also subscribes to the server's notifications.
-pub(crate) async fn answer(
-    relay: &Arc<Relay>,
-    id: String,
-    method: &str,
-    params: Option<&RawValue>,
-) {
+pub(crate) async fn answer(relay: &Arc<Relay>, request: &ClientRequest) {
     let Some(only) = relay.upstreams.first() else { return };
-    let asked = params.and_then(RawObject::parse).and_then(|params| params.text("protocolVersion"));
-    let version = (method == "initialize").then(|| asked.unwrap_or_default());
+    let asked = request.params().text("protocolVersion").unwrap_or_default();
+    let version = Some(asked).filter(|_| request.method == "initialize");
     if version.is_some() && only.era.get() == Some(Era::Modern) {
         only.listen(&only.profile.lock().clone().unwrap_or_default());
     }
-    answer_from_profile(relay, only, Some(id), version.as_deref()).await;
+    answer_from_profile(relay, only, Some(request.id.clone()), version.as_deref()).await;
 }
 
 /// Answers the client's handshake from the server's profile. The answer is an `initialize` result
@@ -202,8 +196,7 @@ async fn answer_from_profile(
         Some(asked) => known.initialize_result(revision::negotiated(asked).as_str(), &from.name),
         None => known.discover_result(),
     };
-    let message =
-        Message::whole(String::from_utf8(json_rpc::answer("0", &result)).unwrap_or_default());
+    let message = Message::whole(json_rpc::answer("0", &result));
     let Ok(envelope) = Envelope::of(&message) else { return };
     let pending = PendingRequest { client_id, ..PendingRequest::new(PendingKind::Handshake) };
     let answer = ServerAnswer { from: Arc::clone(from), pending, envelope, message };
@@ -212,14 +205,14 @@ async fn answer_from_profile(
 
 /// Stores a log level for later requests to the only server, because a server of 2026-07-28 gets it
 /// with each request.
-pub(crate) async fn set_level(relay: &Relay, id: String, params: Option<&RawValue>) {
+pub(crate) async fn set_level(relay: &Relay, request: &ClientRequest) {
     let Some(only) = relay.upstreams.first() else { return };
-    let level = params.map_or("{}", RawValue::get).to_owned();
-    relay.client.end(&id);
+    let (id, level) = (&request.id, request.raw_params().map_or("{}", RawValue::get).to_owned());
+    relay.client.end(id);
     if !only.profile.lock().as_ref().is_some_and(|known| known.has("logging", "")) {
         let text = "the server has no `logging/setLevel`";
-        return relay.client.error(&id, METHOD_NOT_FOUND, text).await;
+        return relay.client.error(id, METHOD_NOT_FOUND, text).await;
     }
     only.set_handshake(|handshake| handshake.level = Some(level));
-    relay.client.send(json_rpc::answer(&id, "{}")).await;
+    relay.client.send(json_rpc::answer(id, "{}")).await;
 }

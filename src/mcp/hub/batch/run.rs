@@ -269,7 +269,7 @@ async fn ask_person(relay: Arc<Relay>, parameters: Value) -> UserAnswer {
         let request = serde_json::json!({
             "jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": parameters,
         });
-        request.to_string().into_bytes()
+        request.to_string()
     };
     let Some(answer) = relay.client.put_question(compose).await else {
         // The client is gone, so the call is refused.
