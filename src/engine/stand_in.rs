@@ -11,8 +11,8 @@ use crate::redaction::Secrets;
 use crate::{Engine, EngineOptions, Redaction, Result};
 use ctxfs_core::materialize::{Checkpoints, PlainText, analyze, analyze_log, token_count};
 use ctxfs_core::model::{
-    Amount, Analysis, Component, Content, Filters, Limits, NoFilters, Place, Provenance, Record,
-    RelPath, Subject,
+    Amount, Analysis, Component, Content, ContextRef, Filters, Limits, NoFilters, Place,
+    Provenance, Record, RelPath, Subject,
 };
 use ctxfs_core::redact::Masked;
 use ctxfs_store::{Artifact, Conversation, provenance_of};
@@ -322,6 +322,18 @@ impl StoredOutput {
         let text = self.shown.view(view)?;
         self.count(engine, amount(&text));
         Ok(text)
+    }
+
+    /// Returns the reference to the output for a model that gets it in place of the output, and
+    /// counts its text.
+    pub fn reference(&self, engine: &Engine) -> Result<ContextRef> {
+        let reference = self.shown.with_subject(|subject| {
+            let Subject { record, place, analysis, .. } = subject;
+            ctxfs_view::context_ref(record, place, subject.size(), Some(analysis))
+        });
+        let text = serde_json::to_string(&reference).map_err(io::Error::from)? + "\n";
+        self.count(engine, amount(text.as_bytes()));
+        Ok(reference)
     }
 
     fn count(&self, engine: &Engine, handed: Amount) {

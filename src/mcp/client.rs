@@ -1,14 +1,29 @@
-//! The client side of a session: open client requests, questions to the client, and its send queue.
+//! The client side of a session: who the client is, its open requests, questions and subscriptions,
+//! and its send queue.
+//!
+//! | module | content |
+//! |---|---|
+//! | `held_calls` | ends a call of a 2026-07-28 client with the requests of an older server |
+//! | `subscriptions` | the subscriptions of a 2026-07-28 client |
 
-use std::collections::HashMap;
+pub(crate) mod held_calls;
+pub(crate) mod subscriptions;
+
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use serde_json::value::RawValue;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::json_rpc::{self, INTERNAL_ERROR, cancelled_because};
+use crate::held::HeldCalls;
+use crate::json_rpc::{self, Envelope, INTERNAL_ERROR, cancelled_because, raw};
 use crate::message::{Message, Outgoing};
+use crate::pending::{MAX_QUESTIONS, PendingRequest};
 use crate::queue::Sender;
+use crate::raw_object::RawObject;
+use crate::revision::translation::{SubscriptionFilter, modern_members, with_first};
+use crate::revision::{ClientProfile, Era, EraCell, EraMismatch, InputKind, revision_of};
 use crate::upstream::Upstream;
 
 // Maximum number of requests that the gateway answers concurrently.
@@ -20,8 +35,18 @@ const BYTES: usize = 64 << 20;
 const MIN_COST: usize = 1024;
 // The first revision with `resource_link`.
 const LINKS_SINCE: &str = "2025-06-18";
+// Client requests that 2026-07-28 removed.
+const REMOVED_METHODS: [&str; 5] =
+    ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+/// Memory in bytes for questions of servers that the client has not answered yet. Each question is
+/// charged at least `MIN_QUESTION_COST`, which also limits their number.
+const QUESTION_BYTES: usize = 16 << 20;
+const MIN_QUESTION_COST: usize = 64 << 10;
+// Maximum number of notifications kept per subscription until the client has been told that the
+// subscription is open.
+const MAX_EARLY_NOTICES: usize = 256;
 
-/// The client of a session, independent of servers and revisions.
+/// The client of a session, independent of servers.
 ///
 /// Request ids are kept exactly as the client wrote them. Each request is answered once: the caller
 /// that receives it from [`ClientSession::end`] sends the answer. If `end` does not find a request,
@@ -32,6 +57,13 @@ pub(crate) struct ClientSession {
     backlog: Backlog,
     table: Mutex<RequestTable>,
     ended: Notify,
+    pub(crate) era: EraCell,
+    is_given: bool,
+    pub(crate) held: Arc<HeldCalls<HeldCall>>,
+    early: Mutex<Vec<EarlyQuestion>>,
+    room: Arc<Semaphore>,
+    subscriptions: Mutex<BTreeMap<String, Subscription>>,
+    watched: Mutex<HashMap<(usize, String), usize>>,
 }
 
 #[derive(Default)]
@@ -41,6 +73,25 @@ struct RequestTable {
     last_question: u64,
     revision: Option<String>,
     declared: Option<Declared>,
+    profile: Option<ClientProfile>,
+}
+
+/// A request of the client. Its id and its parameters are as the client wrote them.
+pub(crate) struct ClientRequest {
+    pub(crate) id: String,
+    pub(crate) method: String,
+    pub(crate) envelope: Envelope,
+    pub(crate) message: Message,
+}
+
+impl ClientRequest {
+    pub(crate) fn raw_params(&self) -> Option<&RawValue> {
+        raw(&self.message, self.envelope.params.clone()?)
+    }
+
+    pub(crate) fn params(&self) -> RawObject<'_> {
+        self.raw_params().and_then(RawObject::parse).unwrap_or_default()
+    }
 }
 
 /// The part of the gateway that handles a client request: the server at an index, with the number
@@ -73,10 +124,153 @@ pub(crate) struct Declared {
     pub(crate) resources: bool,
 }
 
+/// A call of a new client to an old server, held until the client repeats it. `request` is its
+/// number at the server. `ended` is set if the server answers or fails the call before that.
+pub(crate) struct HeldCall {
+    from: Arc<Upstream>,
+    request: u64,
+    ended: Option<(PendingRequest, CallEnd)>,
+}
+
+/// The answer to a call, or the code and the text of its failure.
+pub(crate) type CallEnd = Result<Message, (i32, String)>;
+
+/// An old server's request that arrived while no call could carry it to a new client. It goes to
+/// the client's next call that can provide this kind of input. `room` is its reserved memory.
+pub(crate) struct EarlyQuestion {
+    from: Arc<Upstream>,
+    id: String,
+    kind: InputKind,
+    request: String,
+    room: OwnedSemaphorePermit,
+}
+
+/// A new client's subscription. `early` holds the notifications that arrive before the client is
+/// told that the subscription is open. The protocol requires that message to come first.
+struct Subscription {
+    filter: SubscriptionFilter,
+    early: Option<Vec<String>>,
+}
+
+impl Subscription {
+    /// Returns the notification if it can be sent now. Before the client is told that the
+    /// subscription is open, the notification is stored instead. Duplicates are dropped, because a
+    /// notification only says that something changed.
+    fn take(&mut self, notification: String) -> Option<String> {
+        let Some(early) = &mut self.early else { return Some(notification) };
+        if early.contains(&notification) {
+            return None;
+        }
+        if early.len() < MAX_EARLY_NOTICES {
+            early.push(notification);
+        } else {
+            tracing::debug!("the client does not read, and a notification is lost");
+        }
+        None
+    }
+}
+
 impl ClientSession {
-    pub(crate) fn new(queue: Sender) -> Self {
-        let (table, ended) = (Mutex::default(), Notify::new());
-        Self { queue, backlog: Backlog::new(), table, ended }
+    /// Returns a client whose messages go to `queue`. `era` is set if the transport fixes the
+    /// client's era. `random` is the key that signs the states of held calls.
+    pub(crate) fn new(queue: Sender, era: Option<Era>, random: [u8; 32]) -> Self {
+        let known = EraCell::default();
+        if let Some(era) = era {
+            known.set(era);
+        }
+        Self {
+            queue,
+            backlog: Backlog::new(),
+            table: Mutex::default(),
+            ended: Notify::new(),
+            era: known,
+            is_given: era.is_some(),
+            held: HeldCalls::new(random),
+            early: Mutex::default(),
+            room: Arc::new(Semaphore::new(QUESTION_BYTES)),
+            subscriptions: Mutex::default(),
+            watched: Mutex::default(),
+        }
+    }
+
+    /// Records the client's era and profile from its first requests. A later `initialize` replaces
+    /// them, because a client may fall back to it after `server/discover`.
+    pub(crate) fn learn(&self, method: &str, params: Option<&RawValue>) {
+        let profile = &mut self.table.lock().profile;
+        if self.is_given {
+            profile.get_or_insert_with(|| ClientProfile::of_request(params));
+        } else if method == "initialize" {
+            *profile = Some(ClientProfile::of_initialize(params));
+            self.era.set(Era::Legacy);
+        } else if profile.is_none()
+            && (method == "server/discover" || revision_of(params).is_some())
+        {
+            *profile = Some(ClientProfile::of_request(params));
+            self.era.set(Era::Modern);
+        }
+    }
+
+    /// Returns true if the client's revision removed `method`. This is always false if the
+    /// transport does not fix the client's era, because such a client may fall back to
+    /// `initialize`.
+    pub(crate) fn is_removed(&self, method: &str) -> bool {
+        self.is_given && REMOVED_METHODS.contains(&method)
+    }
+
+    pub(crate) fn is_modern(&self) -> bool {
+        self.era.get() == Some(Era::Modern)
+    }
+
+    pub(crate) fn profile(&self) -> ClientProfile {
+        self.table.lock().profile.clone().unwrap_or_default()
+    }
+
+    /// Returns `None` if messages between the client and a server of era `server` are not
+    /// translated.
+    pub(crate) fn mismatch(&self, server: Option<Era>) -> Option<EraMismatch> {
+        EraMismatch::of(self.era.get(), server)
+    }
+
+    /// Returns a result of the gateway in the client's revision.
+    pub(crate) fn own_result(&self, result: String) -> String {
+        if self.is_modern() { with_first(modern_members(false), &result) } else { result }
+    }
+
+    /// Keeps the end of a held call until the client repeats the call. Does nothing if the call was
+    /// given up.
+    pub(crate) fn held_call_ended(&self, mut pending: PendingRequest, end: CallEnd) {
+        let Some(number) = pending.questions().and_then(|carried| carried.held) else { return };
+        if let Some(call) = self.held.calls.lock().get_mut(&number) {
+            call.ended = Some((pending, end));
+        }
+    }
+
+    /// Reserves memory for a question of a server, without waiting. A server cannot be slowed down
+    /// by its own questions, and the answer that releases memory may be queued behind this message.
+    pub(crate) fn question_room(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
+        let bytes = usize::try_from(bytes).ok()?.max(MIN_QUESTION_COST);
+        Arc::clone(&self.room).try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()
+    }
+
+    /// Keeps a question until a request can carry it. Returns the question if too many of the same
+    /// server wait.
+    fn put_early(&self, question: EarlyQuestion) -> Result<(), EarlyQuestion> {
+        let mut early = self.early.lock();
+        let of_it = early.iter().filter(|early| Arc::ptr_eq(&early.from, &question.from));
+        if of_it.count() >= MAX_QUESTIONS {
+            return Err(question);
+        }
+        early.push(question);
+        Ok(())
+    }
+
+    fn take_early(
+        &self,
+        from: &Arc<Upstream>,
+        is_taken: impl Fn(&EarlyQuestion) -> bool,
+    ) -> Vec<EarlyQuestion> {
+        let is_it = |early: &mut EarlyQuestion| Arc::ptr_eq(&early.from, from) && is_taken(early);
+        self.early.lock().extract_if(.., is_it).collect()
     }
 
     /// Sends a message, waiting until the queue has room. The queue drains as the client reads.
@@ -197,7 +391,7 @@ impl ClientSession {
     /// client.
     pub(crate) async fn put_question(
         self: &Arc<Self>,
-        compose: impl FnOnce(u64) -> Vec<u8>,
+        compose: impl FnOnce(u64) -> String,
     ) -> Option<Message> {
         let (sender, answer) = oneshot::channel();
         let id = self.ask(QuestionSource::Gateway(sender));
@@ -299,8 +493,73 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
+    use crate::process::ServerLog;
+    use crate::queue;
 
     const SOON: Duration = Duration::from_millis(20);
+
+    fn client() -> ClientSession {
+        ClientSession::new(queue::queue().0, None, [7; 32])
+    }
+
+    fn early(client: &ClientSession, from: &Arc<Upstream>, id: &str) -> EarlyQuestion {
+        let room = client.question_room(1).unwrap();
+        let (from, id, request) = (Arc::clone(from), id.to_owned(), String::new());
+        EarlyQuestion { from, id, kind: InputKind::Roots, request, room }
+    }
+
+    fn upstream() -> Arc<Upstream> {
+        let (queue, log) = (queue::queue().0, ServerLog::unread());
+        Arc::new(Upstream::new("s".to_owned(), None, queue, log))
+    }
+
+    #[test]
+    fn early_questions_are_bounded_for_each_server() {
+        let (client, one, other) = (client(), upstream(), upstream());
+        for _ in 0..MAX_QUESTIONS {
+            assert!(client.put_early(early(&client, &one, "1")).is_ok());
+        }
+        assert!(client.put_early(early(&client, &one, "1")).is_err());
+        assert!(client.put_early(early(&client, &other, "1")).is_ok());
+    }
+
+    #[test]
+    fn early_questions_are_taken_once_and_for_their_server() {
+        let (client, one, other) = (client(), upstream(), upstream());
+        assert!(client.put_early(early(&client, &one, "2")).is_ok());
+        assert!(client.put_early(early(&client, &other, "1")).is_ok());
+        assert_eq!(client.take_early(&one, |early| early.id == "1").len(), 0);
+        assert_eq!(client.take_early(&one, |early| early.id == "2").len(), 1);
+        assert_eq!(client.take_early(&one, |_| true).len(), 0);
+        assert_eq!(client.take_early(&other, |_| false).len(), 0);
+        assert_eq!(client.take_early(&other, |_| true).len(), 1);
+    }
+
+    #[test]
+    fn questions_are_bounded_by_number_and_bytes() {
+        let client = client();
+        let room = |bytes| client.question_room(bytes);
+        assert!(room(u64::MAX).is_none() && room(QUESTION_BYTES as u64 + 1).is_none());
+        let whole = room(QUESTION_BYTES as u64);
+        assert!(whole.is_some() && room(1).is_none());
+        drop(whole);
+        let many: Vec<_> = std::iter::from_fn(|| room(1)).collect();
+        assert_eq!(many.len(), QUESTION_BYTES / MIN_QUESTION_COST);
+    }
+
+    #[test]
+    fn notifications_wait_once_each_and_in_a_bounded_number() {
+        let mut listener =
+            Subscription { filter: SubscriptionFilter::default(), early: Some(Vec::new()) };
+        for number in 0..2 * MAX_EARLY_NOTICES {
+            for _ in 0..3 {
+                assert_eq!(listener.take(number.to_string()), None);
+            }
+        }
+        assert_eq!(listener.early.as_ref().map(Vec::len), Some(MAX_EARLY_NOTICES));
+        listener.early = None;
+        assert_eq!(listener.take("x".to_owned()), Some("x".to_owned()));
+    }
 
     #[test]
     fn requests_and_their_bytes_are_bounded() {

@@ -214,18 +214,18 @@ impl ServerKeys {
         let (key, value) = (property.name.as_str(), &property.value);
         let place = [SERVERS, server, key];
         match key {
-            "type" => self.kind = Some(kind(reader, value, &place)?),
+            "type" => self.kind = Some(reader.kind(value, &place)?),
             "command" => self.command = Some(reader.text(value, &place)?),
             "args" => {
                 self.args = reader.texts(value, &place)?.into_iter().map(Secret::new).collect();
             }
             "env" => self.env = reader.secrets(value, &place, &is_variable)?,
             "cwd" => self.cwd = Some(reader.text(value, &place)?),
-            "url" => self.url = Some(url(reader, value, &place)?),
-            "headers" => self.headers = headers(reader, value, &place)?,
+            "url" => self.url = Some(reader.address(value, &place)?),
+            "headers" => self.headers = reader.headers(value, &place)?,
             "trust" => self.trust = reader.truth(value, &place)?,
-            "timeout" => self.timeout = Some(timeout(reader, value, &place)?),
-            "tools" => self.tools = tools(reader, value, &place)?,
+            "timeout" => self.timeout = Some(reader.duration(value, &place)?),
+            "tools" => self.tools = reader.filter(value, &place)?,
             "prefix" => self.prefix = Some(reader.text(value, &place)?),
             "shared" => self.shared = reader.truth(value, &place)?,
             "disabled" => self.disabled = reader.truth(value, &place)?,
@@ -266,73 +266,59 @@ impl ServerKeys {
     }
 }
 
-fn kind(
-    reader: &mut ValueReader<'_>,
-    value: &Value<'_>,
-    place: &[&str],
-) -> Result<TransportKind, InvalidValue> {
-    match reader.text(value, place)?.as_str() {
-        "stdio" | "local" => Ok(TransportKind::Stdio),
-        "http" | "streamable-http" | "streamableHttp" => Ok(TransportKind::Http),
-        "sse" => Err(reader.wrong(
-            value,
-            place,
-            "cannot be `sse`, which servers are leaving: use their address for `http`",
-        )),
-        _ => Err(reader.wrong(value, place, "must be `stdio`, `http` or `streamable-http`")),
+impl ValueReader<'_> {
+    fn kind(&mut self, value: &Value<'_>, place: &[&str]) -> Result<TransportKind, InvalidValue> {
+        match self.text(value, place)?.as_str() {
+            "stdio" | "local" => Ok(TransportKind::Stdio),
+            "http" | "streamable-http" | "streamableHttp" => Ok(TransportKind::Http),
+            "sse" => Err(self.wrong(
+                value,
+                place,
+                "cannot be `sse`, which servers are leaving: use their address for `http`",
+            )),
+            _ => Err(self.wrong(value, place, "must be `stdio`, `http` or `streamable-http`")),
+        }
     }
-}
 
-fn url(
-    reader: &mut ValueReader<'_>,
-    value: &Value<'_>,
-    place: &[&str],
-) -> Result<String, InvalidValue> {
-    let url = reader.text(value, place)?;
-    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
-    if rest.is_some_and(|rest| !rest.is_empty() && !rest.contains(|c: char| c <= ' ')) {
-        Ok(url)
-    } else {
-        Err(reader.wrong(value, place, "must begin with `http://` or `https://`, without spaces"))
+    fn address(&mut self, value: &Value<'_>, place: &[&str]) -> Result<String, InvalidValue> {
+        let url = self.text(value, place)?;
+        let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+        if rest.is_some_and(|rest| !rest.is_empty() && !rest.contains(|c: char| c <= ' ')) {
+            Ok(url)
+        } else {
+            Err(self.wrong(value, place, "must begin with `http://` or `https://`, without spaces"))
+        }
     }
-}
 
-fn headers(
-    reader: &mut ValueReader<'_>,
-    value: &Value<'_>,
-    place: &[&str],
-) -> Result<Vec<(String, Secret)>, InvalidValue> {
-    let headers = reader.secrets(value, place, &is_header)?;
-    let torn = headers.iter().find(|(_, text)| text.reveal().contains(['\r', '\n']));
-    if let Some((name, _)) = torn {
-        let place = [place, &[name]].concat();
-        return Err(reader.wrong(value, &place, "holds the end of a line"));
+    fn headers(
+        &mut self,
+        value: &Value<'_>,
+        place: &[&str],
+    ) -> Result<Vec<(String, Secret)>, InvalidValue> {
+        let headers = self.secrets(value, place, &is_header)?;
+        let torn = headers.iter().find(|(_, text)| text.reveal().contains(['\r', '\n']));
+        if let Some((name, _)) = torn {
+            let place = [place, &[name]].concat();
+            return Err(self.wrong(value, &place, "holds the end of a line"));
+        }
+        Ok(headers)
     }
-    Ok(headers)
-}
 
-fn timeout(
-    reader: &mut ValueReader<'_>,
-    value: &Value<'_>,
-    place: &[&str],
-) -> Result<Duration, InvalidValue> {
-    let seconds = reader.number(value, place)?;
-    let timeout = Duration::try_from_secs_f64(seconds).ok();
-    let timeout = timeout.filter(|timeout| !timeout.is_zero() && *timeout <= MAX_TIMEOUT);
-    timeout.ok_or_else(|| {
-        reader.wrong(value, place, "must be seconds, more than 0 and at most a week")
-    })
-}
+    fn duration(&mut self, value: &Value<'_>, place: &[&str]) -> Result<Duration, InvalidValue> {
+        let seconds = self.number(value, place)?;
+        let timeout = Duration::try_from_secs_f64(seconds).ok();
+        let timeout = timeout.filter(|timeout| !timeout.is_zero() && *timeout <= MAX_TIMEOUT);
+        timeout.ok_or_else(|| {
+            self.wrong(value, place, "must be seconds, more than 0 and at most a week")
+        })
+    }
 
-fn tools(
-    reader: &mut ValueReader<'_>,
-    value: &Value<'_>,
-    place: &[&str],
-) -> Result<ToolFilter, InvalidValue> {
-    let patterns = reader.texts(value, place)?;
-    ToolFilter::new(patterns.iter().map(String::as_str)).map_err(|what| {
-        reader.wrong(value, place, &format!("has a pattern that is no glob: {what}"))
-    })
+    fn filter(&mut self, value: &Value<'_>, place: &[&str]) -> Result<ToolFilter, InvalidValue> {
+        let patterns = self.texts(value, place)?;
+        ToolFilter::new(patterns.iter().map(String::as_str)).map_err(|what| {
+            self.wrong(value, place, &format!("has a pattern that is no glob: {what}"))
+        })
+    }
 }
 
 fn is_variable(name: &str) -> bool {

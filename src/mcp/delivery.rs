@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
+use tokio::task::spawn_blocking;
 
 use crate::client::Declared;
 use crate::json_rpc::{Envelope, INTERNAL_ERROR, raw};
@@ -13,19 +14,9 @@ use crate::message::{Edit, Message, Outgoing};
 use crate::pending::{ListKind, PendingKind, PendingRequest};
 use crate::raw_object::{self, RawObject, elements, quoted};
 use crate::relay::Relay;
-use crate::revision::EraMismatch;
+use crate::revision::{EraMismatch, translation};
 use crate::upstream::Upstream;
 use crate::{context, own, results};
-
-/// An answer about to be delivered to the client. `first` holds members, each followed by a comma,
-/// to insert at the start of a result that is not in memory.
-pub(crate) struct ClientAnswer {
-    pub(crate) client_id: String,
-    pub(crate) kind: PendingKind,
-    pub(crate) envelope: Envelope,
-    pub(crate) message: Message,
-    pub(crate) first: &'static str,
-}
 
 /// An answer as received from a server, with the request that it answers. `envelope` holds
 /// positions in the message and must be updated when the message is edited.
@@ -36,16 +27,48 @@ pub(crate) struct ServerAnswer {
     pub(crate) message: Message,
 }
 
-/// Sends an answer to the client under the client's request id. Long results of calls go through
-/// the store, and handshakes and lists get the gateway's additions. All other answers are
-/// unchanged. A cancelled request gets no answer.
-pub(crate) async fn deliver(relay: &Arc<Relay>, from: &Arc<Upstream>, answer: ClientAnswer) {
-    let ClientAnswer { client_id, kind, envelope, message, first } = answer;
+/// Delivers a new server's answer to an old client.
+pub(crate) async fn deliver_to_old_client(relay: &Arc<Relay>, answer: ServerAnswer) {
+    let result = answer.envelope.result();
+    let edits = result.map(|range| translation::without_new(&answer.message, &range));
+    let Some(answer) = answer.edited(edits.unwrap_or_default()) else { return };
+    let edits = match answer.envelope.result() {
+        Some(range) if matches!(answer.pending.kind, PendingKind::Call(_)) => {
+            translation::older(&answer.message, &range, relay.client.knows_links())
+        }
+        _ => Vec::new(),
+    };
+    deliver(relay, answer, edits, "").await;
+}
+
+impl ServerAnswer {
+    /// Applies edits to the message. Returns `None` if the edited message cannot be read.
+    fn edited(mut self, edits: Vec<Edit>) -> Option<Self> {
+        if !edits.is_empty() {
+            self.message = self.message.rewritten(edits);
+            self.envelope = Envelope::of(&self.message).ok()?;
+        }
+        Some(self)
+    }
+}
+
+/// Sends an answer to the client under the client's request id, after applying `edits`. Long
+/// results of calls go through the store, and handshakes and lists get the gateway's additions. All
+/// other answers are unchanged. A cancelled request gets no answer.
+///
+/// `first` holds members, each followed by a comma, to insert at the start of a result that is not
+/// in memory or that the gateway builds.
+pub(crate) async fn deliver(
+    relay: &Arc<Relay>,
+    answer: ServerAnswer,
+    edits: Vec<Edit>,
+    first: &'static str,
+) {
+    let Some(answer) = answer.edited(edits) else { return };
+    let ServerAnswer { from, pending, envelope, message } = answer;
+    let PendingRequest { client_id: Some(client_id), kind, .. } = pending else { return };
     let Some(id) = envelope.id.clone() else { return };
     let result = envelope.result();
-    if let (PendingKind::Call(call), None) = (&kind, &result) {
-        relay.count(call, true, message.length(), message.length());
-    }
     match (kind, result) {
         (PendingKind::Call(call), Some(result)) => {
             let (call, max_binary) = (*call, relay.max_binary);
@@ -56,33 +79,18 @@ pub(crate) async fn deliver(relay: &Arc<Relay>, from: &Arc<Upstream>, answer: Cl
         (kind @ (PendingKind::Handshake | PendingKind::Listing(_)), Some(result)) => {
             let rows = own_rows(relay, &kind).await;
             relay.client.end(&client_id);
-            let edits = edits(relay, from, &kind, rows, &message, result);
-            let id = Edit { range: id, with: client_id.into_bytes() };
-            let mut edits: Vec<Edit> = edits.into_iter().chain([id]).collect();
-            edits.sort_by_key(|edit| edit.range.start);
+            let mut edits = additions(relay, &from, &kind, rows, &message, result);
+            edits.push(Edit::new(id, client_id));
             relay.client.send(message.edited(edits)).await;
         }
-        (_, result) => {
+        (kind, result) => {
+            if let PendingKind::Call(call) = kind {
+                relay.count(&call, true, message.length(), message.length());
+            }
             relay.client.end(&client_id);
             relay.client.send(passed(message, id, client_id, result, first)).await;
         }
     }
-}
-
-pub(crate) async fn deliver_changed(
-    relay: &Arc<Relay>,
-    answer: ServerAnswer,
-    edits: Vec<Edit>,
-    first: &'static str,
-) {
-    let ServerAnswer { from, pending, mut envelope, mut message } = answer;
-    let PendingRequest { client_id: Some(client_id), kind, .. } = pending else { return };
-    if !edits.is_empty() {
-        message = message.rewritten(edits);
-        let Ok(changed) = Envelope::of(&message) else { return };
-        envelope = changed;
-    }
-    deliver(relay, &from, ClientAnswer { client_id, kind, envelope, message, first }).await;
 }
 
 async fn deliver_call(relay: &Arc<Relay>, answered: results::Answered) {
@@ -98,7 +106,7 @@ async fn deliver_call(relay: &Arc<Relay>, answered: results::Answered) {
     tokio::spawn(async move {
         let shelf = Arc::clone(&relay.shelf);
         let (client_id, call) = (answered.client_id.clone(), answered.call.clone());
-        let treated = tokio::task::spawn_blocking(move || {
+        let treated = spawn_blocking(move || {
             let failed = answered.is_error();
             (results::treat(&shelf, answered), failed)
         });
@@ -127,7 +135,7 @@ fn passed(
     result: Option<Range<usize>>,
     first: &str,
 ) -> Outgoing {
-    let id = Edit { range: id, with: client_id.into_bytes() };
+    let id = Edit::new(id, client_id);
     match result {
         Some(result) if !first.is_empty() => message.edited_on_disk(id, result.start, first),
         _ => message.edited(vec![id]),
@@ -140,10 +148,10 @@ async fn own_rows(relay: &Arc<Relay>, kind: &PendingKind) -> Vec<String> {
         return Vec::new();
     }
     let relay = Arc::clone(relay);
-    tokio::task::spawn_blocking(move || own::rows(&relay.shelf, kind)).await.unwrap_or_default()
+    spawn_blocking(move || own::rows(&relay.shelf, kind)).await.unwrap_or_default()
 }
 
-pub(crate) fn edits(
+fn additions(
     relay: &Relay,
     from: &Upstream,
     kind: &PendingKind,
@@ -177,13 +185,12 @@ struct PlacedResult<'a> {
 impl PlacedResult<'_> {
     fn replace(&self, object: &RawObject<'_>, name: &str, with: String) -> Option<Edit> {
         let range = self.message.range_of(object.get(name)?);
-        Some(Edit { range, with: with.into_bytes() })
+        Some(Edit::new(range, with))
     }
 
     fn add(&self, object: &RawObject<'_>, members: String) -> Edit {
         let members = if object.0.is_empty() { members[1..].to_owned() } else { members };
-        let at = self.result.end - 1;
-        Edit { range: at..at, with: members.into_bytes() }
+        Edit::insert(self.result.end - 1, members)
     }
 }
 
@@ -264,17 +271,30 @@ fn tool(relay: &Relay, from: &Upstream, row: &RawValue) -> Option<String> {
     if !goes && !is_taken {
         return None;
     }
-    let other = quoted(&from.other_name(&name));
-    let member = |(key, value): &(Cow<'_, str>, &RawValue)| match &**key {
-        "outputSchema" if goes => None,
-        key @ "name" if is_taken => Some(raw_object::member(key, &other)),
-        key => Some(raw_object::member(key, value)),
+    let other = is_taken.then(|| from.other_name(&name));
+    Some(tool_row(&tool, other.as_deref(), goes, None))
+}
+
+/// Returns the list entry of a tool or prompt under the name `other`, without its `outputSchema` if
+/// `goes`, and with `meta` in place of its `_meta`.
+pub(crate) fn tool_row(
+    tool: &RawObject<'_>,
+    other: Option<&str>,
+    goes: bool,
+    meta: Option<&str>,
+) -> String {
+    let member = |(key, value): &(Cow<'_, str>, &RawValue)| match (&**key, other) {
+        ("outputSchema", _) if goes => None,
+        ("name", Some(other)) => Some(raw_object::member("name", quoted(other))),
+        ("_meta", _) if meta.is_some() => None,
+        (key, _) => Some(raw_object::member(key, value)),
     };
-    Some(raw_object::object(tool.0.iter().filter_map(member)))
+    let meta = meta.map(|meta| raw_object::member("_meta", meta));
+    raw_object::object(tool.0.iter().filter_map(member).chain(meta))
 }
 
 pub(crate) fn is_foreign(relay: &Relay, from: &Upstream, schema: &RawValue) -> bool {
-    relay.bridge.between(from.era.get()) == Some(EraMismatch::OldClient)
+    relay.client.mismatch(from.era.get()) == Some(EraMismatch::OldClient)
         && RawObject::parse(schema).and_then(|schema| schema.text("type")).as_deref()
             != Some("object")
 }

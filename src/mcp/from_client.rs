@@ -1,15 +1,13 @@
 //! Parses messages of the client and dispatches them to the part of the gateway that answers.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::value::RawValue;
 use tokio::task::spawn_blocking;
 
-use crate::bridge::messages::{SubscriptionFilter, with_members};
-use crate::bridge::requests::{self, Translated};
-use crate::bridge::{handshake, notices, subscriptions};
-use crate::client::{QuestionSource, Route};
+use crate::client::{ClientRequest, QuestionSource, Route, held_calls, subscriptions};
 use crate::hub::answer;
 use crate::hub::route::{self, Destination};
 use crate::json_rpc::{
@@ -19,13 +17,17 @@ use crate::json_rpc::{
 };
 use crate::line_reader::{BrokenLine, InputLine, broken};
 use crate::message::{Edit, Message, with_id};
-use crate::pending::{ListKind, MAX_ARGUMENTS, PendingKind, PendingRequest, ToolCall, new_call_id};
+use crate::pending::{
+    ListKind, MAX_ARGUMENTS, PendingKind, PendingRequest, ToolCall, Translation, new_call_id,
+};
 use crate::queue::Refused;
-use crate::raw_object::{RawObject, quoted};
+use crate::raw_object::{RawObject, quoted, text};
 use crate::references::{self, Resolver};
 use crate::relay::Relay;
+use crate::revision::translation::{SubscriptionFilter, with_members};
 use crate::revision::{Era, EraMismatch};
-use crate::upstream::Upstream;
+use crate::upstream::requests::ForeignRequest;
+use crate::upstream::{Upstream, handshake};
 use crate::{context, own};
 
 // Maximum size in bytes of a request that the gateway answers on behalf of its servers.
@@ -52,7 +54,10 @@ async fn take(relay: &Arc<Relay>, message: Message) {
         }
     };
     match &envelope.kind {
-        MessageKind::Request { method } => request(relay, method.clone(), envelope, message).await,
+        MessageKind::Request { method } => {
+            let (id, method) = (envelope.id(&message).unwrap_or("null").to_owned(), method.clone());
+            request(relay, ClientRequest { id, method, envelope, message }).await;
+        }
         MessageKind::Notification { method } => {
             let method = method.clone();
             notification(relay, &method, &envelope, message);
@@ -96,82 +101,78 @@ fn is_id(id: &str) -> bool {
     id.starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit())
 }
 
-async fn request(relay: &Arc<Relay>, method: String, envelope: Envelope, message: Message) {
-    let Some(id) = envelope.id(&message).map(str::to_owned) else { return };
-    if relay.bridge.is_removed(&method) {
+async fn request(relay: &Arc<Relay>, request: ClientRequest) {
+    let ClientRequest { id, method, .. } = &request;
+    if relay.client.is_removed(method) {
         let text = format!("there is no `{method}` since 2026-07-28");
-        return relay.client.error(&id, METHOD_NOT_FOUND, &text).await;
+        return relay.client.error(id, METHOD_NOT_FOUND, &text).await;
     }
     if method == "ping" {
-        return relay.client.send(answer(&id, "{}")).await;
+        return relay.client.send(answer(id, "{}")).await;
     }
-    if !relay.client.begin(&id) {
+    if !relay.client.begin(id) {
         let text = format!("a request with the id {id} waits for its answer");
-        return relay.client.error(&id, INVALID_REQUEST, &text).await;
+        return relay.client.error(id, INVALID_REQUEST, &text).await;
     }
-    relay.bridge.learn(&method, envelope.params(&message));
-    let is_early = relay.hub.as_ref().is_some_and(|hub| !hub.has_begun() && !begins(&method));
-    if !is_early && !handshake::needs_handshake(relay) {
-        return dispatch(relay, id, method, envelope, message).await;
+    relay.client.learn(method, request.raw_params());
+    let begins = matches!(&**method, "initialize" | "server/discover");
+    let is_early = relay.hub.as_ref().is_some_and(|hub| !hub.has_begun() && !begins);
+    let unknown = relay.only().filter(|only| relay.client.is_modern() && only.era.get().is_none());
+    if !is_early && unknown.is_none() {
+        return dispatch(relay, request).await;
     }
-    let Some(place) = relay.client.place(&id, message.length()).await else { return };
-    let relay = Arc::clone(relay);
+    let Some(place) = relay.client.place(id, request.message.length()).await else { return };
+    let (relay, unknown) = (Arc::clone(relay), unknown.cloned());
     tokio::spawn(async move {
-        match &relay.hub {
-            Some(hub) => answer::begin(&relay, hub, envelope.params(&message)).await,
-            None => handshake::shake_hands(&relay).await,
+        if let Some(hub) = &relay.hub {
+            answer::begin(&relay, hub, request.raw_params()).await;
+        } else if let Some(only) = unknown {
+            handshake::shake_hands(&relay, &only).await;
         }
         drop(place);
         // The request may have been cancelled in the meantime.
-        if relay.client.is_open(&id) {
-            dispatch(&relay, id, method, envelope, message).await;
+        if relay.client.is_open(&request.id) {
+            dispatch(&relay, request).await;
         }
     });
 }
 
-fn begins(method: &str) -> bool {
-    matches!(method, "initialize" | "server/discover")
-}
-
 /// The part of the gateway that answers a request.
+///
+/// The gateway handles a `Subscription` of a new client, because the servers cannot. It answers a
+/// `Handshake` from the profile of a server that did its handshake with the gateway, and stores the
+/// `LogLevel` for a new server, which gets it with each request. The `Hub` answers for all servers
+/// together. `Own` are the tools and resources of the gateway. `ServerByReference` resolves the
+/// references in the arguments first.
 enum Responder {
-    /// The bridge handles `subscriptions/listen` of a 2026-07-28 client, because the servers
-    /// cannot.
     Subscription,
-    /// The bridge answers from the profile of a server that did its handshake with the gateway.
     Handshake,
-    /// The bridge stores the log level, because a 2026-07-28 server gets it with each request.
     LogLevel,
-    /// The hub answers for all servers together.
     Hub,
-    /// The gateway answers with its own tools and resources.
     Own,
-    /// The server answers, after the references in the arguments are resolved.
     ServerByReference,
     Server,
 }
 
 /// Decides which part of the gateway answers a request, by its method. `ping` and methods that the
 /// client's revision removed were answered before.
-fn responder(relay: &Relay, method: &str, envelope: &Envelope, message: &Message) -> Responder {
-    let params = envelope.params(message);
-    let text = |name: &str| params.and_then(RawObject::parse).and_then(|params| params.text(name));
+fn responder(relay: &Relay, request: &ClientRequest) -> Responder {
+    let text = |name: &str| request.params().text(name);
     let hub = relay.hub.as_ref();
-    let era = relay.upstreams.first().filter(|_| hub.is_none()).and_then(|only| only.era.get());
+    let era = relay.only().and_then(|only| only.era.get());
     let is_alone = relay.upstreams.is_empty();
     let declared = relay.client.declared();
     let is_own = |is_named: bool| is_alone || (relay.context_tools && is_named);
-    let is_introduced = || relay.bridge.server_profile.lock().is_some();
-    match method {
+    let is_introduced = || relay.only().is_some_and(|only| only.profile.lock().is_some());
+    match &*request.method {
         "subscriptions/listen"
-            if relay.bridge.client.get() == Some(Era::Modern)
-                && (hub.is_some() || era == Some(Era::Legacy)) =>
+            if relay.client.is_modern() && (hub.is_some() || era == Some(Era::Legacy)) =>
         {
             Responder::Subscription
         }
         "initialize" if era.is_some() && is_introduced() => Responder::Handshake,
         "server/discover" if era == Some(Era::Legacy) && is_introduced() => Responder::Handshake,
-        "logging/setLevel" if relay.bridge.between(era) == Some(EraMismatch::OldClient) => {
+        "logging/setLevel" if relay.client.mismatch(era) == Some(EraMismatch::OldClient) => {
             Responder::LogLevel
         }
         "initialize"
@@ -201,7 +202,7 @@ fn responder(relay: &Relay, method: &str, envelope: &Envelope, message: &Message
                 Responder::Hub
             } else if is_own(is_context_tool) {
                 Responder::Own
-            } else if relay.references && has_references(envelope, message) {
+            } else if relay.references && has_references(request) {
                 Responder::ServerByReference
             } else {
                 Responder::Server
@@ -211,32 +212,23 @@ fn responder(relay: &Relay, method: &str, envelope: &Envelope, message: &Message
     }
 }
 
-async fn dispatch(
-    relay: &Arc<Relay>,
-    id: String,
-    method: String,
-    envelope: Envelope,
-    message: Message,
-) {
-    match responder(relay, &method, &envelope, &message) {
+async fn dispatch(relay: &Arc<Relay>, request: ClientRequest) {
+    match responder(relay, &request) {
         Responder::Subscription => {
-            let filter = SubscriptionFilter::of(envelope.params(&message));
-            subscriptions::open_subscription(Arc::clone(relay), id, filter);
+            let filter = SubscriptionFilter::of(request.raw_params());
+            subscriptions::open_subscription(Arc::clone(relay), request.id, filter);
         }
-        Responder::Handshake => {
-            requests::shake_hands(relay, id, &method, envelope.params(&message)).await;
-        }
-        Responder::LogLevel => requests::set_level(relay, id, envelope.params(&message)).await,
-        Responder::Hub => answer_by_hub(Arc::clone(relay), id, method, message).await,
-        Responder::Own => own::answer(Arc::clone(relay), id, method, &envelope, &message).await,
-        Responder::ServerByReference => {
-            resolve_and_send(Arc::clone(relay), id, envelope, message).await;
-        }
-        Responder::Server => route(relay, id, &method, &envelope, message, None).await,
+        Responder::Handshake => handshake::answer(relay, &request).await,
+        Responder::LogLevel => handshake::set_level(relay, &request).await,
+        Responder::Hub => answer_by_hub(Arc::clone(relay), request).await,
+        Responder::Own => own::answer(Arc::clone(relay), request).await,
+        Responder::ServerByReference => resolve_and_send(Arc::clone(relay), request).await,
+        Responder::Server => route(relay, request, None).await,
     }
 }
 
-async fn answer_by_hub(relay: Arc<Relay>, id: String, method: String, message: Message) {
+async fn answer_by_hub(relay: Arc<Relay>, request: ClientRequest) {
+    let ClientRequest { id, method, message, .. } = request;
     let Some(place) = relay.client.place(&id, message.length()).await else { return };
     tokio::spawn(async move {
         let (Some(hub), Some(_turn)) = (&relay.hub, relay.client.turn(&place, &id).await) else {
@@ -244,7 +236,8 @@ async fn answer_by_hub(relay: Arc<Relay>, id: String, method: String, message: M
         };
         let answered = match message.filled(MAX_IN_MEMORY).map(Parsed::of) {
             Ok(Ok(Parsed { envelope, message })) => {
-                answer::answer(&relay, hub, (&id, &method), &envelope, &message).await
+                let request = ClientRequest { id: id.clone(), method, envelope, message };
+                answer::answer(&relay, hub, &request).await
             }
             Ok(Err(_)) => Err(RpcError::new(INTERNAL_ERROR, "the message cannot be read")),
             Err(why) => Err(RpcError::new(INVALID_PARAMS, why)),
@@ -262,23 +255,16 @@ async fn answer_by_hub(relay: Arc<Relay>, id: String, method: String, message: M
 
 /// Sends a request to its server. `arguments` replaces the recorded arguments of a call whose
 /// references were resolved.
-async fn route(
-    relay: &Arc<Relay>,
-    id: String,
-    method: &str,
-    envelope: &Envelope,
-    message: Message,
-    arguments: Option<String>,
-) {
+async fn route(relay: &Arc<Relay>, request: ClientRequest, arguments: Option<String>) {
     let found = match &relay.hub {
-        Some(hub) => route::destination(relay, hub, method, envelope, &message),
-        None => only_server(relay, method, envelope, &message),
+        Some(hub) => route::destination(relay, hub, &request),
+        None => only_server(relay, &request),
     };
     match found {
-        Ok(destination) => send(relay, destination, method, envelope, message, arguments).await,
+        Ok(destination) => send(relay, destination, request, arguments).await,
         Err(refusal) => {
-            if relay.client.end(&id).is_some() {
-                relay.client.error(&id, refusal.code, &refusal.text).await;
+            if relay.client.end(&request.id).is_some() {
+                relay.client.error(&request.id, refusal.code, &refusal.text).await;
             }
         }
     }
@@ -286,131 +272,120 @@ async fn route(
 
 /// Returns the only server as the destination. If the gateway renamed the called tool because one
 /// of its own tools has the same name, the edit restores the server's name.
-fn only_server(
-    relay: &Relay,
-    method: &str,
-    envelope: &Envelope,
-    message: &Message,
-) -> Result<Destination, RpcError> {
+fn only_server(relay: &Relay, request: &ClientRequest) -> Result<Destination, RpcError> {
     let Some(upstream) = relay.upstreams.first() else {
-        return Err(RpcError::new(METHOD_NOT_FOUND, format!("there is no `{method}` here")));
+        let text = format!("there is no `{}` here", request.method);
+        return Err(RpcError::new(METHOD_NOT_FOUND, text));
     };
-    let called =
-        (method == "tools/call").then(|| member(envelope.params(message), "name")).flatten();
-    let name = called.and_then(crate::raw_object::text);
-    let own = name.as_deref().filter(|_| relay.context_tools).and_then(|n| own_name(upstream, n));
-    let edit = called.zip(own).map(|(called, own)| Edit {
-        range: message.range_of(called),
-        with: quoted(own).into_bytes(),
-    });
-    let tool = own.map(str::to_owned).or(name.map(std::borrow::Cow::into_owned));
+    if request.method != "tools/call" {
+        return Ok(Destination { index: 0, edit: None, tool: None });
+    }
+    let called = request.params().get("name");
+    let name = called.and_then(text);
+    let is_called =
+        |own: &&str| name.as_deref().is_some_and(|name| name == upstream.other_name(own));
+    let own = context::NAMES.into_iter().filter(|_| relay.context_tools).find(is_called);
+    let edit = called
+        .zip(own)
+        .map(|(called, own)| Edit::new(request.message.range_of(called), quoted(own)));
+    let tool = own.map(str::to_owned).or(name.map(Cow::into_owned));
     Ok(Destination { index: 0, edit, tool })
 }
 
-fn has_references(envelope: &Envelope, message: &Message) -> bool {
-    let params = envelope.params(message);
-    params.is_some_and(|params| params.get().contains(references::MEMBER)) && !message.has_holes()
+fn has_references(request: &ClientRequest) -> bool {
+    let names_one = |params: &RawValue| params.get().contains(references::MEMBER);
+    request.raw_params().is_some_and(names_one) && !request.message.has_holes()
 }
 
 /// Resolves the references in a call's arguments and sends the call to its server. Does not delay
 /// other requests.
-async fn resolve_and_send(relay: Arc<Relay>, id: String, envelope: Envelope, message: Message) {
-    let Some(place) = relay.client.place(&id, message.length()).await else { return };
+async fn resolve_and_send(relay: Arc<Relay>, request: ClientRequest) {
+    let Some(place) = relay.client.place(&request.id, request.message.length()).await else {
+        return;
+    };
     tokio::spawn(async move {
+        let id = request.id.clone();
         let Some(_turn) = relay.client.turn(&place, &id).await else { return };
         let turn = Arc::clone(&relay.work).acquire_owned().await;
         let shared = Arc::clone(&relay);
-        let resolved = spawn_blocking(move || resolved(&shared, &envelope, &message)).await;
+        let resolved = spawn_blocking(move || resolved(&shared, request)).await;
         drop(turn);
         let why = match resolved {
-            Ok(Ok((message, arguments))) => match Envelope::of(&message) {
-                Ok(envelope) => {
-                    return route(&relay, id, "tools/call", &envelope, message, arguments).await;
-                }
-                Err(_) => "the arguments cannot be read".to_owned(),
-            },
+            Ok(Ok((request, arguments))) => return route(&relay, request, Some(arguments)).await,
             Ok(Err(why)) => why,
             Err(_) => "a fault of the gateway".to_owned(),
         };
         if relay.client.end(&id).is_some() {
-            relay.client.send(answer(&id, &relay.bridge.own_result(failed_call(&why)))).await;
+            relay.client.send(answer(&id, &relay.client.own_result(failed_call(&why)))).await;
         }
     });
 }
 
-fn resolved(
-    relay: &Relay,
-    envelope: &Envelope,
-    message: &Message,
-) -> Result<(Message, Option<String>), String> {
-    let arguments = member(envelope.params(message), "arguments").ok_or("no arguments")?;
+fn resolved(relay: &Relay, request: ClientRequest) -> Result<(ClientRequest, String), String> {
+    let arguments = request.params().get("arguments").ok_or("no arguments")?;
     let resolved = Resolver::new(relay.shelf.open()?).resolved(arguments)?;
-    let mut text = message.text().to_owned();
-    text.replace_range(message.range_of(arguments), &resolved);
-    Ok((Message::whole(text), Some(arguments.get().to_owned())))
+    let mut text = request.message.text().to_owned();
+    text.replace_range(request.message.range_of(arguments), &resolved);
+    let given = arguments.get().to_owned();
+    let parsed = Parsed::of(Message::whole(text)).map_err(|_| "the arguments cannot be read")?;
+    let Parsed { envelope, message } = parsed;
+    Ok((ClientRequest { envelope, message, ..request }, given))
 }
 
+/// Sends a request to its server. A request that the server's revision has in another form is
+/// translated first, or answered if the server cannot.
 async fn send(
     relay: &Arc<Relay>,
     destination: Destination,
-    method: &str,
-    envelope: &Envelope,
-    message: Message,
+    request: ClientRequest,
     arguments: Option<String>,
 ) {
-    let (Some(id), Some(range)) = (envelope.id(&message), envelope.id.clone()) else { return };
-    let id = id.to_owned();
     let Destination { index, edit, tool } = destination;
-    let upstream = &*relay.upstreams[index];
-    let (more, mut translation) =
-        match requests::translate(relay, index, &id, method, envelope, &message).await {
-            Translated::Taken => return,
-            Translated::With(more, translation) => (more, translation),
-        };
-    let params = envelope.params(&message).and_then(RawObject::parse).unwrap_or_default();
-    let kind = kind(relay, upstream, method, tool, &params);
-    let mut waiting = PendingRequest {
-        client_id: Some(id.clone()),
-        deadline: upstream.deadline(),
-        ..PendingRequest::new(kind)
-    };
-    if let PendingKind::Call(call) = &mut waiting.kind
-        && message.has_holes()
-    {
-        // Arguments with holes are too long to record.
-        call.arguments = None;
-    }
-    if let (Some(arguments), PendingKind::Call(call)) = (arguments, &mut waiting.kind) {
-        call.arguments = Some(arguments);
-    }
-    waiting.token =
-        member(params.get("_meta"), "progressToken").map(|token| token.get().to_owned());
-    remember_handshake(relay, upstream, method, envelope, &message);
-    if method == "subscriptions/listen" {
-        waiting.deadline = None;
-    }
-    let compose = |number: u64| {
-        let id = Edit { range, with: number.to_string().into_bytes() };
-        let mut edits: Vec<Edit> = edit.into_iter().chain(more).chain([id]).collect();
-        edits.sort_by_key(|edit| edit.range.start);
-        message.edited(edits)
-    };
-    let is_between = translation.is_some();
-    let sent = match &mut translation {
-        None => upstream.request(waiting, compose),
-        Some(noted) => {
-            let request = compose(0);
-            noted.note(&request);
-            waiting.translation = translation.map(Box::new);
-            upstream.request(waiting, |number| with_members(&request, number, ""))
+    let upstream = &relay.upstreams[index];
+    let era = upstream.era.get();
+    let foreign = ForeignRequest { relay, index, request: &request };
+    let translated = match relay.client.mismatch(era) {
+        Some(EraMismatch::OldClient) => foreign.to_new_server().await,
+        Some(EraMismatch::NewClient) => foreign.to_old_server().await,
+        None if request.method == "initialize" && era.is_none() => {
+            let version = request.params().text("protocolVersion").unwrap_or_default().into_owned();
+            Some((Vec::new(), Some(Translation::Opening { version })))
         }
+        None => Some((Vec::new(), None)),
+    };
+    let Some((more, translation)) = translated else { return };
+    let mut waiting = PendingRequest {
+        client_id: Some(request.id.clone()),
+        deadline: upstream.deadline().filter(|_| request.method != "subscriptions/listen"),
+        token: member(request.params().get("_meta"), "progressToken")
+            .map(|token| token.get().to_owned()),
+        ..PendingRequest::new(kind(relay, upstream, tool, &request))
+    };
+    if let PendingKind::Call(call) = &mut waiting.kind {
+        // Arguments with holes are too long to record.
+        call.arguments.take_if(|_| request.message.has_holes());
+        call.arguments = arguments.or(call.arguments.take());
+    }
+    remember_handshake(relay, upstream, &request);
+    let ClientRequest { id, envelope, message, .. } = request;
+    let Some(range) = envelope.id else { return };
+    let compose = |number: u64| {
+        let id = Edit::new(range, number.to_string());
+        message.edited(edit.into_iter().chain(more).chain([id]).collect())
+    };
+    let sent = if let Some(Translation::Repeatable(mut again)) = translation {
+        let request = compose(0);
+        again.request = request.clone();
+        waiting.translation = Some(Box::new(Translation::Repeatable(again)));
+        upstream.request(waiting, |number| with_members(&request, number, ""))
+    } else {
+        waiting.translation = translation.map(Box::new);
+        upstream.request(waiting, compose)
     };
     match sent {
         Ok(number) => {
             relay.client.sent(&id, Route::Upstream(index, number));
-            if is_between {
-                requests::sent(relay, index, number);
-            }
+            held_calls::carry_early(relay, upstream, number);
         }
         Err(refused) => {
             relay.client.end(&id);
@@ -418,36 +393,22 @@ async fn send(
                 Refused::Full => "does not read its input, and too much waits for it",
                 Refused::Closed => "is being stopped",
             };
-            relay
-                .client
-                .error(&id, INTERNAL_ERROR, &format!("the server `{}` {why}", upstream.name))
-                .await;
+            let text = format!("the server `{}` {why}", upstream.name);
+            relay.client.error(&id, INTERNAL_ERROR, &text).await;
         }
     }
 }
 
-fn own_name(upstream: &Upstream, called: &str) -> Option<&'static str> {
-    context::NAMES.into_iter().find(|name| called == upstream.other_name(name))
-}
-
-fn remember_handshake(
-    relay: &Relay,
-    upstream: &Upstream,
-    method: &str,
-    envelope: &Envelope,
-    message: &Message,
-) {
-    let Some(params) = envelope.params(message) else { return };
-    match method {
+fn remember_handshake(relay: &Relay, upstream: &Upstream, request: &ClientRequest) {
+    let Some(params) = request.raw_params() else { return };
+    match &*request.method {
         "initialize" => {
-            let parameters = (!message.has_holes()).then(|| params.get().to_owned());
+            let parameters = (!request.message.has_holes()).then(|| params.get().to_owned());
             upstream.set_handshake(|handshake| {
                 handshake.initialize = parameters;
                 handshake.is_done = false;
             });
-            if let Some(revision) =
-                RawObject::parse(params).and_then(|params| params.text("protocolVersion"))
-            {
+            if let Some(revision) = request.params().text("protocolVersion") {
                 relay.client.set_revision(&revision);
             }
         }
@@ -461,35 +422,28 @@ fn remember_handshake(
 fn kind(
     relay: &Relay,
     upstream: &Upstream,
-    method: &str,
     tool: Option<String>,
-    params: &RawObject<'_>,
+    request: &ClientRequest,
 ) -> PendingKind {
-    match method {
+    match &*request.method {
         "initialize" | "server/discover" => PendingKind::Handshake,
         "tools/list" => PendingKind::Listing(ListKind::Tools),
         "resources/list" => PendingKind::Listing(ListKind::Resources),
         "resources/templates/list" => PendingKind::Listing(ListKind::Templates),
-        "tools/call" => PendingKind::Call(Box::new(call(relay, upstream, tool, params))),
+        "tools/call" => {
+            let params = request.params();
+            let arguments = params.get("arguments").map(RawValue::get);
+            let arguments = arguments.filter(|arguments| arguments.len() <= MAX_ARGUMENTS);
+            PendingKind::Call(Box::new(ToolCall {
+                id: call_id(params.get("_meta")).unwrap_or_else(new_call_id),
+                server: upstream.name.clone(),
+                tool: tool.unwrap_or_default(),
+                arguments: arguments.map(str::to_owned),
+                started: Instant::now(),
+                links: relay.client.knows_links(),
+            }))
+        }
         _ => PendingKind::Relay,
-    }
-}
-
-fn call(
-    relay: &Relay,
-    upstream: &Upstream,
-    tool: Option<String>,
-    params: &RawObject<'_>,
-) -> ToolCall {
-    let arguments = params.get("arguments").map(RawValue::get);
-    let arguments = arguments.filter(|arguments| arguments.len() <= MAX_ARGUMENTS);
-    ToolCall {
-        id: call_id(params.get("_meta")).unwrap_or_else(new_call_id),
-        server: upstream.name.clone(),
-        tool: tool.unwrap_or_default(),
-        arguments: arguments.map(str::to_owned),
-        started: Instant::now(),
-        links: relay.client.knows_links(),
     }
 }
 
@@ -500,7 +454,7 @@ fn call_id(meta: Option<&RawValue>) -> Option<String> {
         CALL_KEYS.iter().any(|end| key.ends_with(end))
     };
     let found = meta.0.iter().find(|(key, _)| is_call(key))?;
-    let id = crate::raw_object::text(found.1)?;
+    let id = text(found.1)?;
     (!id.is_empty()).then(|| id.into_owned())
 }
 
@@ -519,9 +473,17 @@ fn notification(relay: &Relay, method: &str, envelope: &Envelope, message: Messa
         hub.ready.send_replace(true);
         return;
     }
-    let takes = |upstream: &&Arc<Upstream>| !notices::is_dropped(relay, upstream, method);
+    // Notifications that 2026-07-28 removed.
+    let is_removed = matches!(
+        method,
+        "notifications/initialized" | "notifications/roots/list_changed" | "notifications/progress"
+    );
+    let takes = |upstream: &&Arc<Upstream>| {
+        let mismatch = relay.client.mismatch(upstream.era.get());
+        !(is_removed && mismatch == Some(EraMismatch::OldClient))
+    };
     for upstream in relay.upstreams.iter().skip(1).filter(takes) {
-        upstream.notify(message.text().as_bytes().to_vec());
+        upstream.notify(message.text());
     }
     if let Some(upstream) = relay.upstreams.first().filter(takes) {
         upstream.notify(message.edited(Vec::new()));
@@ -533,7 +495,7 @@ fn cancelled(relay: &Relay, envelope: &Envelope, message: Message) {
     if let Some(Route::Upstream(index, number)) = relay.client.end(&id) {
         let upstream = &relay.upstreams[index];
         if upstream.take(number).is_some() {
-            let edit = Edit { range, with: number.to_string().into_bytes() };
+            let edit = Edit::new(range, number.to_string());
             upstream.notify(message.edited(vec![edit]));
         }
     }

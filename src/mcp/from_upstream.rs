@@ -2,22 +2,21 @@
 
 use std::sync::Arc;
 
-use crate::bridge::{handshake, held_calls, notices};
-use crate::client::{QuestionSource, ServerQuestion};
-use crate::delivery::ServerAnswer;
+use crate::client::{QuestionSource, ServerQuestion, held_calls, subscriptions};
+use crate::delivery::{ServerAnswer, deliver, deliver_to_old_client};
 use crate::hub::{Hub, introduction};
 use crate::json_rpc::{
-    self, Envelope, INTERNAL_ERROR, MessageKind, SUBSCRIPTION_KEY, TIMED_OUT, cancelled_because,
-    is_batch, messages_of_server, request_id,
+    self, Envelope, INTERNAL_ERROR, MessageKind, Parsed, TIMED_OUT, cancelled_because, request_id,
 };
-use crate::line_reader::{BrokenLine, InputLine, broken};
+use crate::line_reader::{BrokenLine, InputLine};
 use crate::manager::Inbox;
 use crate::message::{Edit, Message, Outgoing, with_id};
-use crate::pending::{PendingKind, PendingRequest};
+use crate::pending::{PendingKind, PendingRequest, Translation};
 use crate::raw_object::RawObject;
 use crate::relay::Relay;
 use crate::results::stored;
-use crate::upstream::Upstream;
+use crate::revision::{Era, EraMismatch};
+use crate::upstream::{Upstream, handshake, rounds};
 
 /// Receives the messages of all servers of a session. Each server's messages stay in order. It
 /// waits for room in the client's queue, so a client that does not read slows down the servers
@@ -26,10 +25,17 @@ pub(crate) struct SessionInbox(pub(crate) Arc<Relay>);
 
 impl Inbox for SessionInbox {
     async fn line(&self, from: &Arc<Upstream>, line: InputLine) -> bool {
-        match line {
-            InputLine::Message(message) => self.take(from, message).await,
-            InputLine::Broken(line) => self.broken(from, line).await,
+        for message in line.of_server() {
+            match message {
+                Ok(message) => self.take(from, message).await,
+                Err(line) => {
+                    if !self.broken(from, *line).await {
+                        return false;
+                    }
+                }
+            }
         }
+        true
     }
 
     fn late(&self, of: &Arc<Upstream>, late: Vec<(u64, PendingRequest)>) {
@@ -52,9 +58,12 @@ impl Inbox for SessionInbox {
         self.0.fail(pending, INTERNAL_ERROR, &text).await;
     }
 
-    async fn failed(&self, of: &Arc<Upstream>, pending: Vec<PendingRequest>, why: &str) {
+    async fn failed(&self, of: &Arc<Upstream>, mut pending: Vec<PendingRequest>, why: &str) {
         let relay = &self.0;
-        relay.bridge.held.forget_all(relay.index_of(of));
+        held_calls::withdraw(relay, of, &|_| true);
+        for carried in pending.iter_mut().filter_map(PendingRequest::questions) {
+            carried.withdraw(&|_| true);
+        }
         for id in relay.client.drop_questions(of) {
             relay.client.send(cancelled_because(id, "the server ended")).await;
         }
@@ -66,36 +75,14 @@ impl Inbox for SessionInbox {
 }
 
 impl SessionInbox {
-    async fn take(&self, from: &Arc<Upstream>, message: Message) -> bool {
-        if is_batch(&message) {
-            return self.batch(from, &message).await;
-        }
-        let envelope = match Envelope::of(&message) {
-            Ok(envelope) => envelope,
-            Err(error) => return self.broken(from, broken(message.text(), &error)).await,
-        };
+    async fn take(&self, from: &Arc<Upstream>, Parsed { envelope, message }: Parsed) {
         match &envelope.kind {
             MessageKind::Response { .. } => self.response(from, envelope, message).await,
             MessageKind::Request { .. } => self.request(from, &envelope, message).await,
             MessageKind::Notification { method } => {
-                let method = method.clone();
-                self.notification(from, &method, &envelope, message).await;
+                self.notification(from, method, &envelope, message).await;
             }
         }
-        true
-    }
-
-    async fn batch(&self, from: &Arc<Upstream>, message: &Message) -> bool {
-        let messages = match messages_of_server(message) {
-            Ok(messages) => messages,
-            Err(error) => return self.broken(from, broken(message.text(), &error)).await,
-        };
-        for message in messages {
-            if !Box::pin(self.take(from, message)).await {
-                return false;
-            }
-        }
-        true
     }
 
     async fn response(&self, from: &Arc<Upstream>, envelope: Envelope, message: Message) {
@@ -108,19 +95,34 @@ impl SessionInbox {
             drop(waiting.send(Ok(message)));
             return;
         }
-        let translation = pending.translation.take();
-        let answer = ServerAnswer { from: Arc::clone(from), pending, envelope, message };
-        match translation {
-            Some(translation) => handshake::deliver_translated(&self.0, *translation, answer).await,
-            None => handshake::deliver_untranslated(&self.0, answer).await,
+        let (relay, translation) = (&self.0, pending.translation.take());
+        let mut answer = ServerAnswer { from: Arc::clone(from), pending, envelope, message };
+        match translation.map(|translation| *translation) {
+            Some(Translation::Opening { version }) => {
+                handshake::initialize_answered(relay, version, answer).await;
+            }
+            Some(Translation::Repeatable(again)) if rounds::asks(&answer) => {
+                tokio::spawn(rounds::repeat(Arc::clone(relay), again, answer));
+            }
+            Some(carrier @ Translation::Carrier(_)) => {
+                answer.pending.translation = Some(Box::new(carrier));
+                held_calls::carrier_answered(relay, answer).await;
+            }
+            _ if relay.client.mismatch(from.era.get()) == Some(EraMismatch::OldClient) => {
+                deliver_to_old_client(relay, answer).await;
+            }
+            _ => deliver(relay, answer, Vec::new(), "").await,
         }
     }
 
     async fn request(&self, from: &Arc<Upstream>, envelope: &Envelope, message: Message) {
         let (Some(id), Some(range)) = (envelope.id(&message), envelope.id.clone()) else { return };
         let relay = &self.0;
-        if held_calls::must_carry(relay, from) {
-            return held_calls::take_request(relay, from, envelope, message);
+        if held_calls::must_carry(relay, from)
+            && let MessageKind::Request { method } = &envelope.kind
+        {
+            let id = id.to_owned();
+            return held_calls::take_request(relay, from, (&id, method), message);
         }
         let question = ServerQuestion { from: Arc::clone(from), id: id.to_owned() };
         let number = relay.client.ask(QuestionSource::Server(question));
@@ -143,15 +145,16 @@ impl SessionInbox {
         if relay.hub.is_some() && method.ends_with("/list_changed") {
             return introduction::changed(relay, relay.index_of(from), method);
         }
-        if notices::changes_notifications(relay, from) {
-            return notices::relay_notification(relay, from, method, envelope, message).await;
+        let era = from.era.get();
+        if relay.client.mismatch(era).is_some() || (relay.hub.is_some() && era == Some(Era::Modern))
+        {
+            return self.foreign_notification(from, method, envelope, message).await;
         }
+        let params = envelope.params(&message).and_then(RawObject::parse).unwrap_or_default();
         let mut edits = Vec::new();
         match method {
             "notifications/progress" => {
-                let params = envelope.params(&message).and_then(RawObject::parse);
-                if let Some(token) = params.as_ref().and_then(|params| params.get("progressToken"))
-                {
+                if let Some(token) = params.get("progressToken") {
                     from.progressed(token.get());
                 }
             }
@@ -160,11 +163,85 @@ impl SessionInbox {
                 let number = relay.client.question(from, &id);
                 let Some(number) = number else { return };
                 relay.client.answered(&number.to_string());
-                edits.push(Edit { range, with: number.to_string().into_bytes() });
+                edits.push(Edit::new(range, number.to_string()));
             }
-            _ => edits.extend(subscription(from, envelope, &message)),
+            _ => {
+                if let Some(id) = json_rpc::subscription_id(&params)
+                    && let Some(number) = json_rpc::number_of(id)
+                    && let Some(client_id) = from.client_id(number)
+                {
+                    edits.push(Edit::new(message.range_of(id), client_id));
+                }
+            }
         }
         relay.client.send(message.edited(edits)).await;
+    }
+
+    /// Sends a notification to a client of another revision than the server's. Notifications meant
+    /// for the gateway itself are consumed here.
+    async fn foreign_notification(
+        &self,
+        from: &Arc<Upstream>,
+        method: &str,
+        envelope: &Envelope,
+        message: Message,
+    ) {
+        let relay = &self.0;
+        let params = envelope.params(&message).and_then(RawObject::parse).unwrap_or_default();
+        let stream = json_rpc::subscription_id(&params).and_then(json_rpc::number_of);
+        let is_new_client = relay.client.is_modern();
+        let mut edits = Vec::new();
+        match method {
+            "notifications/subscriptions/acknowledged" => {
+                return stream.into_iter().for_each(|number| from.acknowledged(number));
+            }
+            _ if stream.is_some_and(|number| !from.waits_for(number)) => return,
+            "notifications/resources/updated" => {
+                let Some((uri, text)) = params.get("uri").zip(params.text("uri")) else { return };
+                if is_new_client {
+                    return subscriptions::updated(relay, &text).await;
+                }
+                let params = format!(r#"{{"uri":{uri}}}"#);
+                return relay.client.send(json_rpc::notification(method, &params)).await;
+            }
+            method if method.ends_with("/list_changed") => {
+                if is_new_client {
+                    return subscriptions::changed(relay, method).await;
+                }
+                let text = format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#);
+                return relay.client.send(text).await;
+            }
+            "notifications/progress" => {
+                let Some(token) = params.get("progressToken") else { return };
+                from.progressed(token.get());
+                let now = from.with_requests(|requests| requests.client_token(token.get()));
+                let Some(now) = now else { return };
+                edits.push(Edit::new(message.range_of(token), now));
+            }
+            "notifications/cancelled" => return self.given_up(from, envelope, &message),
+            "notifications/message"
+                if is_new_client
+                    && from.era.get() == Some(Era::Legacy)
+                    && !from.with_requests(|requests| requests.want_logs()) =>
+            {
+                return;
+            }
+            _ => {}
+        }
+        relay.client.send(message.edited(edits)).await;
+    }
+
+    /// Processes the cancellation of a question by an old server, or of a request by a new one.
+    fn given_up(&self, from: &Arc<Upstream>, envelope: &Envelope, message: &Message) {
+        let Some((id, _)) = request_id(envelope, message) else { return };
+        if from.era.get() == Some(Era::Legacy) {
+            return held_calls::withdraw(&self.0, from, &|asked| asked == id);
+        }
+        let pending = id.parse().ok().and_then(|number| from.take(number));
+        if let Some(pending) = pending {
+            // This is a request of the gateway, because servers end no other requests.
+            drop(pending.fail_own("ended the subscription"));
+        }
     }
 
     /// Fails the request that a broken message answers, if it can be identified. Returns false if
@@ -210,12 +287,4 @@ async fn ask_when_ready(relay: &Relay, from: &Upstream, number: u64, request: Ou
         let text = "too much is asked before the client is ready";
         from.notify(json_rpc::error(&question.id, INTERNAL_ERROR, text));
     }
-}
-
-fn subscription(from: &Upstream, envelope: &Envelope, message: &Message) -> Option<Edit> {
-    let params =
-        envelope.params(message).filter(|params| params.get().contains(SUBSCRIPTION_KEY))?;
-    let id = json_rpc::subscription_id(&RawObject::parse(params)?)?;
-    let with = from.client_id(json_rpc::number_of(id)?)?.into_bytes();
-    Some(Edit { range: message.range_of(id), with })
 }

@@ -6,9 +6,7 @@
 //! | `endpoint` | routes and answers each HTTP request |
 //! | `clients` | sessions by id, each with its streams |
 //! | `streams` | assigns messages to streams |
-//! | `body` | response bodies |
 
-pub(crate) mod body;
 pub(crate) mod clients;
 pub(crate) mod endpoint;
 pub(crate) mod gate;

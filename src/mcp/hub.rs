@@ -25,16 +25,13 @@ use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, watch};
 
 use crate::context;
-use crate::held::{BoundedTable, HeldKey};
+use crate::held::HeldCalls;
 use crate::hub::batch::RunningBatch;
 use crate::hub::catalog::{Catalog, CatalogKind, Rows};
 use crate::index::Index;
 use crate::options::{IndexOptions, Offer};
 use crate::permission::decision::SessionAllowances;
 use crate::tool_name::{ServerTool, ToolNames};
-
-// Maximum number of held batches. When it is reached, a new batch evicts the oldest one.
-const MAX_HELD_BATCHES: usize = 64;
 
 // Maximum number of server questions that wait until the client is ready.
 const MAX_EARLY: usize = 16;
@@ -189,8 +186,7 @@ pub(crate) struct IndexMode {
     built: Mutex<Option<(u64, Arc<Index>)>>,
     start: OnceLock<Arc<Index>>,
     pub(crate) remembered: Mutex<SessionAllowances>,
-    pub(crate) key: HeldKey,
-    pub(crate) held: Mutex<BoundedTable<RunningBatch>>,
+    pub(crate) held: Arc<HeldCalls<RunningBatch>>,
 }
 
 impl IndexMode {
@@ -200,8 +196,7 @@ impl IndexMode {
             built: Mutex::default(),
             start: OnceLock::new(),
             remembered: Mutex::default(),
-            key: HeldKey::new(random),
-            held: Mutex::new(BoundedTable::new(MAX_HELD_BATCHES)),
+            held: HeldCalls::new(random),
         }
     }
 }

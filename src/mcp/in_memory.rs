@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
-use crate::bridge::Bridge;
+use crate::client::ClientSession;
 use crate::config::ToolFilter;
 use crate::from_client;
 use crate::from_upstream::SessionInbox;
@@ -89,9 +89,9 @@ impl InMemoryGateway {
             )),
         };
         let shelf = Arc::new(LazyShelf::new(shelf));
-        let (options, bridge) = (options(), Bridge::new([7; 32], 1, None));
+        let client = ClientSession::new(client, None, [7; 32]);
         let upstreams = vec![Arc::clone(&upstream)];
-        let relay = Arc::new(Relay::new(shelf, upstreams, &options, hub, bridge, client));
+        let relay = Arc::new(Relay::new(shelf, upstreams, &options(), hub, client));
         let turns = relay.work.available_permits() as u32;
         Self { runtime, relay, upstream, to_client, to_server, turns }
     }
@@ -316,8 +316,7 @@ fn scripted_answer(message: &[u8]) -> Option<String> {
         }
         _ => json!({}),
     };
-    let answer = json_rpc::answer(envelope.id(&message)?, &result.to_string());
-    String::from_utf8(answer).ok()
+    Some(json_rpc::answer(envelope.id(&message)?, &result.to_string()))
 }
 
 fn initialized() -> Value {

@@ -19,7 +19,7 @@ pub(crate) const LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
 pub(crate) const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
 // `_meta` key with which a notification names the request of its subscription.
 pub(crate) const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
-pub(crate) const INITIALIZED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 // Error code for an unknown revision, since 2026-07-28.
 pub(crate) const UNSUPPORTED_VERSION: i32 = -32022;
 // JSON-RPC error codes.
@@ -141,13 +141,13 @@ fn is_id(json: &RawValue) -> bool {
     matches!(json.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'))
 }
 
-pub(crate) fn error(id: &str, code: i32, text: &str) -> Vec<u8> {
+pub(crate) fn error(id: &str, code: i32, text: &str) -> String {
     let error = serde_json::json!({"code": code, "message": text});
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#).into_bytes()
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
 }
 
-pub(crate) fn answer(id: &str, result: &str) -> Vec<u8> {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into_bytes()
+pub(crate) fn answer(id: &str, result: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
 }
 
 pub(crate) struct Parsed {
@@ -188,9 +188,7 @@ impl Parsed {
     pub(crate) fn renumber(&mut self, number: u64) {
         let token = self.token().map(|token| self.message.range_of(token));
         let places = self.envelope.id.clone().into_iter().chain(token);
-        let with = number.to_string().into_bytes();
-        let mut edits: Vec<Edit> = places.map(|range| Edit { range, with: with.clone() }).collect();
-        edits.sort_by_key(|edit| edit.range.start);
+        let edits = places.map(|range| Edit::new(range, number.to_string())).collect();
         let message = std::mem::replace(&mut self.message, Message::whole(String::new()));
         self.message = message.rewritten(edits);
     }
@@ -237,21 +235,21 @@ pub(crate) fn error_code(message: &Message) -> Option<i64> {
     error_in(message)?.get("code")?.get().parse().ok()
 }
 
-pub(crate) fn notification(method: &str, params: &str) -> Vec<u8> {
-    format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#).into_bytes()
+pub(crate) fn notification(method: &str, params: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#)
 }
 
-pub(crate) fn cancelled(id: u64) -> Vec<u8> {
+pub(crate) fn cancelled(id: u64) -> String {
     notification("notifications/cancelled", &format!(r#"{{"requestId":{id}}}"#))
 }
 
-pub(crate) fn cancelled_because(id: u64, reason: &str) -> Vec<u8> {
+pub(crate) fn cancelled_because(id: u64, reason: &str) -> String {
     let params = json!({"requestId": id, "reason": reason});
     notification("notifications/cancelled", &params.to_string())
 }
 
-pub(crate) fn request(id: u64, method: &str, parameters: &str) -> Vec<u8> {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{parameters}}}"#).into()
+pub(crate) fn request(id: u64, method: &str, parameters: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{parameters}}}"#)
 }
 
 /// An error answer to a request: a JSON-RPC code, and a text for the user or the log. The request's

@@ -8,9 +8,13 @@
 //!
 //! A session (`relay`) has two independent halves: the client (`client`) and its servers
 //! (`upstream`). Client requests enter at `from_client`, which selects the answering part by
-//! method. Server messages enter at `from_upstream`. If client and server use different
-//! revisions, `bridge` translates. If there are several servers or a light index, `hub` answers
-//! on behalf of the servers.
+//! method. Server messages enter at `from_upstream`. If there are several servers or a light index,
+//! `hub` answers on behalf of the servers.
+//!
+//! In all comments, an old client or server uses a revision up to 2025-11-25, and a new one uses
+//! 2026-07-28. A message inside the gateway has the form in which it was received. The side through
+//! which it leaves translates it if its peer is of the other era, so peers of one era get it
+//! unchanged: `upstream` translates requests, and `client` answers and notifications.
 //!
 //! Each server has one task that starts it, writes to it and ends it (`manager`, `remote`,
 //! `shared`), and one task that reads from it. All queues are bounded: a sender that is too fast
@@ -25,7 +29,6 @@ pub mod index;
 pub mod permission;
 pub mod tool_name;
 
-mod bridge;
 mod budget;
 mod client;
 mod context;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::task::spawn_blocking;
 
-use crate::json_rpc::EnvelopeError;
+use crate::json_rpc::{Envelope, EnvelopeError, Parsed, is_batch, messages_of_server};
 use crate::message::{HOLE_BYTES, Hole, Message};
 use crate::shelf::{LazyShelf, Scratch};
 use ctxfs_core::materialize::json::{Events, ScanOutcome, Scanner};
@@ -31,6 +31,30 @@ const MAX_SKELETON: usize = 1 << 20;
 pub(crate) enum InputLine {
     Message(Message),
     Broken(BrokenLine),
+}
+
+impl InputLine {
+    /// Returns the messages of a server's line: one, or those of an array.
+    pub(crate) fn of_server(self) -> Vec<Result<Parsed, Box<BrokenLine>>> {
+        let broken = |text: &str, error| Err(Box::new(broken(text, &error)));
+        let message = match self {
+            Self::Message(message) => message,
+            Self::Broken(line) => return vec![Err(Box::new(line))],
+        };
+        let messages = if is_batch(&message) {
+            match messages_of_server(&message) {
+                Ok(messages) => messages,
+                Err(error) => return vec![broken(message.text(), error)],
+            }
+        } else {
+            vec![message]
+        };
+        let parsed = |message: Message| match Envelope::of(&message) {
+            Ok(envelope) => Ok(Parsed { envelope, message }),
+            Err(error) => broken(message.text(), error),
+        };
+        messages.into_iter().map(parsed).collect()
+    }
 }
 
 /// A line that is not a message. `id` and `is_response` are set as far as the line could be parsed.

@@ -315,12 +315,12 @@ async fn initialize_again(
     if !matches!(answered, Ok(Ok(Ok(_)))) {
         return Err(io::ErrorKind::TimedOut.into());
     }
-    line(INITIALIZED.to_vec().into(), input).await
+    line(INITIALIZED.into(), input).await
 }
 
 async fn line(mut message: Outgoing, input: &mut ChildStdin) -> io::Result<()> {
     while let Some(mut bytes) = message.next()? {
-        if message.is_empty() {
+        if message.pieces.is_empty() {
             bytes.push(b'\n');
         }
         input.write_all(&bytes).await?;

@@ -35,21 +35,32 @@ pub(crate) struct Hole {
 }
 
 /// Replaces a byte range in the text of a message. `range` refers to the text before any edit.
+/// Edits of one message can be applied in any order, but must not overlap.
 pub(crate) struct Edit {
     pub(crate) range: Range<usize>,
     pub(crate) with: Vec<u8>,
+}
+
+impl Edit {
+    pub(crate) fn new(range: Range<usize>, with: impl Into<Vec<u8>>) -> Self {
+        Self { range, with: with.into() }
+    }
+
+    pub(crate) fn insert(at: usize, with: impl Into<Vec<u8>>) -> Self {
+        Self { range: at..at, with: with.into() }
+    }
 }
 
 /// A message to send, without the newline. Values on disk are read only when they are sent, so a
 /// queue of long messages takes little memory.
 #[derive(Clone)]
 pub(crate) struct Outgoing {
-    pieces: Vec<OutgoingPiece>,
+    pub(crate) pieces: Vec<OutgoingPiece>,
     scratch: Option<Arc<Scratch>>,
 }
 
 #[derive(Clone)]
-enum OutgoingPiece {
+pub(crate) enum OutgoingPiece {
     Bytes(Vec<u8>),
     Span(Range<u64>),
 }
@@ -100,8 +111,7 @@ impl Message {
         String::from_utf8_lossy(&spliced(&self.text, edits)).into_owned()
     }
 
-    /// Applies `edits`, which must be sorted by range and must not overlap. An edit that covers a
-    /// hole replaces it.
+    /// Applies `edits`. An edit that covers a hole replaces it.
     pub(crate) fn edited(self, edits: Vec<Edit>) -> Outgoing {
         if self.holes.is_empty() {
             return Outgoing::from(spliced(&self.text, edits));
@@ -124,9 +134,8 @@ impl Message {
         let hole = self.holes.iter_mut().find(|hole| hole.at == at);
         if let Some(hole) = hole.filter(|hole| begins(&hole.span)) {
             hole.span.start += 1;
-            edits.push(Edit { range: at..at, with: format!("{{{members}").into_bytes() });
+            edits.push(Edit::insert(at, format!("{{{members}")));
         }
-        edits.sort_by_key(|edit| edit.range.start);
         self.edited(edits)
     }
 
@@ -148,7 +157,7 @@ impl Message {
         Ok(Self::whole(text))
     }
 
-    /// Applies `edits` to the text. They must be sorted and must not cover a hole.
+    /// Applies `edits` to the text. They must not cover a hole.
     pub(crate) fn rewritten(mut self, edits: Vec<Edit>) -> Self {
         for hole in &mut self.holes {
             let before = edits.iter().filter(|edit| edit.range.end <= hole.at);
@@ -188,7 +197,8 @@ impl Message {
     }
 }
 
-fn spliced(text: &str, edits: Vec<Edit>) -> Vec<u8> {
+fn spliced(text: &str, mut edits: Vec<Edit>) -> Vec<u8> {
+    edits.sort_by_key(|edit| edit.range.start);
     let mut out = Vec::with_capacity(text.len() + 64);
     let mut at = 0;
     for edit in edits {
@@ -210,10 +220,6 @@ impl Outgoing {
         self.pieces.iter().map(held).sum()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.pieces.is_empty()
-    }
-
     pub(crate) fn length(&self) -> u64 {
         let length = |piece: &OutgoingPiece| match piece {
             OutgoingPiece::Bytes(bytes) => bytes.len() as u64,
@@ -223,7 +229,7 @@ impl Outgoing {
     }
 
     /// Returns the message with a placeholder for each value on disk. Its positions are valid for
-    /// [`Self::replace`].
+    /// [`Self::edit`].
     pub(crate) fn outline(&self) -> Message {
         let mut text = Vec::new();
         for piece in &self.pieces {
@@ -235,9 +241,16 @@ impl Outgoing {
         Message::whole(String::from_utf8(text).unwrap_or_default())
     }
 
-    /// Replaces the part at a position in the outline. Apply several edits from last to first.
-    /// Parts on disk cannot be replaced.
-    pub(crate) fn replace(&mut self, edit: &Edit) {
+    /// Applies edits at positions in the outline. Parts on disk cannot be replaced.
+    pub(crate) fn edit(&mut self, mut edits: Vec<Edit>) {
+        // From last to first, so that earlier positions stay valid.
+        edits.sort_by_key(|edit| std::cmp::Reverse(edit.range.start));
+        for edit in &edits {
+            self.replace(edit);
+        }
+    }
+
+    fn replace(&mut self, edit: &Edit) {
         let mut at = 0;
         for piece in &mut self.pieces {
             let length = match piece {
@@ -295,6 +308,18 @@ impl Outgoing {
     }
 }
 
+impl From<String> for Outgoing {
+    fn from(text: String) -> Self {
+        Self { pieces: vec![OutgoingPiece::Bytes(text.into_bytes())], scratch: None }
+    }
+}
+
+impl From<&str> for Outgoing {
+    fn from(text: &str) -> Self {
+        Self { pieces: vec![OutgoingPiece::Bytes(text.into())], scratch: None }
+    }
+}
+
 impl From<Vec<u8>> for Outgoing {
     fn from(bytes: Vec<u8>) -> Self {
         Self { pieces: vec![OutgoingPiece::Bytes(bytes)], scratch: None }
@@ -326,12 +351,12 @@ impl ObjectMember {
 
     pub(crate) fn removed(&self) -> Edit {
         let end = self.comma.filter(|_| self.is_first).unwrap_or(self.range.end);
-        Edit { range: self.range.start..end, with: Vec::new() }
+        Edit::new(self.range.start..end, "")
     }
 
     pub(crate) fn replaced(&self, with: &str) -> Edit {
         let comma = if self.is_first { "" } else { "," };
-        Edit { range: self.range.clone(), with: format!("{comma}{with}").into_bytes() }
+        Edit::new(self.range.clone(), format!("{comma}{with}"))
     }
 }
 
@@ -361,15 +386,15 @@ pub(crate) fn without_members(
                 (None, Some(before)) => ends[before]..ends[index + run - 1],
                 (None, None) => start + 1..ends[index + run - 1],
             };
-            edits.push(Edit { range, with: Vec::new() });
+            edits.push(Edit::new(range, ""));
         }
         index += run + 1;
     }
     edits
 }
 
-pub(crate) fn with_id(message: Message, range: std::ops::Range<usize>, id: &str) -> Outgoing {
-    message.edited(vec![Edit { range, with: id.as_bytes().to_vec() }])
+pub(crate) fn with_id(message: Message, range: Range<usize>, id: &str) -> Outgoing {
+    message.edited(vec![Edit::new(range, id)])
 }
 
 #[cfg(test)]

@@ -23,23 +23,20 @@ pub struct ServerCommand {
 
 /// The options of a gateway, for all its sessions. The conversation and its limits come from a
 /// [`Shelf`](crate::Shelf).
+///
+/// `context_tools` offers the gateway's own tools and resources, and `references` resolves
+/// references in arguments. Binary content of more than `max_binary` decoded bytes is stored. A
+/// server message of more than `max_result` bytes is an error. `guard_command` starts the guard
+/// process, which must call [`end_servers`](crate::process::end_servers) with its standard input.
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct GatewayOptions {
-    /// The servers behind the gateway.
     pub servers: Vec<ServerOptions>,
-    /// How the servers are offered to clients.
     pub offer: OfferMode,
-    /// True if the gateway offers its own tools and resources.
     pub context_tools: bool,
-    /// True if the gateway resolves references in arguments.
     pub references: bool,
-    /// Maximum decoded size in bytes of binary content that passes through. Larger content is
-    /// stored.
     pub max_binary: u64,
-    /// Maximum size of a server message in bytes.
     pub max_result: u64,
-    /// The command that starts the guard process, which must call
-    /// [`end_servers`](crate::process::end_servers) with its standard input.
     pub guard_command: Vec<OsString>,
 }
 
@@ -55,19 +52,18 @@ pub enum OfferMode {
     Index(Box<IndexOptions>),
 }
 
-/// A server behind the gateway. In [`OfferMode::Through`], `offer` is ignored, because the client
-/// sees the server's own tools.
+/// A server behind the gateway, with its `name` in records, limits and rules.
+///
+/// `timeout` is the time for an answer; progress restarts it, and `None` waits forever. In
+/// [`OfferMode::Through`], `offer` is ignored, because the client sees the server's own tools. All
+/// sessions use one instance of a `shared` server.
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct ServerOptions {
-    /// Name of the server in records, limits and rules.
     pub name: String,
-    /// How to reach the server: a process to start, or an address.
     pub place: ServerPlace,
-    /// Maximum time for an answer; progress restarts it. `None` waits forever.
     pub timeout: Option<Duration>,
-    /// Naming and selection of the server's tools, unless the client talks to the server directly.
     pub offer: Offer,
-    /// True if all sessions share one instance of the server.
     pub shared: bool,
 }
 
@@ -82,17 +78,17 @@ pub enum ServerPlace {
 
 /// Options for serving clients over HTTP. The gateway does not support TLS; use a proxy in front of
 /// it.
+///
+/// Clients may use the host names in `names`, addresses, and `localhost`. They need one of the
+/// bearer `tokens`, unless there are none. A session without requests and streams ends after
+/// `session_idle`. `max_body` is the maximum size of a client message in bytes.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct HttpOptions {
-    /// Socket that accepts clients.
     pub listener: TcpListener,
-    /// Host names of this machine that clients may use, in addition to addresses and `localhost`.
     pub names: Vec<String>,
-    /// Accepted bearer tokens. If empty, no token is required.
     pub tokens: Vec<String>,
-    /// Time after which a session without requests and streams ends.
     pub session_idle: Duration,
-    /// Maximum size of a client message in bytes.
     pub max_body: u64,
 }
 
@@ -124,14 +120,13 @@ pub struct Offer {
     pub trust: bool,
 }
 
-/// Options of the light index. Rules that the user keeps in the store are added to `rules` before
+/// Options of the light index: the risks and rules that the user configured, and the size of the
+/// reply to a batch in bytes. Rules that the user keeps in the store are added to `rules` before
 /// each batch.
 #[derive(Debug, Clone, Default)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct IndexOptions {
-    /// Risks of tools, as configured by the user.
     pub risks: RiskRules,
-    /// Rules of the user, without the rules in the store.
     pub rules: Rules,
-    /// Size of the reply to a batch in bytes.
     pub batch_budget: usize,
 }

@@ -13,16 +13,16 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
-use crate::bridge::messages::{modern_members, with_first};
+use crate::client::ClientRequest;
 use crate::context;
 use crate::context::extraction::{self, QuestionMonitor};
-use crate::json_rpc::{self, Envelope, INTERNAL_ERROR, INVALID_PARAMS, RpcError, failed_call};
-use crate::message::Message;
+use crate::json_rpc::{self, INTERNAL_ERROR, INVALID_PARAMS, RpcError, failed_call};
 use crate::pending::{ListKind, ToolCall, new_call_id};
 use crate::raw_object::RawObject;
 use crate::relay::Relay;
 use crate::results;
 use crate::revision::negotiated;
+use crate::revision::translation::{modern_members, with_first};
 use crate::shelf::LazyShelf;
 use crate::tool_name::ServerTool;
 use ctxfs_models::extract::{CallRecord, CallTally};
@@ -32,15 +32,10 @@ pub(crate) const INSTRUCTIONS: &str = "Long results of tools are stored whole, a
     a reference (ctx://...) stands in for each. Do not call the tool again for the rest: read on \
     with context_read, context_grep, context_tail and context_view, or list all with context_list.";
 
-pub(crate) async fn answer(
-    relay: Arc<Relay>,
-    id: String,
-    method: String,
-    envelope: &Envelope,
-    message: &Message,
-) {
-    let params = envelope.params(message).filter(|_| !message.has_holes());
+pub(crate) async fn answer(relay: Arc<Relay>, request: ClientRequest) {
+    let params = request.raw_params().filter(|_| !request.message.has_holes());
     let params = params.map(|params| params.get().to_owned()).unwrap_or_default();
+    let ClientRequest { id, method, .. } = request;
     let Some(place) = relay.client.place(&id, params.len() as u64).await else { return };
     tokio::spawn(async move {
         let Some(_turn) = relay.client.turn(&place, &id).await else { return };

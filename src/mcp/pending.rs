@@ -7,14 +7,20 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 use crate::message::{Message, Outgoing};
+use crate::raw_object::RawObject;
 use crate::revision::InputKinds;
 
 // Maximum size in bytes of recorded call arguments.
 pub(crate) const MAX_ARGUMENTS: usize = 64 * 1024;
+// Maximum number of questions per request that carries them, and of early questions per server.
+pub(crate) const MAX_QUESTIONS: usize = 16;
+// Questions that arrive within this time are sent together.
+pub(crate) const SETTLE_TIME: Duration = Duration::from_millis(25);
 
 const NUMBERS: u64 = 36_u64.pow(4);
 
@@ -56,6 +62,13 @@ impl PendingRequest {
     pub(crate) fn carrier_mut(&mut self) -> Option<&mut Carrier> {
         match self.translation.as_deref_mut()? {
             Translation::Carrier(carrier) => Some(carrier),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn questions(&mut self) -> Option<&mut CarriedQuestions> {
+        match &mut self.carrier_mut()?.carries {
+            CarryMode::Held(questions) => Some(questions),
             _ => None,
         }
     }
@@ -130,11 +143,7 @@ impl PendingRequests {
     }
 
     pub(crate) fn take_answered(&mut self, id: &str) -> Option<PendingRequest> {
-        self.take(id.parse().ok()?)
-    }
-
-    pub(crate) fn take(&mut self, id: u64) -> Option<PendingRequest> {
-        self.waiting.remove(&id)
+        self.waiting.remove(&id.parse().ok()?)
     }
 
     pub(crate) fn take_only_call(&mut self) -> Option<PendingRequest> {
@@ -148,7 +157,7 @@ impl PendingRequests {
         if calls.next().is_some() {
             return None;
         }
-        self.take(id)
+        self.waiting.remove(&id)
     }
 
     pub(crate) fn take_all(&mut self) -> Vec<PendingRequest> {
@@ -157,6 +166,24 @@ impl PendingRequests {
 
     pub(crate) fn ids(&self) -> Vec<u64> {
         self.waiting.keys().copied().collect()
+    }
+
+    /// Returns the client's progress token for a request that was sent with `token`. A repeated
+    /// request may have a different one. Returns `None` while the client waits for no progress.
+    pub(crate) fn client_token(&self, token: &str) -> Option<String> {
+        let of_it = self.waiting.iter().filter(|(_, sent)| sent.token.as_deref() == Some(token));
+        let carrier = of_it
+            .min_by_key(|(id, _)| **id)
+            .and_then(|(_, sent)| Some((sent.carrier()?, sent.client_id.is_some())));
+        match carrier {
+            Some((carrier, is_waited_for)) => carrier.token.clone().filter(|_| is_waited_for),
+            None => Some(token.to_owned()),
+        }
+    }
+
+    pub(crate) fn want_logs(&self) -> bool {
+        let mut all = self.waiting.values();
+        all.any(|pending| pending.carrier().is_some_and(|carrier| carrier.logs))
     }
 
     pub(crate) fn shared(&self) -> impl Iterator<Item = (u64, SharedRequest)> {
@@ -193,14 +220,13 @@ impl PendingRequests {
             |pending: &PendingRequest| pending.deadline.is_some_and(|deadline| deadline <= now);
         let late = self.waiting.iter().filter(|(_, pending)| is_late(pending));
         let late: Vec<u64> = late.map(|(id, _)| *id).collect();
-        late.into_iter().filter_map(|id| Some((id, self.take(id)?))).collect()
+        late.into_iter().filter_map(|id| Some((id, self.waiting.remove(&id)?))).collect()
     }
 }
 
 /// How an answer is translated between revisions. `Opening` is an answer to `initialize` from a
 /// server of unknown revision. `Repeatable` is for a request of an old client to a new server, and
 /// `Carrier` for a request of a new client to an old server.
-#[derive(Debug)]
 pub(crate) enum Translation {
     Opening { version: String },
     Repeatable(Repeatable),
@@ -208,12 +234,10 @@ pub(crate) enum Translation {
 }
 
 /// A request that can be repeated with input. `request` is the original request, without the
-/// members added in later rounds. `is_call` is true if it is a tool call.
+/// members added in later rounds.
 pub(crate) struct Repeatable {
     pub(crate) request: Outgoing,
     pub(crate) rounds: u32,
-    pub(crate) abilities: InputKinds,
-    pub(crate) is_call: bool,
 }
 
 /// A request that can carry questions to its client by ending. `is_kept` is true if the client may
@@ -226,21 +250,102 @@ pub(crate) struct Carrier {
     pub(crate) is_kept: bool,
     pub(crate) token: Option<String>,
     pub(crate) carries: CarryMode,
-    pub(crate) rounds: u32,
 }
 
-/// How a server's questions reach the client of a [`Carrier`]. `Nothing` means that they cannot.
-/// With `Batch`, they go through the batch that the call belongs to.
+/// How a server's questions reach the client of a [`Carrier`]: not at all, by ending the request so
+/// that the client repeats it, or through the batch that the call belongs to.
 #[derive(Debug)]
 pub(crate) enum CarryMode {
     Nothing,
-    /// The request ends with the question, and the client repeats it. `number` is set while the
-    /// request is held.
-    Held {
-        identity: RequestIdentity,
-        number: Option<u64>,
-    },
+    Held(Box<CarriedQuestions>),
     Batch(BatchInputs),
+}
+
+/// The questions of a server that end a client's request. `held` is set while the request is held
+/// for its repetition. `identity` recognizes the repetition. Dropping a question refuses it.
+#[derive(Debug)]
+pub(crate) struct CarriedQuestions {
+    pub(crate) identity: RequestIdentity,
+    pub(crate) held: Option<u64>,
+    pub(crate) rounds: u32,
+    pub(crate) questions: Vec<CarriedQuestion>,
+    last_key: u32,
+}
+
+/// A server's request that the client gets under `key`. `id` is the server's own id, as written.
+/// `request` holds the members of the request.
+#[derive(Debug)]
+pub(crate) struct CarriedQuestion {
+    id: String,
+    key: String,
+    request: String,
+    is_sent: bool,
+    reply: oneshot::Sender<QuestionReply>,
+}
+
+/// The reply to a server's question: a result as JSON, or a refusal with its reason. A question
+/// that the server no longer asks gets no reply.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum QuestionReply {
+    Result(String),
+    Refused(&'static str),
+    Withdrawn,
+}
+
+impl CarriedQuestions {
+    pub(crate) fn new(identity: RequestIdentity) -> Self {
+        Self { identity, held: None, rounds: 0, questions: Vec::new(), last_key: 0 }
+    }
+
+    /// Adds a question under a new key. Returns `reply` if the request already carries
+    /// [`MAX_QUESTIONS`].
+    pub(crate) fn add(
+        &mut self,
+        id: String,
+        request: String,
+        reply: oneshot::Sender<QuestionReply>,
+    ) -> Result<(), oneshot::Sender<QuestionReply>> {
+        if self.questions.len() == MAX_QUESTIONS {
+            return Err(reply);
+        }
+        self.last_key += 1;
+        let key = format!("q{}", self.last_key);
+        self.questions.push(CarriedQuestion { id, key, request, is_sent: false, reply });
+        Ok(())
+    }
+
+    /// Marks all questions as sent and returns them as the `inputRequests` object.
+    pub(crate) fn input_requests(&mut self) -> String {
+        let requests = self.questions.iter_mut().map(|question| {
+            question.is_sent = true;
+            format!("\"{}\":{{{}}}", question.key, question.request)
+        });
+        format!("{{{}}}", requests.collect::<Vec<_>>().join(","))
+    }
+
+    /// Passes the client's responses to the server. Questions without a response remain.
+    pub(crate) fn answer(&mut self, responses: &RawObject<'_>) {
+        let answered = |question: &mut CarriedQuestion| {
+            question.is_sent && responses.get(&question.key).is_some()
+        };
+        for question in self.questions.extract_if(.., answered).collect::<Vec<_>>() {
+            let result = responses.get(&question.key).map_or("null", RawValue::get);
+            drop(question.reply.send(QuestionReply::Result(result.to_owned())));
+        }
+    }
+
+    pub(crate) fn refuse(&mut self, why: &'static str) {
+        for question in self.questions.drain(..) {
+            drop(question.reply.send(QuestionReply::Refused(why)));
+        }
+    }
+
+    /// Removes the questions whose ids fulfill `is_it`, because their server no longer asks them.
+    pub(crate) fn withdraw(&mut self, is_it: &dyn Fn(&str) -> bool) {
+        for question in self.questions.extract_if(.., |question| is_it(&question.id)) {
+            drop(question.reply.send(QuestionReply::Withdrawn));
+        }
+    }
 }
 
 /// Identifies a request across repetitions: method, server, name, and a digest of the arguments. It
@@ -251,19 +356,13 @@ pub(crate) struct RequestIdentity {
     pub(crate) digest: Value,
 }
 
-impl RequestIdentity {
-    pub(crate) fn call(&self) -> (&str, &Value) {
-        (&self.name, &self.digest)
-    }
-}
-
 /// Input that a server needs for the call at position `place` of a batch. `request` holds the
-/// members of the server's request. `answer` receives the result as JSON.
+/// members of the server's request.
 #[derive(Debug)]
 pub(crate) struct BatchInput {
     pub(crate) place: usize,
     pub(crate) request: String,
-    pub(crate) answer: oneshot::Sender<String>,
+    pub(crate) reply: oneshot::Sender<QuestionReply>,
 }
 
 #[derive(Debug, Clone)]
@@ -273,39 +372,9 @@ pub(crate) struct BatchInputs {
 }
 
 impl BatchInputs {
-    pub(crate) fn ask(&self, request: String) -> oneshot::Receiver<String> {
-        let (answer, waiting) = oneshot::channel();
+    pub(crate) fn ask(&self, request: String, reply: oneshot::Sender<QuestionReply>) {
         // The batch may have ended.
-        drop(self.sender.send(BatchInput { place: self.place, request, answer }));
-        waiting
-    }
-}
-
-impl std::fmt::Debug for Repeatable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Repeatable").field("rounds", &self.rounds).finish_non_exhaustive()
-    }
-}
-
-impl Translation {
-    pub(crate) fn of_batch(abilities: InputKinds, inputs: BatchInputs) -> Self {
-        Self::Carrier(Carrier {
-            abilities,
-            logs: false,
-            is_kept: false,
-            token: None,
-            carries: CarryMode::Batch(inputs),
-            rounds: 0,
-        })
-    }
-}
-
-impl Carrier {
-    pub(crate) fn held(&self) -> Option<u64> {
-        match self.carries {
-            CarryMode::Held { number, .. } => number,
-            _ => None,
-        }
+        drop(self.sender.send(BatchInput { place: self.place, request, reply }));
     }
 }
 
@@ -355,10 +424,56 @@ impl ListKind {
     }
 }
 
-impl Translation {
-    pub(crate) fn note(&mut self, request: &Outgoing) {
-        if let Self::Repeatable(again) = self {
-            again.request = request.clone();
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Replied = oneshot::Receiver<QuestionReply>;
+
+    fn questions() -> CarriedQuestions {
+        let identity = RequestIdentity { name: String::new(), digest: Value::Null };
+        CarriedQuestions::new(identity)
+    }
+
+    fn ask(carried: &mut CarriedQuestions, id: &str) -> Option<Replied> {
+        let (reply, replied) = oneshot::channel();
+        carried
+            .add(id.to_owned(), format!("\"method\":\"m{id}\""), reply)
+            .is_ok()
+            .then_some(replied)
+    }
+
+    #[test]
+    fn questions_have_keys_and_are_told_once_more_until_answered() {
+        let mut carried = questions();
+        let mut one = ask(&mut carried, "1").unwrap();
+        let mut two = ask(&mut carried, "2").unwrap();
+        carried.answer(&RawObject::of(r#"{"q1":1}"#).unwrap());
+        assert!(one.try_recv().is_err(), "the client has not got it yet");
+        let both = r#"{"q1":{"method":"m1"},"q2":{"method":"m2"}}"#;
+        assert_eq!(carried.input_requests(), both);
+        assert!(carried.questions.iter().all(|question| question.is_sent));
+        carried.answer(&RawObject::of(r#"{"q1":{"n":1.10},"q3":1}"#).unwrap());
+        assert_eq!(one.try_recv(), Ok(QuestionReply::Result(r#"{"n":1.10}"#.to_owned())));
+        assert_eq!(carried.input_requests(), r#"{"q2":{"method":"m2"}}"#);
+        carried.refuse("no");
+        assert_eq!(two.try_recv(), Ok(QuestionReply::Refused("no")));
+        for n in 0..MAX_QUESTIONS {
+            assert!(ask(&mut carried, &n.to_string()).is_some(), "{n}");
         }
+        assert!(ask(&mut carried, "x").is_none());
+    }
+
+    #[test]
+    fn what_a_server_gives_up_gets_no_reply() {
+        let mut carried = questions();
+        let mut one = ask(&mut carried, "1").unwrap();
+        let mut two = ask(&mut carried, "2").unwrap();
+        carried.withdraw(&|id| id == "1");
+        assert_eq!(one.try_recv(), Ok(QuestionReply::Withdrawn));
+        assert_eq!(carried.input_requests(), r#"{"q2":{"method":"m2"}}"#);
+        carried.withdraw(&|_| true);
+        assert_eq!(two.try_recv(), Ok(QuestionReply::Withdrawn));
+        assert!(carried.questions.is_empty());
     }
 }

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io::{self, Write};
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -197,31 +196,6 @@ impl Unescaper {
 
 fn add(units: &[u16], out: &mut Vec<u8>) {
     out.extend_from_slice(String::from_utf16_lossy(units).as_bytes());
-}
-
-pub(crate) struct UnescapingWriter<'a> {
-    unescaper: Unescaper,
-    out: &'a mut dyn Write,
-    text: Vec<u8>,
-}
-
-impl<'a> UnescapingWriter<'a> {
-    pub(crate) fn new(out: &'a mut dyn Write) -> Self {
-        Self { unescaper: Unescaper::default(), out, text: Vec::new() }
-    }
-}
-
-impl Write for UnescapingWriter<'_> {
-    fn write(&mut self, json: &[u8]) -> io::Result<usize> {
-        self.text.clear();
-        self.unescaper.push(json, &mut self.text);
-        self.out.write_all(&self.text)?;
-        Ok(json.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
 }
 
 #[cfg(test)]

@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use crate::bridge::Bridge;
 use crate::client::ClientSession;
 use crate::hub::Hub;
 use crate::json_rpc::{self, failed_call};
 use crate::options::GatewayOptions;
 use crate::pending::{PendingKind, PendingRequest, ToolCall};
-use crate::queue::Sender;
 use crate::shelf::LazyShelf;
 use crate::upstream::Upstream;
 use ctxfs_core::model::{CallCounts, Counts};
@@ -27,7 +25,6 @@ const MAX_CONCURRENT: usize = 4;
 pub(crate) struct Relay {
     pub(crate) client: Arc<ClientSession>,
     pub(crate) upstreams: Vec<Arc<Upstream>>,
-    pub(crate) bridge: Bridge,
     pub(crate) hub: Option<Hub>,
     pub(crate) shelf: Arc<LazyShelf>,
     pub(crate) context_tools: bool,
@@ -43,13 +40,11 @@ impl Relay {
         upstreams: Vec<Arc<Upstream>>,
         options: &GatewayOptions,
         hub: Option<Hub>,
-        bridge: Bridge,
-        client: Sender,
+        client: ClientSession,
     ) -> Self {
         Self {
-            client: Arc::new(ClientSession::new(client)),
+            client: Arc::new(client),
             upstreams,
-            bridge,
             hub,
             shelf,
             context_tools: options.context_tools,
@@ -72,18 +67,23 @@ impl Relay {
     /// which the model sees. Any other request gets a JSON-RPC error.
     pub(crate) async fn fail(&self, pending: PendingRequest, code: i32, text: &str) {
         let Some(id) = pending.client_id.clone() else {
-            return self.bridge.failed(pending, code, text);
+            return self.client.held_call_ended(pending, Err((code, text.to_owned())));
         };
         self.client.end(&id);
         let message = match pending.kind {
             PendingKind::Call(call) => {
-                let message = json_rpc::answer(&id, &self.bridge.own_result(failed_call(text)));
+                let message = json_rpc::answer(&id, &self.client.own_result(failed_call(text)));
                 self.count(&call, true, 0, message.len() as u64);
                 message
             }
             _ => json_rpc::error(&id, code, text),
         };
         self.client.send(message).await;
+    }
+
+    /// Returns the server that talks to the client alone, without the hub.
+    pub(crate) fn only(&self) -> Option<&Arc<Upstream>> {
+        self.upstreams.first().filter(|_| self.hub.is_none())
     }
 
     pub(crate) fn index_of(&self, upstream: &Arc<Upstream>) -> usize {

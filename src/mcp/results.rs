@@ -8,13 +8,13 @@ use std::ops::Range;
 
 use serde_json::value::RawValue;
 
-use crate::bridge::messages::with_first;
 use crate::json_rpc::{self, failed_call, raw};
 use crate::message::{Edit, Message, ObjectMember, Outgoing};
 use crate::pending::ToolCall;
 use crate::raw_object::{RawObject, elements, quoted};
 use crate::results::parts::{PartKind, ResultPart, part, parts};
 use crate::results::stored::{InPlace, PartStore, StoredStandIn};
+use crate::revision::translation::with_first;
 use crate::shelf::LazyShelf;
 use ctxfs_core::model::Limits;
 use ctxfs_engine::Replace;
@@ -66,7 +66,7 @@ pub(crate) fn treat(shelf: &LazyShelf, answered: Answered) -> Outgoing {
     let Answered { call, client_id, id, result, message, max_binary, first } = answered;
     let limits = shelf.source.limits(&call.tool_name());
     let rules = ResultRules { limits, max_binary, first };
-    let edits = match edits(shelf, &call, &message, &result, &rules) {
+    let mut edits = match edits(shelf, &call, &message, &result, &rules) {
         Ok(edits) => edits,
         Err(why) if message.has_holes() => {
             let text = format!("The result is too long, and it cannot be stored: {why}");
@@ -75,9 +75,7 @@ pub(crate) fn treat(shelf: &LazyShelf, answered: Answered) -> Outgoing {
         }
         Err(why) => note(&message, &result, &why).into_iter().collect(),
     };
-    let id = Edit { range: id, with: client_id.into_bytes() };
-    let mut edits: Vec<Edit> = edits.into_iter().chain([id]).collect();
-    edits.sort_by_key(|edit| edit.range.start);
+    edits.push(Edit::new(id, client_id));
     message.edited(edits)
 }
 
@@ -102,7 +100,7 @@ fn note(message: &Message, result: &Range<usize>, why: &str) -> Option<Edit> {
     let text = format!("[ctxfs] The result that follows is not stored: {why}");
     let comma = if elements(content)?.is_empty() { "" } else { "," };
     let block = format!("{}{comma}", text_block(&text));
-    Some(Edit { range: range.start + 1..range.start + 1, with: block.into_bytes() })
+    Some(Edit::insert(range.start + 1, block))
 }
 
 struct ResultRules {
@@ -127,7 +125,7 @@ fn edits(
         let edit = kept.map(|kept| {
             let content = format!("{}{}", text_block(&kept.text), link(call, &kept));
             let with = with_first(first, &format!("{{\"content\":[{content}]}}"));
-            Edit { range: range.clone(), with: with.into_bytes() }
+            Edit::new(range.clone(), with)
         });
         return Ok(edit.into_iter().collect());
     }
@@ -162,7 +160,6 @@ fn edits(
     if let Some(structured) = plan.structured.filter(|part| !stays(part)) {
         edits.extend(structured_edits(message, &object, structured, &plan, call, &keeper)?);
     }
-    edits.sort_by_key(|edit| edit.range.start);
     Ok(edits)
 }
 
@@ -218,11 +215,11 @@ fn replaced(
     let block = message.range_of(part.block);
     if part.is_plain_text {
         let text = message.range_of(part.value);
-        let after = Edit { range: block.end..block.end, with: link.into_bytes() };
-        return vec![Edit { range: text, with: quoted(&kept.text).into_bytes() }, after];
+        let after = Edit::insert(block.end, link);
+        return vec![Edit::new(text, quoted(&kept.text)), after];
     }
     let with = format!("{}{link}", text_block(&kept.text));
-    vec![Edit { range: block, with: with.into_bytes() }]
+    vec![Edit::new(block, with)]
 }
 
 fn structured_edits(
@@ -253,10 +250,9 @@ fn structured_edits(
     let added = match elements(content) {
         Some(others) => {
             let comma = if others.is_empty() { "" } else { "," };
-            let with = format!("{comma}{blocks}");
-            Edit { range: range.end - 1..range.end - 1, with: with.into_bytes() }
+            Edit::insert(range.end - 1, format!("{comma}{blocks}"))
         }
-        None => Edit { range, with: format!("[{blocks}]").into_bytes() },
+        None => Edit::new(range, format!("[{blocks}]")),
     };
     Ok(vec![member.removed(), added])
 }
@@ -339,7 +335,7 @@ fn kept(
     keeper: &PartStore<'_>,
     part: &ResultPart<'_>,
 ) -> Result<StoredPart, String> {
-    let text = part.json_or_text().filter(|_| part.bytes <= SHOWN);
+    let text = part.json_or_text().filter(|_| part.bytes <= SHOWN).map(str::to_owned);
     let limits = shelf.source.limits(&call.tool_name());
     let in_place = InPlace::StandIn(Replace::Always);
     let Some(kept) = keeper.keep_unless_stand_in(part, &limits, in_place)? else {
@@ -356,7 +352,7 @@ pub(crate) fn texts(message: &Message, range: &Range<usize>) -> Option<String> {
     }
     let object = RawObject::parse(raw(message, range.clone())?)?;
     let all = parts(message, &object).ok()?;
-    let texts: Vec<String> = all.iter().filter_map(ResultPart::json_or_text).collect();
+    let texts: Vec<&str> = all.iter().filter_map(ResultPart::json_or_text).collect();
     Some(texts.join("\n"))
 }
 

@@ -4,6 +4,8 @@
 //! clients. Since 2026-07-28, each request describes its client in `_meta`, and a result can ask
 //! for input.
 
+pub(crate) mod translation;
+
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU8, Ordering};
 

@@ -10,20 +10,19 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::bridge::Bridge;
+use crate::client::ClientSession;
 use crate::from_upstream::SessionInbox;
 use crate::hub::survey::{self, Survey};
 use crate::hub::{Hub, IndexMode};
-use crate::line_reader::InputLine;
 use crate::manager::ManagerContext;
 use crate::options::{GatewayOptions, OfferMode};
 use crate::process::{Guard, ServerLog};
+use crate::queue;
 use crate::relay::Relay;
 use crate::revision::Era;
 use crate::shared::pool::{self, SharedServers};
 use crate::shelf::LazyShelf;
 use crate::upstream::Upstream;
-use crate::{from_client, queue};
 
 // Longer than any server takes to end.
 const ENDING: Duration = Duration::from_secs(10);
@@ -38,7 +37,7 @@ pub(crate) struct Gateway {
 /// A session and the managers of its servers. Call [`GatewaySession::end`] before dropping it;
 /// otherwise its server processes run until the guard ends them.
 pub(crate) struct GatewaySession {
-    relay: Arc<Relay>,
+    pub(crate) relay: Arc<Relay>,
     managers: Mutex<JoinSet<()>>,
     pub(crate) stop: Arc<watch::Sender<bool>>,
 }
@@ -76,8 +75,8 @@ impl GatewaySession {
             places.push((server, queue));
         }
         let options = &gateway.options;
-        let bridge = Bridge::new(random()?, upstreams.len(), era);
-        let relay = Relay::new(Arc::clone(shelf), upstreams.clone(), options, hub, bridge, client);
+        let client = ClientSession::new(client, era, random()?);
+        let relay = Relay::new(Arc::clone(shelf), upstreams.clone(), options, hub, client);
         let relay = Arc::new(relay);
         let mut managers = JoinSet::new();
         for (upstream, (server, queue)) in upstreams.into_iter().zip(places) {
@@ -97,10 +96,6 @@ impl GatewaySession {
             }
         }
         Ok(Self { relay, managers: Mutex::new(managers), stop: Arc::new(stop) })
-    }
-
-    pub(crate) async fn line(&self, line: InputLine) {
-        from_client::line(&self.relay, line).await;
     }
 
     pub(crate) async fn survey(gateway: &Gateway, shelf: &Arc<LazyShelf>) -> io::Result<Survey> {

@@ -6,6 +6,7 @@ use std::thread;
 
 use tokio::sync::watch;
 
+use crate::from_client;
 use crate::line_reader::LineReader;
 use crate::manager::stopped;
 use crate::queue::{self, Receiver};
@@ -34,7 +35,7 @@ async fn until_end(session: &GatewaySession, shelf: &Arc<LazyShelf>) -> io::Resu
     let mut lines = LineReader::new(tokio::io::stdin(), Arc::clone(shelf), MAX_FROM_CLIENT);
     let serving = async {
         while let Some(line) = lines.next(&()).await? {
-            session.line(line).await;
+            from_client::line(&session.relay, line).await;
         }
         Ok(())
     };

@@ -1,9 +1,23 @@
-//! The gateway's state for one server: its queue, pending requests and handshake.
+//! The server side of a session: a server's queue, pending requests, handshake and notifications.
+//!
+//! | module | content |
+//! |---|---|
+//! | `handshake` | finds out which revision a server speaks |
+//! | `requests` | client requests in the revision of a server of the other era |
+//! | `rounds` | old client, new server: gets the input that the server needs and repeats the call |
+//! | `notifications` | subscribes to the notifications of a 2026-07-28 server |
 
+pub(crate) mod handshake;
+pub(crate) mod notifications;
+pub(crate) mod requests;
+pub(crate) mod rounds;
+
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
 
 use crate::json_rpc;
 use crate::line_reader::{BrokenKind, BrokenLine, LongLines};
@@ -12,7 +26,8 @@ use crate::pending::{PendingRequest, PendingRequests};
 use crate::process::ServerLog;
 use crate::queue::{Receiver, Refused, Sender};
 use crate::raw_object::{self, RawObject};
-use crate::revision::{Era, EraCell};
+use crate::revision::translation::SubscriptionFilter;
+use crate::revision::{Era, EraCell, ServerProfile};
 
 // Number of consecutive torn messages after which a server is restarted.
 const MAX_TORN: u32 = 3;
@@ -21,7 +36,9 @@ const MAX_TORN: u32 = 3;
 ///
 /// A manager starts the server, feeds it from the queue and reads its output. Requests get new
 /// numbers, because clients number their requests independently. `timeout` is the time for an
-/// answer; progress restarts it.
+/// answer; progress restarts it. `profile` is known of the only server, if the gateway did the
+/// handshake with it. `acknowledged` is the number of the newest stream of notifications that the
+/// server confirmed.
 pub(crate) struct Upstream {
     pub(crate) name: String,
     pub(crate) timeout: Option<Duration>,
@@ -30,6 +47,29 @@ pub(crate) struct Upstream {
     state: Mutex<UpstreamState>,
     busy: Notify,
     pub(crate) era: EraCell,
+    pub(crate) profile: Mutex<Option<ServerProfile>>,
+    introduction: Introduction,
+    notifications: Mutex<Notifications>,
+    acknowledged: watch::Sender<u64>,
+}
+
+/// Handshakes on behalf of a new client. `done` counts finished handshakes, so that a request that
+/// waited for one does not start another.
+#[derive(Default)]
+struct Introduction {
+    turn: tokio::sync::Mutex<()>,
+    done: AtomicU64,
+}
+
+/// The gateway's subscription at a new server: the wanted notifications, and the task that reads
+/// the stream. A change opens a new stream and then ends the old one. `failures` counts consecutive
+/// streams that ended without confirmation; each one lengthens the pause before the next attempt.
+#[derive(Default)]
+struct Notifications {
+    wanted: SubscriptionFilter,
+    subscribes: bool,
+    task: Option<AbortHandle>,
+    failures: u32,
 }
 
 /// The state that changes while the server runs. `asked` counts open questions to the client, and
@@ -62,8 +102,19 @@ impl Upstream {
         queue: Sender,
         log: ServerLog,
     ) -> Self {
-        let (state, busy, era) = (Mutex::default(), Notify::new(), EraCell::default());
-        Self { name, timeout, queue, log, state, busy, era }
+        Self {
+            name,
+            timeout,
+            queue,
+            log,
+            state: Mutex::default(),
+            busy: Notify::new(),
+            era: EraCell::default(),
+            profile: Mutex::default(),
+            introduction: Introduction::default(),
+            notifications: Mutex::default(),
+            acknowledged: watch::Sender::new(0),
+        }
     }
 
     pub(crate) fn set_modern(&self, meta: String) {
@@ -164,7 +215,7 @@ impl Upstream {
     }
 
     pub(crate) fn take(&self, id: u64) -> Option<PendingRequest> {
-        self.state.lock().requests.take(id)
+        self.state.lock().requests.waiting.remove(&id)
     }
 
     pub(crate) fn waits_for(&self, id: u64) -> bool {

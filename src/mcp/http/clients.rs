@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use uuid::Uuid;
 
+use crate::from_client;
 use crate::http::gate::{HttpRefusal, TokenIndex};
 use crate::http::streams::{Delivered, StreamEvent, StreamEvents, StreamRequest, Streams};
 use crate::json_rpc::{self, METHOD_NOT_FOUND, MessageKind, Parsed, cancelled, request_id};
@@ -216,7 +217,7 @@ impl HttpSession {
         };
         for parsed in messages {
             if let Some(message) = self.named(parsed) {
-                self.session.line(InputLine::Message(message)).await;
+                from_client::line(&self.session.relay, InputLine::Message(message)).await;
             }
         }
         Ok(stream)
@@ -238,7 +239,7 @@ impl HttpSession {
         }
         let (id, range) = request_id(&envelope, &message)?;
         let number = self.streams.cancelled(&id)?;
-        let edit = Edit { range, with: number.to_string().into_bytes() };
+        let edit = Edit::new(range, number.to_string());
         Some(message.rewritten(vec![edit]))
     }
 
@@ -247,8 +248,8 @@ impl HttpSession {
             if let Delivered::Refused(id) = self.streams.deliver(queued) {
                 let text = "the client takes no requests";
                 let refusal = json_rpc::error(&id, METHOD_NOT_FOUND, text);
-                let refusal = String::from_utf8(refusal).unwrap_or_default();
-                self.session.line(InputLine::Message(Message::whole(refusal))).await;
+                let line = InputLine::Message(Message::whole(refusal));
+                from_client::line(&self.session.relay, line).await;
             }
         }
     }
@@ -272,25 +273,6 @@ impl HttpSession {
         self.session.end().await;
         let shelf = Arc::clone(&self.shelf);
         spawn_blocking(move || shelf.finish()).await.ok();
-    }
-
-    fn closed(self: &Arc<Self>, stream: u64) {
-        self.touch();
-        let left = self.streams.closed(stream);
-        if !self.is_shared || left.is_empty() {
-            return;
-        }
-        let client = Arc::clone(self);
-        let cancel = async move {
-            for number in left {
-                let text = String::from_utf8(cancelled(number)).unwrap_or_default();
-                client.session.line(InputLine::Message(Message::whole(text))).await;
-            }
-        };
-        // Without a runtime, the process is ending anyway.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(cancel);
-        }
     }
 }
 
@@ -316,6 +298,21 @@ impl OpenStream {
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        self.client.closed(self.events.number);
+        self.client.touch();
+        let left = self.client.streams.closed(self.events.number);
+        if !self.client.is_shared || left.is_empty() {
+            return;
+        }
+        let client = Arc::clone(&self.client);
+        let cancel = async move {
+            for number in left {
+                let message = Message::whole(cancelled(number));
+                from_client::line(&client.session.relay, InputLine::Message(message)).await;
+            }
+        };
+        // Without a runtime, the process is ending anyway.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(cancel);
+        }
     }
 }

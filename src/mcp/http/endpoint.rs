@@ -1,24 +1,29 @@
-//! The endpoint `/mcp`. Reads requests, checks their headers, and answers them.
+//! The endpoint `/mcp`: reads requests, checks their headers, and answers them with a text, a
+//! message, or a stream of events.
 
 use std::convert::Infallible;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper::body::Incoming;
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use rmcp::model::ProtocolVersion;
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::Notify;
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
-use crate::http::body::{AnswerBody, EventBody};
 use crate::http::clients::{HttpSession, HttpSessions, OpenStream};
 use crate::http::gate::{HttpGate, HttpRefusal, TokenIndex, only};
 use crate::http::streams::StreamEvent;
 use crate::http_message::{
-    BodyReader, EVENTS, JSON, METHOD, NAME, OneLine, SESSION, VERSION, decoded, is_type,
+    BodyReader, EVENTS, JSON, JsonBody, METHOD, NAME, OneLine, SESSION, VERSION, decoded, flatten,
+    is_type,
 };
 use crate::json_rpc::{
     EnvelopeError, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, MessageKind, PARSE_ERROR,
@@ -26,6 +31,7 @@ use crate::json_rpc::{
 };
 use crate::line_reader::{InputLine, LineReader};
 use crate::message::Message;
+use crate::queue::Queued;
 use crate::revision::{MODERN, missing_key};
 use crate::shelf::LazyShelf;
 use ctxfs_models::http_server::Connection;
@@ -43,6 +49,10 @@ const BODY_IDLE_TIME: Duration = Duration::from_secs(30);
 const BODY_TIME: Duration = Duration::from_mins(10);
 // Error code for headers that contradict the body.
 const HEADER_MISMATCH: i32 = -32020;
+
+// Time without an event after which a comment is sent to keep the connection alive.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+const CHUNK_BYTES: usize = 64 * 1024;
 
 pub(crate) struct Endpoint {
     pub(crate) gate: HttpGate,
@@ -246,7 +256,7 @@ enum FirstAnswer {
 }
 
 async fn first_answer(mut stream: OpenStream, patience: Duration) -> FirstAnswer {
-    match tokio::time::timeout(patience, stream.next()).await {
+    match timeout(patience, stream.next()).await {
         Ok(Some(event)) if event.is_answer => FirstAnswer::Answer(Box::new(event)),
         Ok(event) => FirstAnswer::Stream(stream, event.map(Box::new)),
         Err(_) => FirstAnswer::Stream(stream, None),
@@ -404,6 +414,110 @@ fn check_headers(headers: &HeaderMap, parsed: &Parsed) -> Result<(), HttpRefusal
         }
         None => Ok(()),
     }
+}
+
+pub(crate) enum AnswerBody {
+    Text(Option<Bytes>),
+    Json(JsonBody),
+    Events(Box<EventBody>),
+}
+
+impl AnswerBody {
+    fn text(text: String) -> Self {
+        Self::Text(Some(text.into()))
+    }
+
+    fn json(queued: Queued) -> Self {
+        Self::Json(JsonBody::of(queued))
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        match self.get_mut() {
+            Self::Text(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
+            Self::Json(body) => Pin::new(body).poll_frame(cx),
+            Self::Events(body) => {
+                body.poll_next(cx).map(|bytes| bytes.map(|bytes| bytes.map(Frame::data)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Text(text) => text.is_none(),
+            Self::Json(body) => body.is_end_stream(),
+            Self::Events(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Text(text) => SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64),
+            Self::Json(body) => body.size_hint(),
+            Self::Events(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// A response body that is a stream of events. Long messages are read from the disk as the client
+/// reads the body. If nothing was sent for a while, a comment is sent.
+pub(crate) struct EventBody {
+    stream: OpenStream,
+    current: Option<StreamEvent>,
+    quiet: Interval,
+}
+
+impl EventBody {
+    fn new(stream: OpenStream, first: Option<StreamEvent>) -> Self {
+        let mut quiet = interval(KEEP_ALIVE);
+        quiet.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        quiet.reset();
+        Self { stream, current: first, quiet }
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        loop {
+            if let Some(event) = &mut self.current {
+                let bytes = piece(event)?;
+                self.stream.progressed();
+                self.quiet.reset();
+                if event.is_sent() {
+                    self.current = None;
+                    self.stream.sent();
+                }
+                return Poll::Ready(Some(Ok(bytes.into())));
+            }
+            match self.stream.events.receiver.poll_recv(cx) {
+                Poll::Ready(Some(event)) => self.current = Some(event),
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending if self.quiet.poll_tick(cx).is_ready() => {
+                    return Poll::Ready(Some(Ok(Bytes::from_static(b":\n\n"))));
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+}
+
+fn piece(event: &mut StreamEvent) -> io::Result<Vec<u8>> {
+    let mut bytes = event.prefix();
+    while bytes.len() < CHUNK_BYTES {
+        let Some(mut more) = event.queued.message.next()? else {
+            event.finish();
+            bytes.extend_from_slice(b"\n\n");
+            break;
+        };
+        flatten(&mut more);
+        bytes.extend_from_slice(&more);
+    }
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -263,7 +263,7 @@ impl StreamsState {
         let number: Option<u64> = envelope.id(outline).and_then(|id| id.parse().ok());
         let waiting = number.and_then(|number| self.requests.remove(&number));
         let (Some(waiting), Some(range)) = (waiting, envelope.id.clone()) else { return };
-        queued.message.replace(&Edit { range, with: waiting.id.into_bytes() });
+        queued.message.edit(vec![Edit::new(range, waiting.id)]);
         self.send(waiting.stream, StreamEvent::new(queued, true, code));
     }
 
@@ -271,7 +271,7 @@ impl StreamsState {
         let Some(waiting) = self.requests.get(&about.number) else { return };
         let own = if about.is_token { waiting.token.clone() } else { Some(waiting.id.clone()) };
         let (Some(own), stream) = (own, waiting.stream) else { return };
-        queued.message.replace(&Edit { range: about.place, with: own.into_bytes() });
+        queued.message.edit(vec![Edit::new(about.place, own)]);
         self.send(stream, StreamEvent::new(queued, false, None));
     }
 

@@ -1,17 +1,16 @@
 //! Answers on behalf of all servers.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use rmcp::model::InitializeResult;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use crate::client::ClientRequest;
 use crate::hub::batch::run;
 use crate::hub::catalog::{CatalogKind, CatalogRow};
 use crate::hub::{BATCH, DETAILS, Hub, index_tools, introduction};
-use crate::json_rpc::{Envelope, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError};
-use crate::message::Message;
+use crate::json_rpc::{INVALID_PARAMS, METHOD_NOT_FOUND, RpcError};
 use crate::pending::ListKind;
 use crate::raw_object::{self, RawObject, quoted};
 use crate::relay::Relay;
@@ -35,11 +34,10 @@ pub(crate) async fn begin(relay: &Arc<Relay>, hub: &Hub, params: Option<&RawValu
 pub(crate) async fn answer(
     relay: &Arc<Relay>,
     hub: &Hub,
-    (id, method): (&str, &str),
-    envelope: &Envelope,
-    message: &Message,
+    request: &ClientRequest,
 ) -> Result<String, RpcError> {
-    let raw = envelope.params(message).map_or("{}", |params| params.get());
+    let method = &*request.method;
+    let raw = request.raw_params().map_or("{}", RawValue::get);
     let params: Value = serde_json::from_str(raw)
         .map_err(|error| RpcError::new(INVALID_PARAMS, format!("`params`: {error}")))?;
     if let Some(kind) = CatalogKind::of_method(method) {
@@ -60,7 +58,7 @@ pub(crate) async fn answer(
             set_level(relay, hub, raw);
             Ok(own::for_client(&params, "{}".to_owned(), false))
         }
-        "tools/call" => call(relay, hub, id, &params).await,
+        "tools/call" => call(relay, hub, &request.id, &params).await,
         _ => Err(RpcError::new(METHOD_NOT_FOUND, format!("there is no `{method}` here"))),
     }
 }
@@ -218,14 +216,8 @@ fn renamed(row: &RawValue, name: &str, true_name: &ServerTool, drops_schema: boo
     if !is_other && !goes {
         return row.get().to_owned();
     }
-    let member = |(key, value): &(Cow<'_, str>, &RawValue)| match &**key {
-        "outputSchema" if goes => None,
-        key @ "name" if is_other => Some(raw_object::member(key, quoted(name))),
-        "_meta" if is_other => None,
-        key => Some(raw_object::member(key, value)),
-    };
-    let meta = is_other.then(|| raw_object::member("_meta", meta(&object, &true_name.tool)));
-    raw_object::object(object.0.iter().filter_map(member).chain(meta))
+    let meta = is_other.then(|| meta(&object, &true_name.tool));
+    delivery::tool_row(&object, Some(name).filter(|_| is_other), goes, meta.as_deref())
 }
 
 fn meta(object: &RawObject<'_>, own_name: &str) -> String {

@@ -7,12 +7,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::bridge::{handshake, subscriptions};
+use crate::client::subscriptions;
 use crate::hub::catalog::CatalogKind;
 use crate::hub::{Hub, ServerFacts};
 use crate::own;
 use crate::relay::Relay;
 use crate::revision::{self, Era};
+use crate::upstream::handshake;
 
 // Maximum time that the client's first answer waits for the servers.
 const INTRODUCTION_TIME: Duration = Duration::from_secs(5);
@@ -47,7 +48,7 @@ pub(crate) async fn begin(relay: &Arc<Relay>, hub: &Hub, parameters: impl FnOnce
 }
 
 pub(crate) async fn begin_by_request(relay: &Arc<Relay>, hub: &Hub, params: &Value) {
-    begin(relay, hub, || relay.bridge.profile().initialize(revision::negotiated("").as_str()))
+    begin(relay, hub, || relay.client.profile().initialize(revision::negotiated("").as_str()))
         .await;
     if own::is_modern(params) {
         hub.ready.send_replace(true);
@@ -79,14 +80,14 @@ pub(crate) async fn introduce(
     hub: &Hub,
     server: usize,
 ) -> Result<ServerFacts, String> {
-    let (profile, parameters) = (relay.bridge.profile(), hub.session.lock().parameters.clone());
+    let (profile, parameters) = (relay.client.profile(), hub.session.lock().parameters.clone());
     let parameters =
         parameters.unwrap_or_else(|| profile.initialize(revision::negotiated("").as_str()));
     let upstream = &relay.upstreams[server];
-    let first = relay.bridge.client.get().unwrap_or(Era::Legacy);
+    let first = relay.client.era.get().unwrap_or(Era::Legacy);
     let described = handshake::introduce(upstream, &profile, &parameters, first).await?;
     if upstream.era.get() == Some(Era::Modern) {
-        subscriptions::listen_to(relay, server, &described);
+        upstream.listen(&described);
     }
     let mut introduced = ServerFacts {
         capabilities: serde_json::from_str(&described.capabilities).unwrap_or_default(),
@@ -145,10 +146,10 @@ async fn renew(relay: Weak<Relay>, server: usize, kind: CatalogKind) {
 
 async fn announce(relay: &Relay, hub: &Hub, kind: CatalogKind) {
     if hub.announces(kind) {
-        if relay.bridge.client.get() == Some(Era::Modern) {
+        if relay.client.is_modern() {
             return subscriptions::changed(relay, &kind.notification()).await;
         }
         let message = json!({"jsonrpc": "2.0", "method": kind.notification()});
-        relay.client.send(message.to_string().into_bytes()).await;
+        relay.client.send(message.to_string()).await;
     }
 }

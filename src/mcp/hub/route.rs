@@ -5,9 +5,10 @@ use std::sync::Arc;
 use regex::{Regex, RegexBuilder};
 use serde_json::value::RawValue;
 
+use crate::client::ClientRequest;
 use crate::hub::Hub;
 use crate::hub::catalog::CatalogKind;
-use crate::json_rpc::{Envelope, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, RpcError};
+use crate::json_rpc::{INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, RpcError};
 use crate::message::{Edit, Message};
 use crate::raw_object::{self, RawObject, quoted};
 use crate::relay::Relay;
@@ -20,12 +21,10 @@ const PROGRAM_BYTES: usize = 1 << 20;
 pub(crate) fn destination(
     relay: &Relay,
     hub: &Hub,
-    method: &str,
-    envelope: &Envelope,
-    message: &Message,
+    request: &ClientRequest,
 ) -> Result<Destination, RpcError> {
-    let params = envelope.params(message).and_then(RawObject::parse).unwrap_or_default();
-    match method {
+    let (params, message) = (request.params(), &request.message);
+    match &*request.method {
         "tools/call" => server_of_name(relay, hub, CatalogKind::Tools, params.get("name"), message),
         "prompts/get" => {
             server_of_name(relay, hub, CatalogKind::Prompts, params.get("name"), message)
@@ -42,7 +41,7 @@ pub(crate) fn destination(
                 }
             }
         }
-        _ => Err(RpcError::new(METHOD_NOT_FOUND, format!("there is no `{method}` here"))),
+        method => Err(RpcError::new(METHOD_NOT_FOUND, format!("there is no `{method}` here"))),
     }
 }
 
@@ -64,8 +63,7 @@ fn server_of_name(
         let text = format!("there is no {what} `{called}`{}", failures(relay, hub));
         return Err(RpcError::new(INVALID_PARAMS, text));
     };
-    let edit = (own != called)
-        .then(|| Edit { range: message.range_of(name), with: quoted(&own).into_bytes() });
+    let edit = (own != called).then(|| Edit::new(message.range_of(name), quoted(&own)));
     let tool = (kind == CatalogKind::Tools).then_some(own);
     Ok(Destination { index, edit, tool })
 }

@@ -21,10 +21,10 @@ mod message {
         let outline = outgoing.outline();
         assert_eq!(outline.text(), r#"{"a":"","id":1}"#);
         let at = outline.text().find('1').unwrap();
-        outgoing.replace(&Edit { range: at..at + 1, with: b"\"x-1\"".to_vec() });
+        outgoing.edit(vec![Edit::new(at..at + 1, b"\"x-1\"")]);
         assert_eq!(outgoing.outline().text(), r#"{"a":"","id":"x-1"}"#);
         // A value on disk is not replaced.
-        outgoing.replace(&Edit { range: 5..7, with: b"0".to_vec() });
+        outgoing.edit(vec![Edit::new(5..7, b"0")]);
         assert_eq!(outgoing.outline().text(), r#"{"a":"","id":"x-1"}"#);
     }
 
@@ -33,14 +33,11 @@ mod message {
         let text = r#"{"id":7,"a":"","b":{}}"#.to_owned();
         let holes = vec![Hole { at: 12, span: 0..5 }, Hole { at: 19, span: 5..9 }];
         let message = Message { text, holes, scratch: None };
-        let message = message.rewritten(vec![
-            Edit { range: 6..7, with: b"1234".to_vec() },
-            Edit { range: 16..17, with: Vec::new() },
-        ]);
+        let message = message.rewritten(vec![Edit::new(6..7, b"1234"), Edit::new(16..17, "")]);
         assert_eq!(message.text(), r#"{"id":1234,"a":"","":{}}"#);
         assert_eq!((message.holes[0].at, message.holes[1].at), (15, 21));
         let plain = Message::whole(r#"{"id":7}"#.to_owned());
-        let plain = plain.rewritten(vec![Edit { range: 6..7, with: b"8".to_vec() }]);
+        let plain = plain.rewritten(vec![Edit::new(6..7, b"8")]);
         assert_eq!(bytes(plain.edited(Vec::new())), br#"{"id":8}"#);
     }
 }

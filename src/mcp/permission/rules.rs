@@ -71,12 +71,6 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Adds a rule for tools that match `pattern`, a glob of `server/tool`. In the glob, `*` also
-    /// matches `/`.
-    pub fn add(&mut self, pattern: &str, verdict: Verdict) -> Result<(), InvalidGlob> {
-        self.globs.add(pattern, verdict)
-    }
-
     /// Sets the default for calls of a risk that no pattern matches. If it is set twice, the
     /// stricter default applies.
     pub fn add_default(&mut self, risk: Risk, verdict: Verdict) {
@@ -84,11 +78,12 @@ impl Rules {
         *default = Some(verdict).max(*default);
     }
 
-    /// Adds a rule by its key in `[permissions]`: the word for a risk, or a pattern.
+    /// Adds a rule by its key in `[permissions]`: the word for a risk, or a glob of `server/tool`. In
+    /// a glob, `*` also matches `/`.
     pub fn add_by_key(&mut self, key: &str, verdict: Verdict) -> Result<(), InvalidGlob> {
         match Risk::of_word(key) {
             Some(risk) => self.add_default(risk, verdict),
-            None => self.add(key, verdict)?,
+            None => self.globs.add(key, verdict)?,
         }
         Ok(())
     }
@@ -177,25 +172,6 @@ impl Annotations {
     }
 }
 
-/// The user's risks of tools, by glob of `server/tool`. They override the servers' annotations. The
-/// longest matching glob decides.
-#[derive(Debug, Clone, Default)]
-pub struct RiskRules(GlobRules<Risk>);
-
-impl RiskRules {
-    /// Sets the risk of tools that match `pattern`, a glob of `server/tool`.
-    pub fn add(&mut self, pattern: &str, risk: Risk) -> Result<(), InvalidGlob> {
-        self.0.add(pattern, risk)
-    }
-
-    /// Returns the risk of `tool`, in the form `server/tool`. `trusted` holds the tool's
-    /// annotations if its server is trusted.
-    pub fn risk(&self, tool: &str, trusted: Option<Annotations>) -> Risk {
-        let configured = self.0.find(tool).map(|(_, risk)| risk);
-        configured.or_else(|| trusted.map(Annotations::risk)).unwrap_or(Risk::Unknown)
-    }
-}
-
 /// The error for a pattern that is not a valid glob. The message names the pattern and the fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{pattern}` is not a pattern of tools: {why}")]
@@ -204,14 +180,26 @@ pub struct InvalidGlob {
     why: String,
 }
 
+/// The user's risks of tools. They override the servers' annotations.
+pub type RiskRules = GlobRules<Risk>;
+
 /// Values by globs of `server/tool`. In a glob, `*` also matches `/`, as in `[tool."..."]` of the
-/// settings.
+/// settings. The longest matching glob decides.
 #[derive(Debug, Clone)]
-struct GlobRules<T>(Vec<GlobRule<T>>);
+pub struct GlobRules<T>(Vec<GlobRule<T>>);
 
 impl<T> Default for GlobRules<T> {
     fn default() -> Self {
         Self(Vec::new())
+    }
+}
+
+impl RiskRules {
+    /// Returns the risk of `tool`, in the form `server/tool`. `trusted` holds the tool's
+    /// annotations if its server is trusted.
+    pub fn risk(&self, tool: &str, trusted: Option<Annotations>) -> Risk {
+        let configured = self.find(tool).map(|(_, risk)| risk);
+        configured.or_else(|| trusted.map(Annotations::risk)).unwrap_or(Risk::Unknown)
     }
 }
 
@@ -223,7 +211,8 @@ struct GlobRule<T> {
 }
 
 impl<T: Copy + Ord> GlobRules<T> {
-    pub(crate) fn add(&mut self, pattern: &str, value: T) -> Result<(), InvalidGlob> {
+    /// Sets the value for tools that match `pattern`.
+    pub fn add(&mut self, pattern: &str, value: T) -> Result<(), InvalidGlob> {
         let glob = Glob::new(pattern).map_err(|error| InvalidGlob {
             pattern: pattern.to_owned(),
             why: error.kind().to_string(),

@@ -340,7 +340,8 @@ impl<I: Inbox> Link<I> {
             let text = format!("the server `{}` {why}", self.upstream.name);
             let code = code.unwrap_or(INTERNAL_ERROR);
             let line = json_rpc::error(&number.to_string(), code, &text);
-            let lines = LineReader::new(&*line, Arc::clone(&self.context.shelf), MAX_ERROR);
+            let lines =
+                LineReader::new(line.as_bytes(), Arc::clone(&self.context.shelf), MAX_ERROR);
             self.hand_over(lines, head, handling).await.map_err(broke)?;
             return Ok(Exchanged::Done);
         }
@@ -441,7 +442,7 @@ impl<I: Inbox> Link<I> {
     async fn send_method(&self, method: &str, parameters: Option<&str>) -> Result<(), String> {
         let Some(parameters) = parameters else {
             let text = format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#);
-            return self.send_own(&text.into_bytes().into()).await;
+            return self.send_own(&text.into()).await;
         };
         let (number, _answer) = own_request(&self.upstream);
         let sent = self.send_own(&request(number, method, parameters).into()).await;
@@ -547,6 +548,8 @@ impl LongLines for LongMessage<'_> {
 
 impl Drop for LongMessage<'_> {
     fn drop(&mut self) {
-        self.arriving(false);
+        if *self.is_coming.get_mut() {
+            self.upstream.count_long_line(false);
+        }
     }
 }

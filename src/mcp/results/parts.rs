@@ -1,5 +1,6 @@
 //! The parts of a result: texts, binary content and structured content.
 
+use std::borrow::Cow;
 use std::hash::{BuildHasher as _, DefaultHasher, Hasher as _};
 use std::io::{self, Write};
 use std::ops::Range;
@@ -10,7 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::message::Message;
-use crate::raw_object::{RawObject, UnescapingWriter, elements, text};
+use crate::raw_object::{RawObject, Unescaper, elements, text};
 
 const BLOCK: usize = 64 * 1024;
 // Longer texts on disk are not decoded for counting. Their encoded length is used as an upper
@@ -25,7 +26,8 @@ pub(crate) enum PartKind {
 }
 
 /// A text, binary content or structured content of a result. `block` is the element of `content`
-/// that contains `value`. `bytes` and `chars` are the size of the decoded content.
+/// that contains `value`. `bytes` and `chars` are the size of the decoded content. `text` is the
+/// decoded text, unless it is on disk.
 pub(crate) struct ResultPart<'a> {
     pub(crate) kind: PartKind,
     pub(crate) block: &'a RawValue,
@@ -34,6 +36,7 @@ pub(crate) struct ResultPart<'a> {
     pub(crate) mime: Option<String>,
     pub(crate) bytes: u64,
     pub(crate) chars: u64,
+    pub(crate) text: Option<Cow<'a, str>>,
     message: &'a Message,
     hole: Option<Range<u64>>,
 }
@@ -73,8 +76,10 @@ pub(crate) fn part<'a>(
     };
     let Some(value) = value.filter(|value| value.get().starts_with('"')) else { return Ok(None) };
     let hole = message.hole(value);
+    let text = if kind == PartKind::Text && hole.is_none() { text(value) } else { None };
+    let (bytes, chars) = (0, 0);
     let mut part =
-        ResultPart { kind, block, value, is_plain_text, mime, bytes: 0, chars: 0, message, hole };
+        ResultPart { kind, block, value, is_plain_text, mime, bytes, chars, text, message, hole };
     part.measure()?;
     Ok(Some(part))
 }
@@ -85,8 +90,8 @@ impl<'a> ResultPart<'a> {
         let bytes = hole.as_ref().map_or(value.get().len() as u64, |span| span.end - span.start);
         let kind = PartKind::Structured;
         let mime = Some("application/json".to_owned());
-        let is_plain_text = false;
-        Self { kind, block: value, value, is_plain_text, mime, bytes, chars: bytes, message, hole }
+        let (block, is_plain_text, chars, text) = (value, false, bytes, None);
+        Self { kind, block, value, is_plain_text, mime, bytes, chars, text, message, hole }
     }
 
     fn measure(&mut self) -> io::Result<()> {
@@ -96,55 +101,71 @@ impl<'a> ResultPart<'a> {
         };
         if self.kind == PartKind::Binary {
             self.bytes = written / 4 * 3;
+        } else if let Some(text) = &self.text {
+            (self.bytes, self.chars) = (text.len() as u64, text.chars().count() as u64);
         } else if self.hole.is_some() && written > COUNTED {
             (self.bytes, self.chars) = (written, written);
         } else {
-            let mut counter = Counter::default();
-            self.write_to(&mut counter)?;
-            (self.bytes, self.chars) = (counter.bytes, counter.chars);
+            let (mut bytes, mut chars) = (0, 0);
+            self.unescaped(&mut |text| {
+                bytes += text.len() as u64;
+                chars += text.iter().filter(|byte| *byte & 0xC0 != 0x80).count() as u64;
+                Ok(())
+            })?;
+            (self.bytes, self.chars) = (bytes, chars);
         }
         Ok(())
     }
 
     /// Writes the content: a text, decoded bytes, or JSON as written.
     pub(crate) fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
-        match self.kind {
-            PartKind::Structured => self.write_json(out),
-            PartKind::Text => self.write_json(&mut UnescapingWriter::new(out)),
-            PartKind::Binary => {
-                let mut decoder = DecodingWriter { out, rest: Vec::new() };
-                self.write_json(&mut UnescapingWriter::new(&mut decoder))?;
-                decoder.finish()
+        match (self.kind, &self.text) {
+            (PartKind::Structured, _) => self.json_pieces(&mut |json| out.write_all(json)),
+            (PartKind::Text, Some(text)) => out.write_all(text.as_bytes()),
+            (PartKind::Text, None) => self.unescaped(&mut |text| out.write_all(text)),
+            (PartKind::Binary, _) => {
+                let mut letters = Vec::new();
+                let mut decode = |letters: std::vec::Drain<'_, u8>| {
+                    let bytes = STANDARD.decode(letters.collect::<Vec<u8>>());
+                    out.write_all(&bytes.map_err(io::Error::other)?)
+                };
+                self.unescaped(&mut |text| {
+                    letters.extend(text.iter().filter(|byte| !byte.is_ascii_whitespace()));
+                    // The last group may have padding, which is only known at the end of the input.
+                    let whole = letters.len().saturating_sub(1) / 4 * 4;
+                    decode(letters.drain(..whole))
+                })?;
+                decode(letters.drain(..))
             }
         }
     }
 
-    fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Some(mut span) = self.hole.clone() else {
-            return out.write_all(self.value.get().as_bytes());
-        };
+    /// Passes the content of a JSON string to `out`, piece by piece.
+    fn unescaped(&self, out: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        let (mut unescaper, mut text) = (Unescaper::default(), Vec::new());
+        self.json_pieces(&mut |json| {
+            text.clear();
+            unescaper.push(json, &mut text);
+            out(&text)
+        })
+    }
+
+    fn json_pieces(&self, out: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        let Some(mut span) = self.hole.clone() else { return out(self.value.get().as_bytes()) };
         let scratch = self.message.scratch.as_ref().ok_or(io::ErrorKind::UnexpectedEof)?;
         let mut block = vec![0; BLOCK];
         loop {
             match scratch.read(&mut span, &mut block)? {
                 0 => return Ok(()),
-                count => out.write_all(&block[..count])?,
+                count => out(&block[..count])?,
             }
         }
     }
 
-    pub(crate) fn text(&self) -> Option<std::borrow::Cow<'a, str>> {
-        if self.hole.is_some() || self.kind != PartKind::Text {
-            return None;
-        }
-        text(self.value)
-    }
-
-    pub(crate) fn json_or_text(&self) -> Option<String> {
+    pub(crate) fn json_or_text(&self) -> Option<&str> {
         match self.kind {
-            PartKind::Structured if self.hole.is_none() => Some(self.value.get().to_owned()),
-            PartKind::Text => self.text().map(std::borrow::Cow::into_owned),
-            _ => None,
+            PartKind::Structured if self.hole.is_none() => Some(self.value.get()),
+            _ => self.text.as_deref(),
         }
     }
 
@@ -161,58 +182,10 @@ impl<'a> ResultPart<'a> {
             return true;
         }
         let parsed = |text: &str| serde_json::from_str::<Value>(text).ok();
-        self.text().is_some_and(|text| {
+        self.text.as_deref().is_some_and(|text| {
             structured.hole.is_none()
-                && parsed(&text).is_some_and(|value| parsed(structured.value.get()) == Some(value))
+                && parsed(text).is_some_and(|value| parsed(structured.value.get()) == Some(value))
         })
-    }
-}
-
-#[derive(Default)]
-struct Counter {
-    bytes: u64,
-    chars: u64,
-}
-
-impl Write for Counter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.bytes += bytes.len() as u64;
-        self.chars += bytes.iter().filter(|byte| *byte & 0xC0 != 0x80).count() as u64;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-struct DecodingWriter<'a> {
-    out: &'a mut dyn Write,
-    rest: Vec<u8>,
-}
-
-impl DecodingWriter<'_> {
-    fn decode(&mut self, letters: usize) -> io::Result<()> {
-        let group: Vec<u8> = self.rest.drain(..letters).collect();
-        let bytes = STANDARD.decode(group);
-        self.out.write_all(&bytes.map_err(io::Error::other)?)
-    }
-
-    fn finish(mut self) -> io::Result<()> {
-        self.decode(self.rest.len())
-    }
-}
-
-impl Write for DecodingWriter<'_> {
-    fn write(&mut self, base64: &[u8]) -> io::Result<usize> {
-        self.rest.extend(base64.iter().filter(|byte| !byte.is_ascii_whitespace()));
-        // The last group may have padding, which is only known at the end of the input.
-        self.decode(self.rest.len().saturating_sub(1) / 4 * 4)?;
-        Ok(base64.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
     }
 }
 

@@ -9,7 +9,7 @@ use ctxfs_core::model::{Content as _, Limits, Provenance};
 use ctxfs_engine::{
     EngineError, NewOutput, OutputName, Replace, StandInRequest, StoredOutput, is_stand_in, pays,
 };
-use ctxfs_view::{Audience, Form, StandIn, View};
+use ctxfs_view::{Audience, Form, StandIn};
 
 // Texts above this size in bytes are never stand-ins.
 const STAND_IN: u64 = 64 * 1024;
@@ -55,7 +55,7 @@ impl<'a> PartStore<'a> {
         in_place: InPlace,
     ) -> Result<Option<StoredStandIn>, String> {
         if part.bytes <= STAND_IN
-            && let Some(text) = part.text()
+            && let Some(text) = &part.text
         {
             let is_stand_in = is_stand_in(&self.open.engine, text.as_bytes(), limits);
             if is_stand_in.map_err(|error| error.to_string())? {
@@ -96,7 +96,7 @@ impl<'a> PartStore<'a> {
     fn store(&self, part: &ResultPart<'_>, name: String) -> Result<StoredOutput, EngineError> {
         let mime = part.mime.clone().filter(|_| part.kind != PartKind::Structured);
         let provenance = provenance(self.call, mime, self.failed);
-        let exact = part.text().map(|text| text.len() as u64);
+        let exact = part.text.as_ref().map(|text| text.len() as u64);
         let output = NewOutput { name: OutputName::Call(name), provenance, length: exact };
         let mut intake = self.open.engine.intake(&self.open.conversation, output)?;
         let written = part.write_to(&mut intake).and_then(|()| intake.finish());
@@ -117,9 +117,7 @@ impl<'a> PartStore<'a> {
         part: &ResultPart<'_>,
         in_place: InPlace,
     ) -> Result<Option<StoredStandIn>, EngineError> {
-        let text = stored.view_in_place(&self.open.engine, &View::Ref)?;
-        let reference: ctxfs_core::model::ContextRef =
-            serde_json::from_slice(&text).map_err(io::Error::from)?;
+        let reference = stored.reference(&self.open.engine)?;
         let text = match in_place {
             InPlace::Name(replace) => {
                 let is_exempt = replace == Replace::Always || part.kind == PartKind::Binary;

@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::bridge::messages::MAX_URI_BYTES;
 use crate::json_rpc::{
     self, Envelope, INITIALIZED, INTERNAL_ERROR, MessageKind, Parsed, SUBSCRIPTION_KEY, cancelled,
-    is_batch, messages_of_server, request_id,
+    request_id,
 };
-use crate::line_reader::{BrokenLine, InputLine, broken};
+use crate::line_reader::{BrokenLine, InputLine};
 use crate::manager::Inbox;
 use crate::message::{Edit, Message, Outgoing};
 use crate::pending::{PendingKind, PendingRequest, SharedRequest};
 use crate::raw_object::RawObject;
+use crate::revision::translation::MAX_URI_BYTES;
 use crate::shared::{HandshakeAnswer, SharedEvent, SharedHandshake, SharedServer};
 use crate::upstream::Upstream;
 
@@ -57,7 +57,6 @@ impl SharedServer {
         }
         if self.others_are_subscribed(session, method, parsed) {
             let answer = json_rpc::answer(&number.to_string(), "{}");
-            let answer = String::from_utf8(answer).unwrap_or_default();
             return self.answer(session, number, Message::whole(answer));
         }
         if self.upstream.count_of_session(session) >= MAX_REQUESTS {
@@ -74,12 +73,8 @@ impl SharedServer {
     async fn send(&self, pending: PendingRequest, parsed: &Parsed, mut message: Outgoing) {
         let number = self.upstream.expect(pending);
         let token = parsed.token().map(|token| parsed.message.range_of(token));
-        let mut places: Vec<_> = parsed.envelope.id.clone().into_iter().chain(token).collect();
-        // Applied from last to first, so that earlier positions stay valid.
-        places.sort_by_key(|range| std::cmp::Reverse(range.start));
-        for range in places {
-            message.replace(&Edit { range, with: number.to_string().into_bytes() });
-        }
+        let places = parsed.envelope.id.clone().into_iter().chain(token);
+        message.edit(places.map(|range| Edit::new(range, number.to_string())).collect());
         if !self.upstream.send(message).await {
             self.upstream.take(number);
         }
@@ -151,10 +146,10 @@ impl SharedServer {
 
 impl Inbox for SharedServer {
     async fn line(&self, _: &Arc<Upstream>, line: InputLine) -> bool {
-        match line {
-            InputLine::Message(message) => self.take(message),
-            InputLine::Broken(line) => self.broken(line),
-        }
+        line.of_server().into_iter().all(|message| match message {
+            Ok(message) => self.take(message),
+            Err(line) => self.broken(*line),
+        })
     }
 
     fn late(&self, _: &Arc<Upstream>, _: Vec<(u64, PendingRequest)>) {}
@@ -192,14 +187,7 @@ impl Inbox for SharedServer {
 }
 
 impl SharedServer {
-    fn take(&self, message: Message) -> bool {
-        if is_batch(&message) {
-            return self.batch(&message);
-        }
-        let envelope = match Envelope::of(&message) {
-            Ok(envelope) => envelope,
-            Err(error) => return self.broken(broken(message.text(), &error)),
-        };
+    fn take(&self, Parsed { envelope, message }: Parsed) -> bool {
         match &envelope.kind {
             MessageKind::Response { .. } => self.response(&envelope, message),
             MessageKind::Request { method } => self.question(method == "ping", &envelope, message),
@@ -211,21 +199,13 @@ impl SharedServer {
         true
     }
 
-    fn batch(&self, message: &Message) -> bool {
-        let messages = match messages_of_server(message) {
-            Ok(messages) => messages,
-            Err(error) => return self.broken(broken(message.text(), &error)),
-        };
-        messages.into_iter().all(|message| self.take(message))
-    }
-
     fn response(&self, envelope: &Envelope, message: Message) {
         let pending = envelope.id(&message).and_then(|id| self.upstream.take_answered(id));
         let (Some(pending), Some(id)) = (pending, envelope.id.clone()) else { return };
         match pending.kind {
             PendingKind::Shared(request) => {
-                let with = request.number.to_string().into_bytes();
-                let message = message.rewritten(vec![Edit { range: id, with }]);
+                let edit = Edit::new(id, request.number.to_string());
+                let message = message.rewritten(vec![edit]);
                 self.answer(request.session, request.number, message);
             }
             PendingKind::Handshake => self.introduced(envelope, message),
@@ -253,7 +233,7 @@ impl SharedServer {
         if is_result {
             self.state.lock().introduction = SharedHandshake::Known(answer.clone());
             self.upstream.set_handshake(|handshake| handshake.is_done = true);
-            self.upstream.notify(INITIALIZED.to_vec());
+            self.upstream.notify(INITIALIZED);
         }
         for (session, number) in waiting {
             self.answer(session, number, answer.to(number));
@@ -318,7 +298,7 @@ impl SharedServer {
         let Some((request, token)) = self.upstream.shared_request(&name) else { return };
         let own = if is_progress { token } else { Some(request.number.to_string()) };
         let Some(own) = own else { return };
-        let edit = Edit { range, with: own.into_bytes() };
+        let edit = Edit::new(range, own);
         let line = InputLine::Message(message.rewritten(vec![edit]));
         if let Some(events) = self.state.lock().sessions.get(&request.session) {
             events.send_notice(line);

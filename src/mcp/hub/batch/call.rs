@@ -4,23 +4,23 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::{Value, to_value};
+use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
-use crate::bridge::messages::{self, InputRequest, InputResponse};
-use crate::bridge::{self, rounds};
 use crate::context::extraction::{self, QuestionMonitor};
 use crate::hub::batch::{FinishedCall, ReadyCall};
 use crate::index::{Index, Tool};
 use crate::json_rpc::Envelope;
 use crate::message::Message;
-use crate::pending::{BatchInputs, ToolCall, Translation};
+use crate::pending::{BatchInputs, Carrier, CarryMode, QuestionReply, ToolCall, Translation};
 use crate::permission::rules::Risk;
 use crate::raw_object::quoted;
 use crate::relay::Relay;
 use crate::results::{self, StoredPart};
 use crate::revision::ClientProfile;
+use crate::revision::translation::{InputRequest, InputResponse};
 use crate::server_request::{self, OwnRequest};
-use crate::upstream::Upstream;
+use crate::upstream::{Upstream, rounds};
 
 impl FinishedCall {
     pub(crate) fn failed(note: String) -> Self {
@@ -54,15 +54,18 @@ impl CallInputs {
         requests: Vec<InputRequest>,
     ) -> Result<Vec<InputResponse>, String> {
         let bytes = requests.iter().map(|request| request.members().len() as u64).sum();
-        let _place = relay.bridge.questions.place(bytes).ok_or(bridge::TOO_MUCH)?;
+        let _room = relay.client.question_room(bytes).ok_or(rounds::TOO_MUCH)?;
         let asked = requests.into_iter().map(|request| {
-            let waiting = self.inputs.ask(request.members());
-            (request.key, waiting)
+            let (reply, replied) = oneshot::channel();
+            self.inputs.ask(request.members(), reply);
+            (request.key, replied)
         });
         let mut responses = Vec::new();
-        for (key, waiting) in asked.collect::<Vec<_>>() {
-            let answer = waiting.await.map_err(|_| "asked, and nobody answered")?;
-            responses.push((key, answer));
+        for (key, replied) in asked.collect::<Vec<_>>() {
+            match replied.await {
+                Ok(QuestionReply::Result(result)) => responses.push((key, result)),
+                _ => return Err("asked, and nobody answered".to_owned()),
+            }
         }
         Ok(responses)
     }
@@ -108,22 +111,27 @@ async fn asked(
         let parameters = format!("{{\"arguments\":{arguments},\"name\":{name}{more}}}");
         let mut own = OwnRequest::new(upstream, "tools/call", &parameters);
         if let Some(inputs) = inputs {
-            let translation =
-                || Translation::of_batch(inputs.profile.abilities(), inputs.inputs.clone());
-            own.translation = Some(translation());
+            own.translation = Some(Translation::Carrier(Carrier {
+                abilities: inputs.profile.abilities(),
+                logs: false,
+                is_kept: false,
+                token: None,
+                carries: CarryMode::Batch(inputs.inputs.clone()),
+            }));
             own.meta = own.meta.map(|_| inputs.profile.meta());
         }
         let message = server_request::open(upstream, own)?.answer().await?;
-        let client = inputs.map_or_else(|| relay.bridge.profile(), |inputs| inputs.profile.clone());
-        let Some(required) = rounds::input_required(&message, client.abilities())? else {
-            return Ok(message);
+        let client = inputs.map_or_else(|| relay.client.profile(), |inputs| inputs.profile.clone());
+        let ask = |requests| async move {
+            match inputs {
+                Some(inputs) => inputs.answers(relay, requests).await,
+                None => rounds::put_to_client(relay, requests).await,
+            }
         };
-        rounds::check_round(round, required.requests.is_empty()).await?;
-        let responses = match inputs {
-            Some(inputs) => inputs.answers(relay, required.requests).await?,
-            None => rounds::put_to_client(relay, required.requests).await?,
-        };
-        more = format!(",{}", messages::repeated(&responses, required.state.as_deref()));
+        match rounds::input(round, &message, client.abilities(), ask).await? {
+            Some(members) => more = format!(",{members}"),
+            None => return Ok(message),
+        }
     }
     Err("asked without end".to_owned())
 }

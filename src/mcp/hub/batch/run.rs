@@ -14,7 +14,6 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::bridge::held_calls::SETTLE_TIME;
 use crate::hub::batch::call::{self, CallInputs};
 use crate::hub::batch::plan::{self, AskChannel};
 use crate::hub::batch::{
@@ -23,7 +22,7 @@ use crate::hub::batch::{
 use crate::hub::{BATCH, Hub, IndexMode};
 use crate::json_rpc::{failed_call, notification};
 use crate::own;
-use crate::pending::{BatchInput, BatchInputs};
+use crate::pending::{BatchInput, BatchInputs, QuestionReply, SETTLE_TIME};
 use crate::permission::decision::{Decision, UserAnswer};
 use crate::raw_object::quoted;
 use crate::relay::Relay;
@@ -56,7 +55,7 @@ pub(crate) async fn run(
 ) -> String {
     let is_modern = own::is_modern(params);
     let profile =
-        if is_modern { ClientProfile::of_meta(&params["_meta"]) } else { relay.bridge.profile() };
+        if is_modern { ClientProfile::of_meta(&params["_meta"]) } else { relay.client.profile() };
     let channel = AskChannel::of(is_modern, profile.abilities());
     let begun = match params["requestState"].as_str() {
         Some(state) => resumed(relay, mode, params, state).await,
@@ -224,11 +223,10 @@ pub(crate) fn hold(
             format!("{}:{{{}}}", quoted(&key(asked, number)), asked.request)
         }),
     );
-    // Dropping the oldest batch cancels its calls at their servers.
-    let (number, oldest) = mode.held.lock().put(batch);
-    drop(oldest);
-    give_up_later(relay, number);
-    let state = mode.key.seal(&relay.shelf, (BATCH, &params["arguments"]), number, ANSWER_TIME);
+    let request = (BATCH, &params["arguments"]);
+    // Dropping a batch cancels its calls at their servers.
+    let give_up: fn(RunningBatch, &'static str) = |batch, _| drop(batch);
+    let (_, state) = mode.held.hold(&relay.shelf, request, ANSWER_TIME, (batch, give_up));
     format!(
         r#"{{"resultType":"input_required","inputRequests":{{{}}},"requestState":{}}}"#,
         requests.join(","),
@@ -240,24 +238,13 @@ fn key(asked: &BatchInput, number: usize) -> String {
     format!("{}.{number}", asked.place)
 }
 
-fn give_up_later(relay: &Arc<Relay>, number: u64) {
-    let relay = Arc::downgrade(relay);
-    tokio::spawn(async move {
-        sleep(ANSWER_TIME).await;
-        let Some(relay) = relay.upgrade() else { return };
-        let mode = relay.hub.as_ref().and_then(|hub| hub.index.as_ref());
-        drop(mode.and_then(|mode| mode.held.lock().entries.remove(&number)));
-    });
-}
-
 pub(crate) async fn resumed(
     relay: &Arc<Relay>,
     mode: &IndexMode,
     params: &Value,
     state: &str,
 ) -> Result<RunningBatch, String> {
-    let number = mode.key.open(&relay.shelf, (BATCH, &params["arguments"]), state)?;
-    let held = mode.held.lock().entries.remove(&number);
+    let held = mode.held.open(&relay.shelf, (BATCH, &params["arguments"]), state)?;
     let mut batch =
         held.ok_or("the batch was answered already, or is too old: make the call anew")?;
     for place in batch.plan.asked() {
@@ -270,7 +257,7 @@ pub(crate) async fn resumed(
             // An unanswered question is sent again.
             Value::Null => batch.questions.push(asked),
             // The call may have ended in the meantime.
-            result => drop(asked.answer.send(result.to_string())),
+            result => drop(asked.reply.send(QuestionReply::Result(result.to_string()))),
         }
     }
     Ok(batch)
@@ -282,7 +269,7 @@ async fn ask_person(relay: Arc<Relay>, parameters: Value) -> UserAnswer {
         let request = serde_json::json!({
             "jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": parameters,
         });
-        request.to_string().into_bytes()
+        request.to_string()
     };
     let Some(answer) = relay.client.put_question(compose).await else {
         // The client is gone, so the call is refused.

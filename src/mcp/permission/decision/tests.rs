@@ -62,7 +62,7 @@ mod decision {
     fn check_row(client: Client, risk: Risk, verdict: Verdict, by_rule: bool, answer: UserAnswer) {
         let mut rules = Rules::default();
         if by_rule {
-            rules.add("github/*", verdict).unwrap();
+            rules.add_by_key("github/*", verdict).unwrap();
         } else {
             rules.add_default(risk, verdict);
         }
@@ -101,7 +101,7 @@ mod decision {
             |rules: &Rules, name| decide(rules, &remembered, &tool(name), Risk::Write, true);
         assert_eq!(decide(&rules, "a"), Decision::Allowed(Decider::Conversation));
         assert_eq!(decide(&rules, "A"), Decision::Ask);
-        rules.add("github/a", Verdict::Deny).unwrap();
+        rules.add_by_key("github/a", Verdict::Deny).unwrap();
         assert_eq!(shown(&decide(&rules, "a")), "refused by rules");
     }
 

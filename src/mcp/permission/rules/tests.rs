@@ -15,14 +15,14 @@ mod rules {
     fn deny_comes_before_ask_before_allow() {
         let mut rules = Rules::default();
         for verdict in [Verdict::Allow, Verdict::Ask] {
-            rules.add("s/*", verdict).unwrap();
+            rules.add_by_key("s/*", verdict).unwrap();
         }
         assert_eq!(rules.rule("s/t", Risk::Read).verdict, Verdict::Ask);
-        rules.add("*/t", Verdict::Deny).unwrap();
+        rules.add_by_key("*/t", Verdict::Deny).unwrap();
         assert_eq!(rules.rule("s/t", Risk::Read).source, RuleSource::Rule("*/t".to_owned()));
-        rules.add("s/t", Verdict::Allow).unwrap();
+        rules.add_by_key("s/t", Verdict::Allow).unwrap();
         assert_eq!(rules.rule("s/t", Risk::Read).verdict, Verdict::Deny);
-        rules.add("s/t*", Verdict::Allow).unwrap();
+        rules.add_by_key("s/t*", Verdict::Allow).unwrap();
         assert_eq!(rules.rule("s/t", Risk::Read).verdict, Verdict::Allow);
     }
 
@@ -39,8 +39,8 @@ mod rules {
     #[test]
     fn with_unreadable_rules_nothing_is_allowed_without_a_person() {
         let mut rules = Rules::default();
-        rules.add("s/t", Verdict::Allow).unwrap();
-        rules.add("s/no", Verdict::Deny).unwrap();
+        rules.add_by_key("s/t", Verdict::Allow).unwrap();
+        rules.add_by_key("s/no", Verdict::Deny).unwrap();
         rules.add_unreadable();
         let asked = Ruling { verdict: Verdict::Ask, source: RuleSource::Unreadable };
         assert_eq!(rules.rule("s/t", Risk::Read), asked);

@@ -43,15 +43,15 @@ pub(crate) fn with_meta(
     message: &Message,
     members: &str,
 ) -> Result<Edit, NoPlace> {
-    let at = |at: usize, with: String| Ok(Edit { range: at..at, with: with.into_bytes() });
+    let at = |at: usize, with: String| Ok(Edit::insert(at, with));
     let Some(params) = envelope.params(message) else {
         let end = message.text().rfind('}').ok_or(NoPlace)?;
         return at(end, format!(r#","params":{{"_meta":{{{members}}}}}"#));
     };
     let range = message.range_of(params);
     if params.get() == "null" {
-        let with = format!(r#"{{"_meta":{{{members}}}}}"#).into_bytes();
-        return Ok(Edit { range, with });
+        let with = format!(r#"{{"_meta":{{{members}}}}}"#);
+        return Ok(Edit::new(range, with));
     }
     if message.hole(params).is_some() {
         return Err(NoPlace);
@@ -77,7 +77,7 @@ pub(crate) fn without_meta(envelope: &Envelope, message: &Message) -> Option<Edi
     }
     let kept = members.0.iter().filter(|(key, _)| !is_new(key));
     let with = raw_object::object(kept.map(|(key, value)| raw_object::member(key, value)));
-    Some(Edit { range: message.range_of(meta), with: with.into_bytes() })
+    Some(Edit::new(message.range_of(meta), with))
 }
 
 /// Returns the members to insert at the start of a result for a new client. `is_kept` is true if
@@ -106,8 +106,8 @@ pub(crate) fn completed(message: &Message, result: &Range<usize>, is_kept: bool)
         return Vec::new();
     }
     let Some(object) = RawObject::parse(json) else {
-        let with = format!("{{{}}}", modern_members(is_kept).trim_end_matches(',')).into_bytes();
-        return vec![Edit { range: result.clone(), with }];
+        let with = format!("{{{}}}", modern_members(is_kept).trim_end_matches(','));
+        return vec![Edit::new(result.clone(), with)];
     };
     let missing = |name: &str, members: &'static str| {
         if object.get(name).is_none() { members } else { "" }
@@ -119,13 +119,13 @@ pub(crate) fn completed(message: &Message, result: &Range<usize>, is_kept: bool)
     }
     let members = if object.0.is_empty() { members.trim_end_matches(',') } else { &members };
     let at = result.start + 1;
-    vec![Edit { range: at..at, with: members.as_bytes().to_vec() }]
+    vec![Edit::insert(at, members)]
 }
 
 pub(crate) fn modern_error(message: &Message) -> Vec<Edit> {
     let found = || {
         let code = error_in(message)?.get("code").filter(|code| code.get() == OLD_NOT_FOUND)?;
-        Some(Edit { range: message.range_of(code), with: NOT_FOUND.into() })
+        Some(Edit::new(message.range_of(code), NOT_FOUND))
     };
     found().into_iter().collect()
 }
@@ -166,7 +166,6 @@ pub(crate) fn older(message: &Message, result: &Range<usize>, links: bool) -> Ve
         edits.extend(blocks.iter().filter_map(|block| without_link(message, block)));
     }
     edits.extend(structured(message, &object, blocks.is_empty() && !is_long));
-    edits.sort_by_key(|edit| edit.range.start);
     edits
 }
 
@@ -177,7 +176,7 @@ fn without_link(message: &Message, block: &RawValue) -> Option<Edit> {
     }
     let (name, uri) = (link.text("name").unwrap_or_default(), link.text("uri")?);
     let with = text_block(&format!("{name}: {uri}"));
-    Some(Edit { range: message.range_of(block), with: with.into_bytes() })
+    Some(Edit::new(message.range_of(block), with))
 }
 
 /// Returns the edits that remove structured content that is not an object. If the result has no
@@ -196,7 +195,7 @@ fn structured(message: &Message, object: &RawObject<'_>, is_alone: bool) -> Vec<
     match object.get("content") {
         Some(content) => {
             let range = message.range_of(content);
-            vec![member.removed(), Edit { range, with: blocks.into_bytes() }]
+            vec![member.removed(), Edit::new(range, blocks)]
         }
         None => vec![member.replaced(&format!("\"content\":{blocks}"))],
     }
@@ -264,9 +263,9 @@ impl InputRequest {
         Ok(Self { key: key.to_owned(), method: method.into_owned(), params })
     }
 
-    pub(crate) fn request(&self, id: u64) -> Vec<u8> {
+    pub(crate) fn request(&self, id: u64) -> String {
         let members = self.with_elicitation_id(id).unwrap_or_else(|| self.members());
-        format!(r#"{{"jsonrpc":"2.0","id":{id},{members}}}"#).into_bytes()
+        format!(r#"{{"jsonrpc":"2.0","id":{id},{members}}}"#)
     }
 
     /// Returns the members of a request to visit a page, including the id that revisions before
@@ -304,17 +303,10 @@ pub(crate) fn with_members(request: &Outgoing, number: u64, members: &str) -> Ou
     let outline = request.outline();
     let mut request = request.clone();
     let Ok(envelope) = Envelope::of(&outline) else { return request };
-    let id = envelope.id.map(|range| Edit { range, with: number.to_string().into_bytes() });
-    let more = envelope.params.filter(|_| !members.is_empty()).map(|params| {
-        let at = params.end - 1;
-        Edit { range: at..at, with: format!(",{members}").into_bytes() }
-    });
-    let mut edits: Vec<Edit> = id.into_iter().chain(more).collect();
-    // Applied from last to first, so that earlier positions stay valid.
-    edits.sort_by_key(|edit| std::cmp::Reverse(edit.range.start));
-    for edit in &edits {
-        request.replace(edit);
-    }
+    let id = envelope.id.map(|range| Edit::new(range, number.to_string()));
+    let more = envelope.params.filter(|_| !members.is_empty());
+    let more = more.map(|params| Edit::insert(params.end - 1, format!(",{members}")));
+    request.edit(id.into_iter().chain(more).collect());
     request
 }
 

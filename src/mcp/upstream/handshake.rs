@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use crate::bridge::{held_calls, rounds, subscriptions};
-use crate::client::Declared;
-use crate::delivery::{ClientAnswer, ServerAnswer, deliver, deliver_changed};
-use crate::json_rpc::{self, Envelope, INITIALIZED};
+use crate::client::{ClientRequest, Declared};
+use crate::delivery::{ServerAnswer, deliver};
+use crate::json_rpc::{self, Envelope, INITIALIZED, METHOD_NOT_FOUND};
 use crate::message::Message;
-use crate::pending::{PendingKind, PendingRequest, Translation};
+use crate::pending::{PendingKind, PendingRequest};
 use crate::relay::Relay;
-use crate::revision::{self, ClientProfile, Era, EraMismatch, ServerProfile};
+use crate::revision::{self, ClientProfile, Era, ServerProfile};
 use crate::server_request::{self, OwnRequest, result_of};
-use crate::upstream::Upstream;
+use crate::upstream::{Introduction, Upstream};
 
 /// Time to wait for an answer to `server/discover`. After it, the server is assumed to be old,
 /// because some old servers ignore all requests before `initialize`.
@@ -87,7 +87,7 @@ async fn by_initialize(
         handshake.initialize = Some(parameters.to_owned());
         handshake.is_done = true;
     });
-    upstream.notify(INITIALIZED.to_vec());
+    upstream.notify(INITIALIZED);
     Ok(introduction)
 }
 
@@ -120,24 +120,18 @@ async fn by_discover(
     Ok(introduction)
 }
 
-pub(crate) fn needs_handshake(relay: &Relay) -> bool {
-    let only = relay.upstreams.first().filter(|_| relay.hub.is_none());
-    relay.bridge.client.get() == Some(Era::Modern)
-        && only.is_some_and(|only| only.era.get().is_none())
-}
-
 /// Does the handshake with the only server on behalf of a new client. Requests that arrive during
 /// the handshake wait for it and share the outcome. If the handshake fails, these requests go to
 /// the server, which answers them itself.
-pub(crate) async fn shake_hands(relay: &Arc<Relay>) {
-    let meetings = &relay.bridge.handshakes;
-    let before = meetings.done.load(Ordering::Relaxed);
-    let _turn = meetings.turn.lock().await;
-    if meetings.done.load(Ordering::Relaxed) != before || !needs_handshake(relay) {
+pub(crate) async fn shake_hands(relay: &Arc<Relay>, upstream: &Arc<Upstream>) {
+    let Introduction { turn, done } = &upstream.introduction;
+    let before = done.load(Ordering::Relaxed);
+    let _turn = turn.lock().await;
+    let is_known = !relay.client.is_modern() || upstream.era.get().is_some();
+    if done.load(Ordering::Relaxed) != before || is_known {
         return;
     }
-    let Some(upstream) = relay.upstreams.first() else { return };
-    let profile = relay.bridge.profile();
+    let profile = relay.client.profile();
     let initialize = profile.initialize(revision::negotiated("").as_str());
     match introduce(upstream, &profile, &initialize, Era::Modern).await {
         Ok(introduction) => {
@@ -147,72 +141,78 @@ pub(crate) async fn shake_hands(relay: &Arc<Relay>) {
                 resources: introduction.has("resources", ""),
             });
             if upstream.era.get() == Some(Era::Legacy) {
-                *relay.bridge.server_profile.lock() = Some(introduction);
+                *upstream.profile.lock() = Some(introduction);
             }
         }
         Err(why) => tracing::warn!("{}: {why}", upstream.name),
     }
-    meetings.done.fetch_add(1, Ordering::Relaxed);
+    done.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Processes the answer to the client's own `initialize`. If the server refused it, it may support
-/// only 2026-07-28, so `server/discover` is tried.
-async fn client_handshake_answered(relay: &Arc<Relay>, version: String, answer: ServerAnswer) {
-    let ServerAnswer { from, pending, envelope, message } = answer;
-    let PendingRequest { client_id: Some(client_id), kind, .. } = pending else { return };
-    let answer = ClientAnswer { client_id, kind, envelope, message, first: "" };
+/// Processes the answer to the client's own `initialize` for revision `version`. If the server
+/// refused it, it may support only 2026-07-28, so `server/discover` is tried.
+pub(crate) async fn initialize_answered(relay: &Arc<Relay>, version: String, answer: ServerAnswer) {
+    let from = Arc::clone(&answer.from);
     if answer.envelope.result().is_some() {
         from.era.set(Era::Legacy);
-        return deliver(relay, &from, answer).await;
+        return deliver(relay, answer, Vec::new(), "").await;
     }
     let relay = Arc::clone(relay);
     tokio::spawn(async move {
-        match by_discover(&from, &relay.bridge.profile(), None).await {
+        match by_discover(&from, &relay.client.profile(), None).await {
             Ok(introduction) => {
-                subscriptions::listen_to(&relay, relay.index_of(&from), &introduction);
-                *relay.bridge.server_profile.lock() = Some(introduction);
-                answer_from_profile(&relay, &from, answer.client_id, Some(&version)).await;
+                from.listen(&introduction);
+                *from.profile.lock() = Some(introduction);
+                answer_from_profile(&relay, &from, answer.pending.client_id, Some(&version)).await;
             }
             // Discovery failed too, so the client gets the server's first answer.
-            Err(_) => deliver(&relay, &from, answer).await,
+            Err(_) => deliver(&relay, answer, Vec::new(), "").await,
         }
     });
 }
 
+/// Answers the client's handshake from the profile of the only server. An `initialize` to a server
+/// of 2026-07-28 also subscribes to the server's notifications.
+pub(crate) async fn answer(relay: &Arc<Relay>, request: &ClientRequest) {
+    let Some(only) = relay.upstreams.first() else { return };
+    let asked = request.params().text("protocolVersion").unwrap_or_default();
+    let version = Some(asked).filter(|_| request.method == "initialize");
+    if version.is_some() && only.era.get() == Some(Era::Modern) {
+        only.listen(&only.profile.lock().clone().unwrap_or_default());
+    }
+    answer_from_profile(relay, only, Some(request.id.clone()), version.as_deref()).await;
+}
+
 /// Answers the client's handshake from the server's profile. The answer is an `initialize` result
 /// for revision `version`, or a `server/discover` result if `version` is `None`.
-pub(crate) async fn answer_from_profile(
+async fn answer_from_profile(
     relay: &Arc<Relay>,
     from: &Arc<Upstream>,
-    client_id: String,
+    client_id: Option<String>,
     version: Option<&str>,
 ) {
-    let known = relay.bridge.server_profile.lock().clone().unwrap_or_default();
+    let known = from.profile.lock().clone().unwrap_or_default();
     let result = match version {
         Some(asked) => known.initialize_result(revision::negotiated(asked).as_str(), &from.name),
         None => known.discover_result(),
     };
-    let message =
-        Message::whole(String::from_utf8(json_rpc::answer("0", &result)).unwrap_or_default());
+    let message = Message::whole(json_rpc::answer("0", &result));
     let Ok(envelope) = Envelope::of(&message) else { return };
-    let kind = PendingKind::Handshake;
-    deliver(relay, from, ClientAnswer { client_id, kind, envelope, message, first: "" }).await;
+    let pending = PendingRequest { client_id, ..PendingRequest::new(PendingKind::Handshake) };
+    let answer = ServerAnswer { from: Arc::clone(from), pending, envelope, message };
+    deliver(relay, answer, Vec::new(), "").await;
 }
 
-pub(crate) async fn deliver_translated(
-    relay: &Arc<Relay>,
-    translation: Translation,
-    answer: ServerAnswer,
-) {
-    match translation {
-        Translation::Opening { version } => client_handshake_answered(relay, version, answer).await,
-        Translation::Repeatable(again) => rounds::modern_answered(relay, again, answer).await,
-        Translation::Carrier(carrier) => held_calls::carrier_answered(relay, carrier, answer).await,
+/// Stores a log level for later requests to the only server, because a server of 2026-07-28 gets it
+/// with each request.
+pub(crate) async fn set_level(relay: &Relay, request: &ClientRequest) {
+    let Some(only) = relay.upstreams.first() else { return };
+    let (id, level) = (&request.id, request.raw_params().map_or("{}", RawValue::get).to_owned());
+    relay.client.end(id);
+    if !only.profile.lock().as_ref().is_some_and(|known| known.has("logging", "")) {
+        let text = "the server has no `logging/setLevel`";
+        return relay.client.error(id, METHOD_NOT_FOUND, text).await;
     }
-}
-
-pub(crate) async fn deliver_untranslated(relay: &Arc<Relay>, answer: ServerAnswer) {
-    let is_newer = relay.bridge.between(answer.from.era.get()) == Some(EraMismatch::OldClient);
-    let answer = if is_newer { rounds::without_new(answer) } else { answer };
-    deliver_changed(relay, answer, Vec::new(), "").await;
+    only.set_handshake(|handshake| handshake.level = Some(level));
+    relay.client.send(json_rpc::answer(id, "{}")).await;
 }

@@ -1,5 +1,5 @@
 mod request_meta {
-    use crate::bridge::messages::*;
+    use crate::revision::translation::*;
     use crate::server_request::parameters_with;
 
     fn edited(text: &str, edit: impl FnOnce(&Envelope, &Message) -> Option<Edit>) -> String {
@@ -63,8 +63,8 @@ mod request_meta {
 mod result {
     use proptest::prelude::*;
 
-    use crate::bridge::messages::*;
     use crate::json_rpc::MessageKind;
+    use crate::revision::translation::*;
 
     fn changed(result: &str, edits: impl FnOnce(&Message, &Range<usize>) -> Vec<Edit>) -> String {
         let message = Message::whole(format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#));
@@ -242,8 +242,8 @@ mod result {
 }
 
 mod inputs {
-    use crate::bridge::messages::*;
     use crate::revision::ClientProfile;
+    use crate::revision::translation::*;
 
     fn raw(json: &str) -> &RawValue {
         serde_json::from_str(json).unwrap()
@@ -260,8 +260,7 @@ mod inputs {
         assert!(is_input_required(raw(json)));
         let asked = InputRequired::of(raw(json), client(r#"{"roots":{},"sampling":{}}"#)).unwrap();
         assert_eq!(asked.state.as_deref(), Some(r#""\u00e9\/""#));
-        let requests: Vec<String> =
-            asked.requests.iter().map(|one| String::from_utf8(one.request(7)).unwrap()).collect();
+        let requests: Vec<String> = asked.requests.iter().map(|one| one.request(7)).collect();
         assert_eq!(
             requests,
             [
@@ -279,7 +278,7 @@ mod inputs {
             r#"{{"inputRequests":{{"a":{{"method":"elicitation/create","params":{url}}}}}}}"#
         );
         let asked = InputRequired::of(raw(&json), client(r#"{"elicitation":{"url":{}}}"#)).unwrap();
-        let request = String::from_utf8(asked.requests[0].request(7)).unwrap();
+        let request = asked.requests[0].request(7);
         assert_eq!(
             request,
             r#"{"jsonrpc":"2.0","id":7,"method":"elicitation/create","params":{"elicitationId":"7","mode":"url","message":"m","url":"https://x/"}}"#
@@ -344,7 +343,7 @@ mod inputs {
 }
 
 mod filter {
-    use crate::bridge::messages::*;
+    use crate::revision::translation::*;
 
     #[test]
     fn a_filter_has_what_was_asked_for() {
