@@ -168,7 +168,7 @@ fn leave(dir: &Path, number: usize) -> Record {
     let text = format!("output {number} of a tool\n");
     let file = dir.join(path.as_os_str());
     fs::write(&file, &text).unwrap();
-    let stat = stat_file(&fs::File::open(&file).unwrap()).unwrap();
+    let stat = stat_file(fs::File::open(&file).unwrap()).unwrap();
     let mut analyzer = Analyzer::new();
     analyzer.push(text.as_bytes());
     Record { analysis: Some(analyzer.finish()), ..Conversation::fresh_record(&path, &stat) }

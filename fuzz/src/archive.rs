@@ -48,7 +48,8 @@ fn imported(data: &[u8]) -> bool {
 
     let conversation = store.conversation(&imported.id).expect("readable").expect("it is there");
     let mut again = Vec::new();
-    export(&conversation, ExportParts::default(), &mut again, &mut |_| {}).expect("it can be exported");
+    export(&conversation, ExportParts::default(), &mut again, &mut |_| {})
+        .expect("it can be exported");
     let id = Component::new("again").expect("a name");
     store.import(&*again, &options(Some(id))).expect("what was exported can be imported");
     assert_eq!(tree(&conversations.join("again")), first);

@@ -163,7 +163,7 @@ impl<T> OrderedPass<T> {
             let schedule = self.schedule.lock();
             schedule.closed || schedule.late
         };
-        while !schedule.closed && !schedule.late && self.next_number(&schedule) < self.count {
+        while !schedule.closed && !schedule.late && Self::next_number(&schedule) < self.count {
             match self.claim(&mut schedule) {
                 Some(number) => self.make(&mut schedule, number, &mut work, &stop),
                 None => self.changed.wait(&mut schedule),
@@ -217,14 +217,14 @@ impl<T> OrderedPass<T> {
         self.changed.notify_all();
     }
 
-    fn next_number(&self, schedule: &Schedule<T>) -> usize {
+    fn next_number(schedule: &Schedule<T>) -> usize {
         schedule.first + schedule.begun.len()
     }
 
     // Returns `None` if too many results wait, or if none is left to begin.
     fn claim(&self, schedule: &mut Schedule<T>) -> Option<usize> {
         let PassBounds { results, bytes, reserved } = self.bounds;
-        let number = self.next_number(schedule);
+        let number = Self::next_number(schedule);
         if number >= self.count || schedule.begun.len() >= results || schedule.bytes >= bytes {
             return None;
         }
@@ -255,10 +255,8 @@ impl<T> OrderedPass<T> {
         schedule.begun.pop_front();
         schedule.first += 1;
         schedule.bytes -= weight;
-        // There must be some room before the threads that wait for it are woken, because the
-        // results may be small.
-        let PassBounds { results, bytes, .. } = self.bounds;
-        if schedule.begun.len() <= results - results / 8 && schedule.bytes <= bytes - bytes / 8 {
+        // Many results may be small, and then each place is too little to wake a thread for.
+        if schedule.begun.len() <= self.bounds.results - self.bounds.results / 8 {
             self.changed.notify_all();
         }
         Some(result)

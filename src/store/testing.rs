@@ -17,7 +17,7 @@ pub mod disk_clock {
     /// Waits until a new file gets a later creation time than all existing files, compared in
     /// milliseconds as in records.
     pub fn moves_on() {
-        let now = || stat_file(&tempfile::tempfile().unwrap()).unwrap().created().as_millis();
+        let now = || stat_file(tempfile::tempfile().unwrap()).unwrap().created().as_millis();
         let before = now();
         while now() == before {
             thread::sleep(Duration::from_millis(1));

@@ -238,7 +238,7 @@ fn a_file_without_a_record_gets_one_from_the_disk() {
         Provenance { tool: Some("exec".into()), exit_code: Some(-3), ..Provenance::default() };
     set_provenance(&fs::File::open(&file).unwrap(), &provenance).unwrap();
     let path = path("artifacts/tool/x.txt");
-    let stat = stat_file(&fs::File::open(&file).unwrap()).unwrap();
+    let stat = stat_file(fs::File::open(&file).unwrap()).unwrap();
     let record = conversation.record_for(&path, &stat).unwrap();
     assert_eq!((record.generation, record.size, &record.state), (1, 5, &ArtifactState::Sealed));
     assert_eq!(record.provenance, provenance);

@@ -100,7 +100,7 @@ fn leave(dir: &Path, number: usize) -> Record {
     let path = RelPath::artifact(Folder::Tool, &name);
     let text = format!("output {number}\n");
     fs::write(dir.join(path.as_os_str()), &text).unwrap();
-    let stat = stat_file(&fs::File::open(dir.join(path.as_os_str())).unwrap()).unwrap();
+    let stat = stat_file(fs::File::open(dir.join(path.as_os_str())).unwrap()).unwrap();
     let mut analyzer = Analyzer::new();
     analyzer.push(text.as_bytes());
     Record { analysis: Some(analyzer.finish()), ..Conversation::fresh_record(&path, &stat) }

@@ -103,7 +103,7 @@ impl FailureDetector {
         let mut index = first;
         while index < block.newlines.len() {
             while scanned.next_if(|found| found.line < index).is_some() {}
-            if !self.found.expectation.expected.is_some() {
+            if self.found.expectation.expected.is_none() {
                 let Some(next) = scanned.peek() else { break };
                 index = next.line;
             }

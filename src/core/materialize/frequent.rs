@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn the_newer_of_equally_rare_keys_are_dropped() {
         let frequent = counted(0..5, 4);
-        let mut left: Vec<u64> = frequent.counts().iter().map(|(key, _)| *key).collect();
+        let mut left: Vec<u64> = frequent.counts().keys().copied().collect();
         left.sort_unstable();
         assert_eq!(left, [0, 4]);
     }

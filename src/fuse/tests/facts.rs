@@ -16,7 +16,7 @@ use ctxfs_store::{FileClock, Stat, Store, Time, set_attribute, stat_file};
 /// Returns the facts version of `name` as if its last change was `seconds` seconds after the epoch.
 fn version(fixture: &Fixture, name: &str, seconds: i64) -> u64 {
     let node = fixture.fs.0.nodes.get(fixture.ino(name)).unwrap();
-    let stat = stat_file(&File::open(fixture.plain(name)).unwrap()).unwrap();
+    let stat = stat_file(File::open(fixture.plain(name)).unwrap()).unwrap();
     let changed = Time { seconds, nanos: 0 };
     let stat = Stat { ctime: changed, ..stat };
     facts_version(fixture.fs.engine(), node.as_file().unwrap(), &stat).unwrap()
@@ -57,7 +57,7 @@ fn a_change_of_just_now_is_not_relied_upon() {
     fixture.settle();
     let fixture = Fixture::of(Fixture::serve(&fixture.dir, EngineOptions::default()), &fixture);
     fixture.fs.engine().store.date_by(FileClock::of_steps(Duration::from_hours(1)));
-    let stat = stat_file(&File::open(fixture.plain("a.txt")).unwrap()).unwrap();
+    let stat = stat_file(File::open(fixture.plain("a.txt")).unwrap()).unwrap();
     let node = fixture.fs.0.nodes.get(fixture.ino("a.txt")).unwrap();
     // Several changes within one step of the clock: the time stays the same, the attribute does
     // not.

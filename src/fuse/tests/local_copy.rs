@@ -22,7 +22,7 @@ fn analysed(fixture: &Fixture) -> u64 {
 }
 
 fn stat(fixture: &Fixture, name: &str) -> Stat {
-    stat_file(&File::open(fixture.plain(name)).unwrap()).unwrap()
+    stat_file(File::open(fixture.plain(name)).unwrap()).unwrap()
 }
 
 /// Replaces a file by a new one with these bytes. The new file has the mode and the modification

@@ -90,7 +90,7 @@ fn a_record_follows_what_is_changed_beside_the_bytes() {
     fixture.settle();
     let is_recorded = || {
         let (record, path) = (fixture.record("a.txt").unwrap(), fixture.plain("a.txt"));
-        let stat = stat_file(&File::open(path).unwrap()).unwrap();
+        let stat = stat_file(File::open(path).unwrap()).unwrap();
         stat.is_recorded(&record) && record.analysis == Some(analysed(b"one\n"))
     };
     assert!(is_recorded());
