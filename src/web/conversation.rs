@@ -180,7 +180,6 @@ const LONG: usize = 6000;
 
 /// A page of the timeline. If there is no message log, the page shows only calls, and `older` is
 /// the number of calls before them.
-#[derive(Debug)]
 struct Timeline {
     page: MessagePage,
     others: Vec<OutputRow>,
