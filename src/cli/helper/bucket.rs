@@ -36,7 +36,7 @@ pub(crate) fn run(url: &str, read_only: bool) -> anyhow::Result<()> {
     let bucket = Bucket::open(&url, env::of_object_stores());
     confine::bucket(url.local_directory(), &env::key_directories())?;
     let answer = if read_only { answer_read_request } else { answer_request };
-    Ok(serve(&starter_socket()?, bucket, SharedDirectory::of(&url), answer)?)
+    Ok(serve(&starter_socket()?, bucket, &SharedDirectory::of(&url), answer)?)
 }
 
 // Maximum number of simultaneous requests. When the socket is full too, the server gets an error
@@ -71,7 +71,7 @@ type AnswerRequest = fn(Result<&dyn Objects, &BucketError>, &UnixStream) -> io::
 fn serve(
     control: &UnixStream,
     bucket: Result<Bucket, BucketError>,
-    directory: SharedDirectory,
+    directory: &SharedDirectory,
     answer: AnswerRequest,
 ) -> io::Result<()> {
     let goes_on = || {

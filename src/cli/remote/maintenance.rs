@@ -148,7 +148,9 @@ fn add_failures(deletions: &[Collected], problems: &mut Problems) {
 fn deletion_lines(deletions: &[Collected], dry_run: bool) -> String {
     let what = if dry_run { "would be deleted" } else { "deleted" };
     let done = deletions.iter().filter(|each| !matches!(each.outcome, Some(Err(_))));
-    done.map(|each| format!("{what}: {}\n", visible::whole(&each.key))).collect()
+    let lines: Vec<String> =
+        done.map(|each| format!("{what}: {}\n", visible::whole(&each.key))).collect();
+    lines.concat()
 }
 
 fn deletions_json(deletions: &[Collected]) -> Value {
