@@ -336,11 +336,11 @@ impl ClientSession {
     /// Returns `None` if the request is cancelled first.
     pub(crate) async fn turn(
         &self,
-        place: &BacklogPlace,
+        _admitted: &BacklogPlace,
         id: &str,
     ) -> Option<OwnedSemaphorePermit> {
         tokio::select! {
-            turn = place.turn() => turn,
+            turn = Arc::clone(&self.backlog.turns).acquire_owned() => turn.ok(),
             () = self.until_ended(id) => None,
         }
     }
@@ -456,7 +456,6 @@ struct Backlog {
 }
 
 pub(crate) struct BacklogPlace {
-    turns: Arc<Semaphore>,
     _held: [OwnedSemaphorePermit; 2],
 }
 
@@ -476,13 +475,7 @@ impl Backlog {
         let bytes = usize::try_from(bytes).unwrap_or(BYTES).clamp(MIN_COST, BYTES);
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
         let room = Arc::clone(&self.room).try_acquire_many_owned(bytes as u32).ok()?;
-        Some(BacklogPlace { turns: Arc::clone(&self.turns), _held: [place, room] })
-    }
-}
-
-impl BacklogPlace {
-    async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.turns).acquire_owned().await.ok()
+        Some(BacklogPlace { _held: [place, room] })
     }
 }
 
@@ -576,13 +569,13 @@ mod tests {
     #[tokio::test]
     async fn a_bounded_number_is_answered_at_a_time() {
         let backlog = Backlog::new();
-        let place = backlog.place(1).unwrap();
+        let turn = || Arc::clone(&backlog.turns).acquire_owned();
         let mut turns = Vec::new();
         for _ in 0..MAX_CONCURRENT {
-            turns.push(place.turn().await);
+            turns.push(turn().await);
         }
-        assert!(timeout(SOON, place.turn()).await.is_err());
+        assert!(timeout(SOON, turn()).await.is_err());
         turns.pop();
-        assert!(timeout(SOON, place.turn()).await.is_ok());
+        assert!(timeout(SOON, turn()).await.is_ok());
     }
 }

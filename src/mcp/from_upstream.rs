@@ -75,17 +75,15 @@ impl Inbox for SessionInbox {
 }
 
 impl SessionInbox {
-    async fn take(&self, from: &Arc<Upstream>, Parsed { envelope, message }: Parsed) {
-        match &envelope.kind {
-            MessageKind::Response { .. } => self.response(from, envelope, message).await,
-            MessageKind::Request { .. } => self.request(from, &envelope, message).await,
-            MessageKind::Notification { method } => {
-                self.notification(from, method, &envelope, message).await;
-            }
+    async fn take(&self, from: &Arc<Upstream>, parsed: Parsed) {
+        match &parsed.envelope.kind {
+            MessageKind::Response { .. } => self.response(from, parsed).await,
+            MessageKind::Request { .. } => self.request(from, parsed).await,
+            MessageKind::Notification { .. } => self.notification(from, parsed).await,
         }
     }
 
-    async fn response(&self, from: &Arc<Upstream>, envelope: Envelope, message: Message) {
+    async fn response(&self, from: &Arc<Upstream>, Parsed { envelope, message }: Parsed) {
         let pending = envelope.id(&message).and_then(|id| from.take_answered(id));
         let Some(mut pending) = pending else {
             tracing::debug!("{}: an answer to no pending request", from.name);
@@ -115,7 +113,7 @@ impl SessionInbox {
         }
     }
 
-    async fn request(&self, from: &Arc<Upstream>, envelope: &Envelope, message: Message) {
+    async fn request(&self, from: &Arc<Upstream>, Parsed { envelope, message }: Parsed) {
         let (Some(id), Some(range)) = (envelope.id(&message), envelope.id.clone()) else { return };
         let relay = &self.0;
         if held_calls::must_carry(relay, from)
@@ -134,13 +132,9 @@ impl SessionInbox {
         tokio::spawn(async move { ask_when_ready(&relay, &from, number, request).await });
     }
 
-    async fn notification(
-        &self,
-        from: &Arc<Upstream>,
-        method: &str,
-        envelope: &Envelope,
-        message: Message,
-    ) {
+    async fn notification(&self, from: &Arc<Upstream>, parsed: Parsed) {
+        let Parsed { envelope, message } = &parsed;
+        let MessageKind::Notification { method } = &envelope.kind else { return };
         let relay = &self.0;
         if relay.hub.is_some() && method.ends_with("/list_changed") {
             return introduction::changed(relay, relay.index_of(from), method);
@@ -148,18 +142,18 @@ impl SessionInbox {
         let era = from.era.get();
         if relay.client.mismatch(era).is_some() || (relay.hub.is_some() && era == Some(Era::Modern))
         {
-            return self.foreign_notification(from, method, envelope, message).await;
+            return self.foreign_notification(from, parsed).await;
         }
-        let params = envelope.params(&message).and_then(RawObject::parse).unwrap_or_default();
+        let params = envelope.params(message).and_then(RawObject::parse).unwrap_or_default();
         let mut edits = Vec::new();
-        match method {
+        match &**method {
             "notifications/progress" => {
                 if let Some(token) = params.get("progressToken") {
                     from.progressed(token.get());
                 }
             }
             "notifications/cancelled" => {
-                let Some((id, range)) = request_id(envelope, &message) else { return };
+                let Some((id, range)) = request_id(envelope, message) else { return };
                 let number = relay.client.question(from, &id);
                 let Some(number) = number else { return };
                 relay.client.answered(&number.to_string());
@@ -174,7 +168,7 @@ impl SessionInbox {
                 }
             }
         }
-        relay.client.send(message.edited(edits)).await;
+        relay.client.send(parsed.message.edited(edits)).await;
     }
 
     /// Sends a notification to a client of another revision than the server's. Notifications meant
@@ -182,16 +176,15 @@ impl SessionInbox {
     async fn foreign_notification(
         &self,
         from: &Arc<Upstream>,
-        method: &str,
-        envelope: &Envelope,
-        message: Message,
+        Parsed { envelope, message }: Parsed,
     ) {
+        let MessageKind::Notification { method } = &envelope.kind else { return };
         let relay = &self.0;
         let params = envelope.params(&message).and_then(RawObject::parse).unwrap_or_default();
         let stream = json_rpc::subscription_id(&params).and_then(json_rpc::number_of);
         let is_new_client = relay.client.is_modern();
         let mut edits = Vec::new();
-        match method {
+        match &**method {
             "notifications/subscriptions/acknowledged" => {
                 return stream.into_iter().for_each(|number| from.acknowledged(number));
             }
@@ -218,7 +211,7 @@ impl SessionInbox {
                 let Some(now) = now else { return };
                 edits.push(Edit::new(message.range_of(token), now));
             }
-            "notifications/cancelled" => return self.given_up(from, envelope, &message),
+            "notifications/cancelled" => return self.given_up(from, &envelope, &message),
             "notifications/message"
                 if is_new_client
                     && from.era.get() == Some(Era::Legacy)

@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use crate::http_message::{
     self, BodyReader, EVENTS, JSON, LAST_EVENT, OneLine, SESSION, VERSION, ValueLines,
 };
-use crate::json_rpc::{self, INTERNAL_ERROR, request};
+use crate::json_rpc::{self, INITIALIZED, INTERNAL_ERROR, request};
 use crate::line_reader::{InputLine, LineReader, LongLines};
 use crate::manager::{HANDSHAKE, Inbox, ManagerContext};
 use crate::message::Outgoing;
@@ -405,9 +405,12 @@ impl<I: Inbox> Link<I> {
         self.upstream.forget_asked();
         let begun = timeout(HANDSHAKE, self.initialize(&parameters)).await;
         begun.map_err(|_| "the new session did not begin in time".to_owned())??;
-        self.send_method("notifications/initialized", None).await?;
+        self.send_own(&INITIALIZED.into()).await?;
         if let Some(level) = &handshake.level {
-            self.send_method("logging/setLevel", Some(level)).await?;
+            let (number, _answer) = own_request(&self.upstream);
+            let sent = self.send_own(&request(number, "logging/setLevel", level).into()).await;
+            self.upstream.take(number);
+            sent?;
         }
         self.listen();
         Ok(())
@@ -439,17 +442,6 @@ impl<I: Inbox> Link<I> {
         Err(format!("the new session was refused: {}", answer["error"]["message"]))
     }
 
-    async fn send_method(&self, method: &str, parameters: Option<&str>) -> Result<(), String> {
-        let Some(parameters) = parameters else {
-            let text = format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#);
-            return self.send_own(&text.into()).await;
-        };
-        let (number, _answer) = own_request(&self.upstream);
-        let sent = self.send_own(&request(number, method, parameters).into()).await;
-        self.upstream.take(number);
-        sent
-    }
-
     async fn send_own(&self, message: &Outgoing) -> Result<(), String> {
         let head = RequestHead::of(message).ok_or("the message is none")?;
         let sent = async {
@@ -472,14 +464,6 @@ impl<I: Inbox> Link<I> {
             older.abort();
         }
     }
-
-    async fn listened(
-        &self,
-        response: Response<Incoming>,
-        marks: &Arc<Mutex<StreamPosition>>,
-    ) -> Result<(), String> {
-        self.stream(response, marks, &RequestHead::default(), &BusyFlag::default()).await
-    }
 }
 
 /// Forwards the messages of the listener stream. Reopens the stream when it ends, until the server
@@ -493,7 +477,8 @@ async fn listen<I: Inbox>(link: Weak<Link<I>>) {
         match link.get(last.as_deref()).await {
             Ok(response) if response.status().is_success() && is_type(&response, EVENTS) => {
                 pause = LISTENER_BACKOFF;
-                let ended = link.listened(response, &marks).await;
+                let (head, handling) = (RequestHead::default(), BusyFlag::default());
+                let ended = link.stream(response, &marks, &head, &handling).await;
                 tracing::debug!("{}: its stream ended: {ended:?}", link.upstream.name);
             }
             Ok(response) if is_final(response.status()) => {
