@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fmt;
 
 use crate::query::next_word;
-use crate::{argument, range};
+use crate::{name, range};
 
 // A name with one of these suffixes is a directory of views of the filter's output.
 pub(super) const DIRS: [&str; 4] = [".grep", ".find", ".lines", ".pages"];
@@ -41,7 +41,7 @@ pub(super) struct FilterOptions {
 
 impl Filter {
     pub(super) fn parse(name: &OsStr) -> Option<Self> {
-        Some(Self::of(&argument::decoded(name)?))
+        Some(Self::of(&name::decoded(name)?))
     }
 
     fn of(text: &[u8]) -> Self {
@@ -84,13 +84,13 @@ impl Filter {
     fn name(&self) -> Vec<u8> {
         let marked = self.program.is_empty() || self.program.starts_with(b"-");
         let plain = self.spelled(marked, b"%/");
-        if argument::is_taken(&plain) { self.spelled(true, b"%/.") } else { without_dir(plain) }
+        if name::is_taken(&plain) { self.spelled(true, b"%/.") } else { without_dir(plain) }
     }
 
     fn spelled(&self, marked: bool, which: &[u8]) -> Vec<u8> {
         let mut name = self.options.to_string().into_bytes();
         name.extend_from_slice(if marked { b"-- " } else { b"" });
-        name.extend_from_slice(&argument::encoded(&self.program, which));
+        name.extend_from_slice(&name::encoded(&self.program, which));
         name
     }
 }

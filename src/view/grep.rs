@@ -14,7 +14,6 @@ mod pattern;
 mod prefilter;
 mod read_ahead;
 mod report;
-pub(super) mod window;
 
 use std::io;
 use std::io::Write;
@@ -25,7 +24,7 @@ use crate::grep::read_ahead::ReadAheadSizes;
 use crate::grep::report::MatchReport;
 use crate::number::{counted, grouped, portion};
 use crate::range::TextPosition;
-use crate::rendered::{RenderError, Rendered};
+use crate::rendered::{RenderError, Rendered, notice};
 use crate::{Query, scan};
 use ctxfs_core::model::Subject;
 
@@ -123,9 +122,9 @@ impl SearchNotices<'_> {
                 .map(|why| format!("not a regex ({why}): searched as text")),
             self.outcome.out_of_time.then(|| self.out_of_time(cut.is_some())),
             self.outcome.out_of_memory.then(|| self.out_of_memory()),
-            windowed.map(|at| window::long_lines("", at)),
+            windowed.map(|at| page::long_lines("", at)),
         ];
-        lines.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect()
+        notice(lines.into_iter().flatten()).unwrap_or_default()
     }
 
     // Returns the maximum size in bytes of the notices of a cut result.

@@ -22,6 +22,7 @@ use crate::jq::protocol::{FilterRequest, FrameReader};
 use crate::jq::results::{Results, ResultsCut};
 use crate::jq::sender::{MAX_VALUE_BYTES, ValueSender};
 use crate::number::{counted, grouped, portion};
+use crate::rendered::notice;
 use crate::{Filter, RenderError, Rendered};
 use ctxfs_core::model::{FilterOutcome, Limits, Subject};
 
@@ -133,8 +134,7 @@ impl FilterNotices<'_> {
             self.large(results),
             failures(results),
         ];
-        let text: String = lines.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect();
-        (!text.is_empty()).then_some(text)
+        notice(lines.into_iter().flatten())
     }
 
     fn cut(&self, results: &Results<'_>, cut: ResultsCut) -> String {

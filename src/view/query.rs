@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fmt;
 
 use crate::range::TextPosition;
-use crate::{argument, range};
+use crate::{name, range};
 use ctxfs_core::model::RelPath;
 
 // Maximum number of lines of context on either side. A result has no room for more.
@@ -26,14 +26,10 @@ impl Query {
         Self::parse_in(SearchScope::One, name)
     }
 
-    /// Parses a name under the `.grep/` of a directory. Such a search has more options: `-l`, and
+    /// Parses a name under `.grep/`. The search of many artifacts has more options: `-l`, and
     /// `--from` with the name of an artifact.
-    pub fn of_many(name: &OsStr) -> Option<Self> {
-        Self::parse_in(SearchScope::Many, name)
-    }
-
-    fn parse_in(scope: SearchScope, name: &OsStr) -> Option<Self> {
-        let text = argument::decoded(name)?;
+    pub(super) fn parse_in(scope: SearchScope, name: &OsStr) -> Option<Self> {
+        let text = name::decoded(name)?;
         let (options, pattern) = SearchOptions::parse(scope, &text);
         Some(Self { options, pattern: pattern.to_vec() })
     }
@@ -83,9 +79,9 @@ impl Query {
             name.extend_from_slice(b"-- ");
         }
         name.extend_from_slice(&self.pattern);
-        let plain = argument::encoded(&name, b"%/");
-        if argument::is_taken(&plain) {
-            return argument::encoded(&[b"-- ", name.as_slice()].concat(), b"%/.");
+        let plain = name::encoded(&name, b"%/");
+        if name::is_taken(&plain) {
+            return name::encoded(&[b"-- ", name.as_slice()].concat(), b"%/.");
         }
         plain
     }
@@ -425,8 +421,8 @@ mod tests {
         fn names_come_back_of_many(
             name in "(-[iSFwvcoxel]+ |-[ABCm][0-9]{1,3} |--from=\\PC{1,9}:[1-9]{1,4}(@7)?(\\+3)? )?\\PC{1,20}",
         ) {
-            if let Some(query) = Query::of_many(OsStr::new(&name)) {
-                let again = Query::of_many(OsStr::from_bytes(&query.name()));
+            if let Some(query) = Query::parse_in(SearchScope::Many, OsStr::new(&name)) {
+                let again = Query::parse_in(SearchScope::Many, OsStr::from_bytes(&query.name()));
                 prop_assert_eq!(again, Some(query));
             }
         }

@@ -88,7 +88,7 @@ pub(super) struct LinePiece {
     pub(super) line: u64,
     column: u64,
     start: PieceStart,
-    next: Option<usize>,
+    pub(super) next: Option<usize>,
 }
 
 impl LinePiece {
@@ -98,10 +98,6 @@ impl LinePiece {
 
     pub(super) fn is_first(&self) -> bool {
         self.start != PieceStart::LinePiece
-    }
-
-    pub(super) fn is_last(&self) -> bool {
-        self.next.is_none()
     }
 
     // Returns true if the line begins before this piece.

@@ -14,16 +14,16 @@ use std::{io, thread};
 use parking_lot::Mutex;
 
 use crate::Query;
-use crate::grep::corpus::{Directory, NameList, SearchOmissions};
+use crate::grep::corpus::{Directory, NameList, SearchOmissions, Visited};
 use crate::grep::many::worker::{
     ArtifactMatches, ArtifactOutcome, ArtifactSearcher, CorpusSearch, START, SearchEnd, SearchFrom,
 };
 use crate::grep::page::CutPoint;
-use crate::grep::{order, page, pattern, window};
+use crate::grep::{order, page, pattern};
 use crate::number::{counted, grouped};
 use crate::query::ResumePoint;
 use crate::range::TextPosition;
-use crate::rendered::{RenderError, Rendered};
+use crate::rendered::{RenderError, Rendered, notice};
 
 // Maximum number of threads that search at the same time.
 pub(crate) const MAX_THREADS: usize = 4;
@@ -49,8 +49,8 @@ pub(crate) fn render(
         || ArtifactSearcher::new(&search),
         |worker, number| worker.search(first + number),
         ArtifactOutcome::weight,
-        |worker, number, outcome| {
-            let goes_on = report.take(worker, first + number, outcome);
+        |worker, number, visited| {
+            let goes_on = report.take(worker, first + number, visited);
             search.full.store(report.is_full(), Relaxed);
             if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         },
@@ -97,12 +97,12 @@ impl CorpusNotices<'_> {
             fallback.map(|why| format!("not a regex ({why}): searched as text")),
             self.totals.stopped.map(|stop| self.out_of_time(stop, cut.is_some())),
             self.totals.windowed.filter(shown).map(|(artifact, at)| {
-                window::long_lines(&format!("{}:", self.search.text(artifact)), at)
+                page::long_lines(&format!("{}:", self.search.text(artifact)), at)
             }),
             self.out_of_memory(),
         ];
-        let left_out = self.left_out.lines();
-        lines.iter().flatten().chain(&left_out).flat_map(|line| ["# ", line, "\n"]).collect()
+        let lines = lines.into_iter().flatten().chain(self.left_out.lines());
+        notice(lines).unwrap_or_default()
     }
 
     fn missing(&self) -> Option<String> {
@@ -250,22 +250,16 @@ impl<'a> CorpusReport<'a> {
         &mut self,
         worker: &mut ArtifactSearcher<'_>,
         number: usize,
-        outcome: ArtifactOutcome,
+        visited: Visited<ArtifactOutcome>,
     ) -> bool {
-        let name = || self.search.text(number);
-        match outcome {
-            ArtifactOutcome::Gone => {}
-            ArtifactOutcome::Closed => self.left_out.closed += 1,
-            ArtifactOutcome::Binary => self.left_out.binary.push(name()),
-            ArtifactOutcome::Unreadable(error) => {
-                self.left_out.unreadable.push(format!("{} ({error})", name()));
-            }
-            ArtifactOutcome::NotBegun => {
-                let at = self.search.options_of(Some(number)).from.unwrap_or(START);
-                self.totals.stopped = Some(StopPoint { artifact: number, at, shown: 0 });
-            }
-            ArtifactOutcome::Searched(matches) => self.add(number, &matches),
-            ArtifactOutcome::Later(content) => {
+        if let Visited::NotBegun = visited {
+            let at = self.search.options_of(Some(number)).from.unwrap_or(START);
+            self.totals.stopped = Some(StopPoint { artifact: number, at, shown: 0 });
+        }
+        match self.left_out.note(visited, || self.search.text(number)) {
+            None => {}
+            Some(ArtifactOutcome::Searched(matches)) => self.add(number, &matches),
+            Some(ArtifactOutcome::Later(content)) => {
                 let gap = self.begun && self.search.has_context();
                 match worker.search_content(number, &*content, gap, &mut *self.out) {
                     Ok(matches) => {
