@@ -77,7 +77,7 @@ fn latest(store: &Store) -> anyhow::Result<Option<Arc<Conversation>>> {
 
 fn raw(log: Log, redaction: Option<&Redaction>, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut out = MaskedForm::shown(redaction, out);
-    for line in LogLines::of(log) {
+    for line in LogLines::from(log, 0) {
         line?.read(|block| out.write_all(block))?;
         out.write_all(b"\n")?;
     }
@@ -91,7 +91,7 @@ fn print(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let mut between = "";
-    for line in LogLines::of(log) {
+    for line in LogLines::from(log, 0) {
         let text = match line? {
             LogLine::Bytes(bytes) => shown(&String::from_utf8_lossy(&bytes), conversation, rules),
             long @ LogLine::Part(..) => {
@@ -120,9 +120,8 @@ const FAINT: Style = Style::new().dimmed();
 const USER: Style = AnsiColor::Cyan.on_default().bold();
 
 fn message_text(entry: &MessageEntry, conversation: &Conversation) -> String {
-    let role = entry.role();
-    let mut text = heading(entry, &role);
-    if role == "tool" {
+    let mut text = heading(entry);
+    if entry.role == "tool" {
         write_result(entry, conversation, &mut text);
     } else {
         for line in entry.said().lines() {
@@ -138,27 +137,27 @@ fn message_text(entry: &MessageEntry, conversation: &Conversation) -> String {
 }
 
 // Formats the heading: `tool shell/exec  call_1  2026-01-13 15:30:45Z  1.2s`.
-fn heading(entry: &MessageEntry, role: &str) -> String {
-    let style = match role {
+fn heading(entry: &MessageEntry) -> String {
+    let style = match &*entry.role {
         "user" => USER,
         "assistant" => GOOD.bold(),
         "tool" | "function" => WARN,
         _ => STRONG,
     };
-    let duration = entry.duration().map(|millis| match millis {
+    let duration = entry.duration.map(|millis| match millis {
         ..1000.0 => format!("{millis:.0}ms"),
         _ => format!("{:.1}s", millis / 1000.0),
     });
     let about = [
-        cleaned(&entry.tool_name(), LINE_CHARS),
+        cleaned(&entry.tool_name, LINE_CHARS),
         cleaned(&entry.call_id(), LINE_CHARS),
         entry.created_at().as_ref().map(time_text).unwrap_or_default(),
         duration.unwrap_or_default(),
-        cleaned(&entry.mode(), LINE_CHARS),
+        cleaned(&entry.mode, LINE_CHARS),
     ];
     let about = about.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
     let about = about.join("  ");
-    let role = cleaned(role, LINE_CHARS);
+    let role = cleaned(&entry.role, LINE_CHARS);
     if about.is_empty() {
         return format!("{style}{role}{style:#}\n");
     }

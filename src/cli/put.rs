@@ -250,10 +250,12 @@ fn store_in_directory(
 ) -> anyhow::Result<PutOutput> {
     let redaction = settings.redaction()?;
     let (dir, file, path) = create_file(args, &limits)?;
-    let mut sink = MaskedForm::stored(redaction.as_ref(), AnalysedFile::new(file, Analyzer::new()));
+    let mut sink =
+        MaskedForm::stored(redaction.as_ref(), AnalysedFile { file, analyzer: Analyzer::new() });
     receive(&mut sink, MaskedForm::finish)
         .map_err(|cut| cut.into_error(&path.display().to_string()))?;
-    let (file, analysis) = sink.into_inner().into_parts();
+    let AnalysedFile { file, analyzer } = sink.into_inner();
+    let analysis = analyzer.finish();
     let filed = sync_file(dir, &file, path)?;
     let parts = OutputParts {
         content: Artifact::new(Arc::new(file), analysis.bytes),

@@ -98,7 +98,7 @@ fn value(counts: &Counts) -> Value {
         "stored": amount(&counts.stored), "handed": amount(&counts.handed), "read": amount(&counts.read),
         "expired": amount(&counts.expired), "deleted": amount(&counts.deleted), "views": counts.views,
         "calls": counts.calls, "index": counts.index, "questions": counts.questions,
-        "savedBytes": counts.saved_bytes(), "savedTokens": counts.saved_tokens(),
+        "savedBytes": counts.saved(|amount| amount.bytes), "savedTokens": counts.saved(|amount| amount.tokens),
     })
 }
 
@@ -122,7 +122,7 @@ fn table(of: &str, rows: &BTreeMap<String, Counts>, total: &Counts) -> String {
             thousands(stored.tokens as i64),
             thousands(handed.tokens as i64),
             thousands(read.tokens as i64),
-            thousands(counts.saved_tokens()),
+            thousands(counts.saved(|amount| amount.tokens)),
         );
     }
     text

@@ -18,8 +18,7 @@
 //! | `terminal` | output for a terminal, and progress that overwrites itself |
 //! | `plain`, `plain_text` | the text of a terminal log, as input of the other modules |
 //!
-//! `ByteBlock` finds the positions of newlines once for all of them. `side_by_side` runs parts of
-//! the analysis on several threads.
+//! `ByteBlock` finds the positions of newlines once for all of them.
 
 mod block;
 mod failure;
@@ -33,7 +32,6 @@ mod plain_text;
 mod prose;
 mod repeated;
 mod sections;
-pub mod side_by_side;
 mod terminal;
 mod text;
 pub mod tokens;
@@ -50,12 +48,12 @@ use crate::materialize::plain_text::{BLOCK_BYTES, TextExtractor};
 use crate::materialize::prose::ProseFinder;
 use crate::materialize::repeated::RepeatedLines;
 use crate::materialize::sections::SectionDetector;
-use crate::materialize::side_by_side::Part;
 use crate::materialize::text::{EncodingDetector, LineCounter};
 use crate::materialize::tokens::TokenCounter;
 use crate::model::{Analysis, Content, Encoding, Errors, Sections, Unlike};
+use crate::parallel::{self, Task};
 
-pub use crate::materialize::failure::{ErrorMatch, bare, error_lines, is_comparison, is_side};
+pub use crate::materialize::failure::{COMPARISON, ErrorMatch, SIDE, bare, error_lines};
 pub use crate::materialize::likeness::LikenessHasher;
 pub use crate::materialize::pattern::Pattern;
 pub use crate::materialize::plain::{strip_escapes, text_ranges};
@@ -140,7 +138,7 @@ impl Analyzer {
     /// Returns the facts about the bytes that were pushed so far. More bytes may be pushed
     /// afterwards.
     pub fn finish(&self) -> Analysis {
-        match self.extractor.as_ref().map(|extractor| extractor.tail()) {
+        match self.extractor.as_ref().map(|extractor| extractor.stripper.tail()) {
             Some(tail) if !tail.is_empty() => {
                 let mut ended = self.clone();
                 ended.push_text(&tail);
@@ -241,13 +239,13 @@ impl Analyzer {
         let mut pieces: Vec<ScannedPiece<'_>> =
             text.chunks(SCANNED_BYTES).map(ScannedPiece::new).collect();
         let scanners = Mutex::new(Vec::new());
-        let scans = pieces.iter_mut().map(|piece| Box::new(|| piece.scan(&scanners)) as Part<'_>);
-        let others: [Part<'_>; 3] = [
-            Box::new(|| rest.chunks(PUSHED_BYTES).for_each(|block| _ = digest.update(block))),
-            Box::new(|| each_block(text, |block| forms.push(block))),
+        let scans = pieces.iter_mut().map(|piece| Box::new(|| piece.scan(&scanners)) as Task<'_>);
+        let others: [Task<'_>; 3] = [
             Box::new(|| each_block(text, |block| facts.push(block))),
+            Box::new(|| each_block(text, |block| forms.push(block))),
+            Box::new(|| rest.chunks(PUSHED_BYTES).for_each(|block| _ = digest.update(block))),
         ];
-        side_by_side::run(scans.chain(others).collect());
+        parallel::run(others.into_iter().chain(scans).collect());
         for piece in &pieces {
             failures.push_scanned(piece.block(), &piece.errors);
         }

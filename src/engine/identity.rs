@@ -99,7 +99,7 @@ impl LastSeen {
     /// step later.
     pub fn notice(&mut self, stat: &Stat, clock: FileClock, is_written: bool) -> bool {
         let is_recent = clock.is_recent(stat);
-        let hidden = self.is_recent && !clock.is_fine() && !(is_recent && is_written);
+        let hidden = self.is_recent && clock != FileClock::FINE && !(is_recent && is_written);
         let changed = hidden || (stat.size, stat.mtime) != (self.size, self.modified);
         if changed {
             self.left_as(stat);

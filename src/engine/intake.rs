@@ -131,7 +131,7 @@ impl<'a> Intake<'a> {
 
     /// Adds facts that became known during the intake, such as an exit code.
     pub fn say(&mut self, newer: &Provenance) {
-        self.sink.get_mut().artifact.say(newer);
+        self.sink.get_mut().artifact.provenance().update(newer);
     }
 
     /// Returns an intake whose `write` never fails, for a caller that reads its source to the end.

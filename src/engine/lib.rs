@@ -76,8 +76,8 @@ pub use redaction::{MaskedForm, Redaction};
 pub use resolve::{DiskEntry, RemovedContent, Resolved};
 pub use shares::{Client, Share, Shares};
 pub use source::{
-    DirPlace, FileChange, KnownRecord, Reader, Snapshot, SourceDir, SourceFile, User, Version,
-    facts_number, unsettled_number,
+    DirPlace, FileChange, Reader, Snapshot, SourceDir, SourceFile, User, Version, facts_number,
+    unsettled_number,
 };
 pub use spool::Spool;
 pub use stand_in::{

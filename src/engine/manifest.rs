@@ -68,7 +68,7 @@ impl<'a> References<'a> {
             closed.directories += u64::from(!open);
             Ok(open)
         })?;
-        let (left, unread) = (artifacts.len(), artifacts.unread().clone());
+        let (left, unread) = (artifacts.count(), artifacts.unread().clone());
         Ok(Self { engine, conversation, reader, artifacts, left, closed, unread, last: None })
     }
 

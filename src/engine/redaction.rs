@@ -4,7 +4,9 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use ctxfs_core::materialize::json::{KEY_CHARS, KEY_CUT};
-use ctxfs_core::model::{Analysis, Content, Json, Provenance, Record, Redactor};
+use ctxfs_core::model::{
+    Analysis, Content, Json, Provenance, Record, RedactingWriter as _, Redactor,
+};
 use ctxfs_core::redact::{Masked, MaskingWriter, SecretRules};
 
 /// The redaction settings: the secrets to mask, and whether stored files are masked, too.

@@ -165,7 +165,7 @@ fn read_start(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
 
 impl Corpus for SearchedArtifacts<'_> {
     fn len(&self) -> usize {
-        self.artifacts.len()
+        self.artifacts.count()
     }
 
     fn closed_directories(&self) -> u64 {

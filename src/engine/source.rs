@@ -14,8 +14,8 @@ use rustix::fs::OFlags;
 use crate::sync::DashMap;
 use crate::workers::QUICK_INPUT;
 use crate::{Engine, FileId, Identity, OpenFile, Result, RewriteCount, Tracker};
-use ctxfs_core::model::{ArtifactState, Component, Content as _, Place, Record, RelPath};
-use ctxfs_store::{Artifact, Conversation, Dir, FileType, ManifestLock, Stat, stat_file};
+use ctxfs_core::model::{Component, Content as _, Place, Record, RelPath};
+use ctxfs_store::{Artifact, Dir, FileType, Stat, stat_file};
 
 /// The version of a source. Equal versions of one source give equal bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -242,43 +242,6 @@ impl LiveFiles {
 impl std::fmt::Debug for LiveFiles {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LiveFiles").field("files", &self.0.len()).finish_non_exhaustive()
-    }
-}
-
-/// The record of a file, and its origin.
-#[derive(Debug)]
-pub struct KnownRecord {
-    /// The record.
-    pub record: Record,
-    /// True if the record is in the manifest. False if it was derived from the attributes on disk.
-    pub recorded: bool,
-}
-
-impl KnownRecord {
-    /// Returns the record of the file at `path`, which has the attributes `stat`. `is_written` is
-    /// true if this process has the file open for writing.
-    ///
-    /// If the record is marked as live but this process is not the writer, the writer has died. The
-    /// artifact is then recovered first. A caller that holds the `manifest` lock passes it.
-    pub fn of(
-        conversation: &Conversation,
-        path: &RelPath,
-        stat: &Stat,
-        is_written: bool,
-        manifest: Option<&ManifestLock>,
-    ) -> Result<Self> {
-        let mut known = conversation.record(path)?;
-        let is_live = known.as_ref().is_some_and(|record| record.state == ArtifactState::Live);
-        if !is_written && is_live {
-            let recovered = match manifest {
-                Some(held) => conversation.recover_locked(held, path),
-                None => conversation.recover(path),
-            };
-            known = recovered?.or(known);
-        }
-        let recorded = known.is_some();
-        let record = known.unwrap_or_else(|| Conversation::fresh_record(path, stat));
-        Ok(Self { record, recorded })
     }
 }
 

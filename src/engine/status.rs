@@ -37,8 +37,8 @@ impl Engine {
             "counters": self.counters.to_json(),
             "remote": self.options.other_hosts.as_ref().map(|others| others.report()),
             "counted": total,
-            "savedBytes": total.saved_bytes(),
-            "savedTokens": total.saved_tokens(),
+            "savedBytes": total.saved(|amount| amount.bytes),
+            "savedTokens": total.saved(|amount| amount.tokens),
         });
         if let (Value::Object(status), Value::Object(door)) = (&mut status, door) {
             status.extend(door.clone());
@@ -103,7 +103,7 @@ fn page(sums: &Sums, gauges: &[Gauge]) -> prometheus::Result<String> {
     add(&registry, views)?;
     let saved =
         ("ctxfs_saved_tokens", "Tokens that models were spared; negative where they read more.");
-    gauge(&registry, saved.0, saved.1, sums.total.saved_tokens())?;
+    gauge(&registry, saved.0, saved.1, sums.total.saved(|amount| amount.tokens))?;
     for (name, about, value) in gauges {
         gauge(&registry, name, about, i64::try_from(*value).unwrap_or(i64::MAX))?;
     }

@@ -16,9 +16,8 @@ use crate::sync::Mutex;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::{
-    DirPlace, Engine, EngineError, FileId, Identity, KnownRecord, OpenFile, Result, RewriteCount,
-    Snapshot, SourceDir, SourceFile, Tracker, Version, facts_number, messages, messages_version,
-    names,
+    DirPlace, Engine, EngineError, FileId, Identity, OpenFile, Result, RewriteCount, Snapshot,
+    SourceDir, SourceFile, Tracker, Version, facts_number, messages, messages_version, names,
 };
 use ctxfs_core::model::{Component, Content as _, Record, RelPath};
 use ctxfs_store::message::{Log, Published};
@@ -148,7 +147,8 @@ impl SourceFile for StoredFile {
         };
         let (id, path) = self.place()?;
         let conversation = engine.conversation(&id)?;
-        let record = KnownRecord::of(&conversation, &path, &stat, false, None)?.record;
+        let record = conversation.current_record(&path, None)?;
+        let record = record.unwrap_or_else(|| Conversation::fresh_record(&path, &stat));
         let identity = Identity::of(&record, &stat);
         let place = engine.options.place(&id, &path);
         Ok(Snapshot { file, stat, length, identity, changes, is_written: false, record, place })

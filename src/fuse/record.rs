@@ -15,9 +15,7 @@ use crate::file_node::keyed_hash;
 use crate::{FileNode, FsError, Life, Node, Result, SealJob, Shared};
 use ctxfs_core::model::{ArtifactState, Component, Provenance, Record, RelPath, Removal};
 use ctxfs_engine::sync::RwLockReadGuard;
-use ctxfs_engine::{
-    Engine, KnownRecord, Version, facts_number, others, unsettled_number, view_sizes,
-};
+use ctxfs_engine::{Engine, Version, facts_number, others, unsettled_number, view_sizes};
 use ctxfs_store::{
     Appended, Conversation, ManifestLock, Stat, StoreError, StoredRecords, provenance_of,
     this_process,
@@ -147,8 +145,14 @@ pub(crate) fn record_at(
     stat: &Stat,
     manifest: Option<&ManifestLock>,
 ) -> Result<Record> {
-    let known = KnownRecord::of(conversation, path, stat, life.is_unsealed(), manifest)?;
-    Ok(life.bring_up(known.record, known.recorded))
+    let known = if life.is_unsealed() {
+        conversation.record(path)?
+    } else {
+        conversation.current_record(path, manifest)?
+    };
+    let recorded = known.is_some();
+    let record = known.unwrap_or_else(|| Conversation::fresh_record(path, stat));
+    Ok(life.bring_up(record, recorded))
 }
 
 /// The locked record of an artifact. The record does not change and no file moves until this value

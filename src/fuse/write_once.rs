@@ -52,7 +52,7 @@ pub(super) fn holds_sealed(fs: &Shared, node: &Node) -> Result<bool> {
                 let conversation = place.conversation().ok_or(FsError::Stale)?;
                 let conversation = fs.engine.conversation(conversation)?;
                 let found = Artifacts::below(&conversation, place.path(), |_| Ok(true))?;
-                Ok(!found.is_empty() || !found.unread().is_empty())
+                Ok(found.count() > 0 || !found.unread().is_empty())
             }
             _ => Ok(false),
         },

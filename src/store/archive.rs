@@ -22,7 +22,6 @@ mod export;
 mod extract;
 mod format;
 mod import;
-mod staging;
 
 use std::io;
 
@@ -34,7 +33,7 @@ use ctxfs_core::model::{Component, NameError};
 pub use export::{ExportParts, Exported, bytes_to_export, export, export_with};
 pub use import::{ImportOptions, Imported};
 
-pub(super) use staging::clean as clean_staging;
+pub(super) use import::clean_staging;
 
 /// Format version that this code writes, and the newest that it reads. It is raised when an older
 /// ctxfs could not read the archive correctly.

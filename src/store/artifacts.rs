@@ -29,12 +29,12 @@ pub struct Artifacts {
     unread: UnreadPlaces,
 }
 
-/// The artifacts of a conversation on disk, with their attributes.
+/// The artifacts of a conversation on disk, with their attributes, sorted by the components of the
+/// path. `unread` are the places that could not be read, by path in the conversation.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "described above")]
 pub struct StoredArtifacts {
-    /// Path and attributes of each artifact, sorted by the components of the path.
     pub files: Vec<(RelPath, Stat)>,
-    /// The places that could not be read, by path in the conversation.
     pub unread: UnreadPlaces,
 }
 
@@ -42,7 +42,6 @@ pub struct StoredArtifacts {
 struct ArtifactFile {
     path: RelPath,
     dir: usize,
-    /// Time of creation in milliseconds since the epoch, as in `Record::created`.
     created: i64,
     far: Option<Box<FarArtifact>>,
 }
@@ -114,13 +113,8 @@ impl Artifacts {
     }
 
     /// Returns the number of artifacts.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.files.len()
-    }
-
-    /// Returns true if there are no artifacts.
-    pub fn is_empty(&self) -> bool {
-        self.files.is_empty()
     }
 
     /// Returns the path of artifact `number`, relative to the base.
@@ -336,10 +330,10 @@ mod tests {
     fn below(conversation: &Conversation, base: Option<&str>) -> Vec<String> {
         let base = base.map(|base| RelPath::new(base).unwrap());
         let found = Artifacts::below(conversation, base.as_ref(), |_| Ok(true)).unwrap();
-        for number in 0..found.len() {
+        for number in 0..found.count() {
             assert_eq!(std::io::read_to_string(found.open(number).unwrap()).unwrap(), "text");
         }
-        (0..found.len()).map(|at| found.path(at).to_text()).collect()
+        (0..found.count()).map(|at| found.path(at).to_text()).collect()
     }
 
     #[test]
@@ -391,7 +385,7 @@ mod tests {
         let dir = temporary.path().join("context/c/artifacts");
         fs::remove_dir_all(Path::new(&dir)).unwrap();
         assert_eq!(found.open(0).unwrap_err().kind(), io::ErrorKind::NotFound);
-        assert!(Artifacts::below(&conversation, None, |_| Ok(true)).unwrap().is_empty());
+        assert_eq!(Artifacts::below(&conversation, None, |_| Ok(true)).unwrap().count(), 0);
     }
 
     #[test]
@@ -400,7 +394,7 @@ mod tests {
         write(&temporary, "artifacts/tool/a");
         fs::create_dir(temporary.path().join("context/c/manifest.jsonl")).unwrap();
         let found = Artifacts::below(&conversation, None, |_| Ok(true)).unwrap();
-        assert_eq!((found.len(), found.unread().count()), (1, 1));
+        assert_eq!((found.count(), found.unread().count()), (1, 1));
         assert_eq!(found.unread().named()[0].path, "manifest.jsonl");
         assert_eq!(Usage::of(&conversation).unwrap().artifacts, 4);
     }
@@ -417,7 +411,7 @@ mod tests {
             let named = |base: Option<&str>| {
                 let base = base.map(|base| RelPath::new(base).unwrap());
                 let found = Artifacts::below(&conversation, base.as_ref(), |_| Ok(true)).unwrap();
-                assert_eq!(found.len(), 1);
+                assert_eq!(found.count(), 1);
                 found.unread().named().iter().map(|place| place.path.clone()).collect::<Vec<_>>()
             };
             assert_eq!(named(None), ["artifacts/tool/shut"]);
@@ -443,7 +437,7 @@ mod tests {
         assert!(bytes <= 65 << 20 && found.files.len() > 1000, "{bytes}");
         assert_eq!(found.files.len() as u64 + found.unread.count(), 1201);
         let searched = Artifacts::below(&conversation, None, |_| Ok(true)).unwrap();
-        assert_eq!(searched.len() as u64 + searched.unread().count(), 1201);
+        assert_eq!(searched.count() as u64 + searched.unread().count(), 1201);
     }
 
     #[test]

@@ -143,7 +143,6 @@ pub fn user_attributes(file: &File) -> io::Result<Vec<(OsString, Vec<u8>)>> {
     Ok(found)
 }
 
-/// Returns the `user.*` attributes among `all`, which come from another host.
 pub(super) fn users_among(all: &[(OsString, Vec<u8>)]) -> Vec<(OsString, Vec<u8>)> {
     all.iter().filter(|(name, _)| name.as_bytes().starts_with(USER)).cloned().collect()
 }

@@ -11,7 +11,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, LazyLock};
@@ -143,8 +142,7 @@ impl Cache {
     fn try_draft(&self) -> io::Result<Draft> {
         self.store.dir().ensure_dir(layout::CACHE.as_ref(), layout::DIRECTORY_MODE)?;
         let dir = self.dir()?;
-        let unique = RandomState::new().hash_one(std::process::id());
-        let name = OsString::from(layout::temporary(unique));
+        let name = OsString::from(layout::temporary());
         let file = dir.create_file(&name, OFlags::RDWR | OFlags::EXCL, layout::FILE_MODE)?;
         file_lock::try_lock(&file)?;
         Ok(Draft { dir, name, file: Arc::new(file) })

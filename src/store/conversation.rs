@@ -32,7 +32,6 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// `path` is the path of `dir`, for error messages.
     pub(super) fn new(id: Component, path: PathBuf, dir: Dir) -> io::Result<Self> {
         let stat = dir.stat_self()?;
         let dir = Arc::new(dir);
@@ -65,7 +64,6 @@ impl Conversation {
         }
     }
 
-    /// Returns the path of the directory, for error messages.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -144,37 +142,46 @@ impl Conversation {
         self.manifest.records()?.with_paths(|path| path.starts_with(&below) && is_artifact(path))
     }
 
+    /// Returns the record of the file at `path` for a caller that does not write the file, or `None`
+    /// if the file has no record. If the record says that the artifact is live, recovers the artifact
+    /// first. `lock` is the lock of the manifest, if the caller holds it.
+    pub fn current_record(
+        &self,
+        path: &RelPath,
+        lock: Option<&ManifestLock>,
+    ) -> Result<Option<Record>, StoreError> {
+        let record = self.record(path)?;
+        if record.as_ref().is_none_or(|record| record.state != ArtifactState::Live) {
+            return Ok(record);
+        }
+        Ok(self.recover(path, lock)?.or(record))
+    }
+
     /// Marks the artifact at `path` as incomplete if its writer or daemon died. This is the case if
     /// its record has the state live, its owner has ended, and no process has the file open for
     /// writing.
     ///
     /// Returns the new record, or `None` if the writer has not died or the disk cannot tell. The
-    /// caller, which has found a live record and is not its writer, does the analysis. This
-    /// function does not wait: if another process holds the lock of the manifest, or if this
+    /// caller, which has found a live record and is not its writer, does the analysis. Without
+    /// `lock`, this does not wait: if another process holds the lock of the manifest, or if this
     /// process has no write access, it returns the new record without writing it.
-    pub fn recover(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
+    pub fn recover(
+        &self,
+        path: &RelPath,
+        lock: Option<&ManifestLock>,
+    ) -> Result<Option<Record>, StoreError> {
         // Most live records have a writer, and this check does not need the lock.
-        let Some(incomplete) = incomplete(self, path)? else { return Ok(None) };
+        let Some(record) = incomplete(self, path)? else { return Ok(None) };
+        if let Some(lock) = lock {
+            lock.append(slice::from_ref(&record))?;
+            return Ok(Some(record));
+        }
         match self.manifest.lock_at_once() {
-            Ok(Some(lock)) => self.recover_locked(&lock, path),
-            Ok(None) => Ok(Some(incomplete)),
-            Err(error) if is_read_only(&error) => Ok(Some(incomplete)),
+            Ok(Some(lock)) => self.recover(path, Some(&lock)),
+            Ok(None) => Ok(Some(record)),
+            Err(error) if is_read_only(&error) => Ok(Some(record)),
             Err(error) => Err(error),
         }
-    }
-
-    /// Recovers the artifact as [`Self::recover`] does, for a caller that holds the lock of the
-    /// manifest.
-    pub fn recover_locked(
-        &self,
-        lock: &ManifestLock,
-        path: &RelPath,
-    ) -> Result<Option<Record>, StoreError> {
-        let recovered = incomplete(self, path)?;
-        if let Some(record) = &recovered {
-            lock.append(slice::from_ref(record))?;
-        }
-        Ok(recovered)
     }
 
     /// Returns true if the record or the attributes of the file at `path` say that it is the output

@@ -63,7 +63,6 @@ fn add(dir: &Dir, counted: &[DailyCounts]) -> io::Result<()> {
     Ok(())
 }
 
-/// Replaces the lines by their sums. The caller must hold the lock.
 fn rewrite(dir: &Dir, file: &File) -> io::Result<()> {
     let sums = sums(file)?;
     let flags = OFlags::WRONLY | OFlags::TRUNC;

@@ -2,7 +2,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File};
-use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,7 +11,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Timestamps, Uid};
 use rustix::io::Errno;
 
-use crate::{FileType, Stat, layout, stat};
+use crate::{FileType, Stat, layout, stat, stat_file};
 use ctxfs_core::model::RelPath;
 
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
@@ -146,7 +145,7 @@ impl Dir {
     /// Creates a file without a name, open for reading and writing. It disappears when it is
     /// closed.
     pub(super) fn nameless_file(&self) -> io::Result<File> {
-        let name = layout::temporary(RandomState::new().hash_one(std::process::id()));
+        let name = layout::temporary();
         let flags = OFlags::RDWR | OFlags::EXCL;
         let file = self.create_file(name.as_ref(), flags, layout::FILE_MODE)?;
         self.unlink(name.as_ref()).map(|()| file)
@@ -161,12 +160,12 @@ impl Dir {
     /// Returns the attributes of the file at `path`, at any depth below this directory, as
     /// [`Dir::stat`] does.
     pub fn stat_at(&self, path: &RelPath) -> io::Result<Stat> {
-        stat::stat_open(self.open_beneath(path.as_os_str(), OFlags::PATH, Mode::empty())?)
+        stat_file(self.open_beneath(path.as_os_str(), OFlags::PATH, Mode::empty())?)
     }
 
     /// Returns the attributes of this directory.
     pub fn stat_self(&self) -> io::Result<Stat> {
-        stat::stat_open(&self.fd)
+        stat_file(&self.fd)
     }
 
     /// Creates a directory. The umask of the process applies to `mode`.
@@ -269,7 +268,7 @@ impl Dir {
     /// written. Fails with ELOOP for any other type.
     pub fn chmod(&self, name: &OsStr, mode: u32) -> io::Result<()> {
         let file = self.open_beneath(checked_name(name)?, OFlags::PATH, Mode::empty())?;
-        if stat::stat_open(&file)?.kind() == FileType::Other {
+        if stat_file(&file)?.kind() == FileType::Other {
             return Err(Errno::LOOP.into());
         }
         // fchmod(2) does not work on a descriptor opened with O_PATH.
@@ -400,7 +399,7 @@ pub(super) fn proc_path(file: &impl AsFd) -> String {
 }
 
 fn check_regular(file: &OwnedFd) -> io::Result<()> {
-    match stat::stat_open(file)?.kind() {
+    match stat_file(file)?.kind() {
         FileType::File => Ok(()),
         FileType::Directory => Err(Errno::ISDIR.into()),
         FileType::Other => Err(Errno::LOOP.into()),
@@ -496,14 +495,11 @@ impl Dir {
 struct Emptying {
     top: Dir,
     left: Vec<OsString>,
-    prefix: u64,
-    moved: u64,
 }
 
 impl Emptying {
     fn of(top: Dir) -> Self {
-        let prefix = RandomState::new().hash_one(std::process::id());
-        Self { top, left: Vec::new(), prefix, moved: 0 }
+        Self { top, left: Vec::new() }
     }
 
     /// Empties the directory `name` in the top directory, or the top itself if `name` is `None`.
@@ -527,8 +523,7 @@ impl Emptying {
                 self.left.push(entry.name);
                 continue;
             };
-            self.moved += 1;
-            let name = OsString::from(format!("{:016x}-{}", self.prefix, self.moved));
+            let name = OsString::from(layout::unique());
             inner.rename(&entry.name, &self.top, &name, RenameFlags::empty())?;
             self.left.push(name);
         }

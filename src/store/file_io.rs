@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, IoSlice, Write};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
@@ -10,9 +9,9 @@ use std::sync::Arc;
 use rustix::fs::{OFlags, RenameFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
-use crate::{Dir, layout, stat};
+use crate::{Dir, layout, stat_file};
 use ctxfs_core::materialize::Analyzer;
-use ctxfs_core::model::{Analysis, Content, RelPath};
+use ctxfs_core::model::{Content, RelPath};
 
 /// An artifact opened for reading. Its length is the length that the file had when it was opened.
 ///
@@ -34,7 +33,7 @@ impl Artifact {
     /// time, and do not count as a use of the artifact.
     pub fn open(dir: &Dir, path: &RelPath) -> io::Result<Self> {
         let file = dir.open_file_at(path, OFlags::RDONLY | OFlags::NOATIME)?;
-        let length = stat::stat_file(&file)?.size;
+        let length = stat_file(&file)?.size;
         Ok(Self::new(Arc::new(file), length))
     }
 
@@ -90,7 +89,7 @@ pub fn append_all(file: &File, mut bytes: &[u8]) -> io::Result<()> {
 /// new one. With `syncs`, this holds even after a crash of the machine; without, a crash may leave
 /// neither.
 pub(super) fn replace_file(dir: &Dir, name: &OsStr, bytes: &[u8], syncs: bool) -> io::Result<()> {
-    let temporary = layout::temporary(RandomState::new().hash_one(std::process::id()));
+    let temporary = layout::temporary();
     let temporary = OsStr::new(&temporary);
     let written = write_whole(dir, temporary, bytes, syncs)
         .and_then(|()| dir.rename(temporary, dir, name, RenameFlags::empty()));
@@ -109,40 +108,13 @@ fn write_whole(dir: &Dir, name: &OsStr, bytes: &[u8], syncs: bool) -> io::Result
     if syncs { file.sync_all() } else { Ok(()) }
 }
 
-/// A file whose bytes are analysed while they are written.
-///
-/// The analysis covers all bytes that were written through this value.
+/// A file, and the analysis of the bytes that are written through this value. Bytes that the file
+/// already has, or that are written in another way, are not analysed.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "described above")]
 pub struct AnalysedFile {
-    file: File,
-    analyzer: Analyzer,
-}
-
-impl AnalysedFile {
-    /// Returns a writer for `file`. Bytes that the file already has are not analysed.
-    pub fn new(file: File, analyzer: Analyzer) -> Self {
-        Self { file, analyzer }
-    }
-
-    /// Returns the file, for syncing it or reading it back.
-    pub fn file(&self) -> &File {
-        &self.file
-    }
-
-    /// Returns the number of bytes written so far.
-    pub fn written(&self) -> u64 {
-        self.analyzer.seen()
-    }
-
-    /// Returns the analysis of the bytes written so far. More bytes may be written afterwards.
-    pub fn analysis(&self) -> Analysis {
-        self.analyzer.finish()
-    }
-
-    /// Returns the file and the analysis of all its bytes.
-    pub fn into_parts(self) -> (File, Analysis) {
-        let analysis = self.analysis();
-        (self.file, analysis)
-    }
+    pub file: File,
+    pub analyzer: Analyzer,
 }
 
 impl Write for AnalysedFile {
@@ -154,11 +126,5 @@ impl Write for AnalysedFile {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl std::fmt::Debug for AnalysedFile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AnalysedFile").field("file", &self.file).finish_non_exhaustive()
     }
 }

@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt as _;
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
-use crate::{Dir, layout, read_full_at, stat, stat_file};
+use crate::{Dir, layout, read_full_at, stat_file};
 
 const FLAGS: OFlags = OFlags::RDWR.union(OFlags::APPEND);
 
@@ -30,9 +30,8 @@ pub(super) enum LockKind {
 pub(super) struct LockedFile(File);
 
 impl LockedFile {
-    /// Waits for an exclusive lock on `file`, which must be open for writing.
     pub(super) fn lock(file: File) -> io::Result<Self> {
-        lock(&file)?;
+        lock(&file, LockKind::Exclusive)?;
         Ok(Self(file))
     }
 
@@ -56,13 +55,7 @@ impl Drop for LockedFile {
     }
 }
 
-/// Waits for an exclusive lock on `file`, which must be open for writing. The lock lasts until
-/// [`unlock`] is called or until `file` and all duplicates of its descriptor are closed.
-pub fn lock(file: &File) -> io::Result<()> {
-    wait(file, LockKind::Exclusive)
-}
-
-/// Takes the lock as [`lock`] does, or returns false if another process holds it. Fails with EBADF
+/// Takes an exclusive lock on `file`, or returns false if another process holds it. Fails with EBADF
 /// if `file` is not open for writing.
 pub fn try_lock(file: &File) -> io::Result<bool> {
     check_writable(file)?;
@@ -81,7 +74,7 @@ pub fn unlock(file: &File) {
 /// Waits for the lock on the file `name` in `dir`. The file is used only for locking. Creates the
 /// file if it is missing.
 pub(super) fn lock_by_name(dir: &Dir, name: &str, kind: LockKind) -> io::Result<LockedFile> {
-    open_locked(dir, name, OFlags::RDWR, &|file| wait(file, kind))
+    open_locked(dir, name, OFlags::RDWR, &|file| lock(file, kind))
 }
 
 /// Opens the file `name` in `dir`, creating it if it is missing, and calls `lock` to lock it. Tries
@@ -110,7 +103,9 @@ fn has_name(dir: &Dir, name: &str, file: &File) -> io::Result<bool> {
     }
 }
 
-fn wait(file: &File, kind: LockKind) -> io::Result<()> {
+/// Waits for a lock on `file`, which must be open for writing. The lock lasts until [`unlock`] is
+/// called or until `file` and all duplicates of its descriptor are closed.
+pub(super) fn lock(file: &File, kind: LockKind) -> io::Result<()> {
     check_writable(file)?;
     let how = match kind {
         LockKind::Exclusive => FlockOperation::LockExclusive,
@@ -136,7 +131,7 @@ pub(super) struct LockedLines(LockedFile);
 impl LockedLines {
     /// Waits for the lock on the file `name` in `dir`. Creates the file if it is missing.
     pub(super) fn lock(dir: &Dir, name: &str) -> io::Result<Self> {
-        open_locked(dir, name, FLAGS, &lock).map(Self)
+        open_locked(dir, name, FLAGS, &|file| lock(file, LockKind::Exclusive)).map(Self)
     }
 
     /// Takes the lock as [`Self::lock`] does, or returns `None` if another process holds it.
@@ -152,7 +147,7 @@ impl LockedLines {
     /// Appends complete lines in one write, either all or none. If the last line in the file is
     /// truncated, ends it first. Returns the offset of the end of the file before the write.
     pub(super) fn append(&self, lines: &[u8]) -> io::Result<u64> {
-        let start = stat::stat_file(&self.0)?.size;
+        let start = stat_file(self.file())?.size;
         let written = if self.ends_with_newline()? {
             self.file().write_all(lines)
         } else {
@@ -173,7 +168,7 @@ impl LockedLines {
     /// appended those bytes. Overwriting needs no space on the disk. The file does not get shorter,
     /// so that readers need not start over.
     pub(super) fn take_back(&self, start: u64) -> io::Result<()> {
-        let end = stat::stat_file(&self.0)?.size;
+        let end = stat_file(self.file())?.size;
         // With O_APPEND, every write goes to the end of the file and its offset is ignored.
         let flags = rustix::fs::fcntl_getfl(self.file())?;
         rustix::fs::fcntl_setfl(self.file(), flags - OFlags::APPEND)?;
@@ -198,7 +193,7 @@ impl LockedLines {
     }
 
     fn ends_with_newline(&self) -> io::Result<bool> {
-        let size = stat::stat_file(&self.0)?.size;
+        let size = stat_file(self.file())?.size;
         let mut last = [b'\n'];
         read_full_at(&self.0, size.saturating_sub(1), &mut last)?;
         Ok(last == [b'\n'])
@@ -243,7 +238,10 @@ mod tests {
         let read_only = file(&dir, OFlags::RDONLY);
         let directory = File::open(temporary.path()).unwrap();
         for file in [&read_only, &directory] {
-            assert_eq!(lock(file).unwrap_err().raw_os_error(), Some(libc::EBADF));
+            assert_eq!(
+                lock(file, LockKind::Exclusive).unwrap_err().raw_os_error(),
+                Some(libc::EBADF)
+            );
             assert_eq!(try_lock(file).unwrap_err().raw_os_error(), Some(libc::EBADF));
         }
         assert!(try_lock(&file(&dir, OFlags::WRONLY)).unwrap());

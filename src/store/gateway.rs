@@ -51,11 +51,6 @@ impl Store {
 }
 
 impl LockedPermissions {
-    /// Returns the text of the rules, as [`Store::permissions`] does.
-    pub fn text(&self) -> Result<String, StoreError> {
-        self.store.permissions()
-    }
-
     /// Replaces the text of the rules. The new text is on the disk when this returns.
     pub fn replace(&self, text: &str) -> Result<(), StoreError> {
         let name = OsStr::new(layout::PERMISSIONS);
@@ -117,6 +112,7 @@ mod tests {
     use std::{fs, thread};
 
     use super::*;
+    use crate::history;
 
     fn store() -> (tempfile::TempDir, Store) {
         let temporary = tempfile::tempdir().unwrap();
@@ -131,7 +127,7 @@ mod tests {
         let locked = store.lock_permissions().unwrap();
         locked.replace("# a\n").unwrap();
         assert_eq!(
-            (locked.text().unwrap(), store.permissions().unwrap()),
+            (store.permissions().unwrap(), store.permissions().unwrap()),
             ("# a\n".into(), "# a\n".into())
         );
         drop(locked);
@@ -149,7 +145,7 @@ mod tests {
                 scope.spawn(move || {
                     for n in 0..10 {
                         let locked = store.lock_permissions().unwrap();
-                        let text = locked.text().unwrap();
+                        let text = store.permissions().unwrap();
                         locked.replace(&format!("{text}{writer} {n}\n")).unwrap();
                     }
                 });
@@ -174,8 +170,8 @@ mod tests {
         let (temporary, store) = store();
         let conversation = store.create_conversation(&Component::new("c7").unwrap()).unwrap();
         fs::remove_dir_all(temporary.path().join("context/c7/history")).unwrap();
-        crate::history::append_permissions(&conversation, b"{\"a\":1}\n").unwrap();
-        crate::history::append_permissions(&conversation, b"{\"a\":2}\n").unwrap();
+        history::append(&conversation, history::PERMISSIONS, b"{\"a\":1}\n").unwrap();
+        history::append(&conversation, history::PERMISSIONS, b"{\"a\":2}\n").unwrap();
         let log = temporary.path().join("context/c7/history/permissions.jsonl");
         assert_eq!(fs::read(log).unwrap(), b"{\"a\":1}\n{\"a\":2}\n");
     }

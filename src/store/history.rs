@@ -17,8 +17,11 @@ use crate::file_lock::{LockedLines, each_line};
 use crate::{Conversation, Dir, StoreError, layout};
 use ctxfs_core::model::{Record, RelPath};
 
-/// Maximum length in bytes of a line that is read from a log or from a file of answers.
 const MAX_LINE: u64 = 1 << 20;
+/// The log of questions to language models.
+pub const EXTRACTIONS: &str = layout::EXTRACTIONS_LOG;
+/// The log of decisions about calls.
+pub const PERMISSIONS: &str = layout::PERMISSIONS_LOG;
 const DIGITS: usize = 64;
 const SUFFIX: &str = ".jsonl";
 
@@ -100,26 +103,16 @@ pub fn append_answer(
     remove_stale_answers(conversation, digest)
 }
 
-/// Calls `take` with each line in the log of questions to language models, oldest first.
-pub fn each_extraction(
+/// Calls `take` with each line in the log `name`, oldest first.
+pub fn each_logged(
     conversation: &Conversation,
+    name: &str,
     take: impl FnMut(&[u8]),
 ) -> Result<(), StoreError> {
-    let name = layout::EXTRACTIONS_LOG;
     let history = conversation.dir().open_dir(layout::HISTORY.as_ref());
     let opened = history.and_then(|dir| dir.open_file(name.as_ref(), OFlags::RDONLY));
     let read = each_line_if_there(opened, take);
     read.map_err(|error| fault(conversation, "read", name, error))
-}
-
-/// Appends complete lines to the log of questions to language models.
-pub fn append_extraction(conversation: &Conversation, line: &[u8]) -> Result<(), StoreError> {
-    append(conversation, layout::EXTRACTIONS_LOG, line)
-}
-
-/// Appends complete lines to the log of decisions about calls.
-pub fn append_permissions(conversation: &Conversation, lines: &[u8]) -> Result<(), StoreError> {
-    append(conversation, layout::PERMISSIONS_LOG, lines)
 }
 
 /// Removes the answers about the output of `record`, which has been removed. Ignores a failure, as
@@ -162,7 +155,8 @@ fn remove_stale_answers(conversation: &Conversation, kept: &str) -> Result<(), S
     Ok(())
 }
 
-fn append(conversation: &Conversation, name: &str, lines: &[u8]) -> Result<(), StoreError> {
+/// Appends complete lines to the log `name`: [`EXTRACTIONS`] or [`PERMISSIONS`].
+pub fn append(conversation: &Conversation, name: &str, lines: &[u8]) -> Result<(), StoreError> {
     let appended =
         ensured(conversation).and_then(|dir| LockedLines::lock(&dir, name)?.append(lines));
     appended.map(drop).map_err(|error| fault(conversation, "append to", name, error))

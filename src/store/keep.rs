@@ -7,7 +7,6 @@
 //! output has not been used.
 
 mod plan;
-mod references;
 
 use std::time::SystemTime;
 
@@ -17,23 +16,22 @@ use ctxfs_core::model::{Component, EvictionResult, Evictor, RelPath};
 
 pub use plan::{PlannedRemoval, RemovalPlan, RetentionRules, SweepScope, plan};
 
-/// Number of artifacts that are removed between two calls of `stop`.
 const STEP: usize = 256;
 
 /// Returns a function that evicts the local copies of shared outputs of one conversation. The
 /// function is used for one sweep.
 pub type EvictorOf<'a> = dyn Fn(&Component) -> Evictor<'a> + 'a;
 
-/// The result of a sweep. Each planned removal is in one of the lists `removed` and `kept`. If the
+/// The result of a sweep. Each planned removal is in `removed`, or with a reason in `kept`. If the
 /// sweep ended early, or a conversation could not be read, the rest is in neither.
+///
+/// `plan` has the remaining room and the places that could not be read. Its list of removals is
+/// empty.
 #[derive(Debug, Default)]
+#[expect(missing_docs, reason = "described above")]
 pub struct SweepReport {
-    /// The artifacts that were removed or whose local copies were evicted.
     pub removed: Vec<PlannedRemoval>,
-    /// The artifacts that were planned for removal but still exist, each with the reason.
     pub kept: Vec<(PlannedRemoval, &'static str)>,
-    /// The remaining room, as computed by the plan, and the places that could not be read. The list
-    /// of removals is empty here: they were moved to the other fields.
     pub plan: RemovalPlan,
 }
 

@@ -76,6 +76,7 @@
 //!   conversation exists either completely or not at all.
 
 use std::ffi::{OsStr, OsString};
+use std::hash::{BuildHasher as _, RandomState};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -129,7 +130,6 @@ const ARRIVING: &str = ".ctxfs-come-";
 /// scratch name below 255 bytes.
 const SHOWN_BYTES: usize = 220;
 
-/// The directories of every conversation, each with its subdirectories.
 pub(super) const DIRECTORIES: &[(&str, &[&str])] = &[
     ("artifacts", &["tool", "terminal"]),
     ("history", &["archive", "summary"]),
@@ -147,20 +147,25 @@ pub fn conversation_at(root: &Path, path: &Path) -> Option<Component> {
     Component::new(path.strip_prefix(root.join(CONTEXT)).ok()?).ok()
 }
 
-pub(super) fn temporary(unique: u64) -> String {
-    format!(".ctxfs-{unique:016x}")
+/// Returns 16 random hexadecimal digits for the name of a file.
+pub(super) fn unique() -> String {
+    format!("{:016x}", RandomState::new().hash_one(std::process::id()))
 }
 
-pub(super) fn removing(unique: u64) -> String {
-    format!("{REMOVING}{unique:016x}")
+pub(super) fn temporary() -> String {
+    format!(".ctxfs-{}", unique())
+}
+
+pub(super) fn removing() -> String {
+    format!("{REMOVING}{}", unique())
 }
 
 pub(super) fn is_removing(name: &OsStr) -> bool {
     name.as_bytes().starts_with(REMOVING.as_bytes())
 }
 
-pub(super) fn arriving(unique: u64) -> String {
-    format!("{ARRIVING}{unique:016x}")
+pub(super) fn arriving() -> String {
+    format!("{ARRIVING}{}", unique())
 }
 
 pub(super) fn is_arriving(name: &OsStr) -> bool {
@@ -187,11 +192,11 @@ pub(super) fn is_of_log(path: &RelPath) -> bool {
 
 /// Returns a scratch name for the file that will replace `name` once it is complete. The scratch
 /// name contains the first [`SHOWN_BYTES`] bytes of `name`.
-pub(super) fn replacing(name: &OsStr, unique: u64) -> OsString {
+pub(super) fn replacing(name: &OsStr) -> OsString {
     let shown = &name.as_bytes()[..name.len().min(SHOWN_BYTES)];
     let mut scratch = OsString::from(".");
     scratch.push(OsStr::from_bytes(shown));
-    scratch.push(format!(".{unique:016x}.tmp"));
+    scratch.push(format!(".{}.tmp", unique()));
     scratch
 }
 

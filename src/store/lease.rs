@@ -18,13 +18,14 @@ const F_SETSIG: libc::c_int = 10;
 
 /// The kernel's answer to a request for a read lease on a file. It tells whether the file has
 /// writers.
+///
+/// `Free`: no process has the file open for writing or mapped for writing. `Held`: a process has.
+/// `Unknown`: the disk does not support leases, or the file belongs to another user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub enum Lease {
-    /// No process has the file open for writing or mapped for writing.
     Free,
-    /// A process has the file open or mapped for writing.
     Held,
-    /// The disk does not support leases, or the file belongs to another user.
     Unknown,
 }
 

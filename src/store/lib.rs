@@ -10,11 +10,9 @@
 //! `layout`.
 
 mod archive;
-mod arrival;
 mod artifacts;
 mod attributes;
 mod cache;
-mod clock;
 mod conversation;
 mod counts;
 mod dir;
@@ -29,7 +27,6 @@ mod layout;
 mod lease;
 mod manifest;
 pub mod message;
-mod naming;
 mod removal;
 pub mod shared;
 mod stat;
@@ -44,18 +41,16 @@ pub use archive::{
     ArchiveError, ArchiveFlaw, ExportParts, Exported, ImportOptions, Imported, bytes_to_export,
     export, export_with,
 };
-pub use arrival::{Arrival, Arrived};
 pub use artifacts::{Artifacts, StoredArtifacts};
 pub use attributes::{
     attribute, attributes, parse_attribute, provenance_of, remove_attribute, set_attribute,
     set_provenance, user_attributes,
 };
 pub use cache::{Cache, CacheKey, Draft};
-pub use clock::FileClock;
 pub use conversation::Conversation;
 pub use dir::{Dir, DirEntry};
 pub use error::{StoreError, UnreadPlace, UnreadPlaces};
-pub use far::{Expected, FarArtifact};
+pub use far::{Arrival, Arrived, FarArtifact, record_far};
 pub use file_io::{AnalysedFile, Artifact, append_all, read_full_at};
 pub use gateway::{CatalogWriter, LockedPermissions};
 pub use layout::{
@@ -64,15 +59,14 @@ pub use layout::{
 };
 pub use lease::{Lease, lease_of, owner_lives, this_process};
 pub use manifest::{Appended, Manifest, ManifestLock, RecordPosition, StoredRecords};
-pub use naming::call_stem;
 pub use removal::{RemovalCandidate, RemovalOutcome, SweepLock};
 pub use shared::{BucketBytes, Rename, RenameOutcome, SharedPlace, is_shared};
-pub use stat::{FileMark, FileType, Stat, Time, stat_file};
+pub use stat::{FileClock, FileMark, FileType, Stat, Time, stat_file};
 pub use store::Store;
 pub use tool_output::ToolOutputDir;
 pub use usage::{BLOCK, LEAST, SharedRoom, Usage, growth_of_write, room_of, whole_blocks};
 pub use watch::{NameChange, NameWatch, Watch, WatchId};
-pub use writer::{ArtifactWriter, Completed};
+pub use writer::{ArtifactWriter, Completed, call_stem};
 
 #[cfg(any(test, feature = "testing"))]
 mod testing;

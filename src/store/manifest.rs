@@ -9,7 +9,6 @@
 //! ([`Manifest::lock_in_turn`]).
 
 mod index;
-mod records;
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, BufWriter, Write as _};
@@ -24,8 +23,7 @@ use crate::manifest::index::ManifestIndex;
 use crate::{Dir, StoreError, layout};
 use ctxfs_core::model::{Record, RelPath};
 
-pub use index::RecordPosition;
-pub use records::StoredRecords;
+pub use index::{RecordPosition, StoredRecords};
 
 /// Size in bytes at which collected records are appended in one write.
 const PIECE: usize = 1 << 20;
@@ -56,7 +54,7 @@ impl Manifest {
         let index = self.refreshed_index()?;
         let Some((file, line)) = index.find(path) else { return Ok(None) };
         let bytes = line.read(file).map_err(|error| self.error("read", error))?;
-        Ok(records::parse(&bytes))
+        Ok(index::parse(&bytes))
     }
 
     /// Returns the position of the record of the file at `path`, or `None` if it has no record.
@@ -302,7 +300,7 @@ impl ManifestLock {
             while piece.len() < PIECE
                 && let Some(record) = records.next()
             {
-                records::print(&[record?], &mut piece).map_err(failed)?;
+                index::print(&[record?], &mut piece).map_err(failed)?;
             }
             let start = self.lines.append(&piece).map_err(failed)?;
             appended.start.get_or_insert(start);
@@ -328,13 +326,9 @@ pub struct Appended {
     start: Option<u64>,
 }
 
-pub(super) fn digest(record: &Record) -> Option<&str> {
-    record.analysis.as_ref().map(|analysis| analysis.digest.as_str())
-}
-
 fn append(lines: &LockedLines, records: &[Record]) -> io::Result<u64> {
     let mut printed = Vec::new();
-    records::print(records, &mut printed)?;
+    index::print(records, &mut printed)?;
     lines.append(&printed)
 }
 

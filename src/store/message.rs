@@ -11,11 +11,9 @@
 
 mod append;
 mod entry;
-mod json;
 mod layout;
 mod lines;
 mod offload;
-mod unfinished;
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -25,23 +23,23 @@ use ctxfs_core::model::{Limits, Provenance, RelPath};
 
 pub use append::{Batch, LockedLog, array, check, set_aside};
 pub use entry::{MessageCall, MessageEntry, MessageTime};
-pub use lines::{Log, LogLine, LogLines, OtherMessages, Published, log_of, whole};
-pub use unfinished::{UnfinishedLine, stored};
+pub use lines::{
+    Log, LogLine, LogLines, OtherMessages, Published, UnfinishedLine, log_of, stored, whole,
+};
 
 /// Maximum length in bytes of an unfinished line that is held in memory. A longer line is in a
 /// file.
 pub const HELD: usize = 1 << 20;
 /// Maximum length of a line in bytes.
 pub const LONGEST: u64 = 1 << 30;
-/// Number of bytes that are read or written at once.
 const BLOCK: usize = 256 << 10;
 
-/// The conversation to which messages are appended, and the host of this layer.
+/// The conversation to which messages are appended, and the provider of limits, stand-ins and
+/// secrets.
 #[derive(Clone, Copy)]
+#[expect(missing_docs, reason = "described above")]
 pub struct AppendContext<'a> {
-    /// The conversation.
     pub conversation: &'a Arc<Conversation>,
-    /// The provider of limits, stand-ins and secrets.
     pub host: &'a dyn Host,
 }
 
@@ -85,15 +83,13 @@ pub trait Host {
     fn preview(&self, path: &RelPath) -> Result<Preview, MessageError>;
 }
 
-/// An output that is too long for the log.
+/// An output that is too long for the log: the id of the call, after which the artifact is named, the
+/// description of the call, the number of bytes, and a reader of the bytes.
+#[expect(missing_docs, reason = "described above")]
 pub struct LongOutput<'a> {
-    /// Id of the call. The artifact is named after it.
     pub call: String,
-    /// Description of the call.
     pub provenance: Provenance,
-    /// Number of bytes.
     pub length: u64,
-    /// Reader of the output's bytes.
     pub content: Box<dyn Read + 'a>,
 }
 
@@ -103,12 +99,12 @@ impl std::fmt::Debug for LongOutput<'_> {
     }
 }
 
-/// The text that replaces an output in a message when the output is stored as an artifact.
+/// The text that replaces an output in a message when the output is stored as an artifact: the first
+/// characters of the output, and the path of the complete output, as the reader sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Preview {
-    /// The first characters of the output, and the location of the complete output.
     pub text: String,
-    /// Path of the complete output, as the reader sees it.
     pub full_output_path: String,
 }
 

@@ -4,9 +4,8 @@
 //! rules for crashes are in `layout`.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::hash::{BuildHasher as _, RandomState};
 use std::{io, slice};
 
 use rustix::fs::{OFlags, RenameFlags};
@@ -14,7 +13,7 @@ use rustix::fs::{OFlags, RenameFlags};
 use crate::file_lock::{self, LockKind, LockedFile};
 use crate::{
     Conversation, Dir, FileType, Lease, ManifestLock, Stat, StoreError, dir, history, layout,
-    lease, stat,
+    lease, stat_file,
 };
 use ctxfs_core::model::{Amount, ArtifactState, Counts, Record, RelPath, Removal};
 
@@ -22,7 +21,6 @@ use ctxfs_core::model::{Amount, ArtifactState, Counts, Record, RelPath, Removal}
 /// open, and no other process can append records.
 const BATCH: usize = 64;
 
-/// Reasons to keep a file.
 pub(super) const NO_LEASE: &str = "its disk cannot tell whether it is being written";
 pub(super) const STUCK: &str = "it cannot be removed from its directory";
 pub(super) const WRITTEN: &str = "it is being written";
@@ -169,17 +167,16 @@ fn remove_files(
     conversation: &Conversation,
     leased: &[LeasedArtifact<'_>],
 ) -> Result<Vec<bool>, StoreError> {
-    let unique = RandomState::new();
-    let remove = |(number, artifact): (usize, &LeasedArtifact<'_>)| {
-        let name = layout::removing(unique.hash_one(number));
-        let removed = artifact.remove(conversation.dir(), &name);
+    let remove = |artifact: &LeasedArtifact<'_>| {
         let path = &artifact.candidate.path;
+        let named = (&artifact.dir, path.file_name());
+        let removed = remove_file(named, artifact.candidate.ino, conversation.dir());
         match removed.map_err(|error| conversation.error_at("remove", path, error)) {
             Err(error) if !error.is_of_place() => Err(error),
             removed => Ok(removed.is_err()),
         }
     };
-    leased.iter().enumerate().map(remove).collect()
+    leased.iter().map(remove).collect()
 }
 
 /// Splits the records of removals into those that failed and those that succeeded. The failed ones
@@ -242,23 +239,19 @@ impl<'a> LeasedArtifact<'a> {
         let record = removed(record, &stat, &candidate.removal);
         Ok(Ok(Self { candidate, dir, record, _file: file }))
     }
-
-    fn remove(&self, conversation: &Dir, gone: &str) -> io::Result<()> {
-        let candidate = self.candidate;
-        remove_file((&self.dir, candidate.path.file_name()), candidate.ino, (conversation, gone))
-    }
 }
 
-/// Removes the file `name` of `dir` if its inode number is `ino`. Renames it first, to `gone` in
-/// the directory of its `conversation`.
+/// Removes the file `name` of `dir` if its inode number is `ino`. Renames it first, to a name in
+/// the directory of its `conversation` that [`SweepLock::finish_removals`] finds after a crash.
 ///
 /// If a process has just renamed another file to `name`, that file gets its name back.
 pub(super) fn remove_file(
     (dir, name): (&Dir, &OsStr),
     ino: u64,
-    (conversation, gone): (&Dir, &str),
+    conversation: &Dir,
 ) -> io::Result<()> {
-    let gone = gone.as_ref();
+    let gone = OsString::from(layout::removing());
+    let gone = gone.as_os_str();
     match dir.rename(name, conversation, gone, RenameFlags::empty()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         renamed => renamed?,
@@ -267,7 +260,7 @@ pub(super) fn remove_file(
         return conversation.unlink(gone);
     }
     conversation.rename(gone, dir, name, RenameFlags::NOREPLACE).or_else(|_| {
-        let aside = layout::replacing(name, RandomState::new().hash_one(name));
+        let aside = layout::replacing(name);
         conversation.rename(gone, dir, &aside, RenameFlags::empty())
     })
 }
@@ -282,7 +275,7 @@ impl RemovalCandidate {
 
 fn open(conversation: &Dir, path: &RelPath) -> io::Result<(File, Stat)> {
     let file = conversation.open_file_at(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
-    let stat = stat::stat_file(&file)?;
+    let stat = stat_file(&file)?;
     Ok((file, stat))
 }
 

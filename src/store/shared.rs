@@ -7,15 +7,13 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::hash::{BuildHasher as _, RandomState};
 use std::os::unix::ffi::OsStrExt as _;
 use std::{io, slice};
 
 use rustix::fs::OFlags;
 
-use crate::arrival::{self, MODE};
 use crate::error::{is_in_the_way, is_of_place};
-use crate::manifest::digest;
+use crate::far::{self, MODE};
 use crate::removal::{self, NO_LEASE, STUCK, WRITTEN};
 use crate::walk::{DirWalk, PathBudget};
 use crate::{
@@ -26,24 +24,19 @@ use ctxfs_core::model::{
     ArtifactState, Far, LocalFile, MAX_DEPTH, Record, RelPath, Removal, Shortcuts, is_scratch,
 };
 
-/// Reasons to keep a file.
 const CHANGED: &str = "it was changed meanwhile";
 const NOT_FAR: &str = "it is gone, or here";
 const OTHER_BYTES: &str = "the bucket has other bytes";
 
-/// A place that [`each_file`] found.
+/// A place that [`each_file`] found, by its path in the conversation.
+///
+/// A directory that `is_made` was created for a file of another host. It is removed when its last
+/// file is removed.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "described above")]
 pub enum SharedPlace {
-    /// A file with its attributes.
     File(RelPath, Stat),
-    /// A directory.
-    Directory {
-        /// Path in the conversation.
-        path: RelPath,
-        /// True if the directory was created for a file of another host. Such a directory is
-        /// removed when its last file is removed.
-        is_made: bool,
-    },
+    Directory { path: RelPath, is_made: bool },
 }
 
 /// The result of renaming a file.
@@ -57,24 +50,22 @@ pub enum RenameOutcome {
     Kept(&'static str),
 }
 
-/// A rename: old and new path, and its time in milliseconds since the epoch.
+/// A rename from one path to another, at a time in milliseconds since the epoch. The time is stored
+/// in the trace that write-once content leaves at its old path.
 #[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Rename<'a> {
-    /// Current path of the file.
     pub from: &'a RelPath,
-    /// New path of the file.
     pub to: &'a RelPath,
-    /// Time of the rename in milliseconds since the epoch. It is stored in the trace that
-    /// write-once content leaves at its old path.
     pub at: i64,
 }
 
-/// The bytes of an artifact that are in the bucket.
+/// The origin of an artifact's bytes in the bucket, and the facts that were published with them. With
+/// these, a host need not read all of the bytes.
 #[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "described above")]
 pub struct BucketBytes<'a> {
-    /// Origin of the bytes.
     pub origin: &'a str,
-    /// Facts that were published with the bytes. With them, a host need not read all of the bytes.
     pub shortcuts: Option<&'a Shortcuts>,
 }
 
@@ -104,7 +95,7 @@ pub fn each_file(
         let (mut walk, mut budget) = (walk.without(layout::is_bookkeeping), PathBudget::new());
         while let Some(found) = walk.next()? {
             if found.kind == FileType::Directory {
-                let is_made = arrival::is_made(dir, &found.path);
+                let is_made = far::is_made(dir, &found.path);
                 meet(SharedPlace::Directory { path: found.path, is_made });
             } else if is_shared(&found.path)
                 && budget.takes(&found.path)
@@ -150,7 +141,7 @@ pub fn remove(
         return kept_or_failed(conversation, path, error);
     }
     drop((held, lock));
-    arrival::remove_made_parents(conversation, path);
+    far::remove_made_parents(conversation, path);
     Ok(RemovalOutcome::Removed)
 }
 
@@ -171,7 +162,7 @@ pub fn remove_far(
     }
     conversation.forget_locked(&lock, path)?;
     drop(lock);
-    arrival::remove_made_parents(conversation, path);
+    far::remove_made_parents(conversation, path);
     Ok(RemovalOutcome::Removed)
 }
 
@@ -213,7 +204,7 @@ pub fn rename(
     }
     moved?;
     drop((held, lock));
-    arrival::remove_made_parents(conversation, rename.from);
+    far::remove_made_parents(conversation, rename.from);
     Ok(RenameOutcome::Done)
 }
 
@@ -237,7 +228,7 @@ pub fn rename_far(
     {
         return Ok(RenameOutcome::Taken);
     }
-    match arrival::made_parent(conversation.dir(), rename.to) {
+    match far::made_parent(conversation.dir(), rename.to) {
         Err(error) if is_in_the_way(&error) => return Ok(RenameOutcome::Taken),
         made => drop(made.map_err(|error| conversation.error_at("rename", rename.from, error))?),
     }
@@ -312,7 +303,7 @@ pub fn ensure_recorded(
     let mut hasher = blake3::Hasher::new();
     let read = hasher.update_reader(file).map(|hasher| hasher.finalize().to_hex());
     let found = read.map_err(|error| conversation.error_at("read", path, error))?;
-    if digest(known) != Some(&*found) {
+    if known.digest() != Some(&*found) {
         return Ok(Err(OTHER_BYTES));
     }
     record_again(conversation, path, known, &stat)
@@ -336,7 +327,7 @@ fn record_again(
         return Ok(Err(NO_LEASE));
     }
     let own = held.record.as_ref().filter(|record| has_same_bytes(record, known));
-    let record = arrival::recorded(path, own.unwrap_or(known), stat);
+    let record = far::recorded(path, own.unwrap_or(known), stat);
     lock.append(slice::from_ref(&record))?;
     Ok(Ok(()))
 }
@@ -385,7 +376,6 @@ struct HeldFile {
     record: Option<Record>,
     /// True if the disk supports leases and confirmed that the file has no writer.
     is_leased: bool,
-    /// The file, open for reading. It holds the lease.
     file: File,
 }
 
@@ -425,9 +415,7 @@ impl HeldFile {
     }
 
     fn remove(&self, conversation: &Conversation, path: &RelPath) -> io::Result<()> {
-        let name: &OsStr = path.file_name();
-        let gone = layout::removing(RandomState::new().hash_one(name));
-        removal::remove_file((&self.dir, name), self.stat.ino, (conversation.dir(), gone.as_str()))
+        removal::remove_file((&self.dir, path.file_name()), self.stat.ino, conversation.dir())
     }
 
     /// Renames the file. Returns its new directory and attributes. If the name belonged to another
@@ -438,7 +426,7 @@ impl HeldFile {
         rename: Rename<'_>,
     ) -> io::Result<Option<(Dir, Stat)>> {
         let (from, to) = (rename.from.file_name(), rename.to.file_name());
-        let dir = arrival::made_parent(conversation.dir(), rename.to)?;
+        let dir = far::made_parent(conversation.dir(), rename.to)?;
         self.dir.rename_to_free(from, &dir, to)?;
         let stat = dir.stat(to)?;
         if stat.same_file(&self.stat) {
@@ -519,7 +507,7 @@ fn evicted(record: &Record, held: &HeldFile, bytes: BucketBytes<'_>) -> Record {
 }
 
 fn has_same_bytes(record: &Record, known: &Record) -> bool {
-    digest(record).is_some() && digest(record) == digest(known)
+    record.digest().is_some() && record.digest() == known.digest()
 }
 
 #[cfg(test)]

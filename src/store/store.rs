@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -34,7 +33,6 @@ struct OpenStore {
     dir: Dir,
     context: Dir,
     clock: OnceLock<FileClock>,
-    /// The conversations in use. They are shared so that each has a single index of its manifest.
     open: Mutex<HashMap<Component, Weak<Conversation>>>,
 }
 
@@ -270,7 +268,7 @@ impl Store {
     /// on the log, and must have checked that no message in it is shown.
     pub fn remove_ended(&self, conversation: &Conversation) -> Result<bool, StoreError> {
         let dir = conversation.dir();
-        let aside = layout::removing(RandomState::new().hash_one(conversation.id()));
+        let aside = layout::removing();
         let history = dir.open_dir(layout::HISTORY.as_ref());
         let moved = history.and_then(|history| {
             history.rename_to_free(layout::MESSAGES.as_ref(), dir, aside.as_ref())?;

@@ -23,16 +23,17 @@ pub const LEAST: u64 = 512;
 /// hole.
 const MAX_PIECES: usize = 1024;
 
-/// Disk space used by the files of a conversation, including the store's own files.
+/// Disk space used by the files of a conversation, including the store's own files: the number of
+/// files and directories, and their bytes on the disk as counted by [`room_of`].
+///
+/// `artifacts` is the total length of the artifacts in bytes. `is_whole` is false if a place could
+/// not be read and is therefore not counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Usage {
-    /// Number of files and directories.
     pub entries: u64,
-    /// Bytes on the disk; see [`room_of`].
     pub bytes: u64,
-    /// Total length of the artifacts in bytes.
     pub artifacts: u64,
-    /// False if a place could not be read and is therefore not counted.
     pub is_whole: bool,
 }
 

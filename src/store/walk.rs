@@ -16,7 +16,6 @@ const HELD: usize = 16;
 /// Length in bytes from which a path counts as long. Paths in ordinary program trees are far
 /// shorter.
 const LONG: usize = 1024;
-/// Maximum total length of the long paths in a list, in bytes.
 const MAX_BYTES: usize = 64 << 20;
 
 /// A walk of all directories and files below a directory. It goes depth first and is sorted by the

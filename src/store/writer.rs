@@ -1,21 +1,21 @@
-//! Writes an artifact without a mount.
+//! Writes an artifact without a mount, and names it after its call.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
+use std::slice;
 use std::sync::Arc;
-use std::{fmt, slice};
 
 use rustix::fs::OFlags;
 
-use crate::manifest::digest;
-use crate::naming::{self, CallNaming};
 use crate::{
     AnalysedFile, Artifact, Conversation, Dir, ManifestLock, Stat, StoreError, attributes,
-    conversation, layout, stat, this_process,
+    conversation, layout, stat_file, this_process,
 };
 use ctxfs_core::materialize::{Analyzer, analyze, analyze_log};
 use ctxfs_core::model::{
-    Analysis, ArtifactState, Component, Content as _, Folder, Provenance, Record, RelPath,
+    Analysis, ArtifactState, Component, Content as _, Folder, Json, Provenance, Record, RelPath,
+    is_scratch,
 };
 
 const BEFORE: u64 = 4096;
@@ -34,6 +34,7 @@ const GAP: u32 = 16;
 ///
 /// A writer never replaces an existing output: model servers reuse the ids of calls, and an output
 /// with the same id may belong to another call.
+#[derive(Debug)]
 pub struct ArtifactWriter {
     conversation: Arc<Conversation>,
     dir: Dir,
@@ -47,13 +48,12 @@ pub struct ArtifactWriter {
     closed: bool,
 }
 
-/// A completed artifact.
+/// A completed artifact. `is_new` is false if the call already had an artifact with the same bytes,
+/// and `record` is then the record of that artifact.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Completed {
-    /// Record of the artifact.
     pub record: Record,
-    /// False if the call already had an artifact with the same bytes. `record` is then the record
-    /// of that artifact.
     pub is_new: bool,
 }
 
@@ -108,13 +108,13 @@ impl ArtifactWriter {
         let opened = conversation::open_folder(conversation.dir(), folder)
             .and_then(|dir| Ok((dir.open_file(path.file_name(), APPENDING)?, dir)));
         let (file, dir) = opened.map_err(|error| fault(conversation, &path, error))?;
-        let stat = stat::stat_file(&file).map_err(|error| fault(conversation, &path, error))?;
+        let stat = stat_file(&file).map_err(|error| fault(conversation, &path, error))?;
         let lock = conversation.manifest().lock()?;
         let mut record = conversation.record_for(&path, &stat)?;
         record.provenance.update(newer);
         let record = Record { state: ArtifactState::Live, owner: this_process(), ..record };
         lock.append(slice::from_ref(&record))?;
-        let content = AnalysedFile::new(file, analyzer(folder));
+        let content = AnalysedFile { file, analyzer: analyzer(folder) };
         let (conversation, naming) = (Arc::clone(conversation), None);
         let is_analysed = false;
         Ok(Self { conversation, dir, content, path, naming, record, is_analysed, closed: false })
@@ -129,7 +129,7 @@ impl ArtifactWriter {
     ) -> Result<Self, StoreError> {
         let fault = |error| fault(conversation, &path, error);
         attributes::set_provenance(&file, &provenance).map_err(fault)?;
-        let stat = stat::stat_file(&file).map_err(fault)?;
+        let stat = stat_file(&file).map_err(fault)?;
         let lock = conversation.manifest().lock()?;
         let earlier = conversation.record(&path)?.map_or(0, |record| record.generation);
         let record = Record {
@@ -140,7 +140,7 @@ impl ArtifactWriter {
             ..Conversation::fresh_record(&path, &stat)
         };
         lock.append(slice::from_ref(&record))?;
-        let content = AnalysedFile::new(file, analyzer);
+        let content = AnalysedFile { file, analyzer };
         let conversation = Arc::clone(conversation);
         let is_analysed = true;
         Ok(Self { conversation, dir, content, path, naming, record, is_analysed, closed: false })
@@ -161,9 +161,9 @@ impl ArtifactWriter {
     /// Returns the number of bytes written so far, by all processes that have owned the artifact.
     pub fn written(&self) -> u64 {
         if self.is_analysed {
-            return self.content.written();
+            return self.content.analyzer.seen();
         }
-        stat::stat_file(self.content.file()).map_or(0, |stat| stat.size)
+        stat_file(&self.content.file).map_or(0, |stat| stat.size)
     }
 
     /// Returns up to 4 KiB that end at the offset `end`, and the offset of the first returned byte.
@@ -179,8 +179,8 @@ impl ArtifactWriter {
     /// Replaces everything after the first `length` bytes with `end`. If another process has
     /// written to the artifact, fails and changes nothing.
     pub fn replace_end(&mut self, length: u64, end: &[u8]) -> io::Result<()> {
-        let mut file = self.content.file();
-        if stat::stat_file(file)?.size != self.written() {
+        let mut file = &self.content.file;
+        if stat_file(file)?.size != self.written() {
             return Err(io::Error::other("another process writes to the artifact"));
         }
         self.is_analysed = false;
@@ -188,10 +188,10 @@ impl ArtifactWriter {
         file.write_all(end)
     }
 
-    /// Adds facts that became known later, such as an exit code. They are recorded when the
-    /// artifact is sealed.
-    pub fn say(&mut self, newer: &Provenance) {
-        self.record.provenance.update(newer);
+    /// Returns the description of the call, to which facts can be added that became known later,
+    /// such as an exit code. It is recorded when the artifact is sealed.
+    pub fn provenance(&mut self) -> &mut Provenance {
+        &mut self.record.provenance
     }
 
     /// Completes the artifact: syncs, analyses and records it. If the call already has a complete
@@ -221,7 +221,7 @@ impl ArtifactWriter {
     }
 
     fn close(&mut self, state: ArtifactState) -> Result<Completed, StoreError> {
-        let (analysis, file) = (self.analysis(), self.content.file());
+        let (analysis, file) = (self.analysis(), &self.content.file);
         let synced = attributes::set_provenance(file, &self.record.provenance)
             .and_then(|()| file.sync_all());
         synced.map_err(|error| self.fault(error))?;
@@ -237,7 +237,7 @@ impl ArtifactWriter {
     /// reader then analyses it.
     fn analysis(&self) -> Option<Analysis> {
         if self.is_analysed {
-            return Some(self.content.analysis());
+            return Some(self.content.analyzer.finish());
         }
         let content = Artifact::open(self.conversation.dir(), &self.path).ok()?;
         let analyze = if self.path.is_terminal() { analyze_log } else { analyze };
@@ -247,7 +247,7 @@ impl ArtifactWriter {
     /// Gives the file its final name and records it. If the call already has the same output,
     /// removes the file instead.
     fn complete(&mut self, analysis: Option<Analysis>) -> Result<Completed, StoreError> {
-        let is_json = analysis.as_ref().is_some_and(|found| naming::is_json(&found.json));
+        let is_json = analysis.as_ref().is_some_and(|found| is_json(&found.json));
         let lock = self.conversation.manifest().lock()?;
         let record = self.measure(analysis)?;
         if let Some(same) = self.same_output(&record)? {
@@ -304,7 +304,7 @@ impl ArtifactWriter {
     }
 
     fn stat(&self) -> Result<Stat, StoreError> {
-        stat::stat_file(self.content.file()).map_err(|error| self.fault(error))
+        stat_file(&self.content.file).map_err(|error| self.fault(error))
     }
 
     fn fault(&self, error: io::Error) -> StoreError {
@@ -331,12 +331,6 @@ impl Drop for ArtifactWriter {
     }
 }
 
-impl fmt::Debug for ArtifactWriter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ArtifactWriter").field("path", &self.path).finish_non_exhaustive()
-    }
-}
-
 fn fault(conversation: &Conversation, path: &RelPath, error: io::Error) -> StoreError {
     match error.kind() {
         io::ErrorKind::AlreadyExists => {
@@ -353,7 +347,6 @@ fn analyzer(folder: Folder) -> Analyzer {
     }
 }
 
-/// Creates the file of the next output of a call.
 fn create_next(
     conversation: &Conversation,
     dir: &Dir,
@@ -450,8 +443,115 @@ fn is_same(one: &Record, other: &Record) -> bool {
         && one.state == other.state
         && one.size == other.size
         && one.provenance.call == other.provenance.call
-        && digest(one).is_some()
-        && digest(one) == digest(other)
+        && one.digest().is_some()
+        && one.digest() == other.digest()
+}
+
+/// Maximum length in bytes of a call id that is used unchanged. With a number, an extension and the
+/// suffix of a view, the name stays below the limit of 255 bytes.
+const MAX_BYTES: usize = 200;
+const DIGITS: usize = 32;
+
+/// Returns the name for the first artifact of a call, without an extension.
+///
+/// The name is the id itself if the id is usable as a name: one component, not reserved, not a
+/// scratch name and not too long. Otherwise the name is `call-` and a digest of the id, and the
+/// writer stores the id in `Provenance::call`.
+pub fn call_stem(call: &str) -> Component {
+    Component::new(call).ok().filter(is_usable).unwrap_or_else(|| hashed(call))
+}
+
+fn numbered_stem(stem: &Component, number: u32) -> Component {
+    if number == 1 { stem.clone() } else { joined(stem, &format!("-{number}")) }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct CallNaming {
+    stem: Component,
+    folder: Folder,
+    pub(super) number: u32,
+}
+
+impl CallNaming {
+    pub(super) fn first(call: &str, folder: Folder) -> Self {
+        Self { stem: call_stem(call), folder, number: 1 }
+    }
+
+    pub(super) fn at(&self, number: u32) -> Self {
+        Self { number, ..self.clone() }
+    }
+
+    /// Returns names that are free. They have the lowest free number, unless artifacts with lower
+    /// numbers were removed. Calls `is_taken` about 2 log2(number) times.
+    pub(super) fn free<E>(self, is_taken: impl Fn(&Self) -> Result<bool, E>) -> Result<Self, E> {
+        let (mut taken, mut free) = (0, 1);
+        while is_taken(&self.at(free))? {
+            (taken, free) = (free, free.saturating_mul(2));
+        }
+        while free - taken > 1 {
+            let middle = taken + (free - taken) / 2;
+            let half = if is_taken(&self.at(middle))? { &mut taken } else { &mut free };
+            *half = middle;
+        }
+        Ok(self.at(free))
+    }
+
+    pub(super) fn folder(&self) -> Folder {
+        self.folder
+    }
+
+    /// Returns the name used while the artifact is written. It is also the final name, unless the
+    /// artifact is renamed to [`Self::json`].
+    pub(super) fn name(&self) -> Component {
+        let extension = match self.folder {
+            Folder::Tool => ".txt",
+            Folder::Terminal => ".log",
+        };
+        self.with(extension)
+    }
+
+    /// Returns the name for content that is a JSON value or JSON Lines. Returns `None` for a log.
+    pub(super) fn json(&self) -> Option<Component> {
+        (self.folder == Folder::Tool).then(|| self.with(".json"))
+    }
+
+    /// Returns all names that the artifact may have. A log may also have one name per stream.
+    pub(super) fn all(&self) -> Vec<Component> {
+        let others: &[&str] = match self.folder {
+            Folder::Tool => &[".json"],
+            Folder::Terminal => &[".stdout.log", ".stderr.log"],
+        };
+        let mut names = vec![self.name()];
+        names.extend(others.iter().map(|extension| self.with(extension)));
+        names
+    }
+
+    fn with(&self, extension: &str) -> Component {
+        joined(&numbered_stem(&self.stem, self.number), extension)
+    }
+}
+
+fn joined(stem: &Component, end: &str) -> Component {
+    let mut name = OsString::from(stem);
+    name.push(end);
+    Component::new(name).unwrap_or_else(|_| stem.clone())
+}
+
+pub(super) fn is_json(json: &Json) -> bool {
+    matches!(json, Json::Document { .. } | Json::Lines { .. })
+}
+
+fn is_usable(stem: &Component) -> bool {
+    let short = stem.as_os_str().len() <= MAX_BYTES;
+    short && !is_scratch(joined(stem, ".txt").as_os_str())
+}
+
+fn hashed(call: &str) -> Component {
+    let mut analyzer = Analyzer::new();
+    analyzer.push(call.as_bytes());
+    let mut digest = analyzer.finish().digest;
+    digest.truncate(DIGITS);
+    Component::new(format!("call-{digest}")).expect("hexadecimal digits are a name")
 }
 
 #[cfg(test)]

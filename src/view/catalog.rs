@@ -15,7 +15,7 @@ use crate::{
     errors, find, grep, jq, lines, meta, pages, pretty, reference, shape, short_stand_ins, summary,
     terms, wrap,
 };
-use ctxfs_core::model::{Limits, Root, Subject};
+use ctxfs_core::model::{Limits, Redactor as _, Root, Subject};
 use ctxfs_core::redact::MaskCounter;
 
 /// A view of an artifact, or a directory of its views. The name of either begins with the name of

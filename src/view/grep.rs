@@ -8,7 +8,6 @@
 pub(super) mod corpus;
 mod fold;
 pub(super) mod many;
-pub(super) mod order;
 pub(super) mod page;
 mod pattern;
 mod prefilter;

@@ -139,11 +139,11 @@ impl WordCounts {
     /// Returns the number of words, including names, or `None` if there are more than
     /// [`MAX_WORDS`].
     fn words(&self) -> Option<u64> {
-        self.words.is_complete().then_some(self.words.key_count() as u64)
+        self.words.is_complete().then_some(self.words.counts().len() as u64)
     }
 
     fn terms(&self) -> impl Iterator<Item = CountedTerm<'_>> {
-        self.words.iter().map(|(text, count)| CountedTerm {
+        self.words.counts().iter().map(|(text, count)| CountedTerm {
             text,
             times: count.times,
             units: count.value.units,

@@ -144,9 +144,9 @@ fn message_article(logged: &LoggedMessage, output: Option<&ExportedOutput<'_>>) 
     };
     let said = display::text(&message.said());
     html! {
-        article.message id={ "m-" (logged.offset) } data-role=(message.role()) {
+        article.message id={ "m-" (logged.offset) } data-role=(message.role) {
             header {
-                span.role { (display::text(&message.role())) } " "
+                span.role { (display::text(&message.role)) } " "
                 @if let Some(time) = time_of(logged) { (display::time(time)) }
             }
             @match output {

@@ -89,7 +89,7 @@ fn offloaded(site: &Arc<Site>, only: Option<&Component>) -> Result<String, WebEr
 
 fn totals(total: &Counts, offloaded: &str) -> Markup {
     let Counts { stored, handed, read, .. } = total;
-    let saved = total.saved_tokens();
+    let saved = total.saved(|amount| amount.tokens);
     let calls = stored.times.max(1);
     let hits = if stored.tokens == 0 { 0.0 } else { saved as f64 * 100.0 / stored.tokens as f64 };
     let each = saved / i64::try_from(calls).unwrap_or(i64::MAX);
@@ -181,7 +181,7 @@ fn heading(first: &str) -> Markup {
 
 fn row(name: &str, link: Option<&str>, counts: &Counts) -> Markup {
     let Counts { stored, handed, read, .. } = counts;
-    let saved = counts.saved_tokens();
+    let saved = counts.saved(|amount| amount.tokens);
     let each = saved / i64::try_from(stored.times.max(1)).unwrap_or(i64::MAX);
     html! {
         tr {

@@ -26,7 +26,7 @@ use crate::materialize::failure::verdicts::{LineHints, RankedLine, Verdicts};
 use crate::materialize::likeness::LikenessHasher;
 use crate::model::{ErrorLine, ErrorRank, Errors};
 
-pub use crate::materialize::failure::expectation::{is_comparison, is_side};
+pub use crate::materialize::failure::expectation::{COMPARISON, SIDE};
 pub use crate::materialize::failure::noise::bare;
 
 // Also the maximum of `ErrorLine::length`.
@@ -91,7 +91,7 @@ impl FailureDetector {
     fn end_open(&mut self) {
         let found = &mut self.found;
         self.open.end(|line, number, offset| {
-            if found.expectation.is_waiting() || prefilter::has_telling(line, LINE_BYTES) {
+            if found.expectation.expected.is_some() || prefilter::has_telling(line, LINE_BYTES) {
                 found.judge(line, number, offset, None);
             }
         });
@@ -103,7 +103,7 @@ impl FailureDetector {
         let mut index = first;
         while index < block.newlines.len() {
             while scanned.next_if(|found| found.line < index).is_some() {}
-            if !self.found.expectation.is_waiting() {
+            if !self.found.expectation.expected.is_some() {
                 let Some(next) = scanned.peek() else { break };
                 index = next.line;
             }
@@ -124,7 +124,7 @@ impl ErrorCollector {
     // Judges one line. `known` is the verdict on the line, if it was already judged.
     fn judge(&mut self, line: &[u8], number: u64, offset: u64, known: Option<RankedLine>) {
         let is_telling = line.len() <= LINE_BYTES || prefilter::has_telling(line, LINE_BYTES);
-        let was_waiting = self.expectation.is_waiting();
+        let was_waiting = self.expectation.expected.is_some();
         let (bare, line) = examined(line);
         let announced = self.expectation.expects(bare, number);
         if !was_waiting && !is_telling {

@@ -65,14 +65,9 @@ impl<K: Hash + Eq, V> Frequent<K, V> {
         self.forgotten == 0
     }
 
-    /// Returns the number of keys in the table.
-    pub fn key_count(&self) -> usize {
-        self.counts.len()
-    }
-
-    /// Returns the keys and their counts, in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = (&K, &Count<V>)> {
-        self.counts.iter()
+    /// Returns the keys in the table and their counts.
+    pub fn counts(&self) -> &HashMap<K, Count<V>, FixedState> {
+        &self.counts
     }
 
     fn forget(&mut self) {
@@ -106,7 +101,7 @@ mod tests {
     }
 
     fn times(frequent: &Frequent<u64, ()>, key: u64) -> Option<(u64, u64)> {
-        let count = frequent.iter().find(|(counted, _)| **counted == key)?.1;
+        let count = frequent.counts().iter().find(|(counted, _)| **counted == key)?.1;
         Some((count.times, count.missed))
     }
 
@@ -114,7 +109,7 @@ mod tests {
     fn few_keys_are_counted_exactly() {
         let frequent = counted((0..1000).map(|n| n % 10), 10);
         assert!(frequent.is_complete());
-        assert_eq!(frequent.key_count(), 10);
+        assert_eq!(frequent.counts().len(), 10);
         assert!((0..10).all(|key| times(&frequent, key) == Some((100, 0))));
     }
 
@@ -123,7 +118,7 @@ mod tests {
         let keys = (0..100_000).map(|n| if n % 20 == 0 { 7 } else { 1_000 + n });
         let frequent = counted(keys, 100);
         assert!(!frequent.is_complete());
-        assert!(frequent.key_count() <= 100);
+        assert!(frequent.counts().len() <= 100);
         assert_eq!(times(&frequent, 7), Some((5000, 0)));
     }
 
@@ -137,7 +132,7 @@ mod tests {
     #[test]
     fn the_newer_of_equally_rare_keys_are_dropped() {
         let frequent = counted(0..5, 4);
-        let mut left: Vec<u64> = frequent.iter().map(|(key, _)| *key).collect();
+        let mut left: Vec<u64> = frequent.counts().iter().map(|(key, _)| *key).collect();
         left.sort_unstable();
         assert_eq!(left, [0, 4]);
     }

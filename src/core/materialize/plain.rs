@@ -223,7 +223,6 @@ impl RedrawScanner {
     }
 }
 
-/// A part of a line as it is printed by a terminal.
 enum Print<'a> {
     // A carriage return. Text that follows may overwrite the line.
     Return(&'a [u8]),
@@ -374,7 +373,6 @@ struct LineRanges {
     long: bool,
 }
 
-/// Returns the ranges that `EscapeStripper` keeps of a line without its newline.
 fn ranges_of_line(log: &[u8], line: Range<usize>) -> Vec<Range<usize>> {
     let clean = log[line.clone()].iter().position(|byte| is_control(*byte));
     let clean = clean.map_or(line.end, |at| line.start + at);

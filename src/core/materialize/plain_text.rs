@@ -108,7 +108,7 @@ impl Checkpoints {
 // Extracts the text of a log and records checkpoints.
 #[derive(Debug, Clone)]
 pub(super) struct TextExtractor {
-    stripper: EscapeStripper,
+    pub(super) stripper: EscapeStripper,
     raw: u64,
     plain: u64,
     checkpoints: Arc<Vec<Checkpoint>>,
@@ -124,13 +124,8 @@ impl TextExtractor {
         self.strip(&bytes[lines..], out);
     }
 
-    // Returns the text that is still held back.
-    pub(super) fn tail(&self) -> Vec<u8> {
-        self.stripper.tail()
-    }
-
     pub(super) fn length(&self) -> u64 {
-        self.plain + self.tail().len() as u64
+        self.plain + self.stripper.tail().len() as u64
     }
 
     pub(super) fn checkpoints(&self) -> Checkpoints {

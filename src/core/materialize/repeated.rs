@@ -182,7 +182,7 @@ impl LineGroups {
 
     fn best(&self, lines: u64) -> Vec<Repeated> {
         let fewest = FEWEST.max(lines.div_ceil(SHARE));
-        let counts = self.table.iter().map(|(_, count)| count);
+        let counts = self.table.counts().values();
         let mut best: Vec<Repeated> =
             counts.filter(|count| count.times >= fewest).map(Count::repeated).collect();
         best.sort_by_key(|repeated| (u64::MAX - repeated.count, repeated.first));
@@ -224,7 +224,7 @@ impl RepeatedLines {
 
 impl LineGroups {
     fn unlike(&self) -> Vec<Unlike> {
-        let groups = || self.table.iter().map(|(_, count)| count);
+        let groups = || self.table.counts().values();
         let all: u64 = groups().map(|count| count.times).sum();
         let shaped = groups().map(|count| count.times).filter(|times| *times >= SHAPE_LINES);
         let is_shaped = 100 * shaped.sum::<u64>() >= SHAPED_PERCENT * all;

@@ -141,22 +141,14 @@ impl Counts {
             + self.questions.times
     }
 
-    /// Returns the number of bytes that the model did not have to read: the stored bytes minus the
-    /// bytes that were given to the model. The result is negative if the model was given more than
-    /// was stored, for example because it read the same part twice.
-    pub fn saved_bytes(&self) -> i64 {
-        saved(self.stored.bytes, self.handed.bytes, self.read.bytes)
+    /// Returns the bytes or tokens that the model did not have to read, as selected by `of`: those
+    /// that were stored minus those that were given to the model. The result is negative if the model
+    /// was given more than was stored, for example because it read the same part twice.
+    pub fn saved(&self, of: fn(&Amount) -> u64) -> i64 {
+        let signed = |amount: &Amount| i64::try_from(of(amount)).unwrap_or(i64::MAX);
+        let given = signed(&self.handed).saturating_add(signed(&self.read));
+        signed(&self.stored).saturating_sub(given)
     }
-
-    /// Returns the same as [`Counts::saved_bytes`], in tokens.
-    pub fn saved_tokens(&self) -> i64 {
-        saved(self.stored.tokens, self.handed.tokens, self.read.tokens)
-    }
-}
-
-fn saved(stored: u64, handed: u64, read: u64) -> i64 {
-    let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-    signed(stored).saturating_sub(signed(handed)).saturating_sub(signed(read))
 }
 
 fn is_default<T: Default + PartialEq>(counts: &T) -> bool {
@@ -247,11 +239,17 @@ mod tests {
     fn saved_amounts_may_be_negative() {
         let mut counts = Counts { stored: Amount::once(100, 30), ..Counts::default() };
         counts += &Counts { handed: Amount::once(20, 6), ..Counts::default() };
-        assert_eq!((counts.saved_bytes(), counts.saved_tokens()), (80, 24));
+        assert_eq!(
+            (counts.saved(|amount| amount.bytes), counts.saved(|amount| amount.tokens)),
+            (80, 24)
+        );
         for _ in 0..2 {
             counts += &Counts { read: Amount::once(50, 15), ..Counts::default() };
         }
-        assert_eq!((counts.saved_bytes(), counts.saved_tokens()), (-20, -6));
+        assert_eq!(
+            (counts.saved(|amount| amount.bytes), counts.saved(|amount| amount.tokens)),
+            (-20, -6)
+        );
         assert_eq!(counts.read.times, 2);
     }
 

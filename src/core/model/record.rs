@@ -220,6 +220,12 @@ impl Record {
         Self { size, modified, owner: None, removed: Some(removal), ..self.clone() }
     }
 
+    /// Returns the digest of the recorded bytes, or `None` if they were not analysed. Records with
+    /// equal digests describe the same bytes.
+    pub fn digest(&self) -> Option<&str> {
+        self.analysis.as_ref().map(|analysis| analysis.digest.as_str())
+    }
+
     /// Returns the number of tokens of the content, or a quarter of its bytes if it was not
     /// analysed.
     pub fn tokens(&self) -> u64 {

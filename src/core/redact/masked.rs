@@ -202,14 +202,6 @@ impl<'a, W: Write> MaskingWriter<'a, W> {
         Self { rules, out, held: Vec::new(), offset: 0, number: 0 }
     }
 
-    /// Writes the remaining bytes. Nothing may be written afterwards.
-    pub fn finish(&mut self) -> io::Result<()> {
-        while self.number * BLOCK < self.seen() {
-            self.emit(self.seen())?;
-        }
-        Ok(())
-    }
-
     /// Returns the underlying writer.
     pub fn get_mut(&mut self) -> &mut W {
         &mut self.out
@@ -257,13 +249,16 @@ impl<W: Write> Write for MaskingWriter<'_, W> {
 
 impl<W: Write> RedactingWriter for MaskingWriter<'_, W> {
     fn finish(&mut self) -> io::Result<()> {
-        MaskingWriter::finish(self)
+        while self.number * BLOCK < self.seen() {
+            self.emit(self.seen())?;
+        }
+        Ok(())
     }
 }
 
 impl Redactor for SecretRules {
     fn names(&self) -> &[String] {
-        SecretRules::names(self)
+        &self.names
     }
 
     fn text(&self, text: &str) -> String {

@@ -64,7 +64,7 @@ pub struct SecretRules {
     known: KnownPatterns,
     own_count: usize,
     patterns: Vec<CompiledRule>,
-    names: Vec<String>,
+    pub(super) names: Vec<String>,
 }
 
 struct CompiledRule {
@@ -110,11 +110,6 @@ impl SecretRules {
         let (known, own_count) =
             (KnownPatterns::new(&known).ok_or(RuleError::TooLarge)?, own.len());
         Ok(Self { own: regex, known, own_count, patterns, names })
-    }
-
-    /// Returns the names that can appear in masks.
-    pub fn names(&self) -> &[String] {
-        &self.names
     }
 
     /// Returns the secrets that begin in `bytes` at or after `from`, in order. Searches only the

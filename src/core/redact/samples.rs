@@ -177,7 +177,6 @@ pub(crate) fn seen(text: &[u8]) -> Vec<String> {
     seen
 }
 
-/// Decodes the JSON escapes in `text` character by character.
 fn decoded(text: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(text);
     let (mut decoded, mut rest) = (String::new(), &*text);

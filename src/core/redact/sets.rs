@@ -30,7 +30,6 @@ pub(super) struct SecretPattern {
     pub(super) check: SecretCheck,
 }
 
-/// The part of a match that precedes one of its beginnings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatternPrefix {
     // Nothing. Any byte may precede the beginning.
@@ -40,7 +39,6 @@ pub(super) enum PatternPrefix {
     Scheme,
 }
 
-/// The part of a match that follows the match of its regex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatternTail {
     None,
@@ -63,7 +61,6 @@ pub(super) enum SecretCheck {
     Key,
 }
 
-/// Defines the pattern of a token. The token begins at a word boundary.
 macro_rules! token {
     ($label:literal, $beginnings:expr, $regex:literal) => {
         token!($label, $beginnings, $regex, None)

@@ -10,7 +10,7 @@ use crate::Result;
 use crate::answers::{Answer, AskedDocument, json_line};
 use ctxfs_core::model::{Counts, DailyCounts, QuestionCounts, counted_tool};
 use ctxfs_models::extract::{AnswerText, CallRecord};
-use ctxfs_store::{Conversation, StoreError};
+use ctxfs_store::{Conversation, StoreError, history};
 
 /// Maximum number of characters of a question or an answer in an entry.
 const PREVIEW: usize = 500;
@@ -71,7 +71,7 @@ fn append(asked: &AskedDocument<'_>, entry: &LogEntry) -> Result<()> {
     // Calls that have cost money are logged even without room.
     let room = engine.space.reserve_line(conversation, line.len() as u64);
     let _room = if entry.calls.is_empty() { Some(room?) } else { room.ok() };
-    Ok(ctxfs_store::history::append_extraction(conversation, &line)?)
+    Ok(history::append(conversation, history::EXTRACTIONS, &line)?)
 }
 
 fn entry(asked: &AskedDocument<'_>, answer: &Answer, took: Duration) -> LogEntry {
@@ -129,7 +129,7 @@ pub(crate) fn sums(
     conversation: &Conversation,
 ) -> std::result::Result<Vec<DailyCounts>, StoreError> {
     let mut sums: BTreeMap<(String, String), QuestionCounts> = BTreeMap::new();
-    ctxfs_store::history::each_extraction(conversation, |line| {
+    history::each_logged(conversation, history::EXTRACTIONS, |line| {
         let Ok(entry) = serde_json::from_slice::<LogEntry>(line) else { return };
         let day = entry.time.chars().take("2026-01-13".len()).collect();
         *sums.entry((day, counted_tool(entry.tool.clone()))).or_default() += counts(&entry);

@@ -18,12 +18,10 @@ use crate::{
     Caller, ContextFs, FsError, Ino, OpenMode, RenameMode, RequestOrigin, RequestSubject, Result,
 };
 use ctxfs_core::materialize::Analyzer;
-use ctxfs_core::model::{
-    ArtifactState, Component, Content as _, FarFile, FarStore, Record, RelPath,
-};
+use ctxfs_core::model::{ArtifactState, Component, Content as _, Far, FarFile, FarStore, Record};
 use ctxfs_engine::sync::mpsc;
 use ctxfs_engine::{EngineError, EngineOptions, Tree};
-use ctxfs_store::{Arrived, Expected, Store};
+use ctxfs_store::{Store, record_far};
 
 const ORIGIN: &str = "0000000000000007-000000000001:3";
 
@@ -75,14 +73,13 @@ impl Scene {
             modified: 1_700_000_000_123_456_000,
             created: 1_700_000_000_000,
             analysis: Some(analyzer.finish()),
+            path: "artifacts/tool/x.txt".to_owned(),
+            far: Some(Far { origin: ORIGIN.to_owned(), mode: 0o640, here: false }),
             ..Record::default()
         };
-        let arrived = Arrived { record, mode: 0o640, attributes: Vec::new() };
         let store = Store::open(fixture.dir.path()).unwrap();
         let conversation = store.conversation(&Component::new("c1").unwrap()).unwrap().unwrap();
-        let path = RelPath::new("artifacts/tool/x.txt").unwrap();
-        let expected = Expected { path: &path, arrived: &arrived, origin: ORIGIN.to_owned() };
-        Expected::record_all(&conversation, &[expected]).unwrap().remove(0).unwrap().unwrap();
+        record_far(&conversation, &[record]).unwrap().remove(0).unwrap().unwrap();
         Self { fixture, elsewhere }
     }
 

@@ -159,7 +159,7 @@ pub(crate) fn add_stored(rules: &mut Rules, store: &Store) -> Vec<String> {
 pub fn keep(store: &Store, key: &str, verdict: Verdict) -> Result<(), KeepRuleError> {
     Rules::default().add_by_key(key, verdict)?;
     let locked = store.lock_permissions()?;
-    let text = locked.text()?;
+    let text = store.permissions()?;
     let changed = with_rule(&text, key, verdict)?;
     if changed != text {
         locked.replace(&changed)?;

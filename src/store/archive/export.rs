@@ -16,11 +16,10 @@ use crate::archive::format::{
     ArchiveMember, ContentReader, DigestList, HashingReader, MemberContent, ReadFailure,
 };
 use crate::archive::{BLOCK, DESCRIPTION, DIGESTS, Description, FORMAT, LEVEL};
-use crate::manifest::digest;
 use crate::walk::{DirWalk, SkippedPlaces, WalkEntry};
 use crate::{
     ArchiveError, Conversation, Dir, FarArtifact, FileType, Lease, Stat, StoreError, Time,
-    UnreadPlaces, attributes, dir, layout, lease, read_full_at, stat,
+    UnreadPlaces, attributes, dir, layout, lease, read_full_at, stat_file,
 };
 use ctxfs_core::model::{
     ArtifactState, Component, Content, FarFile, FarStore, Record, RelPath, is_scratch,
@@ -32,47 +31,46 @@ const ARTIFACTS: &str = "artifacts";
 /// and the maximum that one fetch adds to the total.
 const MAX_FAILING: Duration = Duration::from_mins(1);
 const MAX_OF_ONE: Duration = Duration::from_secs(30);
-/// Reasons to leave out an artifact.
 const ELSEWHERE: &str = "its bytes are in the bucket that hosts share, and no bucket is set here";
 const UNTRIED: &str = "its bytes are in the bucket, which did not answer for others: not tried";
 const LEFT: &str = "its bytes have left the bucket: `ctxfs remote check` tells what it lacks";
 const OTHERS: &str = "the bytes that came are not those of its digest";
 const NO_DIRECTORY: &str = "its directory is not there, or cannot be read";
-/// Maximum time for which an export waits for writers, and the length of one pause.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Sources of an export in addition to the files of the conversation. By default there are none:
 /// the archive has the files on this disk.
+///
+/// `log` is used in place of the message log's file. `far` has the artifacts whose bytes are not on
+/// this disk.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(missing_docs, reason = "described above")]
 pub struct ExportParts<'a> {
-    /// The content of the message log, used in place of the log's file.
     pub log: Option<&'a File>,
-    /// The store of artifacts whose bytes are not on this disk.
     pub far: Option<&'a dyn FarStore>,
 }
 
-/// The content of an archive, as numbers.
+/// The content of an archive: the number of files and their total size in bytes.
+///
+/// `incomplete` counts artifacts that were still being written. The archive has the bytes written
+/// up to the export, marked incomplete. `changed` counts artifacts whose content differs from the
+/// digest in their record.
+///
+/// What follows is not in the archive. `unread` are the places that could not be read, by path in
+/// the conversation; `elsewhere` counts those of them that are artifacts in the bucket. `unseen`
+/// counts links, special files and invalid names, which readers of the tree do not see. `gone`
+/// counts files and directories that were removed or renamed during the export.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Exported {
-    /// Number of files.
     pub files: u64,
-    /// Total size of the files in bytes.
     pub bytes: u64,
-    /// Number of artifacts that were still being written. The archive has the bytes written up to
-    /// the export, marked incomplete.
     pub incomplete: u64,
-    /// Number of artifacts whose content differs from the digest in their record.
     pub changed: u64,
-    /// Places that could not be read, by path in the conversation. They are not in the archive.
     pub unread: UnreadPlaces,
-    /// Number of unread places that are artifacts with their bytes in the bucket, where the fetch
-    /// failed.
     pub elsewhere: u64,
-    /// Number of links, special files and invalid names. Readers of the tree do not see them, and
-    /// they are not in the archive.
     pub unseen: u64,
-    /// Number of files and directories that were removed or renamed during the export.
     pub gone: u64,
 }
 
@@ -202,7 +200,6 @@ impl<'a, W: Write> Export<'a, W> {
         member.write(io::empty(), &mut self.members.tar).map_err(ArchiveError::Write)
     }
 
-    /// Writes a file that the walk has found. Waits briefly if the file has a writer.
     fn write_found(
         &mut self,
         walk: &mut DirWalk<impl FnMut(&Dir) -> io::Result<bool>>,
@@ -248,7 +245,7 @@ impl<'a, W: Write> Export<'a, W> {
         let member = ArchiveMember { attributes, ..ArchiveMember::of(name, &stat) };
         let digest = self.write_content(&member, path, &file, true)?;
         let fault = |error| conversation.error_at("read", path, error);
-        let live = state.is_live || !stat::stat_file(&file).map_err(fault)?.is_unchanged(&stat);
+        let live = state.is_live || !stat_file(&file).map_err(fault)?.is_unchanged(&stat);
         let record = self.record_as_read(state.record, &stat, live && path.is_artifact(), &digest);
         if is_scratch(path.file_name()) {
             return Ok(());
@@ -263,7 +260,7 @@ impl<'a, W: Write> Export<'a, W> {
     ) -> Result<ExportedFile, StoreError> {
         let is_log = || path.to_text() == format!("{}/{}", layout::HISTORY, layout::MESSAGES);
         let Some(log) = self.log.filter(|_| is_log()) else { return Ok(file) };
-        let opened = log.try_clone().and_then(|log| Ok((stat::stat_file(&log)?.size, log)));
+        let opened = log.try_clone().and_then(|log| Ok((stat_file(&log)?.size, log)));
         let opened = opened.map_err(|error| self.conversation.error_at("read", path, error));
         let (size, log) = opened?;
         Ok(ExportedFile { file: log, stat: Stat { size, ..file.stat }, ..file })
@@ -455,7 +452,7 @@ fn check(
         offset += count as u64;
         progress(count as u64);
     }
-    let is_it = digest(&artifact.record) == Some(hasher.finalize().to_hex().as_str());
+    let is_it = artifact.record.digest() == Some(hasher.finalize().to_hex().as_str());
     if is_it && offset == artifact.stat.size { Ok(()) } else { Err(io::Error::other(OTHERS)) }
 }
 
@@ -580,7 +577,7 @@ impl ExportedFile {
     fn open(dir: &Dir, name: &OsStr) -> io::Result<Self> {
         let file = dir.open_file(name, OFlags::RDONLY)?;
         read_full_at(&file, 0, &mut [0])?;
-        let (stat, attributes) = (stat::stat_file(&file)?, attributes::user_attributes(&file)?);
+        let (stat, attributes) = (stat_file(&file)?, attributes::user_attributes(&file)?);
         Ok(Self { file, stat, attributes })
     }
 
@@ -601,7 +598,7 @@ impl FileState {
         path: &RelPath,
         file: &ExportedFile,
     ) -> Result<Self, StoreError> {
-        conversation.recover(path)?;
+        conversation.current_record(path, None)?;
         let record = conversation.record_for(path, &file.stat)?;
         let is_live = record.state == ArtifactState::Live || file.has_writer();
         Ok(Self { record, is_live })

@@ -11,9 +11,10 @@ use zstd::Decoder;
 
 use crate::archive::format::{self, ATTRIBUTE, ArchiveMember};
 use crate::archive::{BLOCK, MAX_HEADER, WINDOW_LOG};
-use crate::arrival::MODE;
+use crate::far::MODE;
 use crate::{
-    ArchiveError, ArchiveFlaw, Conversation, Dir, FileType, Time, attributes, layout, stat, walk,
+    ArchiveError, ArchiveFlaw, Conversation, Dir, FileType, Time, attributes, layout, stat_file,
+    walk,
 };
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Analysis, Record, RelPath, is_scratch};
@@ -85,7 +86,7 @@ impl ImportWriter {
         let file = dir.create_file(path.file_name(), flags, layout::FILE_MODE);
         let mut file = file.map_err(|error| self.conversation.error_at("make", path, error))?;
         let (digest, analysis) = self.content(path, &mut file, content)?;
-        let finished = finish_file(&file, found).and_then(|()| stat::stat_file(&file));
+        let finished = finish_file(&file, found).and_then(|()| stat_file(&file));
         let stat = finished.map_err(|error| self.conversation.error_at("write", path, error))?;
         if !is_scratch(path.file_name()) {
             let file = Some(stat.local_file());

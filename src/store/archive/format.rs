@@ -11,7 +11,7 @@ use bstr::ByteSlice as _;
 use tar::{Builder, EntryType, Header};
 
 use crate::archive::BLOCK;
-use crate::arrival::MODE;
+use crate::far::MODE;
 use crate::{ArchiveError, ArchiveFlaw, FileType, Stat, Time};
 use ctxfs_core::model::Content;
 
@@ -43,7 +43,6 @@ impl ArchiveMember {
         Self { name, kind, size, mode, modified, attributes: Vec::new() }
     }
 
-    /// Returns the error that refuses the archive because of `flaw` in this member.
     pub(super) fn refused(&self, flaw: impl Into<ArchiveFlaw>) -> ArchiveError {
         let name = String::from_utf8_lossy(&self.name);
         ArchiveError::refused(name.escape_debug().to_string(), flaw)

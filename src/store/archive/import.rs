@@ -1,17 +1,24 @@
 //! Creates a conversation from an archive.
+//!
+//! Members are staged in directories of the store that readers do not see. Every import holds a
+//! shared lock on a file beside the staging area. If a process gets an exclusive lock, no import is
+//! running, and everything in the staging area was left by processes that died.
 
+use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
+use rustix::fs::{OFlags, RenameFlags};
 use tar::Archive;
 
 use crate::archive::extract::{ArchiveEntry, ImportWriter, Unpacked, read_entry, read_error};
 use crate::archive::format::{ArchiveMember, DigestList, HashingReader};
-use crate::archive::staging::Staging;
 use crate::archive::{BLOCK, DESCRIPTION, DIGESTS, Description, FORMAT, MAX_RECORD};
-use crate::manifest::digest;
+use crate::file_lock::{self, LockKind, LockedFile};
 use crate::{
-    ArchiveError, ArchiveFlaw, Conversation, FileType, LEAST, Store, StoreError, layout,
+    ArchiveError, ArchiveFlaw, Conversation, Dir, FileType, LEAST, Store, StoreError, layout,
     whole_blocks,
 };
 use ctxfs_core::model::{ArtifactState, Component, NameError, Record, RelPath, is_scratch};
@@ -29,17 +36,17 @@ const BATCH: usize = 256;
 const CUT: &str = "its writer had not closed it when the archive was made";
 
 /// The options of an import. They limit what an untrusted archive can use.
+///
+/// `id` is the id of the new conversation; by default that in the archive. `most_bytes` limits the
+/// uncompressed size, and `most_files` the number of files and directories. `min_free` bytes must
+/// stay free on the store's disk. The conversation may use `quota` bytes of it.
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "described above")]
 pub struct ImportOptions {
-    /// Id of the new conversation. If this is `None`, the conversation gets the id in the archive.
     pub id: Option<Component>,
-    /// Maximum uncompressed size of the archive in bytes.
     pub most_bytes: u64,
-    /// Maximum number of files and directories in the archive.
     pub most_files: u64,
-    /// Number of bytes that must stay free on the store's disk.
     pub min_free: u64,
-    /// Maximum number of bytes that the conversation may use on the disk. `None` means no limit.
     pub quota: Option<u64>,
 }
 
@@ -343,9 +350,89 @@ fn checked(
         record.state = ArtifactState::Incomplete(CUT.to_owned());
     }
     let Some(found) = conversation.record(&path)? else { return Ok(record) };
-    if digest(&record).is_some() && digest(&record) != digest(&found) {
+    if record.digest().is_some() && record.digest() != found.digest() {
         return Err(ArchiveError::refused(record.path, ArchiveFlaw::RecordedDigest));
     }
     let Record { size, modified, file, analysis, .. } = found;
     Ok(Record { size, modified, file, analysis, removed: None, ..record })
+}
+
+const CONVERSATION: &str = "conversation";
+const DIGESTS_FILE: &str = "digests";
+
+/// The directory of one import. Dropping this removes the directory with everything that is still
+/// in it.
+pub(super) struct Staging {
+    root: PathBuf,
+    store: Dir,
+    own: Dir,
+    name: OsString,
+    all: Dir,
+    lock: LockedFile,
+}
+
+impl Staging {
+    pub(super) fn new(store: &Dir, root: &Path) -> io::Result<Self> {
+        let lock = file_lock::lock_by_name(store, layout::STAGING_LOCK, LockKind::Shared)?;
+        store.ensure_dir(layout::STAGING.as_ref(), layout::DIRECTORY_MODE)?;
+        let all = store.open_dir(layout::STAGING.as_ref())?;
+        let name = OsString::from(layout::unique());
+        all.mkdir(&name, layout::DIRECTORY_MODE)?;
+        let own = all.open_dir(&name)?;
+        own.mkdir(CONVERSATION.as_ref(), layout::DIRECTORY_MODE)?;
+        Ok(Self { root: root.to_owned(), store: store.try_clone()?, own, name, all, lock })
+    }
+
+    pub(super) fn conversation(&self) -> io::Result<(Dir, PathBuf)> {
+        let path = self.root.join(layout::STAGING).join(&self.name).join(CONVERSATION);
+        Ok((self.own.open_dir(CONVERSATION.as_ref())?, path))
+    }
+
+    pub(super) fn digests(&self) -> io::Result<File> {
+        self.own.create_file(DIGESTS_FILE.as_ref(), OFlags::RDWR | OFlags::EXCL, layout::FILE_MODE)
+    }
+
+    /// Moves the conversation to `id` in one step. Fails with EEXIST if `id` is taken. The content
+    /// is synced before the move, and the name is synced before this returns.
+    pub(super) fn publish(self, context: &Dir, id: &Component) -> io::Result<()> {
+        rustix::fs::syncfs(&self.own)?;
+        let rename = |flags| self.own.rename(CONVERSATION.as_ref(), context, id.as_os_str(), flags);
+        match rename(RenameFlags::NOREPLACE) {
+            // The disk lacks NOREPLACE. A plain rename replaces at most an empty directory.
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => {
+                rename(RenameFlags::empty())?;
+            }
+            renamed => renamed?,
+        }
+        context.sync()
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // If this fails, the next `clean_staging` removes the directory.
+        self.all.remove_all(&self.name).ok();
+        if file_lock::try_lock(&self.lock).unwrap_or(false) {
+            self.store.rmdir(layout::STAGING.as_ref()).ok();
+        }
+    }
+}
+
+pub(crate) fn clean_staging(store: &Dir) -> io::Result<()> {
+    let name = layout::STAGING.as_ref();
+    let all = match store.open_dir(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        all => all?,
+    };
+    let lock = layout::STAGING_LOCK.as_ref();
+    let lock = store.create_file(lock, OFlags::RDWR, layout::FILE_MODE)?;
+    let Some(_locked) = LockedFile::try_lock(lock)? else { return Ok(()) };
+    for entry in all.entries()? {
+        all.remove_all(&entry.name)?;
+    }
+    match store.rmdir(name) {
+        // The last import has just removed the directory.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
 }

@@ -264,7 +264,7 @@ fn what_was_left_in_the_middle_is_removed() {
     Store::open(place.dir.path()).unwrap();
     assert!(!place.dir.path().join("staging").exists());
     // Opening the store does not remove the staging area while an import runs.
-    let staging = staging::Staging::new(place.store.dir(), place.store.root()).unwrap();
+    let staging = import::Staging::new(place.store.dir(), place.store.root()).unwrap();
     Store::open(place.dir.path()).unwrap();
     staging.conversation().unwrap();
     drop(staging);

@@ -146,7 +146,7 @@ fn it_can_be_removed_at_any_time() {
 fn drafts_of_the_dead_are_removed() {
     let fixture = Fixture::new(1000);
     let alive = fixture.cache.draft().unwrap();
-    let dead = fixture.path().join(layout::temporary(7));
+    let dead = fixture.path().join(layout::temporary());
     std::fs::write(&dead, b"half").unwrap();
     fixture.keep("a", b"new");
     assert!(!dead.exists());

@@ -8,7 +8,6 @@ use tempfile::TempDir;
 use super::*;
 use crate::{BucketBytes, FileMark, RemovalOutcome, Store, attribute, shared};
 use ctxfs_core::materialize::Analyzer;
-use ctxfs_core::model::ArtifactState;
 
 pub(crate) const MODIFIED: i64 = 1_700_000_000_123_456_000;
 const ORIGIN: &str = "0000000000000007-000000000001:3";
@@ -45,18 +44,19 @@ impl Scene {
 
 /// Records an artifact of another host with the content `bytes`, if the path is free.
 pub(crate) fn expected(conversation: &Conversation, path: &RelPath, bytes: &[u8]) -> Option<Stat> {
-    let expected = Expected { path, arrived: &arrived(bytes), origin: ORIGIN.to_owned() };
-    Expected::record_all(conversation, &[expected]).unwrap().remove(0).unwrap()
+    let far = Some(Far { origin: ORIGIN.to_owned(), mode: 0o4640, here: false });
+    let record = Record { path: path.to_text(), far, ..sealed(bytes) };
+    record_far(conversation, &[record]).unwrap().remove(0).unwrap()
 }
 
 fn path() -> RelPath {
     RelPath::new("artifacts/tool/deep/x.txt").unwrap()
 }
 
-fn arrived(bytes: &[u8]) -> Arrived {
+fn sealed(bytes: &[u8]) -> Record {
     let mut analyzer = Analyzer::new();
     analyzer.push(bytes);
-    let record = Record {
+    Record {
         generation: 3,
         state: ArtifactState::Sealed,
         size: bytes.len() as u64,
@@ -64,8 +64,7 @@ fn arrived(bytes: &[u8]) -> Arrived {
         created: 7,
         analysis: Some(analyzer.finish()),
         ..Record::default()
-    };
-    Arrived { record, mode: 0o4640, attributes: Vec::new() }
+    }
 }
 
 fn file(bytes: &[u8]) -> FarFile {
@@ -160,13 +159,13 @@ fn many_are_recorded_at_once_and_those_without_a_place_left_out() {
     let paths =
         ["tool/a.txt", "tool/deep/x.txt", "tool/deep/x.txt/y", "terminal/b.log", "tool/c.txt"]
             .map(|path| RelPath::new(format!("artifacts/{path}")).unwrap());
-    let bytes = arrived(b"one\n");
-    let expected = |(number, path)| {
+    let record = |(number, path): (usize, &RelPath)| {
         let origin = format!("0000000000000007-000000000001:{number}");
-        Expected { path, arrived: &bytes, origin }
+        let far = Some(Far { origin, mode: 0o4640, here: false });
+        Record { path: path.to_text(), far, ..sealed(b"one\n") }
     };
-    let all: Vec<_> = paths.iter().enumerate().map(expected).collect();
-    let stats = Expected::record_all(&scene.conversation, &all).unwrap();
+    let all: Vec<_> = paths.iter().enumerate().map(record).collect();
+    let stats = record_far(&scene.conversation, &all).unwrap();
     let found: Vec<bool> = stats.into_iter().map(|stat| stat.unwrap().is_some()).collect();
     assert_eq!(found, [true, false, false, true, true]);
     let mut far = scene.conversation.far_artifacts(None).unwrap();

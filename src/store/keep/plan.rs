@@ -1,12 +1,19 @@
 //! Decides which artifacts are removed, in which order and why.
+//!
+//! Artifacts that a message refers to go last. A message refers to an artifact by its path (in
+//! `fullOutputPath`, a reference or any text) or, if it is the result of the artifact's call, by
+//! `tool_call_id`. The log is read as bytes, one block at a time, and its lines may have any length.
+//! Lines that are not messages count too: keeping an output too long is better than removing it too
+//! early.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::keep::references;
-use crate::{Conversation, RemovalCandidate, Stat, Store, StoreError, UnreadPlaces};
-use ctxfs_core::model::{Component, RelPath, Removal};
+use crate::{Conversation, RemovalCandidate, Stat, Store, StoreError, UnreadPlaces, read_full_at};
+use ctxfs_core::model::{Component, Record, RelPath, Removal};
 
 /// The names of the settings that define the rules. The reason for a removal contains the name of
 /// the setting.
@@ -19,25 +26,25 @@ const FREE: &str = "keep_free";
 const SLACK: u64 = 10;
 
 /// The limits on outputs. Without limits, all outputs are kept.
+///
+/// `age` is the time since the last use after which an output is removed. `conversation` and `store`
+/// limit the total size in bytes of the outputs of each conversation and of the store. `free` is
+/// the number of bytes that should be free on the store's disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct RetentionRules {
-    /// Time since the last use after which an output is removed.
     pub age: Option<Duration>,
-    /// Maximum total size of the outputs of one conversation in bytes.
     pub conversation: Option<u64>,
-    /// Maximum total size of the outputs of the store in bytes.
     pub store: Option<u64>,
-    /// Minimum number of free bytes on the store's disk.
     pub free: Option<u64>,
 }
 
-/// The outputs that a sweep may remove.
+/// The outputs that a sweep may remove: all outputs of the store, or those of one conversation. Only
+/// the rules for the age and for the bytes of a conversation apply to the latter.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub enum SweepScope {
-    /// All outputs of the store.
     Store,
-    /// The outputs of one conversation. Only the rules for the age and for the bytes of a
-    /// conversation apply.
     Conversation(Component),
 }
 
@@ -111,7 +118,7 @@ impl Inventory {
             // Most live artifacts have a writer. If the writer died, recovery marks the artifact
             // incomplete.
             artifact.live = live
-                && conversation.recover(&artifact.path).map_or_else(
+                && conversation.recover(&artifact.path, None).map_or_else(
                     |error| conversation.pass_over(error, unread).map(|()| true),
                     |recovered| Ok(recovered.is_none()),
                 )?;
@@ -133,8 +140,8 @@ impl Inventory {
         let paths: Vec<_> = self.artifacts.iter().map(|artifact| &artifact.path).collect();
         let published = self.store.published_messages(self.conversation.id());
         let published = published.map_err(|error| self.conversation.log_error("read", error));
-        let referenced = published
-            .and_then(|published| references::referenced(&self.conversation, published, &paths));
+        let referenced =
+            published.and_then(|published| referenced(&self.conversation, published, &paths));
         let referenced = match referenced {
             Ok(referenced) => referenced,
             Err(error) => {
@@ -237,34 +244,33 @@ pub(super) fn in_conversation<T>(
     Ok(worked)
 }
 
-/// An artifact that a plan removes, with the facts that are shown to the user.
+/// An artifact that a plan removes, and the reason, with the facts that are shown to the user.
+///
+/// `on_disk` is the number of bytes that it takes on the disk, and `used` the time of its last use
+/// in milliseconds since the epoch. `referenced` is true if a message refers to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct PlannedRemoval {
-    /// Id of the artifact's conversation.
     pub conversation: Component,
-    /// The artifact, and the reason for its removal.
     pub candidate: RemovalCandidate,
-    /// Number of bytes that the artifact takes on the disk.
     pub on_disk: u64,
-    /// Time of the last use, in milliseconds since the epoch.
     pub used: i64,
-    /// True if a message refers to the artifact.
     pub referenced: bool,
 }
 
-/// The removals that the rules require, and the room that remains after them.
+/// The removals that the rules require, in the order of execution, and the room that remains after
+/// them.
+///
+/// `room` is the number of bytes by which each conversation may grow before it exceeds the limit
+/// for conversations. `store_room` is that of the store; `None` if there is no such limit, or if the
+/// sweep covered one conversation. `unread` are the places that could not be read, by path below
+/// the directory of all conversations. The plan treats them as empty.
 #[derive(Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "described above")]
 pub struct RemovalPlan {
-    /// The removals in the order of execution.
     pub removals: Vec<PlannedRemoval>,
-    /// Number of bytes by which each conversation may grow before it exceeds the limit for
-    /// conversations.
     pub room: HashMap<Component, u64>,
-    /// Number of bytes by which the store may grow before it exceeds a limit for the store. `None`
-    /// if there is no such limit, or if the sweep covered one conversation.
     pub store_room: Option<u64>,
-    /// The places that could not be read, by path below the directory of all conversations. The
-    /// plan treats them as empty.
     pub unread: UnreadPlaces,
 }
 
@@ -479,6 +485,110 @@ fn millis(time: SystemTime) -> i64 {
     since.as_millis().try_into().unwrap_or(i64::MAX)
 }
 
+const BLOCK: usize = 256 * 1024;
+/// Maximum length of a mention in bytes: a path inside a conversation and a few bytes around it.
+const MENTION: usize = 512;
+const PATH: &[u8] = b"artifacts/";
+const CALL: &[u8] = b"\"tool_call_id\"";
+
+/// Returns for each of `paths` whether a message refers to it. Both the messages of the local log
+/// and the messages in `published`, which come from all hosts, count.
+pub(super) fn referenced(
+    conversation: &Conversation,
+    published: Option<File>,
+    paths: &[&RelPath],
+) -> Result<Vec<bool>, StoreError> {
+    let mut mentioned = vec![false; paths.len()];
+    let logs = [conversation.log_file()?, published.map(Arc::new)];
+    let logs: Vec<_> = logs.into_iter().flatten().collect();
+    if logs.is_empty() {
+        return Ok(mentioned);
+    }
+    let names = ArtifactNames::of(conversation, paths)?;
+    for log in logs {
+        let read = each_window(&log, |window, fresh| names.look(window, fresh, &mut mentioned));
+        read.map_err(|error| conversation.log_error("read", error))?;
+    }
+    Ok(mentioned)
+}
+
+#[derive(Default)]
+struct ArtifactNames {
+    paths: HashMap<Vec<u8>, usize>,
+    calls: HashMap<Vec<u8>, Vec<usize>>,
+}
+
+impl ArtifactNames {
+    fn of(conversation: &Conversation, paths: &[&RelPath]) -> Result<Self, StoreError> {
+        let mut names = Self::default();
+        for (number, path) in paths.iter().enumerate() {
+            let text = path.to_text();
+            let below = text.strip_prefix("artifacts/").unwrap_or(&text);
+            names.paths.insert(below.as_bytes().to_vec(), number);
+            let call = match conversation.record(path)? {
+                Some(record) => record.call().to_owned(),
+                None => Record { path: text, ..Record::default() }.call().to_owned(),
+            };
+            names.calls.entry(call.into_bytes()).or_default().push(number);
+        }
+        Ok(names)
+    }
+
+    /// Marks the artifacts that `window` mentions. Only mentions that begin in the first `fresh`
+    /// bytes count.
+    fn look(&self, window: &[u8], fresh: usize, mentioned: &mut [bool]) {
+        for at in memchr::memmem::find_iter(window, PATH).take_while(|at| *at < fresh) {
+            if let Some(number) = self.path(&window[at + PATH.len()..]) {
+                mentioned[number] = true;
+            }
+        }
+        for at in memchr::memmem::find_iter(window, CALL).take_while(|at| *at < fresh) {
+            let call = text_value(&window[at + CALL.len()..]);
+            for number in call.and_then(|call| self.calls.get(call)).into_iter().flatten() {
+                mentioned[*number] = true;
+            }
+        }
+    }
+
+    /// Returns the artifact whose path is a prefix of `text`. If several are, the longest path
+    /// wins. The path may be followed by the name of a view or the end of a sentence.
+    fn path(&self, text: &[u8]) -> Option<usize> {
+        let end = memchr::memchr3(b'"', b'\\', b'\n', text).unwrap_or(text.len());
+        let mut name = &text[..end.min(MENTION)];
+        loop {
+            if let Some(number) = self.paths.get(name) {
+                return Some(*number);
+            }
+            let last = name.iter().rposition(|byte| !byte.is_ascii_alphanumeric())?;
+            name = &name[..last];
+        }
+    }
+}
+
+fn text_value(after: &[u8]) -> Option<&[u8]> {
+    let rest = after.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+    let rest = rest.strip_prefix(b"\"")?;
+    let end = memchr::memchr2(b'"', b'\\', rest)?;
+    (rest[end] == b'"').then_some(&rest[..end])
+}
+
+/// Calls `look` with windows of the file, and with the number of fresh bytes at the start of each
+/// window. Consecutive windows overlap by the length of a mention. Every byte is fresh in exactly
+/// one window.
+fn each_window(file: &File, mut look: impl FnMut(&[u8], usize)) -> io::Result<()> {
+    let mut buffer = vec![0; BLOCK + MENTION];
+    let mut offset = 0;
+    loop {
+        let count = read_full_at(file, offset, &mut buffer)?;
+        let last = count < buffer.len();
+        look(&buffer[..count], if last { count } else { BLOCK });
+        if last {
+            return Ok(());
+        }
+        offset += BLOCK as u64;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -519,6 +629,62 @@ mod tests {
             (2000, 3000, 1000),
         ] {
             assert_eq!(last_use(&stat(read, changed), now * 1000), used * 1000, "{read} {changed}");
+        }
+    }
+
+    fn names(paths: &[(&str, &str)]) -> ArtifactNames {
+        let mut names = ArtifactNames::default();
+        for (number, (path, call)) in paths.iter().enumerate() {
+            names.paths.insert(path.as_bytes().to_vec(), number);
+            names.calls.entry(call.as_bytes().to_vec()).or_default().push(number);
+        }
+        names
+    }
+
+    fn marked(text: &str) -> Vec<usize> {
+        let names = names(&[
+            ("tool/a.txt", "a"),
+            ("tool/a.txt.b", "c1"),
+            ("terminal/s 1.log", "s 1"),
+            ("tool/a.json", "a"),
+        ]);
+        let mut mentioned = vec![false; 4];
+        names.look(text.as_bytes(), text.len(), &mut mentioned);
+        (0..4).filter(|at| mentioned[*at]).collect()
+    }
+
+    #[test]
+    fn paths_and_calls_are_mentions() {
+        let cases: [(&str, &[usize]); 12] = [
+            ("{\"fullOutputPath\":\"/ctx/c7/artifacts/tool/a.txt\"}", &[0]),
+            ("{\\\"fullOutputPath\\\":\\\"/ctx/c7/artifacts/tool/a.txt\\\"}", &[0]),
+            ("see ctx://c7/artifacts/tool/a.txt.", &[0]),
+            ("cat /ctx/c7/artifacts/tool/a.txt.grep/-i x", &[0]),
+            ("artifacts/tool/a.txt.b.summary", &[1]),
+            ("artifacts/terminal/s 1.log\\n", &[2]),
+            ("artifacts/tool/a.tx", &[]),
+            ("artifacts/tool/ab.txt", &[]),
+            ("{\"tool_call_id\":\"a\"}", &[0, 3]),
+            ("{\"tool_call_id\" : \"c1\"}", &[1]),
+            ("{\"tool_call_id\":null,\"x\":\"a\"}", &[]),
+            ("{\"tool_call_id\":\"a", &[]),
+        ];
+        for (text, want) in cases {
+            assert_eq!(marked(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn mentions_are_found_wherever_the_blocks_end() {
+        for before in BLOCK - 40..BLOCK + 4 {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            let text = " ".repeat(before) + "artifacts/tool/a.txt \"tool_call_id\":\"c1\" ";
+            std::fs::write(file.path(), text).unwrap();
+            let names = names(&[("tool/a.txt", "-"), ("tool/b", "c1")]);
+            let mut mentioned = vec![false; 2];
+            let look = |window: &[u8], fresh| names.look(window, fresh, &mut mentioned);
+            each_window(file.as_file(), look).unwrap();
+            assert_eq!(mentioned, [true, true], "{before}");
         }
     }
 }

@@ -1,17 +1,21 @@
-//! An index of the last record of each path in the manifest.
+//! The lines of the manifest: an index of the last record of each path, and reading records one at
+//! a time.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, BufRead as _, BufReader, Read};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::vec;
 
 use rustix::fs::OFlags;
+use serde::Deserialize;
 
-use crate::manifest::records::{IndexedRecord, RecordLine};
-use crate::{Dir, Stat, layout, read_full_at, stat};
-use ctxfs_core::model::without_digits;
+use crate::{Dir, Stat, StoreError, layout, read_full_at, stat_file};
+use ctxfs_core::model::{Record, Stage, without_digits};
 
 /// Number of bytes that are read at once. The first refresh reads the whole manifest; later ones
 /// usually read only a little at its end.
@@ -37,21 +41,17 @@ pub(super) struct ManifestIndex {
     /// The paths whose names have digits of an origin. Each pair is the path without the digits and
     /// the full path.
     with_digits: BTreeSet<(PathKey, PathKey)>,
-    /// The lines that are kept even if later lines have the same path.
     traces: Vec<RecordLine>,
     keys: [RandomState; 2],
 }
 
-/// A file, and the positions of lines in the order of the file.
 pub(super) type FileLines = (Arc<File>, Vec<RecordLine>);
 
-/// Two keyed hashes of a path, which represent the path.
 type PathKey = [u64; 2];
 
 /// The file that is indexed. It is kept open so that its inode number is not reused.
 #[derive(Debug)]
 struct IndexedFile {
-    /// A number that is unique among the files that this process has indexed.
     number: u64,
     file: Arc<File>,
     stat: Stat,
@@ -82,7 +82,7 @@ impl ManifestIndex {
         if !self.source.as_ref().is_some_and(|source| source.grows_to(&stat, self.indexed)) {
             self.clear();
             let file = dir.open_file(name, OFlags::RDONLY)?;
-            stat = stat::stat_file(&file)?;
+            stat = stat_file(&file)?;
             let unread = Stat { size: 0, ..stat };
             self.source = Some(IndexedFile::new(file, unread));
         }
@@ -122,7 +122,6 @@ impl ManifestIndex {
         !self.traces.is_empty()
     }
 
-    /// Returns the lines that a rewrite must keep.
     pub(super) fn kept(&self) -> Option<FileLines> {
         self.in_order(self.last.values().chain(&self.traces))
     }
@@ -273,5 +272,199 @@ impl Read for ReadFrom {
         let count = read_full_at(&self.file, self.offset, buffer)?;
         self.offset += count as u64;
         Ok(count)
+    }
+}
+
+/// Number of bytes that are read at once. A longer line is read as a whole.
+const BLOCK: u64 = 64 << 10;
+/// Maximum gap in bytes between two lines that are read in one call. Reading the gap is cheaper
+/// than a second call.
+const GAP: u64 = 4 << 10;
+
+/// The fields of a record that the index needs, and all mandatory fields. If a mandatory field is
+/// missing, the index skips the line, and the previous record of the path stays current.
+#[derive(Debug, Deserialize)]
+pub(super) struct IndexedRecord<'a> {
+    #[serde(borrow)]
+    pub(super) path: Cow<'a, str>,
+    state: Stage,
+    #[serde(rename = "generation")]
+    _generation: u64,
+    #[serde(rename = "size")]
+    _size: u64,
+    #[serde(rename = "modified")]
+    _modified: i64,
+    pub(super) created: i64,
+    #[serde(default)]
+    pub(super) removed: Option<IndexedRemoval>,
+    #[serde(default)]
+    far: Option<IndexedFar>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct IndexedRemoval {
+    #[serde(default)]
+    stays: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct IndexedFar {
+    #[serde(default)]
+    here: bool,
+}
+
+impl<'a> IndexedRecord<'a> {
+    pub(super) fn of(line: &'a [u8]) -> Option<Self> {
+        serde_json::from_slice(line).ok()
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.state == Stage::Gone
+    }
+
+    pub(super) fn is_live(&self) -> bool {
+        self.state == Stage::Live
+    }
+
+    pub(super) fn stays(&self) -> bool {
+        self.removed.as_ref().is_some_and(|removed| removed.stays)
+    }
+
+    pub(super) fn is_far(&self) -> bool {
+        let is_there = !self.is_gone() && self.removed.is_none();
+        is_there && self.far.as_ref().is_some_and(|far| !far.here)
+    }
+}
+
+/// Parses a record. If its analysis cannot be parsed, for example because another version of ctxfs
+/// wrote it, returns the record without the analysis, which can be computed again.
+pub(super) fn parse(line: &[u8]) -> Option<Record> {
+    serde_json::from_slice(line).ok().or_else(|| {
+        let mut value: serde_json::Value = serde_json::from_slice(line).ok()?;
+        value.as_object_mut()?.remove("analysis")?;
+        serde_json::from_value(value).ok()
+    })
+}
+
+pub(super) fn print(records: &[Record], lines: &mut Vec<u8>) -> io::Result<()> {
+    for record in records {
+        serde_json::to_writer(&mut *lines, record)?;
+        lines.push(b'\n');
+    }
+    Ok(())
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RecordLine {
+    pub(super) offset: u64,
+    pub(super) length: u32,
+    pub(super) created: i64,
+    pub(super) live: bool,
+    pub(super) removed: bool,
+}
+
+impl RecordLine {
+    pub(super) fn end(self) -> u64 {
+        self.offset + u64::from(self.length)
+    }
+
+    pub(super) fn read(self, file: &File) -> io::Result<Vec<u8>> {
+        let mut line = vec![0; self.length as usize];
+        let count = read_full_at(file, self.offset, &mut line)?;
+        line.truncate(count);
+        Ok(line)
+    }
+}
+
+/// An iterator over the records of a manifest at one moment. Records that are appended later are
+/// not included. A record is read when it is requested, or shortly before. A record that has not
+/// been read takes 24 bytes of memory.
+#[derive(Debug, Clone)]
+pub struct StoredRecords {
+    file: Option<Arc<File>>,
+    lines: vec::IntoIter<RecordLine>,
+    path: PathBuf,
+    block: LineBlock,
+}
+
+#[derive(Debug, Clone, Default)]
+struct LineBlock {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl StoredRecords {
+    pub(super) fn new(lines: Option<(Arc<File>, Vec<RecordLine>)>, path: PathBuf) -> Self {
+        let (file, lines) = lines.map_or((None, Vec::new()), |(file, lines)| (Some(file), lines));
+        Self { file, lines: lines.into_iter(), path, block: LineBlock::default() }
+    }
+
+    /// Returns the records whose path satisfies `is_wanted`. Reads the paths of all records now.
+    pub(crate) fn with_paths(
+        mut self,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<Self, StoreError> {
+        let mut wanted = Vec::new();
+        while let Some(line) = self.lines.next() {
+            let bytes = self.read(line)?;
+            if IndexedRecord::of(bytes).is_some_and(|record| is_wanted(&record.path)) {
+                wanted.push(line);
+            }
+        }
+        Ok(Self { lines: wanted.into_iter(), ..self })
+    }
+
+    fn read(&mut self, line: RecordLine) -> Result<&[u8], StoreError> {
+        let Some(file) = &self.file else { return Ok(&[]) };
+        if !self.block.has(line) {
+            let read = self.block.read(file, line, self.lines.as_slice());
+            read.map_err(|error| StoreError::io("read", &self.path, error))?;
+        }
+        Ok(self.block.line(line))
+    }
+}
+
+impl LineBlock {
+    fn has(&self, line: RecordLine) -> bool {
+        self.start <= line.offset && line.end() <= self.start + self.bytes.len() as u64
+    }
+
+    fn read(&mut self, file: &File, line: RecordLine, rest: &[RecordLine]) -> io::Result<()> {
+        let (start, mut end) = (line.offset, line.end());
+        for next in rest {
+            if next.offset < end || next.offset > end + GAP || next.end() > start + BLOCK {
+                break;
+            }
+            end = next.end();
+        }
+        self.start = start;
+        self.bytes.resize((end - start) as usize, 0);
+        let read = read_full_at(file, start, &mut self.bytes);
+        self.bytes.truncate(*read.as_ref().unwrap_or(&0));
+        read.map(drop)
+    }
+
+    /// Returns the bytes of a line. They are fewer than recorded if the file has become shorter.
+    fn line(&self, line: RecordLine) -> &[u8] {
+        let at = |offset: u64| self.bytes.len().min(offset.saturating_sub(self.start) as usize);
+        &self.bytes[at(line.offset)..at(line.end())]
+    }
+}
+
+impl Iterator for StoredRecords {
+    type Item = Result<Record, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while let Some(line) = self.lines.next() {
+            match self.read(line) {
+                Ok(bytes) => {
+                    if let Some(record) = parse(bytes) {
+                        return Some(Ok(record));
+                    }
+                }
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        None
     }
 }

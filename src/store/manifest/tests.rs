@@ -191,7 +191,7 @@ fn a_torn_tail_is_skipped_and_repaired() {
 fn a_tail_that_lacks_only_its_newline_counts_once_it_has_one() {
     let scene = Scene::new();
     let mut line = Vec::new();
-    records::print(&[sealed("a", 1)], &mut line).unwrap();
+    index::print(&[sealed("a", 1)], &mut line).unwrap();
     scene.write_raw(&line[..line.len() - 1]);
     assert_eq!(scene.paths(), [""; 0]);
     scene.append(&[sealed("b", 1)]);
@@ -432,8 +432,8 @@ fn a_hundred_thousand_records_cost_little() {
 fn the_documented_line_is_a_record() {
     let document = include_str!("../../../docs/FORMAT.md");
     let line = document.lines().find(|line| line.starts_with(r#"{"path""#)).unwrap();
-    assert!(records::IndexedRecord::of(line.as_bytes()).is_some());
-    assert_eq!(records::parse(line.as_bytes()), Some(full()));
+    assert!(index::IndexedRecord::of(line.as_bytes()).is_some());
+    assert_eq!(index::parse(line.as_bytes()), Some(full()));
     assert_eq!(serde_json::to_string(&full()).unwrap(), line);
 }
 

@@ -5,10 +5,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 
-use crate::message::json::{LineSpan, SpanReader};
-use crate::message::layout::MessageLayout;
-use crate::message::lines::{whole, whole_of};
-use crate::message::unfinished::stored;
+use crate::message::layout::{LineSpan, MessageLayout, SpanReader};
+use crate::message::lines::{stored, whole, whole_of};
 use crate::message::{
     AppendContext, BLOCK, HELD, Log, LogLine, LogLines, MessageError, UnfinishedLine, offload,
 };
@@ -121,9 +119,10 @@ impl CheckedMessage {
 
     fn edited(self, context: &AppendContext<'_>) -> Result<EditedLine, MessageError> {
         let Self { line, layout } = self;
-        let Some(layout) = layout else { return Ok(EditedLine::unchanged(line)) };
-        let edits = offload::edits(&line, &layout, context)?;
-        Ok(EditedLine::edited(line, edits))
+        let edits = layout.map(|layout| offload::edits(&line, &layout, context));
+        let mut edits = edits.transpose()?.unwrap_or_default();
+        edits.sort_by_key(|(span, _)| span.start);
+        Ok(EditedLine { line, edits })
     }
 }
 
@@ -151,15 +150,6 @@ struct EditedLine {
 }
 
 impl EditedLine {
-    fn unchanged(line: LogLine) -> Self {
-        Self { line, edits: Vec::new() }
-    }
-
-    fn edited(line: LogLine, mut edits: Vec<(LineSpan, String)>) -> Self {
-        edits.sort_by_key(|(span, _)| span.start);
-        Self { line, edits }
-    }
-
     fn len(&self) -> u64 {
         let replaced: u64 = self.edits.iter().map(|(span, _)| span.end - span.start).sum();
         let added: u64 = self.edits.iter().map(|(_, text)| text.len() as u64).sum();
@@ -193,7 +183,7 @@ pub struct LockedLog<'a>(&'a Arc<File>);
 impl<'a> LockedLog<'a> {
     /// Waits for the lock on `file`, which must be open for reading and writing.
     pub fn wait(file: &'a Arc<File>) -> io::Result<Self> {
-        file_lock::lock(file)?;
+        file_lock::lock(file, file_lock::LockKind::Exclusive)?;
         Ok(Self(file))
     }
 
@@ -267,7 +257,7 @@ impl io::Write for AppendWriter<'_> {
 /// line takes several writes, during which the file is locked.
 pub fn set_aside(line: &LogLine, conversation: &Conversation) -> Result<(), MessageError> {
     let mut aside = history::set_aside_file(conversation)?;
-    file_lock::lock(&aside)?;
+    file_lock::lock(&aside, file_lock::LockKind::Exclusive)?;
     line.read(|block| aside.write_all(block))?;
     aside.write_all(b"\n")?;
     Ok(aside.sync_data()?)
@@ -280,7 +270,7 @@ pub fn set_aside(line: &LogLine, conversation: &Conversation) -> Result<(), Mess
 pub fn array(log: Log, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"[")?;
     let mut before: &[u8] = b"\n";
-    for line in LogLines::of(log) {
+    for line in LogLines::from(log, 0) {
         let line = line?;
         out.write_all(before)?;
         match MessageLayout::of(&line) {
@@ -318,7 +308,7 @@ fn quoted(line: &LogLine, out: &mut dyn Write) -> io::Result<()> {
 pub fn check(file: &Arc<File>) -> Result<(), MessageError> {
     let whole = whole_of(Arc::clone(file))?;
     let (size, end) = (file.metadata()?.len(), whole.len());
-    for (number, line) in (1..).zip(LogLines::of(whole)) {
+    for (number, line) in (1..).zip(LogLines::from(whole, 0)) {
         checked(number, &line?)?;
     }
     if end == size {

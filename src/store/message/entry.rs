@@ -1,6 +1,6 @@
 //! A message of the log for display: its role, text, time and tool calls.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::{Conversation, call_stem};
@@ -10,19 +10,26 @@ const FULL_OUTPUT: &str = "\n\n[Full output: ";
 
 /// A message, parsed for display. It may have any of the common forms, and its members may have any
 /// type.
+///
+/// `role` is `user`, `assistant` or `tool`, for example, and `mode` the name of a kind of sub-agent.
+/// The result of a call has the name of the tool, and the duration of the call in milliseconds.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
+#[expect(missing_docs, reason = "described above")]
 pub struct MessageEntry {
-    role: Value,
+    #[serde(deserialize_with = "text")]
+    pub role: String,
     content: Value,
     tool_calls: Value,
     tool_call_id: Value,
-    #[serde(rename = "toolName")]
-    tool_name: Value,
-    duration: Value,
+    #[serde(rename = "toolName", deserialize_with = "text")]
+    pub tool_name: String,
+    #[serde(deserialize_with = "number")]
+    pub duration: Option<f64>,
     #[serde(rename = "createdAt")]
     created_at: Value,
-    mode: Value,
+    #[serde(deserialize_with = "text")]
+    pub mode: String,
     #[serde(rename = "fullOutputPath")]
     full_output_path: Value,
     #[serde(skip)]
@@ -68,14 +75,15 @@ impl MessageEntry {
         Ok(entry)
     }
 
-    /// Returns the role, such as `user`, `assistant` or `tool`.
-    pub fn role(&self) -> String {
-        plain(&self.role)
-    }
-
     /// Returns the text of the content: the text parts, and the types of the other parts.
     pub fn said(&self) -> String {
-        said(&self.content)
+        let Value::Array(parts) = &self.content else { return plain(&self.content) };
+        let part = |part: &Value| match (&part["text"], &part["type"]) {
+            (Value::String(text), _) => text.clone(),
+            (_, Value::String(kind)) => format!("[{kind}]"),
+            _ => part.to_string(),
+        };
+        parts.iter().map(part).collect::<Vec<_>>().join("\n")
     }
 
     /// Returns the text without the note that follows the preview of a stored output.
@@ -92,24 +100,9 @@ impl MessageEntry {
         self.tool_calls.as_array().into_iter().flatten().map(call_of).collect()
     }
 
-    /// Returns the name of the tool, if the message is the result of a call.
-    pub fn tool_name(&self) -> String {
-        plain(&self.tool_name)
-    }
-
     /// Returns the id of the call, if the message is the result of a call.
     pub fn call_id(&self) -> String {
         plain(&self.tool_call_id)
-    }
-
-    /// Returns the mode, for example the name of a kind of sub-agent.
-    pub fn mode(&self) -> String {
-        plain(&self.mode)
-    }
-
-    /// Returns the duration of the call in milliseconds.
-    pub fn duration(&self) -> Option<f64> {
-        self.duration.as_f64()
     }
 
     /// Returns the time of the message, or `None` if it has none.
@@ -150,26 +143,18 @@ fn mask_all(value: &mut Value, mask: &dyn Fn(&str) -> String) {
     }
 }
 
+fn text<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
+    Ok(plain(&Value::deserialize(value)?))
+}
+
+fn number<'de, D: Deserializer<'de>>(value: D) -> Result<Option<f64>, D::Error> {
+    Ok(Value::deserialize(value)?.as_f64())
+}
+
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
-fn said(content: &Value) -> String {
-    match content {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Array(parts) => {
-            let part = |part: &Value| match (&part["text"], &part["type"]) {
-                (Value::String(text), _) => text.clone(),
-                (_, Value::String(kind)) => format!("[{kind}]"),
-                _ => part.to_string(),
-            };
-            parts.iter().map(part).collect::<Vec<_>>().join("\n")
-        }
         other => other.to_string(),
     }
 }

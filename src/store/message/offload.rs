@@ -11,9 +11,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use memchr::memmem;
 
 use crate::file_lock::LockKind;
-use crate::message::json::{JsonStringReader, LineSpan, SpanReader, places_in_line};
-use crate::message::layout::{MessageLayout, MessageMember, values_of_list};
-use crate::message::unfinished::CollectingWriter;
+use crate::message::layout::{
+    JsonStringReader, LineSpan, MessageLayout, MessageMember, SpanReader, places_in_line,
+    values_of_list,
+};
+use crate::message::lines::CollectingWriter;
 use crate::message::{AppendContext, BLOCK, LongOutput, MessageError, Preview};
 use crate::{Artifact, Conversation, Dir, FileType, StoreError, call_stem, file_lock, layout};
 use ctxfs_core::materialize::Analyzer;
@@ -446,7 +448,7 @@ mod tests {
             let text = [&b"<".repeat(before)[..], word, &b"x".repeat(BLOCK), word, b"y"].concat();
             assert!(contains(&text[..], word).unwrap());
             assert!(!contains(&text[..before + 5], word).unwrap());
-            let line = LogLine::from(text);
+            let line = LogLine::Bytes(text);
             let mut finder = TextFinder::new(&line, word);
             let second = (before + 6 + BLOCK) as u64;
             assert_eq!(finder.find(0).unwrap(), Some(before as u64));
@@ -454,6 +456,6 @@ mod tests {
             assert_eq!(finder.find(before as u64 + 1).unwrap(), Some(second));
             assert_eq!(finder.find(second + 6).unwrap(), None);
         }
-        assert_eq!(TextFinder::new(&LogLine::from(Vec::new()), word).find(0).unwrap(), None);
+        assert_eq!(TextFinder::new(&LogLine::Bytes(Vec::new()), word).find(0).unwrap(), None);
     }
 }

@@ -404,7 +404,9 @@ fn a_torn_line_is_set_aside() {
         fs::remove_file(&torn).ok();
         fs::write(fixture.path("history/messages.jsonl"), text).unwrap();
         let whole = log_of(&fixture.conversation, None).unwrap().unwrap();
-        assert!(LogLines::of(whole).all(|line| layout::MessageLayout::of(&line.unwrap()).is_ok()));
+        assert!(
+            LogLines::from(whole, 0).all(|line| layout::MessageLayout::of(&line.unwrap()).is_ok())
+        );
         fixture.append(&json!({ "role": "system" }));
         assert_eq!(fixture.text(), format!("{kept}{{\"role\":\"system\"}}\n"));
         assert_eq!(fs::read_to_string(&torn).ok().as_deref(), aside);

@@ -1,5 +1,7 @@
 //! Tests of artifacts written without a mount.
 
+mod naming;
+
 use std::path::PathBuf;
 use std::{fs, thread};
 
@@ -50,7 +52,7 @@ impl Scene {
     /// copies of all descriptors.
     fn recover_soon(&self, path: &RelPath) -> Record {
         loop {
-            if let Some(record) = self.conversation.recover(path).unwrap() {
+            if let Some(record) = self.conversation.recover(path, None).unwrap() {
                 return record;
             }
             thread::yield_now();
@@ -88,10 +90,10 @@ fn bytes_and_record_are_there_while_it_is_written() {
         (live.state, live.provenance, live.generation),
         (ArtifactState::Live, provenance, 1)
     );
-    assert_eq!(conversation.recover(writer.path()).unwrap(), None);
+    assert_eq!(conversation.recover(writer.path(), None).unwrap(), None);
 
     writer.write_all(b"two\n").unwrap();
-    writer.say(&Provenance { exit_code: Some(2), ..Provenance::default() });
+    writer.provenance().update(&Provenance { exit_code: Some(2), ..Provenance::default() });
     assert_eq!(writer.written(), 8);
     let path = writer.path().clone();
     let sealed = writer.seal().unwrap().record;
@@ -101,7 +103,7 @@ fn bytes_and_record_are_there_while_it_is_written() {
     assert_eq!(sealed.analysis.unwrap().bytes, 8);
     let file = fs::File::open(file).unwrap();
     assert_eq!(attributes::provenance_of(&file).unwrap(), sealed.provenance);
-    assert_eq!(stat::stat_file(&file).unwrap().mode & 0o777, 0o600);
+    assert_eq!(stat_file(&file).unwrap().mode & 0o777, 0o600);
 }
 
 #[test]
@@ -156,13 +158,13 @@ fn a_killed_writer_is_met_later() {
     let live = scene.elsewhere(&path).unwrap();
     assert_eq!(live.state, ArtifactState::Live);
     // The artifact may still be sealed while its owner is running.
-    assert_eq!(scene.conversation.recover(&path).unwrap(), None);
+    assert_eq!(scene.conversation.recover(&path, None).unwrap(), None);
     scene.conversation.manifest().append(&[Record { owner: None, ..live }]).unwrap();
     let recovered = scene.recover_soon(&path);
     assert!(recovered.incomplete().unwrap().contains("the daemon stopped"));
     assert_eq!((recovered.size, recovered.generation), (4, 1));
     assert_eq!(scene.elsewhere(&path), Some(recovered));
-    assert_eq!(scene.conversation.recover(&path).unwrap(), None);
+    assert_eq!(scene.conversation.recover(&path, None).unwrap(), None);
 }
 
 #[test]
@@ -170,7 +172,7 @@ fn a_live_record_without_a_file_is_left_alone() {
     let scene = Scene::new();
     let writer = scene.writer("x");
     fs::remove_file(scene.folder().join("x.txt")).unwrap();
-    assert_eq!(scene.conversation.recover(writer.path()).unwrap(), None);
+    assert_eq!(scene.conversation.recover(writer.path(), None).unwrap(), None);
 }
 
 #[test]

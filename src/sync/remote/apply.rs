@@ -15,8 +15,8 @@ use crate::remote::files::{key_of, mark_of, shared_path, version_of};
 use crate::replica::{Entry, FileKey, FileVersion, FoundFile, Origin, Step};
 use ctxfs_core::model::{Record, RelPath, text, with_digits};
 use ctxfs_store::{
-    Arrival, Arrived, Conversation, Expected, FileMark, RemovalOutcome, Rename, RenameOutcome,
-    Stat, StoreError, Usage, whole_blocks,
+    Arrival, Arrived, Conversation, FileMark, RemovalOutcome, Rename, RenameOutcome, Stat,
+    StoreError, Usage, record_far, whole_blocks,
 };
 
 const REFUSED: &str = "its path is refused: no file that hosts share can have it";
@@ -259,12 +259,12 @@ pub(crate) trait Fetch {
     }
 }
 
-/// Metadata of an artifact whose bytes stay in the bucket: the file that it would become, and the
-/// size of its line in the bucket.
+/// Metadata of an artifact whose bytes stay in the bucket: its record with the location of the
+/// bytes, and the size of its line in the bucket.
 #[derive(Debug)]
 pub(crate) struct RemoteArtifact {
     pub origin: Origin,
-    pub arrived: Arrived,
+    pub record: Record,
     /// Bytes of the artifact's line in the bucket. The local record has about the same size.
     pub bytes: usize,
 }
@@ -435,8 +435,11 @@ fn record_pending(conversation: &Conversation, awaited: &[PendingRecord]) -> Rec
     if awaited.is_empty() {
         return Ok(Vec::new());
     }
-    let all: Vec<Expected<'_>> = awaited.iter().map(PendingRecord::expected).collect();
-    Expected::record_all(conversation, &all)
+    let record = |pending: &PendingRecord| Record {
+        path: pending.path.to_text(),
+        ..pending.known.record.clone()
+    };
+    record_far(conversation, &awaited.iter().map(record).collect::<Vec<_>>())
 }
 
 fn known(
@@ -513,20 +516,13 @@ fn unless_skipped<T>(
     }
 }
 
-impl PendingRecord {
-    fn expected(&self) -> Expected<'_> {
-        let RemoteArtifact { origin, arrived, .. } = &self.known;
-        Expected { path: &self.path, arrived, origin: origin.to_string() }
-    }
-}
-
 fn receive<'a>(
     applying: &Applying<'a>,
     path: &RelPath,
     parcel: FetchedFile<'_>,
 ) -> Result<(Arrival<'a>, Arrived), ReceiveError> {
     let FetchedFile { record, mode, attributes, mut content } = parcel;
-    let digest = record.analysis.as_ref().map(|analysis| analysis.digest.as_str());
+    let digest = record.digest();
     let digest =
         digest.ok_or_else(|| ReceiveError::Content("its record has no digest".to_owned()))?;
     let mut arrival = Arrival::begin(applying.conversation, path).map_err(ReceiveError::Disk)?;

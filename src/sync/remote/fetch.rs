@@ -13,14 +13,13 @@ use crate::bucket::{
     Blocks, BucketError, Deadline, Line, ObjectPlace, Place, PutLine, blocks_key, object_key,
     segment_key, unpack_block,
 };
-use crate::remote::far::attributes_of;
 use crate::remote::files::shared_path;
 use crate::remote::{
     Fetch, FetchedFile, Notes, Objects, RemoteArtifact, RemoteError, Stored, StoredMessage,
     StoredSegment,
 };
 use crate::replica::{Entry, Origin, SegmentId, State};
-use ctxfs_store::Arrived;
+use ctxfs_core::model::{Far, Record};
 
 const BLOCKS_AT_ONCE: usize = 8;
 
@@ -94,9 +93,8 @@ impl Fetch for Fetcher<'_> {
         let Some(ArtifactLine { origin, bytes, put, .. }) = self.line(entry)? else {
             return Ok(None);
         };
-        let attributes = attributes_of(&put.attributes);
-        let arrived = Arrived { record: put.record, mode: put.mode, attributes };
-        Ok(Some(RemoteArtifact { origin, arrived, bytes }))
+        let far = Some(Far { origin: origin.to_string(), mode: put.mode, here: false });
+        Ok(Some(RemoteArtifact { origin, record: Record { far, ..put.record }, bytes }))
     }
 }
 

@@ -236,7 +236,7 @@ impl<'a> FileDigests<'a> {
     fn find(&self, path: &RelPath, stat: &Stat) -> Result<Option<String>, StoreError> {
         let mut record = self.conversation.record(path)?;
         if record.as_ref().is_some_and(|record| record.state == ArtifactState::Live) {
-            record = self.conversation.recover(path)?;
+            record = self.conversation.recover(path, None)?;
             if record.is_none() {
                 return Ok(None);
             }

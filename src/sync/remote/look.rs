@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::{fmt, mem};
 
 use bytes::{Bytes, BytesMut};
@@ -16,9 +16,8 @@ use crate::remote::notes::WriterProgress;
 use crate::remote::pieces::{ReadPieces, piece, piece_with, pieces_with};
 use crate::remote::{Notes, Objects, Piece, Pieces, RemoteError, StoredSegment, pieces};
 use crate::replica::{Removed, SegmentId, Stamp, State};
-use ctxfs_core::materialize::side_by_side;
-use ctxfs_core::materialize::side_by_side::Part;
 use ctxfs_core::model::Component;
+use ctxfs_core::parallel;
 
 /// Maximum size in bytes of a segment that is fetched with one request.
 const WHOLE: u64 = 1 << 20;
@@ -350,21 +349,25 @@ fn kept_of(wanted: &WantedSegment, bytes: Bytes) -> Bytes {
 }
 
 fn read_all(came: &[(WantedSegment, Bytes)]) -> Vec<Result<(Piece, bool), RemoteError>> {
-    let mut all: Vec<_> = came.iter().map(|_| None).collect();
-    let parts = came.iter().zip(&mut all).map(|((wanted, bytes), place)| -> Part<'_> {
-        Box::new(move || {
-            let segment = StoredSegment::of(wanted.id, bytes.clone());
-            *place = Some(segment.and_then(|segment| read(&segment)));
-        })
-    });
-    if came.iter().all(|(_, bytes)| unpacked(bytes) <= AT_ONCE) {
-        side_by_side::run(parts.collect());
-    } else {
-        for part in parts {
-            part();
-        }
-    }
-    all.into_iter().flatten().collect()
+    let fits = came.iter().all(|(_, bytes)| unpacked(bytes) <= AT_ONCE);
+    let threads = if fits { parallel::threads() } else { 1 };
+    let read = |(): &mut (), number: usize| {
+        let (wanted, bytes) = &came[number];
+        StoredSegment::of(wanted.id, bytes.clone()).and_then(|segment| read(&segment))
+    };
+    let mut all = Vec::with_capacity(came.len());
+    parallel::in_order(
+        came.len(),
+        threads,
+        || (),
+        read,
+        |_| 0,
+        |(), _, read| {
+            all.push(read);
+            ControlFlow::Continue(())
+        },
+    );
+    all
 }
 
 fn unpacked(segment: &[u8]) -> u64 {

@@ -213,7 +213,7 @@ fn add_message(digest: &mut blake3::Hasher, text: &str) {
 impl LocalPart {
     fn read(part: &Artifact, at: LogPosition) -> io::Result<Self> {
         let (mut digest, mut unshared, mut before) = (blake3::Hasher::new(), Vec::new(), None);
-        for line in LogLines::of(part.clone()) {
+        for line in LogLines::from(part.clone(), 0) {
             let line = line?;
             match shared(&line)? {
                 Some(text) => {

@@ -58,7 +58,9 @@ impl<'a> LocalSource<'a> {
         stat: &Stat,
     ) -> Result<Option<OpenedFile>, RemoteError> {
         let record = match self.conversation.record_for(path, stat)? {
-            record if record.state == ArtifactState::Live => self.conversation.recover(path)?,
+            record if record.state == ArtifactState::Live => {
+                self.conversation.recover(path, None)?
+            }
             record => Some(record),
         };
         let Some(record) = record.filter(|_| lease_of(&file) != Lease::Held) else {
@@ -243,7 +245,7 @@ fn place_in(file: &Arc<File>, at: LogPosition) -> io::Result<Option<LogPosition>
         return Ok(Some(start));
     }
     let log = Artifact::new(Arc::clone(file), message::whole(file, mark.size)?);
-    let (mut chain, mut lines) = (0, LogLines::of(log));
+    let (mut chain, mut lines) = (0, LogLines::from(log, 0));
     while let Some(line) = lines.next() {
         chain = extend_chain(chain, &line?)?;
         if chain == at.chain {
@@ -301,7 +303,7 @@ pub(super) fn is_log_rewritten(
             return Ok(false);
         }
         let log = Artifact::new(Arc::clone(&file), message::whole(&file, mark.size)?);
-        let (mut chain, mut lines) = (0, LogLines::of(log));
+        let (mut chain, mut lines) = (0, LogLines::from(log, 0));
         while lines.reached() < at.offset
             && let Some(line) = lines.next()
         {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::errors::context::ErrorContext;
 use crate::errors::json;
-use ctxfs_core::materialize::{Pattern, is_comparison, is_side};
+use ctxfs_core::materialize::{COMPARISON, Pattern, SIDE};
 
 const MAX_DETAILS: usize = 3;
 // Number of lines that are searched for the two sides of a failed comparison.
@@ -54,8 +54,8 @@ fn details(lines: &ErrorContext) -> Vec<&str> {
         details.push(line);
         last = line;
     }
-    if is_comparison(last) {
-        let sides = lines.below().take(SIDES_LINES).filter(|line| is_side(line));
+    if COMPARISON.is_match(last) {
+        let sides = lines.below().take(SIDES_LINES).filter(|line| SIDE.is_match(line));
         details.extend(sides.take(2));
     }
     details.extend(output_of_command(lines));

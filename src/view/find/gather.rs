@@ -318,8 +318,12 @@ impl Pool {
     // Returns the candidates, best first, each with the number of similar candidates.
     pub(super) fn best(mut self) -> Vec<(Candidate, u64)> {
         self.shrink();
-        let counts: HashMap<u64, u64> =
-            self.kinds.iter().map(|(kind, count)| (*kind, count.times + count.missed)).collect();
+        let counts: HashMap<u64, u64> = self
+            .kinds
+            .counts()
+            .iter()
+            .map(|(kind, count)| (*kind, count.times + count.missed))
+            .collect();
         let kind = |candidate: &Candidate| counts.get(&candidate.likeness).copied().unwrap_or(1);
         self.kept
             .into_iter()

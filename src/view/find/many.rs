@@ -2,10 +2,10 @@
 //! scores are ordered by artifact, newest first.
 
 use std::cmp::Reverse;
+use std::io;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt as _;
-use std::{io, thread};
 
 use crate::find::census::{Census, NearestWords};
 use crate::find::passage::{Passage, ShownLine};
@@ -14,13 +14,12 @@ use crate::find::question::{ChosenTerms, FindQuestion};
 use crate::find::reply::{FindReply, FromArtifact, ReplySummary};
 use crate::find::{Words, census, json, reply, scan};
 use crate::grep::corpus::{SearchOmissions, Visited};
-use crate::grep::many::MAX_THREADS;
-use crate::grep::order;
 use crate::number::{counted, grouped};
 use crate::rendered::notice;
 use crate::{Directory, Loaded, RenderError, Rendered, terms};
 use ctxfs_core::materialize::{SNIFFED, is_binary};
 use ctxfs_core::model::Content;
+use ctxfs_core::parallel;
 use ctxfs_core::redact::Masked;
 
 // Artifacts below this size are read whole.
@@ -81,9 +80,9 @@ impl CorpusFind<'_> {
     ) -> CorpusPass {
         let mut pass = CorpusPass::default();
         let corpus = self.directory.corpus;
-        order::in_order(
+        parallel::in_order(
             corpus.len(),
-            thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
+            parallel::threads(),
             || vec![0; WHOLE_BYTES],
             |buffer, number| Visited::by(self.expired, || self.load(number, buffer, &work)),
             |_| RESULT_WEIGHT,

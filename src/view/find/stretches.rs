@@ -1,26 +1,19 @@
 //! A pass over a content on several threads. Each thread processes stretches of whole lines. The
 //! results are consumed in order.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
 use std::{io, thread};
-
-use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::find::scan::PassExtent;
 use ctxfs_core::model::Content;
+use ctxfs_core::parallel::{self, CloseOnDrop, OrderedPass, PassBounds};
 
 // Approximate size of a stretch in bytes.
 pub(super) const STRETCH_BYTES: u64 = 128 << 10;
 // Maximum number of stretches that are being processed or whose results wait for an earlier result.
-const MAX_WAITING: u64 = 8;
+const BOUNDS: PassBounds = PassBounds { results: 8, bytes: usize::MAX, reserved: 0 };
 // A smaller content is processed without additional threads.
 const MIN_THREADED_BYTES: u64 = 4 << 20;
-// Maximum number of threads for one content.
-const MAX_THREADS: usize = 4;
 const THREAD_NAME: &str = "ctxfs-finder";
-// Interval at which a waiting pass checks its deadline.
-const DEADLINE_CHECK: Duration = Duration::from_millis(10);
 // Number of bytes that are read at once to find the start of a line.
 const LINE_SEARCH_BYTES: u64 = 4 << 10;
 
@@ -75,14 +68,9 @@ pub(super) struct StretchStart {
     pub(super) offset: u64,
 }
 
-// The start, the result and the extent of a stretch, or `None` if no line begins in the stretch.
-type StretchResult<T> = io::Result<Option<(u64, T, PassExtent)>>;
-
 impl<'a> Stretches<'a> {
     pub(super) fn of(content: &'a dyn Content, length: u64) -> Self {
-        let processors = thread::available_parallelism().map_or(1, usize::from);
-        let threads =
-            if content.len() < MIN_THREADED_BYTES { 1 } else { processors.min(MAX_THREADS) };
+        let threads = if content.len() < MIN_THREADED_BYTES { 1 } else { parallel::threads() };
         Self { content, length, threads }
     }
 
@@ -94,22 +82,44 @@ impl<'a> Stretches<'a> {
         expired: &dyn Fn() -> bool,
         start: impl Fn() -> S + Sync,
         look: impl Fn(&mut S, &Stretch<'_>, &dyn Fn() -> bool) -> io::Result<(T, PassExtent)> + Sync,
-        take: impl FnMut(StretchStart, T),
+        mut take: impl FnMut(StretchStart, T),
     ) -> io::Result<PassExtent> {
-        let queue = StretchQueue::new(self.content.len().div_ceil(self.length));
-        let look = |state: &mut S, number: u64, stop: &dyn Fn() -> bool| -> StretchResult<T> {
-            let Some(stretch) = self.stretch(number)? else { return Ok(None) };
-            let (seen, extent) = look(state, &stretch, stop)?;
-            Ok(Some((stretch.from.start, seen, extent)))
+        let count = self.content.len().div_ceil(self.length) as usize;
+        let pass = OrderedPass::new(count, BOUNDS);
+        // The start, the result and the extent of a stretch; `None` if no line begins in it.
+        let look = |state: &mut S, number: usize, stop: &dyn Fn() -> bool| {
+            let mut looked = || {
+                let Some(stretch) = self.stretch(number as u64)? else { return Ok(None) };
+                let (seen, extent) = look(state, &stretch, stop)?;
+                io::Result::Ok(Some((stretch.from.start, seen, extent)))
+            };
+            (looked(), 0)
         };
         thread::scope(|scope| {
-            let _close = CloseOnDrop(&queue);
-            for _ in 1..self.threads {
-                let work = || queue.work(&mut start(), &look);
-                // If a thread cannot be started, the pass continues without it.
-                drop(thread::Builder::new().name(THREAD_NAME.to_owned()).spawn_scoped(scope, work));
+            let _close = CloseOnDrop(&pass);
+            parallel::spawn(scope, THREAD_NAME, self.threads, || {
+                let mut state = start();
+                pass.help(|number, stop| look(&mut state, number, stop));
+            });
+            let (mut state, mut all, mut taken) = (start(), PassExtent::default(), 0);
+            let mut next = || pass.next(|number, stop| look(&mut state, number, stop), expired);
+            // The stretches that were begun in time count up to the place where each search ended.
+            while let Some(outcome) = next().or_else(|| pass.next_begun()) {
+                taken += 1;
+                let Some((offset, seen, extent)) = outcome? else { continue };
+                take(StretchStart { newlines: all.newlines, offset }, seen);
+                all.newlines += extent.newlines;
+                all.bytes = offset + extent.bytes;
+                all.out_of_time = extent.out_of_time;
+                if all.out_of_time {
+                    return Ok(all);
+                }
             }
-            queue.take_all(self.content.len(), &mut start(), expired, &look, take)
+            all.out_of_time = taken < count;
+            if !all.out_of_time {
+                all.bytes = self.content.len();
+            }
+            Ok(all)
         })
     }
 
@@ -138,145 +148,6 @@ impl<'a> Stretches<'a> {
             from += block.len() as u64;
         }
         Ok(None)
-    }
-}
-
-struct StretchQueue<T> {
-    count: u64,
-    state: Mutex<StretchSchedule<T>>,
-    changed: Condvar,
-}
-
-struct StretchSchedule<T> {
-    // The first stretch that has not been claimed.
-    next: u64,
-    // The next stretch whose result is consumed.
-    wanted: u64,
-    ready: BTreeMap<u64, StretchResult<T>>,
-    // Set when time has run out. Stretches that were begun then end early, and no other stretch
-    // begins.
-    late: bool,
-    closed: bool,
-}
-
-impl<T> StretchQueue<T> {
-    fn new(count: u64) -> Self {
-        let ready = BTreeMap::new();
-        let state = StretchSchedule { next: 0, wanted: 0, ready, late: false, closed: false };
-        Self { count, state: Mutex::new(state), changed: Condvar::new() }
-    }
-
-    fn close(&self) {
-        self.state.lock().closed = true;
-        self.changed.notify_all();
-    }
-
-    // Returns the next stretch to process, or `None` if too many results wait.
-    fn claim(&self, state: &mut StretchSchedule<T>) -> Option<u64> {
-        let number = state.next;
-        let free = number < self.count.min(state.wanted + MAX_WAITING);
-        state.next += u64::from(free);
-        free.then_some(number)
-    }
-
-    // Processes a stretch with the lock released.
-    fn look<S>(
-        &self,
-        guard: &mut MutexGuard<'_, StretchSchedule<T>>,
-        number: u64,
-        (state, stop): (&mut S, &dyn Fn() -> bool),
-        look: &impl Fn(&mut S, u64, &dyn Fn() -> bool) -> StretchResult<T>,
-    ) {
-        let outcome = MutexGuard::unlocked(guard, || look(state, number, stop));
-        guard.ready.insert(number, outcome);
-        self.changed.notify_all();
-    }
-
-    fn work<S>(
-        &self,
-        state: &mut S,
-        look: &impl Fn(&mut S, u64, &dyn Fn() -> bool) -> StretchResult<T>,
-    ) {
-        let _close = CloseOnPanic(self);
-        let mut guard = self.state.lock();
-        while !guard.closed && !guard.late && guard.next < self.count {
-            match self.claim(&mut guard) {
-                Some(number) => {
-                    let stop = || {
-                        let state = self.state.lock();
-                        state.closed || state.late
-                    };
-                    self.look(&mut guard, number, (&mut *state, &stop), look);
-                }
-                None => self.changed.wait(&mut guard),
-            }
-        }
-    }
-
-    // Consumes all results in order, and processes stretches itself while it waits for the next
-    // result.
-    fn take_all<S>(
-        &self,
-        length: u64,
-        state: &mut S,
-        expired: &dyn Fn() -> bool,
-        look: &impl Fn(&mut S, u64, &dyn Fn() -> bool) -> StretchResult<T>,
-        mut take: impl FnMut(StretchStart, T),
-    ) -> io::Result<PassExtent> {
-        let mut all = PassExtent::default();
-        let mut guard = self.state.lock();
-        while guard.wanted < self.count && !guard.closed {
-            let wanted = guard.wanted;
-            if let Some(outcome) = guard.ready.remove(&wanted) {
-                guard.wanted += 1;
-                self.changed.notify_all();
-                let Some((offset, seen, extent)) = outcome? else { continue };
-                let start = StretchStart { newlines: all.newlines, offset };
-                MutexGuard::unlocked(&mut guard, || take(start, seen));
-                all.newlines += extent.newlines;
-                all.bytes = offset + extent.bytes;
-                all.out_of_time = extent.out_of_time;
-            } else if guard.late {
-                // Time has run out. Waits for the stretches that were begun, because each counts up
-                // to the place where its search ended.
-                all.out_of_time = guard.wanted == guard.next;
-                if !all.out_of_time {
-                    self.changed.wait_for(&mut guard, DEADLINE_CHECK);
-                }
-            } else if MutexGuard::unlocked(&mut guard, expired) {
-                guard.late = true;
-                self.changed.notify_all();
-            } else if let Some(number) = self.claim(&mut guard) {
-                self.look(&mut guard, number, (&mut *state, expired), look);
-            } else {
-                self.changed.wait_for(&mut guard, DEADLINE_CHECK);
-            }
-            if all.out_of_time {
-                return Ok(all);
-            }
-        }
-        all.bytes = length;
-        Ok(all)
-    }
-}
-
-// Ends the other threads when the pass returns or panics.
-struct CloseOnDrop<'a, T>(&'a StretchQueue<T>);
-
-impl<T> Drop for CloseOnDrop<'_, T> {
-    fn drop(&mut self) {
-        self.0.close();
-    }
-}
-
-// Ends the pass if a thread panics, because its result would never arrive.
-struct CloseOnPanic<'a, T>(&'a StretchQueue<T>);
-
-impl<T> Drop for CloseOnPanic<'_, T> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.0.close();
-        }
     }
 }
 

@@ -5,11 +5,11 @@
 
 mod worker;
 
+use std::io;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::{io, thread};
 
 use parking_lot::Mutex;
 
@@ -19,14 +19,12 @@ use crate::grep::many::worker::{
     ArtifactMatches, ArtifactOutcome, ArtifactSearcher, CorpusSearch, START, SearchEnd, SearchFrom,
 };
 use crate::grep::page::CutPoint;
-use crate::grep::{order, page, pattern};
+use crate::grep::{page, pattern};
 use crate::number::{counted, grouped};
 use crate::query::ResumePoint;
 use crate::range::TextPosition;
 use crate::rendered::{RenderError, Rendered, notice};
-
-// Maximum number of threads that search at the same time.
-pub(crate) const MAX_THREADS: usize = 4;
+use ctxfs_core::parallel;
 
 /// Searches all artifacts in `directory` and writes the matches to `out`, without the notice. See
 /// [`CorpusQuery::render`](crate::CorpusQuery::render).
@@ -43,9 +41,9 @@ pub(crate) fn render(
     let search = CorpusSearch { query, directory, corpus, expired, pattern, first, full, alone };
     let mut report = CorpusReport::new(&search, out);
     let first = search.first.artifact;
-    order::in_order(
+    parallel::in_order(
         corpus.len() - first,
-        thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
+        parallel::threads(),
         || ArtifactSearcher::new(&search),
         |worker, number| worker.search(first + number),
         ArtifactOutcome::weight,

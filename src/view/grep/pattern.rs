@@ -8,14 +8,14 @@ use std::str::Utf8Chunk;
 use grep_regex::{Error, RegexMatcher, RegexMatcherBuilder};
 
 use crate::Query;
-use crate::grep::read_ahead;
 use crate::grep::read_ahead::{ReadAheadSizes, SearchSpec};
 use crate::query::{CaseMode, SearchOptions};
+use ctxfs_core::parallel::MAX_THREADS;
 
 // A pattern above this size is searched as literal text.
 const PATTERN_BYTES: usize = 10 << 20;
 // Maximum size in bytes of the automaton that each thread of a search builds during the search.
-const AUTOMATON_BYTES: usize = (64 << 20) / read_ahead::MAX_THREADS;
+const AUTOMATON_BYTES: usize = (64 << 20) / MAX_THREADS;
 const LONG_S: &[u8] = "\u{17f}".as_bytes();
 const KELVIN: &[u8] = "\u{212a}".as_bytes();
 // Bytes with a special meaning in a regular expression.

@@ -1,38 +1,31 @@
 //! Reading ahead. While one chunk is searched, other threads read the next chunks and find the
 //! lines in them that need not be searched.
 //!
-//! A thread that waits for a chunk reads one itself. Thus all processors have work, and no thread
-//! has to wait for another one to wake up.
+//! A thread that waits for a chunk reads one itself; see [`parallel`].
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread::Scope;
-use std::time::Duration;
-use std::{io, thread};
+use std::{io, mem};
 
 use grep_regex::RegexMatcher;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::grep::pattern::CaselessFinder;
 use crate::grep::prefilter;
 use crate::grep::prefilter::{Chunk, Gap, Prefilter};
 use crate::query::SearchOptions;
 use ctxfs_core::model::Content;
+use ctxfs_core::parallel::{self, OrderedPass, PassBounds};
 
 const CHUNK_BYTES: usize = 1 << 20;
 // Maximum number of chunks that are being read, or that were read and not searched. It is high
 // because most chunks keep hardly any bytes, and because a thread that waits for a processor should
 // not block the others.
-const MAX_WAITING_CHUNKS: u64 = 128;
+const MAX_WAITING_CHUNKS: usize = 128;
 // The waiting chunks together may keep as many bytes as this number of full chunks.
 const HELD_CHUNKS: usize = 4;
 // A smaller content is read without additional threads.
 const MIN_THREADED_BYTES: u64 = 8 << 20;
-// Maximum number of threads for one search. Each thread has its own automaton.
-pub(super) const MAX_THREADS: usize = 4;
-
-// Interval at which a waiting search checks its deadline.
-const DEADLINE_CHECK: Duration = Duration::from_millis(10);
 const THREAD_NAME: &str = "ctxfs-scout";
 
 // Sizes in bytes. Tests use small ones.
@@ -96,16 +89,14 @@ impl<'a> ReadAhead<'a> {
             return Self { content, expired, queue: None, chunk };
         }
         let queue = Arc::new(ChunkQueue::new(offset, content.len(), spec.sizes.chunk));
-        for _ in 1..threads() {
-            let queue = Arc::clone(&queue);
-            let work = move || {
-                // Threads that share a matcher would wait for each other.
-                let matcher = spec.matcher.clone();
-                queue.work(&mut SearchSpec { matcher: &matcher, ..spec }.prefilter(content));
-            };
-            // If a thread cannot be started, the search continues without it.
-            drop(thread::Builder::new().name(THREAD_NAME.to_owned()).spawn_scoped(scope, work));
-        }
+        let helper = Arc::clone(&queue);
+        // With a single processor, one thread reads while the other one searches.
+        parallel::spawn(scope, THREAD_NAME, parallel::threads().max(2), move || {
+            // Threads that share a matcher would wait for each other.
+            let matcher = spec.matcher.clone();
+            let mut prefilter = SearchSpec { matcher: &matcher, ..spec }.prefilter(content);
+            helper.pass.help(|number, stop| helper.read(&mut prefilter, number, stop));
+        });
         Self { content, expired, queue: Some((queue, spec.prefilter(content))), chunk }
     }
 
@@ -129,10 +120,11 @@ impl<'a> ReadAhead<'a> {
 
     fn advance(&mut self, offset: u64) {
         let Some((queue, prefilter)) = &mut self.queue else { return };
+        let mut read = |number, stop: &dyn Fn() -> bool| queue.read(prefilter, number, stop);
         while offset >= self.chunk.end()
-            && let Some(next) = queue.next(prefilter, self.expired)
+            && let Some(next) = queue.pass.next(&mut read, self.expired)
         {
-            queue.reuse(std::mem::replace(&mut self.chunk, next));
+            queue.reuse(mem::replace(&mut self.chunk, next).into_bytes());
         }
     }
 }
@@ -140,149 +132,53 @@ impl<'a> ReadAhead<'a> {
 impl Drop for ReadAhead<'_> {
     fn drop(&mut self) {
         if let Some((queue, _)) = &self.queue {
-            queue.state.lock().closed = true;
-            queue.changed.notify_all();
+            queue.pass.close();
         }
     }
 }
 
-// Returns the number of threads, including the one that searches.
-fn threads() -> usize {
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    processors.clamp(2, MAX_THREADS)
-}
-
-// The chunks of a content: those not read yet, those being read, and those that are ready.
+// The chunks of a content from `offset` on, and memory for new ones.
 struct ChunkQueue {
+    offset: u64,
     end: u64,
     length: usize,
-    state: Mutex<ChunkSchedule>,
-    changed: Condvar,
-}
-
-struct ChunkSchedule {
-    // The offset of the first chunk that no thread has claimed.
-    next: u64,
-    // The offset of the chunk that is searched next.
-    wanted: u64,
-    ready: BTreeMap<u64, Chunk>,
-    // The number of bytes that the chunks in `ready` keep, plus the full size of the chunks that
-    // are being read.
-    held: usize,
-    // Memory that can be reused.
-    spare: Vec<Vec<u8>>,
-    closed: bool,
-}
-
-impl ChunkSchedule {
-    fn reuse(&mut self, bytes: Vec<u8>) {
-        if self.spare.len() < HELD_CHUNKS {
-            self.spare.push(bytes);
-        }
-    }
-}
-
-/// A chunk that is being read. When it is dropped, even by a panic, the bytes that were read become
-/// available. The searcher then reads the missing bytes itself and meets the error.
-struct ChunkClaim<'a> {
-    queue: &'a ChunkQueue,
-    start: u64,
-    length: usize,
-    chunk: Chunk,
-}
-
-impl Drop for ChunkClaim<'_> {
-    fn drop(&mut self) {
-        let mut chunk = std::mem::take(&mut self.chunk);
-        let spare = chunk.spare();
-        let mut state = self.queue.state.lock();
-        state.held = state.held - self.length + chunk.kept.len();
-        state.ready.insert(self.start, chunk);
-        if let Some(bytes) = spare {
-            state.reuse(bytes);
-        }
-        drop(state);
-        self.queue.changed.notify_all();
-    }
+    pass: OrderedPass<Chunk>,
+    spare: Mutex<Vec<Vec<u8>>>,
 }
 
 impl ChunkQueue {
     fn new(offset: u64, end: u64, length: usize) -> Self {
-        let state = ChunkSchedule {
-            next: offset,
-            wanted: offset,
-            ready: BTreeMap::new(),
-            held: 0,
-            spare: Vec::new(),
-            closed: false,
-        };
-        Self { end, length, state: Mutex::new(state), changed: Condvar::new() }
+        let count = (end - offset).div_ceil(length as u64) as usize;
+        let bytes = HELD_CHUNKS * length;
+        let bounds = PassBounds { results: MAX_WAITING_CHUNKS, bytes, reserved: length };
+        let pass = OrderedPass::new(count, bounds);
+        Self { offset, end, length, pass, spare: Mutex::default() }
     }
 
-    // Reads chunks until there are none left or the queue is closed.
-    fn work(&self, prefilter: &mut Prefilter<'_>) {
-        let mut state = self.state.lock();
-        while !state.closed && state.next < self.end {
-            self.read_one(&mut state, prefilter, &|| self.state.lock().closed);
-        }
-    }
-
-    /// Reads one more chunk with the lock released. If no chunk may be read now, waits briefly for
-    /// a change of state.
-    fn read_one(
+    /// Reads a chunk, and returns it with the number of bytes that it keeps. After an error, the
+    /// chunk ends early: the searcher reads the missing bytes itself and meets the error.
+    fn read(
         &self,
-        state: &mut MutexGuard<'_, ChunkSchedule>,
         prefilter: &mut Prefilter<'_>,
+        number: usize,
         stop: &dyn Fn() -> bool,
-    ) {
-        match self.claim(state) {
-            Some(claim) => MutexGuard::unlocked(state, || {
-                let mut claim = claim;
-                prefilter.fill(&mut claim.chunk, claim.length, stop);
-            }),
-            None => drop(self.changed.wait_for(state, DEADLINE_CHECK)),
+    ) -> (Chunk, usize) {
+        let start = self.offset + number as u64 * self.length as u64;
+        let length = (self.length as u64).min(self.end - start) as usize;
+        let mut chunk = Chunk::new(start, self.spare.lock().pop().unwrap_or_default());
+        prefilter.fill(&mut chunk, length, stop);
+        if let Some(spare) = chunk.spare() {
+            self.reuse(spare);
         }
+        let kept = chunk.kept.len();
+        (chunk, kept)
     }
 
-    // Returns `None` if enough chunks wait.
-    fn claim(&self, state: &mut ChunkSchedule) -> Option<ChunkClaim<'_>> {
-        let start = state.next;
-        let far = state.wanted + MAX_WAITING_CHUNKS * self.length as u64;
-        if start >= self.end.min(far) || state.held >= HELD_CHUNKS * self.length {
-            return None;
+    fn reuse(&self, bytes: Vec<u8>) {
+        let mut spare = self.spare.lock();
+        if spare.len() < HELD_CHUNKS {
+            spare.push(bytes);
         }
-        state.next = self.after(start);
-        let bytes = state.spare.pop().unwrap_or_default();
-        let length = (state.next - start) as usize;
-        state.held += length;
-        Some(ChunkClaim { queue: self, start, length, chunk: Chunk::new(start, bytes) })
-    }
-
-    fn after(&self, start: u64) -> u64 {
-        self.end.min(start + self.length as u64)
-    }
-
-    // Returns the next chunk to search. Returns `None` at the end of the content or when time runs
-    // out.
-    fn next(&self, prefilter: &mut Prefilter<'_>, expired: &dyn Fn() -> bool) -> Option<Chunk> {
-        let mut state = self.state.lock();
-        loop {
-            let wanted = state.wanted;
-            if let Some(chunk) = state.ready.remove(&wanted) {
-                state.wanted = self.after(wanted);
-                state.held -= chunk.kept.len();
-                self.changed.notify_all();
-                return Some(chunk);
-            }
-            if wanted >= self.end || expired() {
-                return None;
-            }
-            self.read_one(&mut state, prefilter, expired);
-        }
-    }
-
-    fn reuse(&self, chunk: Chunk) {
-        self.state.lock().reuse(chunk.into_bytes());
     }
 }
 
@@ -291,6 +187,8 @@ mod tests {
     use super::*;
     use std::cell::Cell;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+    use std::time::Duration;
 
     /// The offset at which reading starts, in the second line.
     const START: u64 = 8;
@@ -383,25 +281,6 @@ mod tests {
             assert!(ahead.queue.is_none() && !ahead.has_gaps());
             assert_eq!(read(ahead, START, usize::MAX).unwrap().0, content[8..]);
         });
-    }
-
-    #[test]
-    fn only_so_much_is_read_ahead() {
-        let queue = ChunkQueue::new(5, 1_000_000, 1000);
-        let mut claims = Vec::new();
-        while let Some(claim) = queue.claim(&mut queue.state.lock()) {
-            claims.push(claim);
-        }
-        assert_eq!(claims.len(), HELD_CHUNKS);
-        assert_eq!(queue.state.lock().next, 5 + 1000 * HELD_CHUNKS as u64);
-        // No bytes of these chunks are kept.
-        drop(claims);
-        let mut read = HELD_CHUNKS as u64;
-        while let Some(claim) = { queue.claim(&mut queue.state.lock()) } {
-            drop(claim);
-            read += 1;
-        }
-        assert_eq!(read, MAX_WAITING_CHUNKS);
     }
 
     /// A content whose reads fail from some offset on, either on other threads or on all.

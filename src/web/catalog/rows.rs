@@ -144,7 +144,7 @@ impl ConversationRow {
             long: outputs.rows.iter().filter(|row| row.is_long).count() as u64,
             stored: stored.tokens,
             handed: handed.tokens,
-            saved: counts.saved_tokens(),
+            saved: counts.saved(|amount| amount.tokens),
             errors: failed().count() as u64,
             last_failure: failed().max_by_key(|row| row.modified).cloned(),
             live: outputs.rows.iter().filter(|row| row.is_live).count() as u64,

@@ -143,14 +143,14 @@ fn article(id: &Component, logged: &LoggedMessage, row: Option<&OutputRow>) -> M
             };
         }
     };
-    let role = message.role();
-    let is_result = matches!(&*role, "tool" | "function");
+    let role = &message.role;
+    let is_result = matches!(&**role, "tool" | "function");
     html! {
         article.message id=(anchor) data-role=(role) {
             header {
-                span.role { (display::text(&role)) } " "
+                span.role { (display::text(role)) } " "
                 (time(message)) " "
-                @if !message.mode().is_empty() { span.faint { (display::text(&message.mode())) } }
+                @if !message.mode.is_empty() { span.faint { (display::text(&message.mode)) } }
                 " " a.anchor href={ "#" (anchor) } aria-label="Link to this message" { "#" }
             }
             @if is_result {
@@ -189,7 +189,7 @@ fn requested_call(called: &MessageCall) -> Markup {
 }
 
 fn heading(message: &MessageEntry) -> String {
-    [message.tool_name(), message.call_id()].join(" ").trim().to_owned()
+    [message.tool_name.as_str(), &message.call_id()].join(" ").trim().to_owned()
 }
 
 fn time(message: &MessageEntry) -> Markup {

@@ -244,7 +244,9 @@ fn sets_and_rules_are_those_of_the_last_file_that_has_them() {
     let home = Home::new()
         .user("[redact]\nsets = [\"aws\"]\nrules = [{ name = \"a\", regex = \"aaaaaaaa\" }]\n")
         .given("[redact]\nsets = [\"npm\"]\n");
-    let names = home.settings().redaction().unwrap().unwrap().rules.names().to_vec();
+    let names =
+        ctxfs_core::model::Redactor::names(&*home.settings().redaction().unwrap().unwrap().rules)
+            .to_vec();
     assert_eq!(names, ["a", "npm-token"]);
 }
 

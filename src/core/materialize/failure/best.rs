@@ -164,7 +164,6 @@ pub(super) fn terms_in(line: &[u8]) -> u32 {
     found.fold(0, |terms, found| terms | 1 << found.pattern().as_u32())
 }
 
-/// The search terms that occurred in lines of each rank. Bit `n` represents `SEARCH_TERMS[n]`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SearchTerms {
     occurred: [u32; ErrorRank::COUNT],

@@ -19,7 +19,7 @@ const CAUSE: Rank = Rank::Is(ErrorRank::Cause);
 /// The kind of line that an earlier line announced, and the last line number at which it may occur.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Expectation {
-    expected: Option<(AnnouncedKind, u64)>,
+    pub(super) expected: Option<(AnnouncedKind, u64)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,10 +35,6 @@ pub(super) enum AnnouncedKind {
 }
 
 impl Expectation {
-    pub(super) fn is_waiting(&self) -> bool {
-        self.expected.is_some()
-    }
-
     pub(super) fn expects(&mut self, line: &[u8], number: u64) -> Option<Rank> {
         let (expected, last) = self.expected?;
         if number >= last {
@@ -50,7 +46,7 @@ impl Expectation {
         let indented = line.first().is_none_or(u8::is_ascii_whitespace);
         match expected {
             AnnouncedKind::Message => (!line.is_empty()).then_some(CAUSE),
-            AnnouncedKind::Sides => is_side(line).then_some(CAUSE),
+            AnnouncedKind::Sides => SIDE.is_match(line).then_some(CAUSE),
             AnnouncedKind::Causes if !indented || line.is_empty() || STATUS.is_match(line) => {
                 self.end(None)
             }
@@ -85,7 +81,7 @@ pub(super) fn announced_by(line: &[u8]) -> Option<AnnouncedKind> {
     } else if PANICKED.is_match(line) {
         Some(AnnouncedKind::Message)
     } else {
-        is_comparison(line).then_some(AnnouncedKind::Sides)
+        COMPARISON.is_match(line).then_some(AnnouncedKind::Sides)
     }
 }
 
@@ -99,25 +95,16 @@ static STATUS: Pattern =
     Pattern::new(r"^ {2,}(Running `|(Compiling|Checking|Dirty|Fresh) \S+ v\d)");
 static PYTHON: Pattern = Pattern::new(r"^[A-Za-z_][\w.]*(:|$)");
 
-/// Returns true if `line` states that two values differ, such as `assertion failed` or
-/// `expect(...)`. The two values are on separate lines, for which [`is_side`] returns true.
-pub fn is_comparison(line: impl AsRef<[u8]>) -> bool {
-    COMPARISON.is_match(line)
-}
-
-/// Returns true if `line` contains one of two compared values, such as `left: 41` or `Expected: 8`.
-/// See [`is_comparison`].
-pub fn is_side(line: impl AsRef<[u8]>) -> bool {
-    SIDE.is_match(line)
-}
-
 pub(super) const COMPARISON_PATTERNS: [&str; 2] = [
     r"assertion `.*` failed|assertion failed: `\(|^\s*(Error:\s+)?(expect\(.*\)\.|Not equal)|AssertionError|Error Trace|^\s*Failure/Error: ",
     r"^\s*(left|right|(?i:expected|received|actual|got|want)( .{0,20})?)\s?: ?\S",
 ];
 
-static COMPARISON: Pattern = Pattern::new(COMPARISON_PATTERNS[0]);
-static SIDE: Pattern = Pattern::new(COMPARISON_PATTERNS[1]);
+/// A line that states that two values differ, such as `assertion failed` or `expect(...)`. The two
+/// values are on separate lines, which match [`SIDE`].
+pub static COMPARISON: Pattern = Pattern::new(COMPARISON_PATTERNS[0]);
+/// A line with one of two compared values, such as `left: 41` or `Expected: 8`; see [`COMPARISON`].
+pub static SIDE: Pattern = Pattern::new(COMPARISON_PATTERNS[1]);
 
 #[cfg(test)]
 mod tests {
@@ -131,16 +118,16 @@ mod tests {
             "        \tError:      \tNot equal: ",
             "AssertionError: expected 7 to equal 8",
         ] {
-            assert!(is_comparison(line), "{line}");
+            assert!(COMPARISON.is_match(line), "{line}");
         }
         for line in ["error: expected `;`", "assert!(a == b);", "the sides are not equal"] {
-            assert!(!is_comparison(line), "{line}");
+            assert!(!COMPARISON.is_match(line), "{line}");
         }
         for line in ["  left: 41", "    Expected: 8", "got value : 7", "\texpected: \"a\""] {
-            assert!(is_side(line), "{line}");
+            assert!(SIDE.is_match(line), "{line}");
         }
         for line in ["the left: side", "expected:", "right of way", "- Expected  - 1"] {
-            assert!(!is_side(line), "{line}");
+            assert!(!SIDE.is_match(line), "{line}");
         }
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn of_lines(shape: &Shape) -> Option<String> {
         return Some("-m1 .".to_owned());
     }
     let made = Projection::of_any(&record_fields(shape, root));
-    let is_object = root.objects == root.seen && !made.is_empty();
+    let is_object = root.objects == root.seen && !made.parts.is_empty();
     Some(if is_object { printed("", &made) } else { "-m1 keys[:20]".to_owned() })
 }
 
@@ -107,7 +107,7 @@ impl<'s> Collection<'s> {
             return if item.objects > 0 || item.arrays > 0 { first } else { list(&path, item) };
         }
         let made = Projection::of_any(&record_fields(shape, item));
-        if item.objects == item.seen && !made.is_empty() {
+        if item.objects == item.seen && !made.parts.is_empty() {
             return printed(&format!("{}|", self.path.each().filter(1)), &made);
         }
         let is_object = item.objects == item.seen && item.seen > 0;
@@ -149,7 +149,6 @@ fn list(path: &str, item: &ShapeNode) -> String {
     format!("-c {dot}[:{KEYS}]|map(tostring[:{TEXT_CHARS}])")
 }
 
-/// Returns the maximum size in bytes of a value that is printed with `indent`.
 fn size(shape: &Shape, node: &ShapeNode, indent: u64) -> u64 {
     let inside = indent + 2;
     let array = node.item.map_or(0, |item| {

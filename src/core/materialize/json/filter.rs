@@ -162,7 +162,7 @@ pub(super) struct RecordField {
 /// size of its result.
 #[derive(Debug, Default)]
 pub(super) struct Projection {
-    parts: Vec<String>,
+    pub(super) parts: Vec<String>,
     pub(super) bytes: u64,
 }
 
@@ -271,10 +271,6 @@ impl Projection {
         let mut made = Self::default();
         made.add(best_field(fields, FieldRole::Place)?);
         Some(made)
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.parts.is_empty()
     }
 
     pub(super) fn has(&self, fields: &[RecordField], role: FieldRole) -> bool {

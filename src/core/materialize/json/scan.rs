@@ -418,7 +418,6 @@ fn plain_run(bytes: &[u8]) -> usize {
     words.len() * 8 + rest.iter().take_while(plain).count()
 }
 
-/// Number of bytes of a Unicode escape such as `\u0041`.
 const UNIT: usize = 6;
 /// Maximum number of bytes of an escape: a pair of UTF-16 code units, such as `\ud83d\ude00`.
 pub const LONGEST_ESCAPE: usize = 2 * UNIT;

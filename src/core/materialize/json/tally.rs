@@ -171,7 +171,6 @@ pub(super) const HARMLESS: u8 = 3;
 // The highest rank of an error.
 pub(super) const ERROR: u8 = 1;
 
-/// A listed word, with the spelling that the output uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TroubleWord {
     index: u8,

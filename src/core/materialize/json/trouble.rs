@@ -155,8 +155,11 @@ impl TroubleGroup<'_> {
         let steps = self.path.split().filter(|_| !vague && !made.has(&inner, FieldRole::Place));
         let place = Projection::of_place(&outer).zip(steps);
         let chosen = format!("{}{}", if vague { "objects|" } else { "" }, self.condition());
-        let printed =
-            if made.is_empty() { "|keys[:20]".to_owned() } else { format!("|{}", made.text()) };
+        let printed = if made.parts.is_empty() {
+            "|keys[:20]".to_owned()
+        } else {
+            format!("|{}", made.text())
+        };
         let bytes = made.bytes + place.as_ref().map_or(0, |(place, _)| place.bytes);
         let program = match place {
             Some((place, (to_outer, to_inner))) => {

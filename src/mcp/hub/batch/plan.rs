@@ -21,6 +21,7 @@ use crate::relay::Relay;
 use crate::revision::{InputKind, InputKinds};
 use crate::tool_name::ServerTool;
 use ctxfs_core::model::visible;
+use ctxfs_store::history;
 
 // Default and maximum number of concurrent calls.
 const PARALLEL: usize = 4;
@@ -178,8 +179,7 @@ fn append(relay: &Relay, lines: &str) {
         return;
     }
     let appended = relay.shelf.open().and_then(|open| {
-        let appended =
-            ctxfs_store::history::append_permissions(&open.conversation, lines.as_bytes());
+        let appended = history::append(&open.conversation, history::PERMISSIONS, lines.as_bytes());
         appended.map_err(|error| error.to_string())
     });
     if let Err(why) = appended {
