@@ -10,7 +10,6 @@ mod fold;
 pub(super) mod many;
 pub(super) mod page;
 mod pattern;
-mod prefilter;
 mod read_ahead;
 mod report;
 
@@ -19,7 +18,7 @@ use std::io::Write;
 
 use crate::grep::fold::{LineMap, SearchStart};
 use crate::grep::page::{CutPoint, Page};
-use crate::grep::read_ahead::ReadAheadSizes;
+use crate::grep::read_ahead::{ReadAheadSizes, SearchSpec};
 use crate::grep::report::MatchReport;
 use crate::number::{counted, grouped, portion};
 use crate::range::TextPosition;
@@ -51,7 +50,8 @@ fn search(
     };
     let page = Page::new(out, query.options().max == Some(0)).at_most(subject.view_bytes());
     let mut report = MatchReport::new(&pattern.matcher, query.options(), &line_map, page);
-    let spec = pattern.spec(query.options(), sizes);
+    let (matcher, caseless) = (&pattern.matcher, pattern.caseless.as_ref());
+    let spec = SearchSpec { matcher, caseless, options: query.options(), sizes };
     let out_of_memory = report::search(subject.content, spec, expired, &mut report)?;
     let outcome = SearchOutcome {
         fallback: pattern.fallback,

@@ -117,8 +117,7 @@ impl CorpusFind<'_> {
             return Ok(Visited::Binary);
         }
         let masked = self.directory.redacts.map(|rules| Masked::new(&*content, rules));
-        work(masked.as_ref().map_or(&*content, |masked| masked as &dyn Content))
-            .map(Visited::Done)
+        work(masked.as_ref().map_or(&*content, |masked| masked as &dyn Content)).map(Visited::Done)
     }
 
     /// Counts the words in all artifacts. Returns the words to search for, or `None` if no word

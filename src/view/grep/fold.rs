@@ -11,8 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::io::Read;
 
-use crate::grep::prefilter::Gap;
-use crate::grep::read_ahead::ReadAhead;
+use crate::grep::read_ahead::{Gap, ReadAhead};
 use crate::range::TextPosition;
 use crate::scan::{self, LineStart, NewlineCount};
 use ctxfs_core::model::Content;
@@ -361,7 +360,6 @@ mod tests {
     use super::*;
     use grep_regex::RegexMatcher;
 
-    use crate::grep::prefilter;
     use crate::grep::read_ahead::{ReadAheadSizes, SearchSpec};
     use crate::query::SearchOptions;
 
@@ -372,8 +370,7 @@ mod tests {
         let line_map = LineMap::new(0, from, 0);
         let (matcher, options) =
             (RegexMatcher::new_line_matcher("bad").unwrap(), SearchOptions::default());
-        let prefilter = prefilter::PrefilterSizes { block: 1000, min_gap: 10 };
-        let sizes = ReadAheadSizes { content: 0, chunk: 10_000, prefilter };
+        let sizes = ReadAheadSizes { content: 0, chunk: 10_000, block: 1000, min_gap: 10 };
         let mut read = 0;
         std::thread::scope(|scope| {
             let spec = SearchSpec { matcher: &matcher, caseless: None, options: &options, sizes };

@@ -8,7 +8,6 @@ use std::str::Utf8Chunk;
 use grep_regex::{Error, RegexMatcher, RegexMatcherBuilder};
 
 use crate::Query;
-use crate::grep::read_ahead::{ReadAheadSizes, SearchSpec};
 use crate::query::{CaseMode, SearchOptions};
 use ctxfs_core::parallel::MAX_THREADS;
 
@@ -33,18 +32,8 @@ const BYTES_FOR_VAIN: usize = 256;
 /// reason why a pattern that is not a valid regular expression is searched as literal text.
 pub(super) struct CompiledPattern {
     pub(super) matcher: RegexMatcher,
-    caseless: Option<CaselessFinder>,
+    pub(super) caseless: Option<CaselessFinder>,
     pub(super) fallback: Option<String>,
-}
-
-impl CompiledPattern {
-    pub(super) fn spec<'a>(
-        &'a self,
-        options: &'a SearchOptions,
-        sizes: ReadAheadSizes,
-    ) -> SearchSpec<'a> {
-        SearchSpec { matcher: &self.matcher, caseless: self.caseless.as_ref(), options, sizes }
-    }
 }
 
 pub(super) fn build(query: &Query) -> io::Result<CompiledPattern> {

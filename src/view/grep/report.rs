@@ -10,9 +10,9 @@ use grep_searcher::{
 };
 
 use crate::grep::fold::{FoldedReader, LineMap, LinePiece};
+use crate::grep::page;
 use crate::grep::page::Page;
 use crate::grep::read_ahead::{ReadAhead, SearchSpec};
-use crate::grep::page;
 use crate::query::SearchOptions;
 use crate::range::TextPosition;
 use ctxfs_core::model::Content;

@@ -228,7 +228,9 @@ impl<'a> ArtifactSearcher<'a> {
         report.gap = gap;
         let spec = SearchSpec {
             matcher: &self.matcher,
-            ..self.search.pattern.spec(&options, ReadAheadSizes::default())
+            caseless: self.search.pattern.caseless.as_ref(),
+            options: &options,
+            sizes: ReadAheadSizes::default(),
         };
         let _alone = (content.len() >= spec.sizes.content).then(|| self.search.alone.lock());
         let out_of_memory = report::search(content, spec, expired, &mut report)?;
