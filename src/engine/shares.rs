@@ -92,12 +92,6 @@ impl Share {
         self.amount = amount;
     }
 
-    /// Returns a share of one more unit for the same client. Returns `None` if the client may not
-    /// hold it.
-    pub fn one_more(&self) -> Option<Self> {
-        self.shares.claim(Arc::clone(&self.by), 1)
-    }
-
     pub(crate) fn another(&self) -> Self {
         self.shares.holder(Arc::clone(&self.by))
     }

@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use crate::handle::HandleTable;
 use crate::inode::InodeTable;
-use crate::process::ClosingThreads;
 use crate::promises::Promises;
 use crate::seal_queue::Sealer;
 use crate::{
@@ -32,7 +31,6 @@ impl ContextFs {
             options,
             nodes: InodeTable::new(top),
             handles,
-            closing: ClosingThreads::default(),
             sealer: Sealer::default(),
             places: RwLock::default(),
             promises: Promises::default(),

@@ -8,7 +8,6 @@ use rustix::fs::OFlags;
 
 use crate::dir_names::{DirNames, EntryName};
 use crate::file_node::PendingFile;
-use crate::process::ClosingThread;
 use crate::{Fh, FsError, Node, Pages, Result};
 use ctxfs_engine::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use ctxfs_engine::sync::{DashMap, Mutex};
@@ -147,16 +146,15 @@ pub(crate) struct FileHandle {
     pub(crate) mode: OpenMode,
     pub(crate) writes: bool,
     pub(super) line: Mutex<PendingLine>,
-    pub(super) closed_by: Mutex<Option<ClosingThread>>,
-    pub(super) share: Share,
+    pub(super) last_close: Mutex<Option<Closing>>,
+    pub(super) _share: Share,
 }
 
-impl FileHandle {
-    /// Returns true if a client has closed a descriptor of this handle. After the mount has ended,
-    /// every descriptor is closed.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed_by.lock().is_some()
-    }
+/// How a client closed a descriptor of a writing handle. `killed_by` is the signal that killed the
+/// thread.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Closing {
+    pub(super) killed_by: Option<i32>,
 }
 
 /// The names of an open directory. A directory on disk is listed again when a reader starts at the

@@ -10,7 +10,6 @@ use std::fs::File;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use crate::process::ClosingThread;
 use ctxfs_core::model::{ArtifactState, Component, Record, RelPath};
 use ctxfs_engine::RewriteCount;
 use ctxfs_engine::identity::LastSeen;
@@ -184,13 +183,14 @@ impl Life {
         self.in_use().last_close = Some(now);
     }
 
-    /// Records that a writer closed the file, on the thread that `closed_by` returns. Returns true
-    /// for the last writer: the caller must then seal the file.
-    pub(crate) fn closed(&mut self, closed_by: impl FnOnce() -> Option<ClosingThread>) -> bool {
+    /// Records that a writer closed the file. `killed_by` is the signal that killed the writer. If
+    /// the last writer was killed, the file may lack bytes. Returns true for the last writer: the
+    /// caller must then seal the file.
+    pub(crate) fn closed(&mut self, killed_by: Option<i32>) -> bool {
         self.writers = self.writers.saturating_sub(1);
         let last = self.writers == 0;
-        if last {
-            self.in_use().closed_by = closed_by().map(Box::new);
+        if let Some(signal) = killed_by.filter(|_| last) {
+            self.failed(format!("its writer was killed by signal {signal}"));
         }
         last
     }
@@ -355,10 +355,6 @@ impl Life {
         bytes.unwrap_or(0)
     }
 
-    pub(crate) fn take_closing_thread(&mut self) -> Option<ClosingThread> {
-        self.in_use.as_mut()?.closed_by.take().map(|thread| *thread)
-    }
-
     /// Returns `record` with the current state of the file. `recorded` is true if the manifest
     /// contains the record.
     pub(crate) fn bring_up(&self, mut record: Record, recorded: bool) -> Record {
@@ -397,7 +393,6 @@ struct LifeInUse {
     /// Number of sealed bytes that the counters of the engine do not include yet.
     uncounted: u64,
     last_close: Option<Instant>,
-    closed_by: Option<Box<ClosingThread>>,
     trouble: Option<Box<str>>,
     open: Vec<Weak<File>>,
     charged_to: Option<Box<Component>>,
@@ -418,7 +413,6 @@ impl LifeInUse {
 
     fn is_over(&self) -> bool {
         self.uncounted == 0
-            && self.closed_by.is_none()
             && self.trouble.is_none()
             && self.open.is_empty()
             && self.charged_to.is_none()

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 
+use crate::handle::Closing;
 use crate::{
     Attr, Caller, CallerAccess, Claimed, ContextFs, Entry, Fh, FileHandle, FileNode, FsError,
     Handle, Ino, Node, NodeKind, OpenMode, Opened, Pages, Result, SealJob, Shared, attributes, dir,
-    lookup, message_log, moved, remote, write_once,
+    lookup, message_log, moved, process, remote, write_once,
 };
 use ctxfs_engine::sync::{Mutex, now};
 use ctxfs_engine::{Computed, OpenText, Reservation, Share, SourceFile, names};
@@ -130,8 +131,8 @@ impl ContextFs {
         if let Handle::File(handle) = fs.handles.get(fh)?
             && handle.writes
         {
-            let thread = fs.closing.of(caller.pid, || handle.share.one_more());
-            *handle.closed_by.lock() = Some(thread);
+            let killed_by = process::killed_by(caller.pid, &*fs.options.processes);
+            *handle.last_close.lock() = Some(Closing { killed_by });
             handle.node.as_file()?.life().closing(now());
             message_log::flush(fs, &handle, owner)?;
         }
@@ -264,8 +265,8 @@ fn opened(
         mode,
         writes,
         line: Mutex::default(),
-        closed_by: Mutex::default(),
-        share,
+        last_close: Mutex::default(),
+        _share: share,
     };
     let fh = fs.handles.insert(Handle::File(Arc::new(handle)));
     let counts_mapped = mode.can_map_for_writing() && fs.engine.options.quota.is_some();
@@ -306,7 +307,8 @@ pub(super) fn give_back(fs: &Shared, opened: &Opened) -> Result<()> {
 pub(super) fn release_closed(fs: &Shared) {
     for handle in fs.handles.drain() {
         match handle {
-            Handle::File(file) if file.writes && file.is_closed() => {
+            // After the mount has ended, every descriptor is closed.
+            Handle::File(file) if file.writes && file.last_close.lock().is_some() => {
                 let left = message_log::leave(fs, &file);
                 if let Err(error) = left.and(writer_gone(fs, file)) {
                     tracing::warn!(%error, "an open file was not released");
@@ -322,7 +324,7 @@ fn writer_gone(fs: &Shared, handle: Arc<FileHandle>) -> Result<()> {
     let node = Arc::clone(&handle.node);
     let file = node.as_file()?;
     let mut life = file.life();
-    let last = life.closed(|| handle.closed_by.lock().take());
+    let last = life.closed(handle.last_close.lock().and_then(|closing| closing.killed_by));
     if last {
         fs.engine.live.remove(file.id());
     }

@@ -1,13 +1,9 @@
-//! Facts from `/proc` about client threads: how the thread that closed a file ended, whether a
-//! signal ends a waiting client, and the supplementary groups of a client.
+//! Facts from `/proc` about client threads: whether the thread that closes a file was killed,
+//! whether a signal ends a waiting client, and the supplementary groups of a client.
 //!
 //! If a writer is killed, its output is incomplete. The kernel sends FLUSH when a killed process
-//! closes its files, but FLUSH does not contain the reason. The handler of FLUSH must not read the
-//! reason from `/proc/<pid>/stat`. That read waits for `exec_update_lock`, which a process in the
-//! middle of execve(2) holds while it waits for the reply to FLUSH. So FLUSH only checks whether
-//! the thread has released its memory, as an exiting thread does before it closes its files, and
-//! opens a pidfd of such a thread. The sealing thread later reads how the thread ended. If a
-//! process closes a file and is killed only later, the file is complete.
+//! closes its files, but FLUSH does not contain the reason, so its handler reads it from `/proc`.
+//! If a process closes a file and is killed only later, the file is complete.
 //!
 //! The kernel sends INTERRUPT for a signal, but `fuser` answers the first one with ENOSYS, and the
 //! kernel then sends no more. A client whose request has been read cannot even be killed before the
@@ -17,19 +13,9 @@
 //! cannot be reused in the meantime.
 
 use std::fmt::Debug;
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::sync::{Arc, Weak};
 use std::{fs, io};
 
-use quick_cache::sync::Cache;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags};
-
 use crate::Caller;
-use ctxfs_engine::Share;
-
-/// Number of exiting threads that are recognised when they close another file.
-const RECENT: usize = 64;
 
 /// Access to the state of other processes. A confined server has no such access itself.
 pub trait Processes: Debug + Send + Sync {
@@ -46,145 +32,46 @@ impl Processes for ProcFs {
     }
 }
 
-/// Exiting threads that closed files. An entry is valid until the server has read how its thread
-/// ended.
-pub(crate) struct ClosingThreads(Cache<u32, Weak<PidfdThread>>);
-
-#[derive(Debug)]
-pub(crate) enum ClosingThread {
-    Running,
-    Exiting {
-        pid: u32,
-        /// `None` before Linux 6.9, or if the client may not hold another descriptor.
-        held: Option<Arc<PidfdThread>>,
-    },
-}
-
-/// A pidfd of a thread. The server can read from it how the thread ended, even after the thread was
-/// reaped. If a thread closes many files, they share one pidfd.
-#[derive(Debug)]
-pub(crate) struct PidfdThread {
-    pidfd: OwnedFd,
-    _share: Share,
-}
-
-impl Default for ClosingThreads {
-    fn default() -> Self {
-        Self(Cache::new(RECENT))
+/// Returns the signal that killed the thread `pid`, which waits for the reply to its FLUSH. Returns
+/// `None` if the thread continues, exits by itself, or cannot be read.
+///
+/// Reads `stat` only of a thread that has released its memory, as an exiting thread does before it
+/// closes its files. `stat` of a thread in the middle of execve(2) waits for `exec_update_lock`,
+/// which the thread holds while it waits for the reply. Reads from `processes` only if a signal may
+/// have ended the thread.
+pub(super) fn killed_by(pid: u32, processes: &dyn Processes) -> Option<i32> {
+    if !is_exiting(pid) || !may_be_killed(&ProcFs.stat(pid).ok()?)? {
+        return None;
     }
+    let code: i32 = field(&processes.stat(pid).ok()?, EXIT_CODE)?.parse().ok()?;
+    // The exit code has the format of wait(2): the low seven bits are the signal.
+    Some(code & 0x7f).filter(|signal| *signal != 0)
 }
 
-impl ClosingThreads {
-    /// Returns the thread `pid`, which waits for the reply to its FLUSH. An exiting thread is held
-    /// by a pidfd, which counts as the descriptor of `share`. The server reads later how the thread
-    /// ended.
-    pub(crate) fn of(&self, pid: u32, share: impl FnOnce() -> Option<Share>) -> ClosingThread {
-        if is_exiting(pid) { self.exiting(pid, share) } else { ClosingThread::Running }
-    }
-
-    fn exiting(&self, pid: u32, share: impl FnOnce() -> Option<Share>) -> ClosingThread {
-        let known = self.0.get(&pid).and_then(|known| known.upgrade());
-        let held = known.filter(|known| known.is_running()).or_else(|| {
-            let held = Arc::new(PidfdThread { pidfd: pidfd(pid)?, _share: share()? });
-            self.0.insert(pid, Arc::downgrade(&held));
-            Some(held)
-        });
-        ClosingThread::Exiting { pid, held }
-    }
-}
-
-impl PidfdThread {
-    /// Returns true if the thread has not exited. Its thread number cannot be reused before it
-    /// exits.
-    fn is_running(&self) -> bool {
-        let mut exited = [PollFd::new(&self.pidfd, PollFlags::IN)];
-        poll(&mut exited, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(0)
-    }
-}
-
-/// Returns true if a thread has released its memory, or if that cannot be read. Reads `statm`,
-/// because reading it takes no lock, unlike reading `stat`; see `proc_pid_statm(5)`.
+/// Returns true if a thread has released its memory. Reads `statm`, because reading it takes no
+/// lock, unlike reading `stat`; see `proc_pid_statm(5)`.
 fn is_exiting(pid: u32) -> bool {
-    let memory = fs::read(format!("/proc/{pid}/statm"));
-    memory.map_or(true, |memory| memory.starts_with(b"0 "))
-}
-
-fn pidfd(pid: u32) -> Option<OwnedFd> {
-    /// `PIDFD_THREAD`, which has the value of `O_EXCL`. Permits any thread, not only the first
-    /// thread of a process.
-    const THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
-    let thread = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
-    rustix::process::pidfd_open(thread, THREAD).ok()
-}
-
-impl ClosingThread {
-    /// Returns the signal that killed the thread. Returns `None` if the thread continued or exited
-    /// by itself.
-    ///
-    /// Reads from `processes` only if a signal may have ended the thread.
-    pub(crate) fn killed_by(&self, processes: &dyn Processes) -> Option<i32> {
-        let Self::Exiting { pid, held } = self else { return None };
-        let seen = match ProcFs.stat(*pid) {
-            Ok(stat) if !may_be_killed(&stat)? => return None,
-            Ok(_) => processes.stat(*pid),
-            Err(gone) => Err(gone),
-        };
-        let code = match seen {
-            Ok(stat) => exit_code_when_exiting(&stat)?,
-            Err(_) => exit_code_when_reaped(&held.as_ref()?.pidfd)?,
-        };
-        // The exit code has the format of wait(2): the low seven bits are the signal.
-        Some(code & 0x7f).filter(|signal| *signal != 0)
-    }
+    fs::read(format!("/proc/{pid}/statm")).is_ok_and(|memory| memory.starts_with(b"0 "))
 }
 
 /// Returns true if a thread, according to its `/proc/<pid>/stat`, is exiting because of a signal or
 /// because another thread ends the whole process. The flags do not distinguish the two cases. The
 /// exit code does, but only some processes may read it.
-pub(super) fn may_be_killed(stat: &str) -> Option<bool> {
+fn may_be_killed(stat: &str) -> Option<bool> {
+    const PF_EXITING: u64 = 0x4;
     const PF_SIGNALED: u64 = 0x400;
-    Some(flags(stat)? & (PF_EXITING | PF_SIGNALED) == PF_EXITING | PF_SIGNALED)
+    let flags: u64 = field(stat, FLAGS)?.parse().ok()?;
+    Some(flags & (PF_EXITING | PF_SIGNALED) == PF_EXITING | PF_SIGNALED)
 }
 
-/// Returns the exit code of an exiting thread. Field 9 holds `PF_EXITING` and field 52 holds the
-/// exit code; see `proc_pid_stat(5)`.
-fn exit_code_when_exiting(stat: &str) -> Option<i32> {
-    let code = field(stat, 52)?.parse().ok()?;
-    (flags(stat)? & PF_EXITING != 0).then_some(code)
-}
-
-const PF_EXITING: u64 = 0x4;
-
-fn flags(stat: &str) -> Option<u64> {
-    field(stat, 9)?.parse().ok()
-}
+/// The fields of `/proc/<pid>/stat`; see `proc_pid_stat(5)`.
+const FLAGS: usize = 9;
+const EXIT_CODE: usize = 52;
 
 fn field(stat: &str, number: usize) -> Option<&str> {
     // Field 2, the name, is in parentheses and may contain any character.
     let (_, after) = stat.rsplit_once(')')?;
     after.split_ascii_whitespace().nth(number - 3)
-}
-
-/// The first version of `struct pidfd_info` in linux/pidfd.h.
-#[repr(C)]
-#[derive(Default)]
-struct PidfdInfo {
-    mask: u64,
-    cgroup: u64,
-    ids: [u32; 11],
-    exit_code: i32,
-}
-
-/// Returns the exit code of a reaped thread. Returns `None` before Linux 6.15.
-#[expect(unsafe_code, reason = "no safe wrapper has PIDFD_GET_INFO")]
-fn exit_code_when_reaped(held: &OwnedFd) -> Option<i32> {
-    /// `_IOWR(0xFF, 11, struct pidfd_info)` with the size of the first version, which is 64 bytes.
-    const PIDFD_GET_INFO: libc::Ioctl = 0xc040_ff0b_u32 as libc::Ioctl;
-    const PIDFD_INFO_EXIT: u64 = 1 << 3;
-    let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
-    // SAFETY: the request number contains the size of `info`, and the kernel writes no more bytes.
-    let answer = unsafe { libc::ioctl(held.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) };
-    (answer == 0 && info.mask & PIDFD_INFO_EXIT != 0).then_some(info.exit_code)
 }
 
 /// Signals that request the end of a process. They count even if the process has a handler for
@@ -274,58 +161,50 @@ fn of_status(status: &str, caller: Caller) -> Option<Vec<u32>> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::process::{Child, Command};
 
-    use ctxfs_engine::{Client, Shares};
+    use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
     use super::*;
 
-    fn of(pid: u32) -> ClosingThread {
-        ClosingThreads::default().exiting(pid, || Shares::new(2).claim(Client::default(), 1))
+    /// Waits until the process has ended, and leaves it to be reaped.
+    fn await_end(child: &Child) {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        rustix::process::waitid(WaitId::Pid(Pid::from_child(child)), options).unwrap();
     }
 
     #[test]
     fn a_process_that_runs_does_not_exit() {
         assert!(!is_exiting(std::process::id()));
         let mut child = Command::new("true").spawn().unwrap();
-        let pid = Pid::from_child(&child);
-        let options =
-            rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
-        rustix::process::waitid(rustix::process::WaitId::Pid(pid), options).unwrap();
+        await_end(&child);
         assert!(is_exiting(child.id()));
         child.wait().unwrap();
     }
 
     #[test]
     fn a_process_that_lives_was_not_killed() {
-        assert_eq!(of(std::process::id()).killed_by(&ProcFs), None);
+        assert_eq!(killed_by(std::process::id(), &ProcFs), None);
     }
 
     #[test]
-    fn how_a_process_ended_is_known_before_and_after_it_is_reaped() {
-        for (kill, signal) in [(true, Some(libc::SIGKILL)), (false, None)] {
+    fn how_a_process_ended_is_known_until_it_is_reaped() {
+        for (signal, expected) in [(Signal::KILL, libc::SIGKILL), (Signal::TERM, libc::SIGTERM)] {
             let mut child = Command::new("sleep").arg("100").spawn().unwrap();
-            let thread = of(child.id());
-            let pid = Pid::from_child(&child);
-            let end =
-                if kill { rustix::process::Signal::KILL } else { rustix::process::Signal::TERM };
-            let expected = signal.or(Some(libc::SIGTERM));
-            rustix::process::kill_process(pid, end).unwrap();
-            let options =
-                rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
-            rustix::process::waitid(rustix::process::WaitId::Pid(pid), options).unwrap();
-            assert_eq!(thread.killed_by(&ProcFs), expected);
+            rustix::process::kill_process(Pid::from_child(&child), signal).unwrap();
+            await_end(&child);
+            assert_eq!(killed_by(child.id(), &ProcFs), Some(expected));
             child.wait().unwrap();
-            assert!([expected, None].contains(&thread.killed_by(&ProcFs)));
+            assert_eq!(killed_by(child.id(), &ProcFs), None);
         }
     }
 
     #[test]
     fn a_process_that_ends_by_itself_was_not_killed() {
         let mut child = Command::new("false").spawn().unwrap();
-        let thread = of(child.id());
+        await_end(&child);
+        assert_eq!(killed_by(child.id(), &ProcFs), None);
         child.wait().unwrap();
-        assert_eq!(thread.killed_by(&ProcFs), None);
     }
 
     fn status(sets: &[(&str, u64)]) -> String {

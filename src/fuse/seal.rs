@@ -190,10 +190,6 @@ fn seal(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResult> {
         }
         life.is_mapped()
     };
-    let thread = file.life().take_closing_thread();
-    if let Some(signal) = thread.and_then(|thread| thread.killed_by(&*fs.options.processes)) {
-        file.life().failed(format!("its writer was killed by signal {signal}"));
-    }
     moved::settle(fs, node)?;
     if !file.is_artifact() && !is_to_be_masked(&fs.engine, file) {
         file.life().sealed();

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::handle::HandleTable;
 use crate::inode::InodeTable;
-use crate::process::{ClosingThreads, ProcFs};
+use crate::process::ProcFs;
 use crate::promises::Promises;
 use crate::seal_queue::Sealer;
 use crate::waiting::WaitingRoom;
@@ -78,7 +78,6 @@ pub(crate) struct Shared {
     pub(crate) options: FsOptions,
     pub(crate) nodes: InodeTable,
     pub(crate) handles: HandleTable,
-    pub(crate) closing: ClosingThreads,
     pub(crate) sealer: Sealer,
     /// Locked for reading while a record is written under the path of its file. The path contains
     /// the names of all directories above the file. Locked for writing while a name moves and its

@@ -50,8 +50,7 @@ fn search(
     };
     let page = Page::new(out, query.options().max == Some(0)).at_most(subject.view_bytes());
     let mut report = MatchReport::new(&pattern.matcher, query.options(), &line_map, page);
-    let (matcher, caseless) = (&pattern.matcher, pattern.caseless.as_ref());
-    let spec = SearchSpec { matcher, caseless, options: query.options(), sizes };
+    let spec = SearchSpec { matcher: &pattern.matcher, options: query.options(), sizes };
     let out_of_memory = report::search(subject.content, spec, expired, &mut report)?;
     let outcome = SearchOutcome {
         fallback: pattern.fallback,

@@ -20,7 +20,7 @@ fn a_life_begins_with_the_first_writer_and_is_sealed_after_the_last() {
     life.written(0, &stat(5, 2));
     life.written(life.end(), &stat(9, 3));
     assert_eq!((life.end(), life.changes(), life.rewrites().own), (9, 2, 0));
-    assert!(!life.closed(|| None) && life.closed(|| None));
+    assert!(!life.closed(None) && life.closed(None));
     assert!(life.is_unsealed() && life.is_mapped() && !life.is_at_rest());
     life.sealed();
     assert!(life.is_at_rest() && !life.is_mapped());
@@ -36,7 +36,7 @@ fn a_file_at_rest_holds_nothing_of_its_use() {
     life.opened(true, None);
     life.written(life.end(), &stat(9, 3));
     life.closing(Instant::now());
-    life.closed(|| None);
+    life.closed(None);
     life.sealed();
     assert_eq!(life.take_uncounted(), 9);
     assert!(life.in_use.is_some(), "it is open");
@@ -66,7 +66,7 @@ fn pages_are_kept_while_no_change_can_hide() {
     let others = life.rewrites().others;
     life.noticed(&recent, clock);
     assert_eq!(life.rewrites().others, others, "this mount writes it");
-    life.closed(|| None);
+    life.closed(None);
     life.noticed(&recent, clock);
     assert_eq!(life.rewrites().others, others + 1);
 }
@@ -78,12 +78,12 @@ fn each_life_is_a_generation() {
     assert_eq!(life.bring_up(record(0, ArtifactState::Sealed), false).generation, 1);
     let live = life.noted_live(record(1, ArtifactState::Sealed)).unwrap();
     assert_eq!((live.generation, live.state), (1, ArtifactState::Live));
-    life.closed(|| None);
+    life.closed(None);
     assert!(life.noted_live(record(1, ArtifactState::Live)).is_none(), "closed meanwhile");
     life.sealed();
     life.opened(false, None);
     assert_eq!(life.bring_up(record(1, ArtifactState::Sealed), true).generation, 2);
-    life.closed(|| None);
+    life.closed(None);
     life.opened(false, None);
     assert_eq!(life.bring_up(record(1, ArtifactState::Sealed), true).generation, 3);
 }
@@ -122,7 +122,7 @@ fn trouble_makes_a_record_incomplete_until_the_next_life() {
     life.failed("no room".to_owned());
     let brought_up = life.bring_up(record(1, ArtifactState::Live), true);
     assert_eq!(brought_up.state, ArtifactState::Incomplete("no room".to_owned()));
-    life.closed(|| None);
+    life.closed(None);
     life.opened(false, None);
     assert_eq!(life.bring_up(record(1, ArtifactState::Live), true).state, ArtifactState::Live);
 }
@@ -152,7 +152,7 @@ fn what_a_rename_asks_for_depends_on_writers_and_record() {
     assert_eq!(open.renamed(None), AfterRename::NoteLive);
     assert_eq!(open.bring_up(record(4, ArtifactState::Sealed), true).generation, 5);
     assert!(!open.needs_record());
-    open.closed(|| None);
+    open.closed(None);
     assert!(open.needs_record());
 }
 

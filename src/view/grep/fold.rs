@@ -373,7 +373,7 @@ mod tests {
         let sizes = ReadAheadSizes { content: 0, chunk: 10_000, block: 1000, min_gap: 10 };
         let mut read = 0;
         std::thread::scope(|scope| {
-            let spec = SearchSpec { matcher: &matcher, caseless: None, options: &options, sizes };
+            let spec = SearchSpec { matcher: &matcher, options: &options, sizes };
             let ahead = ReadAhead::start(scope, &content, 0, spec, &|| false);
             let mut folded = FoldedReader::new(&content, ahead, &line_map, &|| false);
             while let count @ 1.. = folded.read(&mut [0; 4096]).unwrap() {

@@ -3,7 +3,6 @@
 //!
 //! A thread that waits for a chunk reads one itself; see [`parallel`].
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::thread::Scope;
 use std::{io, mem};
@@ -12,7 +11,6 @@ use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 use parking_lot::Mutex;
 
-use crate::grep::pattern::CaselessFinder;
 use crate::query::SearchOptions;
 use crate::scan;
 use ctxfs_core::model::Content;
@@ -57,12 +55,10 @@ impl Default for ReadAheadSizes {
     }
 }
 
-/// The pattern to search for, and the search settings. `caseless` finds the same lines faster, if
-/// it is set. Only tests change `sizes`.
+/// The pattern to search for, and the search settings. Only tests change `sizes`.
 #[derive(Clone, Copy)]
 pub(super) struct SearchSpec<'a> {
     pub(super) matcher: &'a RegexMatcher,
-    pub(super) caseless: Option<&'a CaselessFinder>,
     pub(super) options: &'a SearchOptions,
     pub(super) sizes: ReadAheadSizes,
 }
@@ -210,14 +206,13 @@ struct Prefilter<'a> {
 /// adjacent.
 struct MatchFinder<'a> {
     matcher: &'a RegexMatcher,
-    caseless: Option<&'a CaselessFinder>,
     searcher: Searcher,
     margin: usize,
 }
 
 impl<'a> MatchFinder<'a> {
     fn new(spec: &SearchSpec<'a>) -> Option<Self> {
-        let SearchSpec { matcher, caseless, options, .. } = *spec;
+        let SearchSpec { matcher, options, .. } = *spec;
         let context = if options.count { 0 } else { options.before.max(options.after) };
         let searcher = SearcherBuilder::new()
             .line_number(false)
@@ -226,17 +221,7 @@ impl<'a> MatchFinder<'a> {
             .bom_sniffing(false)
             .build();
         let margin = if context == 0 { 0 } else { context as usize + 1 };
-        (context <= MAX_CONTEXT).then_some(Self { matcher, caseless, searcher, margin })
-    }
-
-    fn find(&mut self, lines: &[u8], gap_finder: &mut GapFinder<'_>) -> io::Result<()> {
-        let Some(caseless) = self.caseless else {
-            return self.searcher.search_slice(self.matcher, lines, gap_finder);
-        };
-        if !caseless.each_line(lines, |line| gap_finder.take(line)) {
-            self.caseless = None;
-        }
-        Ok(())
+        (context <= MAX_CONTEXT).then_some(Self { matcher, searcher, margin })
     }
 }
 
@@ -308,7 +293,9 @@ impl<'a> Prefilter<'a> {
             end: 0,
             left: lines.len() / self.sizes.min_gap + 1,
         };
-        let sparse = finder.find(lines, &mut gap_finder).is_ok() && gap_finder.left > 0;
+        let MatchFinder { matcher, searcher, .. } = finder;
+        let searched = searcher.search_slice(*matcher, lines, &mut gap_finder);
+        let sparse = searched.is_ok() && gap_finder.left > 0;
         if sparse {
             gap_finder.note(lines.len());
         }
@@ -336,14 +323,6 @@ struct GapFinder<'a> {
 }
 
 impl GapFinder<'_> {
-    // Records a matching line. Returns true if leaving out lines may still pay off.
-    fn take(&mut self, line: Range<usize>) -> bool {
-        self.note(line.start);
-        self.end = line.end;
-        self.left = self.left.saturating_sub(1);
-        self.left > 0
-    }
-
     // Records the gap between the last match and `start`.
     fn note(&mut self, start: usize) {
         let between = &self.lines[self.end..start];
@@ -368,7 +347,11 @@ impl Sink for GapFinder<'_> {
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         let start = found.absolute_byte_offset() as usize;
-        Ok(self.take(start..start + found.bytes().len()))
+        self.note(start);
+        self.end = start + found.bytes().len();
+        self.left = self.left.saturating_sub(1);
+        // Ends the search once leaving out lines no longer pays off.
+        Ok(self.left > 0)
     }
 }
 
@@ -537,7 +520,7 @@ mod tests {
     ) -> T {
         let matcher = RegexMatcher::new_line_matcher("x").unwrap();
         thread::scope(|scope| {
-            let spec = SearchSpec { matcher: &matcher, caseless: None, options, sizes };
+            let spec = SearchSpec { matcher: &matcher, options, sizes };
             test(&mut ReadAhead::start(scope, content, START, spec, &|| false))
         })
     }
@@ -671,7 +654,7 @@ mod tests {
         let (matcher, asked) = (RegexMatcher::new_line_matcher("x").unwrap(), Cell::new(0));
         let expired = || asked.replace(asked.get() + 1) > 200;
         let (options, sizes) = (SearchOptions::default(), sizes(0, 10_000));
-        let spec = SearchSpec { matcher: &matcher, caseless: None, options: &options, sizes };
+        let spec = SearchSpec { matcher: &matcher, options: &options, sizes };
         thread::scope(|scope| {
             let mut ahead = ReadAhead::start(scope, &content, START, spec, &expired);
             let (read, _) = read(&mut ahead, START, usize::MAX).unwrap();

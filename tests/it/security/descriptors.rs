@@ -144,7 +144,6 @@ fn opened_until_refused(path: &Path) -> Vec<fs::File> {
     }
 }
 
-/// Nothing can be sealed meanwhile, so it is not looked up either how the writers ended.
 #[test]
 fn files_that_wait_to_be_sealed_hold_no_descriptors() {
     let mount = TestMount::with_descriptors(Mode::Cached, MOST);

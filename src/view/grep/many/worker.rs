@@ -228,7 +228,6 @@ impl<'a> ArtifactSearcher<'a> {
         report.gap = gap;
         let spec = SearchSpec {
             matcher: &self.matcher,
-            caseless: self.search.pattern.caseless.as_ref(),
             options: &options,
             sizes: ReadAheadSizes::default(),
         };
