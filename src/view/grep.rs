@@ -92,7 +92,7 @@ fn finish(
     }
     let (lines, windowed) = (report.lines, report.windowed);
     let count = || scan::count_lines_from(subject, line_map.counted(), expired);
-    let all_lines = if report.page.is_full() { count()? } else { None };
+    let all_lines = if report.page.full { count()? } else { None };
     let notices = SearchNotices { query, subject, line_map, outcome, lines, all_lines, windowed };
     let cut = report.page.shorten(subject.view_bytes().saturating_sub(notices.longest()));
     report.page.flush()?;

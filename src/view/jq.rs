@@ -160,7 +160,7 @@ impl FilterNotices<'_> {
         let follows = if any { "; what was found before follows" } else { "" };
         Some(match self.ended {
             FilterOutcome::Enough if results.full && results.is_endless() => {
-                let bytes = counted(results.limit(), "byte");
+                let bytes = counted(results.limit, "byte");
                 format!(
                     "stopped: the results pass {bytes}, far more than they are made from{follows}"
                 )

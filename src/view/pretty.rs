@@ -111,7 +111,7 @@ fn notice(
 ) -> Option<String> {
     let faults = &values.faults;
     let lines = |before: u64| -> Vec<String> {
-        let capped = values.indenter.is_capped().then(|| {
+        let capped = values.indenter.capped.then(|| {
             format!("nested deeper than {MAX_INDENT_LEVELS} levels: no line is indented further")
         });
         let lines = [
@@ -376,10 +376,6 @@ impl Indenter {
 
     fn line(&self) -> u64 {
         self.newlines + 1
-    }
-
-    fn is_capped(&self) -> bool {
-        self.capped
     }
 
     // Ends a value, complete or not, and its line.

@@ -44,7 +44,7 @@ impl Passages {
         let table = if as_json.is_none() { table::of(content)? } else { None };
         let is_table = table.is_some();
         let stretch = stretches::STRETCH_BYTES.min(block as u64);
-        let lines = || gather::lines(content, chosen, is_table, expired, stretch);
+        let lines = || gather::lines(content, chosen, expired, stretch);
         let gathered = as_json.map_or_else(lines, Ok)?;
         let header = table.and_then(|table| table.header);
         let Gathered { pool, passages: count, stopped } = gathered;

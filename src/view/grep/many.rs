@@ -49,7 +49,7 @@ pub(crate) fn render(
         ArtifactOutcome::weight,
         |worker, number, visited| {
             let goes_on = report.take(worker, first + number, visited);
-            search.full.store(report.is_full(), Relaxed);
+            search.full.store(report.full, Relaxed);
             if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         },
     );
@@ -74,10 +74,10 @@ fn finish(mut report: CorpusReport<'_>) -> io::Result<Rendered> {
     let mut cut = if notices.search.is_endless() { None } else { report.cut(room(&text)) };
     while let Some(at) = cut {
         text = notices.text(cut);
-        if at.length() <= room(&text) {
+        if at.length <= room(&text) {
             break;
         }
-        cut = report.cut(room(&text).min(at.length() - 1));
+        cut = report.cut(room(&text).min(at.length - 1));
     }
     report.finish(cut)?;
     let whole = notices.totals.stopped.is_none() && notices.left_out.is_final();
@@ -238,10 +238,6 @@ impl<'a> CorpusReport<'a> {
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.full
-    }
-
     /// Adds the result of the artifact `number`, which must be the next in order. Returns false if
     /// the search has to stop.
     fn take(
@@ -305,7 +301,7 @@ impl<'a> CorpusReport<'a> {
         }
         let (length, units) = (self.text.len(), self.totals.units);
         self.cuts.push(CutPoint::before(number, length, units));
-        let inside = matches.cuts.iter().filter(|cut| cut.length() > 0);
+        let inside = matches.cuts.iter().filter(|cut| cut.length > 0);
         self.cuts.extend(inside.map(|cut| cut.of(number, length + gap.len(), units)));
         self.text.extend_from_slice(gap);
         self.text.extend_from_slice(&matches.text);
@@ -321,7 +317,7 @@ impl<'a> CorpusReport<'a> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        let length = cut.map_or(self.text.len(), |cut| cut.length());
+        let length = cut.map_or(self.text.len(), |cut| cut.length);
         self.out.write_all(&self.text[..length])
     }
 }

@@ -27,7 +27,7 @@ const WINDOW_CHARS: usize = Limits::LINE_CHARS - 2 * CUT_MARK.len();
 /// shown in part. `torn` is true if a match before the place lacks some of its context.
 #[derive(Clone, Copy)]
 pub(crate) struct CutPoint {
-    length: usize,
+    pub(super) length: usize,
     pub(super) artifact: usize,
     pub(super) before: u64,
     pub(crate) from: TextPosition,
@@ -45,10 +45,6 @@ impl CutPoint {
     /// matching lines of earlier artifacts.
     pub(super) fn of(self, artifact: usize, length: usize, lines: u64) -> Self {
         Self { length: self.length + length, artifact, before: lines, ..self }
-    }
-
-    pub(super) fn length(&self) -> usize {
-        self.length
     }
 }
 
@@ -71,8 +67,10 @@ pub(crate) struct Page<'a> {
     cuts: Vec<CutPoint>,
     endless: bool,
     most: usize,
-    full: bool,
-    failed: bool,
+    // True once the text exceeds its limit, or if all text is dropped.
+    pub(super) full: bool,
+    // True if writing failed.
+    pub(super) failed: bool,
 }
 
 impl<'a> Page<'a> {
@@ -89,21 +87,9 @@ impl<'a> Page<'a> {
         Self { name, ..self }
     }
 
-    pub(super) fn close(&mut self) {
-        self.full = true;
-    }
-
     // Returns the text that was not written, and the places where it can be cut.
     pub(super) fn into_text(self) -> (Vec<u8>, Vec<CutPoint>) {
         (self.text, self.cuts)
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
-        self.full
-    }
-
-    pub(super) fn failed(&self) -> bool {
-        self.failed
     }
 
     pub(crate) fn cut(&mut self, from: TextPosition, shown: u64, torn: bool) {
@@ -145,19 +131,10 @@ impl<'a> Page<'a> {
         Ok(())
     }
 
-    pub(crate) fn fits(&self, budget: usize) -> bool {
-        self.text.len() <= budget
-    }
-
     // Cuts a result that exceeded its limit to at most `budget` bytes. Returns the place of the
     // cut.
     pub(crate) fn shorten(&mut self, budget: usize) -> Option<CutPoint> {
-        if self.full { self.fit(budget) } else { None }
-    }
-
-    // Cuts the result to at most `budget` bytes if it is longer. Returns the place of the cut.
-    pub(crate) fn fit(&mut self, budget: usize) -> Option<CutPoint> {
-        if self.fits(budget) {
+        if !self.full || self.text.len() <= budget {
             return None;
         }
         let cut = latest(&self.cuts, budget)?;

@@ -131,7 +131,7 @@ impl<'a> MatchReport<'a> {
         if self.options.count {
             return self.count_matches(line);
         }
-        if self.page.is_full() {
+        if self.page.full {
             return Ok(());
         }
         if self.options.only_matching && !self.options.invert {
@@ -178,7 +178,7 @@ impl<'a> MatchReport<'a> {
             } else {
                 self.write(line.piece.line, b':', text)?;
             }
-            Ok(!self.page.is_full())
+            Ok(!self.page.full)
         })
     }
 
@@ -197,7 +197,7 @@ impl<'a> MatchReport<'a> {
             end = range.end.max(found.start + 1);
             let text = line.window(&range);
             self.write_window(line.piece.position(found.start), b':', &text)?;
-            Ok(!self.page.is_full())
+            Ok(!self.page.full)
         })
     }
 
@@ -248,7 +248,7 @@ impl<'a> MatchReport<'a> {
     }
 
     fn show_context(&mut self, line: SearchedLine<'_>, torn: bool) -> io::Result<()> {
-        if self.page.is_full() || !line.piece.is_first() {
+        if self.page.full || !line.piece.is_first() {
             return Ok(());
         }
         self.page.cut(line.piece.position(0), self.lines, torn);
@@ -278,7 +278,7 @@ pub(super) fn search(
     });
     let out_of_memory = match searched {
         Ok(()) => false,
-        Err(error) if line_map.failed.get() || report.page.failed() => return Err(error),
+        Err(error) if line_map.failed.get() || report.page.failed => return Err(error),
         // Every other failure means that the memory limit was reached.
         Err(_) => true,
     };

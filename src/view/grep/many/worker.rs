@@ -191,7 +191,7 @@ impl<'a> ArtifactSearcher<'a> {
         let text = &bytes[skipped..];
         let searched = self.searcher.search_slice(&self.matcher, text, &mut report);
         if let Err(error) = searched.and_then(|()| self.flush(&mut report)) {
-            let too_much = report.page.failed();
+            let too_much = report.page.failed;
             let later = || ArtifactOutcome::Later(Box::new(bytes.to_vec()));
             return if too_much { Ok(later()) } else { Err(error) };
         }
@@ -265,7 +265,7 @@ impl<'a> ArtifactSearcher<'a> {
         let mut page = Page::new(out, self.search.streams()).of(name);
         page = page.at_most(self.search.view_bytes());
         if self.search.full.load(Relaxed) {
-            page.close();
+            page.full = true;
         }
         page
     }
