@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use crate::subject::Artifact;
 use ctxfs_core::model::{Limits, is_scratch};
-use ctxfs_view::{Derived, LineRange, Query, Reading, View, ViewDir, readings};
+use ctxfs_view::{CorpusQuery, Derived, LineRange, Reading, View, ViewDir, readings};
 
 /// The most bytes of the notice of a view that is cut: a line or two, with paths and the query.
 const NOTICE: usize = 16 << 10;
@@ -29,10 +29,11 @@ pub fn names(data: &[u8]) {
             inside(dir, &reading, &artifact, content);
         }
     }
-    if let Some(query) = Query::of_many(name) {
+    let of_many = |name: &OsStr| CorpusQuery::named(ViewDir::Grep, name);
+    if let Some(CorpusQuery::Grep(query)) = of_many(name) {
         let again = query.to_string();
         if !again.contains(char::REPLACEMENT_CHARACTER) {
-            assert_eq!(Query::of_many(OsStr::new(&again)), Some(query));
+            assert_eq!(of_many(OsStr::new(&again)), Some(CorpusQuery::Grep(query)));
         }
     }
 }

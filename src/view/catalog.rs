@@ -9,6 +9,7 @@ use std::io::Write;
 use std::sync::{Arc, LazyLock};
 
 use crate::number::counted;
+use crate::query::SearchScope;
 use crate::{
     Directory, Filter, LineRange, PageNumber, Query, RenderError, Rendered, Words, envelope,
     errors, find, grep, jq, lines, meta, pages, pretty, reference, shape, short_stand_ins, summary,
@@ -499,7 +500,7 @@ impl CorpusQuery {
     /// Parses a name in the search directory `dir`. Returns `None` if the name is not a search.
     pub fn named(dir: ViewDir, name: &OsStr) -> Option<Self> {
         match dir {
-            ViewDir::Grep => Query::of_many(name).map(Self::Grep),
+            ViewDir::Grep => Query::parse_in(SearchScope::Many, name).map(Self::Grep),
             ViewDir::Find => Words::parse(name).map(Self::Find),
             ViewDir::Lines | ViewDir::Jq | ViewDir::Pages | ViewDir::Extract => None,
         }

@@ -16,8 +16,9 @@ mod tolerated;
 use std::io::Write;
 
 use crate::errors::report::ErrorReport;
-use crate::grep::window::long_lines;
+use crate::grep::page::long_lines;
 use crate::number::{counted, grouped, portion};
+use crate::rendered::notice;
 use crate::{Query, RenderError, Rendered};
 use ctxfs_core::model::{Json, Subject};
 
@@ -42,8 +43,7 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
         (!whole).then(so_far),
         report.windowed.map(|at| long_lines("", at)),
     ];
-    let notice: String = notices.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect();
-    Ok(Rendered { notice: (!notice.is_empty()).then_some(notice), whole })
+    Ok(Rendered { notice: notice(notices.into_iter().flatten()), whole })
 }
 
 // The lines of a document are not useful as context of each other.

@@ -3,8 +3,7 @@
 use std::ffi::OsStr;
 use std::fmt;
 
-use crate::query::next_word;
-use crate::{argument, range};
+use crate::{query, range};
 
 // A name with one of these suffixes is a directory of views of the filter's output.
 pub(super) const DIRS: [&str; 4] = [".grep", ".find", ".lines", ".pages"];
@@ -41,13 +40,13 @@ pub(super) struct FilterOptions {
 
 impl Filter {
     pub(super) fn parse(name: &OsStr) -> Option<Self> {
-        Some(Self::of(&argument::decoded(name)?))
+        Some(Self::of(&query::decoded(name)?))
     }
 
     fn of(text: &[u8]) -> Self {
         let mut options = FilterOptions::default();
         let mut rest = text;
-        while let Some((word, after)) = next_word(rest) {
+        while let Some((word, after)) = query::next_word(rest) {
             let Some((more, ends)) = options.with_word(word) else { break };
             options = more;
             rest = after;
@@ -84,13 +83,13 @@ impl Filter {
     fn name(&self) -> Vec<u8> {
         let marked = self.program.is_empty() || self.program.starts_with(b"-");
         let plain = self.spelled(marked, b"%/");
-        if argument::is_taken(&plain) { self.spelled(true, b"%/.") } else { without_dir(plain) }
+        if query::is_taken(&plain) { self.spelled(true, b"%/.") } else { without_dir(plain) }
     }
 
     fn spelled(&self, marked: bool, which: &[u8]) -> Vec<u8> {
         let mut name = self.options.to_string().into_bytes();
         name.extend_from_slice(if marked { b"-- " } else { b"" });
-        name.extend_from_slice(&argument::encoded(&self.program, which));
+        name.extend_from_slice(&query::encoded(&self.program, which));
         name
     }
 }

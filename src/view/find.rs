@@ -30,6 +30,7 @@ use crate::find::passages::Passages;
 use crate::find::question::{ChosenTerms, FindQuestion};
 use crate::find::reply::{FindReply, FromArtifact, ReplySummary};
 use crate::number::portion;
+use crate::rendered::notice;
 use crate::{RenderError, Rendered, terms};
 use ctxfs_core::model::{Content, Subject};
 
@@ -93,9 +94,9 @@ pub(super) fn render(
         format!("out of time after {}; the best so far", portion(offset, content.len()))
     });
     let lines = [Some(summary(reply.shown).text()), late, long];
-    let notice = lines.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect();
     out.write_all(&reply.text)?;
-    Ok(Rendered { notice: Some(notice), whole: passages.stopped.is_none() })
+    let notice = notice(lines.into_iter().flatten());
+    Ok(Rendered { notice, whole: passages.stopped.is_none() })
 }
 
 /// Counts the words of `question` in `content`. Returns the words to search for, or `None` if none

@@ -10,15 +10,15 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::io::Write;
 
 use crate::catalog::CATALOG;
 use crate::{Derived, RenderCost, RenderError, Rendered, View, ViewDir, render, run_filter};
 use ctxfs_core::materialize::{analyze, strip_escapes};
 use ctxfs_core::model::{
     Analysis, Encoding, Errors, Feed, FilterOutcome, Filters, Json, Limits, Place, Provenance,
-    Record, RedactingWriter, Redactor, RelPath, Sections, Subject,
+    Record, Redactor, RelPath, Sections, Subject,
 };
+use ctxfs_core::redact::SecretRules;
 
 /// Returns views of each type in the catalog. Directories have several views with different
 /// arguments.
@@ -78,7 +78,7 @@ pub struct Fixture {
     pub(super) place: Place,
     pub(super) limits: Limits,
     pub(super) same_name: Vec<String>,
-    pub(super) redacts: Vec<String>,
+    pub(super) redacts: Option<SecretRules>,
 }
 
 impl Fixture {
@@ -94,7 +94,7 @@ impl Fixture {
             place: place("artifacts/tool/9f3k.txt"),
             limits: Limits::default(),
             same_name: Vec::new(),
-            redacts: Vec::new(),
+            redacts: None,
         };
         fixture.at("artifacts/tool/9f3k.txt");
         fixture
@@ -130,13 +130,9 @@ impl Fixture {
             place: &self.place,
             limits: &self.limits,
             same_name: &self.same_name,
-            redacts: self.redactor(),
+            redacts: self.redacts.as_ref().map(|rules| rules as &dyn Redactor),
             filters: &InProcess,
         }
-    }
-
-    fn redactor(&self) -> Option<&dyn Redactor> {
-        (!self.redacts.is_empty()).then_some(self)
     }
 
     /// Renders `view`. Returns the text that was written, and the result of rendering.
@@ -162,39 +158,6 @@ impl Fixture {
 
     pub(super) fn text(&self, view: &View) -> String {
         String::from_utf8(self.bytes(view)).unwrap()
-    }
-}
-
-/// A redactor that recognizes the names of masks and finds no secrets.
-impl Redactor for Fixture {
-    fn names(&self) -> &[String] {
-        &self.redacts
-    }
-
-    fn text(&self, text: &str) -> String {
-        text.to_owned()
-    }
-
-    fn writer<'a>(&'a self, out: &'a mut dyn Write) -> Box<dyn RedactingWriter + 'a> {
-        Box::new(Unmasked(out))
-    }
-}
-
-struct Unmasked<'a>(&'a mut dyn Write);
-
-impl Write for Unmasked<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-impl RedactingWriter for Unmasked<'_> {
-    fn finish(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

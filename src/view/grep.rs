@@ -10,21 +10,19 @@ mod fold;
 pub(super) mod many;
 pub(super) mod page;
 mod pattern;
-mod prefilter;
 mod read_ahead;
 mod report;
-pub(super) mod window;
 
 use std::io;
 use std::io::Write;
 
 use crate::grep::fold::{LineMap, SearchStart};
 use crate::grep::page::{CutPoint, Page};
-use crate::grep::read_ahead::ReadAheadSizes;
+use crate::grep::read_ahead::{ReadAheadSizes, SearchSpec};
 use crate::grep::report::MatchReport;
 use crate::number::{counted, grouped, portion};
 use crate::range::TextPosition;
-use crate::rendered::{RenderError, Rendered};
+use crate::rendered::{RenderError, Rendered, notice};
 use crate::{Query, scan};
 use ctxfs_core::model::Subject;
 
@@ -52,7 +50,7 @@ fn search(
     };
     let page = Page::new(out, query.options().max == Some(0)).at_most(subject.view_bytes());
     let mut report = MatchReport::new(&pattern.matcher, query.options(), &line_map, page);
-    let spec = pattern.spec(query.options(), sizes);
+    let spec = SearchSpec { matcher: &pattern.matcher, options: query.options(), sizes };
     let out_of_memory = report::search(subject.content, spec, expired, &mut report)?;
     let outcome = SearchOutcome {
         fallback: pattern.fallback,
@@ -94,7 +92,7 @@ fn finish(
     }
     let (lines, windowed) = (report.lines, report.windowed);
     let count = || scan::count_lines_from(subject, line_map.counted(), expired);
-    let all_lines = if report.page.is_full() { count()? } else { None };
+    let all_lines = if report.page.full { count()? } else { None };
     let notices = SearchNotices { query, subject, line_map, outcome, lines, all_lines, windowed };
     let cut = report.page.shorten(subject.view_bytes().saturating_sub(notices.longest()));
     report.page.flush()?;
@@ -122,9 +120,9 @@ impl SearchNotices<'_> {
                 .map(|why| format!("not a regex ({why}): searched as text")),
             self.outcome.out_of_time.then(|| self.out_of_time(cut.is_some())),
             self.outcome.out_of_memory.then(|| self.out_of_memory()),
-            windowed.map(|at| window::long_lines("", at)),
+            windowed.map(|at| page::long_lines("", at)),
         ];
-        lines.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect()
+        notice(lines.into_iter().flatten()).unwrap_or_default()
     }
 
     // Returns the maximum size in bytes of the notices of a cut result.

@@ -22,6 +22,7 @@ use crate::jq::protocol::{FilterRequest, FrameReader};
 use crate::jq::results::{Results, ResultsCut};
 use crate::jq::sender::{MAX_VALUE_BYTES, ValueSender};
 use crate::number::{counted, grouped, portion};
+use crate::rendered::notice;
 use crate::{Filter, RenderError, Rendered};
 use ctxfs_core::model::{FilterOutcome, Limits, Subject};
 
@@ -133,8 +134,7 @@ impl FilterNotices<'_> {
             self.large(results),
             failures(results),
         ];
-        let text: String = lines.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect();
-        (!text.is_empty()).then_some(text)
+        notice(lines.into_iter().flatten())
     }
 
     fn cut(&self, results: &Results<'_>, cut: ResultsCut) -> String {
@@ -160,7 +160,7 @@ impl FilterNotices<'_> {
         let follows = if any { "; what was found before follows" } else { "" };
         Some(match self.ended {
             FilterOutcome::Enough if results.full && results.is_endless() => {
-                let bytes = counted(results.limit(), "byte");
+                let bytes = counted(results.limit, "byte");
                 format!(
                     "stopped: the results pass {bytes}, far more than they are made from{follows}"
                 )

@@ -4,7 +4,6 @@
 //! [`readings`] returns the views that a name may refer to, and [`render`] writes the text of a
 //! view.
 
-mod argument;
 mod catalog;
 mod clean;
 mod envelope;

@@ -10,8 +10,7 @@ use std::io::Write;
 
 use crate::number::{counted, grouped, portion};
 use crate::range::TextPosition;
-use crate::scan;
-use crate::{RenderError, Rendered};
+use crate::{RenderError, Rendered, rendered, scan};
 use ctxfs_core::materialize::json::{Events, ScanOutcome, Scanner};
 use ctxfs_core::model::{Json, Subject};
 use ctxfs_core::redact::MaskCounter;
@@ -112,7 +111,7 @@ fn notice(
 ) -> Option<String> {
     let faults = &values.faults;
     let lines = |before: u64| -> Vec<String> {
-        let capped = values.indenter.is_capped().then(|| {
+        let capped = values.indenter.capped.then(|| {
             format!("nested deeper than {MAX_INDENT_LEVELS} levels: no line is indented further")
         });
         let lines = [
@@ -126,8 +125,7 @@ fn notice(
         lines.into_iter().flatten().collect()
     };
     let count = first + lines(0).len() as u64;
-    let text: String = lines(count).iter().flat_map(|line| ["# ", line, "\n"]).collect();
-    (!text.is_empty()).then_some(text)
+    rendered::notice(lines(count))
 }
 
 fn wrong(faults: &BrokenParts, before: u64) -> Option<String> {
@@ -378,10 +376,6 @@ impl Indenter {
 
     fn line(&self) -> u64 {
         self.newlines + 1
-    }
-
-    fn is_capped(&self) -> bool {
-        self.capped
     }
 
     // Ends a value, complete or not, and its line.

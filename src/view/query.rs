@@ -1,12 +1,19 @@
-//! The names under `X.grep/` and `.grep/`: ripgrep's options and a pattern.
+//! The names under `X.grep/` and `.grep/`: ripgrep's options and a pattern. Also the encoding of all
+//! arguments in names.
+//!
+//! A name encodes `/` as `%2F`, `%` as `%25` and a dot that would change its meaning as `%2E`. Every
+//! other byte stands for itself.
 
 use std::ffi::OsStr;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
 
+use crate::range;
 use crate::range::TextPosition;
-use crate::{argument, range};
 use ctxfs_core::model::RelPath;
 
+// A Linux path has at most 4,095 bytes and a NUL.
+const MAX_NAME_BYTES: usize = 4095;
 // Maximum number of lines of context on either side. A result has no room for more.
 const MAX_CONTEXT: u64 = 10_000;
 
@@ -26,14 +33,10 @@ impl Query {
         Self::parse_in(SearchScope::One, name)
     }
 
-    /// Parses a name under the `.grep/` of a directory. Such a search has more options: `-l`, and
+    /// Parses a name under `.grep/`. The search of many artifacts has more options: `-l`, and
     /// `--from` with the name of an artifact.
-    pub fn of_many(name: &OsStr) -> Option<Self> {
-        Self::parse_in(SearchScope::Many, name)
-    }
-
-    fn parse_in(scope: SearchScope, name: &OsStr) -> Option<Self> {
-        let text = argument::decoded(name)?;
+    pub(super) fn parse_in(scope: SearchScope, name: &OsStr) -> Option<Self> {
+        let text = decoded(name)?;
         let (options, pattern) = SearchOptions::parse(scope, &text);
         Some(Self { options, pattern: pattern.to_vec() })
     }
@@ -83,9 +86,9 @@ impl Query {
             name.extend_from_slice(b"-- ");
         }
         name.extend_from_slice(&self.pattern);
-        let plain = argument::encoded(&name, b"%/");
-        if argument::is_taken(&plain) {
-            return argument::encoded(&[b"-- ", name.as_slice()].concat(), b"%/.");
+        let plain = encoded(&name, b"%/");
+        if is_taken(&plain) {
+            return encoded(&[b"-- ", name.as_slice()].concat(), b"%/.");
         }
         plain
     }
@@ -368,10 +371,96 @@ impl fmt::Display for ResumePoint {
     }
 }
 
+/// Decodes the argument in a name. Returns `None` for names that programs probe on their own, and
+/// for names that do not fit into a path.
+pub(super) fn decoded(name: &OsStr) -> Option<Vec<u8>> {
+    let name = name.as_bytes();
+    if name.is_empty() || name.len() > MAX_NAME_BYTES || is_probe(name) {
+        return None;
+    }
+    let mut text = Vec::with_capacity(name.len());
+    let mut rest = name;
+    while let Some((&first, after)) = rest.split_first() {
+        let (byte, used) = match rest.get(..3) {
+            Some(b"%2F") => (b'/', 3),
+            Some(b"%25") => (b'%', 3),
+            Some(b"%2E") => (b'.', 3),
+            _ => (first, rest.len() - after.len()),
+        };
+        text.push(byte);
+        rest = &rest[used..];
+    }
+    Some(text)
+}
+
+pub(super) fn encoded(text: &[u8], which: &[u8]) -> Vec<u8> {
+    let mut name = Vec::with_capacity(text.len());
+    for byte in text {
+        if which.contains(byte) {
+            name.extend_from_slice(format!("%{byte:02X}").as_bytes());
+        } else {
+            name.push(*byte);
+        }
+    }
+    name
+}
+
+// Returns true if a name is never read as an argument. The dots of such an argument are escaped.
+pub(super) fn is_taken(name: &[u8]) -> bool {
+    matches!(name, b"." | b"..") || is_probe(name)
+}
+
+// Names that ripgrep, fd, git, npm, cargo, rustup, pyenv, editors and file managers look up.
+const PROBED_NAMES: &[&[u8]] = &[
+    b".git",
+    b".gitignore",
+    b".ignore",
+    b".rgignore",
+    b".fdignore",
+    b".gitattributes",
+    b".gitmodules",
+    b"HEAD",
+    b".npmrc",
+    b"package.json",
+    b".python-version",
+    b"rust-toolchain",
+    b"rust-toolchain.toml",
+    b"Cargo.toml",
+    b".editorconfig",
+    b".DS_Store",
+    b"4913",
+];
+
+/// Returns true for a name that programs look up on their own in any directory. Query directories
+/// do not contain such names: a program would take the empty result for a configuration file.
+fn is_probe(name: &[u8]) -> bool {
+    PROBED_NAMES.contains(&name)
+        || is_swap(name)
+        || [&b".#"[..], b".nfs", b".fuse_hidden"].iter().any(|start| name.starts_with(start))
+        || (name.len() > 1 && name.ends_with(b"~"))
+        || is_temporary(name)
+}
+
+// Matches the swap files of vim and nano, such as `.x.swp`.
+fn is_swap(name: &[u8]) -> bool {
+    name.first() == Some(&b'.')
+        && name.len() > 5
+        && name[..name.len() - 1].ends_with(b".sw")
+        && name[name.len() - 1].is_ascii_lowercase()
+}
+
+// Matches `x.<32 hexadecimal digits>.tmp`, a file that a file server writes and then renames.
+fn is_temporary(name: &[u8]) -> bool {
+    let stem = name.strip_suffix(b".tmp").unwrap_or_default();
+    stem.len() > 33 && {
+        let (rest, digits) = stem.split_at(stem.len() - 32);
+        rest.ends_with(b".") && digits.iter().all(u8::is_ascii_hexdigit)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::ffi::OsStrExt as _;
 
     use proptest::prelude::*;
 
@@ -425,8 +514,8 @@ mod tests {
         fn names_come_back_of_many(
             name in "(-[iSFwvcoxel]+ |-[ABCm][0-9]{1,3} |--from=\\PC{1,9}:[1-9]{1,4}(@7)?(\\+3)? )?\\PC{1,20}",
         ) {
-            if let Some(query) = Query::of_many(OsStr::new(&name)) {
-                let again = Query::of_many(OsStr::from_bytes(&query.name()));
+            if let Some(query) = Query::parse_in(SearchScope::Many, OsStr::new(&name)) {
+                let again = Query::parse_in(SearchScope::Many, OsStr::from_bytes(&query.name()));
                 prop_assert_eq!(again, Some(query));
             }
         }
@@ -561,6 +650,35 @@ mod tests {
             if let Some(mark) = mark(&artifact, line, column, shown) {
                 prop_assert_eq!(ResumePoint::parse(&mark.to_string()), Some(mark));
             }
+        }
+    }
+
+    #[test]
+    fn probes() {
+        let names = [
+            ".git",
+            "HEAD",
+            "4913",
+            "Cargo.toml",
+            ".timeout.swp",
+            ".x.swo",
+            ".#x",
+            "x~",
+            ".nfs0001",
+            ".fuse_hidden0001",
+            "x.0123456789abcdef0123456789abcdef.tmp",
+        ];
+        for name in names {
+            assert!(is_probe(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn queries() {
+        let names =
+            ["[H]EAD", "HEAD ", "git", "~", "x.tmp", ".", ".swp", "a.swp", "0123.tmp", ".x"];
+        for name in names {
+            assert!(!is_probe(name.as_bytes()), "{name}");
         }
     }
 }

@@ -10,6 +10,11 @@ pub fn beginning_notice() -> &'static str {
     "# out of time: the beginning follows, and the rest is being computed. Look again in a while\n"
 }
 
+/// Returns the lines of a notice, each after `# `. Returns `None` if there are no lines.
+pub(super) fn notice(lines: impl IntoIterator<Item = String>) -> Option<String> {
+    lines.into_iter().map(|line| format!("# {line}\n")).reduce(|all, line| all + &line)
+}
+
 /// The result of rendering a view, besides the text that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {

@@ -10,6 +10,7 @@ use std::io;
 use std::io::Write;
 
 use crate::number::{counted, grouped, portion};
+use crate::rendered::notice;
 use crate::shape::outline::{KEY_BYTES, MAX_LEVELS, PathNode, ShapeOutline};
 use crate::{RenderError, Rendered};
 use ctxfs_core::materialize::json::{JsonKind, JsonReader};
@@ -45,9 +46,8 @@ pub(super) fn render(
         None => opening(subject, kind),
         Some(read) => out_of_time(subject, read),
     };
-    let lines = [Some(opening), left_out(&printed)];
-    let notice = lines.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect();
-    Ok(Rendered { notice: Some(notice), whole })
+    let notice = notice([opening].into_iter().chain(left_out(&printed)));
+    Ok(Rendered { notice, whole })
 }
 
 fn read_outline(
@@ -278,7 +278,7 @@ fn types(node: &PathNode) -> String {
 
 fn values(node: &PathNode) -> String {
     let sizes = [
-        numbers(node).filter(|_| !node.samples.are_all()),
+        numbers(node).filter(|_| node.samples.more),
         node.lengths.shown(grouped).map(|range| unit(&range, "byte")),
         node.items.shown(grouped).map(|range| unit(&range, "item")),
         node.keys.shown(grouped).map(|range| unit(&range, "key")),
@@ -291,7 +291,7 @@ fn values(node: &PathNode) -> String {
 // Formats the range of numbers: `1..5000`. The numbers are exact if all are integers.
 fn numbers(node: &PathNode) -> Option<String> {
     let mut all = node.numbers;
-    match (all.ends(), node.whole.ends()) {
+    match (all.0, node.whole.0) {
         (None, _) => node.whole.shown(|number| number.to_string()),
         (Some(_), whole) => {
             let (least, most) = whole.unzip();

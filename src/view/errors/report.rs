@@ -10,7 +10,7 @@ use bstr::ByteSlice as _;
 use crate::clean::clean;
 use crate::errors::context::{Nearby, NearbyLine};
 use crate::errors::{Finding, Findings, context};
-use crate::grep::window;
+use crate::grep::page;
 use crate::number::grouped;
 use crate::range::TextPosition;
 use ctxfs_core::materialize::error_lines;
@@ -103,7 +103,7 @@ impl ErrorReport {
     }
 
     fn note_window(&mut self, lines: &[NearbyLine], finding: &Finding) {
-        let long = lines.iter().find(|line| !line.ends || window::is_long(&line.text));
+        let long = lines.iter().find(|line| !line.ends || page::is_long(&line.text));
         let at = long.map(|line| window_position(line, line.number == finding.at.line));
         self.windowed = self.windowed.into_iter().chain(at).min();
     }
@@ -157,14 +157,14 @@ fn print(line: &NearbyLine, found: &Findings) -> PrintedLine {
     let is_error = found.shown.iter().any(|finding| finding.at.line == line.number);
     let mark = if is_error { ':' } else { '-' };
     let mut text = Vec::new();
-    if line.ends && !window::is_long(&line.text) {
+    if line.ends && !page::is_long(&line.text) {
         text.extend_from_slice(format!("{}{mark}", line.number).as_bytes());
         text.extend_from_slice(&line.text);
     } else {
         let TextPosition { line: number, column } = window_position(line, is_error);
-        let around = window::around(&line.text, column as usize - 1);
+        let around = page::window(&line.text, column as usize - 1);
         text.extend_from_slice(format!("{number}@{column}{mark}").as_bytes());
-        text.extend_from_slice(&window::shown(&line.text, &around, false, line.ends));
+        text.extend_from_slice(&page::excerpt(&line.text, &around, false, line.ends));
     }
     text.push(b'\n');
     PrintedLine { above: String::new(), text, below: String::new() }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io;
 
-use crate::find::matcher::{Finder, Hit, Matcher, TermFit};
+use crate::find::matcher::{Finder, Hit, Matcher};
 use crate::find::parts::WordParts;
 use crate::find::scan::{LineSegment, PassExtent};
 use crate::find::stretches::{ContentSlice, Stretch, Stretches};
@@ -32,18 +32,16 @@ const PREFIX_DISTANCE: usize = 8;
 // Greater than every other distance.
 const FAR_DISTANCE: usize = 9;
 
-/// The occurrences of one word. Counts the lines with the word inside of other words, and the lines
-/// with the word itself.
+/// The occurrences of one word, counted in lines.
 ///
 /// `joint` is the byte between the two parts of a name, if it is the same in all occurrences.
 /// `prefix` is the common beginning of all forms of the word, in lower case.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TermCount {
-    pub(super) inside: u64,
     pub(super) lines: u64,
     pub(super) joint: Option<Joint>,
     pub(super) prefix: Option<Vec<u8>>,
-    unit: Option<(u64, u64, bool)>,
+    unit: Option<(u64, u64)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,11 +106,10 @@ impl Census {
         let times = (rest.len() + first.len()) / first.len().max(1);
         let mut new = Vec::new();
         for (number, tally) in self.tallies.iter_mut().enumerate() {
-            if tally.lines + tally.inside == 0 {
+            if tally.lines == 0 {
                 new.push(number);
             }
             tally.lines *= times;
-            tally.inside *= times;
             // The rest of the content may have other forms of the word.
             tally.prefix = None;
             tally.joint = tally.joint.map(|_| Joint::Varies);
@@ -123,7 +120,7 @@ impl Census {
         }
         let terms = new.iter().map(|number| matcher.terms[*number].clone()).collect();
         let mut later = Self::new(new.len());
-        let extent = later.count(rest, &Matcher::new(terms, |_| true), escaped, expired)?;
+        let extent = later.count(rest, &Matcher::new(terms), escaped, expired)?;
         self.is_whole &= !extent.out_of_time;
         for (number, tally) in new.into_iter().zip(later.tallies) {
             self.tallies[number] = tally;
@@ -157,7 +154,6 @@ impl Census {
         self.units += other.units;
         self.is_whole &= other.is_whole;
         for (tally, more) in self.tallies.iter_mut().zip(&other.tallies) {
-            tally.inside += more.inside;
             tally.lines += more.lines;
             if let Some(prefix) = &more.prefix {
                 tally.narrow(prefix);
@@ -184,15 +180,9 @@ impl TermCount {
 
     fn add(&mut self, segment: &LineSegment<'_>, hit: &Hit) {
         let unit = (segment.line, (segment.column + hit.start as u64) / UNIT_BYTES);
-        let inside = hit.fit == TermFit::Inside;
-        if self.unit != Some((unit.0, unit.1, inside)) {
-            self.unit = Some((unit.0, unit.1, inside));
-            if inside { self.inside += 1 } else { self.lines += 1 }
-        }
+        self.lines += u64::from(self.unit.replace(unit) != Some(unit));
         let text = &segment.text[hit.start..hit.end];
-        if !inside {
-            self.narrow(text);
-        }
+        self.narrow(text);
         let joint = text.iter().find(|byte| byte.is_ascii() && !byte.is_ascii_alphanumeric());
         let joint = joint.map_or(Joint::Varies, |byte| Joint::Always(*byte));
         match self.joint {
@@ -341,7 +331,7 @@ mod tests {
 
     fn lines(text: &str, most: u64) -> (Vec<u64>, bool) {
         let terms = ["disk", "rare"].iter().map(|word| Term::new(word, 0).unwrap()).collect();
-        let matcher = Matcher::new(terms, |_| true);
+        let matcher = Matcher::new(terms);
         let content = text.as_bytes().to_vec();
         let census = Census::take(&content, &matcher, false, most, &|| false).unwrap();
         (census.tallies.iter().map(|tally| tally.lines).collect(), census.is_whole)

@@ -2,7 +2,7 @@
 //! the best candidates in bounded memory.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io;
 
 use crate::find::matcher::{Finder, FoundTerms, Hit};
@@ -18,8 +18,6 @@ use ctxfs_core::model::Content;
 const SHORT_LINE: usize = 1000;
 // Maximum distance in bytes between two words in one window.
 const MAX_WORD_GAP: usize = 200;
-// A line is also scored for the words in this many lines before and after it.
-pub(super) const NEAR_LINES: u64 = 6;
 // Scores are integers: this many points represent 1.0.
 pub(super) const SCORE_UNIT: f64 = 1000.0;
 const MAX_CANDIDATES: usize = 192;
@@ -35,75 +33,42 @@ pub(super) struct Gathered {
     pub(super) stopped: Option<u64>,
 }
 
-/// Scores the lines of a text. `recent` holds the last lines with words. The first `judged` of them
-/// are already scored, and are kept to score the lines after them.
-struct LineGatherer<'a> {
-    chosen: &'a ChosenTerms,
-    is_table: bool,
-    recent: VecDeque<ScoredLine>,
-    judged: usize,
-    pool: Pool,
-    passages: u64,
-}
-
 #[derive(Default)]
 struct LineFinder {
     finder: Finder,
     likeness: LikenessHasher,
 }
 
-#[derive(Clone, Copy)]
-enum FoundPlace {
-    Line(ScoredLine),
-    Window(FoundWindow),
-}
-
-#[derive(Clone, Copy)]
-struct ScoredLine {
-    start: LineOffset,
-    found: FoundTerms,
-    likeness: u64,
-}
-
-#[derive(Clone, Copy)]
-struct FoundWindow {
-    of: LineOffset,
-    start: u64,
-    end: u64,
-    found: FoundTerms,
-    likeness: u64,
-}
-
 /// Gathers the lines in `content` that have words of `chosen`. Stretches of about `stretch` bytes
-/// are searched in parallel. In a table, each line is an independent record.
+/// are searched in parallel.
+///
+/// A line is scored for its own words. The lines around it count when it becomes a passage.
 pub(super) fn lines(
     content: &dyn Content,
     chosen: &ChosenTerms,
-    is_table: bool,
     expired: &dyn Fn() -> bool,
     stretch: u64,
 ) -> io::Result<Gathered> {
-    let mut gatherer = LineGatherer::new(chosen, is_table);
+    let (mut pool, mut passages) = (Pool::new(), 0);
     let look = |finder: &mut LineFinder, stretch: &Stretch<'_>, stop: &dyn Fn() -> bool| {
-        let mut places = Vec::new();
+        let mut found = Vec::new();
         let extent = scan::scan(
             stretch.lines(),
             Some(&chosen.matcher),
             stop,
             scan::BLOCK_BYTES,
-            |segment| {
-                finder.find(chosen, segment, &mut places);
-            },
+            |segment| finder.find(chosen, segment, &mut found),
         )?;
-        Ok((places, extent))
+        Ok((found, extent))
     };
     let stretches = Stretches::of(content, stretch);
-    let extent = stretches.each(expired, LineFinder::default, look, |start, places| {
-        for place in places {
-            gatherer.add(place.after(start));
+    let extent = stretches.each(expired, LineFinder::default, look, |start, found| {
+        passages += found.len() as u64;
+        for Candidate { score, likeness, place } in found {
+            pool.add(score, likeness, || place.after(start));
         }
     })?;
-    Ok(gatherer.finish(extent.out_of_time.then_some(extent.bytes)))
+    Ok(Gathered { pool, passages, stopped: extent.out_of_time.then_some(extent.bytes) })
 }
 
 impl LineFinder {
@@ -111,124 +76,29 @@ impl LineFinder {
         &mut self,
         chosen: &ChosenTerms,
         segment: &LineSegment<'_>,
-        places: &mut Vec<FoundPlace>,
+        candidates: &mut Vec<Candidate>,
     ) {
         let Self { finder, likeness } = self;
         let hits = chosen.matcher.find(finder, segment.text, false);
         if hits.is_empty() {
             return;
         }
+        let score = |found: &FoundTerms| (found.value(&chosen.weights) * SCORE_UNIT) as u64;
+        let LineSegment { line, offset, .. } = *segment;
         if segment.is_line && segment.text.len() <= SHORT_LINE {
-            let start = LineOffset { line: segment.line, offset: segment.offset };
-            let (found, likeness) = (FoundTerms::of(hits), likeness.of(segment.text));
-            places.push(FoundPlace::Line(ScoredLine { start, found, likeness }));
+            let place = CandidateSpan::Line(LineOffset { line, offset });
+            let (score, likeness) = (score(&FoundTerms::of(hits)), likeness.of(segment.text));
+            candidates.push(Candidate { score, likeness, place });
             return;
         }
-        let of = LineOffset { line: segment.line, offset: segment.offset - segment.column };
-        for ((start, end), found) in windows(hits) {
+        let of = LineOffset { line, offset: offset - segment.column };
+        candidates.extend(windows(hits).into_iter().map(|((start, end), found)| {
             let likeness = likeness.of(&segment.text[start..end]);
-            let (start, end) = (segment.offset + start as u64, segment.offset + end as u64);
-            places.push(FoundPlace::Window(FoundWindow { of, start, end, found, likeness }));
-        }
+            let (start, end) = (offset + start as u64, offset + end as u64);
+            let place = CandidateSpan::Window { of, start, end, path: String::new() };
+            Candidate { score: score(&found), likeness, place }
+        }));
     }
-}
-
-impl FoundPlace {
-    // Converts offsets in a stretch that begins at `start` to offsets in the content.
-    fn after(self, start: StretchStart) -> Self {
-        let StretchStart { newlines, offset } = start;
-        let moved =
-            |of: LineOffset| LineOffset { line: of.line + newlines, offset: of.offset + offset };
-        match self {
-            Self::Line(line) => Self::Line(ScoredLine { start: moved(line.start), ..line }),
-            Self::Window(window) => Self::Window(FoundWindow {
-                of: moved(window.of),
-                start: window.start + offset,
-                end: window.end + offset,
-                ..window
-            }),
-        }
-    }
-}
-
-impl<'a> LineGatherer<'a> {
-    fn new(chosen: &'a ChosenTerms, is_table: bool) -> Self {
-        Self {
-            chosen,
-            is_table,
-            recent: VecDeque::new(),
-            judged: 0,
-            pool: Pool::new(),
-            passages: 0,
-        }
-    }
-
-    fn add(&mut self, place: FoundPlace) {
-        self.passages += 1;
-        match place {
-            FoundPlace::Line(line) => {
-                self.recent.push_back(line);
-                self.judge(line.start.line.saturating_sub(NEAR_LINES));
-            }
-            FoundPlace::Window(FoundWindow { of, start, end, found, likeness }) => {
-                let score = (found.value(&self.chosen.weights) * SCORE_UNIT) as u64;
-                self.pool.add(score, likeness, || CandidateSpan::Window {
-                    of,
-                    start,
-                    end,
-                    path: String::new(),
-                });
-            }
-        }
-    }
-
-    // Scores the lines before `line`, because all lines near them are known.
-    fn judge(&mut self, line: u64) {
-        while let Some(next) = self.recent.get(self.judged).copied()
-            && next.start.line < line
-        {
-            let score = self.score(&next);
-            self.pool.add(score, next.likeness, || CandidateSpan::Line(next.start));
-            self.judged += 1;
-            let first = next.start.line.saturating_sub(NEAR_LINES);
-            while self.recent.front().is_some_and(|old| old.start.line < first) {
-                self.recent.pop_front();
-                self.judged -= 1;
-            }
-        }
-    }
-
-    fn score(&self, line: &ScoredLine) -> u64 {
-        let weights = &self.chosen.weights;
-        let mut all = line.found;
-        let mut value = all.value(weights);
-        let mut score = value;
-        let mut near = all;
-        self.recent.iter().for_each(|other| near.join(&other.found));
-        // The nearby lines often have no other words or do not belong to this line.
-        if near == all || self.is_table {
-            return (score * SCORE_UNIT) as u64;
-        }
-        for distance in 1..=NEAR_LINES {
-            let near =
-                self.recent.iter().filter(|it| it.start.line.abs_diff(line.start.line) == distance);
-            near.for_each(|near| all.join(&near.found));
-            let more = all.value(weights);
-            score += (more - value) * nearness(distance);
-            value = more;
-        }
-        (score * SCORE_UNIT) as u64
-    }
-
-    fn finish(mut self, stopped: Option<u64>) -> Gathered {
-        self.judge(u64::MAX);
-        Gathered { pool: self.pool, passages: self.passages, stopped }
-    }
-}
-
-// Returns the part of its weight that a word keeps at this distance in lines.
-pub(super) fn nearness(distance: u64) -> f64 {
-    0.7 - 0.08 * distance as f64
 }
 
 pub(super) fn windows(hits: &[Hit]) -> Vec<((usize, usize), FoundTerms)> {
@@ -265,10 +135,29 @@ pub(super) enum CandidateSpan {
     Value { of: LineOffset, start: u64, end: u64, path: String },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct LineOffset {
     pub(super) line: u64,
     pub(super) offset: u64,
+}
+
+impl CandidateSpan {
+    // Converts offsets in a stretch that begins at `start` to offsets in the content.
+    fn after(self, StretchStart { newlines, offset }: StretchStart) -> Self {
+        let moved = |LineOffset { line, offset: at }: LineOffset| LineOffset {
+            line: line + newlines,
+            offset: at + offset,
+        };
+        match self {
+            Self::Line(start) => Self::Line(moved(start)),
+            Self::Window { of, start, end, path } => {
+                Self::Window { of: moved(of), start: start + offset, end: end + offset, path }
+            }
+            Self::Value { of, start, end, path } => {
+                Self::Value { of: moved(of), start: start + offset, end: end + offset, path }
+            }
+        }
+    }
 }
 
 /// The best candidates so far. Holds at most twice `MAX_CANDIDATES`, and no candidate with a score

@@ -188,7 +188,8 @@ impl<'a> JsonScan<'a> {
             parent.own.join(&found);
             parent.all.join(&found);
         }
-        self.frames.push(Frame::new(is_object, start, line, found));
+        let (own, all) = (found, found);
+        self.frames.push(Frame { is_object, start, line, own, all, ..Frame::default() });
         Ok(())
     }
 
@@ -419,7 +420,7 @@ fn piece(rest: &[u8]) -> usize {
 /// An open object or array. `start` is the offset of its first byte, or of its key if it has one.
 /// `has_key` is true between a key and the end of its value. `own` is the set of words in its own
 /// members. `all` also includes the words in deeper members.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Frame {
     is_object: bool,
     start: u64,
@@ -434,21 +435,6 @@ struct Frame {
 }
 
 impl Frame {
-    fn new(is_object: bool, start: u64, line: LineOffset, found: FoundTerms) -> Self {
-        Self {
-            is_object,
-            start,
-            line,
-            has_key: false,
-            index: 0,
-            key: Vec::new(),
-            own: found,
-            all: found,
-            has_words: false,
-            best: 0,
-        }
-    }
-
     // Returns the path step to the current member.
     fn step(&self) -> String {
         if !self.is_object {

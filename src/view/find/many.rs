@@ -13,8 +13,9 @@ use crate::find::passages::Passages;
 use crate::find::question::{ChosenTerms, FindQuestion};
 use crate::find::reply::{FindReply, FromArtifact, ReplySummary};
 use crate::find::{Words, census, json, reply, scan};
-use crate::grep::corpus::SearchOmissions;
+use crate::grep::corpus::{SearchOmissions, Visited};
 use crate::number::{counted, grouped};
+use crate::rendered::notice;
 use crate::{Directory, Loaded, RenderError, Rendered, terms};
 use ctxfs_core::materialize::{SNIFFED, is_binary};
 use ctxfs_core::model::Content;
@@ -30,17 +31,6 @@ const RESULT_WEIGHT: usize = 4 << 10;
 struct CorpusFind<'a> {
     directory: &'a Directory<'a>,
     expired: &'a (dyn Fn() -> bool + Sync),
-}
-
-/// The result of a pass over one artifact. `Gone` means that the artifact was removed after the
-/// search began. `NotBegun` means that time ran out.
-enum ArtifactPass<T> {
-    Done(T),
-    Gone,
-    Closed,
-    Binary,
-    Unreadable(io::Error),
-    NotBegun,
 }
 
 // `stopped` is the number of the first artifact that was not begun when time ran out.
@@ -94,27 +84,15 @@ impl CorpusFind<'_> {
             corpus.len(),
             parallel::threads(),
             || vec![0; WHOLE_BYTES],
-            |buffer, number| {
-                self.load(number, buffer, &work).unwrap_or_else(|error| {
-                    let late = error.kind() == io::ErrorKind::TimedOut && (self.expired)();
-                    if late { ArtifactPass::NotBegun } else { ArtifactPass::Unreadable(error) }
-                })
-            },
+            |buffer, number| Visited::by(self.expired, || self.load(number, buffer, &work)),
             |_| RESULT_WEIGHT,
-            |_, number, outcome| {
-                let name = || corpus.path(number).to_text();
-                match outcome {
-                    ArtifactPass::Done(made) => take(number, made),
-                    ArtifactPass::Gone => {}
-                    ArtifactPass::Closed => pass.left_out.closed += 1,
-                    ArtifactPass::Binary => pass.left_out.binary.push(name()),
-                    ArtifactPass::Unreadable(error) => {
-                        pass.left_out.unreadable.push(format!("{} ({error})", name()));
-                    }
-                    ArtifactPass::NotBegun => {
-                        pass.stopped = Some(number);
-                        return ControlFlow::Break(());
-                    }
+            |_, number, visited| {
+                if let Visited::NotBegun = visited {
+                    pass.stopped = Some(number);
+                    return ControlFlow::Break(());
+                }
+                if let Some(made) = pass.left_out.note(visited, || corpus.path(number).to_text()) {
+                    take(number, made);
                 }
                 ControlFlow::Continue(())
             },
@@ -128,22 +106,18 @@ impl CorpusFind<'_> {
         number: usize,
         buffer: &mut [u8],
         work: &impl Fn(&dyn Content) -> io::Result<T>,
-    ) -> io::Result<ArtifactPass<T>> {
-        if (self.expired)() {
-            return Ok(ArtifactPass::NotBegun);
-        }
+    ) -> io::Result<Visited<T>> {
         let content: Box<dyn Content> = match self.directory.corpus.load(number, buffer)? {
-            Loaded::Gone => return Ok(ArtifactPass::Gone),
-            Loaded::Closed => return Ok(ArtifactPass::Closed),
+            Loaded::Gone => return Ok(Visited::Gone),
+            Loaded::Closed => return Ok(Visited::Closed),
             Loaded::Whole(length) => Box::new(buffer[..length].to_vec()),
             Loaded::Opened(content) => content,
         };
         if is_binary(&content.bytes(0, SNIFFED)?) {
-            return Ok(ArtifactPass::Binary);
+            return Ok(Visited::Binary);
         }
         let masked = self.directory.redacts.map(|rules| Masked::new(&*content, rules));
-        work(masked.as_ref().map_or(&*content, |masked| masked as &dyn Content))
-            .map(ArtifactPass::Done)
+        work(masked.as_ref().map_or(&*content, |masked| masked as &dyn Content)).map(Visited::Done)
     }
 
     /// Counts the words in all artifacts. Returns the words to search for, or `None` if no word
@@ -218,11 +192,10 @@ impl CorpusFind<'_> {
         let reply = FindReply::of(best.all(self), room);
         let long = reply.windowed;
         let first = (reply.shown > 0).then(|| summary(reply.shown).text());
-        let lines = first.into_iter().chain(others).chain(long);
-        let notice = lines.flat_map(|line| ["# ".to_owned(), line, "\n".to_owned()]).collect();
+        let notice = notice(first.into_iter().chain(others).chain(long));
         out.write_all(&reply.text)?;
         let whole = pass.stopped.is_none() && !best.is_partial && pass.left_out.is_final();
-        Ok(Rendered { notice: Some(notice), whole })
+        Ok(Rendered { notice, whole })
     }
 
     fn nothing(&self, question: &FindQuestion, pass: &CorpusPass) -> Rendered {
@@ -234,8 +207,7 @@ impl CorpusFind<'_> {
             let place = format!("{} ({all})", self.directory.path);
             reply::nothing(&question.asked, &place, &self.suggested_words(), "")
         };
-        let others = pass.left_out.lines();
-        first.extend(others.iter().flat_map(|line| ["# ", line, "\n"]));
+        first.extend(notice(pass.left_out.lines()));
         let whole = pass.stopped.is_none() && pass.left_out.is_final();
         Rendered { notice: Some(first), whole }
     }
@@ -251,9 +223,10 @@ impl CorpusFind<'_> {
             )
         };
         let newest = 0..self.directory.corpus.len().min(8);
-        let mut all = newest.filter_map(|number| match self.load(number, &mut buffer, &words) {
-            Ok(ArtifactPass::Done(words)) => Some(words).filter(|words| !words.is_empty()),
-            _ => None,
+        let mut all = newest.filter_map(|number| {
+            let load = || self.load(number, &mut buffer, &words);
+            let Visited::Done(words) = Visited::by(self.expired, load) else { return None };
+            Some(words).filter(|words| !words.is_empty())
         });
         all.next().unwrap_or_default()
     }

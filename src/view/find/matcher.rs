@@ -3,7 +3,6 @@
 
 use std::sync::OnceLock;
 
-use memchr::memmem;
 use regex::bytes::{Regex, RegexBuilder};
 
 use crate::find::parts;
@@ -16,8 +15,6 @@ const MAX_JOINT: usize = 2;
 // A longer word may match by its prefix if that has at least this length: `authentication` matches
 // `auth`.
 const MIN_PREFIX: usize = 4;
-// A word of at least this length may match inside other words.
-const MIN_INFIX: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Hit {
@@ -29,15 +26,14 @@ pub(super) struct Hit {
 
 /// Searches for several words at once.
 ///
-/// `initials` and `ascii` map a first character to the words that may begin with it. `inside` is
-/// the set of words that may also match inside other words. `candidates` is built when it is first
-/// needed, because building it takes as long as searching some pages of text.
+/// `initials` and `ascii` map a first character to the words that may begin with it. `candidates`
+/// is built when it is first needed, because building it takes as long as searching some pages of
+/// text.
 #[derive(Debug)]
 pub(super) struct Matcher {
     pub(super) terms: Vec<Term>,
     initials: Vec<(char, u64)>,
     ascii: [u64; 128],
-    inside: u64,
     candidates: OnceLock<Option<Regex>>,
 }
 
@@ -48,21 +44,18 @@ pub(super) struct Finder {
 }
 
 impl Matcher {
-    /// Creates a matcher for at most [`MAX_TERMS`] words. Words for which `inside` returns true may
-    /// also match inside other words.
-    pub(super) fn new(terms: Vec<Term>, inside: impl Fn(&Term) -> bool) -> Self {
+    /// Creates a matcher for at most [`MAX_TERMS`] words.
+    pub(super) fn new(terms: Vec<Term>) -> Self {
         assert!(terms.len() <= MAX_TERMS, "a set of words has 64 bits");
         let (mut ascii, mut initials) = ([0; 128], Vec::new());
-        let mut within = 0;
         for (number, term) in terms.iter().enumerate() {
             let initial = term.initial();
             match ascii.get_mut(initial as usize) {
                 Some(known) => *known |= 1 << number,
                 None => initials.push((initial, 1 << number)),
             }
-            within |= u64::from(term.may_be_inside() && inside(term)) << number;
         }
-        Self { terms, initials, ascii, inside: within, candidates: OnceLock::new() }
+        Self { terms, initials, ascii, candidates: OnceLock::new() }
     }
 
     // Returns the offset of the first place at or after `at` where a word may be.
@@ -76,7 +69,6 @@ impl Matcher {
         let Finder { parts, hits } = finder;
         parts.split(text, escaped);
         hits.clear();
-        let mut found = 0;
         for at in 0..parts.parts.len() {
             let part = &parts.parts[at];
             let mut set = self.beginning_with(parts.text(part).chars().next());
@@ -85,14 +77,9 @@ impl Matcher {
                 set &= set - 1;
                 if let Some((fit, count)) = self.terms[term].fit(text, parts, at) {
                     let end = parts.parts[at + count - 1].end;
-                    found |= 1 << term;
                     hits.push(Hit { term, fit, start: part.start, end });
                 }
             }
-        }
-        let missing = self.inside & !found;
-        if missing != 0 {
-            self.find_inside(parts, missing, hits);
         }
         hits
     }
@@ -102,21 +89,6 @@ impl Matcher {
         let other = || self.initials.iter().filter(|(known, _)| *known == initial);
         let ascii = self.ascii.get(initial as usize).copied();
         ascii.unwrap_or_else(|| other().fold(0, |set, (_, more)| set | more))
-    }
-
-    fn find_inside(&self, parts: &WordParts, missing: u64, hits: &mut Vec<Hit>) {
-        let before = hits.len();
-        for term in (0..self.terms.len()).filter(|term| missing >> term & 1 == 1) {
-            let word = self.terms[term].folded().as_bytes();
-            for at in memmem::find_iter(parts.folded.as_bytes(), word) {
-                let number = parts.parts.partition_point(|part| part.folded.1 <= at);
-                let Some(part) = parts.parts.get(number) else { continue };
-                hits.push(Hit { term, fit: TermFit::Inside, start: part.start, end: part.end });
-            }
-        }
-        if hits.len() > before {
-            hits.sort_by_key(|hit| (hit.start, hit.term));
-        }
     }
 }
 
@@ -132,12 +104,10 @@ fn candidates(terms: &[Term]) -> Option<Regex> {
     RegexBuilder::new(&needles.join("|")).case_insensitive(true).unicode(false).build().ok()
 }
 
-/// How well a word in a text fits a term, worst first. The word contains the term (`memoom` and
-/// `oom`), begins with it, is another form of it (`eviction` and `evicted`), or is the same apart
-/// from case and accents.
+/// How well a word in a text fits a term, worst first. The word begins with the term, is another
+/// form of it (`eviction` and `evicted`), or is the same apart from case and accents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum TermFit {
-    Inside,
     Begins,
     Form,
     Same,
@@ -146,7 +116,6 @@ pub(super) enum TermFit {
 impl TermFit {
     pub(super) fn factor(self) -> f64 {
         match self {
-            Self::Inside => 0.5,
             Self::Begins => 0.7,
             Self::Form => 0.95,
             Self::Same => 1.0,
@@ -264,10 +233,6 @@ impl Term {
         &self.whole
     }
 
-    fn may_be_inside(&self) -> bool {
-        !self.is_name() && self.whole.chars().count() >= MIN_INFIX
-    }
-
     // Returns how well the words of `parts` from index `at` on match, and the number of parts that
     // match.
     pub(super) fn fit(
@@ -331,13 +296,13 @@ fn is_word(word: &str) -> bool {
 }
 
 // All fits, worst first.
-const FITS: [TermFit; 4] = [TermFit::Inside, TermFit::Begins, TermFit::Form, TermFit::Same];
+const FITS: [TermFit; 3] = [TermFit::Begins, TermFit::Form, TermFit::Same];
 
 /// A set of words with the best fit of each. For each of [`FITS`], `sets` has the words that fit at
 /// least that well, as bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct FoundTerms {
-    sets: [u64; 4],
+    sets: [u64; 3],
 }
 
 impl FoundTerms {
@@ -388,7 +353,7 @@ mod tests {
 
     fn matcher(words: &[&str]) -> Matcher {
         let terms = words.iter().zip(0..).map(|(word, at)| Term::new(word, at).unwrap()).collect();
-        Matcher::new(terms, |_| true)
+        Matcher::new(terms)
     }
 
     fn hits(words: &[&str], text: &str) -> Vec<(usize, TermFit, String)> {
@@ -406,8 +371,7 @@ mod tests {
             (0, TermFit::Form, "eviction".to_owned()),
         ];
         assert_eq!(hits(&["evicted", "pod", "web-7"], "pod web-7f9c: eviction"), want);
-        let want = [(0, TermFit::Inside, "namespaces".to_owned())];
-        assert_eq!(hits(&["space"], "two namespaces"), want);
+        assert_eq!(hits(&["space"], "two namespaces"), []);
         assert_eq!(hits(&["space"], "namespace space").len(), 1);
     }
 

@@ -1,7 +1,7 @@
 //! A passage: some lines, or parts of lines, that belong together.
 
 use crate::find::matcher::{FoundTerms, Hit};
-use crate::grep::window;
+use crate::grep::page;
 
 /// A passage that is ready to be shown. `terms` is the set of its words as bits. `likeness` is
 /// equal for passages that differ only in numbers, and `alike` is the number of such passages.
@@ -44,11 +44,11 @@ impl SourceLine<'_> {
     // Returns the whole line, or a window around the offset `around` if the line is long.
     pub(super) fn shown(&self, around: Option<usize>) -> ShownLine {
         let text = self.text;
-        if self.column == 0 && self.ends && !window::is_long(text) {
+        if self.column == 0 && self.ends && !page::is_long(text) {
             return self.whole(text, around.is_some());
         }
         let at = around.unwrap_or(0).min(text.len());
-        self.part(window::around(text, at), at, around.is_some())
+        self.part(page::window(text, at), at, around.is_some())
     }
 
     /// Returns the bytes in `range`, with the column of `at`. Truncates them to the maximum length
@@ -63,7 +63,7 @@ impl SourceLine<'_> {
             column: Some(self.column + at as u64 + 1),
             start: self.offset + range.start as u64,
             end: self.offset + range.end as u64,
-            text: window::shown(text, &range, self.column > 0, self.ends),
+            text: page::excerpt(text, &range, self.column > 0, self.ends),
             is_hit,
         }
     }

@@ -1,7 +1,6 @@
 //! The best passages of one artifact.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
 use std::io;
 
 use crate::find::gather::{Candidate, CandidateSpan, Gathered};
@@ -44,34 +43,23 @@ impl Passages {
         let table = if as_json.is_none() { table::of(content)? } else { None };
         let is_table = table.is_some();
         let stretch = stretches::STRETCH_BYTES.min(block as u64);
-        let lines = || gather::lines(content, chosen, is_table, expired, stretch);
+        let lines = || gather::lines(content, chosen, expired, stretch);
         let gathered = as_json.map_or_else(lines, Ok)?;
         let header = table.and_then(|table| table.header);
         let Gathered { pool, passages: count, stopped } = gathered;
         let mut all = Vec::new();
         let finder = Finder::default();
         let mut reader = PassageReader { content, chosen, finder, is_table };
-        let mut lines = HashSet::new();
         let mut candidates = pool.best();
         if header.is_some() && candidates.iter().any(|(candidate, _)| !is_first_line(candidate)) {
             candidates.retain(|(candidate, _)| !is_first_line(candidate));
         }
         for (candidate, alike) in candidates {
-            // Skips a line that another passage already shows.
-            if let CandidateSpan::Line(start) = &candidate.place
-                && lines.contains(&start.line)
-            {
-                continue;
-            }
             let passage = reader.read(&candidate)?;
             let score = reader.with_phrases(&passage);
             let passage = Passage { score, likeness: candidate.likeness, alike, ..passage };
             if passage.terms == 0 || passage.lines.iter().any(|line| line.text.contains(&0)) {
                 continue;
-            }
-            if let CandidateSpan::Line(_) = &candidate.place {
-                let shown = passage.lines.iter().filter(|line| line.column.is_none());
-                lines.extend(shown.filter(|line| line.is_hit).map(|line| line.line));
             }
             all.push(passage);
         }

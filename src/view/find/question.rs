@@ -2,7 +2,7 @@
 //! finds all their lines.
 
 use crate::Query;
-use crate::find::census::{Census, Joint, NearestWords};
+use crate::find::census::{Census, Joint, NearestWords, TermCount};
 use crate::find::matcher::{Matcher, Term};
 use crate::find::{matcher, parts, words};
 
@@ -53,7 +53,6 @@ struct ChosenTerm {
     lines: u64,
     joint: Option<Joint>,
     prefix: Option<Vec<u8>>,
-    inside: bool,
 }
 
 impl FindQuestion {
@@ -75,7 +74,7 @@ impl FindQuestion {
         terms.truncate(matcher::MAX_TERMS);
         let phrases = words::phrases(text).into_iter().take(MAX_ASKED);
         let phrases = phrases.filter_map(|phrase| Term::new(&phrase, 0)).collect();
-        Ok(Self { asked, matcher: Matcher::new(terms, |_| true), phrases })
+        Ok(Self { asked, matcher: Matcher::new(terms), phrases })
     }
 
     /// Returns the words that do not occur in any form, with their numbers. Leaves out words with
@@ -99,13 +98,11 @@ impl FindQuestion {
         let of_word = || terms().filter(|(_, (other, _))| other.asked == term.asked);
         let choice = |number: usize| {
             let (term, tally) = (&self.matcher.terms[number], &census.tallies[number]);
-            let inside = tally.lines == 0;
-            let lines = if inside { tally.inside } else { tally.lines };
             // A name among the parts is another spelling of the given name.
             let is_asked = number < self.asked.len() || term.is_name();
             let factor = if is_asked { 1.0 } else { NAME_PART_WEIGHT };
-            let prefix = tally.prefix.clone();
-            ChosenTerm { term: term.clone(), factor, lines, joint: tally.joint, prefix, inside }
+            let TermCount { lines, joint, prefix, .. } = tally.clone();
+            ChosenTerm { term: term.clone(), factor, lines, joint, prefix }
         };
         let all: Vec<ChosenTerm> = of_word().map(|(number, _)| choice(number)).collect();
         let whole = all.iter().position(|choice| choice.lines > 0).filter(|first| *first == 0);
@@ -136,20 +133,17 @@ impl FindQuestion {
             };
             replaced.push((term.text.clone(), word.to_owned()));
             let term = Term::new(word, term.asked)?;
-            let (factor, joint, prefix, inside) = (REPLACED_WEIGHT, None, None, false);
-            choices.push(ChosenTerm { term, factor, lines, joint, prefix, inside });
+            let (factor, joint, prefix) = (REPLACED_WEIGHT, None, None);
+            choices.push(ChosenTerm { term, factor, lines, joint, prefix });
         }
         if choices.is_empty() {
             return None;
         }
         let query = query(&choices, census.units);
         let weights = choices.iter().map(|choice| choice.weight(census.units)).collect();
-        let inside: Vec<String> =
-            choices.iter().filter(|choice| choice.inside).map(|it| it.term.text.clone()).collect();
-        let terms = choices.into_iter().map(|choice| choice.term).collect();
-        let matcher = Matcher::new(terms, |term| inside.contains(&term.text));
+        let matcher = Matcher::new(choices.into_iter().map(|choice| choice.term).collect());
         let asked = self.asked.clone();
-        let phrases = Matcher::new(self.phrases.clone(), |_| false);
+        let phrases = Matcher::new(self.phrases.clone());
         Some(ChosenTerms { asked, matcher, phrases, weights, replaced, absent, query })
     }
 }

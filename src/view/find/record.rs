@@ -6,7 +6,7 @@ use std::io;
 use std::ops::Range;
 
 use crate::errors::context;
-use crate::find::gather::{LineOffset, NEAR_LINES, SCORE_UNIT, nearness};
+use crate::find::gather::{LineOffset, SCORE_UNIT};
 use crate::find::matcher::{Finder, FoundTerms, Hit, Matcher};
 use crate::find::passage;
 use crate::find::passage::{Passage, SourceLine};
@@ -20,6 +20,8 @@ const BYTES_BEFORE: u64 = 8 << 10;
 const BYTES_AFTER: usize = 24 << 10;
 // Share of the score that depends on how close together the words are.
 const NEARNESS_SHARE: f64 = 0.15;
+// A passage may have lines with further words in this many lines before and after its line.
+const NEAR_LINES: u64 = 6;
 // Maximum number of lines in a passage.
 const MAX_LINES: usize = 7;
 // A longer paragraph is treated as a log.
@@ -90,6 +92,11 @@ pub(super) fn of_window(
 pub(super) fn score(found: &FoundTerms, places: &[(u64, usize)], chosen: &ChosenTerms) -> u64 {
     let near = 1.0 + NEARNESS_SHARE * passage::nearness(places, found);
     (found.value(&chosen.weights) * near * SCORE_UNIT) as u64
+}
+
+// Returns the part of its weight that a word keeps at this distance in lines.
+fn nearness(distance: u64) -> f64 {
+    0.7 - 0.08 * distance as f64
 }
 
 impl AnchoredLines<'_> {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::find::passage::{Passage, ShownLine};
 use crate::find::question::{ChosenTerms, QuestionError};
-use crate::grep::window;
+use crate::grep::page;
 use crate::number::{counted, grouped};
 use crate::range::TextPosition;
 use ctxfs_core::model::Limits;
@@ -95,7 +95,7 @@ impl FromArtifact<'_> {
             lines.find_map(|line| Some(TextPosition { line: line.line, column: line.column? }))?;
         let name = String::from_utf8_lossy(self.name).into_owned();
         let colon = if name.is_empty() { "" } else { ":" };
-        Some(window::long_lines(&(cut(&name) + colon), at))
+        Some(page::long_lines(&(cut(&name) + colon), at))
     }
 
     fn text(&self, is_first: bool, has_header: bool) -> Vec<u8> {

@@ -171,16 +171,14 @@ impl<'a> ContentStream<'a> {
         expired: &'a dyn Fn() -> bool,
         block: usize,
     ) -> Self {
-        let buffer = Vec::new();
-        let (filled, used, start) = (0, 0, 0);
         Self {
             content,
             expired,
             block,
-            buffer,
-            filled,
-            used,
-            start,
+            buffer: Vec::new(),
+            filled: 0,
+            used: 0,
+            start: 0,
             last,
             ahead: AHEAD_BYTES.min(block),
             ended: false,
@@ -253,7 +251,7 @@ mod tests {
 
     /// Returns the line, column and text of each segment, and the number of newlines.
     fn segments(text: &[u8], word: Option<&str>, block: usize) -> (Vec<(u64, u64, Vec<u8>)>, u64) {
-        let matcher = word.map(|word| Matcher::new(vec![Term::new(word, 0).unwrap()], |_| false));
+        let matcher = word.map(|word| Matcher::new(vec![Term::new(word, 0).unwrap()]));
         let mut found = Vec::new();
         let content = text.to_vec();
         let extent = scan((&content, u64::MAX), matcher.as_ref(), &|| false, block, |segment| {

@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 use std::fmt;
 
-use crate::argument;
+use crate::query;
 
 /// The words that a reader searches for, as they were written. They are the name of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -13,7 +13,7 @@ pub struct Words(Vec<u8>);
 impl Words {
     /// Parses a name. Returns `None` for names that programs probe on their own.
     pub fn parse(name: &OsStr) -> Option<Self> {
-        argument::decoded(name).map(Self)
+        query::decoded(name).map(Self)
     }
 
     pub(crate) fn of(words: &str) -> Self {
@@ -26,8 +26,8 @@ impl Words {
     }
 
     fn name(&self) -> Vec<u8> {
-        let plain = argument::encoded(&self.0, b"%/");
-        if argument::is_taken(&plain) { argument::encoded(&self.0, b"%/.") } else { plain }
+        let plain = query::encoded(&self.0, b"%/");
+        if query::is_taken(&plain) { query::encoded(&self.0, b"%/.") } else { plain }
     }
 }
 

@@ -84,11 +84,40 @@ impl std::fmt::Debug for Directory<'_> {
 /// permission to read, are counted without their names.
 #[derive(Default)]
 pub(crate) struct SearchOmissions {
-    pub(crate) closed: u64,
-    pub(crate) binary: NameList,
-    pub(crate) unreadable: NameList,
+    closed: u64,
+    binary: NameList,
+    unreadable: NameList,
     closed_directories: u64,
     unlisted: NameList,
+}
+
+/// The result of the work on one artifact, or the reason why there is none. `Gone` means that the
+/// artifact was removed after the search began, and `Closed` that the reader may not read it.
+/// `NotBegun` means that time ran out before.
+pub(crate) enum Visited<T> {
+    Done(T),
+    Gone,
+    Closed,
+    Binary,
+    Unreadable(io::Error),
+    NotBegun,
+}
+
+impl<T> Visited<T> {
+    /// Calls `visit` unless `expired` returns true. A read that times out because time ran out is
+    /// `NotBegun`.
+    pub(crate) fn by(
+        expired: &(dyn Fn() -> bool + Sync),
+        visit: impl FnOnce() -> io::Result<Self>,
+    ) -> Self {
+        if expired() {
+            return Self::NotBegun;
+        }
+        visit().unwrap_or_else(|error| {
+            let late = error.kind() == io::ErrorKind::TimedOut && expired();
+            if late { Self::NotBegun } else { Self::Unreadable(error) }
+        })
+    }
 }
 
 // A number of artifacts, and the names of the first ones.
@@ -102,6 +131,18 @@ impl SearchOmissions {
     pub(crate) fn of(self, corpus: &dyn Corpus) -> Self {
         let unlisted = NameList::of(corpus.unlisted());
         Self { closed_directories: corpus.closed_directories(), unlisted, ..self }
+    }
+
+    // Returns the result of a visit. Notes an artifact that has none, except one that is gone.
+    pub(crate) fn note<T>(&mut self, visited: Visited<T>, name: impl Fn() -> String) -> Option<T> {
+        match visited {
+            Visited::Done(result) => return Some(result),
+            Visited::Closed => self.closed += 1,
+            Visited::Binary => self.binary.push(name()),
+            Visited::Unreadable(error) => self.unreadable.push(format!("{} ({error})", name())),
+            Visited::Gone | Visited::NotBegun => {}
+        }
+        None
     }
 
     pub(crate) fn is_final(&self) -> bool {

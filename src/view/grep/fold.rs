@@ -11,8 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::io::Read;
 
-use crate::grep::prefilter::Gap;
-use crate::grep::read_ahead::ReadAhead;
+use crate::grep::read_ahead::{Gap, ReadAhead};
 use crate::range::TextPosition;
 use crate::scan::{self, LineStart, NewlineCount};
 use ctxfs_core::model::Content;
@@ -88,7 +87,7 @@ pub(super) struct LinePiece {
     pub(super) line: u64,
     column: u64,
     start: PieceStart,
-    next: Option<usize>,
+    pub(super) next: Option<usize>,
 }
 
 impl LinePiece {
@@ -98,10 +97,6 @@ impl LinePiece {
 
     pub(super) fn is_first(&self) -> bool {
         self.start != PieceStart::LinePiece
-    }
-
-    pub(super) fn is_last(&self) -> bool {
-        self.next.is_none()
     }
 
     // Returns true if the line begins before this piece.
@@ -365,7 +360,6 @@ mod tests {
     use super::*;
     use grep_regex::RegexMatcher;
 
-    use crate::grep::prefilter;
     use crate::grep::read_ahead::{ReadAheadSizes, SearchSpec};
     use crate::query::SearchOptions;
 
@@ -376,8 +370,7 @@ mod tests {
         let line_map = LineMap::new(0, from, 0);
         let (matcher, options) =
             (RegexMatcher::new_line_matcher("bad").unwrap(), SearchOptions::default());
-        let prefilter = prefilter::PrefilterSizes { block: 1000, min_gap: 10 };
-        let sizes = ReadAheadSizes { content: 0, chunk: 10_000, prefilter };
+        let sizes = ReadAheadSizes { content: 0, chunk: 10_000, block: 1000, min_gap: 10 };
         let mut read = 0;
         std::thread::scope(|scope| {
             let spec = SearchSpec { matcher: &matcher, options: &options, sizes };

@@ -14,16 +14,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use parking_lot::Mutex;
 
 use crate::Query;
-use crate::grep::corpus::{Directory, NameList, SearchOmissions};
+use crate::grep::corpus::{Directory, NameList, SearchOmissions, Visited};
 use crate::grep::many::worker::{
     ArtifactMatches, ArtifactOutcome, ArtifactSearcher, CorpusSearch, START, SearchEnd, SearchFrom,
 };
 use crate::grep::page::CutPoint;
-use crate::grep::{page, pattern, window};
+use crate::grep::{page, pattern};
 use crate::number::{counted, grouped};
 use crate::query::ResumePoint;
 use crate::range::TextPosition;
-use crate::rendered::{RenderError, Rendered};
+use crate::rendered::{RenderError, Rendered, notice};
 use ctxfs_core::parallel;
 
 /// Searches all artifacts in `directory` and writes the matches to `out`, without the notice. See
@@ -47,9 +47,9 @@ pub(crate) fn render(
         || ArtifactSearcher::new(&search),
         |worker, number| worker.search(first + number),
         ArtifactOutcome::weight,
-        |worker, number, outcome| {
-            let goes_on = report.take(worker, first + number, outcome);
-            search.full.store(report.is_full(), Relaxed);
+        |worker, number, visited| {
+            let goes_on = report.take(worker, first + number, visited);
+            search.full.store(report.full, Relaxed);
             if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         },
     );
@@ -74,10 +74,10 @@ fn finish(mut report: CorpusReport<'_>) -> io::Result<Rendered> {
     let mut cut = if notices.search.is_endless() { None } else { report.cut(room(&text)) };
     while let Some(at) = cut {
         text = notices.text(cut);
-        if at.length() <= room(&text) {
+        if at.length <= room(&text) {
             break;
         }
-        cut = report.cut(room(&text).min(at.length() - 1));
+        cut = report.cut(room(&text).min(at.length - 1));
     }
     report.finish(cut)?;
     let whole = notices.totals.stopped.is_none() && notices.left_out.is_final();
@@ -95,12 +95,12 @@ impl CorpusNotices<'_> {
             fallback.map(|why| format!("not a regex ({why}): searched as text")),
             self.totals.stopped.map(|stop| self.out_of_time(stop, cut.is_some())),
             self.totals.windowed.filter(shown).map(|(artifact, at)| {
-                window::long_lines(&format!("{}:", self.search.text(artifact)), at)
+                page::long_lines(&format!("{}:", self.search.text(artifact)), at)
             }),
             self.out_of_memory(),
         ];
-        let left_out = self.left_out.lines();
-        lines.iter().flatten().chain(&left_out).flat_map(|line| ["# ", line, "\n"]).collect()
+        let lines = lines.into_iter().flatten().chain(self.left_out.lines());
+        notice(lines).unwrap_or_default()
     }
 
     fn missing(&self) -> Option<String> {
@@ -238,32 +238,22 @@ impl<'a> CorpusReport<'a> {
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.full
-    }
-
     /// Adds the result of the artifact `number`, which must be the next in order. Returns false if
     /// the search has to stop.
     fn take(
         &mut self,
         worker: &mut ArtifactSearcher<'_>,
         number: usize,
-        outcome: ArtifactOutcome,
+        visited: Visited<ArtifactOutcome>,
     ) -> bool {
-        let name = || self.search.text(number);
-        match outcome {
-            ArtifactOutcome::Gone => {}
-            ArtifactOutcome::Closed => self.left_out.closed += 1,
-            ArtifactOutcome::Binary => self.left_out.binary.push(name()),
-            ArtifactOutcome::Unreadable(error) => {
-                self.left_out.unreadable.push(format!("{} ({error})", name()));
-            }
-            ArtifactOutcome::NotBegun => {
-                let at = self.search.options_of(Some(number)).from.unwrap_or(START);
-                self.totals.stopped = Some(StopPoint { artifact: number, at, shown: 0 });
-            }
-            ArtifactOutcome::Searched(matches) => self.add(number, &matches),
-            ArtifactOutcome::Later(content) => {
+        if let Visited::NotBegun = visited {
+            let at = self.search.options_of(Some(number)).from.unwrap_or(START);
+            self.totals.stopped = Some(StopPoint { artifact: number, at, shown: 0 });
+        }
+        match self.left_out.note(visited, || self.search.text(number)) {
+            None => {}
+            Some(ArtifactOutcome::Searched(matches)) => self.add(number, &matches),
+            Some(ArtifactOutcome::Later(content)) => {
                 let gap = self.begun && self.search.has_context();
                 match worker.search_content(number, &*content, gap, &mut *self.out) {
                     Ok(matches) => {
@@ -311,7 +301,7 @@ impl<'a> CorpusReport<'a> {
         }
         let (length, units) = (self.text.len(), self.totals.units);
         self.cuts.push(CutPoint::before(number, length, units));
-        let inside = matches.cuts.iter().filter(|cut| cut.length() > 0);
+        let inside = matches.cuts.iter().filter(|cut| cut.length > 0);
         self.cuts.extend(inside.map(|cut| cut.of(number, length + gap.len(), units)));
         self.text.extend_from_slice(gap);
         self.text.extend_from_slice(&matches.text);
@@ -327,7 +317,7 @@ impl<'a> CorpusReport<'a> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        let length = cut.map_or(self.text.len(), |cut| cut.length());
+        let length = cut.map_or(self.text.len(), |cut| cut.length);
         self.out.write_all(&self.text[..length])
     }
 }

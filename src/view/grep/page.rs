@@ -4,12 +4,20 @@
 use std::fmt::Display;
 use std::io;
 use std::io::Write;
+use std::ops::Range;
 
 use crate::range::TextPosition;
+use crate::scan::{continues, forward};
 use ctxfs_core::model::Limits;
 
 // If the size has no limit, this many bytes are collected before they are written.
 const FLUSH_BYTES: usize = 64 << 10;
+// Marks omitted text.
+const CUT_MARK: &[u8] = b"...";
+// Number of characters shown before a match.
+const CHARS_BEFORE: usize = 120;
+// Number of characters in a window, without the marks of its cuts.
+const WINDOW_CHARS: usize = Limits::LINE_CHARS - 2 * CUT_MARK.len();
 
 /// A place where a result can end and from which another search can continue.
 ///
@@ -19,7 +27,7 @@ const FLUSH_BYTES: usize = 64 << 10;
 /// shown in part. `torn` is true if a match before the place lacks some of its context.
 #[derive(Clone, Copy)]
 pub(crate) struct CutPoint {
-    length: usize,
+    pub(super) length: usize,
     pub(super) artifact: usize,
     pub(super) before: u64,
     pub(crate) from: TextPosition,
@@ -37,10 +45,6 @@ impl CutPoint {
     /// matching lines of earlier artifacts.
     pub(super) fn of(self, artifact: usize, length: usize, lines: u64) -> Self {
         Self { length: self.length + length, artifact, before: lines, ..self }
-    }
-
-    pub(super) fn length(&self) -> usize {
-        self.length
     }
 }
 
@@ -63,8 +67,10 @@ pub(crate) struct Page<'a> {
     cuts: Vec<CutPoint>,
     endless: bool,
     most: usize,
-    full: bool,
-    failed: bool,
+    // True once the text exceeds its limit, or if all text is dropped.
+    pub(super) full: bool,
+    // True if writing failed.
+    pub(super) failed: bool,
 }
 
 impl<'a> Page<'a> {
@@ -81,21 +87,9 @@ impl<'a> Page<'a> {
         Self { name, ..self }
     }
 
-    pub(super) fn close(&mut self) {
-        self.full = true;
-    }
-
     // Returns the text that was not written, and the places where it can be cut.
     pub(super) fn into_text(self) -> (Vec<u8>, Vec<CutPoint>) {
         (self.text, self.cuts)
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
-        self.full
-    }
-
-    pub(super) fn failed(&self) -> bool {
-        self.failed
     }
 
     pub(crate) fn cut(&mut self, from: TextPosition, shown: u64, torn: bool) {
@@ -137,19 +131,10 @@ impl<'a> Page<'a> {
         Ok(())
     }
 
-    pub(crate) fn fits(&self, budget: usize) -> bool {
-        self.text.len() <= budget
-    }
-
     // Cuts a result that exceeded its limit to at most `budget` bytes. Returns the place of the
     // cut.
     pub(crate) fn shorten(&mut self, budget: usize) -> Option<CutPoint> {
-        if self.full { self.fit(budget) } else { None }
-    }
-
-    // Cuts the result to at most `budget` bytes if it is longer. Returns the place of the cut.
-    pub(crate) fn fit(&mut self, budget: usize) -> Option<CutPoint> {
-        if self.fits(budget) {
+        if !self.full || self.text.len() <= budget {
             return None;
         }
         let cut = latest(&self.cuts, budget)?;
@@ -161,5 +146,79 @@ impl<'a> Page<'a> {
         self.out.write_all(&self.text).inspect_err(|_| self.failed = true)?;
         self.text.clear();
         Ok(())
+    }
+}
+
+pub(crate) fn is_long(line: &[u8]) -> bool {
+    line.len() > Limits::LINE_CHARS && forward(line, 0, Limits::LINE_CHARS) < line.len()
+}
+
+pub(crate) fn window(line: &[u8], at: usize) -> Range<usize> {
+    let start = back(line, at, CHARS_BEFORE);
+    let end = forward(line, start, WINDOW_CHARS);
+    if end < line.len() {
+        start..end
+    } else {
+        back(line, line.len(), WINDOW_CHARS).min(start)..line.len()
+    }
+}
+
+// Returns `range` of `line`, with a mark on each side where the line continues.
+pub(crate) fn excerpt(line: &[u8], range: &Range<usize>, inside: bool, ends: bool) -> Vec<u8> {
+    let mut text = Vec::with_capacity(range.len() + 2 * CUT_MARK.len());
+    if inside || range.start > 0 {
+        text.extend_from_slice(CUT_MARK);
+    }
+    text.extend_from_slice(&line[range.clone()]);
+    if !ends || range.end < line.len() {
+        text.extend_from_slice(CUT_MARK);
+    }
+    text
+}
+
+/// Returns the notice that explains the number of a line that is shown only as windows. `name` is
+/// the name of its artifact with a colon, or empty.
+pub(crate) fn long_lines(name: &str, at: TextPosition) -> String {
+    let TextPosition { line, column } = at;
+    format!("some lines are long: {name}{line}@{column} is line {line} at byte column {column}")
+}
+
+// Returns the offset `count` characters before `at`.
+fn back(line: &[u8], at: usize, count: usize) -> usize {
+    let least = at.saturating_sub(4 * count);
+    let starts = line[least..at].iter().enumerate().rev().filter(|(_, byte)| !continues(**byte));
+    starts.map(|(index, _)| least + index).nth(count.saturating_sub(1)).unwrap_or(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_are_counted_not_bytes() {
+        assert!(!is_long("\u{e9}".repeat(500).as_bytes()));
+        assert!(is_long("\u{e9}".repeat(501).as_bytes()));
+        assert!(!is_long(&[b'x'; 500]));
+        assert!(is_long(&[b'x'; 501]));
+        assert!(is_long(&[0x80; 2001]));
+    }
+
+    #[test]
+    fn windows_lie_around_the_match() {
+        let line = [b'x'; 10_000];
+        assert_eq!(window(&line, 5000), 4880..5374);
+        assert_eq!(window(&line, 10), 0..494);
+        assert_eq!(window(&line, 9990), 9506..10_000);
+        let line = "\u{20ac}".repeat(1000);
+        let window = window(line.as_bytes(), 1500);
+        assert_eq!(line[window].chars().count(), WINDOW_CHARS);
+    }
+
+    #[test]
+    fn cuts_are_marked() {
+        let line = b"0123456789";
+        assert_eq!(excerpt(line, &(2..4), false, true), b"...23...");
+        assert_eq!(excerpt(line, &(0..10), false, true), line);
+        assert_eq!(excerpt(line, &(0..10), true, false), b"...0123456789...");
     }
 }

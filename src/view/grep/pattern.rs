@@ -6,7 +6,6 @@ use std::str::Utf8Chunk;
 use grep_regex::{Error, RegexMatcher, RegexMatcherBuilder};
 
 use crate::Query;
-use crate::grep::read_ahead::{ReadAheadSizes, SearchSpec};
 use crate::query::{CaseMode, SearchOptions};
 use ctxfs_core::parallel::MAX_THREADS;
 
@@ -20,16 +19,6 @@ const AUTOMATON_BYTES: usize = (64 << 20) / MAX_THREADS;
 pub(super) struct CompiledPattern {
     pub(super) matcher: RegexMatcher,
     pub(super) fallback: Option<String>,
-}
-
-impl CompiledPattern {
-    pub(super) fn spec<'a>(
-        &'a self,
-        options: &'a SearchOptions,
-        sizes: ReadAheadSizes,
-    ) -> SearchSpec<'a> {
-        SearchSpec { matcher: &self.matcher, options, sizes }
-    }
 }
 
 pub(super) fn build(query: &Query) -> io::Result<CompiledPattern> {

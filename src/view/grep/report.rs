@@ -10,9 +10,9 @@ use grep_searcher::{
 };
 
 use crate::grep::fold::{FoldedReader, LineMap, LinePiece};
+use crate::grep::page;
 use crate::grep::page::Page;
 use crate::grep::read_ahead::{ReadAhead, SearchSpec};
-use crate::grep::window;
 use crate::query::SearchOptions;
 use crate::range::TextPosition;
 use ctxfs_core::model::Content;
@@ -131,12 +131,12 @@ impl<'a> MatchReport<'a> {
         if self.options.count {
             return self.count_matches(line);
         }
-        if self.page.is_full() {
+        if self.page.full {
             return Ok(());
         }
         if self.options.only_matching && !self.options.invert {
             self.show_matches(line, shown)
-        } else if whole && (self.options.invert || !window::is_long(line.text)) {
+        } else if whole && (self.options.invert || !page::is_long(line.text)) {
             self.page.cut(line.piece.position(0), shown, false);
             self.write_line(line, b':')
         } else {
@@ -172,13 +172,13 @@ impl<'a> MatchReport<'a> {
             self.page.cut(line.piece.position(at.unwrap_or(found.start)), shown, false);
             before = (None, self.lines);
             let text = &line.text[found.start..found.end.min(line.text.len())];
-            if window::is_long(text) {
-                let shown = window::shown(text, &window::around(text, 0), false, true);
+            if page::is_long(text) {
+                let shown = page::excerpt(text, &page::window(text, 0), false, true);
                 self.write_window(line.piece.position(found.start), b':', &shown)?;
             } else {
                 self.write(line.piece.line, b':', text)?;
             }
-            Ok(!self.page.is_full())
+            Ok(!self.page.full)
         })
     }
 
@@ -193,19 +193,19 @@ impl<'a> MatchReport<'a> {
             let (at, shown) = before;
             self.page.cut(line.piece.position(at.unwrap_or(found.start)), shown, false);
             before = (None, self.lines);
-            let range = window::around(line.text, found.start.min(line.text.len()));
+            let range = page::window(line.text, found.start.min(line.text.len()));
             end = range.end.max(found.start + 1);
             let text = line.window(&range);
             self.write_window(line.piece.position(found.start), b':', &text)?;
-            Ok(!self.page.is_full())
+            Ok(!self.page.full)
         })
     }
 
     fn write_line(&mut self, line: SearchedLine<'_>, mark: u8) -> io::Result<()> {
-        if line.piece.is_line() && !window::is_long(line.text) {
+        if line.piece.is_line() && !page::is_long(line.text) {
             return self.write(line.piece.line, mark, line.text);
         }
-        let text = line.window(&window::around(line.text, 0));
+        let text = line.window(&page::window(line.text, 0));
         self.write_window(line.piece.position(0), mark, &text)
     }
 
@@ -229,13 +229,13 @@ impl<'a> MatchReport<'a> {
     ) -> io::Result<()> {
         let line = piece.piece.line;
         if piece.piece.is_first() {
-            let start = piece.window(&window::around(piece.text, 0));
+            let start = piece.window(&page::window(piece.text, 0));
             self.inverted = Inverted { line, pieces: 0, at: piece.piece.position(0), start };
         }
         self.inverted.pieces += u64::from(self.inverted.line == line);
         let pieces = self.line_map.pieces(number.unwrap_or(1));
         let all = self.inverted.line == line && self.inverted.pieces == pieces;
-        if !piece.piece.is_last() || !all {
+        if piece.piece.next.is_some() || !all {
             return Ok(());
         }
         let shown = self.lines;
@@ -248,7 +248,7 @@ impl<'a> MatchReport<'a> {
     }
 
     fn show_context(&mut self, line: SearchedLine<'_>, torn: bool) -> io::Result<()> {
-        if self.page.is_full() || !line.piece.is_first() {
+        if self.page.full || !line.piece.is_first() {
             return Ok(());
         }
         self.page.cut(line.piece.position(0), self.lines, torn);
@@ -258,7 +258,7 @@ impl<'a> MatchReport<'a> {
 
 impl SearchedLine<'_> {
     fn window(&self, range: &Range<usize>) -> Vec<u8> {
-        window::shown(self.text, range, self.piece.is_inside(), self.piece.is_last())
+        page::excerpt(self.text, range, self.piece.is_inside(), self.piece.next.is_none())
     }
 }
 
@@ -278,7 +278,7 @@ pub(super) fn search(
     });
     let out_of_memory = match searched {
         Ok(()) => false,
-        Err(error) if line_map.failed.get() || report.page.failed() => return Err(error),
+        Err(error) if line_map.failed.get() || report.page.failed => return Err(error),
         // Every other failure means that the memory limit was reached.
         Err(_) => true,
     };

@@ -8,7 +8,6 @@ use proptest::prelude::*;
 
 use crate::fixture::Fixture;
 use crate::grep::fold;
-use crate::grep::prefilter::PrefilterSizes;
 use crate::grep::read_ahead::ReadAheadSizes;
 use crate::{Query, Rendered, View, ViewDir};
 use ctxfs_core::model::Limits;
@@ -19,7 +18,7 @@ fn grep(query: &str) -> View {
 
 /// Returns sizes with which short texts are read in many chunks and nearly all lines are left out.
 fn small(chunk: usize, block: usize, min_gap: usize) -> ReadAheadSizes {
-    ReadAheadSizes { content: 0, chunk, prefilter: PrefilterSizes { block, min_gap } }
+    ReadAheadSizes { content: 0, chunk, block, min_gap }
 }
 
 /// Runs a search with the given sizes.

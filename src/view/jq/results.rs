@@ -21,7 +21,7 @@ pub(super) struct Results<'a> {
     // Maximum number of results. 0 lifts the limit on their size instead.
     max: Option<u64>,
     // Maximum size in bytes of the results.
-    limit: u64,
+    pub(super) limit: u64,
     written: u64,
     // The line of the current value, or the line from which on results were cut. 0 before the first
     // value.
@@ -123,10 +123,6 @@ impl<'a> Results<'a> {
             self.flush()?;
         }
         Ok(())
-    }
-
-    pub(super) fn limit(&self) -> u64 {
-        self.limit
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {

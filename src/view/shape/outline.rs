@@ -362,7 +362,7 @@ impl Events for ShapeOutline {
 #[derive(Debug, Default)]
 pub(super) struct Samples {
     kept: Vec<ValueSample>,
-    more: bool,
+    pub(super) more: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -398,10 +398,6 @@ impl Samples {
         self.more |= other.more;
     }
 
-    pub(super) fn are_all(&self) -> bool {
-        !self.more
-    }
-
     // Formats the samples: `"a", "b", ...`.
     pub(super) fn shown(&self) -> String {
         let shown = self.kept.iter().map(ValueSample::shown).collect::<Vec<String>>().join(", ");
@@ -428,14 +424,8 @@ fn without_cut_escape(text: &str) -> &str {
 }
 
 // The minimum and the maximum of a set of values, or `None` if the set is empty.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Extremes<T>(Option<(T, T)>);
-
-impl<T> Default for Extremes<T> {
-    fn default() -> Self {
-        Self(None)
-    }
-}
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Extremes<T>(pub(super) Option<(T, T)>);
 
 impl<T: Copy + PartialOrd> Extremes<T> {
     pub(super) fn push(&mut self, value: T) {
@@ -452,10 +442,6 @@ impl<T: Copy + PartialOrd> Extremes<T> {
             self.push(least);
             self.push(most);
         }
-    }
-
-    pub(super) fn ends(&self) -> Option<(T, T)> {
-        self.0
     }
 
     // Formats the range: `2..18`, or `2` if all values are equal.
@@ -500,7 +486,7 @@ mod tests {
         let each = found.node(root.each.unwrap());
         assert_eq!((each.seen, each.objects, each.fields.len()), (5_000, 5_000, 3));
         let [a, b, c] = [0, 1, 2].map(|field: usize| found.node(each.fields[field].node));
-        assert_eq!((a.ints, a.whole.ends()), (5_000, Some((0, 4_999))));
+        assert_eq!((a.ints, a.whole.0), (5_000, Some((0, 4_999))));
         assert_eq!((b.arrays, found.node(b.each.unwrap()).ints), (5_000, 5_000));
         assert_eq!(c.objects, 5_000);
     }

@@ -9,7 +9,7 @@ use crate::find::matcher::{Finder, FoundTerms, Hit};
 use crate::find::passage::{Passage, ShownLine, SourceLine};
 use crate::find::question::ChosenTerms;
 use crate::find::{gather, passage, record};
-use crate::grep::window;
+use crate::grep::page;
 use crate::scan;
 use ctxfs_core::model::Content;
 
@@ -142,7 +142,7 @@ fn show(
     hit: Option<usize>,
     shown: &mut Vec<ShownLine>,
 ) {
-    let is_whole = line.column == 0 && line.ends && !window::is_long(line.text);
+    let is_whole = line.column == 0 && line.ends && !page::is_long(line.text);
     if !is_whole {
         let start = scan::char_ceiling(line.text, range.start);
         let end = scan::char_floor(line.text, range.end).max(start);

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use crate::CorpusQuery;
 use crate::grep::fold;
 use crate::grep::tests::{QUERIES, corpus, log, split_notice};
+use crate::query::SearchScope;
 use ctxfs_core::model::{Content, RelPath};
 use ctxfs_core::redact::{Rule, SecretRules};
 
@@ -36,7 +37,7 @@ impl Memory {
         query: &str,
         expired: &(dyn Fn() -> bool + Sync),
     ) -> (Vec<u8>, Rendered) {
-        let query = Query::of_many(OsStr::new(query)).unwrap();
+        let query = Query::parse_in(SearchScope::Many, OsStr::new(query)).unwrap();
         let mut out = Vec::new();
         let directory = Directory { path: "/ctx/c7", corpus: self, redacts: None };
         let rendered = render(&query, &directory, expired, &mut out).unwrap();
@@ -380,7 +381,7 @@ fn time_can_run_out_inside_an_artifact() {
     static LATE: AtomicBool = AtomicBool::new(false);
     let text = format!("foo\n{}foo\n", "filler\n".repeat(500_000));
     let corpus = SlowFirst(Memory::of(&[("slow", &text), ("last", "foo\n")]), &LATE);
-    let query = Query::of_many(OsStr::new("-m7 foo")).unwrap();
+    let query = Query::parse_in(SearchScope::Many, OsStr::new("-m7 foo")).unwrap();
     let mut body = Vec::new();
     let directory = Directory { path: "/ctx/c7", corpus: &corpus, redacts: None };
     let rendered = render(&query, &directory, &|| LATE.load(Relaxed), &mut body).unwrap();
@@ -403,7 +404,7 @@ fn secrets_are_masked_and_counted() {
     for large in [false, true] {
         memory.large = large;
         let text = |query: &str| {
-            let query = Query::of_many(OsStr::new(query)).unwrap();
+            let query = Query::parse_in(SearchScope::Many, OsStr::new(query)).unwrap();
             let directory = Directory { path: "/ctx/c7", corpus: &memory, redacts: Some(&rules) };
             let mut out = Vec::new();
             let query = CorpusQuery::Grep(query);
@@ -443,7 +444,7 @@ proptest! {
     ) {
         let artifacts = texts.into_iter().enumerate().map(|(at, text)| (at.to_string(), text));
         let memory = Memory { large, ..Memory::new(artifacts) };
-        if Query::of_many(OsStr::new(&name)).is_some() {
+        if Query::parse_in(SearchScope::Many, OsStr::new(&name)).is_some() {
             let once = memory.bytes(&name);
             prop_assert!(name.contains("-m0") || once.len() <= 48 * 1024);
             prop_assert_eq!(once, memory.bytes(&name));

@@ -11,7 +11,7 @@ use grep_searcher::Searcher;
 use parking_lot::Mutex;
 
 use crate::Query;
-use crate::grep::corpus::{Corpus, Directory, Loaded};
+use crate::grep::corpus::{Corpus, Directory, Loaded, Visited};
 use crate::grep::fold::{BOM, LineMap, SearchStart};
 use crate::grep::page::{CutPoint, Page};
 use crate::grep::pattern::CompiledPattern;
@@ -145,41 +145,34 @@ impl<'a> ArtifactSearcher<'a> {
         Self { search, matcher, options, searcher, buffer: vec![0; WHOLE_BYTES] }
     }
 
-    pub(super) fn search(&mut self, number: usize) -> ArtifactOutcome {
-        if (self.search.expired)() {
-            return ArtifactOutcome::NotBegun;
-        }
+    pub(super) fn search(&mut self, number: usize) -> Visited<ArtifactOutcome> {
         let mut buffer = mem::take(&mut self.buffer);
-        let outcome = self.load(number, &mut buffer).unwrap_or_else(|error| {
-            let late = error.kind() == io::ErrorKind::TimedOut && (self.search.expired)();
-            if late { ArtifactOutcome::NotBegun } else { ArtifactOutcome::Unreadable(error) }
-        });
+        let visited = Visited::by(self.search.expired, || self.load(number, &mut buffer));
         self.buffer = buffer;
-        outcome
+        visited
     }
 
-    fn load(&mut self, number: usize, buffer: &mut [u8]) -> io::Result<ArtifactOutcome> {
+    fn load(&mut self, number: usize, buffer: &mut [u8]) -> io::Result<Visited<ArtifactOutcome>> {
         let content: Box<dyn Content> = match self.search.corpus.load(number, buffer)? {
-            Loaded::Gone => return Ok(ArtifactOutcome::Gone),
-            Loaded::Closed => return Ok(ArtifactOutcome::Closed),
-            Loaded::Whole(length) if is_binary(&buffer[..length]) => {
-                return Ok(ArtifactOutcome::Binary);
-            }
+            Loaded::Gone => return Ok(Visited::Gone),
+            Loaded::Closed => return Ok(Visited::Closed),
+            Loaded::Whole(length) if is_binary(&buffer[..length]) => return Ok(Visited::Binary),
             Loaded::Whole(length) if !self.search.first.begins_inside(number) => {
                 self.mask(&mut buffer[..length])?;
-                return self.search_whole(number, &buffer[..length]);
+                return self.search_whole(number, &buffer[..length]).map(Visited::Done);
             }
             Loaded::Whole(length) => Box::new(buffer[..length].to_vec()),
             Loaded::Opened(content) if is_binary(&content.bytes(0, SNIFFED)?) => {
-                return Ok(ArtifactOutcome::Binary);
+                return Ok(Visited::Binary);
             }
             Loaded::Opened(content) => content,
         };
-        if self.search.streams() {
-            return Ok(ArtifactOutcome::Later(content));
-        }
-        self.search_content(number, &*content, false, &mut io::sink())
-            .map(ArtifactOutcome::Searched)
+        Ok(Visited::Done(if self.search.streams() {
+            ArtifactOutcome::Later(content)
+        } else {
+            let matches = self.search_content(number, &*content, false, &mut io::sink())?;
+            ArtifactOutcome::Searched(matches)
+        }))
     }
 
     fn mask(&self, bytes: &mut [u8]) -> io::Result<()> {
@@ -198,7 +191,7 @@ impl<'a> ArtifactSearcher<'a> {
         let text = &bytes[skipped..];
         let searched = self.searcher.search_slice(&self.matcher, text, &mut report);
         if let Err(error) = searched.and_then(|()| self.flush(&mut report)) {
-            let too_much = report.page.failed();
+            let too_much = report.page.failed;
             let later = || ArtifactOutcome::Later(Box::new(bytes.to_vec()));
             return if too_much { Ok(later()) } else { Err(error) };
         }
@@ -235,7 +228,8 @@ impl<'a> ArtifactSearcher<'a> {
         report.gap = gap;
         let spec = SearchSpec {
             matcher: &self.matcher,
-            ..self.search.pattern.spec(&options, ReadAheadSizes::default())
+            options: &options,
+            sizes: ReadAheadSizes::default(),
         };
         let _alone = (content.len() >= spec.sizes.content).then(|| self.search.alone.lock());
         let out_of_memory = report::search(content, spec, expired, &mut report)?;
@@ -271,7 +265,7 @@ impl<'a> ArtifactSearcher<'a> {
         let mut page = Page::new(out, self.search.streams()).of(name);
         page = page.at_most(self.search.view_bytes());
         if self.search.full.load(Relaxed) {
-            page.close();
+            page.full = true;
         }
         page
     }
@@ -303,14 +297,6 @@ pub(super) enum ArtifactOutcome {
     Searched(ArtifactMatches),
     // The matches may be too large to hold in memory. The artifact is searched when its turn comes.
     Later(Box<dyn Content>),
-    // Time ran out before the search of the artifact began.
-    NotBegun,
-    Binary,
-    Unreadable(io::Error),
-    // The artifact was removed after the search began.
-    Gone,
-    // The reader has no permission to read the artifact.
-    Closed,
 }
 
 /// The matches in one artifact, as ripgrep prints them, cut once the result is full. `lines` is the
@@ -334,13 +320,13 @@ pub(super) enum SearchEnd {
 }
 
 impl ArtifactOutcome {
-    pub(super) fn weight(&self) -> usize {
-        match self {
-            Self::Searched(matches) => {
+    pub(super) fn weight(visited: &Visited<Self>) -> usize {
+        match visited {
+            Visited::Done(Self::Searched(matches)) => {
                 matches.text.len() + matches.cuts.len() * size_of::<CutPoint>()
             }
-            Self::Later(_) => OPEN_WEIGHT,
-            Self::NotBegun | Self::Binary | Self::Unreadable(_) | Self::Gone | Self::Closed => 0,
+            Visited::Done(Self::Later(_)) => OPEN_WEIGHT,
+            _ => 0,
         }
     }
 }
