@@ -20,7 +20,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::deadline::deadline;
-use crate::{Computed, Engine, EngineError, Result, SourceFile, Tree, ViewText, show, spool};
+use crate::space::reserve_line;
+use crate::{Computed, Engine, EngineError, Result, Source, Tree, ViewText, show};
 use ctxfs_core::materialize::token_count;
 use ctxfs_core::model::{Amount, Content, Counts, Subject, counted_tool, handle};
 use ctxfs_models::extract::{
@@ -41,16 +42,13 @@ const WAIT: &str = "# a model is reading, and has not answered yet. Look again i
 /// A question about an output.
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
-    /// The question, in words.
     pub text: &'a str,
-    /// The mode in which the question is answered.
     pub mode: Mode,
     /// Maximum number of tokens for the answer. Applies if it is lower than the limit in the
     /// settings.
     pub most_tokens: Option<u64>,
     /// Returns true once no caller waits for the answer.
     pub stopped: &'a Stopped<'a>,
-    /// Called after each model call.
     pub tell: &'a (dyn Fn(&CallRecord) + Sync),
 }
 
@@ -59,14 +57,12 @@ pub struct Question<'a> {
 pub struct Answer {
     /// Facts about the output that the question is about.
     pub facts: DocumentFacts,
-    /// The answer, its warnings and its calls.
     pub extraction: Extraction,
     /// True if this is a kept answer, for which no model was called.
     pub cached: bool,
 }
 
 impl Answer {
-    /// Returns the answer as the text to show to a model.
     pub fn text(&self) -> String {
         self.extraction.text(&self.facts)
     }
@@ -128,7 +124,7 @@ impl Tree {
     /// output first.
     fn with_document<T>(&self, path: &Path, read: impl FnOnce(&dyn Document) -> T) -> Result<T> {
         let file = self.source(path)?;
-        show::with_subject(&self.engine, &*file, |subject| {
+        show::with_subject(&self.engine, &file, |subject| {
             let (content, facts) = (subject.content, document_facts(subject));
             read(&OutputDocument { tree: self, path, content, facts })
         })
@@ -236,7 +232,7 @@ impl AskedDocument<'_> {
         };
         let append = || -> Result<()> {
             let line = json_line(&kept)?;
-            let _room = self.engine.space.reserve_line(self.conversation, line.len() as u64)?;
+            let _room = reserve_line(self.engine, self.conversation, line.len() as u64)?;
             Ok(ctxfs_store::history::append_answer(
                 self.conversation,
                 &self.document.facts().digest,
@@ -255,7 +251,6 @@ struct KeptAnswer {
     used: String,
     /// The model that gave the answer.
     target: String,
-    /// The version of the prompts.
     prompts: u32,
     found: bool,
     text: String,
@@ -340,12 +335,12 @@ impl Document for OutputDocument<'_> {
 pub(crate) fn show(
     engine: &Arc<Engine>,
     of: &Computed,
-    file: &dyn SourceFile,
+    source: &Source,
     words: &Words,
     again: bool,
 ) -> Result<ViewText> {
-    let snapshot = file.snapshot(engine)?;
-    if again && of.version != file.version(engine, &snapshot)? {
+    let snapshot = source.snapshot(engine)?;
+    if again && of.version != source.version(engine, &snapshot.stat, snapshot.changes)? {
         return Err(EngineError::Stale);
     }
     of.note_tool(|| snapshot.record.provenance.tool_name().map(counted_tool));
@@ -353,7 +348,7 @@ pub(crate) fn show(
     let is_told = AtomicBool::new(false);
     let stopped = || {
         if is_due() && !is_told.swap(true, Relaxed) {
-            match spool::held_text(engine, WAIT, None) {
+            match engine.held_text(WAIT, None) {
                 Ok(text) => of.give_beginning(text),
                 Err(error) => {
                     tracing::warn!(%error, "a reader waits for a model until it has answered");
@@ -371,13 +366,13 @@ pub(crate) fn show(
         None => PathBuf::from(place.conversation()).join(place.path()),
     };
     let text = tree.with_question(&path, &question, |asked| answer_text(asked, again))??;
-    Ok(spool::held_text(engine, &text, None)?)
+    Ok(engine.held_text(&text, None)?)
 }
 
 /// Returns the text to show when no model can be called. The next look-up tries again.
 pub(crate) fn busy(engine: &Engine, of: &Computed) -> Result<ViewText> {
-    of.base.file()?.note_change();
-    Ok(spool::held_text(engine, BUSY, None)?)
+    of.base.source()?.note_change();
+    Ok(engine.held_text(BUSY, None)?)
 }
 
 fn answer_text(asked: &AskedDocument<'_>, again: bool) -> Result<String> {

@@ -74,7 +74,6 @@ impl ReadLimit {
         self.started.elapsed().saturating_sub(self.limit) >= GRACE && !self.extended.load(Relaxed)
     }
 
-    /// Returns true if `error` comes from a read after this limit.
     pub(crate) fn ended(&self, error: &io::Error) -> bool {
         error.kind() == io::ErrorKind::TimedOut && self.is_over()
     }

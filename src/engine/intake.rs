@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::overflow::{self, Loss, Overflow, Tail};
 use crate::quota::RoomRequest;
 use crate::redaction::MaskedForm;
+use crate::space::{fitting_below_cap, fitting_on_disk, over_quota, reserve_file, reserve_part};
 use crate::{Engine, EngineError, Reservation, Result, StoredOutput};
 use ctxfs_core::model::{ArtifactState, Component, Folder, Provenance, Record, RelPath};
 use ctxfs_store::{ArtifactWriter, BLOCK, Completed, Conversation, whole_blocks};
@@ -14,7 +15,6 @@ use ctxfs_store::{ArtifactWriter, BLOCK, Completed, Conversation, whole_blocks};
 /// An output to take in.
 #[derive(Debug)]
 pub struct NewOutput {
-    /// The name of the artifact.
     pub name: OutputName,
     /// The description of the tool call.
     pub provenance: Provenance,
@@ -22,7 +22,6 @@ pub struct NewOutput {
     pub length: Option<u64>,
 }
 
-/// The name of the artifact of an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutputName {
     /// `<call>.json` or `<call>.txt` in `artifacts/tool`; see [`ArtifactWriter::create_for_call`].
@@ -58,8 +57,8 @@ impl Engine {
     ) -> Result<Intake<'_>> {
         let room = match output.length {
             Some(length) => {
-                self.space.check_cap(|| false, || Ok(0), length)?;
-                self.space.reserve_file(conversation, length)?
+                self.check_cap(|| false, || Ok(0), length)?;
+                reserve_file(self, conversation, length)?
             }
             // An output of unknown length starts even without room, so that its record gives the
             // reason why it is empty.
@@ -192,7 +191,7 @@ impl<'a> Intake<'a> {
     pub fn discard(self) -> Result<()> {
         let Self { engine, conversation, sink, .. } = self;
         sink.into_inner().artifact.discard()?;
-        engine.space.freed(conversation.id());
+        engine.freed(conversation.id(), Vec::new());
         Ok(())
     }
 
@@ -210,10 +209,9 @@ impl<'a> Intake<'a> {
             engine.counting.stored(id, &record);
         }
         if is_new {
-            engine.retention.note_sealed(&engine.options.keep, id, record.size);
-            engine.changed(id, Some(record.size));
+            engine.note_sealed(id, record.size);
         } else {
-            engine.space.freed(id);
+            engine.freed(id, Vec::new());
         }
         StoredOutput::open(engine, &conversation, record, true)
     }
@@ -268,16 +266,16 @@ impl BoundedWriter<'_> {
     /// Returns how many of `length` more bytes fit, at least one, and the reservation of their room
     /// below the quota. Fails if no byte fits.
     fn room(&self, length: u64) -> Result<(u64, Reservation)> {
-        let Engine { options, space, .. } = self.engine;
+        let engine = self.engine;
         let size = self.artifact.written();
         if size + length <= self.reserved {
             return Ok((length, Reservation::default()));
         }
         let is_terminal = self.artifact.path().is_terminal();
-        let length = space.fitting_below_cap(is_terminal, size, length)?;
+        let length = fitting_below_cap(engine, is_terminal, size, length)?;
         let (length, reserved) = self.below_quota(length)?;
-        match space.fitting_on_disk(length, true)? {
-            0 => Err(EngineError::DiskNearlyFull(options.min_free)),
+        match fitting_on_disk(engine, length, true)? {
+            0 => Err(EngineError::DiskNearlyFull(engine.options.min_free)),
             fits => Ok((fits, reserved)),
         }
     }
@@ -290,8 +288,8 @@ impl BoundedWriter<'_> {
     }
 
     fn below_quota(&self, length: u64) -> Result<(u64, Reservation)> {
-        let Engine { options, space, .. } = self.engine;
-        if options.quota.is_none() {
+        let engine = self.engine;
+        if engine.options.quota.is_none() {
             return Ok((length, Reservation::default()));
         }
         let size = self.artifact.written();
@@ -299,12 +297,12 @@ impl BoundedWriter<'_> {
         let growth = whole_blocks(size + length).saturating_sub(taken);
         let (id, conversation) = (self.conversation.id(), Some(&*self.conversation));
         let reserved =
-            space.reserve_part(&RoomRequest { id, conversation, growth, partly: true })?;
+            reserve_part(engine, &RoomRequest { id, conversation, growth, partly: true })?;
         if reserved.bytes() >= growth {
             return Ok((length, reserved));
         }
         match ((taken + reserved.bytes()) / BLOCK * BLOCK).saturating_sub(size).min(length) {
-            0 => Err(space.over_quota()),
+            0 => Err(over_quota(engine)),
             fits => Ok((fits, reserved)),
         }
     }

@@ -16,14 +16,12 @@ mod deadline;
 mod engine;
 mod error;
 mod filters;
-pub mod identity;
 mod intake;
 mod lines;
 mod listing;
 mod look;
 mod manifest;
 pub mod messages;
-pub mod names;
 mod open_file;
 mod options;
 pub mod others;
@@ -36,9 +34,9 @@ mod retention;
 mod search;
 mod shares;
 mod show;
+mod snapshot;
 mod source;
 mod space;
-mod spool;
 mod stand_in;
 mod status;
 mod stored;
@@ -46,19 +44,15 @@ pub mod sync;
 mod text;
 mod tracker;
 mod tree;
-mod verbs;
-pub mod view_sizes;
 mod watches;
 pub mod workers;
 
-pub use analysis::analyse;
 pub use answers::many::Answers;
 pub use answers::{Answer, Question};
-pub use computed::{Base, Computed, OpenText, Recipe};
+pub use computed::{Base, Computed, OpenText, Reader, Recipe, User};
 pub use counting::Counters;
 pub use engine::Engine;
 pub use error::{EngineError, Result, io_error_number, reason_of_loss};
-pub use identity::{FileId, Identity};
 pub use intake::{Intake, NewOutput, OutputName};
 pub use lines::{LineCount, LineRow, LineWindow};
 pub use listing::{ConversationCounts, ListedArtifact, ListedConversation, Listing};
@@ -66,24 +60,25 @@ pub use look::{Look, LookFacts, LookText, search_conversation};
 pub use messages::{
     LoggedMessage, MessagePage, MessageRange, MessageWriter, UnfinishedMessage, messages_version,
 };
-pub use names::version_page;
-pub use open_file::{FileRef, OpenFile, RemoteFile};
-pub use options::{Confinement, EngineOptions};
+pub use open_file::{FileId, RemoteFile};
+pub use options::{Confinement, DescriptorBudget, EngineOptions};
 pub use others::Others;
 pub use overflow::{Loss, Tail, cut_line_of, left_out, whole_lines_before};
 pub use quota::Reservation;
 pub use redaction::{MaskedForm, Redaction};
-pub use resolve::{DiskEntry, RemovedContent, Resolved};
+pub use resolve::{DiskEntry, RemovedContent, Resolved, SpecialName};
 pub use shares::{Client, Share, Shares};
+pub use snapshot::{SharedLog, Source};
 pub use source::{
-    DirPlace, FileChange, KnownRecord, Reader, Snapshot, SourceDir, SourceFile, User, Version,
-    facts_number, unsettled_number,
+    ByteHistory, DirPlace, DoorFile, FileLife, FilePlace, SourceDir, SourceState, Version,
+    present_record,
 };
-pub use spool::Spool;
+pub use space::PlannedWrite;
 pub use stand_in::{
     OutputParts, Replace, ShownOutput, StandInRequest, StoredOutput, is_stand_in, pays,
 };
-pub use stored::SharedLog;
-pub use text::ViewText;
-pub use tracker::{RewriteCount, STEP, Tracker};
+pub use text::{Spool, ViewText};
+pub use tracker::RewriteCount;
 pub use tree::{OpenedFile, Tree};
+
+pub(crate) use open_file::OpenFile;

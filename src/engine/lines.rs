@@ -6,7 +6,7 @@
 
 use std::io;
 
-use crate::identity::FileId;
+use crate::open_file::FileId;
 use crate::sync::Mutex;
 use ctxfs_core::model::{Content, LinesBefore, place_before_line};
 use ctxfs_store::Stat;
@@ -26,9 +26,7 @@ const KNOWN: usize = 256;
 /// The part of a file whose lines are counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LineCount {
-    /// Number of bytes counted.
     pub bytes: u64,
-    /// Number of newlines in the counted bytes.
     pub newlines: u64,
 }
 
@@ -195,9 +193,7 @@ fn newlines_in(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// Maximum number of rows of a window.
 const WINDOW_ROWS: usize = 200;
-/// Maximum number of bytes of a window.
 const WINDOW_BYTES: usize = 64 << 10;
 /// Maximum number of bytes of a row. A longer line has several rows.
 const ROW_BYTES: usize = 16 << 10;
@@ -223,7 +219,6 @@ pub struct LineRow {
 /// of the lengths of the lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineWindow {
-    /// The rows.
     pub rows: Vec<LineRow>,
     /// The offset of the first row.
     pub start: u64,

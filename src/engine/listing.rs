@@ -11,7 +11,6 @@ use ctxfs_view::ClosedCounts;
 /// A listing, and the entries that are missing from it.
 #[derive(Debug)]
 pub struct Listing<T> {
-    /// The rows.
     pub rows: Vec<T>,
     /// The number of artifacts that the reader may not read.
     pub closed: ClosedCounts,
@@ -20,12 +19,9 @@ pub struct Listing<T> {
     pub unread: UnreadPlaces,
 }
 
-/// A conversation in a listing.
 #[derive(Debug)]
 pub struct ListedConversation {
-    /// The id.
     pub id: Component,
-    /// The number of artifacts.
     pub artifacts: usize,
     /// The sum of the sizes of the artifacts, in bytes.
     pub bytes: u64,
@@ -34,12 +30,9 @@ pub struct ListedConversation {
     pub modified: i64,
 }
 
-/// An artifact in a listing.
 #[derive(Debug)]
 pub struct ListedArtifact {
-    /// The path in the conversation.
     pub path: RelPath,
-    /// The attributes on disk.
     pub stat: Stat,
     /// The record. If the manifest has no record or the record cannot be read, it is derived from
     /// the file on disk.
@@ -51,14 +44,12 @@ pub struct ListedArtifact {
 pub struct ConversationCounts {
     /// The sums over all conversations.
     pub sums: Sums,
-    /// The counts by conversation.
     pub by_conversation: BTreeMap<Component, Counts>,
     /// The conversations that could not be read. They are not counted.
     pub unread: UnreadPlaces,
 }
 
 impl Engine {
-    /// Lists the conversations that this door shows, sorted by id.
     pub fn list_conversations(&self) -> Result<Listing<ListedConversation>> {
         let (mut rows, mut unread) = (Vec::new(), UnreadPlaces::default());
         for id in shown(self)? {

@@ -9,10 +9,11 @@ use rustix::fs::OFlags;
 
 use crate::intake::{NewOutput, OutputName};
 use crate::patience::{allow_slow, to_the_end};
+use crate::source::{FilePlace, SourceState, is_message_log};
+use crate::space::reserve_line;
 use crate::stand_in::{StoredOutput, is_stand_in, is_stored};
 use crate::{
-    Client, Engine, EngineError, Reservation, Result, Share, SourceDir, SourceFile, Spool, Version,
-    ViewText,
+    Client, Engine, EngineError, FileId, Reservation, Result, Share, SourceDir, Version, ViewText,
 };
 use ctxfs_core::model::{Component, Content as _, Limits, RelPath};
 use ctxfs_store::message::{
@@ -37,20 +38,14 @@ fn order_number(stat: &Stat, published: Option<&Published>) -> u64 {
     stat.ino ^ edition.rotate_left(32)
 }
 
-/// Returns the messages that other hosts have published. They precede the messages in `of`, whose
-/// attributes are `own`. Returns `None` unless `of` is the message log of a conversation of several
-/// hosts.
-pub fn published(
-    engine: &Engine,
-    of: &dyn SourceFile,
-    own: &Stat,
-) -> Result<Option<Arc<Published>>> {
-    let Some(others) = &engine.options.other_messages else { return Ok(None) };
-    if !of.is_message_log() {
-        return Ok(None);
+/// Returns the messages that other hosts have published. They precede the messages in the file `at`,
+/// whose attributes are `own`. Returns `None` unless that is the message log of a conversation of
+/// several hosts.
+pub fn published(engine: &Engine, at: &FilePlace, own: &Stat) -> Result<Option<Arc<Published>>> {
+    match &engine.options.other_messages {
+        Some(others) if is_message_log(&at.1) => Ok(others.published(&at.0, own)?),
+        Some(_) | None => Ok(None),
     }
-    let id = of.conversation().ok_or(EngineError::Stale)?;
-    Ok(others.published(&id, own)?)
 }
 
 /// Maximum size in bytes of an unfinished message for which a file descriptor would cost more than
@@ -104,7 +99,7 @@ impl UnfinishedMessage {
         bytes: &[u8],
         append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
-        let room = engine.space.reserve_line(conversation, bytes.len() as u64)?;
+        let room = reserve_line(engine, conversation, bytes.len() as u64)?;
         let host = MessageHost { engine, conversation };
         let context = AppendContext { conversation, host: &host };
         self.make_room(engine, conversation, bytes);
@@ -178,7 +173,7 @@ struct MessageHost<'a> {
 
 impl Host for MessageHost<'_> {
     fn limits(&self, tool: Option<&str>) -> Limits {
-        self.engine.limits(tool)
+        self.engine.options.limits.limits(tool)
     }
 
     fn is_stored(&self, reference: &str) -> bool {
@@ -190,7 +185,7 @@ impl Host for MessageHost<'_> {
     }
 
     fn masks_stored(&self) -> bool {
-        self.engine.secrets.stored_rules().is_some()
+        self.engine.secrets.stored().is_some()
     }
 
     fn write_stored(&self, output: &mut dyn Read, sink: &mut dyn Write) -> io::Result<()> {
@@ -238,7 +233,6 @@ pub struct MessageWriter {
 }
 
 impl MessageWriter {
-    /// Opens the log of the conversation `id`, and creates it if it is missing.
     pub fn open(engine: &Arc<Engine>, id: &Component) -> Result<Self> {
         let conversation = engine.conversation(id)?;
         let log = Arc::new(conversation.writable_log_file()?);
@@ -294,22 +288,22 @@ impl std::fmt::Debug for MessageWriter {
     }
 }
 
-/// Returns the attributes of `of` as readers see them. `stat` has the attributes on disk. A message
-/// log ends with its last whole line. An incomplete line that a crash left is moved to a file
-/// beside the log once the log has no writer. On a thread that must not wait, this fails with
-/// [`EngineError::Slow`]. `reader` opens the log for reading.
+/// Returns the attributes of the file `at`, which has the `state`, as readers see them. `stat` has
+/// the attributes on disk. A message log ends with its last whole line. An incomplete line that a
+/// crash left is moved to a file beside the log once the log has no writer. On a thread that must
+/// not wait, this fails with [`EngineError::Slow`]. `reader` opens the log for reading.
 pub fn shown(
     engine: &Engine,
-    of: &dyn SourceFile,
+    (at, state): (&FilePlace, &SourceState),
     stat: Stat,
     reader: impl FnOnce() -> Result<Arc<File>>,
 ) -> Result<Stat> {
-    if stat.size == 0 || !of.is_message_log() {
+    if stat.size == 0 || !is_message_log(&at.1) {
         return Ok(stat);
     }
     let reader = reader()?;
     let size = message::whole(&reader, stat.size)?;
-    if size < stat.size && repair(engine, of, &reader)? {
+    if size < stat.size && repair(engine, (at, state), &reader)? {
         return Ok(stat_file(&reader)?);
     }
     Ok(Stat { size, ..stat })
@@ -317,9 +311,9 @@ pub fn shown(
 
 /// Returns the size that [`shown`] would return. On a thread that must not wait, uses the last
 /// whole line and moves nothing.
-pub fn shown_length(
+pub(crate) fn shown_length(
     engine: &Engine,
-    of: &dyn SourceFile,
+    of: (&FilePlace, &SourceState),
     stat: Stat,
     reader: &Arc<File>,
 ) -> Result<u64> {
@@ -330,19 +324,29 @@ pub fn shown_length(
 }
 
 /// Repairs a log that ends with an incomplete line. Returns false if the log may have a writer.
-fn repair(engine: &Engine, of: &dyn SourceFile, reader: &File) -> Result<bool> {
+fn repair(
+    engine: &Engine,
+    ((id, path), state): (&FilePlace, &SourceState),
+    reader: &File,
+) -> Result<bool> {
+    let conversation = engine.conversation(id)?;
+    let file = FileId::of(&stat_file(reader)?);
+    let open = |flags| file.check(conversation.dir().open_file_at(path, flags));
     // A lease needs its own descriptor, opened before any descriptor that can write.
-    let probe = of.open_by_name(OFlags::RDONLY)?;
+    let probe = open(OFlags::RDONLY)?;
     if lease_of(&probe) != Lease::Free {
         return Ok(false);
     }
     allow_slow()?;
-    let open = Arc::new(of.open_by_name(OFlags::RDWR)?);
+    let open = Arc::new(open(OFlags::RDWR)?);
     let Some(log) = LockedLog::now(&open)? else { return Ok(false) };
-    let conversation = engine.conversation(&of.conversation().ok_or(EngineError::Stale)?)?;
     log.repair(&conversation)?;
     tracing::warn!(conversation = %conversation.id(), "the message log was torn, and is mended");
-    of.note_repair(&stat_file(reader)?);
+    let (stat, mut life) = (stat_file(reader)?, state.lock());
+    let bytes = life.bytes();
+    bytes.changes += 1;
+    bytes.own_rewrites += 1;
+    bytes.left_as(&stat);
     Ok(true)
 }
 
@@ -353,7 +357,7 @@ pub(crate) fn show_messages(
 ) -> Result<ViewText> {
     let id = history.place()?.conversation().cloned();
     let log = log_at(engine, history, id.as_ref(), version)?;
-    let spool = Spool::begin(engine, id);
+    let spool = engine.spool(id);
     let mut shown = engine.secrets.shown_form(&spool);
     message::array(log, &mut shown)?;
     shown.finish()?;
@@ -399,7 +403,6 @@ pub enum MessageRange {
 /// A message, with its position in the log.
 #[derive(Debug)]
 pub struct LoggedMessage {
-    /// The offset of the message's line.
     pub offset: u64,
     /// The message. For a line that is not a message, the truncated text of the line. Secrets are
     /// masked.

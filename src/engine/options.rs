@@ -31,7 +31,6 @@ pub struct EngineOptions {
     pub allow_other: bool,
     /// True if a complete output may not be replaced.
     pub write_once: bool,
-    /// Maximum number of bytes of an artifact.
     pub max_artifact: Option<u64>,
     /// Maximum number of bytes of a log in `artifacts/terminal`, in addition to the limit of
     /// `max_artifact`.

@@ -61,7 +61,6 @@ impl Others<'_> {
         }
     }
 
-    /// Fetches the outputs of the conversation `id`.
     pub fn ask_for_outputs(self, id: &Component) -> Result<()> {
         self.look(Some(id), KNOWN).map(drop)
     }
@@ -77,7 +76,6 @@ impl Others<'_> {
         self.look(Some(id), Duration::ZERO).map(drop)
     }
 
-    /// Fetches the conversation `id`, if this host does not have it.
     pub fn ask_for_conversation(self, id: &Component) -> Result<()> {
         if self.0.options.other_hosts.is_none() || self.0.store.conversation(id)?.is_some() {
             return Ok(());
@@ -180,7 +178,6 @@ pub mod fixture {
     }
 
     impl Rival {
-        /// Adds the output `name`, which was written under the name `asked`.
         pub fn wrote(&self, name: &str, asked: &str) {
             self.wrote.lock().push([name, asked].map(|name| format!("artifacts/tool/{name}")));
         }

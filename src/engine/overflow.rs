@@ -30,12 +30,10 @@ impl Tail {
         self.dropped += (over + bytes.len() - more.len()) as u64;
     }
 
-    /// Returns the number of bytes that were dropped.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Returns the bytes.
     pub fn bytes(&mut self) -> &[u8] {
         self.bytes.make_contiguous()
     }

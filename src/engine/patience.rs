@@ -12,7 +12,6 @@ use crate::sync::{now, thread_local};
 
 #[derive(Clone, Copy)]
 enum ThreadPatience {
-    /// The thread may wait for other processes.
     Waits,
     /// The thread may do slow work, but must not wait for other processes.
     Works,

@@ -87,7 +87,6 @@ pub(crate) struct RoomRequest<'a> {
     pub(crate) id: &'a Component,
     /// `None` if only unnamed files of the conversation remain.
     pub(crate) conversation: Option<&'a Conversation>,
-    /// Number of bytes requested.
     pub(crate) growth: u64,
     /// True if the caller can also use fewer bytes.
     pub(crate) partly: bool,
@@ -126,7 +125,6 @@ impl Reservation {
         }
     }
 
-    /// Merges `more` into this reservation, and then keeps at most `most` bytes.
     pub(crate) fn keep(&mut self, mut more: Self, most: u64) {
         self.bytes += std::mem::take(&mut more.bytes);
         self.quota = self.quota.take().or_else(|| more.quota.take());
@@ -218,7 +216,6 @@ impl Quota {
         granted.map(|granted| self.reserve(granted))
     }
 
-    /// Grants all of `growth` from the held bytes, or returns `None`.
     fn take_held(&self, growth: u64) -> Option<u64> {
         let mut held = self.held.lock();
         *held = held.checked_sub(growth)?;
@@ -370,7 +367,6 @@ pub mod fixture {
     use ctxfs_core::model::Component;
     use ctxfs_store::{SharedRoom, Store, Usage};
 
-    /// Returns the quota that leaves `room` bytes to a new conversation.
     pub fn of_new_conversation(room: u64) -> u64 {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();

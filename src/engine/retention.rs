@@ -55,7 +55,7 @@ enum Unshared {
 ///
 /// If another host has an output, only the local copy is removed. Otherwise a sweep under rules
 /// removes the output itself, and a sweep that only evicts local copies keeps it.
-pub struct Retention {
+pub(crate) struct Retention {
     store: Store,
     options: Arc<EngineOptions>,
     counters: Arc<Counters>,
@@ -68,9 +68,7 @@ pub struct Retention {
 #[derive(Default)]
 struct SweepSchedule {
     closed: bool,
-    /// True if a sweep of the whole store is due.
     store: bool,
-    /// The conversations that are due for a sweep of their own.
     conversations: BTreeSet<Component>,
     /// The number of bytes that may be sealed before the next sweep, for each swept conversation.
     room: HashMap<Component, u64>,
@@ -121,9 +119,8 @@ impl Retention {
         self.thread.join();
     }
 
-    /// Records that an artifact of `bytes` bytes was sealed in the conversation `id`, under
-    /// `rules`.
-    pub fn note_sealed(&self, rules: &RetentionRules, id: &Component, bytes: u64) {
+    pub(crate) fn note_sealed(&self, id: &Component, bytes: u64) {
+        let rules = &self.options.keep;
         if !rules.bound_bytes() {
             return;
         }

@@ -54,7 +54,6 @@ impl Shares {
         Arc::new(Self { most, held: Mutex::default() })
     }
 
-    /// Returns an empty share for the client `by`.
     pub fn holder(self: &Arc<Self>, by: impl Into<Arc<Client>>) -> Share {
         Share { shares: Arc::clone(self), by: by.into(), amount: 0 }
     }

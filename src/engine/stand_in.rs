@@ -1,102 +1,20 @@
-//! Files as views and stand-ins see them, represented by one [`Subject`] for every door. Also the
-//! stand-in: the text that a model gets in place of an output. It is the same text as in the views
-//! of the mount.
+//! Stand-ins: the text that a model gets in place of an output. It is the same text as in the views of
+//! the mount.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::sync::Arc;
 
-use crate::analysis::sniff;
 use crate::others::others_of;
-use crate::redaction::Secrets;
-use crate::{Engine, EngineOptions, Redaction, Result};
+use crate::redaction::{FileFacts, Secrets, ShownFile};
+use crate::tracker::sniff;
+use crate::{Engine, Redaction, Result};
 use ctxfs_core::materialize::{Checkpoints, PlainText, analyze, analyze_log, token_count};
 use ctxfs_core::model::{
-    Amount, Analysis, Component, Content, Filters, Limits, NoFilters, Place, Provenance, Record,
-    RelPath, Subject,
+    Amount, Analysis, Component, Content, Limits, NoFilters, Place, Record, RelPath, Subject,
 };
 use ctxfs_core::redact::Masked;
 use ctxfs_store::{Artifact, Conversation, provenance_of};
 use ctxfs_view::{Audience, Form, StandIn, View};
-
-#[derive(Debug)]
-pub(crate) struct FileFacts {
-    pub(crate) record: Record,
-    pub(crate) place: Place,
-    pub(crate) limits: Limits,
-    /// The names of other outputs that were written under the same name, for views that list them.
-    pub(crate) same_name: Vec<String>,
-}
-
-impl FileFacts {
-    /// Returns the facts about a file with this `record`. `newer` is a newer description of its
-    /// call, which updates the record.
-    pub(crate) fn new(
-        options: &EngineOptions,
-        newer: &Provenance,
-        mut record: Record,
-        place: Place,
-    ) -> Self {
-        record.provenance.update(newer);
-        let limits = options.limits.limits(record.provenance.tool_name().as_deref());
-        Self { record, place, limits, same_name: Vec::new() }
-    }
-}
-
-/// A file as views see it: the parts of a [`Subject`].
-///
-/// Secrets in the record and the analysis are masked on creation. Secrets in the content are masked
-/// when it is read.
-pub(crate) struct ShownFile<'a> {
-    pub(crate) content: Box<dyn Content + 'a>,
-    pub(crate) analysis: Arc<Analysis>,
-    pub(crate) facts: FileFacts,
-    /// True if secrets in the content must still be masked.
-    has_secrets: bool,
-}
-
-impl<'a> ShownFile<'a> {
-    /// Returns a file with this `content`. Secrets in the content must still be masked.
-    pub(crate) fn new(
-        secrets: &Secrets,
-        content: Box<dyn Content + 'a>,
-        analysis: Arc<Analysis>,
-        facts: FileFacts,
-    ) -> Self {
-        let (mut analysis, mut facts) = (analysis, facts);
-        secrets.mask_facts(&mut facts.record, &mut analysis);
-        Self { content, analysis, facts, has_secrets: true }
-    }
-
-    /// Returns a file whose `content` is already masked.
-    pub(crate) fn of_masked(
-        secrets: &Secrets,
-        content: Box<dyn Content + 'a>,
-        analysis: Arc<Analysis>,
-        facts: FileFacts,
-    ) -> Self {
-        Self { has_secrets: false, ..Self::new(secrets, content, analysis, facts) }
-    }
-
-    pub(crate) fn with_subject<T>(
-        &self,
-        secrets: &Secrets,
-        filters: &dyn Filters,
-        show: impl FnOnce(&Subject<'_>) -> T,
-    ) -> T {
-        let FileFacts { record, place, limits, same_name } = &self.facts;
-        let masked = secrets.masked(&*self.content).filter(|_| self.has_secrets);
-        show(&Subject {
-            content: masked.as_ref().map_or(&*self.content, |masked| masked),
-            analysis: &self.analysis,
-            record,
-            place,
-            limits,
-            same_name,
-            redacts: secrets.redactor(),
-            filters,
-        })
-    }
-}
 
 /// Maximum length of a stand-in, in thirds of the number of characters of its output.
 const MOST_THIRDS: u64 = 2;
@@ -112,9 +30,7 @@ const MOST_THIRDS: u64 = 2;
 pub enum Replace {
     /// Replaces every output. The caller requests the stand-in explicitly.
     Always,
-    /// Replaces an output that exceeds the limits of the form.
     OverLimits,
-    /// Replaces an output that the caller considers too long.
     TooLong,
     /// Replaces an output if the stand-in has at most a third of its tokens.
     Economy,
@@ -123,7 +39,6 @@ pub enum Replace {
 /// A request for the text that goes to a model in place of an output.
 #[derive(Debug, Clone, Copy)]
 pub struct StandInRequest<'a> {
-    /// The form of the stand-in.
     pub form: Form,
     /// The condition under which the output is replaced.
     pub replace: Replace,
@@ -138,9 +53,7 @@ pub struct StandInRequest<'a> {
 pub struct OutputParts {
     /// The stored bytes.
     pub content: Artifact,
-    /// The analysis of these bytes.
     pub analysis: Arc<Analysis>,
-    /// The record, or the record that the output would get if it were stored.
     pub record: Record,
     /// The place, as seen by readers.
     pub place: Place,
@@ -255,7 +168,7 @@ impl StoredOutput {
         let place = engine.options.place(conversation.id(), &path);
         let record = Record { size: content.len(), ..record };
         let newer = provenance_of(content.file())?;
-        let facts = FileFacts::new(&engine.options, &newer, record, place);
+        let facts = FileFacts::new(&*engine.options.limits, &newer, record, place);
         let FileFacts { mut record, place, limits, .. } = facts;
         let recorded = record.analysis.take().filter(|found| found.bytes == content.len());
         let analysis = match recorded {
@@ -277,12 +190,10 @@ impl StoredOutput {
         self
     }
 
-    /// Returns the conversation of the output.
     pub fn conversation(&self) -> &Component {
         &self.conversation
     }
 
-    /// Returns the path in the conversation.
     pub fn path(&self) -> &RelPath {
         &self.path
     }
@@ -292,12 +203,10 @@ impl StoredOutput {
         &self.shown.file.facts.place
     }
 
-    /// Returns the stored bytes.
     pub fn content(&self) -> &Artifact {
         &self.shown.content
     }
 
-    /// Returns the output as stand-ins show it.
     pub fn shown(&self) -> &ShownOutput {
         &self.shown
     }
@@ -317,7 +226,6 @@ impl StoredOutput {
         Ok(answer)
     }
 
-    /// Returns the text of `view` for a model that gets it in place of the output, and counts it.
     pub fn view_in_place(&self, engine: &Engine, view: &View) -> Result<Vec<u8>> {
         let text = self.shown.view(view)?;
         self.count(engine, amount(&text));
@@ -326,6 +234,17 @@ impl StoredOutput {
 
     fn count(&self, engine: &Engine, handed: Amount) {
         engine.counting.handed(&self.conversation, &self.shown.file.facts.record, handed);
+    }
+}
+
+impl Engine {
+    /// Returns the form in which a model may see an output that is not stored: unchanged except for
+    /// masked secrets.
+    pub fn shown(&self, output: &[u8]) -> io::Result<Vec<u8>> {
+        let mut shown = self.secrets.shown_form(Vec::with_capacity(output.len()));
+        shown.write_all(output)?;
+        shown.finish()?;
+        Ok(shown.into_inner())
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use quick_cache::sync::Cache;
 
-use crate::identity::FileId;
+use crate::open_file::FileId;
 use crate::sync::Mutex;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::Relaxed;

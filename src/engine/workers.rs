@@ -22,7 +22,6 @@ pub(crate) const QUICK_INPUT: u64 = 256 * 1024;
 pub struct BackgroundThread(Mutex<Option<JoinHandle<()>>>);
 
 impl BackgroundThread {
-    /// Starts a thread called `name` that runs `work`.
     pub fn start(&self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let thread = thread::Builder::new().name(name.to_owned()).spawn(work)?;
         *self.0.lock() = Some(thread);
@@ -71,7 +70,6 @@ struct JobQueue {
 struct Jobs {
     /// The waiting jobs of each conversation, in the order in which the conversations take turns.
     waiting: VecDeque<(JobOwner, VecDeque<Job>)>,
-    /// The number of running jobs of each conversation.
     running: HashMap<JobOwner, usize>,
     threads: usize,
     closed: bool,
@@ -159,7 +157,6 @@ impl WorkerPool {
         Ok(can_begin)
     }
 
-    /// Returns the number of jobs of `whom` that have not been started yet.
     pub fn waiting(&self, whom: &JobOwner) -> usize {
         let jobs = self.queue.jobs.lock();
         jobs.waiting.iter().find(|(other, _)| other == whom).map_or(0, |(_, jobs)| jobs.len())

@@ -12,9 +12,9 @@ use crate::record::AttributeChange;
 use crate::{
     Attr, Caller, CallerAccess, ContextFs, DirNode, Entry, Fh, FileKind, FileNode, FsError, Ino,
     NewTime, Node, NodeKey, NodeKind, PromiseMark, Result, SealJob, SetAttr, Shared, TimedAttr,
-    computed, message_log, record, remote, write_once,
+    lookup, message_log, record, remote, write_once,
 };
-use ctxfs_engine::SourceFile as _;
+use ctxfs_engine::FileLife as _;
 use ctxfs_store::{Dir, stat_file};
 
 /// Cache lifetime of a directory's attributes. The kernel sees a change made through the mount at
@@ -42,7 +42,7 @@ pub(super) fn getattr(
         let entry = entry(fs, &node);
         return done(entry.map(|entry| TimedAttr { attr: entry.attr, ttl: entry.attr_ttl }));
     };
-    let known = computed::attr(&node, of);
+    let known = lookup::attr_of_computed(&node, of);
     // No access check is needed. A closed node shows no size, and the caller could read any other
     // node when it looked the node up. A known size never changes.
     if of.closed || !known.ttl.is_zero() {
@@ -52,9 +52,9 @@ pub(super) fn getattr(
         return done(Err(error));
     }
     let again = Arc::clone(&node);
-    fs.engine.text(&of.computed, move |text| {
+    of.computed.text(&fs.engine, move |text| {
         done(text.map_err(FsError::from).and_then(|_| match &again.kind {
-            NodeKind::Computed(of) => Ok(computed::attr(&again, of)),
+            NodeKind::Computed(of) => Ok(lookup::attr_of_computed(&again, of)),
             _ => Err(FsError::Stale),
         }));
     });
@@ -66,7 +66,7 @@ pub(super) fn entry(fs: &Shared, node: &Node) -> Result<Entry> {
     Ok(match &node.kind {
         NodeKind::Computed(of) => {
             // The kernel does not cache the name, so that it sees the next version at once.
-            let TimedAttr { attr, ttl } = computed::attr(node, of);
+            let TimedAttr { attr, ttl } = lookup::attr_of_computed(node, of);
             Entry { attr, attr_ttl: ttl, entry_ttl: Duration::ZERO, is_computed: true }
         }
         NodeKind::File(file) => {
@@ -129,7 +129,7 @@ fn attr(fs: &Shared, node: &Node) -> Result<Attr> {
             let inherited = Inherited::of(&fs.top_stat()?);
             Attr::of_computed(node.ino, FileKind::Directory, 0, &inherited)
         }
-        NodeKind::Computed(of) => computed::attr(node, of).attr,
+        NodeKind::Computed(of) => lookup::attr_of_computed(node, of).attr,
     })
 }
 
@@ -191,9 +191,9 @@ fn set_file(
     // A change of times here must not look like a change by another process.
     let mut life = file.life();
     let before = dir.stat(&link.name)?;
-    life.noticed(&before, fs.engine.store.clock());
+    life.noticed(&before, fs.engine.store().clock());
     set_named(&dir, &link.name, change)?;
-    life.left_as(&dir.stat(&link.name)?);
+    life.bytes.left_as(&dir.stat(&link.name)?);
     drop(life);
     let sets_time = change.mtime.is_some();
     let change = AttributeChange { before: &before, sets_time };
@@ -219,14 +219,14 @@ pub(super) fn resize(
         }
     }
     let open = open_to_resize(fs, file, fh)?;
-    fs.engine.check_cap(&|| file.is_log(), &|| Ok(stat_file(&open)?.size), size)?;
+    fs.engine.check_cap(|| file.is_log(), || Ok(stat_file(&open)?.size), size)?;
     let mut life = file.life();
-    life.noticed(&stat_file(&open)?, fs.engine.store.clock());
+    life.noticed(&stat_file(&open)?, fs.engine.store().clock());
     open.set_len(size)?;
     let closed = life.resized(&stat_file(&open)?);
     drop(life);
     if let Some(id) = file.charged_to() {
-        fs.engine.space.freed(&id);
+        fs.engine.freed(&id, Vec::new());
     }
     if closed {
         drop(open);
@@ -252,7 +252,7 @@ pub(super) fn empty(
     if caller.uid != 0 && kept != mode {
         let mut life = file.life();
         rustix::fs::fchmod(&*handle.file, rustix::fs::Mode::from_raw_mode(kept))?;
-        life.left_as(&stat_file(&handle.file)?);
+        life.bytes.left_as(&stat_file(&handle.file)?);
     }
     Ok(())
 }

@@ -14,7 +14,6 @@
 
 mod attr;
 mod attributes;
-mod computed;
 mod context_fs;
 mod dir;
 mod dir_names;
@@ -40,7 +39,6 @@ mod requests;
 mod seal;
 mod seal_queue;
 mod shared;
-mod source;
 #[cfg(test)]
 mod tests;
 mod waiting;
@@ -58,10 +56,10 @@ pub use rename::RenameMode;
 pub use requests::{RequestOrigin, RequestSubject};
 pub use shared::{Coherence, ContextFs, FsOptions, InUse};
 
-pub(crate) use computed::CallerAccess;
 pub(crate) use file_node::FileNode;
 pub(crate) use handle::{Claimed, FileHandle, Handle};
 pub(crate) use life::Life;
+pub(crate) use lookup::CallerAccess;
 pub(crate) use node::{DirNode, LinkCell, Node, NodeKey, NodeKind, NodeLink};
 pub(crate) use promises::PromiseMark;
 pub(crate) use seal_queue::SealJob;

@@ -11,7 +11,7 @@ use crate::life::RecordPlace;
 use crate::record::{Manifests, MoveOptions, Mover};
 use crate::{FileNode, FsError, Ino, LinkCell, Node, NodeKey, Result, Shared, lookup};
 use ctxfs_core::model::{ArtifactState, Component, Record, RelPath};
-use ctxfs_engine::{FileId, names};
+use ctxfs_engine::{FileId, FileLife as _, resolve};
 use ctxfs_store::{Conversation, this_process};
 
 /// The owner of the record that the manifest has under a former name of a file:
@@ -33,7 +33,7 @@ pub(super) fn find(fs: &Shared, node: &Arc<Node>, open: &std::fs::File) -> Resul
     if before.as_ref().is_some_and(|(id, path)| is_at(fs, node, (id, path))) {
         return Ok(false);
     }
-    let Some(mut names) = fs.engine.store.context().names_of(open)? else { return Ok(false) };
+    let Some(mut names) = fs.engine.store().context().names_of(open)? else { return Ok(false) };
     let Some(name) = names.pop() else { return Ok(false) };
     let mut names = names.iter();
     let top = fs.nodes.get(Ino::ROOT)?;
@@ -93,7 +93,7 @@ fn follow(
     home: &RecordPlace,
     here: (Component, RelPath),
 ) -> Result<()> {
-    let Some(source) = fs.engine.store.conversation(&home.conversation)? else {
+    let Some(source) = fs.engine.store().conversation(&home.conversation)? else {
         return moved(node, Some(here), None);
     };
     let target = fs.engine.conversation(&here.0)?;
@@ -128,13 +128,13 @@ fn follow_locked(
             generation = record.map(|record| record.generation);
         }
     }
-    fs.engine.space.freed(&home.conversation);
-    fs.engine.space.freed(&here.0);
+    fs.engine.freed(&home.conversation, Vec::new());
+    fs.engine.freed(&here.0, Vec::new());
     moved(node, Some(here), generation)
 }
 
 fn forget(fs: &Shared, node: &Arc<Node>, home: &RecordPlace) -> Result<()> {
-    if let Some(conversation) = fs.engine.store.conversation(&home.conversation)? {
+    if let Some(conversation) = fs.engine.store().conversation(&home.conversation)? {
         let manifest = fs.lock_manifest(&conversation)?;
         let places = fs.places.read();
         if old_record(fs, node.as_file()?, &conversation, home)? == OldRecord::ItsOwn
@@ -161,7 +161,9 @@ fn old_record(
     home: &RecordPlace,
 ) -> Result<OldRecord> {
     let id = match conversation.dir().stat_at(&home.path) {
-        Err(error) if names::is_absent(&error) || error.kind() == io::ErrorKind::NotADirectory => {
+        Err(error)
+            if resolve::is_absent(&error) || error.kind() == io::ErrorKind::NotADirectory =>
+        {
             return Ok(OldRecord::ItsOwn);
         }
         stat => FileId::of(&stat?),

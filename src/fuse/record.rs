@@ -6,66 +6,20 @@
 //! a whole.
 
 use std::cmp::Ordering;
-use std::fs::File;
 use std::slice;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::file_node::keyed_hash;
+use crate::file_node::source;
 use crate::{FileNode, FsError, Life, Node, Result, SealJob, Shared};
 use ctxfs_core::model::{ArtifactState, Component, Provenance, Record, RelPath, Removal};
 use ctxfs_engine::sync::RwLockReadGuard;
-use ctxfs_engine::{
-    Engine, KnownRecord, Version, facts_number, others, unsettled_number, view_sizes,
-};
+use ctxfs_engine::{DoorFile as _, Engine, FileLife as _, Version, present_record};
 use ctxfs_store::{
-    Appended, Conversation, ManifestLock, Stat, StoreError, StoredRecords, provenance_of,
-    this_process,
+    Appended, Conversation, ManifestLock, Stat, StoreError, StoredRecords, this_process,
 };
 
-/// Returns the record of `file`, whose attributes on disk are `stat`. Does not include the facts in
-/// the file's extended attributes.
-pub(crate) fn record(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<Record> {
-    let (id, path) = file.place().ok_or(FsError::Stale)?;
-    let conversation = engine.conversation(&id)?;
-    record_at(&file.life(), &conversation, &path, stat, None)
-}
-
-/// Returns the version of a file whose attributes on disk are `stat`, after `changes` changes.
-/// Calls `open` if the attributes cannot distinguish the version, so that the bytes must be read.
-pub(crate) fn version(
-    engine: &Engine,
-    file: &FileNode,
-    stat: &Stat,
-    changes: u64,
-    open: impl FnOnce() -> Result<Arc<File>>,
-) -> Result<Version> {
-    let facts = facts_version(engine, file, stat)?;
-    let stat = &original(engine, file, stat)?;
-    let bytes = unsettled_number(engine, stat, || Ok(open()?))?;
-    Ok(Version::of_file(stat, changes, (facts, bytes)))
-}
-
-/// Returns the original attributes of a sealed file if a copy now has its name. Otherwise returns
-/// `stat`, the current attributes.
-pub(crate) fn original(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<Stat> {
-    if !stat.may_be_copy() || !file.life().is_at_rest() {
-        return Ok(*stat);
-    }
-    let (id, path) = file.place().ok_or(FsError::Stale)?;
-    original_at(engine, (&id, &path), stat)
-}
-
-pub(crate) fn original_at(
-    engine: &Engine,
-    (id, path): (&Component, &RelPath),
-    stat: &Stat,
-) -> Result<Stat> {
-    let record = engine.conversation(id)?.record(path)?;
-    Ok(record.map_or(*stat, |record| stat.original(&record)))
-}
-
-pub(crate) fn present_version(engine: &Engine, file: &FileNode) -> Result<(Version, Stat)> {
+pub(crate) fn present_version(engine: &Engine, file: &Arc<FileNode>) -> Result<(Version, Stat)> {
     let (changes, stat) = {
         let link = file.link.get().ok_or(FsError::NotFound)?;
         let dir = link.dir()?;
@@ -78,9 +32,9 @@ pub(crate) fn present_version(engine: &Engine, file: &FileNode) -> Result<(Versi
                 Ok,
             )?,
         };
-        (life.changes(), stat)
+        (life.bytes.changes, stat)
     };
-    Ok((version(engine, file, &stat, changes, || file.reader())?, stat))
+    Ok((source(file).version(engine, &stat, changes)?, stat))
 }
 
 /// Returns the attributes of `file` as a remote artifact, for a name that no file on disk has.
@@ -97,58 +51,6 @@ fn stat_remote(engine: &Engine, file: &FileNode) -> Result<Option<Stat>> {
     }
     file.found_as(&far.stat);
     Ok(Some(far.stat))
-}
-
-/// Returns a number that changes exactly when a fact that a view shows changes, apart from the
-/// bytes. Sealing does not change the number.
-///
-/// The number is cached for a file at rest, so that later look-ups of its views neither open nor
-/// parse the file.
-pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<u64> {
-    let place = file.place().ok_or(FsError::Stale)?;
-    let conversation = engine.conversation(&place.0)?;
-    // Checked before the record is read. If sealing ends in between, the known facts belong to the
-    // earlier record.
-    let is_at_rest = file.life().is_at_rest();
-    let recorded = conversation.manifest().position(&place.1)?;
-    let same_name = others::others_of(engine, &place.0, &place.1)?;
-    // ctime changes with every change of the file, including its extended attributes.
-    let basis = keyed_hash((&place, &same_name, recorded, stat.ctime));
-    if let Some(version) = file.facts.facts(basis).filter(|_| is_at_rest) {
-        return Ok(version);
-    }
-    // Checked before the facts are read, because they may change right afterwards.
-    let lasts = !engine.store.clock().is_recent(stat);
-    let changes = file.life().changes();
-    let mut record = record_at(&file.life(), &conversation, &place.1, stat, None)?;
-    let is_sealed = record.state != ArtifactState::Live && file.life().is_at_rest();
-    // Sealing copies the provenance in the extended attributes to the record.
-    let provenance = match file.reader().and_then(|file| Ok(provenance_of(&file)?)) {
-        Err(error) if error.must_wait() => return Err(error),
-        provenance => provenance.unwrap_or_default(),
-    };
-    record.provenance.update(&provenance);
-    let version = facts_number(&place, &record, &same_name);
-    if lasts && is_sealed {
-        let sizes = record.view_sizes.as_ref().filter(|sizes| {
-            sizes.basis == view_sizes::basis(engine, &place, (&record, version), stat)
-        });
-        file.facts.keep(basis, &Version::of_file(stat, changes, (version, 0)), sizes);
-    }
-    Ok(version)
-}
-
-/// Like [`record`], for a caller that has locked the `life` of the file, and possibly the
-/// `manifest`.
-pub(crate) fn record_at(
-    life: &Life,
-    conversation: &Conversation,
-    path: &RelPath,
-    stat: &Stat,
-    manifest: Option<&ManifestLock>,
-) -> Result<Record> {
-    let known = KnownRecord::of(conversation, path, stat, life.is_unsealed(), manifest)?;
-    Ok(life.bring_up(known.record, known.recorded))
 }
 
 /// The locked record of an artifact. The record does not change and no file moves until this value
@@ -266,9 +168,9 @@ fn append_record(
     if !file.is_at(&stat) {
         return Err(FsError::Stale);
     }
-    life.noticed(&stat, fs.engine.store.clock());
+    life.noticed(&stat, fs.engine.store().clock());
     let manifest = Some(&held.manifest);
-    let mut record = record_at(&life, &held.conversation, &held.path, &stat, manifest)?;
+    let mut record = present_record(&*life, &held.conversation, &held.path, &stat, manifest)?;
     if let Some(AttributeChange { before, sets_time }) = attributes {
         record = stat.with_new_attributes(before, *sets_time, record);
     }

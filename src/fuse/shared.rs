@@ -95,7 +95,7 @@ impl Shared {
     /// Claims `count` descriptors for a file or directory that `caller` opens at or inside `node`.
     /// Fails with [`FsError::TooManyOpen`] if the client has too many descriptors.
     pub(crate) fn claim(&self, node: &Node, caller: Caller, count: u64) -> Result<Share> {
-        let user = self.engine.options.allow_other.then_some(caller.uid);
+        let user = self.engine.options().allow_other.then_some(caller.uid);
         let client = Client { conversation: node.conversation(), user };
         self.handles.shares.claim(client, count).ok_or(FsError::TooManyOpen)
     }

@@ -36,11 +36,14 @@ impl ContextFs {
         let flags = XattrFlags::from_bits_retain(flags as u32);
         let bytes = (name.len() + value.len()) as u64;
         let _room = match charged_to(&node) {
-            Some(conversation) => fs.engine.reserve_in(&conversation, bytes)?,
+            Some(conversation) => fs.engine.reserve(&conversation, bytes)?,
             None => Reservation::default(),
         };
-        let value = fs.engine.secrets.attribute_to_store(value);
-        change(fs, (&node, &file), || Ok(set_attribute(&file, name, &value, flags)?))
+        let value = match (fs.engine.stored_rules(), str::from_utf8(value)) {
+            (Some(rules), Ok(text)) => &rules.mask_text(text).into_bytes(),
+            _ => value,
+        };
+        change(fs, (&node, &file), || Ok(set_attribute(&file, name, value, flags)?))
     }
 
     pub fn getxattr(&self, ino: Ino, name: &OsStr) -> Result<Vec<u8>> {

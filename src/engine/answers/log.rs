@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::answers::{Answer, AskedDocument, json_line};
+use crate::space::reserve_line;
 use ctxfs_core::model::{Counts, DailyCounts, QuestionCounts, counted_tool};
 use ctxfs_models::extract::{AnswerText, CallRecord};
 use ctxfs_store::{Conversation, StoreError};
@@ -38,7 +39,6 @@ struct LogEntry {
     millis: u64,
     /// The outcome: `answered`, `cut`, `not found`, `shown`, `stopped` or `failed`.
     ended: String,
-    /// Length in bytes of the answer or of the error message.
     bytes: u64,
     /// The first characters of the answer or of the error message.
     preview: String,
@@ -69,7 +69,7 @@ fn append(asked: &AskedDocument<'_>, entry: &LogEntry) -> Result<()> {
     let AskedDocument { engine, conversation, .. } = asked;
     let line = json_line(entry)?;
     // Calls that have cost money are logged even without room.
-    let room = engine.space.reserve_line(conversation, line.len() as u64);
+    let room = reserve_line(engine, conversation, line.len() as u64);
     let _room = if entry.calls.is_empty() { Some(room?) } else { room.ok() };
     Ok(ctxfs_store::history::append_extraction(conversation, &line)?)
 }

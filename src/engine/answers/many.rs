@@ -16,7 +16,6 @@ const MOST_FOUND: usize = 64 << 10;
 /// The answers to one question about several outputs.
 #[derive(Debug, Default)]
 pub struct Answers {
-    /// The answers, in the order in which the outputs were read.
     pub read: Vec<Answer>,
     /// Outputs that were not read because the question reached its token limit or was stopped.
     pub left: Vec<PathBuf>,
@@ -33,7 +32,6 @@ impl Answers {
         !are_none && self.read.iter().all(|answer| answer.extraction.answer.is_err())
     }
 
-    /// Returns the answers as the text to show to a model.
     pub fn text(&self) -> String {
         let mut text: String = self.read.iter().map(|answer| answer.text() + "\n").collect();
         let handles = self.read.iter().map(|answer| visible::whole(&answer.facts.handle));

@@ -64,7 +64,7 @@ impl Fixture {
     /// Removes a file in the same way as a door.
     fn remove(&self, name: &str) {
         fs::remove_file(self.path(name)).unwrap();
-        self.engine.space.freed(self.conversation.id());
+        self.engine.freed(self.conversation.id(), Vec::new());
     }
 
     fn read(&self, output: &StoredOutput) -> Vec<u8> {
