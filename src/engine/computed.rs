@@ -23,20 +23,21 @@ const SAMPLE: u64 = 256 * 1024;
 pub(crate) const VERSION: &str = "version";
 
 /// The kind and the arguments of a computed file.
+///
+/// - `Readme`: the root's `README.md`, an introduction to the tree
+/// - `Ignore`: the root's `.ignore`, with the names that recursive searches skip
+/// - `Removed`: the summary of a removed file with this name
+/// - `Messages`: the message log of a conversation as one JSON array
+/// - `Door`: a page of this name about the door itself, such as `.ctxfs/status.json`
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Recipe {
     View(Arc<View>),
-    /// The root's `README.md`, an introduction to the tree.
     Readme,
-    /// The root's `.ignore`, with the names that recursive searches skip.
     Ignore,
     Search(Arc<CorpusQuery>, Reader),
     Manifest(Reader),
-    /// The summary of a removed file with this name.
     Removed(OsString),
-    /// The message log of a conversation as one JSON array.
     Messages,
-    /// A page of this name about the door itself, such as `.ctxfs/status.json`.
     Door(&'static str),
 }
 
@@ -141,15 +142,16 @@ impl Reader {
 }
 
 /// The source of a computed file.
+///
+/// - `Nothing`: no source in the store
+/// - `Dir`: a directory, with everything below it
+/// - `Door`: a page that a door writes about itself
 #[derive(Clone)]
 pub enum Base {
-    /// No source in the store.
     Nothing,
     File(Source),
-    /// A directory, with everything below it.
     Dir(Arc<dyn SourceDir>),
     Text(Arc<Computed>),
-    /// A page that a door writes about itself.
     Door(Arc<dyn Fn() -> Result<String> + Send + Sync>),
 }
 
@@ -187,14 +189,15 @@ impl Base {
 ///
 /// A mount holds one for each view in the kernel's cache, and most are never read. The state for
 /// readers and for the computation is therefore allocated only when it is first needed.
+///
+/// - `number`: the key of the text in the cache
+/// - `recipe`: the kind and the arguments
+/// - `base`: the source
+/// - `version`: the version. The text of a version never changes.
 pub struct Computed {
-    /// The key of the text in the cache.
     pub(crate) number: u64,
-    /// The kind and the arguments.
     pub recipe: Recipe,
-    /// The source.
     pub base: Base,
-    /// The version. The text of a version never changes.
     pub version: Version,
     readers: OnceLock<Box<TextReaders>>,
     progress: Mutex<TextProgress>,

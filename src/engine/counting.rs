@@ -17,18 +17,19 @@ use ctxfs_core::model::{Amount, Component, Counts, Record, counted_tool};
 use ctxfs_store::Store;
 
 /// Counters of this process since its start, for `.ctxfs/status.json`. They only increase.
+///
+/// - `bytes_analysed`: bytes that analysis has read. Equal to the number of bytes written if each
+///   byte is read once.
+/// - `removed`: number of artifacts removed by retention
+/// - `passthrough`: 1 if readers read the store's files directly (FUSE passthrough), else 0
 #[derive(Debug, Default)]
 pub struct Counters {
     pub bytes_written: AtomicU64,
-    /// Bytes that analysis has read. Equal to the number of bytes written if each byte is read
-    /// once.
     pub bytes_analysed: AtomicU64,
     pub sealed: AtomicU64,
-    /// Number of artifacts removed by retention.
     pub removed: AtomicU64,
     pub views_computed: AtomicU64,
     pub views_out_of_time: AtomicU64,
-    /// 1 if readers read the store's files directly (FUSE passthrough), else 0.
     pub passthrough: AtomicU64,
     pub slow_operations: AtomicU64,
 }

@@ -48,12 +48,16 @@ const LINE_INDEXES: usize = 32;
 /// The engine is shared through an `Arc`, and every method may be called from any thread. The
 /// components in its fields do not refer to the engine. An operation that combines several of them
 /// is a method of the engine or a function that takes the engine.
+///
+/// - `options`: the settings in effect. They never change.
+/// - `cache`: texts of views on the store's disk. All processes that use the store share them.
+/// - `filter_workers`: one thread for each filter process
+/// - `counting`: counts of reads that are not yet in the store
+/// - `conversations`: conversations whose manifest index stays in memory
 pub struct Engine {
     pub(crate) store: Store,
-    /// The settings in effect. They never change.
     pub options: Arc<EngineOptions>,
     pub(crate) secrets: Secrets,
-    /// Texts of views on the store's disk. All processes that use the store share them.
     pub(crate) cache: Cache,
     pub(crate) texts: TextCache,
     pub(crate) memory: Arc<Shares>,
@@ -62,7 +66,6 @@ pub struct Engine {
     pub(crate) line_indexes: RecentCache<FileId, Arc<LineIndex>>,
     pub(crate) watches: Watches,
     pub(crate) view_workers: WorkerPool,
-    /// One thread for each filter process.
     pub(crate) filter_workers: WorkerPool,
     pub(crate) filters: FilterProcesses,
     pub(crate) question_workers: WorkerPool,
@@ -70,11 +73,9 @@ pub struct Engine {
     pub(crate) late: LateSlot,
     pub(crate) live: LiveFiles,
     pub(crate) retention: Arc<Retention>,
-    /// Counts of reads that are not yet in the store.
     pub(crate) counting: Arc<Counting>,
     pub(crate) space: Space,
     pub(crate) counters: Arc<Counters>,
-    /// Conversations whose manifest index stays in memory.
     pub(crate) conversations: RecentCache<Component, Arc<Conversation>>,
     descriptors: DescriptorBudget,
     pub(crate) started: Instant,

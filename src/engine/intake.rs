@@ -22,13 +22,14 @@ pub struct NewOutput {
     pub length: Option<u64>,
 }
 
+/// - `Call`: `<call>.json` or `<call>.txt` in `artifacts/tool`; see
+///   [`ArtifactWriter::create_for_call`]
+/// - `Log`: `<call>.log` in `artifacts/terminal`
+/// - `Stream`: an unused name in `artifacts/terminal`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutputName {
-    /// `<call>.json` or `<call>.txt` in `artifacts/tool`; see [`ArtifactWriter::create_for_call`].
     Call(String),
-    /// `<call>.log` in `artifacts/terminal`.
     Log(String),
-    /// An unused name in `artifacts/terminal`.
     Stream(Component),
 }
 

@@ -33,15 +33,15 @@ pub struct LineCount {
 #[derive(Default)]
 pub(crate) struct LineIndex(Mutex<LineMarks>);
 
+/// - `seen`: the file when it was last seen. `None` if it was never seen.
+/// - `places`: marks as `(bytes, newlines in them)`, in ascending order
+/// - `start`: the first bytes of the file. `end` holds the last bytes that were counted.
 #[derive(Default)]
 struct LineMarks {
-    /// The file when it was last seen. `None` if it was never seen.
     seen: Option<(FileId, u64, i64)>,
     spacing: u64,
-    /// Marks as `(bytes, newlines in them)`, in ascending order.
     places: Vec<(u64, u64)>,
     counted: LineCount,
-    /// The first bytes of the file. `end` holds the last bytes that were counted.
     start: Vec<u8>,
     end: Vec<u8>,
 }
@@ -202,16 +202,17 @@ const ROW_BYTES: usize = 16 << 10;
 const FARTHEST_BACK: u64 = 64 << 20;
 
 /// A line, or a part of a long line.
+///
+/// - `offset`: the offset of the first byte
+/// - `column`: number of bytes of the line before this row. `None` if the line begins too far back
+///   to be found.
+/// - `bytes`: the bytes of the row, without a newline
+/// - `ends_line`: true if a newline follows the row
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineRow {
-    /// The offset of the first byte.
     pub offset: u64,
-    /// Number of bytes of the line before this row. `None` if the line begins too far back to be
-    /// found.
     pub column: Option<u64>,
-    /// The bytes of the row, without a newline.
     pub bytes: Vec<u8>,
-    /// True if a newline follows the row.
     pub ends_line: bool,
 }
 

@@ -32,28 +32,31 @@ pub struct Look {
 }
 
 /// Facts about a file, with secrets masked.
+///
+/// - `record`: the record. If the manifest has none, it is derived from the file on disk.
+/// - `place`: the place, as seen by readers
+/// - `modified`: the last change, in milliseconds since the epoch
 #[derive(Debug, Clone)]
 pub struct LookFacts {
-    /// The record. If the manifest has none, it is derived from the file on disk.
     pub record: Record,
     pub analysis: Option<Arc<Analysis>>,
-    /// The place, as seen by readers.
     pub place: Place,
     pub size: u64,
-    /// The last change, in milliseconds since the epoch.
     pub modified: i64,
     pub is_log: bool,
 }
 
 /// The text of a view.
+///
+/// - `notice`: the leading lines that begin with `# `. May be empty.
+/// - `whole`: false if time ran out before the text was complete
+/// - `searches`: the path that precedes the names of searches. The notice uses it to show how to
+///   continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LookText {
-    /// The leading lines that begin with `# `. May be empty.
     pub notice: String,
     pub text: Vec<u8>,
-    /// False if time ran out before the text was complete.
     pub whole: bool,
-    /// The path that precedes the names of searches. The notice uses it to show how to continue.
     pub searches: String,
 }
 

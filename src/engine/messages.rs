@@ -412,13 +412,14 @@ pub struct LoggedMessage {
 }
 
 /// A page of consecutive messages of a log.
+///
+/// - `messages`: the messages, oldest first
+/// - `start`: the offset of the first message. If it is not 0, the log has older messages.
+/// - `end`: the offset after the last message
 #[derive(Debug, Default)]
 pub struct MessagePage {
-    /// The messages, oldest first.
     pub messages: Vec<LoggedMessage>,
-    /// The offset of the first message. If it is not 0, the log has older messages.
     pub start: u64,
-    /// The offset after the last message.
     pub end: u64,
 }
 

@@ -41,18 +41,19 @@ const QUICK: Duration = Duration::from_millis(1);
 #[derive(Debug, Default)]
 pub(crate) struct Quotas(DashMap<Component, Arc<Quota>>);
 
+/// - `held`: bytes taken from the shared room and not yet granted. Locked only briefly.
+/// - `turn`: locked by the thread that takes from the shared room or measures
+/// - `took`: duration of the last measurement in nanoseconds. `u64::MAX` before the first
+///   measurement.
+/// - `at_least`: the bytes found by the last measurement that could read everything, plus the bytes
+///   granted since then
+/// - `reserved`: bytes that are granted but perhaps not yet written
 #[derive(Debug)]
 struct Quota {
-    /// Bytes taken from the shared room and not yet granted. Locked only briefly.
     held: Mutex<u64>,
-    /// Locked by the thread that takes from the shared room or measures.
     turn: Mutex<()>,
-    /// Duration of the last measurement in nanoseconds. `u64::MAX` before the first measurement.
     took: AtomicU64,
-    /// The bytes found by the last measurement that could read everything, plus the bytes granted
-    /// since then.
     at_least: AtomicU64,
-    /// Bytes that are granted but perhaps not yet written.
     reserved: AtomicU64,
     refusal: Mutex<Option<QuotaRefusal>>,
     unlinked: Mutex<Vec<UnlinkedFile>>,
@@ -92,13 +93,13 @@ pub(crate) struct RoomRequest<'a> {
     pub(crate) partly: bool,
 }
 
+/// - `free`: number of bytes that would fit
+/// - `between`: maximum number of bytes to grant before the next measurement
+/// - `artifacts`: the sum of the lengths of the artifacts
 #[derive(Debug, Clone, Copy)]
 struct Measured {
-    /// Number of bytes that would fit.
     free: u64,
-    /// Maximum number of bytes to grant before the next measurement.
     between: u64,
-    /// The sum of the lengths of the artifacts.
     artifacts: u64,
 }
 

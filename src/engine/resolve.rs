@@ -35,13 +35,14 @@ const MANIFEST: &str = "manifest.json";
 const IGNORE: &str = ".ignore";
 
 /// A name to which ctxfs gives a meaning in a directory, whatever is on disk.
+///
+/// - `Bookkeeping`: one of the store's own files. No door shows these.
+/// - `Computed`: a computed file of the directory. A file on disk with this name hides it.
+/// - `Searches`: a directory of searches. A file on disk with this name hides it.
 #[derive(Debug)]
 pub enum SpecialName {
-    /// One of the store's own files. No door shows these.
     Bookkeeping,
-    /// A computed file of the directory. A file on disk with this name hides it.
     Computed(Recipe),
-    /// A directory of searches. A file on disk with this name hides it.
     Searches(ViewDir),
 }
 
@@ -81,14 +82,15 @@ pub fn listed_names(dir: &dyn SourceDir, is_top: bool) -> impl Iterator<Item = &
 }
 
 /// The meaning of a name in a directory.
+///
+/// - `Control`: the directory of pages about the door itself
+/// - `Disk`: a file or directory on disk
+/// - `Computed`: a computed file of the directory
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "made for one look-up, which must not allocate")]
 pub enum Resolved<'a> {
-    /// The directory of pages about the door itself.
     Control,
-    /// A file or directory on disk.
     Disk(DiskEntry<'a>),
-    /// A computed file of the directory.
     Computed(Recipe),
     Searches(ViewDir),
     View {

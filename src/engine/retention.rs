@@ -65,17 +65,18 @@ pub(crate) struct Retention {
     thread: BackgroundThread,
 }
 
+/// - `room`: the number of bytes that may be sealed before the next sweep, for each swept
+///   conversation
+/// - `fruitless`: the time of the last sweep by a writer, if that sweep freed nothing
+/// - `unread`: the places that the last sweep of the store could not read
 #[derive(Default)]
 struct SweepSchedule {
     closed: bool,
     store: bool,
     conversations: BTreeSet<Component>,
-    /// The number of bytes that may be sealed before the next sweep, for each swept conversation.
     room: HashMap<Component, u64>,
     store_room: Option<u64>,
-    /// The time of the last sweep by a writer, if that sweep freed nothing.
     fruitless: Option<Instant>,
-    /// The places that the last sweep of the store could not read.
     unread: UnreadPlaces,
 }
 

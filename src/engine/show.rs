@@ -28,16 +28,17 @@ use ctxfs_view::{RenderError, Rendered, View};
 
 type RenderResult = std::result::Result<Rendered, RenderError>;
 
+/// - `key`: the key under which to keep the text, if the file has not changed by the end of the
+///   computation
+/// - `may_go_on`: true if this view may continue past its deadline
+/// - `beginning`: true if there was only time for the beginning of the text without escape
+///   sequences
 struct FileView<'a> {
     of: &'a Computed,
     view: &'a View,
     snapshot: Snapshot,
-    /// The key under which to keep the text, if the file has not changed by the end of the
-    /// computation.
     key: Option<CacheKey>,
-    /// True if this view may continue past its deadline.
     may_go_on: bool,
-    /// True if there was only time for the beginning of the text without escape sequences.
     beginning: bool,
 }
 

@@ -30,18 +30,19 @@ pub enum Source {
 }
 
 /// The state of a file at one moment, never in the middle of a write.
+///
+/// - `file`: the file, open for reading. It may grow or be overwritten while it is read.
+/// - `length`: the length that readers may see. A message log ends with its last whole line.
+/// - `at`: the conversation of the file and its path there
+/// - `record`: the record, without updates from extended attributes
 pub(crate) struct Snapshot {
     pub(crate) source: Source,
-    /// The file, open for reading. It may grow or be overwritten while it is read.
     pub(crate) file: OpenFile,
     pub(crate) stat: Stat,
-    /// The length that readers may see. A message log ends with its last whole line.
     pub(crate) length: u64,
     pub(crate) changes: u64,
     pub(crate) is_written: bool,
-    /// The conversation of the file and its path there.
     pub(crate) at: FilePlace,
-    /// The record, without updates from extended attributes.
     pub(crate) record: Record,
     pub(crate) place: Place,
 }

@@ -130,17 +130,18 @@ impl<L: FileLife + ?Sized> SourceState<L> {
 
 /// What this process has seen happen to the bytes of a file. Changes by other processes are detected
 /// by comparison with the attributes that it last saw.
+///
+/// - `changes`: number of changes by this process, plus the number of views that ran out of time.
+///   Both make a new version.
+/// - `own_rewrites`: number of times that this process rewrote existing bytes
+/// - `is_recent`: true if the bytes may have changed since they were last seen without a change of
+///   the length or the time
 #[derive(Debug, Default)]
 pub struct ByteHistory {
-    /// Number of changes by this process, plus the number of views that ran out of time. Both make
-    /// a new version.
     pub changes: u64,
-    /// Number of times that this process rewrote existing bytes.
     pub own_rewrites: u64,
     pub size: u64,
     modified: Time,
-    /// True if the bytes may have changed since they were last seen without a change of the length
-    /// or the time.
     is_recent: bool,
     others: u64,
 }
@@ -222,21 +223,22 @@ pub fn present_record(
 }
 
 /// The version of a source. Equal versions of one source give equal bytes.
+///
+/// - `changes`: the number of changes that this process has seen, plus the number of views that ran
+///   out of time. A computed file does not change, so its number counts only the latter.
+/// - `modified`: the last modification, in nanoseconds since the epoch
+/// - `changed`: the last change of content, names or attributes, in nanoseconds since the epoch.
+///   For a copy that replaced a sealed file, this is the value of the replaced file.
+/// - `facts`: a hash of all facts other than the bytes, such as the record in the manifest
+/// - `bytes`: a number that identifies the bytes while they may change without a change of the
+///   times. Otherwise 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Version {
-    /// The number of changes that this process has seen, plus the number of views that ran out of
-    /// time. A computed file does not change, so its number counts only the latter.
     pub changes: u64,
     pub size: u64,
-    /// The last modification, in nanoseconds since the epoch.
     pub modified: i64,
-    /// The last change of content, names or attributes, in nanoseconds since the epoch. For a copy
-    /// that replaced a sealed file, this is the value of the replaced file.
     pub changed: i64,
-    /// A hash of all facts other than the bytes, such as the record in the manifest.
     pub facts: u64,
-    /// A number that identifies the bytes while they may change without a change of the times.
-    /// Otherwise 0.
     pub bytes: u64,
 }
 

@@ -37,27 +37,29 @@ pub enum Replace {
 }
 
 /// A request for the text that goes to a model in place of an output.
+///
+/// - `replace`: the condition under which the output is replaced
+/// - `seen`: true if the reader has already seen the output itself
+/// - `audience`: the model that gets the text
 #[derive(Debug, Clone, Copy)]
 pub struct StandInRequest<'a> {
     pub form: Form,
-    /// The condition under which the output is replaced.
     pub replace: Replace,
-    /// True if the reader has already seen the output itself.
     pub seen: bool,
-    /// The model that gets the text.
     pub audience: Audience<'a>,
 }
 
 /// The parts of a complete output.
+///
+/// - `content`: the stored bytes
+/// - `place`: the place, as seen by readers
+/// - `limits`: the limits for outputs of its tool
 #[derive(Debug)]
 pub struct OutputParts {
-    /// The stored bytes.
     pub content: Artifact,
     pub analysis: Arc<Analysis>,
     pub record: Record,
-    /// The place, as seen by readers.
     pub place: Place,
-    /// The limits for outputs of its tool.
     pub limits: Limits,
 }
 

@@ -72,12 +72,12 @@ pub(crate) struct AnalysisGoal<'a> {
     pub(crate) bytes: u64,
 }
 
+/// - `seen`: number of bytes analysed so far
+/// - `ended`: true if the end of the file was reached
+/// - `analysis`: the analysis, if the goal or the end of the file was reached
 pub(crate) struct AnalysisStep {
-    /// Number of bytes analysed so far.
     pub(crate) seen: u64,
-    /// True if the end of the file was reached.
     pub(crate) ended: bool,
-    /// The analysis, if the goal or the end of the file was reached.
     pub(crate) analysis: Option<Analysis>,
 }
 

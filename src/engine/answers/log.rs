@@ -16,9 +16,13 @@ use ctxfs_store::{Conversation, StoreError};
 /// Maximum number of characters of a question or an answer in an entry.
 const PREVIEW: usize = 500;
 
+/// - `time`: the time at which the question ended, in UTC
+/// - `input`: `input`, `output` and `nanodollars` are sums over all calls
+/// - `nanodollars`: the cost, in billionths of a dollar
+/// - `ended`: the outcome: `answered`, `cut`, `not found`, `shown`, `stopped` or `failed`
+/// - `preview`: the first characters of the answer or of the error message
 #[derive(Debug, Serialize, Deserialize)]
 struct LogEntry {
-    /// The time at which the question ended, in UTC.
     time: String,
     #[serde(rename = "ref")]
     handle: String,
@@ -31,16 +35,12 @@ struct LogEntry {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     cached: bool,
     calls: Vec<LoggedCall>,
-    /// `input`, `output` and `nanodollars` are sums over all calls.
     input: u64,
     output: u64,
-    /// The cost, in billionths of a dollar.
     nanodollars: u64,
     millis: u64,
-    /// The outcome: `answered`, `cut`, `not found`, `shown`, `stopped` or `failed`.
     ended: String,
     bytes: u64,
-    /// The first characters of the answer or of the error message.
     preview: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
