@@ -3,11 +3,10 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use crate::open_file::{FileId, FileRef, Identity};
-use crate::snapshot::{Snapshot, Source};
-use crate::source::SourceState;
-use crate::tracker::{AnalysisGoal, AnalysisSoFar, ByteState, RewriteCount, STEP};
-use crate::{Engine, Result};
+use crate::{
+    AnalysisGoal, AnalysisSoFar, ByteState, Engine, FileId, FileRef, Identity, Result,
+    RewriteCount, STEP, Snapshot, Source, SourceState,
+};
 use ctxfs_core::materialize::{SNIFFED, is_for_terminal};
 use ctxfs_core::model::{Analysis, Component, Record};
 use ctxfs_store::Stat;

@@ -12,16 +12,14 @@ pub(crate) mod unkept;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::deadline::deadline;
-use crate::space::reserve_line;
-use crate::{Computed, Engine, EngineError, Result, Source, Tree, ViewText, show};
+use crate::{Computed, Engine, EngineError, Result, Source, Tree, ViewText, reserve_line, show};
 use ctxfs_core::materialize::token_count;
 use ctxfs_core::model::{Amount, Content, Counts, Subject, counted_tool, handle};
 use ctxfs_models::extract::{

@@ -6,11 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::computed::{BaseText, Callback, VERSION};
 use crate::sync::mpsc;
 use crate::{
-    Base, Computed, Counters, Engine, EngineError, OpenText, Recipe, Result, SourceDir, Version,
-    ViewText, answers, manifest, messages, resolve, search, show,
+    Base, BaseText, Callback, Computed, Counters, Engine, EngineError, OpenText, Recipe, Result,
+    SourceDir, VERSION, Version, ViewText, answers, manifest, messages, resolve, search, show,
 };
 use ctxfs_view::{RenderCost, View};
 

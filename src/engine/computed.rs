@@ -5,12 +5,11 @@ use std::ffi::OsString;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use crate::counting::{Counting, proportion};
 use crate::sync::Mutex;
-use crate::sync::atomic::AtomicU64;
-use crate::sync::atomic::Ordering::Relaxed;
-use crate::workers::QUICK_INPUT;
-use crate::{EngineError, Result, Source, SourceDir, Version, ViewText};
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::{
+    Counting, EngineError, QUICK_INPUT, Result, Source, SourceDir, Version, ViewText, proportion,
+};
 use ctxfs_core::materialize::token_count;
 use ctxfs_core::model::{Amount, Component, Counts};
 use ctxfs_store::{FileType, Stat};

@@ -4,15 +4,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use crate::redaction::Secrets;
 use crate::sync::{Condvar, Mutex};
-use crate::workers::BackgroundThread;
+use crate::{BackgroundThread, Secrets};
 use ctxfs_core::model::{Amount, Component, Counts, Record, counted_tool};
 use ctxfs_store::Store;
 

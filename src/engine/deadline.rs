@@ -9,8 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::sync::atomic::AtomicBool;
-use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use ctxfs_core::model::{Content, LinesBefore};
 
 /// The time that a view has after its deadline to write what it has found.

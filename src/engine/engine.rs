@@ -7,22 +7,12 @@ use std::time::{Duration, Instant};
 use quick_cache::sync::Cache as RecentCache;
 
 use crate::answers::unkept::UnkeptAnswers;
-use crate::counting::{Counters, Counting};
-use crate::deadline::LateSlot;
-use crate::error::{EngineError, Result};
-use crate::filters::FilterProcesses;
-use crate::lines::LineIndex;
-use crate::open_file::FileId;
-use crate::options::{DescriptorBudget, EngineOptions};
-use crate::redaction::Secrets;
-use crate::retention::Retention;
-use crate::shares::{Client, Shares};
-use crate::source::LiveFiles;
-use crate::space::{Space, fitting_on_disk};
-use crate::text::{Spool, TextCache, ViewText, recent_cache, text_cache};
-use crate::tracker::{Analyses, KeptAnalyses};
-use crate::watches::Watches;
-use crate::workers::WorkerPool;
+use crate::{
+    Analyses, Client, Counters, Counting, DescriptorBudget, EngineError, EngineOptions, FileId,
+    FilterProcesses, KeptAnalyses, LateSlot, LineIndex, LiveFiles, Result, Retention, Secrets,
+    Shares, Space, Spool, TextCache, ViewText, Watches, WorkerPool, fitting_on_disk, recent_cache,
+    text_cache,
+};
 use ctxfs_core::model::{Component, Counts, Record};
 use ctxfs_core::redact::SecretRules;
 use ctxfs_store::{Cache, Conversation, Store};

@@ -41,10 +41,7 @@ pub enum EngineError {
     Store(#[from] StoreError),
     /// The door that owns the file rejected the operation.
     #[error("{source}")]
-    Door {
-        errno: i32,
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    Door { errno: i32, source: Box<dyn std::error::Error + Send + Sync> },
     /// The bytes of an artifact are remote and cannot be fetched.
     #[error("the bytes of `{path}` are in the bucket that hosts share: {why}")]
     Away {

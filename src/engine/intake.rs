@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use crate::overflow::{self, Loss, Overflow, Tail};
-use crate::quota::RoomRequest;
-use crate::redaction::MaskedForm;
-use crate::space::{fitting_below_cap, fitting_on_disk, over_quota, reserve_file, reserve_part};
-use crate::{Engine, EngineError, Reservation, Result, StoredOutput};
+use crate::{
+    Engine, EngineError, MaskedForm, Reservation, Result, RoomRequest, StoredOutput,
+    fitting_below_cap, fitting_on_disk, over_quota, reserve_file, reserve_part,
+};
 use ctxfs_core::model::{ArtifactState, Component, Folder, Provenance, Record, RelPath};
 use ctxfs_store::{ArtifactWriter, BLOCK, Completed, Conversation, whole_blocks};
 

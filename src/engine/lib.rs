@@ -81,4 +81,28 @@ pub use text::{Spool, ViewText};
 pub use tracker::RewriteCount;
 pub use tree::{OpenedFile, Tree};
 
+pub(crate) use computed::{BaseText, Callback, VERSION};
+pub(crate) use counting::{Counting, proportion};
+pub(crate) use deadline::{LateSlot, ReadLimit, Timed, extended_deadline};
+pub(crate) use filters::FilterProcesses;
+pub(crate) use lines::LineIndex;
 pub(crate) use open_file::OpenFile;
+pub(crate) use open_file::{FileContent, FileRef, Identity};
+pub(crate) use others::{others_at, others_of};
+pub(crate) use patience::{allow_slow, may_wait, to_the_end};
+pub(crate) use quota::{Quotas, RoomRequest};
+pub(crate) use redaction::{FileFacts, Secrets, ShownFile};
+pub(crate) use retention::Retention;
+pub(crate) use snapshot::{Snapshot, basis_of_sizes};
+pub(crate) use source::{LiveFiles, facts_number, is_message_log, keyed_hash};
+pub(crate) use space::{
+    Space, fitting_below_cap, fitting_on_disk, over_quota, reserve_file, reserve_line, reserve_part,
+};
+pub(crate) use stand_in::is_stored;
+pub(crate) use stored::{StoredDir, StoredFile};
+pub(crate) use text::{TextCache, recent_cache, text_cache};
+pub(crate) use tracker::{
+    Analyses, AnalysisGoal, AnalysisSoFar, ByteState, KeptAnalyses, STEP, Tracker, sniff,
+};
+pub(crate) use watches::Watches;
+pub(crate) use workers::{BackgroundThread, QUICK_INPUT, WorkerPool};

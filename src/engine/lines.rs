@@ -6,7 +6,7 @@
 
 use std::io;
 
-use crate::open_file::FileId;
+use crate::FileId;
 use crate::sync::Mutex;
 use ctxfs_core::model::{Content, LinesBefore, place_before_line};
 use ctxfs_store::Stat;

@@ -7,11 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::lines::{self, LineIndex};
-use crate::open_file::FileContent;
-use crate::snapshot::Snapshot;
-use crate::workers::QUICK_INPUT;
 use crate::{
-    Engine, EngineError, FileId, LineCount, LineWindow, Result, Source, Tree, search, show,
+    Engine, EngineError, FileContent, FileId, LineCount, LineWindow, QUICK_INPUT, Result, Snapshot,
+    Source, Tree, search, show,
 };
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Analysis, ArtifactState, Component, Content, Place, Record, RelPath};

@@ -7,13 +7,10 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use crate::intake::{NewOutput, OutputName};
-use crate::patience::{allow_slow, to_the_end};
-use crate::source::{FilePlace, SourceState, is_message_log};
-use crate::space::reserve_line;
-use crate::stand_in::{StoredOutput, is_stand_in, is_stored};
 use crate::{
-    Client, Engine, EngineError, FileId, Reservation, Result, Share, SourceDir, Version, ViewText,
+    Client, Engine, EngineError, FileId, FilePlace, NewOutput, OutputName, Reservation, Result,
+    Share, SourceDir, SourceState, StoredOutput, Version, ViewText, allow_slow, is_message_log,
+    is_stand_in, is_stored, reserve_line, to_the_end,
 };
 use ctxfs_core::model::{Component, Content as _, Limits, RelPath};
 use ctxfs_store::message::{

@@ -5,8 +5,7 @@ use std::fs::File;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-use crate::error::{EngineError, Result};
-use crate::options::EngineOptions;
+use crate::{EngineError, EngineOptions, Result};
 use ctxfs_core::model::{Component, Content, FarFile, FarStore, LinesBefore, Provenance, Record};
 use ctxfs_store::{FarArtifact, Stat, Time, provenance_of, read_full_at, stat_file};
 

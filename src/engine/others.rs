@@ -5,8 +5,7 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::time::Duration;
 
-use crate::patience::allow_slow;
-use crate::{DirPlace, Engine, Result, SourceDir};
+use crate::{DirPlace, Engine, Result, SourceDir, allow_slow};
 use ctxfs_core::model::{Component, Place, RelPath, is_scratch};
 
 /// Maximum wait for news of a conversation: `KNOWN` if this host has it, `UNKNOWN` if it does not.

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use crate::error::{io_error_number, reason_of_loss};
+use crate::{io_error_number, reason_of_loss};
 use ctxfs_store::ArtifactWriter;
 
 /// Maximum number of bytes of a [`Tail`].

@@ -7,8 +7,8 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use crate::error::{EngineError, Result};
 use crate::sync::{now, thread_local};
+use crate::{EngineError, Result};
 
 #[derive(Clone, Copy)]
 enum ThreadPatience {

@@ -11,12 +11,9 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crate::error::Result;
-use crate::patience::{allow_slow, may_wait};
-use crate::retention::Retention;
-use crate::sync::atomic::AtomicU64;
-use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::{DashMap, Mutex, MutexGuard, now};
+use crate::{Result, Retention, allow_slow, may_wait};
 use ctxfs_core::model::Component;
 use ctxfs_store::{Conversation, FileType, SharedRoom, Usage, room_of, stat_file};
 

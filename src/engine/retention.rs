@@ -11,12 +11,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::counting::Counters;
-use crate::error::Result;
-use crate::options::EngineOptions;
-use crate::patience::allow_slow;
 use crate::sync::{Condvar, Mutex, lower_priority, thread};
-use crate::workers::BackgroundThread;
+use crate::{BackgroundThread, Counters, EngineOptions, Result, allow_slow};
 use ctxfs_core::model::{Component, EvictionResult, Evictor, RelPath};
 use ctxfs_store::keep::{RetentionRules, SweepReport, SweepScope};
 use ctxfs_store::{Store, UnreadPlaces, keep};

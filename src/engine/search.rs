@@ -7,11 +7,10 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::deadline::{ReadLimit, Timed, deadline};
-use crate::open_file::RemoteFile;
+use crate::deadline::deadline;
 use crate::{
-    Computed, Counters, DirPlace, Engine, EngineError, FileId, OpenFile, Reader, Result, SourceDir,
-    Version, ViewText,
+    Computed, Counters, DirPlace, Engine, EngineError, FileId, OpenFile, ReadLimit, Reader,
+    RemoteFile, Result, SourceDir, Timed, Version, ViewText,
 };
 use ctxfs_core::materialize::{Checkpoints, PlainText, is_for_terminal, strip_escapes};
 use ctxfs_core::model::{Component, RelPath, Root};

@@ -5,19 +5,13 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::computed::BaseText;
-use crate::deadline::{ReadLimit, Timed, deadline, extended_deadline};
-use crate::open_file::{FileContent, FileId, Identity};
-use crate::others::{others_at, others_of};
-use crate::redaction::{FileFacts, ShownFile};
-use crate::snapshot::{Snapshot, Source, basis_of_sizes};
-use crate::source::{facts_number, present_record};
+use crate::deadline::deadline;
 use crate::sync::thread;
-use crate::tracker::{AnalysisSoFar, sniff};
-use crate::workers::QUICK_INPUT;
 use crate::{
-    Base, Computed, Counters, Engine, EngineError, OpenFile, Recipe, Result, Spool, Version,
-    ViewText,
+    AnalysisSoFar, Base, BaseText, Computed, Counters, Engine, EngineError, FileContent, FileFacts,
+    FileId, Identity, OpenFile, QUICK_INPUT, ReadLimit, Recipe, Result, ShownFile, Snapshot,
+    Source, Spool, Timed, Version, ViewText, basis_of_sizes, extended_deadline, facts_number,
+    others_at, others_of, present_record, sniff,
 };
 use ctxfs_core::materialize::{Checkpoints, PlainText};
 use ctxfs_core::model::{

@@ -6,15 +6,12 @@ use std::sync::Arc;
 
 use rustix::fs::{MemfdFlags, OFlags};
 
-use crate::open_file::{FileContent, FileId, OpenFile, RemoteFile};
-use crate::others::others_of;
-use crate::source::{
-    ByteHistory, DoorFile, FilePlace, SourceState, Version, facts_number, keyed_hash,
-    present_record,
-};
 use crate::sync::Mutex;
-use crate::workers::QUICK_INPUT;
-use crate::{Engine, EngineError, Result, messages};
+use crate::{
+    ByteHistory, DoorFile, Engine, EngineError, FileContent, FileId, FilePlace, OpenFile,
+    QUICK_INPUT, RemoteFile, Result, SourceState, Version, facts_number, keyed_hash, messages,
+    others_of, present_record,
+};
 use ctxfs_core::model::{Analysis, ArtifactState, Component, Content as _, Place, Record, RelPath};
 use ctxfs_store::message::{Log, Published};
 use ctxfs_store::{

@@ -9,10 +9,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, LazyLock, Weak};
 
-use crate::error::Result;
-use crate::open_file::FileId;
 use crate::sync::{DashMap, Mutex, MutexGuard};
-use crate::tracker::{RewriteCount, Tracker};
+use crate::{FileId, Result, RewriteCount, Tracker};
 use ctxfs_core::model::{ArtifactState, Component, Record, RelPath, ViewSizes};
 use ctxfs_store::{
     Conversation, Dir, FileClock, HISTORY, MESSAGES, ManifestLock, Stat, Time, stat_file,

@@ -6,12 +6,8 @@
 use std::fs::File;
 use std::sync::Weak;
 
-use crate::Engine;
-use crate::error::{EngineError, Result};
-use crate::patience::allow_slow;
-use crate::quota::{Quotas, Reservation, RoomRequest};
-use crate::sync::atomic::AtomicU64;
-use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::{Engine, EngineError, Quotas, Reservation, Result, RoomRequest, allow_slow};
 use ctxfs_core::model::{Component, RelPath};
 use ctxfs_store::{Conversation, LEAST, Usage, growth_of_write, stat_file, whole_blocks};
 

@@ -4,10 +4,7 @@
 use std::io::{self, Write as _};
 use std::sync::Arc;
 
-use crate::others::others_of;
-use crate::redaction::{FileFacts, Secrets, ShownFile};
-use crate::tracker::sniff;
-use crate::{Engine, Redaction, Result};
+use crate::{Engine, FileFacts, Redaction, Result, Secrets, ShownFile, others_of, sniff};
 use ctxfs_core::materialize::{Checkpoints, PlainText, analyze, analyze_log, token_count};
 use ctxfs_core::model::{
     Amount, Analysis, Component, Content, Limits, NoFilters, Place, Record, RelPath, Subject,

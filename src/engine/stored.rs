@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use crate::source::{ByteHistory, DoorFile, FilePlace, SourceState};
-use crate::{DirPlace, EngineError, FileId, Result, SourceDir};
+use crate::{
+    ByteHistory, DirPlace, DoorFile, EngineError, FileId, FilePlace, Result, SourceDir, SourceState,
+};
 use ctxfs_core::model::{Component, RelPath};
 use ctxfs_store::{Dir, Stat};
 

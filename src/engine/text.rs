@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, UnitWeighter, Weighter};
 
-use crate::shares::Share;
+use crate::Share;
 use ctxfs_core::model::Content;
 use ctxfs_store::{Cache as DiskCache, CacheKey, Draft, read_full_at, stat_file};
 use ctxfs_view::Rendered;

@@ -6,11 +6,8 @@ use std::sync::{Arc, Weak};
 
 use quick_cache::sync::Cache;
 
-use crate::counting::Counters;
-use crate::error::Result;
-use crate::open_file::{FileRef, Identity};
 use crate::sync::Mutex;
-use crate::text::recent_cache;
+use crate::{Counters, FileRef, Identity, Result, recent_cache};
 use ctxfs_core::materialize::{Analyzer, Checkpoints, SNIFFED};
 use ctxfs_core::model::{Analysis, Component, Content};
 

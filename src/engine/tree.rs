@@ -8,13 +8,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component as PathPart, Path};
 use std::sync::Arc;
 
-use crate::computed::VERSION;
-use crate::open_file::FileContent;
 use crate::source::DoorFile as _;
-use crate::stored::{StoredDir, StoredFile};
 use crate::{
-    Base, Computed, DiskEntry, Engine, EngineError, FileId, OpenText, Recipe, Resolved, Result,
-    Source, Version, messages, resolve,
+    Base, Computed, DiskEntry, Engine, EngineError, FileContent, FileId, OpenText, Recipe,
+    Resolved, Result, Source, StoredDir, StoredFile, VERSION, Version, messages, resolve,
 };
 use ctxfs_core::model::Content;
 use ctxfs_store::{FileType, MESSAGES, Stat};

@@ -10,11 +10,9 @@ use std::sync::Arc;
 
 use quick_cache::sync::Cache;
 
-use crate::open_file::FileId;
 use crate::sync::Mutex;
-use crate::sync::atomic::AtomicU64;
-use crate::sync::atomic::Ordering::Relaxed;
-use crate::text::recent_cache;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::{FileId, recent_cache};
 use ctxfs_store::{Dir, Watch};
 
 /// Maximum number of watched directories below a searched one. If there are more directories, the
