@@ -30,7 +30,7 @@ pub(crate) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
     let store = Store::open(&settings.store(&context.environment)?)?;
     let options = remote::ask(&store, &settings, options);
     let engine = Engine::new(store, options);
-    let Listing { mut rows, unread, .. } = match &args.conversation {
+    let Listing { mut rows, unread } = match &args.conversation {
         Some(id) => {
             let id = places::find_conversation_anywhere(&engine, id)?.id().clone();
             let mut listing = engine.list_artifacts(&id, ListingRow::of_artifact)?;
@@ -62,9 +62,9 @@ pub(crate) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
 }
 
 fn conversations(engine: &Engine) -> anyhow::Result<Listing<ListingRow>> {
-    let Listing { rows, closed, unread } = engine.list_conversations()?;
+    let Listing { rows, unread } = engine.list_conversations()?;
     let rows = rows.iter().map(ListingRow::of_conversation).collect();
-    Ok(Listing { rows, closed, unread })
+    Ok(Listing { rows, unread })
 }
 
 impl ListingRow {

@@ -7,7 +7,7 @@ use crate::{
     AnalysisGoal, AnalysisSoFar, ByteState, Engine, FileId, FileRef, Identity, Result,
     RewriteCount, STEP, Snapshot, Source, SourceState,
 };
-use ctxfs_core::materialize::{SNIFFED, is_for_terminal};
+use ctxfs_core::materialize::{Analyzer, SNIFFED, is_for_terminal};
 use ctxfs_core::model::{Analysis, Component, Record};
 use ctxfs_store::Stat;
 
@@ -53,7 +53,7 @@ impl Snapshot {
 
     /// Returns true if views show the text of the file without escape sequences.
     pub(crate) fn is_for_terminal(&self) -> Result<bool> {
-        Ok(self.is_log() || begins_for_terminal(self.file.as_ref())?)
+        Ok(self.at.1.is_terminal() || begins_for_terminal(self.file.as_ref())?)
     }
 
     fn to_analyse<'a>(&'a self, engine: &'a Engine) -> Analysed<'a> {
@@ -62,7 +62,7 @@ impl Snapshot {
             state: self.source.state(),
             file: self.file.as_ref(),
             conversation: Some(self.at.0.clone()),
-            is_log: self.is_log(),
+            is_log: self.at.1.is_terminal(),
             is_fixed: self.file.is_far() || matches!(self.source, Source::Log(_)),
             record: Some(&self.record),
         }
@@ -90,7 +90,7 @@ impl Source {
     /// file once.
     pub fn follow(&self, engine: &Engine, open: &File, end: u64) -> Result<bool> {
         let following = Analysed::of(engine, self, open);
-        let seen = self.state().tracker.seen();
+        let seen = self.state().tracker.read(Analyzer::seen);
         let can_be_kept =
             || seen > 0 || engine.kept_analyses.has_room(following.conversation.as_ref());
         if end.saturating_sub(seen) < STEP / 4 || !can_be_kept() {
@@ -178,7 +178,7 @@ impl<'a> Analysed<'a> {
     }
 
     fn own_rewrites(&self) -> u64 {
-        self.state.lock().bytes().own_rewrites
+        self.state.life.lock().bytes().own_rewrites
     }
 
     fn byte_state(&self) -> Result<ByteState> {

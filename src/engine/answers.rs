@@ -353,7 +353,7 @@ pub(crate) fn show(
                 }
             }
         }
-        engine.late.is_closed()
+        engine.late.closed.load(Relaxed)
     };
     let text = words.text();
     let question = Question::new((&text, Mode::Auto), &stopped, &|_| ());

@@ -11,6 +11,7 @@ use crate::{
     Base, BaseText, Callback, Computed, Counters, Engine, EngineError, OpenText, Recipe, Result,
     SourceDir, VERSION, Version, ViewText, answers, manifest, messages, resolve, search, show,
 };
+use ctxfs_core::model::Content as _;
 use ctxfs_view::{RenderCost, View};
 
 impl Computed {

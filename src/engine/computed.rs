@@ -11,7 +11,7 @@ use crate::{
     Counting, EngineError, QUICK_INPUT, Result, Source, SourceDir, Version, ViewText, proportion,
 };
 use ctxfs_core::materialize::token_count;
-use ctxfs_core::model::{Amount, Component, Counts};
+use ctxfs_core::model::{Amount, Component, Content as _, Counts};
 use ctxfs_store::{FileType, Stat};
 use ctxfs_view::{CorpusQuery, RenderCost, View};
 
@@ -384,7 +384,7 @@ impl Drop for OpenText {
         }
         let Some(id) = of.base.conversation() else { return };
         let seen = self.seen();
-        if seen == 0 && !self.text.is_empty() {
+        if seen == 0 && self.text.len() > 0 {
             return;
         }
         let amount = Amount::once(seen, self.tokens(seen));

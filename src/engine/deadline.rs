@@ -19,7 +19,8 @@ const GRACE: Duration = Duration::from_secs(3);
 #[derive(Debug, Default)]
 pub(crate) struct LateSlot {
     taken: AtomicBool,
-    closed: AtomicBool,
+    /// True once the server shuts down. No view is then computed past its deadline.
+    pub(crate) closed: AtomicBool,
 }
 
 /// Permission to compute past the deadline. Dropping the permit frees the slot.
@@ -28,16 +29,8 @@ pub(crate) struct LatePermit<'a>(&'a LateSlot);
 impl LateSlot {
     /// Takes the slot. Returns `None` if another view holds it or the server is shutting down.
     pub(crate) fn take(&self) -> Option<LatePermit<'_>> {
-        let taken = self.is_closed() || self.taken.swap(true, Relaxed);
+        let taken = self.closed.load(Relaxed) || self.taken.swap(true, Relaxed);
         (!taken).then_some(LatePermit(self))
-    }
-
-    pub(crate) fn close(&self) {
-        self.closed.store(true, Relaxed);
-    }
-
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Relaxed)
     }
 }
 
@@ -56,17 +49,13 @@ impl Drop for LatePermit<'_> {
 pub(crate) struct ReadLimit {
     started: Instant,
     limit: Duration,
-    extended: AtomicBool,
+    /// True while the view continues past its deadline.
+    pub(crate) extended: AtomicBool,
 }
 
 impl ReadLimit {
     pub(crate) fn new(limit: Duration) -> Arc<Self> {
         Arc::new(Self { started: Instant::now(), limit, extended: AtomicBool::new(false) })
-    }
-
-    /// Records whether the view continues past its deadline.
-    pub(crate) fn extend(&self, goes_on: bool) {
-        self.extended.store(goes_on, Relaxed);
     }
 
     fn is_over(&self) -> bool {
@@ -167,7 +156,7 @@ mod tests {
         let third = late();
         assert!(!third());
         drop(third);
-        slot.close();
+        slot.closed.store(true, Relaxed);
         assert!(late()());
     }
 
@@ -182,7 +171,7 @@ mod tests {
         let text = Timed::new(b"x".to_vec(), &limit);
         assert_eq!(read(&text), Err(io::ErrorKind::TimedOut));
         assert!(text.is_over() && limit.ended(&io::ErrorKind::TimedOut.into()));
-        limit.extend(true);
+        limit.extended.store(true, Relaxed);
         assert_eq!(read(&text), Ok(b"x".to_vec()));
     }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use quick_cache::sync::Cache as RecentCache;
 
 use crate::answers::unkept::UnkeptAnswers;
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::{
     Analyses, Client, Counters, Counting, DescriptorBudget, EngineError, EngineOptions, FileId,
     FilterProcesses, KeptAnalyses, LateSlot, LineIndex, LiveFiles, Result, Retention, Secrets,
@@ -124,7 +125,7 @@ impl Engine {
 
     /// Stops computing views past their deadlines, and stops removing old outputs.
     pub fn stop_background_work(&self) {
-        self.late.close();
+        self.late.closed.store(true, Relaxed);
         self.retention.finish();
     }
 

@@ -2,10 +2,17 @@
 //! count and remove.
 //!
 //! A door is an interface to clients: the mount, the command line, the gateway or the web page.
-//! Doors have names, handles and sockets; the engine has none of these. A door passes the engine a
-//! [`SourceFile`] or a [`SourceDir`], and the engine takes snapshots of it. Caches, workers,
-//! deadlines, redaction, quotas, retention and counts are in the engine, so that the same request
-//! gets the same bytes or the same error through every door.
+//! Doors have names, handles and sockets; the engine has none of these. Caches, workers, deadlines,
+//! redaction, quotas, retention and counts are in the engine, so that the same request gets the same
+//! bytes or the same error through every door.
+//!
+//! The mount reaches the engine by the methods of three types: [`Engine`], the process; [`Source`],
+//! a file that views are computed from; and [`Computed`], the text of a view. It hands over its
+//! files as a [`DoorFile`] and its directories as a [`SourceDir`]. Plain data crosses freely, and so
+//! do the primitives of threads: [`sync`], [`workers`], [`patience`] and [`Shares`]. No field of the
+//! engine does.
+
+#![expect(missing_docs, reason = "names that say it all have no doc")]
 
 mod analysis;
 mod answers;
@@ -25,7 +32,6 @@ pub mod messages;
 mod open_file;
 mod options;
 pub mod others;
-mod overflow;
 pub mod patience;
 pub mod quota;
 mod redaction;
@@ -53,7 +59,9 @@ pub use computed::{Base, Computed, OpenText, Reader, Recipe, User};
 pub use counting::Counters;
 pub use engine::Engine;
 pub use error::{EngineError, Result, io_error_number, reason_of_loss};
-pub use intake::{Intake, NewOutput, OutputName};
+pub use intake::{
+    Intake, Loss, NewOutput, OutputName, Tail, cut_line_of, left_out, whole_lines_before,
+};
 pub use lines::{LineCount, LineRow, LineWindow};
 pub use listing::{ConversationCounts, ListedArtifact, ListedConversation, Listing};
 pub use look::{Look, LookFacts, LookText, search_conversation};
@@ -63,7 +71,6 @@ pub use messages::{
 pub use open_file::{FileId, RemoteFile};
 pub use options::{Confinement, DescriptorBudget, EngineOptions};
 pub use others::Others;
-pub use overflow::{Loss, Tail, cut_line_of, left_out, whole_lines_before};
 pub use quota::Reservation;
 pub use redaction::{MaskedForm, Redaction};
 pub use resolve::{DiskEntry, RemovedContent, Resolved, SpecialName};

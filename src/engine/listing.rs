@@ -6,14 +6,11 @@ use std::sync::Arc;
 use crate::{Engine, Result, answers};
 use ctxfs_core::model::{Component, Counts, Record, RelPath, Sums};
 use ctxfs_store::{Conversation, Stat, StoredArtifacts, UnreadPlaces};
-use ctxfs_view::ClosedCounts;
 
 /// A listing, and the entries that are missing from it.
 #[derive(Debug)]
 pub struct Listing<T> {
     pub rows: Vec<T>,
-    /// The number of artifacts that the reader may not read.
-    pub closed: ClosedCounts,
     /// The places that could not be read. They are below the directory of all conversations, or in
     /// the listed conversation.
     pub unread: UnreadPlaces,
@@ -64,7 +61,7 @@ impl Engine {
             let bytes = found.files.iter().map(|(_, stat)| stat.size).sum();
             rows.push(ListedConversation { id, artifacts: found.files.len(), bytes, modified });
         }
-        Ok(Listing { rows, closed: ClosedCounts::default(), unread })
+        Ok(Listing { rows, unread })
     }
 
     /// Calls `row` with each artifact of the conversation `id`, and lists the results in no
@@ -100,7 +97,7 @@ impl Engine {
             Ok(row(&ListedArtifact { path, stat, record }))
         });
         let rows = listed.collect::<Result<_>>()?;
-        Ok(Listing { rows, closed: ClosedCounts::default(), unread })
+        Ok(Listing { rows, unread })
     }
 
     /// Returns the records that are kept for removed and renamed artifacts of the conversation

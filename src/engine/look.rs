@@ -133,7 +133,7 @@ impl Look {
             place: place.clone(),
             size: *length,
             modified: stat.mtime.as_millis(),
-            is_log: self.snapshot.is_log(),
+            is_log: self.snapshot.at.1.is_terminal(),
         })
     }
 
@@ -219,7 +219,7 @@ impl Look {
 
     /// Analyses the log of a terminal, so that its text can be shown. Does nothing for other files.
     pub fn prepare(&self, expired: &dyn Fn() -> bool) -> Result<()> {
-        if self.snapshot.is_log() {
+        if self.snapshot.at.1.is_terminal() {
             self.snapshot.analysis(&self.engine, expired)?;
         }
         Ok(())

@@ -339,7 +339,7 @@ fn repair(
     let Some(log) = LockedLog::now(&open)? else { return Ok(false) };
     log.repair(&conversation)?;
     tracing::warn!(conversation = %conversation.id(), "the message log was torn, and is mended");
-    let (stat, mut life) = (stat_file(reader)?, state.lock());
+    let (stat, mut life) = (stat_file(reader)?, state.life.lock());
     let bytes = life.bytes();
     bytes.changes += 1;
     bytes.own_rewrites += 1;

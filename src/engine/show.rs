@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::deadline::deadline;
@@ -13,7 +14,7 @@ use crate::{
     Source, Spool, Timed, Version, ViewText, basis_of_sizes, extended_deadline, facts_number,
     others_at, others_of, present_record, sniff,
 };
-use ctxfs_core::materialize::{Checkpoints, PlainText};
+use ctxfs_core::materialize::{Analyzer, Checkpoints, PlainText};
 use ctxfs_core::model::{
     Analysis, Content, Errors, Record, Sections, Subject, ViewSizes, counted_tool,
 };
@@ -114,7 +115,7 @@ impl Source {
             return None;
         }
         let conversation = engine.conversation(id).ok()?;
-        let record = present_record(&*file.state().lock(), &conversation, path, &stat, None);
+        let record = present_record(&*file.state().life.lock(), &conversation, path, &stat, None);
         let mut record = record.ok()?;
         record.provenance.update(&provenance_of(open).ok()?);
         let facts = facts_number(&place, &record, &[]);
@@ -265,7 +266,7 @@ fn needed_analysis(
     FileView { view, snapshot, .. }: &FileView<'_>,
     expired: &dyn Fn() -> bool,
 ) -> Result<AnalysisSoFar> {
-    if !view.needs_analysis() && !snapshot.is_log() {
+    if !view.needs_analysis() && !snapshot.at.1.is_terminal() {
         let start = sniff(&snapshot.file.content(snapshot.length))?;
         if start.analysis.plain.is_none() {
             return Ok(AnalysisSoFar { whole: false, ..start });
@@ -294,12 +295,12 @@ fn plain_text(
         known.analysis = Arc::new(known.analysis.of_text());
         return Ok(Some(text));
     }
-    if tracker.seen() < bytes {
+    if tracker.read(Analyzer::seen) < bytes {
         // A recorded analysis has no checkpoints. If time runs out before checkpoints are made, the
         // text is computed without them.
         snapshot.analyse(engine, bytes, expired)?;
     }
-    let text = PlainText::new(Timed::new(raw, limit), tracker.checkpoints())?;
+    let text = PlainText::new(Timed::new(raw, limit), tracker.read(Analyzer::checkpoints))?;
     known.analysis = Arc::new(known.analysis.of_text());
     Ok(Some(text))
 }
@@ -333,7 +334,7 @@ fn write_view(
             return None;
         }
         let permit = engine.late.take()?;
-        limit.extend(true);
+        limit.extended.store(true, Relaxed);
         Counters::add(&engine.counters.views_out_of_time, 1);
         of.give_beginning(spool.beginning(ctxfs_view::beginning_notice().to_owned()));
         Some(permit)
@@ -341,8 +342,8 @@ fn write_view(
     let goes_on = || {
         let unchanged = snapshot.source.changes() == snapshot.changes;
         let has_room = spool.length() <= engine.options.disk_cache_bytes;
-        let goes_on = unchanged && has_room && !engine.late.is_closed();
-        limit.extend(goes_on);
+        let goes_on = unchanged && has_room && !engine.late.closed.load(Relaxed);
+        limit.extended.store(goes_on, Relaxed);
         goes_on
     };
     let expired = extended_deadline(engine.options.view_deadline, begin, goes_on);
@@ -381,7 +382,8 @@ pub(crate) fn show_view_of_view(
         return Ok(ViewText::clone(text));
     }
     let key = text
-        .key()
+        .key
+        .as_ref()
         .and_then(|base| CacheKey::of(&[b"of a view", base.as_bytes(), exact(view).as_bytes()]));
     if let Some(cached) = key.as_ref().and_then(|key| ViewText::cached(&engine.cache, key)) {
         return Ok(cached);

@@ -76,8 +76,12 @@ impl Source {
     /// A search reads the length of a file with writers between two writes.
     pub fn note_writers(&self, engine: &Engine, id: FileId, has_writers: bool) {
         match self {
-            Self::File(file) if has_writers => engine.live.insert(id, file),
-            Self::File(_) | Self::Log(_) => engine.live.remove(id),
+            Self::File(file) if has_writers => {
+                engine.live.0.insert(id, Arc::downgrade(file));
+            }
+            Self::File(_) | Self::Log(_) => {
+                engine.live.0.remove(&id);
+            }
         }
     }
 
@@ -118,7 +122,7 @@ impl Source {
 
     /// Returns the number of changes that this process has seen.
     pub(crate) fn changes(&self) -> u64 {
-        self.counted().lock().bytes().changes
+        self.counted().life.lock().bytes().changes
     }
 
     /// Returns the state that counts changes. A shared log is assembled again for each version, so
@@ -187,23 +191,17 @@ impl Snapshot {
             OpenFile::Far(_) => stat.size,
         };
         let conversation = engine.conversation(&at.0)?;
-        let record = present_record(&*file.state().lock(), &conversation, &at.1, &stat, None)?;
+        let record = present_record(&*file.state().life.lock(), &conversation, &at.1, &stat, None)?;
         let place = engine.options.place(&at.0, &at.1);
         let source = Source::File(Arc::clone(file));
         Ok(Self { source, file: open, stat, length, changes, is_written, at, record, place })
-    }
-
-    /// Returns true for the log of a terminal. Views of such a log show its text, without escape
-    /// sequences.
-    pub(crate) fn is_log(&self) -> bool {
-        self.at.1.is_terminal()
     }
 }
 
 /// Returns the attributes of `file`, which is open as `open`, the number of its changes, and true if
 /// it has a writer, at a moment when no write is in progress.
 fn between_writes(file: &dyn DoorFile, open: &OpenFile) -> Result<(Stat, u64, bool)> {
-    let mut life = file.state().lock();
+    let mut life = file.state().life.lock();
     Ok((open.as_ref().stat()?, life.bytes().changes, life.has_writers()))
 }
 
@@ -258,7 +256,7 @@ fn file_version(
 /// Returns the attributes that a sealed file had before a copy took its name. Returns `stat` for any
 /// other file.
 fn original(engine: &Engine, file: &dyn DoorFile, stat: &Stat) -> Result<Stat> {
-    if !stat.may_be_copy() || !file.state().lock().is_at_rest() {
+    if !stat.may_be_copy() || !file.state().life.lock().is_at_rest() {
         return Ok(*stat);
     }
     let (id, path) = file.place().ok_or(EngineError::Stale)?;
@@ -282,7 +280,7 @@ fn facts_version(engine: &Engine, file: &dyn DoorFile, stat: &Stat) -> Result<u6
     let state = file.state();
     // Checked before the record is read. If sealing ends in between, the known facts belong to the
     // earlier record.
-    let is_at_rest = state.lock().is_at_rest();
+    let is_at_rest = state.life.lock().is_at_rest();
     let recorded = conversation.manifest().position(&place.1)?;
     let same_name = others_of(engine, &place.0, &place.1)?;
     // ctime changes with every change of the file, including its extended attributes.
@@ -292,9 +290,9 @@ fn facts_version(engine: &Engine, file: &dyn DoorFile, stat: &Stat) -> Result<u6
     }
     // Checked before the facts are read, because they may change right afterwards.
     let lasts = !engine.store.clock().is_recent(stat);
-    let changes = state.lock().bytes().changes;
-    let mut record = present_record(&*state.lock(), &conversation, &place.1, stat, None)?;
-    let is_sealed = record.state != ArtifactState::Live && state.lock().is_at_rest();
+    let changes = state.life.lock().bytes().changes;
+    let mut record = present_record(&*state.life.lock(), &conversation, &place.1, stat, None)?;
+    let is_sealed = record.state != ArtifactState::Live && state.life.lock().is_at_rest();
     // Sealing copies the provenance in the extended attributes to the record.
     let provenance = match file.reader().and_then(|file| Ok(provenance_of(&file)?)) {
         Err(error) if error.raw_os_error() == libc::EAGAIN => return Err(error),
@@ -374,7 +372,7 @@ impl SharedLog {
         }
         let at = own.place().ok_or(EngineError::Stale)?;
         let Some(published) = messages::published(engine, &at, stat)? else { return Ok(None) };
-        let changes = own.state().lock().bytes().changes;
+        let changes = own.state().life.lock().bytes().changes;
         let file = own.reader()?;
         let stat = stat_file(&file)?;
         let end = message::whole(&file, stat.size)?;

@@ -9,8 +9,9 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, LazyLock, Weak};
 
-use crate::sync::{DashMap, Mutex, MutexGuard};
+use crate::sync::{DashMap, Mutex};
 use crate::{FileId, Result, RewriteCount, Tracker};
+use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{ArtifactState, Component, Record, RelPath, ViewSizes};
 use ctxfs_store::{
     Conversation, Dir, FileClock, HISTORY, MESSAGES, ManifestLock, Stat, Time, stat_file,
@@ -51,7 +52,8 @@ pub type FilePlace = (Component, RelPath);
 pub struct SourceState<L: ?Sized = dyn FileLife> {
     pub(crate) tracker: Tracker,
     pub(crate) facts: KnownFacts,
-    life: Mutex<L>,
+    /// Locked while the door writes.
+    pub life: Mutex<L>,
 }
 
 impl<L: ?Sized> std::fmt::Debug for SourceState<L> {
@@ -97,29 +99,33 @@ impl<L: FileLife> SourceState<L> {
 }
 
 impl<L: FileLife + ?Sized> SourceState<L> {
-    /// Locks the life. No write is in progress meanwhile.
-    pub fn lock(&self) -> MutexGuard<'_, L> {
-        self.life.lock()
-    }
-
+    /// Returns the number of bytes that are analysed.
     pub fn analysed(&self) -> u64 {
-        self.tracker.seen()
+        self.tracker.read(Analyzer::seen)
     }
 
+    /// Returns the recorded size of `view` at `version`, if it is known to be valid.
     pub fn view_size(&self, view: &View, version: &Version) -> Option<u64> {
-        self.facts.size(view, version)
+        let known = self.facts.0.lock();
+        let known = known.as_ref().filter(|known| known.version == sized_by(version))?;
+        let (summary, tail) = known.sizes.filter(|_| version.bytes == 0)?;
+        match view {
+            View::Summary => Some(summary),
+            View::Tail => Some(tail),
+            _ => None,
+        }
     }
 
     /// Counts one more change after a view ran out of time, so that the next look-up finds a new
     /// version.
     pub(crate) fn note_change(&self) {
-        self.lock().bytes().changes += 1;
+        self.life.lock().bytes().changes += 1;
     }
 
     /// Detects changes by other processes to the file, which is open as `file`. Returns the number
     /// of times that the bytes were rewritten, and the attributes of the file.
     pub fn rewrites(&self, file: &File, clock: FileClock) -> io::Result<(RewriteCount, Stat)> {
-        let mut life = self.lock();
+        let mut life = self.life.lock();
         let stat = stat_file(file)?;
         life.noticed(&stat, clock);
         Ok((life.bytes().rewrites(), stat))
@@ -269,17 +275,6 @@ impl KnownFacts {
         let (facts, version) = (version.facts, sized_by(version));
         *self.0.lock() = Some(FactsAt { basis, facts, version, sizes });
     }
-
-    fn size(&self, view: &View, version: &Version) -> Option<u64> {
-        let known = self.0.lock();
-        let known = known.as_ref().filter(|known| known.version == sized_by(version))?;
-        let (summary, tail) = known.sizes.filter(|_| version.bytes == 0)?;
-        match view {
-            View::Summary => Some(summary),
-            View::Tail => Some(tail),
-            _ => None,
-        }
-    }
 }
 
 /// Returns a hash of the parts of a version that the sizes of views depend on.
@@ -369,17 +364,9 @@ pub(crate) fn is_message_log(path: &RelPath) -> bool {
 /// The files that a door has open for writing. A search reads their lengths here, so that it sees
 /// only whole writes.
 #[derive(Default)]
-pub(crate) struct LiveFiles(DashMap<FileId, Weak<dyn DoorFile>>);
+pub(crate) struct LiveFiles(pub(crate) DashMap<FileId, Weak<dyn DoorFile>>);
 
 impl LiveFiles {
-    pub(crate) fn insert(&self, id: FileId, file: &Arc<dyn DoorFile>) {
-        self.0.insert(id, Arc::downgrade(file));
-    }
-
-    pub(crate) fn remove(&self, id: FileId) {
-        self.0.remove(&id);
-    }
-
     /// Returns the file `id` as the door that writes it knows it. `None` if no door has the file
     /// open for writing.
     pub(crate) fn get(&self, id: FileId) -> Option<Arc<dyn DoorFile>> {

@@ -109,7 +109,9 @@ impl ShownOutput {
     pub fn stand_in(&self, request: &StandInRequest<'_>) -> Result<StandIn> {
         let is_limited = request.replace == Replace::OverLimits;
         let make = if is_limited { ctxfs_view::stand_in } else { ctxfs_view::stand_in_always };
-        let answer = self.with_subject(|subject| make(request.form, subject, &request.audience))?;
+        let answer = self.file.with_subject(&self.secrets, &NoFilters, |subject| {
+            make(request.form, subject, &request.audience)
+        })?;
         Ok(match answer {
             StandIn::Replaced(text) if self.is_replaced_by(&text, request) => {
                 StandIn::Replaced(text)
@@ -136,12 +138,10 @@ impl ShownOutput {
     /// Returns the text of `view` without its notices.
     pub fn view(&self, view: &View) -> Result<Vec<u8>> {
         let mut text = Vec::new();
-        self.with_subject(|subject| ctxfs_view::render(view, subject, &|| false, &mut text))?;
+        self.file.with_subject(&self.secrets, &NoFilters, |subject| {
+            ctxfs_view::render(view, subject, &|| false, &mut text)
+        })?;
         Ok(text)
-    }
-
-    fn with_subject<T>(&self, show: impl FnOnce(&Subject<'_>) -> T) -> T {
-        self.file.with_subject(&self.secrets, &NoFilters, show)
     }
 
     fn handed(&self, answer: &StandIn, request: &StandInRequest<'_>) -> Amount {

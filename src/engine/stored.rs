@@ -39,12 +39,6 @@ impl StoredDir {
     fn conversation(&self) -> Option<Component> {
         Component::new(self.names.first()?).ok()
     }
-
-    fn place_of(&self, name: &OsStr) -> Option<(Component, RelPath)> {
-        let (_, above) = self.names.split_first()?;
-        let names: Vec<_> = above.iter().map(|above| &**above).chain([name]).collect();
-        Some((self.conversation()?, joined(&names)?))
-    }
 }
 
 fn joined(names: &[&OsStr]) -> Option<RelPath> {
@@ -99,7 +93,9 @@ impl StoredFile {
 
 impl DoorFile for StoredFile {
     fn place(&self) -> Option<FilePlace> {
-        self.dir.place_of(&self.name)
+        let (_, above) = self.dir.names.split_first()?;
+        let names: Vec<_> = above.iter().map(|above| &**above).chain([&*self.name]).collect();
+        Some((self.dir.conversation()?, joined(&names)?))
     }
 
     fn reader(&self) -> Result<Arc<File>> {

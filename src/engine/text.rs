@@ -37,7 +37,9 @@ pub struct ViewText {
     /// `head`.
     on_disk: Option<(Arc<File>, u64)>,
     whole: bool,
-    key: Option<CacheKey>,
+    /// The key of the text in the store's cache. Two texts with the same key have the same bytes, at
+    /// any time and in any process. `None` if that cannot be guaranteed.
+    pub(crate) key: Option<CacheKey>,
 }
 
 impl ViewText {
@@ -77,16 +79,6 @@ impl ViewText {
         Some(text.with_key(Some(key.clone())))
     }
 
-    /// Returns the length in bytes.
-    pub fn len(&self) -> u64 {
-        self.head.0.len() as u64 + self.on_disk_length()
-    }
-
-    /// Returns true if there are no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     pub fn on_disk_length(&self) -> u64 {
         self.on_disk.as_ref().map_or(0, |(_, length)| *length)
     }
@@ -104,12 +96,6 @@ impl ViewText {
     /// Returns false if time ran out before the complete text was computed.
     pub(crate) fn is_whole(&self) -> bool {
         self.whole
-    }
-
-    /// Returns the key of the text in the store's cache. Two texts with the same key have the same
-    /// bytes, at any time and in any process. `None` if that cannot be guaranteed.
-    pub(crate) fn key(&self) -> Option<&CacheKey> {
-        self.key.as_ref()
     }
 
     /// Calls `take` with `size` bytes starting at `offset`. At the end of the text there are fewer
@@ -133,7 +119,7 @@ impl ViewText {
 
 impl Content for ViewText {
     fn len(&self) -> u64 {
-        self.len()
+        self.head.0.len() as u64 + self.on_disk_length()
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -469,7 +455,7 @@ mod tests {
         let made = spool.finish(noted("# notice\n"), Some(key.clone())).unwrap();
         let kept = ViewText::cached(&cache, &key).unwrap();
         assert_eq!(all(&kept), all(&made));
-        assert_eq!((kept.notice_length(), kept.key().cloned()), (9, Some(key.clone())));
+        assert_eq!((kept.notice_length(), kept.key.clone()), (9, Some(key.clone())));
         std::fs::remove_dir_all(dir.path().join("cache")).unwrap();
         assert_eq!(all(&kept), all(&made));
         assert!(ViewText::cached(&cache, &key).is_none());
@@ -499,7 +485,7 @@ mod tests {
         (&spool).write_all(&large()).unwrap();
         let late = Rendered { notice: None, whole: false };
         let body = spool.finish(late, Some(key.clone())).unwrap();
-        assert_eq!((all(&body), body.is_whole(), body.key()), (large(), false, None));
+        assert_eq!((all(&body), body.is_whole(), body.key), (large(), false, None));
         assert!(ViewText::cached(&cache, &key).is_none());
         assert_eq!(files(&dir), 0);
     }

@@ -8,7 +8,7 @@ use quick_cache::sync::Cache;
 
 use crate::sync::Mutex;
 use crate::{Counters, FileRef, Identity, Result, recent_cache};
-use ctxfs_core::materialize::{Analyzer, Checkpoints, SNIFFED};
+use ctxfs_core::materialize::{Analyzer, SNIFFED};
 use ctxfs_core::model::{Analysis, Component, Content};
 
 /// Number of bytes that one step of analysis reads. A step takes some milliseconds, so that waiting
@@ -126,15 +126,8 @@ impl Tracker {
         self.state().lock().analyzer.get_or_insert_default().finish()
     }
 
-    pub(crate) fn checkpoints(&self) -> Checkpoints {
-        self.read(Analyzer::checkpoints)
-    }
-
-    pub(crate) fn seen(&self) -> u64 {
-        self.read(Analyzer::seen)
-    }
-
-    fn read<T: Default>(&self, read: impl FnOnce(&Analyzer) -> T) -> T {
+    /// Reads from the analyzer. Returns the default if the file is not analysed.
+    pub(crate) fn read<T: Default>(&self, read: impl FnOnce(&Analyzer) -> T) -> T {
         let Some(state) = self.0.lock().clone() else { return T::default() };
         let tracked = state.lock();
         tracked.analyzer.as_deref().map(read).unwrap_or_default()
@@ -183,7 +176,7 @@ impl Tracked {
 
 impl std::fmt::Debug for Tracker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tracker").field("seen", &self.seen()).finish_non_exhaustive()
+        f.debug_struct("Tracker").field("seen", &self.read(Analyzer::seen)).finish_non_exhaustive()
     }
 }
 

@@ -121,7 +121,7 @@ impl FileNode {
     }
 
     pub(crate) fn life(&self) -> MutexGuard<'_, Life> {
-        self.state.lock()
+        self.state.life.lock()
     }
 
     /// Returns the current attributes of the file. Reads them by the file's name, or through an

@@ -27,7 +27,6 @@ mod life;
 mod listing;
 mod lookup;
 mod message_log;
-mod moved;
 mod node;
 mod open;
 mod process;
@@ -43,7 +42,6 @@ mod shared;
 mod tests;
 mod waiting;
 mod write_once;
-mod xattr;
 
 pub use attr::{Attr, Caller, Entry, Fh, FileKind, Ino, NewTime, SetAttr, TimedAttr};
 pub use error::{Errno, FsError, Result};

@@ -17,7 +17,7 @@ use crate::{
     Attr, Caller, CallerAccess, Claimed, ContextFs, DirNode, Entry, Fh, FileKind, FsError, Handle,
     Ino, Node, NodeKind, PromiseMark, Result, Shared, attributes, lookup, record,
 };
-use ctxfs_core::model::{NAME_MAX, is_scratch};
+use ctxfs_core::model::{Content as _, NAME_MAX, is_scratch};
 use ctxfs_engine::sync::Mutex;
 use ctxfs_engine::sync::atomic::Ordering::Relaxed;
 use ctxfs_engine::{DirPlace, Source, SourceDir as _, SpecialName, Version, resolve};

@@ -20,9 +20,9 @@ use crate::attr::{GROUP, Inherited, OTHERS, OWNER, Rights};
 use crate::node::{ComputedKey, ComputedNode};
 use crate::process::groups;
 use crate::{
-    Attr, Caller, ContextFs, DirNode, Entry, FileKind, FileNode, FsError, Ino, Node, NodeKey,
-    NodeKind, NodeLink, PromiseMark, Result, SealJob, Shared, TimedAttr, attributes, message_log,
-    record, remote,
+    Attr, Caller, ContextFs, DirNode, Entry, FileKind, FileNode, FsError, Ino, LinkCell, Node,
+    NodeKey, NodeKind, NodeLink, PromiseMark, Result, SealJob, Shared, TimedAttr, attributes,
+    message_log, record, remote,
 };
 use ctxfs_engine::{
     Base, Computed, DiskEntry, EngineError, FileId, FileLife as _, Reader, Recipe, RemovedContent,
@@ -506,4 +506,37 @@ fn status(fs: &Shared) -> Value {
         "openHandles": fs.handles.len(),
         "waitingToSeal": fs.sealer.waiting(),
     })
+}
+
+/// Updates the place of `node` from its open descriptor. Returns true if the file is at a new place
+/// in the store.
+pub(super) fn find_moved(fs: &Shared, node: &Arc<Node>, open: &std::fs::File) -> Result<bool> {
+    let before = node.place();
+    if before.as_ref().is_some_and(|(id, path)| record::is_at(fs, node, (id, path))) {
+        return Ok(false);
+    }
+    let Some(mut names) = fs.engine.store().context().names_of(open)? else { return Ok(false) };
+    let Some(name) = names.pop() else { return Ok(false) };
+    let mut names = names.iter();
+    let top = fs.nodes.get(Ino::ROOT)?;
+    let only = top.link().and_then(LinkCell::get);
+    if only.is_some_and(|only| names.next() != Some(&only.name)) {
+        return Ok(false);
+    }
+    // Looking up a directory records its place. The kernel may have forgotten the file already.
+    let mut way = vec![top];
+    let walked = names.try_for_each(|name| {
+        let parent = &way[way.len() - 1];
+        let next = find_real(fs, parent, parent.as_dir()?, name)?;
+        way.push(next);
+        Ok(())
+    });
+    if walked.is_ok() {
+        relink(node, &way[way.len() - 1], &name);
+    }
+    way[1..].iter().for_each(|node| fs.nodes.forget(node.ino, 1));
+    match walked {
+        Err(FsError::NotFound | FsError::NotADirectory | FsError::Stale) => Ok(false),
+        walked => walked.map(|()| node.place() != before),
+    }
 }

@@ -12,7 +12,7 @@ use crate::file_node::source;
 use crate::{
     Attr, Caller, CallerAccess, Claimed, ContextFs, Entry, Fh, FileHandle, FileNode, FsError,
     Handle, Ino, Node, NodeKind, OpenMode, Opened, Pages, Result, SealJob, Shared, attributes, dir,
-    lookup, message_log, moved, remote, write_once,
+    lookup, message_log, remote, write_once,
 };
 use ctxfs_engine::sync::{Mutex, now};
 use ctxfs_engine::{Computed, DoorFile as _, Reservation, Share};
@@ -327,7 +327,7 @@ fn writer_gone(fs: &Shared, handle: Arc<FileHandle>) -> Result<()> {
     drop(life);
     if last {
         // If the file was moved, the last descriptor still leads to its name.
-        moved::find(fs, &node, &handle.file).ok();
+        lookup::find_moved(fs, &node, &handle.file).ok();
     }
     // Close the descriptor before the job is submitted, so that a probe for writers does not find
     // it.

@@ -19,7 +19,7 @@ use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
 
 use crate::file_node::source;
-use crate::{FileNode, FsError, Ino, Life, Node, Result, SealJob, Shared, moved, record};
+use crate::{FileNode, FsError, Ino, Life, Node, Result, SealJob, Shared, lookup, record};
 use ctxfs_core::model::{
     Amount, Analysis, ArtifactState, Content as _, Counts, LocalFile, Record, is_scratch,
 };
@@ -143,11 +143,11 @@ fn retry_where_moved(fs: &Shared, job: &SealJob) -> Result<JobResult> {
     let file = node.as_file()?;
     let open = file.any_open().filter(|_| file.life().is_unsealed());
     if let Some(open) = open
-        && moved::find(fs, node, &open)?
+        && lookup::find_moved(fs, node, &open)?
     {
         return Ok(JobResult::Again(job.clone()));
     }
-    moved::settle_lost(fs, node)?;
+    record::settle_lost(fs, node)?;
     Ok(JobResult::Done)
 }
 
@@ -155,7 +155,7 @@ fn note_live(fs: &Shared, node: &Arc<Node>) -> Result<()> {
     if !node.as_file()?.life().has_writers() {
         return Ok(());
     }
-    moved::settle(fs, node)?;
+    record::settle_moved(fs, node)?;
     record::record_as(fs, node, Life::noted_live, |_| ())
 }
 
@@ -186,7 +186,7 @@ fn seal(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResult> {
     if let Some(signal) = thread.and_then(|thread| thread.killed_by(&*fs.options.processes)) {
         file.life().failed(format!("its writer was killed by signal {signal}"));
     }
-    moved::settle(fs, node)?;
+    record::settle_moved(fs, node)?;
     if !file.is_artifact() && !is_to_be_masked(&fs.engine, file) {
         file.life().sealed();
         return Ok(JobResult::Done);
