@@ -12,14 +12,15 @@ use ctxfs_core::model::{Analysis, Component, Record};
 use ctxfs_store::Stat;
 
 /// An open file to analyse. Without a `record`, no recorded analysis is used.
+///
+/// - `is_log`: true for the log of a terminal, whose text has no escape sequences
+/// - `is_fixed`: true for remote bytes and for a shared log, which do not change
 struct Analysed<'a> {
     engine: &'a Engine,
     state: &'a SourceState,
     file: FileRef<'a>,
     conversation: Option<Component>,
-    /// True for the log of a terminal, whose text has no escape sequences.
     is_log: bool,
-    /// True for remote bytes and for a shared log, which do not change.
     is_fixed: bool,
     record: Option<&'a Record>,
 }

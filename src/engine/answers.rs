@@ -38,25 +38,27 @@ const BUSY: &str = "# models are busy with other questions. Look again in a whil
 const WAIT: &str = "# a model is reading, and has not answered yet. Look again in a while\n";
 
 /// A question about an output.
+///
+/// - `most_tokens`: maximum number of tokens for the answer. Applies if it is lower than the limit
+///   in the settings.
+/// - `stopped`: returns true once no caller waits for the answer
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
     pub text: &'a str,
     pub mode: Mode,
-    /// Maximum number of tokens for the answer. Applies if it is lower than the limit in the
-    /// settings.
     pub most_tokens: Option<u64>,
-    /// Returns true once no caller waits for the answer.
     pub stopped: &'a Stopped<'a>,
     pub tell: &'a (dyn Fn(&CallRecord) + Sync),
 }
 
 /// The outcome of a question: an answer, or the error that prevented one.
+///
+/// - `facts`: facts about the output that the question is about
+/// - `cached`: true if this is a kept answer, for which no model was called
 #[derive(Debug)]
 pub struct Answer {
-    /// Facts about the output that the question is about.
     pub facts: DocumentFacts,
     pub extraction: Extraction,
-    /// True if this is a kept answer, for which no model was called.
     pub cached: bool,
 }
 
@@ -70,7 +72,6 @@ struct AskedDocument<'a> {
     engine: &'a Engine,
     conversation: &'a Conversation,
     document: &'a dyn Document,
-    /// The question, with secrets in its text masked.
     question: Question<'a>,
 }
 
@@ -247,7 +248,6 @@ struct KeptAnswer {
     question: String,
     asked: String,
     used: String,
-    /// The model that gave the answer.
     target: String,
     prompts: u32,
     found: bool,

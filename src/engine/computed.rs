@@ -107,12 +107,13 @@ pub enum Reader {
 }
 
 /// A user, with the groups of the process that reads.
+///
+/// - `gid`: the group id
+/// - `groups`: the supplementary group ids
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct User {
     pub uid: u32,
-    /// The group id.
     pub gid: u32,
-    /// The supplementary group ids.
     pub groups: Vec<u32>,
 }
 
@@ -244,7 +245,6 @@ impl Computed {
         Self { number, recipe, base, version, readers, progress }
     }
 
-    /// Records the tool that produced the output.
     pub(crate) fn note_tool(&self, tool: impl FnOnce() -> Option<String>) {
         let readers = self.readers.get_or_init(Box::default);
         readers.tool.get_or_init(|| tool().map(String::into_boxed_str));
@@ -337,7 +337,6 @@ pub struct OpenText {
     counting: Arc<Counting>,
     of: Arc<Computed>,
     pub text: Arc<ViewText>,
-    /// The largest offset that was read.
     read: AtomicU64,
 }
 

@@ -49,7 +49,6 @@ impl Drop for LatePermit<'_> {
 pub(crate) struct ReadLimit {
     started: Instant,
     limit: Duration,
-    /// True while the view continues past its deadline.
     pub(crate) extended: AtomicBool,
 }
 
@@ -105,7 +104,6 @@ impl<C: Content> Content for Timed<C> {
     }
 }
 
-/// Returns a function that returns true once `limit` has passed.
 pub(crate) fn deadline(limit: Duration) -> impl Fn() -> bool {
     let started = Instant::now();
     move || started.elapsed() >= limit

@@ -17,10 +17,8 @@ pub enum EngineError {
     /// The file has changed since it was looked up. A new look-up finds its next version.
     #[error("the artifact has changed since it was looked up")]
     Stale,
-    /// A file was found where a directory is needed.
     #[error("not a directory")]
     NotADirectory,
-    /// A directory was found where a file is needed.
     #[error("is a directory")]
     IsADirectory,
     #[error("the artifact has reached its cap of {0} bytes")]
@@ -29,7 +27,6 @@ pub enum EngineError {
     OverQuota(u64),
     #[error("the store's disk has less than {0} bytes left")]
     DiskNearlyFull(u64),
-    /// The message log rejected the operation.
     #[error(transparent)]
     Message(#[from] MessageError),
     #[error(transparent)]
@@ -39,7 +36,6 @@ pub enum EngineError {
     Io(#[from] io::Error),
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The door that owns the file rejected the operation.
     #[error("{source}")]
     Door { errno: i32, source: Box<dyn std::error::Error + Send + Sync> },
     /// The bytes of an artifact are remote and cannot be fetched.

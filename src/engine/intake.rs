@@ -15,12 +15,14 @@ use ctxfs_core::model::{ArtifactState, Component, Folder, Provenance, Record, Re
 use ctxfs_store::{ArtifactWriter, BLOCK, Completed, Conversation, whole_blocks};
 
 /// An output to take in.
+///
+/// - `provenance`: the description of the tool call
+/// - `length`: the length in bytes, if known. The intake then starts only if there is room for all
+///   of them.
 #[derive(Debug)]
 pub struct NewOutput {
     pub name: OutputName,
-    /// The description of the tool call.
     pub provenance: Provenance,
-    /// The length in bytes, if known. The intake then starts only if there is room for all of them.
     pub length: Option<u64>,
 }
 
@@ -253,13 +255,14 @@ impl std::fmt::Debug for Intake<'_> {
 ///
 /// If bytes exceed a limit, the writer accepts those that fit. If none fit, `write` fails with the
 /// [`EngineError`] for the limit. With `keeps_end`, no write fails: the overflow goes to `over`.
+///
+/// - `reserved`: the offset up to which room was reserved before the first byte arrived
+/// - `room`: the room below the quota that was reserved before the first byte arrived
 struct BoundedWriter<'a> {
     engine: &'a Engine,
     conversation: Arc<Conversation>,
     artifact: ArtifactWriter,
-    /// The offset up to which room was reserved before the first byte arrived.
     reserved: u64,
-    /// The room below the quota that was reserved before the first byte arrived.
     room: Reservation,
     keeps_end: bool,
     over: Option<Overflow>,
@@ -411,17 +414,18 @@ const LEAST: u64 = 4096;
 /// The rest of an output after a failed write.
 #[derive(Debug)]
 pub(crate) struct Overflow {
-    /// The error of the failed write.
     pub(crate) error: io::Error,
     pub(crate) tail: Tail,
 }
 
 /// The part of an output that is missing from its artifact.
+///
+/// - `why`: the reason, as given in the line that replaces the missing part
+/// - `has_end`: true if the artifact has the end of the output, after a line that replaces the
+///   missing part
 #[derive(Debug)]
 pub struct Loss {
-    /// The reason, as given in the line that replaces the missing part.
     pub why: String,
-    /// True if the artifact has the end of the output, after a line that replaces the missing part.
     pub has_end: bool,
 }
 

@@ -140,7 +140,6 @@ impl LineIndex {
 }
 
 impl LineMarks {
-    /// Returns the last mark for which `is_before` returns true, or `(0, 0)` if there is none.
     fn mark(&self, is_before: impl Fn(&(u64, u64)) -> bool) -> (u64, u64) {
         let past = self.places.partition_point(is_before);
         past.checked_sub(1).map_or((0, 0), |at| self.places[at])
@@ -218,12 +217,13 @@ pub struct LineRow {
 
 /// Consecutive rows of a file, enough to fill a screen. The number of bytes is bounded, regardless
 /// of the lengths of the lines.
+///
+/// - `start`: the offset of the first row
+/// - `end`: the offset after the last row and its newline
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineWindow {
     pub rows: Vec<LineRow>,
-    /// The offset of the first row.
     pub start: u64,
-    /// The offset after the last row and its newline.
     pub end: u64,
 }
 
@@ -318,7 +318,6 @@ fn char_start(bytes: &[u8]) -> usize {
     bytes.iter().take(4).position(|byte| !is_inside(*byte)).unwrap_or(0)
 }
 
-/// Returns true for a continuation byte of UTF-8.
 fn is_inside(byte: u8) -> bool {
     byte & 0xc0 == 0x80
 }

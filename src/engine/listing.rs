@@ -16,14 +16,14 @@ pub struct Listing<T> {
     pub unread: UnreadPlaces,
 }
 
+/// - `bytes`: the sum of the sizes of the artifacts, in bytes
+/// - `modified`: the last change of an artifact, in milliseconds since the epoch. Without
+///   artifacts, the last change of the conversation's directory.
 #[derive(Debug)]
 pub struct ListedConversation {
     pub id: Component,
     pub artifacts: usize,
-    /// The sum of the sizes of the artifacts, in bytes.
     pub bytes: u64,
-    /// The last change of an artifact, in milliseconds since the epoch. Without artifacts, the last
-    /// change of the conversation's directory.
     pub modified: i64,
 }
 
@@ -37,12 +37,13 @@ pub struct ListedArtifact {
 }
 
 /// The counts of conversations, in total and by conversation.
+///
+/// - `sums`: the sums over all conversations
+/// - `unread`: the conversations that could not be read. They are not counted.
 #[derive(Debug, Default)]
 pub struct ConversationCounts {
-    /// The sums over all conversations.
     pub sums: Sums,
     pub by_conversation: BTreeMap<Component, Counts>,
-    /// The conversations that could not be read. They are not counted.
     pub unread: UnreadPlaces,
 }
 

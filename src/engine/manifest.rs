@@ -46,17 +46,18 @@ fn conversation_of(engine: &Engine, dir: &dyn SourceDir) -> Result<Arc<Conversat
     engine.conversation(place.conversation().ok_or(EngineError::Stale)?)
 }
 
+/// - `left`: the number of artifacts not yet returned. The newest artifact has number 0 and comes
+///   last.
+/// - `last`: the references that stand for artifacts that are not listed. `None` until all
+///   artifacts have been returned.
 struct References<'a> {
     engine: &'a Engine,
     conversation: &'a Conversation,
     reader: &'a Reader,
     artifacts: Artifacts,
-    /// The number of artifacts not yet returned. The newest artifact has number 0 and comes last.
     left: usize,
     closed: ClosedCounts,
     unread: UnreadPlaces,
-    /// The references that stand for artifacts that are not listed. `None` until all artifacts have
-    /// been returned.
     last: Option<std::vec::IntoIter<ContextRef>>,
 }
 

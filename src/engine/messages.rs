@@ -29,7 +29,6 @@ pub fn messages_version(stat: &Stat, published: Option<&Published>) -> Version {
     Version { size, modified: mtime.as_nanos(), facts, ..Version::default() }
 }
 
-/// Returns a number that stays the same as long as the messages of the log keep their order.
 fn order_number(stat: &Stat, published: Option<&Published>) -> u64 {
     let edition = published.map_or(0, Published::edition);
     stat.ino ^ edition.rotate_left(32)
@@ -389,22 +388,25 @@ const BLOCK: u64 = 256 << 10;
 const PAGE_BYTES: u64 = 4 << 20;
 
 /// The range of the messages of a page.
+///
+/// - `Before`: the last messages before this offset of the log, or before its end if the log is
+///   shorter
+/// - `From`: the first messages starting at this offset, at which a message must begin
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageRange {
-    /// The last messages before this offset of the log, or before its end if the log is shorter.
     Before(u64),
-    /// The first messages starting at this offset, at which a message must begin.
     From(u64),
 }
 
 /// A message, with its position in the log.
+///
+/// - `message`: the message. For a line that is not a message, the truncated text of the line.
+///   Secrets are masked.
+/// - `output`: the artifact with the complete result, and its size in bytes
 #[derive(Debug)]
 pub struct LoggedMessage {
     pub offset: u64,
-    /// The message. For a line that is not a message, the truncated text of the line. Secrets are
-    /// masked.
     pub message: std::result::Result<MessageEntry, String>,
-    /// The artifact with the complete result, and its size in bytes.
     pub output: Option<(RelPath, u64)>,
 }
 

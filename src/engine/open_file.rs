@@ -14,12 +14,14 @@ use ctxfs_store::{FarArtifact, Stat, Time, provenance_of, read_full_at, stat_fil
 ///
 /// Two artifacts with the same bytes have the same identity. If a cached text also depends on the
 /// record or the place, its key must include these.
+///
+/// - `Sealed`: the bytes of a sealed artifact, identified by their digest. They may be in any local
+///   file.
+/// - `Local`: the bytes of a local file without a digest in its record. The bytes may change, so a
+///   cache also compares the length and the times.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Identity {
-    /// The bytes of a sealed artifact, identified by their digest. They may be in any local file.
     Sealed(String),
-    /// The bytes of a local file without a digest in its record. The bytes may change, so a cache
-    /// also compares the length and the times.
     Local(FileId),
 }
 
@@ -75,7 +77,6 @@ const NO_BUCKET: &str = "this process asks no bucket; `ctxfs pull` brings them, 
 #[derive(Debug, Clone)]
 pub(crate) enum OpenFile {
     Here(Arc<File>),
-    /// An artifact whose bytes are in the bucket.
     Far(Arc<RemoteFile>),
 }
 

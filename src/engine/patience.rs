@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use crate::sync::{now, thread_local};
 use crate::{EngineError, Result};
 
+/// - `Works`: the thread may do slow work, but must not wait for other processes
+/// - `Prompt`: the thread must not do anything slow. The request was first tried at this time.
 #[derive(Clone, Copy)]
 enum ThreadPatience {
     Waits,
-    /// The thread may do slow work, but must not wait for other processes.
     Works,
-    /// The thread must not do anything slow. The request was first tried at this time.
     Prompt(Instant),
 }
 

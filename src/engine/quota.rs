@@ -83,7 +83,6 @@ struct QuotaRefusal {
 
 pub(crate) struct RoomRequest<'a> {
     pub(crate) id: &'a Component,
-    /// `None` if only unnamed files of the conversation remain.
     pub(crate) conversation: Option<&'a Conversation>,
     pub(crate) growth: u64,
     /// True if the caller can also use fewer bytes.
@@ -103,7 +102,6 @@ struct Measured {
 /// Granted room below a quota. It stays reserved until this value is dropped.
 #[derive(Debug, Default)]
 pub struct Reservation {
-    /// `None` if the conversation has no quota.
     quota: Option<Arc<Quota>>,
     bytes: u64,
 }

@@ -20,7 +20,6 @@ pub struct Redaction {
 }
 
 impl Redaction {
-    /// Masks the secrets in the description of a call.
     fn mask_provenance(&self, provenance: &mut Provenance) {
         let Provenance {
             call,
@@ -74,10 +73,11 @@ impl Redaction {
 ///
 /// The writer holds back bytes that may be part of a secret, so [`Self::finish`] must be called at
 /// the end.
+///
+/// - `Plain`: passes bytes unchanged
+/// - `Masked`: masks secrets before passing the bytes on
 pub enum MaskedForm<'a, W> {
-    /// Passes bytes unchanged.
     Plain(W),
-    /// Masks secrets before passing the bytes on.
     Masked(MaskingWriter<'a, W>),
 }
 

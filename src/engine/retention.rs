@@ -240,7 +240,6 @@ impl Retention {
         Ok(report)
     }
 
-    /// Returns a function that removes the local copy of an output of the conversation `id`.
     fn evictor(&self, id: &Component, unshared: Unshared) -> Evictor<'_> {
         let others = self.options.other_hosts.as_ref();
         let mut evictor = others.map(|others| others.evictor(id));

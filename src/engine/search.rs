@@ -87,14 +87,15 @@ pub(crate) fn search_here(
     Ok((text, rendered, path + "/.grep/"))
 }
 
+/// - `closed`: the number of directories that the reader may not read
+/// - `base`: the directory to which the paths are relative. `None` for the conversation's own
+///   directory.
 struct SearchedArtifacts<'a> {
     artifacts: Artifacts,
     reader: &'a Reader,
-    /// The number of directories that the reader may not read.
     closed: u64,
     engine: &'a Engine,
     conversation: Component,
-    /// The directory to which the paths are relative. `None` for the conversation's own directory.
     base: Option<RelPath>,
     limit: Arc<ReadLimit>,
 }

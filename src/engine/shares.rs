@@ -18,11 +18,13 @@ use ctxfs_core::model::Component;
 const USERS_SHARE: u64 = 7;
 
 /// The client to which a share is charged.
+///
+/// - `conversation`: `None` for a resource that belongs to no conversation, such as the root's
+///   listing
+/// - `user`: `None` if users are not told apart
 #[derive(Debug, Clone, Default)]
 pub struct Client {
-    /// `None` for a resource that belongs to no conversation, such as the root's listing.
     pub conversation: Option<Component>,
-    /// `None` if users are not told apart.
     pub user: Option<u32>,
 }
 

@@ -479,7 +479,6 @@ fn may_be_kept(engine: &Engine, Snapshot { stat, is_written, .. }: &Snapshot, vi
     waits
 }
 
-/// Returns text that differs between any two states of local files.
 fn local_state(stat: &Stat) -> String {
     let times = (stat.mtime.as_nanos(), stat.ctime.as_nanos());
     format!("{:?} {} {times:?}", FileId::of(stat), stat.size)

@@ -158,7 +158,6 @@ impl Source {
         Ok(open.content(length))
     }
 
-    /// Returns the version of the file as it is now.
     pub(crate) fn present_version(&self, engine: &Engine) -> Result<Version> {
         match self {
             Self::File(file) => {
@@ -205,7 +204,6 @@ fn between_writes(file: &dyn DoorFile, open: &OpenFile) -> Result<(Stat, u64, bo
     Ok((open.as_ref().stat()?, life.bytes().changes, life.has_writers()))
 }
 
-/// Opens `file` for reading, whether it is local or remote.
 fn open(engine: &Engine, file: &dyn DoorFile) -> Result<OpenFile> {
     let copy = |error| open_copy(engine, file).map(Arc::new).map_err(|_| error);
     let here = || file.reader().or_else(copy).map(OpenFile::Here);
@@ -240,7 +238,6 @@ fn open_far(engine: &Engine, file: &dyn DoorFile) -> Result<OpenFile> {
     Ok(OpenFile::Far(RemoteFile::open(engine.options(), &id, &far)))
 }
 
-/// Returns the version of `file`, which has the attributes `stat` after `changes` changes.
 fn file_version(
     engine: &Engine,
     file: &dyn DoorFile,

@@ -66,7 +66,6 @@ impl<L: ?Sized> std::fmt::Debug for SourceState<L> {
 pub trait FileLife: Send {
     fn bytes(&mut self) -> &mut ByteHistory;
 
-    /// Records changes by other processes, detected by the attributes `stat`.
     fn noticed(&mut self, stat: &Stat, clock: FileClock);
 
     fn has_writers(&self) -> bool {
@@ -99,12 +98,10 @@ impl<L: FileLife> SourceState<L> {
 }
 
 impl<L: FileLife + ?Sized> SourceState<L> {
-    /// Returns the number of bytes that are analysed.
     pub fn analysed(&self) -> u64 {
         self.tracker.read(Analyzer::seen)
     }
 
-    /// Returns the recorded size of `view` at `version`, if it is known to be valid.
     pub fn view_size(&self, view: &View, version: &Version) -> Option<u64> {
         let known = self.facts.0.lock();
         let known = known.as_ref().filter(|known| known.version == sized_by(version))?;
@@ -189,7 +186,6 @@ impl ByteHistory {
     }
 }
 
-/// A file that only other processes write.
 impl FileLife for ByteHistory {
     fn bytes(&mut self) -> &mut ByteHistory {
         self
@@ -256,7 +252,6 @@ struct FactsAt {
     basis: u64,
     facts: u64,
     version: u64,
-    /// The sizes of `.summary` and `.tail`.
     sizes: Option<(u64, u64)>,
 }
 
@@ -277,7 +272,6 @@ impl KnownFacts {
     }
 }
 
-/// Returns a hash of the parts of a version that the sizes of views depend on.
 fn sized_by(version: &Version) -> u64 {
     keyed_hash((version.facts, version.changes, version.size, version.modified))
 }
@@ -352,7 +346,6 @@ pub trait SourceDir: Send + Sync {
     /// conversation itself and for the root.
     fn depth(&self) -> Result<usize>;
 
-    /// Returns the open directory on disk.
     fn dir(&self) -> Result<Arc<Dir>>;
 }
 

@@ -47,15 +47,16 @@ impl Allowance {
 
 /// A range of bytes that is about to be written or reserved in an open file. The functions are
 /// called only if a limit needs them.
+///
+/// - `offset`: the beginning of the range. `None` for the end of the file.
+/// - `charged_to`: returns the conversation whose quota the file counts against. A file without a
+///   name still counts against its last conversation.
 #[expect(missing_debug_implementations, reason = "it holds functions")]
 pub struct PlannedWrite<'a> {
     pub open: &'a File,
-    /// The beginning of the range. `None` for the end of the file.
     pub offset: Option<u64>,
     pub length: u64,
     pub is_terminal: &'a dyn Fn() -> bool,
-    /// Returns the conversation whose quota the file counts against. A file without a name still
-    /// counts against its last conversation.
     pub charged_to: &'a dyn Fn() -> Option<Component>,
 }
 
@@ -214,7 +215,6 @@ pub(crate) fn fitting_on_disk(engine: &Engine, length: u64, may_go: bool) -> Res
     engine.space.disk.spend(length, make_room)
 }
 
-/// Reserves room for as many bytes of `request` as fit, possibly for none.
 pub(crate) fn reserve_part(engine: &Engine, request: &RoomRequest<'_>) -> Result<Reservation> {
     engine.space.quotas.reserve(engine.options.quota, &engine.retention, request)
 }
@@ -223,7 +223,6 @@ pub(crate) fn over_quota(engine: &Engine) -> EngineError {
     EngineError::OverQuota(engine.options.quota.unwrap_or(u64::MAX))
 }
 
-/// Checks the disk and reserves room for a new file of `length` bytes in `conversation`.
 pub(crate) fn reserve_file(
     engine: &Engine,
     conversation: &Conversation,

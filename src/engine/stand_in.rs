@@ -29,7 +29,6 @@ pub enum Replace {
     Always,
     OverLimits,
     TooLong,
-    /// Replaces an output if the stand-in has at most a third of its tokens.
     Economy,
 }
 

@@ -13,11 +13,12 @@ use crate::{
 use ctxfs_core::model::{Component, RelPath};
 use ctxfs_store::{Dir, Stat};
 
+/// - `names`: the conversation and the names below it. Empty for the directory of all
+///   conversations.
+/// - `is_top`: true for the root of the tree
 pub(crate) struct StoredDir {
     dir: Arc<Dir>,
-    /// The conversation and the names below it. Empty for the directory of all conversations.
     names: Vec<OsString>,
-    /// True for the root of the tree.
     pub(crate) is_top: bool,
 }
 

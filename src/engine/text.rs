@@ -29,16 +29,17 @@ struct HeldBytes(Vec<u8>, #[expect(dead_code, reason = "gives back")] Option<Sha
 ///
 /// The text consists of a notice, which states what is left out, and the rest. The notice is in
 /// memory. The rest is in memory or in a file of the store's cache.
+///
+/// - `on_disk`: the file with the rest of the text, and the length of the rest. `None` if the rest
+///   is in `head`.
+/// - `key`: the key of the text in the store's cache. Two texts with the same key have the same
+///   bytes, at any time and in any process. `None` if that cannot be guaranteed.
 #[derive(Debug, Clone)]
 pub struct ViewText {
     head: Arc<HeldBytes>,
     notice: usize,
-    /// The file with the rest of the text, and the length of the rest. `None` if the rest is in
-    /// `head`.
     on_disk: Option<(Arc<File>, u64)>,
     whole: bool,
-    /// The key of the text in the store's cache. Two texts with the same key have the same bytes, at
-    /// any time and in any process. `None` if that cannot be guaranteed.
     pub(crate) key: Option<CacheKey>,
 }
 
@@ -157,7 +158,6 @@ pub struct Spool<'a> {
     cache: &'a DiskCache,
     room: RoomCheck<'a>,
     held: RefCell<Share>,
-    /// True if the text stays in memory as far as the share allows.
     stays: bool,
     started: Instant,
     text: RefCell<SpooledText>,

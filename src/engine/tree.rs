@@ -29,12 +29,12 @@ pub struct Tree {
 #[derive(Debug)]
 pub struct OpenedFile(OpenedContent);
 
+/// - `File`: a file on disk, with its length when it was opened. A message log ends with its last
+///   whole line.
+/// - `Text`: a computed file
 #[derive(Debug)]
 enum OpenedContent {
-    /// A file on disk, with its length when it was opened. A message log ends with its last whole
-    /// line.
     File(FileContent),
-    /// A computed file.
     Text(OpenText),
 }
 
@@ -42,7 +42,6 @@ enum Position {
     Dir(Arc<StoredDir>),
     File(Source),
     Computed(Arc<Computed>),
-    /// A directory with the views of a file, or of the text of the file's view `base`.
     Views {
         of: Source,
         base: Option<View>,

@@ -37,7 +37,6 @@ struct WatchState {
     /// The number of the current state. Once the directory has been searched, the number changes
     /// with anything below the directory.
     number: u64,
-    /// True if everything below the directory is watched.
     armed: bool,
 }
 
@@ -80,7 +79,6 @@ impl Watches {
         state.number
     }
 
-    /// Starts to watch the directory `id`, which is about to be listed.
     pub(crate) fn arm(&self, id: FileId) -> Arming<'_> {
         let dir = self.watched(id);
         let WatchState { number, armed } = *dir.state.lock();

@@ -68,7 +68,6 @@ struct JobQueue {
 
 #[derive(Default)]
 struct Jobs {
-    /// The waiting jobs of each conversation, in the order in which the conversations take turns.
     waiting: VecDeque<(JobOwner, VecDeque<Job>)>,
     running: HashMap<JobOwner, usize>,
     threads: usize,
@@ -88,7 +87,6 @@ impl Jobs {
         (self.threads - 1).max(1)
     }
 
-    /// Returns true if there is an idle thread that `whom` may occupy.
     fn can_begin(&self, whom: &JobOwner) -> bool {
         let waiting = self.waiting.iter().map(|(other, jobs)| (other, jobs.len()));
         let running = self.running.iter().map(|(other, count)| (other, *count));
