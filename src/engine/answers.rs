@@ -29,7 +29,6 @@ use ctxfs_models::extract::{
 use ctxfs_store::Conversation;
 use ctxfs_view::Words;
 
-/// The name under which reads of answers are counted.
 const VIEW: &str = "extract";
 /// Maximum number of bytes of a view that are read. A model gets only some lines of the view.
 const MOST_OF_VIEW: usize = 1 << 20;

@@ -238,7 +238,6 @@ pub(crate) type Callback = Box<dyn FnOnce(Result<Arc<ViewText>>) + Send>;
 impl Computed {
     /// Creates a computed file of `base` at `version`. Computes nothing.
     pub fn new(recipe: Recipe, base: Base, version: Version) -> Self {
-        /// Each number is used only once in a process.
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let (readers, progress) = (OnceLock::new(), Mutex::default());

@@ -15,7 +15,6 @@ use ctxfs_core::model::{Content, LinesBefore};
 /// The time that a view has after its deadline to write what it has found.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// The only slot for a view that is computed past its deadline.
 #[derive(Debug, Default)]
 pub(crate) struct LateSlot {
     taken: AtomicBool,

@@ -31,21 +31,14 @@ pub enum EngineError {
     Message(#[from] MessageError),
     #[error(transparent)]
     Name(#[from] NameError),
-    /// A system call failed.
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("{source}")]
     Door { errno: i32, source: Box<dyn std::error::Error + Send + Sync> },
-    /// The bytes of an artifact are remote and cannot be fetched.
     #[error("the bytes of `{path}` are in the bucket that hosts share: {why}")]
-    Away {
-        /// The artifact, as seen by readers.
-        path: String,
-        /// The reason, and what to do about it.
-        why: String,
-    },
+    Away { path: String, why: String },
     /// The work takes too long for this thread; see `allow_slow`. Clients never see this error,
     /// because the work is then retried on another thread.
     #[error("this takes too long for the thread that was asked")]

@@ -13,7 +13,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use ctxfs_core::model::{Feed, FilterOutcome, Filters};
 
-/// Size in bytes of the buffers for the input and the output of a filter.
 const BLOCK: usize = 64 << 10;
 /// The interval at which the deadline is checked while a process writes no output.
 const LOOK: Duration = Duration::from_millis(20);

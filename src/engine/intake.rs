@@ -49,7 +49,8 @@ pub struct Intake<'a> {
     sink: MaskedForm<'a, BoundedWriter<'a>>,
     /// The reason why no more bytes are accepted.
     failed: Option<String>,
-    loss: Option<Loss>,
+    /// The loss that [`Self::finish`] found after [`Intake::keeping_end`].
+    pub loss: Option<Loss>,
     is_counted: bool,
 }
 
@@ -162,11 +163,6 @@ impl<'a> Intake<'a> {
         let (loss, reason) = over.settle(&mut sink.artifact);
         (self.loss, self.failed) = (Some(loss), Some(reason));
         Err(over.error)
-    }
-
-    /// Returns the loss that `finish` found after [`Intake::keeping_end`].
-    pub fn loss(&self) -> Option<&Loss> {
-        self.loss.as_ref()
     }
 
     /// Completes the artifact: syncs, records and counts it. An output that is not stored
@@ -411,7 +407,6 @@ const PART: u64 = 4;
 /// Minimum number of bytes of the end of an output. A shorter end is not stored.
 const LEAST: u64 = 4096;
 
-/// The rest of an output after a failed write.
 #[derive(Debug)]
 pub(crate) struct Overflow {
     pub(crate) error: io::Error,

@@ -105,7 +105,6 @@ pub(crate) use source::{LiveFiles, facts_number, is_message_log, keyed_hash};
 pub(crate) use space::{
     Space, fitting_below_cap, fitting_on_disk, over_quota, reserve_file, reserve_line, reserve_part,
 };
-pub(crate) use stand_in::is_stored;
 pub(crate) use stored::{StoredDir, StoredFile};
 pub(crate) use text::{TextCache, recent_cache, text_cache};
 pub(crate) use tracker::{

@@ -15,9 +15,7 @@ use ctxfs_store::Stat;
 const SPACING: u64 = 1 << 20;
 /// Maximum number of marks of a file. At the limit, every other mark is dropped.
 const MOST: usize = 4096;
-/// Number of bytes that one step counts.
 const STEP: u64 = 8 << 20;
-/// Number of bytes that are read at once.
 const BLOCK: usize = 1 << 20;
 /// Number of bytes that are compared at the start of a file, and before the end of the counted
 /// part, to detect that the file has changed.

@@ -106,17 +106,10 @@ impl Look {
         self.snapshot.is_written || self.snapshot.record.state == ArtifactState::Live
     }
 
-    /// Returns all facts about the file. Analyses a small file if necessary.
-    pub fn facts(&self) -> Result<LookFacts> {
-        self.facts_and(self.size() <= QUICK_INPUT)
-    }
-
-    /// Returns the facts that are known without reading the file.
-    pub fn known_facts(&self) -> Result<LookFacts> {
-        self.facts_and(false)
-    }
-
-    fn facts_and(&self, analyse: bool) -> Result<LookFacts> {
+    /// Returns all facts about the file. Analyses a small file if necessary and if `may_analyse` is
+    /// true. Otherwise reads nothing.
+    pub fn facts(&self, may_analyse: bool) -> Result<LookFacts> {
+        let analyse = may_analyse && self.size() <= QUICK_INPUT;
         let Snapshot { file, stat, record, place, length, .. } = &self.snapshot;
         let mut record = record.clone();
         record.provenance.update(&file.provenance().unwrap_or_default());

@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 use crate::{
     Client, Engine, EngineError, FileId, FilePlace, NewOutput, OutputName, Reservation, Result,
     Share, SourceDir, SourceState, StoredOutput, Version, ViewText, allow_slow, is_message_log,
-    is_stand_in, is_stored, reserve_line, to_the_end,
+    is_stand_in, reserve_line, to_the_end,
 };
 use ctxfs_core::model::{Component, Content as _, Limits, RelPath};
 use ctxfs_store::message::{
@@ -77,7 +77,6 @@ impl UnfinishedMessage {
         self.room.keep(more, self.line.len());
     }
 
-    /// Releases memory that is no longer needed.
     fn settle(&mut self) {
         match &mut self.held {
             _ if self.line.held_bytes() == 0 => self.held = None,
@@ -173,7 +172,7 @@ impl Host for MessageHost<'_> {
     }
 
     fn is_stored(&self, reference: &str) -> bool {
-        is_stored(self.engine, reference)
+        self.engine.store.resolve(reference).is_ok_and(|found| found.is_some())
     }
 
     fn is_stand_in(&self, output: &[u8], limits: &Limits) -> io::Result<bool> {
@@ -382,7 +381,6 @@ fn log_at(
     Ok(log.up_to(version.size))
 }
 
-/// Number of bytes that are read at once when reading backwards.
 const BLOCK: u64 = 256 << 10;
 /// Maximum number of bytes of the messages of a page, unless a single message is longer.
 const PAGE_BYTES: u64 = 4 << 20;

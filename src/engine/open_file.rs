@@ -73,7 +73,6 @@ impl FileId {
 const NO_BUCKET: &str = "this process asks no bucket; `ctxfs pull` brings them, and a mount with \
                          `[remote] url` shows them";
 
-/// A file that is open for reading.
 #[derive(Debug, Clone)]
 pub(crate) enum OpenFile {
     Here(Arc<File>),
@@ -92,7 +91,6 @@ pub struct RemoteFile {
     pub stat: Stat,
 }
 
-/// A borrowed [`OpenFile`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FileRef<'a> {
     Here(&'a File),

@@ -113,7 +113,6 @@ impl EngineOptions {
 /// Maximum number of descriptors reserved for the server itself: recording and analysing writes,
 /// searches, and views.
 const OWN: usize = 512;
-/// Maximum number of directories that a mount holds open.
 const DIRS: usize = 4096;
 /// Maximum number of conversations whose manifests stay indexed in memory. Each takes two
 /// descriptors.

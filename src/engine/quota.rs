@@ -168,7 +168,6 @@ impl Quotas {
         }
     }
 
-    /// Counts a file that has lost its name, until its descriptors are closed.
     pub(crate) fn unlinked(&self, id: &Component, open: Vec<Weak<File>>) {
         let quota = self.of(id);
         let mut unlinked = quota.unlinked.lock();

@@ -228,7 +228,6 @@ pub(crate) struct ShownFile<'a> {
     pub(crate) content: Box<dyn Content + 'a>,
     pub(crate) analysis: Arc<Analysis>,
     pub(crate) facts: FileFacts,
-    /// True if secrets in the content must still be masked.
     has_secrets: bool,
 }
 

@@ -21,17 +21,12 @@ use ctxfs_core::model::{Component, Folder, MAX_DEPTH, NameError, Record, RelPath
 use ctxfs_store::{FileType, MESSAGES, Stat, Time, is_bookkeeping};
 use ctxfs_view::{CorpusQuery, Derived, Reading, RenderCost, View, ViewDir, readings};
 
-/// The directory in the root whose pages describe the door itself.
 const CONTROL: &str = ".ctxfs";
 /// The directories of searches. Every conversation and every directory of artifacts has them.
 const SEARCHES: [(&str, ViewDir); 2] = [(".grep", ViewDir::Grep), (".find", ViewDir::Find)];
-/// The message log as one JSON array, next to the log.
 const MESSAGE_ARRAY: &str = "messages.json";
-/// The guide to the tree, in the root.
 const README: &str = "README.md";
-/// The references of a conversation's artifacts, in the conversation's directory.
 const MANIFEST: &str = "manifest.json";
-/// The file that lists the names that recursive searches skip.
 const IGNORE: &str = ".ignore";
 
 /// A name to which ctxfs gives a meaning in a directory, whatever is on disk.
@@ -93,12 +88,7 @@ pub enum Resolved<'a> {
     Disk(DiskEntry<'a>),
     Computed(Recipe),
     Searches(ViewDir),
-    View {
-        /// The file.
-        of: DiskEntry<'a>,
-        /// The view or directory of views.
-        reading: Reading,
-    },
+    View { of: DiskEntry<'a>, reading: Reading },
     Removed(Box<RemovedContent>),
 }
 

@@ -120,7 +120,6 @@ impl Source {
         self.counted().note_change();
     }
 
-    /// Returns the number of changes that this process has seen.
     pub(crate) fn changes(&self) -> u64 {
         self.counted().life.lock().bytes().changes
     }
@@ -148,11 +147,14 @@ impl Source {
         let open = open(engine, &**file)?;
         let (stat, ..) = between_writes(&**file, &open)?;
         let length = match &open {
-            OpenFile::Here(here) => {
-                let at = file.place().ok_or(EngineError::Stale)?;
-                let reader = || Ok(Arc::clone(here));
-                messages::shown(engine, (&at, file.state()), stat, reader)?.size
-            }
+            OpenFile::Here(here) => match file.place() {
+                Some(at) => {
+                    let reader = || Ok(Arc::clone(here));
+                    messages::shown(engine, (&at, file.state()), stat, reader)?.size
+                }
+                // The name is none that a record may have.
+                None => stat.size,
+            },
             OpenFile::Far(_) => stat.size,
         };
         Ok(open.content(length))
@@ -367,7 +369,7 @@ impl SharedLog {
         if engine.options.other_messages.is_none() {
             return Ok(None);
         }
-        let at = own.place().ok_or(EngineError::Stale)?;
+        let Some(at) = own.place() else { return Ok(None) };
         let Some(published) = messages::published(engine, &at, stat)? else { return Ok(None) };
         let changes = own.state().life.lock().bytes().changes;
         let file = own.reader()?;

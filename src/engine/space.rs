@@ -80,7 +80,6 @@ impl PlannedWrite<'_> {
     }
 }
 
-/// Room for a door.
 impl Engine {
     /// Reserves `growth` bytes below the quota of the conversation `id`. If necessary, removes the
     /// oldest outputs.

@@ -13,7 +13,6 @@ use ctxfs_core::redact::Masked;
 use ctxfs_store::{Artifact, Conversation, provenance_of};
 use ctxfs_view::{Audience, Form, StandIn, View};
 
-/// Maximum length of a stand-in, in thirds of the number of characters of its output.
 const MOST_THIRDS: u64 = 2;
 
 /// The condition under which a stand-in replaces an output.
@@ -220,18 +219,17 @@ impl StoredOutput {
             |reference: &str| is_another(reference) || (request.audience.is_stored)(reference);
         let audience = Audience { is_stored: &is_stored, ..request.audience };
         let answer = self.shown.stand_in(&StandInRequest { audience, ..*request })?;
-        self.count(engine, self.shown.handed(&answer, request));
+        let record = &self.shown.file.facts.record;
+        let handed = self.shown.handed(&answer, request);
+        engine.counting.handed(&self.conversation, record, handed);
         Ok(answer)
     }
 
     pub fn view_in_place(&self, engine: &Engine, view: &View) -> Result<Vec<u8>> {
         let text = self.shown.view(view)?;
-        self.count(engine, amount(&text));
+        let record = &self.shown.file.facts.record;
+        engine.counting.handed(&self.conversation, record, amount(&text));
         Ok(text)
-    }
-
-    fn count(&self, engine: &Engine, handed: Amount) {
-        engine.counting.handed(&self.conversation, &self.shown.file.facts.record, handed);
     }
 }
 
@@ -264,12 +262,9 @@ pub fn is_stand_in(engine: &Engine, output: &[u8], limits: &Limits) -> io::Resul
         redacts: None,
         filters: &NoFilters,
     };
-    let is_stored = |reference: &str| is_stored(engine, reference);
+    let is_stored =
+        |reference: &str| engine.store.resolve(reference).is_ok_and(|found| found.is_some());
     ctxfs_view::is_stand_in(&subject, &Audience { tools: &[], is_stored: &is_stored })
-}
-
-pub(crate) fn is_stored(engine: &Engine, reference: &str) -> bool {
-    engine.store.resolve(reference).is_ok_and(|found| found.is_some())
 }
 
 fn amount(text: &[u8]) -> Amount {

@@ -94,7 +94,6 @@ impl ViewText {
         self.notice > 0 && self.len() == self.notice as u64
     }
 
-    /// Returns false if time ran out before the complete text was computed.
     pub(crate) fn is_whole(&self) -> bool {
         self.whole
     }

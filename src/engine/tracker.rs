@@ -14,7 +14,6 @@ use ctxfs_core::model::{Analysis, Component, Content};
 /// Number of bytes that one step of analysis reads. A step takes some milliseconds, so that waiting
 /// readers and deadlines are noticed soon.
 pub(crate) const STEP: u64 = 4 * 1024 * 1024;
-/// Number of bytes of one read.
 const BLOCK: usize = 256 * 1024;
 /// Number of bytes of one read if the analysis is at least this far behind. Several threads analyse
 /// these bytes.
@@ -229,7 +228,6 @@ fn largest(kept: &VecDeque<KeptAnalysis>) -> usize {
     most.1
 }
 
-/// The analysis of a file, or of its beginning.
 #[derive(Debug, Clone)]
 pub(crate) struct AnalysisSoFar {
     pub(crate) analysis: Arc<Analysis>,

@@ -42,13 +42,8 @@ enum Position {
     Dir(Arc<StoredDir>),
     File(Source),
     Computed(Arc<Computed>),
-    Views {
-        of: Source,
-        base: Option<View>,
-        dir: ViewDir,
-    },
+    Views { of: Source, base: Option<View>, dir: ViewDir },
     Searches(Arc<StoredDir>, ViewDir),
-    /// The directory of pages about the door itself.
     Control,
 }
 

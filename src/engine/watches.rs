@@ -69,7 +69,6 @@ impl Watches {
         watched
     }
 
-    /// Returns the number of the current state of everything below the directory `id`.
     pub(crate) fn number(&self, id: FileId) -> u64 {
         let dir = self.watched(id);
         let mut state = dir.state.lock();

@@ -9,6 +9,7 @@ use crate::{FileHandle, FileNode, FsError, Node, NodeKey, NodeLink, OpenMode, Re
 use ctxfs_core::model::Content as _;
 use ctxfs_engine::patience::allow_slow;
 use ctxfs_engine::sync::MutexGuard;
+use ctxfs_engine::sync::atomic::Ordering::Relaxed;
 use ctxfs_engine::{DoorFile as _, Engine, FileId, FileLife as _, messages};
 use ctxfs_store::message::{Batch, LockedLog, Log, Published};
 use ctxfs_store::{Artifact, Conversation, MESSAGES, Stat, message, stat_file};
@@ -71,7 +72,7 @@ pub(super) fn leave(fs: &Shared, handle: &FileHandle) -> Result<()> {
 /// Locks the unfinished line. Fails with EAGAIN while another request holds it, because that
 /// request may be waiting for the disk.
 fn pending_line<'a>(fs: &Shared, handle: &'a FileHandle) -> Result<MutexGuard<'a, PendingLine>> {
-    if fs.is_ending() {
+    if fs.ending.load(Relaxed) {
         return Ok(handle.line.lock());
     }
     handle.line.try_lock().ok_or(FsError::TryAgain("the line is being written"))
@@ -86,7 +87,7 @@ fn append(
     conversation: &Conversation,
 ) -> Result<()> {
     let file = handle.node.as_file()?;
-    let log = if fs.is_ending() {
+    let log = if fs.ending.load(Relaxed) {
         LockedLog::wait(&handle.file)?
     } else {
         LockedLog::now(&handle.file)?.ok_or(FsError::TryAgain("another process holds the log"))?

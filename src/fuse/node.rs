@@ -305,7 +305,7 @@ pub(crate) struct DirNode {
     pub(crate) link: LinkCell,
     pub(crate) id: FileId,
     pub(crate) is_root: bool,
-    open_dirs: Arc<OpenDirs>,
+    pub(crate) open_dirs: Arc<OpenDirs>,
 }
 
 struct Way {
@@ -326,11 +326,6 @@ impl DirNode {
     /// Returns true if the directory holds the messages of a conversation.
     pub(crate) fn is_history(&self) -> bool {
         self.place().is_ok_and(|place| place.is_history())
-    }
-
-    #[cfg(test)]
-    pub(crate) fn close_held(&self) {
-        self.open_dirs.recent.clear();
     }
 
     /// Opens the directory. This takes no system call if the directory is held open, and two if
@@ -441,9 +436,9 @@ fn leads_elsewhere(error: &io::Error) -> bool {
 
 /// The directories that this mount holds open. The kernel may refer to any number of directories; a
 /// directory that is not held open is reopened when it is used.
-struct OpenDirs {
+pub(crate) struct OpenDirs {
     root: Arc<Dir>,
-    recent: Cache<FileId, Arc<Dir>>,
+    pub(crate) recent: Cache<FileId, Arc<Dir>>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]

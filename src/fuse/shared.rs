@@ -103,11 +103,7 @@ impl Shared {
     /// Locks a manifest for a moment. Fails with EAGAIN while another process holds the lock. After
     /// the mount has ended, waits for the lock instead, because no client waits for this thread.
     pub(crate) fn lock_manifest(&self, conversation: &Conversation) -> Result<ManifestLock> {
-        Ok(lock_manifest(conversation, self.is_ending())?)
-    }
-
-    pub(crate) fn is_ending(&self) -> bool {
-        self.ending.load(Relaxed)
+        Ok(lock_manifest(conversation, self.ending.load(Relaxed))?)
     }
 
     /// Compacts a manifest if most of it is outdated. Runs on another thread, because it flushes to

@@ -144,7 +144,7 @@ fn tool(row: &OutputRow) -> Markup {
 
 fn why(site: &Arc<Site>, id: &Component, row: &OutputRow) -> Option<(u64, String)> {
     let look = site.look(id, &row.path).ok()?;
-    let facts = look.facts().ok()?;
+    let facts = look.facts(true).ok()?;
     let analysis = facts.analysis?;
     let line = analysis.errors.shown.first()?.line;
     let offset = match look.line_offset_by(&analysis, line).ok()? {
