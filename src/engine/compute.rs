@@ -59,6 +59,10 @@ impl Computed {
 }
 
 impl Recipe {
+    /// Returns the version of the file that this recipe makes from the directory `dir`.
+    ///
+    /// Searches and the manifest follow every change below the directory. All other files of a
+    /// directory are the same at any time, or their door knows the version.
     pub fn version(&self, engine: &Engine, dir: &dyn SourceDir) -> Result<Version> {
         match self {
             Self::Manifest(reader) => manifest::version(engine, dir, reader),

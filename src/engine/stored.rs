@@ -73,6 +73,8 @@ impl SourceDir for StoredDir {
 }
 
 /// A file that no door has open for writing. It is found by its name in a directory.
+///
+/// Every look-up makes a new one, so its state tells nothing of earlier changes.
 pub(crate) struct StoredFile {
     dir: Arc<StoredDir>,
     name: OsString,

@@ -205,13 +205,11 @@ fn unlink_node(fs: &Shared, node: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Re
     note_unlinked(fs, file, conversation);
     let Some(held) = held else { return Ok(()) };
     let LockedRecord { conversation, path, manifest, .. } = &held;
-    match trace {
-        Some(record) => fs.engine.note_removed(conversation.id(), stat.size, Some(record)),
-        None => {
-            let record = conversation.forget_locked(manifest, path)?;
-            fs.engine.note_removed(conversation.id(), stat.size, record);
-        }
-    }
+    let record = match trace {
+        Some(trace) => Some(trace),
+        None => conversation.forget_locked(manifest, path)?,
+    };
+    fs.engine.note_removed(conversation.id(), stat.size, record);
     held.release(fs);
     Ok(())
 }
