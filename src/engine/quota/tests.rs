@@ -38,7 +38,7 @@ impl Processes {
     fn reserve(&self, process: usize, growth: u64) -> u64 {
         let engine = &self.engines[process];
         engine.freed(self.conversation.id(), Vec::new());
-        crate::space::reserve_part(&engine, &self.request(growth, false)).unwrap().bytes()
+        crate::space::reserve_part(engine, &self.request(growth, false)).unwrap().bytes()
     }
 }
 
@@ -99,7 +99,7 @@ fn what_is_granted_is_granted_once() {
     const ROOM: u64 = 1 << 20;
     let processes = Processes::new(1, ROOM);
     let engine = &processes.engines[0];
-    let take = || crate::space::reserve_part(&engine, &processes.request(4096, false)).unwrap();
+    let take = || crate::space::reserve_part(engine, &processes.request(4096, false)).unwrap();
     // Nothing is written until all threads have taken as much room as they can get.
     let taken: Vec<Reservation> = thread::scope(|scope| {
         let all = || std::iter::repeat_with(take).take_while(|room| room.bytes() > 0).collect();
@@ -125,7 +125,7 @@ fn what_is_written_counts_for_every_process() {
         for process in 0..3 {
             let engine = &processes.engines[process];
             let room =
-                crate::space::reserve_part(&engine, &processes.request(1 << 16, false)).unwrap();
+                crate::space::reserve_part(engine, &processes.request(1 << 16, false)).unwrap();
             if room.bytes() == 0 {
                 refused += 1;
                 continue;
