@@ -30,7 +30,7 @@ pub(crate) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
     let find = |id: &String| places::find_conversation_anywhere(&engine, id);
     let conversation = args.conversation.as_ref().map(find).transpose()?;
     let id = conversation.as_ref().map(|found| found.id());
-    let Listing { mut rows, unread, .. } = match id {
+    let Listing { mut rows, unread } = match id {
         Some(id) => {
             let mut listing = engine.list_artifacts(id, ListingRow::of_artifact)?;
             let traces = engine.list_traces(id)?;
@@ -52,9 +52,9 @@ pub(crate) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
 }
 
 fn conversations(engine: &Engine) -> anyhow::Result<Listing<ListingRow>> {
-    let Listing { rows, closed, unread } = engine.list_conversations()?;
+    let Listing { rows, unread } = engine.list_conversations()?;
     let rows = rows.iter().map(ListingRow::of_conversation).collect();
-    Ok(Listing { rows, closed, unread })
+    Ok(Listing { rows, unread })
 }
 
 impl ListingRow {

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         Err(why) => return Ok(BareCommand::of(args).run(&why, &mut context.printer).into()),
     };
     let seen = io::stdout().is_terminal();
-    let limits = target.engine.limits(provenance(args, &id).tool_name().as_deref());
+    let limits = target.engine.options.limits.limits(provenance(args, &id).tool_name().as_deref());
     let short = ShortOutput::new(args.discard_short, host, limits.clone());
     let mut output = CommandOutput::new(logs, short, seen);
     let started = Instant::now();

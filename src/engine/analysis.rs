@@ -1,147 +1,208 @@
 //! The analysis of a file: taken from memory or the manifest, or computed.
 
+use std::fs::File;
 use std::sync::Arc;
 
-use crate::tracker::{AnalysisGoal, ByteState};
-use crate::{Engine, FileId, FileRef, Identity, Result, RewriteCount, SourceFile, Tracker};
+use crate::{
+    AnalysisGoal, AnalysisSoFar, ByteState, Engine, FileId, FileRef, Identity, Result,
+    RewriteCount, STEP, Snapshot, Source, SourceState,
+};
 use ctxfs_core::materialize::{Analyzer, SNIFFED, is_for_terminal};
-use ctxfs_core::model::{Analysis, Content, Record};
+use ctxfs_core::model::{Analysis, Component, Record};
 use ctxfs_store::Stat;
 
-/// The analysis of a file, or of its beginning.
-#[derive(Debug, Clone)]
-pub struct AnalysisSoFar {
-    /// The analysis of the bytes covered.
-    pub analysis: Arc<Analysis>,
-    /// True if the analysis covers the whole file.
-    pub whole: bool,
+/// An open file to analyse. Without a `record`, no recorded analysis is used.
+///
+/// - `is_log`: true for the log of a terminal, whose text has no escape sequences
+/// - `is_fixed`: true for remote bytes and for a shared log, which do not change
+struct Analysed<'a> {
+    engine: &'a Engine,
+    state: &'a SourceState,
+    file: FileRef<'a>,
+    conversation: Option<Component>,
+    is_log: bool,
+    is_fixed: bool,
+    record: Option<&'a Record>,
 }
 
-impl Engine {
-    /// Returns the analysis of the current bytes of `of`, which is open as `file`. If `expired`
-    /// returns true before all bytes are analysed, the analysis covers only the first bytes.
-    pub fn analysis(
+impl Snapshot {
+    /// Returns the analysis of the current bytes. If `expired` returns true before all bytes are
+    /// analysed, the analysis covers only the first bytes.
+    pub(crate) fn analysis(
         &self,
-        of: &dyn SourceFile,
-        file: FileRef<'_>,
-        record: Option<&Record>,
+        engine: &Engine,
         expired: &dyn Fn() -> bool,
     ) -> Result<AnalysisSoFar> {
-        let state = ByteState::now(self, of, file, record)?;
-        if let Some(analysis) = known_of(self, (of, file), record, &state)? {
+        self.to_analyse(engine).current(expired)
+    }
+
+    /// Returns the analysis of the current bytes, if it is known without reading them.
+    pub(crate) fn known_analysis(&self, engine: &Engine) -> Result<Option<Arc<Analysis>>> {
+        let file = self.to_analyse(engine);
+        file.known(&file.byte_state()?)
+    }
+
+    /// Analyses at least the first `goal` bytes, or less if `expired` returns true before.
+    pub(crate) fn analyse(
+        &self,
+        engine: &Engine,
+        goal: u64,
+        expired: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        self.to_analyse(engine).analyse(goal, expired).map(drop)
+    }
+
+    /// Returns true if views show the text of the file without escape sequences.
+    pub(crate) fn is_for_terminal(&self) -> Result<bool> {
+        Ok(self.at.1.is_terminal() || begins_for_terminal(self.file.as_ref())?)
+    }
+
+    fn to_analyse<'a>(&'a self, engine: &'a Engine) -> Analysed<'a> {
+        Analysed {
+            engine,
+            state: self.source.state(),
+            file: self.file.as_ref(),
+            conversation: Some(self.at.0.clone()),
+            is_log: self.at.1.is_terminal(),
+            is_fixed: self.file.is_far() || matches!(self.source, Source::Log(_)),
+            record: Some(&self.record),
+        }
+    }
+}
+
+impl Source {
+    /// Analyses the file, which is open as `open`, by at least one step and until `expired` returns
+    /// true. Returns the analysis once it is complete. Continues from an earlier call.
+    pub fn analyse(
+        &self,
+        engine: &Engine,
+        open: &File,
+        expired: &dyn Fn() -> bool,
+    ) -> Result<Option<Analysis>> {
+        let found = Analysed::of(engine, self, open).current(expired)?;
+        Ok(found.whole.then(|| (*found.analysis).clone()))
+    }
+
+    /// Analyses the next step of the file, which has a writer, is open as `open`, and ends at `end`.
+    /// Returns true if another step should follow at once.
+    ///
+    /// Does nothing if the file is almost analysed, or if the state of the analysis would evict that
+    /// of another file of its conversation: each step would then start over. Sealing analyses such a
+    /// file once.
+    pub fn follow(&self, engine: &Engine, open: &File, end: u64) -> Result<bool> {
+        let following = Analysed::of(engine, self, open);
+        let seen = self.state().tracker.read(Analyzer::seen);
+        let can_be_kept =
+            || seen > 0 || engine.kept_analyses.has_room(following.conversation.as_ref());
+        if end.saturating_sub(seen) < STEP / 4 || !can_be_kept() {
+            return Ok(false);
+        }
+        let (rewrites, _) = following.rewrites()?;
+        let (_, whole) = following.analyse(end, &|| true)?;
+        // If other processes write too, the analysis would start over each time.
+        Ok(!whole && following.rewrites()?.0 == rewrites)
+    }
+}
+
+impl<'a> Analysed<'a> {
+    fn of(engine: &'a Engine, source: &'a Source, open: &'a File) -> Self {
+        let place = match source {
+            Source::File(file) => file.place(),
+            Source::Log(_) => None,
+        };
+        Self {
+            engine,
+            state: source.state(),
+            file: FileRef::Here(open),
+            is_log: place.as_ref().is_some_and(|(_, path)| path.is_terminal()),
+            conversation: place.map(|(id, _)| id),
+            is_fixed: matches!(source, Source::Log(_)),
+            record: None,
+        }
+    }
+
+    fn current(&self, expired: &dyn Fn() -> bool) -> Result<AnalysisSoFar> {
+        let state = self.byte_state()?;
+        if let Some(analysis) = self.known(&state)? {
             return Ok(AnalysisSoFar { analysis, whole: true });
         }
-        let (analysis, whole) = analyse(self, of, file, state.size, expired)?;
+        let (analysis, whole) = self.analyse(state.size, expired)?;
         let analysis = Arc::new(analysis);
-        let after = ByteState::now(self, of, file, record)?;
+        let after = self.byte_state()?;
         if whole && after.rewrites == state.rewrites && after.is_of(&analysis) {
-            self.analyses.insert(after, &analysis);
+            self.engine.analyses.insert(after, &analysis);
         }
         Ok(AnalysisSoFar { analysis, whole })
     }
-}
 
-pub(crate) fn known(
-    engine: &Engine,
-    of: &dyn SourceFile,
-    file: FileRef<'_>,
-    record: &Record,
-) -> Result<Option<Arc<Analysis>>> {
-    let state = ByteState::now(engine, of, file, Some(record))?;
-    known_of(engine, (of, file), Some(record), &state)
-}
+    fn known(&self, state: &ByteState) -> Result<Option<Arc<Analysis>>> {
+        let recorded = || recorded(self.record, state, self.file.is_far());
+        let Some(analysis) = self.engine.analyses.get(state).or_else(recorded) else {
+            return Ok(None);
+        };
+        // The analysis may have been made before a rename.
+        let has_text = analysis.plain.is_some();
+        let is_text = self.is_log || (has_text && begins_for_terminal(self.file)?);
+        Ok((has_text == is_text).then_some(analysis))
+    }
 
-fn known_of(
-    engine: &Engine,
-    (of, file): (&dyn SourceFile, FileRef<'_>),
-    record: Option<&Record>,
-    state: &ByteState,
-) -> Result<Option<Arc<Analysis>>> {
-    let known = engine.analyses.get(state).or_else(|| recorded(record, state, file.is_far()));
-    let Some(analysis) = known else { return Ok(None) };
-    let is_right = analysis.plain.is_some() == is_text(of, file, analysis.plain)?;
-    Ok(is_right.then_some(analysis))
-}
-
-/// Analyses at least the first `goal` bytes of `of`, which is open as `file`.
-///
-/// Returns the analysis of the bytes read, and true if it reaches `goal` or the end of the file.
-/// Calls `expired` between steps. Checks for changes by other processes only once, before the first
-/// step, so that the analysis ends even if they keep writing.
-pub fn analyse(
-    engine: &Engine,
-    of: &dyn SourceFile,
-    file: FileRef<'_>,
-    goal: u64,
-    expired: &dyn Fn() -> bool,
-) -> Result<(Analysis, bool)> {
-    let tracker = of.tracker();
-    let _used = tracker.in_use(&engine.kept_analyses, of.conversation());
-    let (RewriteCount { others, .. }, _) = rewrites(engine, of, file)?;
-    loop {
-        let rewrites = RewriteCount { own: of.own_rewrites(), others };
-        let wanted = AnalysisGoal { file, is_log: of.is_log(), rewrites, bytes: goal };
-        let step = tracker.step(&engine.counters, wanted)?;
-        if let Some(analysis) = step.analysis {
-            return Ok((analysis, step.seen >= goal || step.ended));
-        }
-        if expired() {
-            return Ok((tracker.so_far(), false));
+    /// Analyses at least the first `goal` bytes. Returns the analysis of the bytes read, and true if
+    /// it reaches `goal` or the end of the file.
+    ///
+    /// Calls `expired` between steps. Checks for changes by other processes only once, before the
+    /// first step, so that the analysis ends even if they keep writing.
+    fn analyse(&self, goal: u64, expired: &dyn Fn() -> bool) -> Result<(Analysis, bool)> {
+        let Self { engine, state, file, is_log, .. } = *self;
+        let tracker = &state.tracker;
+        let _used = tracker.in_use(&engine.kept_analyses, self.conversation.clone());
+        let (RewriteCount { others, .. }, _) = self.rewrites()?;
+        loop {
+            let rewrites = RewriteCount { own: self.own_rewrites(), others };
+            let wanted = AnalysisGoal { file, is_log, rewrites, bytes: goal };
+            let step = tracker.step(&engine.counters, wanted)?;
+            if let Some(analysis) = step.analysis {
+                return Ok((analysis, step.seen >= goal || step.ended));
+            }
+            if expired() {
+                return Ok((tracker.so_far(), false));
+            }
         }
     }
-}
 
-/// Detects changes by other processes to `of`, which is open as `file`. Returns the number of times
-/// that the bytes were rewritten, and the attributes of the file. Remote bytes do not change.
-pub(crate) fn rewrites(
-    engine: &Engine,
-    of: &dyn SourceFile,
-    file: FileRef<'_>,
-) -> Result<(RewriteCount, Stat)> {
-    match file {
-        FileRef::Here(file) => of.rewrites(engine, file),
-        FileRef::Far(far) => Ok((RewriteCount { own: of.own_rewrites(), others: 0 }, far.stat)),
+    fn rewrites(&self) -> Result<(RewriteCount, Stat)> {
+        Ok(match self.file {
+            FileRef::Here(file) if !self.is_fixed => {
+                self.state.rewrites(file, self.engine.store.clock())?
+            }
+            file => (RewriteCount { own: self.own_rewrites(), others: 0 }, file.stat()?),
+        })
     }
-}
 
-impl Tracker {
-    /// Returns true if the analysis of `of` has begun, or if its state can be kept without evicting
-    /// the state of another file of the same conversation.
-    pub fn can_be_kept(&self, engine: &Engine, of: &dyn SourceFile) -> bool {
-        self.seen() > 0 || engine.kept_analyses.has_room(of.conversation().as_ref())
+    fn own_rewrites(&self) -> u64 {
+        self.state.life.lock().bytes().own_rewrites
     }
-}
 
-/// Returns true if views show the text of a file without escape sequences. This holds for the log
-/// of a terminal, and for a file whose first bytes look like terminal output. `plain` comes from an
-/// analysis, which may have been made before a rename.
-fn is_text(of: &dyn SourceFile, file: FileRef<'_>, plain: Option<u64>) -> Result<bool> {
-    Ok(of.is_log() || (plain.is_some() && begins_for_terminal(file)?))
-}
-
-pub(crate) fn begins_for_terminal(file: FileRef<'_>) -> Result<bool> {
-    let mut start = vec![0; SNIFFED];
-    let count = file.read_at(0, &mut start)?;
-    Ok(is_for_terminal(&start[..count]))
+    fn byte_state(&self) -> Result<ByteState> {
+        let (rewrites, stat) = self.rewrites()?;
+        let identity = match self.record {
+            Some(record) => Identity::of(record, &stat),
+            None => Identity::Local(FileId::of(&stat)),
+        };
+        Ok(ByteState { identity, rewrites, size: stat.size, modified: stat.mtime.as_nanos() })
+    }
 }
 
 impl ByteState {
-    fn now(
-        engine: &Engine,
-        of: &dyn SourceFile,
-        file: FileRef<'_>,
-        record: Option<&Record>,
-    ) -> Result<Self> {
-        let (rewrites, stat) = rewrites(engine, of, file)?;
-        let local = || Identity::Local(FileId::of(&stat));
-        let identity = record.map_or_else(local, |record| Identity::of(record, &stat));
-        Ok(Self { identity, rewrites, size: stat.size, modified: stat.mtime.as_nanos() })
-    }
-
     fn is_of(&self, analysis: &Analysis) -> bool {
         let is_other = matches!(&self.identity, Identity::Sealed(of) if *of != analysis.digest);
         self.size == analysis.bytes && !is_other
     }
+}
+
+fn begins_for_terminal(file: FileRef<'_>) -> Result<bool> {
+    let mut start = vec![0; SNIFFED];
+    let count = file.read_at(0, &mut start)?;
+    Ok(is_for_terminal(&start[..count]))
 }
 
 /// Returns the analysis in the manifest if it is still valid. It is valid for sealed bytes, and for
@@ -158,14 +219,4 @@ fn recorded(record: Option<&Record>, state: &ByteState, is_far: bool) -> Option<
     };
     let analysis = record.analysis.as_ref().filter(|_| same)?;
     (is_far || analysis.version == Analysis::VERSION).then(|| Arc::new(analysis.clone()))
-}
-
-/// Returns the analysis of the first bytes only. This is enough to tell text from binary, and the
-/// result is the same before and after the artifact is sealed.
-pub(crate) fn sniff(content: &dyn Content) -> Result<AnalysisSoFar> {
-    let length = content.len().min(SNIFFED as u64);
-    let mut analyzer = Analyzer::new();
-    analyzer.push(&content.bytes(0, length as usize)?);
-    let whole = analyzer.seen() == content.len();
-    Ok(AnalysisSoFar { analysis: Arc::new(analyzer.finish()), whole })
 }

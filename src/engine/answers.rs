@@ -12,15 +12,14 @@ pub(crate) mod unkept;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::deadline::deadline;
-use crate::{Computed, Engine, EngineError, Result, SourceFile, Tree, ViewText, show, spool};
+use crate::{Computed, Engine, EngineError, Result, Source, Tree, ViewText, reserve_line, show};
 use ctxfs_core::materialize::token_count;
 use ctxfs_core::model::{Amount, Content, Counts, Subject, counted_tool, handle};
 use ctxfs_models::extract::{
@@ -30,7 +29,6 @@ use ctxfs_models::extract::{
 use ctxfs_store::Conversation;
 use ctxfs_view::Words;
 
-/// The name under which reads of answers are counted.
 const VIEW: &str = "extract";
 /// Maximum number of bytes of a view that are read. A model gets only some lines of the view.
 const MOST_OF_VIEW: usize = 1 << 20;
@@ -39,34 +37,31 @@ const BUSY: &str = "# models are busy with other questions. Look again in a whil
 const WAIT: &str = "# a model is reading, and has not answered yet. Look again in a while\n";
 
 /// A question about an output.
+///
+/// - `most_tokens`: maximum number of tokens for the answer. Applies if it is lower than the limit
+///   in the settings.
+/// - `stopped`: returns true once no caller waits for the answer
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
-    /// The question, in words.
     pub text: &'a str,
-    /// The mode in which the question is answered.
     pub mode: Mode,
-    /// Maximum number of tokens for the answer. Applies if it is lower than the limit in the
-    /// settings.
     pub most_tokens: Option<u64>,
-    /// Returns true once no caller waits for the answer.
     pub stopped: &'a Stopped<'a>,
-    /// Called after each model call.
     pub tell: &'a (dyn Fn(&CallRecord) + Sync),
 }
 
 /// The outcome of a question: an answer, or the error that prevented one.
+///
+/// - `facts`: facts about the output that the question is about
+/// - `cached`: true if this is a kept answer, for which no model was called
 #[derive(Debug)]
 pub struct Answer {
-    /// Facts about the output that the question is about.
     pub facts: DocumentFacts,
-    /// The answer, its warnings and its calls.
     pub extraction: Extraction,
-    /// True if this is a kept answer, for which no model was called.
     pub cached: bool,
 }
 
 impl Answer {
-    /// Returns the answer as the text to show to a model.
     pub fn text(&self) -> String {
         self.extraction.text(&self.facts)
     }
@@ -76,7 +71,6 @@ struct AskedDocument<'a> {
     engine: &'a Engine,
     conversation: &'a Conversation,
     document: &'a dyn Document,
-    /// The question, with secrets in its text masked.
     question: Question<'a>,
 }
 
@@ -128,7 +122,7 @@ impl Tree {
     /// output first.
     fn with_document<T>(&self, path: &Path, read: impl FnOnce(&dyn Document) -> T) -> Result<T> {
         let file = self.source(path)?;
-        show::with_subject(&self.engine, &*file, |subject| {
+        show::with_subject(&self.engine, &file, |subject| {
             let (content, facts) = (subject.content, document_facts(subject));
             read(&OutputDocument { tree: self, path, content, facts })
         })
@@ -236,7 +230,7 @@ impl AskedDocument<'_> {
         };
         let append = || -> Result<()> {
             let line = json_line(&kept)?;
-            let _room = self.engine.space.reserve_line(self.conversation, line.len() as u64)?;
+            let _room = reserve_line(self.engine, self.conversation, line.len() as u64)?;
             Ok(ctxfs_store::history::append_answer(
                 self.conversation,
                 &self.document.facts().digest,
@@ -253,9 +247,7 @@ struct KeptAnswer {
     question: String,
     asked: String,
     used: String,
-    /// The model that gave the answer.
     target: String,
-    /// The version of the prompts.
     prompts: u32,
     found: bool,
     text: String,
@@ -340,12 +332,12 @@ impl Document for OutputDocument<'_> {
 pub(crate) fn show(
     engine: &Arc<Engine>,
     of: &Computed,
-    file: &dyn SourceFile,
+    source: &Source,
     words: &Words,
     again: bool,
 ) -> Result<ViewText> {
-    let snapshot = file.snapshot(engine)?;
-    if again && of.version != file.version(engine, &snapshot)? {
+    let snapshot = source.snapshot(engine)?;
+    if again && of.version != source.version(engine, &snapshot.stat, snapshot.changes)? {
         return Err(EngineError::Stale);
     }
     of.note_tool(|| snapshot.record.provenance.tool_name().map(counted_tool));
@@ -353,14 +345,14 @@ pub(crate) fn show(
     let is_told = AtomicBool::new(false);
     let stopped = || {
         if is_due() && !is_told.swap(true, Relaxed) {
-            match spool::held_text(engine, WAIT, None) {
+            match engine.held_text(WAIT, None) {
                 Ok(text) => of.give_beginning(text),
                 Err(error) => {
                     tracing::warn!(%error, "a reader waits for a model until it has answered");
                 }
             }
         }
-        engine.late.is_closed()
+        engine.late.closed.load(Relaxed)
     };
     let text = words.text();
     let question = Question::new((&text, Mode::Auto), &stopped, &|_| ());
@@ -371,13 +363,13 @@ pub(crate) fn show(
         None => PathBuf::from(place.conversation()).join(place.path()),
     };
     let text = tree.with_question(&path, &question, |asked| answer_text(asked, again))??;
-    Ok(spool::held_text(engine, &text, None)?)
+    Ok(engine.held_text(&text, None)?)
 }
 
 /// Returns the text to show when no model can be called. The next look-up tries again.
 pub(crate) fn busy(engine: &Engine, of: &Computed) -> Result<ViewText> {
-    of.base.file()?.note_change();
-    Ok(spool::held_text(engine, BUSY, None)?)
+    of.base.source()?.note_change();
+    Ok(engine.held_text(BUSY, None)?)
 }
 
 fn answer_text(asked: &AskedDocument<'_>, again: bool) -> Result<String> {

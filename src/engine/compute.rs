@@ -6,56 +6,81 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::computed::{BaseText, Callback};
 use crate::sync::mpsc;
 use crate::{
-    Base, Computed, Counters, Engine, EngineError, Recipe, Result, ViewText, answers, manifest,
-    messages, resolve, search, show, spool,
+    Base, BaseText, Callback, Computed, Counters, Engine, EngineError, OpenText, Recipe, Result,
+    SourceDir, VERSION, Version, ViewText, answers, manifest, messages, resolve, search, show,
 };
+use ctxfs_core::model::Content as _;
 use ctxfs_view::{RenderCost, View};
 
-impl Engine {
-    /// Calls `done` with the text of `of`. If the text is not cached, computes it first: on this
-    /// thread if that is quick, else on a worker. Concurrent callers wait for the same computation.
+impl Computed {
+    /// Calls `done` with the text. If the text is not cached, computes it first: on this thread if
+    /// that is quick, else on a worker. Concurrent callers wait for the same computation.
     pub fn text(
         self: &Arc<Self>,
-        of: &Arc<Computed>,
+        engine: &Arc<Engine>,
         done: impl FnOnce(Result<Arc<ViewText>>) + Send + 'static,
     ) {
-        text(self, of, Box::new(done));
+        text(engine, self, Box::new(done));
     }
 
-    /// Returns the text of `of`. If the text is not cached, computes it on this thread, however
-    /// long that takes. If another thread is already computing it, waits for that thread.
-    pub(crate) fn text_here(self: &Arc<Self>, of: &Arc<Computed>) -> Result<Arc<ViewText>> {
-        if let Some(text) = known(self, of) {
+    /// Opens the file for reading, and calls `done` with it. Computes the text first, as
+    /// [`Self::text`] does.
+    pub fn open(
+        self: &Arc<Self>,
+        engine: &Arc<Engine>,
+        done: impl FnOnce(Result<OpenText>) + Send + 'static,
+    ) {
+        let (counting, of) = (Arc::clone(&engine.counting), Arc::clone(self));
+        let open = move |text| OpenText::new(&counting, &of, text);
+        text(engine, self, Box::new(move |text| done(text.map(open))));
+    }
+
+    /// Returns the text. If it is not cached, computes it on this thread, however long that takes.
+    /// If another thread is already computing it, waits for that thread.
+    pub(crate) fn text_here(self: &Arc<Self>, engine: &Arc<Engine>) -> Result<Arc<ViewText>> {
+        if let Some(text) = known(engine, self) {
             return Ok(text);
         }
-        let base = match &of.base {
+        let base = match &self.base {
             Base::Text(base) => {
                 let asked = Instant::now();
-                Some(BaseText { text: self.text_here(base)?, asked })
+                Some(BaseText { text: base.text_here(engine)?, asked })
             }
             _ => None,
         };
         let (send, receive) = mpsc::channel();
-        if of.wait(Box::new(move |text| drop(send.send(text)))) {
-            compute(self, of, base.as_ref());
+        if self.wait(Box::new(move |text| drop(send.send(text)))) {
+            compute(engine, self, base.as_ref());
         }
         receive.recv().unwrap_or_else(|error| Err(io::Error::other(error).into()))
     }
 }
 
+impl Recipe {
+    /// Returns the version of the file that this recipe makes from the directory `dir`.
+    ///
+    /// Searches and the manifest follow every change below the directory. All other files of a
+    /// directory are the same at any time, or their door knows the version.
+    pub fn version(&self, engine: &Engine, dir: &dyn SourceDir) -> Result<Version> {
+        match self {
+            Self::Manifest(reader) => manifest::version(engine, dir, reader),
+            Self::Search(..) => search::version(engine, dir),
+            _ => Ok(Version::default()),
+        }
+    }
+}
+
 #[cfg(any(test, feature = "testing"))]
 impl Computed {
-    /// Drops the cached text, so that the next reader has to compute it again.
     pub fn drop_text(&self, engine: &Engine) {
-        engine.texts.remove(&self.number());
+        engine.texts.remove(&self.number);
     }
 }
 
 fn known(engine: &Engine, of: &Computed) -> Option<Arc<ViewText>> {
-    of.beginning().or_else(|| engine.texts.get(&of.number()))
+    of.beginning().or_else(|| engine.texts.get(&of.number))
 }
 
 fn text(engine: &Arc<Engine>, of: &Arc<Computed>, done: Callback) {
@@ -119,7 +144,7 @@ fn compute(engine: &Arc<Engine>, of: &Arc<Computed>, text: Option<&BaseText>) {
 }
 
 fn finish(engine: &Engine, of: &Computed, outcome: Result<ViewText>) {
-    of.finish(outcome, |text| engine.texts.insert(of.number(), Arc::clone(text)));
+    of.finish(outcome, |text| engine.texts.insert(of.number, Arc::clone(text)));
 }
 
 /// Computes the text. Fails with [`EngineError::Stale`] if the text was computed before and had
@@ -149,21 +174,22 @@ fn compute_text(
     match &of.recipe {
         Recipe::View(view) => match (&of.base, text) {
             (base, _) if let View::Extract(question) = &**view => {
-                answers::show(engine, of, base.file()?, question, again)
+                answers::show(engine, of, base.source()?, question, again)
             }
             (Base::Text(base), Some(text)) => show::show_view_of_view(engine, base, text, view),
-            (base, _) => show::show_view(engine, of, base.file()?, view, again),
+            (base, _) => show::show_view(engine, of, base.source()?, view, again),
         },
         Recipe::Search(query, reader) => search::search(engine, of, (query, reader), again),
-        Recipe::Readme => {
-            Ok(spool::held_text(engine, &ctxfs_view::readme(&engine.options.root()), None)?)
-        }
-        Recipe::Ignore => Ok(spool::held_text(engine, &ctxfs_view::ignore(), None)?),
+        Recipe::Readme => Ok(engine.held_text(&ctxfs_view::readme(&engine.options.root()), None)?),
+        Recipe::Ignore => Ok(engine.held_text(&ctxfs_view::ignore(), None)?),
         Recipe::Manifest(reader) => manifest::show_manifest(engine, of.base.dir()?, reader),
         Recipe::Removed(name) => resolve::show_removed(engine, of.base.dir()?, name),
         Recipe::Messages => messages::show_messages(engine, of.base.dir()?, &of.version),
+        Recipe::Door(VERSION) => {
+            Ok(engine.held_text(concat!(env!("CARGO_PKG_VERSION"), "\n"), None)?)
+        }
         Recipe::Door(_) => match &of.base {
-            Base::Door(page) => Ok(spool::held_text(engine, &page()?, None)?),
+            Base::Door(page) => Ok(engine.held_text(&page()?, None)?),
             _ => Err(EngineError::Stale),
         },
     }

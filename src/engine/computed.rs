@@ -5,57 +5,58 @@ use std::ffi::OsString;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use crate::counting::{Counting, proportion};
 use crate::sync::Mutex;
-use crate::sync::atomic::AtomicU64;
-use crate::sync::atomic::Ordering::Relaxed;
-use crate::workers::QUICK_INPUT;
-use crate::{EngineError, Reader, Result, SourceDir, SourceFile, Version, ViewText};
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::{
+    Counting, EngineError, QUICK_INPUT, Result, Source, SourceDir, Version, ViewText, proportion,
+};
 use ctxfs_core::materialize::token_count;
-use ctxfs_core::model::{Amount, Component, Counts};
+use ctxfs_core::model::{Amount, Component, Content as _, Counts};
+use ctxfs_store::{FileType, Stat};
 use ctxfs_view::{CorpusQuery, RenderCost, View};
 
 /// Maximum number of bytes whose tokens are counted. The count for a longer text is extrapolated.
 const SAMPLE: u64 = 256 * 1024;
 
+/// The page about the door that needs no server: the version of the program.
+pub(crate) const VERSION: &str = "version";
+
 /// The kind and the arguments of a computed file.
+///
+/// - `Readme`: the root's `README.md`, an introduction to the tree
+/// - `Ignore`: the root's `.ignore`, with the names that recursive searches skip
+/// - `Removed`: the summary of a removed file with this name
+/// - `Messages`: the message log of a conversation as one JSON array
+/// - `Door`: a page of this name about the door itself, such as `.ctxfs/status.json`
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Recipe {
-    /// A view of a file, or of the text of another view.
     View(Arc<View>),
-    /// The root's `README.md`, an introduction to the tree.
     Readme,
-    /// The root's `.ignore`, with the names that recursive searches skip.
     Ignore,
-    /// A search of the artifacts below a directory, limited to those that the reader may read.
     Search(Arc<CorpusQuery>, Reader),
-    /// `manifest.json` of a conversation, limited to the artifacts that the reader may read.
     Manifest(Reader),
-    /// The summary of a removed file with this name.
     Removed(OsString),
-    /// The message log of a conversation as one JSON array.
     Messages,
-    /// A page of this name about the door itself, such as `.ctxfs/status.json`.
     Door(&'static str),
 }
 
 impl Recipe {
     /// Returns true if the text does not depend on the store. Every user may then read it.
     pub fn is_public(&self) -> bool {
-        matches!(self, Self::Readme | Self::Ignore | Self::Door("version"))
+        matches!(self, Self::Readme | Self::Ignore | Self::Door(VERSION))
     }
 
-    /// Returns true if the text is gathered from all outputs of a conversation.
-    pub fn gathers(&self) -> bool {
-        self.reader().is_some()
-    }
-
-    /// Returns the reader for whom the text is made. `None` if the text is the same for everyone
-    /// who may read it.
+    /// Returns the reader for whom the text is gathered from all outputs of a conversation. `None`
+    /// if the text is the same for everyone who may read it.
     pub fn reader(&self) -> Option<&Reader> {
         match self {
             Self::Search(_, reader) | Self::Manifest(reader) => Some(reader),
-            _ => None,
+            Self::View(_)
+            | Self::Readme
+            | Self::Ignore
+            | Self::Removed(_)
+            | Self::Messages
+            | Self::Door(_) => None,
         }
     }
 
@@ -91,23 +92,71 @@ impl Recipe {
     }
 }
 
+/// Mode bits of a class of users: `READ` reads a file, `READ_AND_SEARCH` reads and enters a
+/// directory.
+const READ: u32 = 0o4;
+const READ_AND_SEARCH: u32 = 0o5;
+
+/// The reader of a text that is made from many files. On a mount that several users may access, the
+/// text contains only what the reader may read, and states how much is left out.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Reader {
+    /// The user who serves the store, or root. File modes do not restrict this reader.
+    Server,
+    User(Arc<User>),
+}
+
+/// A user, with the groups of the process that reads.
+///
+/// - `gid`: the group id
+/// - `groups`: the supplementary group ids
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct User {
+    pub uid: u32,
+    pub gid: u32,
+    pub groups: Vec<u32>,
+}
+
+impl Reader {
+    /// Returns true if the mode of the file that `stat` describes lets the reader read the file.
+    /// For a directory, the reader must be able to read and to enter it. Calls `stat` only if the
+    /// mode matters.
+    ///
+    /// Capabilities are ignored, because their effect depends on user namespaces.
+    pub(crate) fn may_read<E>(
+        &self,
+        stat: impl FnOnce() -> std::result::Result<Stat, E>,
+    ) -> std::result::Result<bool, E> {
+        let Self::User(user) = self else { return Ok(true) };
+        let stat = stat()?;
+        let wanted = if stat.kind() == FileType::Directory { READ_AND_SEARCH } else { READ };
+        let shift = if stat.uid == user.uid {
+            6
+        } else if stat.gid == user.gid || user.groups.contains(&stat.gid) {
+            3
+        } else {
+            0
+        };
+        Ok(stat.mode >> shift & wanted == wanted)
+    }
+}
+
 /// The source of a computed file.
+///
+/// - `Nothing`: no source in the store
+/// - `Dir`: a directory, with everything below it
+/// - `Door`: a page that a door writes about itself
 #[derive(Clone)]
 pub enum Base {
-    /// No source in the store.
     Nothing,
-    /// A file.
-    File(Arc<dyn SourceFile>),
-    /// A directory, with everything below it.
+    File(Source),
     Dir(Arc<dyn SourceDir>),
-    /// The text of a view.
     Text(Arc<Computed>),
-    /// A page that a door writes about itself.
     Door(Arc<dyn Fn() -> Result<String> + Send + Sync>),
 }
 
 impl Base {
-    pub(crate) fn conversation(&self) -> Option<Component> {
+    pub fn conversation(&self) -> Option<Component> {
         match self {
             Self::File(file) => file.conversation(),
             Self::Dir(dir) => dir.place().ok()?.conversation().cloned(),
@@ -121,9 +170,9 @@ impl Base {
         matches!(self, Self::File(file) if file.is_far())
     }
 
-    pub(crate) fn file(&self) -> Result<&dyn SourceFile> {
+    pub(crate) fn source(&self) -> Result<&Source> {
         match self {
-            Self::File(file) => Ok(&**file),
+            Self::File(source) => Ok(source),
             _ => Err(EngineError::Stale),
         }
     }
@@ -140,12 +189,16 @@ impl Base {
 ///
 /// A mount holds one for each view in the kernel's cache, and most are never read. The state for
 /// readers and for the computation is therefore allocated only when it is first needed.
+///
+/// - `number`: the key of the text in the cache
+/// - `recipe`: the kind and the arguments
+/// - `base`: the source
+/// - `version`: the version. The text of a version never changes.
 pub struct Computed {
-    /// The key of the text in the cache.
-    number: u64,
-    pub(crate) recipe: Recipe,
-    pub(crate) base: Base,
-    pub(crate) version: Version,
+    pub(crate) number: u64,
+    pub recipe: Recipe,
+    pub base: Base,
+    pub version: Version,
     readers: OnceLock<Box<TextReaders>>,
     progress: Mutex<TextProgress>,
 }
@@ -165,10 +218,11 @@ struct TextProgress {
 }
 
 #[derive(Default)]
-struct TextWork {
+pub(crate) struct TextWork {
     waiting: Option<Vec<Callback>>,
-    /// The number of views of this text that ran out of time.
-    late: u64,
+    /// The number of views of this text that ran out of time. A look-up of the view then computes it
+    /// again.
+    pub(crate) late: u64,
     beginning: Option<Arc<ViewText>>,
 }
 
@@ -184,42 +238,17 @@ pub(crate) type Callback = Box<dyn FnOnce(Result<Arc<ViewText>>) + Send>;
 impl Computed {
     /// Creates a computed file of `base` at `version`. Computes nothing.
     pub fn new(recipe: Recipe, base: Base, version: Version) -> Self {
-        /// Each number is used only once in a process.
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let (readers, progress) = (OnceLock::new(), Mutex::default());
         Self { number, recipe, base, version, readers, progress }
     }
 
-    /// Records the tool that produced the output.
     pub(crate) fn note_tool(&self, tool: impl FnOnce() -> Option<String>) {
-        self.readers().tool.get_or_init(|| tool().map(String::into_boxed_str));
+        let readers = self.readers.get_or_init(Box::default);
+        readers.tool.get_or_init(|| tool().map(String::into_boxed_str));
     }
 
-    fn readers(&self) -> &TextReaders {
-        self.readers.get_or_init(Box::default)
-    }
-
-    pub(crate) fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// Returns the conversation of the source.
-    pub fn conversation(&self) -> Option<Component> {
-        self.base.conversation()
-    }
-
-    /// Returns the recipe.
-    pub fn recipe(&self) -> &Recipe {
-        &self.recipe
-    }
-
-    /// Returns the version.
-    pub fn version(&self) -> &Version {
-        &self.version
-    }
-
-    /// Returns the length in bytes, once it is known.
     pub fn size(&self) -> Option<u64> {
         self.progress.lock().size
     }
@@ -230,7 +259,6 @@ impl Computed {
         self.progress.lock().size.get_or_insert(size);
     }
 
-    /// Returns the version for a view of this text.
     pub fn version_of_view(&self) -> Version {
         Version { changes: self.work(|work| work.late), ..Version::default() }
     }
@@ -239,14 +267,8 @@ impl Computed {
         self.progress.lock().work.as_deref().map(read).unwrap_or_default()
     }
 
-    fn work_mut<T>(&self, change: impl FnOnce(&mut TextWork) -> T) -> T {
+    pub(crate) fn work_mut<T>(&self, change: impl FnOnce(&mut TextWork) -> T) -> T {
         change(self.progress.lock().work.get_or_insert_default())
-    }
-
-    /// Counts a view of this text that ran out of time, so that the next look-up computes the view
-    /// again.
-    pub(crate) fn note_late(&self) {
-        self.work_mut(|work| work.late += 1);
     }
 
     /// Passes `beginning` to all waiting callers. It remains the text of this version, even once
@@ -308,34 +330,32 @@ impl Computed {
     }
 }
 
-/// An open computed file. It holds the text, and the number of bytes read, which is counted at
-/// close.
+/// An open computed file. It holds the text, and counts the bytes read when it is dropped. Only
+/// views and searches of a conversation are counted.
 pub struct OpenText {
+    counting: Arc<Counting>,
     of: Arc<Computed>,
-    /// The text.
     pub text: Arc<ViewText>,
-    /// The largest offset that was read.
     read: AtomicU64,
 }
 
 impl OpenText {
-    /// Opens `of`, whose text is `text`.
-    pub fn new(of: Arc<Computed>, text: Arc<ViewText>) -> Self {
-        Self { of, text, read: AtomicU64::new(0) }
+    pub(crate) fn new(counting: &Arc<Counting>, of: &Arc<Computed>, text: Arc<ViewText>) -> Self {
+        let (counting, of, read) = (Arc::clone(counting), Arc::clone(of), AtomicU64::new(0));
+        Self { counting, of, text, read }
     }
 
-    /// Records a read up to the offset `end`.
     pub fn note_read(&self, end: u64) {
         let end = end.min(self.text.len());
         self.read.fetch_max(end, Relaxed);
-        self.of.readers().read.fetch_max(end, Relaxed);
+        self.of.readers.get_or_init(Box::default).read.fetch_max(end, Relaxed);
     }
 
     /// Returns the number of bytes that the reader has seen. If no read was recorded, the kernel
     /// served the reader from bytes that it had cached for an earlier reader.
     fn seen(&self) -> u64 {
         match self.read.load(Relaxed) {
-            0 => self.of.readers().read.load(Relaxed),
+            0 => self.of.readers.get().map_or(0, |readers| readers.read.load(Relaxed)),
             read => read,
         }
     }
@@ -347,32 +367,30 @@ impl OpenText {
     }
 }
 
-impl Counting {
-    /// Counts the bytes read from a computed file that is being closed. Only views and searches of
-    /// a conversation are counted.
-    pub fn read(&self, open: &OpenText) {
-        let (view, stands_in) = match &open.of.recipe {
+impl Drop for OpenText {
+    fn drop(&mut self) {
+        let (view, stands_in) = match &self.of.recipe {
             Recipe::View(view) => (view.kind(), view.is_stand_in()),
             Recipe::Search(..) => ("search", false),
             _ => return,
         };
-        let (mut tool, mut of) = (None, &open.of);
+        let (mut tool, mut of) = (None, &self.of);
         loop {
             tool = tool.or_else(|| of.readers.get()?.tool.get());
             let Base::Text(text) = &of.base else { break };
             of = text;
         }
         let Some(id) = of.base.conversation() else { return };
-        let seen = open.seen();
-        if seen == 0 && !open.text.is_empty() {
+        let seen = self.seen();
+        if seen == 0 && self.text.len() > 0 {
             return;
         }
-        let amount = Amount::once(seen, open.tokens(seen));
+        let amount = Amount::once(seen, self.tokens(seen));
         let mut counts = Counts::default();
         *(if stands_in { &mut counts.handed } else { &mut counts.read }) = amount;
         counts.views.insert(view.to_owned(), 1);
         let tool = tool.and_then(|tool| tool.as_deref()).unwrap_or_default().to_owned();
-        self.add(id, tool, &counts);
+        self.counting.add(id, tool, &counts);
     }
 }
 
@@ -403,14 +421,47 @@ impl std::fmt::Debug for Computed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::redaction::Secrets;
+
+    fn stat(mode: u32, uid: u32, gid: u32) -> Stat {
+        Stat { mode, uid, gid, ..Stat::imagined() }
+    }
+
+    #[test]
+    fn the_first_class_that_fits_decides() {
+        let user = User { uid: 7, gid: 70, groups: vec![71, 72] };
+        let reader = Reader::User(Arc::new(user));
+        let may = |stat| reader.may_read(|| Ok::<_, ()>(stat)).unwrap();
+        for (mode, uid, gid, want) in [
+            (0o100_400, 7, 1, true),
+            (0o100_044, 7, 1, false),
+            (0o100_040, 8, 70, true),
+            (0o100_040, 8, 72, true),
+            (0o100_404, 8, 72, false),
+            (0o100_004, 8, 1, true),
+            (0o100_440, 8, 1, false),
+            (0o100_222, 7, 70, false),
+            (0o040_700, 7, 1, true),
+            (0o040_600, 7, 1, false),
+            (0o040_055, 8, 71, true),
+            (0o040_041, 8, 71, false),
+        ] {
+            assert_eq!(may(stat(mode, uid, gid)), want, "{mode:o} {uid} {gid}");
+        }
+        let nobody = || -> std::result::Result<Stat, ()> { panic!("the mode was asked for") };
+        assert!(Reader::Server.may_read(nobody).unwrap());
+    }
 
     /// The kernel may report the end of a read at any time.
     #[test]
     fn what_the_kernel_had_cached_was_seen_whoever_is_closed_first() {
         let of = Arc::new(Computed::new(Recipe::Readme, Base::Nothing, Version::default()));
         let text = Arc::new(ViewText::new(b"one\ntwo\n".to_vec(), 0, None, None));
-        let first = OpenText::new(Arc::clone(&of), Arc::clone(&text));
-        let second = OpenText::new(of, text);
+        let dir = tempfile::tempdir().unwrap();
+        let store = ctxfs_store::Store::open(dir.path()).unwrap();
+        let counting = Arc::new(Counting::new(store, Secrets(None)));
+        let first = OpenText::new(&counting, &of, Arc::clone(&text));
+        let second = OpenText::new(&counting, &of, text);
         first.note_read(8);
         assert_eq!((second.seen(), first.seen()), (8, 8));
     }

@@ -4,42 +4,35 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use crate::redaction::Secrets;
 use crate::sync::{Condvar, Mutex};
-use crate::workers::BackgroundThread;
+use crate::{BackgroundThread, Secrets};
 use ctxfs_core::model::{Amount, Component, Counts, Record, counted_tool};
 use ctxfs_store::Store;
 
 /// Counters of this process since its start, for `.ctxfs/status.json`. They only increase.
+///
+/// - `bytes_analysed`: bytes that analysis has read. Equal to the number of bytes written if each
+///   byte is read once.
+/// - `removed`: number of artifacts removed by retention
+/// - `passthrough`: 1 if readers read the store's files directly (FUSE passthrough), else 0
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Bytes written through the mount.
     pub bytes_written: AtomicU64,
-    /// Bytes that analysis has read. Equal to the number of bytes written if each byte is read
-    /// once.
     pub bytes_analysed: AtomicU64,
-    /// Number of artifacts sealed.
     pub sealed: AtomicU64,
-    /// Number of artifacts removed by retention.
     pub removed: AtomicU64,
-    /// Number of views computed.
     pub views_computed: AtomicU64,
-    /// Number of views that ran out of time and showed only part of their text.
     pub views_out_of_time: AtomicU64,
-    /// 1 if readers read the store's files directly (FUSE passthrough), else 0.
     pub passthrough: AtomicU64,
-    /// Number of operations that took longer than the slow limit.
     pub slow_operations: AtomicU64,
 }
 
 impl Counters {
-    /// Adds `count` to a counter.
     pub fn add(counter: &AtomicU64, count: u64) {
         counter.fetch_add(count, Relaxed);
     }
@@ -68,7 +61,7 @@ const MOST: usize = 1024;
 ///
 /// The counts are added to the store every few seconds and at shutdown, so a server that is killed
 /// loses the most recent ones. Operations neither wait for this nor fail because of it.
-pub struct Counting {
+pub(crate) struct Counting {
     store: Store,
     secrets: Secrets,
     unsaved: Mutex<UnsavedCounts>,
@@ -131,20 +124,6 @@ impl Counting {
         !unsaved.closed
     }
 
-    /// Counts `bytes` stored bytes of an output. `tokens` is a rate: `tokens.0` tokens for
-    /// `tokens.1` bytes.
-    pub fn stored_part(
-        &self,
-        id: &Component,
-        tool: Option<String>,
-        bytes: u64,
-        tokens: (u64, u64),
-    ) {
-        let stored = Amount::once(bytes, proportion(tokens.0, bytes, tokens.1));
-        let counts = Counts { stored, ..Counts::default() };
-        self.add(id.clone(), tool.unwrap_or_default(), &counts);
-    }
-
     pub(crate) fn stored(&self, id: &Component, record: &Record) {
         let tokens = record.analysis.as_ref().map_or(record.size / 4, |found| found.tokens);
         let counts = Counts { stored: Amount::once(record.size, tokens), ..Counts::default() };
@@ -191,7 +170,6 @@ fn tool_of(record: &Record) -> String {
     record.provenance.tool_name().unwrap_or_default()
 }
 
-/// Returns the estimated tokens of `part` bytes, given that `whole` bytes have `tokens` tokens.
 pub(crate) fn proportion(tokens: u64, part: u64, whole: u64) -> u64 {
     let tokens = u128::from(tokens) * u128::from(part) / u128::from(whole.max(1));
     u64::try_from(tokens).unwrap_or(u64::MAX)

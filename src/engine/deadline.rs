@@ -9,18 +9,17 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::sync::atomic::AtomicBool;
-use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use ctxfs_core::model::{Content, LinesBefore};
 
 /// The time that a view has after its deadline to write what it has found.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// The only slot for a view that is computed past its deadline.
 #[derive(Debug, Default)]
 pub(crate) struct LateSlot {
     taken: AtomicBool,
-    closed: AtomicBool,
+    /// True once the server shuts down. No view is then computed past its deadline.
+    pub(crate) closed: AtomicBool,
 }
 
 /// Permission to compute past the deadline. Dropping the permit frees the slot.
@@ -29,16 +28,8 @@ pub(crate) struct LatePermit<'a>(&'a LateSlot);
 impl LateSlot {
     /// Takes the slot. Returns `None` if another view holds it or the server is shutting down.
     pub(crate) fn take(&self) -> Option<LatePermit<'_>> {
-        let taken = self.is_closed() || self.taken.swap(true, Relaxed);
+        let taken = self.closed.load(Relaxed) || self.taken.swap(true, Relaxed);
         (!taken).then_some(LatePermit(self))
-    }
-
-    pub(crate) fn close(&self) {
-        self.closed.store(true, Relaxed);
-    }
-
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Relaxed)
     }
 }
 
@@ -57,7 +48,7 @@ impl Drop for LatePermit<'_> {
 pub(crate) struct ReadLimit {
     started: Instant,
     limit: Duration,
-    extended: AtomicBool,
+    pub(crate) extended: AtomicBool,
 }
 
 impl ReadLimit {
@@ -65,16 +56,10 @@ impl ReadLimit {
         Arc::new(Self { started: Instant::now(), limit, extended: AtomicBool::new(false) })
     }
 
-    /// Records whether the view continues past its deadline.
-    pub(crate) fn extend(&self, goes_on: bool) {
-        self.extended.store(goes_on, Relaxed);
-    }
-
     fn is_over(&self) -> bool {
         self.started.elapsed().saturating_sub(self.limit) >= GRACE && !self.extended.load(Relaxed)
     }
 
-    /// Returns true if `error` comes from a read after this limit.
     pub(crate) fn ended(&self, error: &io::Error) -> bool {
         error.kind() == io::ErrorKind::TimedOut && self.is_over()
     }
@@ -118,7 +103,6 @@ impl<C: Content> Content for Timed<C> {
     }
 }
 
-/// Returns a function that returns true once `limit` has passed.
 pub(crate) fn deadline(limit: Duration) -> impl Fn() -> bool {
     let started = Instant::now();
     move || started.elapsed() >= limit
@@ -169,7 +153,7 @@ mod tests {
         let third = late();
         assert!(!third());
         drop(third);
-        slot.close();
+        slot.closed.store(true, Relaxed);
         assert!(late()());
     }
 
@@ -184,7 +168,7 @@ mod tests {
         let text = Timed::new(b"x".to_vec(), &limit);
         assert_eq!(read(&text), Err(io::ErrorKind::TimedOut));
         assert!(text.is_over() && limit.ended(&io::ErrorKind::TimedOut.into()));
-        limit.extend(true);
+        limit.extended.store(true, Relaxed);
         assert_eq!(read(&text), Ok(b"x".to_vec()));
     }
 

@@ -1,29 +1,23 @@
 //! The engine: the state that all doors of a process share, and its start and shutdown.
 
+use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use quick_cache::sync::Cache as RecentCache;
 
 use crate::answers::unkept::UnkeptAnswers;
-use crate::counting::{Counters, Counting};
-use crate::deadline::LateSlot;
-use crate::error::{EngineError, Result};
-use crate::filters::FilterProcesses;
-use crate::identity::FileId;
-use crate::lines::LineIndex;
-use crate::options::{DescriptorBudget, EngineOptions};
-use crate::redaction::Secrets;
-use crate::retention::Retention;
-use crate::shares::Shares;
-use crate::source::LiveFiles;
-use crate::space::Space;
-use crate::text::{TextCache, recent_cache, text_cache};
-use crate::tracker::{Analyses, KeptAnalyses};
-use crate::watches::Watches;
-use crate::workers::WorkerPool;
-use ctxfs_core::model::Component;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::{
+    Analyses, Client, Counters, Counting, DescriptorBudget, EngineError, EngineOptions, FileId,
+    FilterProcesses, KeptAnalyses, LateSlot, LineIndex, LiveFiles, Result, Retention, Secrets,
+    Shares, Space, Spool, TextCache, ViewText, Watches, WorkerPool, fitting_on_disk, recent_cache,
+    text_cache,
+};
+use ctxfs_core::model::{Component, Counts, Record};
+use ctxfs_core::redact::SecretRules;
 use ctxfs_store::{Cache, Conversation, Store};
+use ctxfs_view::Rendered;
 
 /// Maximum number of bytes in memory on behalf of clients: texts of views, names of open
 /// directories, and unfinished messages. With some 40 MiB for the server itself, the process stays
@@ -45,14 +39,16 @@ const LINE_INDEXES: usize = 32;
 /// The engine is shared through an `Arc`, and every method may be called from any thread. The
 /// components in its fields do not refer to the engine. An operation that combines several of them
 /// is a method of the engine or a function that takes the engine.
+///
+/// - `options`: the settings in effect. They never change.
+/// - `cache`: texts of views on the store's disk. All processes that use the store share them.
+/// - `filter_workers`: one thread for each filter process
+/// - `counting`: counts of reads that are not yet in the store
+/// - `conversations`: conversations whose manifest index stays in memory
 pub struct Engine {
-    /// The store on disk.
-    pub store: Store,
-    /// The settings in effect. They never change.
+    pub(crate) store: Store,
     pub options: Arc<EngineOptions>,
-    /// The patterns of secrets to mask in views.
-    pub secrets: Secrets,
-    /// Texts of views on the store's disk. All processes that use the store share them.
+    pub(crate) secrets: Secrets,
     pub(crate) cache: Cache,
     pub(crate) texts: TextCache,
     pub(crate) memory: Arc<Shares>,
@@ -61,26 +57,18 @@ pub struct Engine {
     pub(crate) line_indexes: RecentCache<FileId, Arc<LineIndex>>,
     pub(crate) watches: Watches,
     pub(crate) view_workers: WorkerPool,
-    /// One thread for each filter process.
     pub(crate) filter_workers: WorkerPool,
     pub(crate) filters: FilterProcesses,
     pub(crate) question_workers: WorkerPool,
     pub(crate) unkept_answers: UnkeptAnswers,
     pub(crate) late: LateSlot,
-    /// Files that a writer has open.
-    pub live: LiveFiles,
-    /// Removal of old outputs.
-    pub retention: Arc<Retention>,
-    /// Counts of reads that are not yet in the store.
-    pub counting: Arc<Counting>,
-    /// Room on the disk and under the quota.
-    pub space: Space,
-    /// Counters of the process, as printed in `.ctxfs/metrics`.
-    pub counters: Arc<Counters>,
-    /// Conversations whose manifest index stays in memory.
+    pub(crate) live: LiveFiles,
+    pub(crate) retention: Arc<Retention>,
+    pub(crate) counting: Arc<Counting>,
+    pub(crate) space: Space,
+    pub(crate) counters: Arc<Counters>,
     pub(crate) conversations: RecentCache<Component, Arc<Conversation>>,
-    /// Maximum number of file descriptors for each use.
-    pub descriptors: DescriptorBudget,
+    descriptors: DescriptorBudget,
     pub(crate) started: Instant,
 }
 
@@ -108,7 +96,7 @@ impl Engine {
             unkept_answers: UnkeptAnswers::default(),
             late: LateSlot::default(),
             live: LiveFiles::default(),
-            space: Space::new(&store, &cache, &options, &retention),
+            space: Space::default(),
             retention,
             counting: Arc::new(Counting::new(store.clone(), secrets.clone())),
             counters,
@@ -137,7 +125,7 @@ impl Engine {
 
     /// Stops computing views past their deadlines, and stops removing old outputs.
     pub fn stop_background_work(&self) {
-        self.late.close();
+        self.late.closed.store(true, Relaxed);
         self.retention.finish();
     }
 
@@ -146,14 +134,31 @@ impl Engine {
         self.counting.finish();
     }
 
-    /// Returns the counters of this process.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Returns the store.
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// Begins the text of a computed file. Its memory is charged to the conversation `by`.
+    pub fn spool(&self, by: Option<Component>) -> Spool<'_> {
+        // No output is removed to make room for a text.
+        let room = |length| match fitting_on_disk(self, length, false)? {
+            fits if fits < length => Err(EngineError::DiskNearlyFull(self.options.min_free).into()),
+            _ => Ok(()),
+        };
+        let held = self.memory.holder(Client { conversation: by, user: None });
+        Spool::new(&self.cache, Box::new(room), held)
+    }
+
+    /// Returns `text` as the text of a computed file. Its memory is charged to the conversation
+    /// `by`.
+    pub(crate) fn held_text(&self, text: &str, by: Option<Component>) -> io::Result<ViewText> {
+        let spool = self.spool(by);
+        (&spool).write_all(text.as_bytes())?;
+        spool.finish(Rendered { notice: None, whole: true }, None)
     }
 
     /// Returns the conversation `id`. Fails with [`EngineError::NotFound`] if there is none.
@@ -164,6 +169,48 @@ impl Engine {
             self.conversations.insert(id.clone(), Arc::clone(&conversation));
         }
         Ok(conversation)
+    }
+
+    /// Returns the maximum number of file descriptors for each use.
+    pub fn descriptors(&self) -> &DescriptorBudget {
+        &self.descriptors
+    }
+
+    /// Returns the settings in effect. They never change.
+    pub fn options(&self) -> &EngineOptions {
+        &self.options
+    }
+
+    pub fn stored_rules(&self) -> Option<&SecretRules> {
+        self.secrets.stored().map(|redaction| &*redaction.rules)
+    }
+
+    pub fn note_sealed(&self, id: &Component, bytes: u64) {
+        self.retention.note_sealed(id, bytes);
+        self.changed(id, Some(bytes));
+    }
+
+    /// Adds to the counts of a tool. If counting was started, the counts are in the store a few
+    /// seconds later. Otherwise they are in the store when counting ends.
+    pub fn count(&self, id: &Component, tool: String, counts: &Counts) {
+        self.counting.add(id.clone(), tool, counts);
+    }
+
+    pub fn note_removed(&self, id: &Component, bytes: u64, record: Option<Record>) {
+        self.freed(id, Vec::new());
+        self.changed(id, None);
+        self.counting.deleted(id, bytes, record);
+    }
+
+    /// Removes a conversation that contains only the store's own files. Fails with ENOTEMPTY if it
+    /// contains other files.
+    pub fn remove_conversation(&self, id: &Component) -> Result<()> {
+        self.conversations.remove(id);
+        self.counting.forget(id);
+        self.space.quotas.forget(id);
+        self.store.remove_conversation(id)?;
+        self.changed(id, None);
+        Ok(())
     }
 
     /// Notifies the hosts that share the conversation `id` that it has changed. `sealed` is the

@@ -12,55 +12,33 @@ use ctxfs_view::RenderError;
 /// The reason why an operation of the engine failed. Each door maps it to its own error type.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// No file, view, page or line has this name.
     #[error("no such file, directory or view")]
     NotFound,
     /// The file has changed since it was looked up. A new look-up finds its next version.
     #[error("the artifact has changed since it was looked up")]
     Stale,
-    /// A file was found where a directory is needed.
     #[error("not a directory")]
     NotADirectory,
-    /// A directory was found where a file is needed.
     #[error("is a directory")]
     IsADirectory,
-    /// The artifact has reached its size cap.
     #[error("the artifact has reached its cap of {0} bytes")]
     TooLarge(u64),
-    /// The conversation has reached its quota.
     #[error("the files of the conversation have reached their quota of {0} bytes")]
     OverQuota(u64),
-    /// The store's disk is nearly full.
     #[error("the store's disk has less than {0} bytes left")]
     DiskNearlyFull(u64),
-    /// The message log rejected the operation.
     #[error(transparent)]
     Message(#[from] MessageError),
-    /// An invalid name.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// A system call failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The door that owns the file rejected the operation.
     #[error("{source}")]
-    Door {
-        /// The errno of the error.
-        errno: i32,
-        /// The error of the door.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// The bytes of an artifact are remote and cannot be fetched.
+    Door { errno: i32, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("the bytes of `{path}` are in the bucket that hosts share: {why}")]
-    Away {
-        /// The artifact, as seen by readers.
-        path: String,
-        /// The reason, and what to do about it.
-        why: String,
-    },
+    Away { path: String, why: String },
     /// The work takes too long for this thread; see `allow_slow`. Clients never see this error,
     /// because the work is then retried on another thread.
     #[error("this takes too long for the thread that was asked")]
@@ -96,7 +74,6 @@ impl EngineError {
     }
 }
 
-/// Returns the errno of `error`, which may wrap an [`EngineError`].
 pub fn io_error_number(error: &io::Error) -> i32 {
     let inner = || error.get_ref()?.downcast_ref::<EngineError>();
     error.raw_os_error().or_else(|| inner().map(EngineError::raw_os_error)).unwrap_or(libc::EIO)

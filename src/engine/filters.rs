@@ -5,8 +5,7 @@ use std::io::{BufWriter, Read as _, Write as _};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use std::{io, thread};
 
@@ -14,7 +13,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use ctxfs_core::model::{Feed, FilterOutcome, Filters};
 
-/// Size in bytes of the buffers for the input and the output of a filter.
 const BLOCK: usize = 64 << 10;
 /// The interval at which the deadline is checked while a process writes no output.
 const LOOK: Duration = Duration::from_millis(20);

@@ -1,35 +1,39 @@
 //! Intake of outputs. The bytes of an output go to the store as they arrive, within the limits. The
-//! output is analysed, recorded and counted once.
+//! output is analysed, recorded and counted once. The end of an output that does not fit replaces
+//! part of its artifact.
 
+use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use crate::overflow::{self, Loss, Overflow, Tail};
-use crate::quota::RoomRequest;
-use crate::redaction::MaskedForm;
-use crate::{Engine, EngineError, Reservation, Result, StoredOutput};
+use crate::{
+    Engine, EngineError, MaskedForm, Reservation, Result, RoomRequest, StoredOutput,
+    fitting_below_cap, fitting_on_disk, io_error_number, over_quota, reason_of_loss, reserve_file,
+    reserve_part,
+};
 use ctxfs_core::model::{ArtifactState, Component, Folder, Provenance, Record, RelPath};
 use ctxfs_store::{ArtifactWriter, BLOCK, Completed, Conversation, whole_blocks};
 
 /// An output to take in.
+///
+/// - `provenance`: the description of the tool call
+/// - `length`: the length in bytes, if known. The intake then starts only if there is room for all
+///   of them.
 #[derive(Debug)]
 pub struct NewOutput {
-    /// The name of the artifact.
     pub name: OutputName,
-    /// The description of the tool call.
     pub provenance: Provenance,
-    /// The length in bytes, if known. The intake then starts only if there is room for all of them.
     pub length: Option<u64>,
 }
 
-/// The name of the artifact of an output.
+/// - `Call`: `<call>.json` or `<call>.txt` in `artifacts/tool`; see
+///   [`ArtifactWriter::create_for_call`]
+/// - `Log`: `<call>.log` in `artifacts/terminal`
+/// - `Stream`: an unused name in `artifacts/terminal`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutputName {
-    /// `<call>.json` or `<call>.txt` in `artifacts/tool`; see [`ArtifactWriter::create_for_call`].
     Call(String),
-    /// `<call>.log` in `artifacts/terminal`.
     Log(String),
-    /// An unused name in `artifacts/terminal`.
     Stream(Component),
 }
 
@@ -45,7 +49,8 @@ pub struct Intake<'a> {
     sink: MaskedForm<'a, BoundedWriter<'a>>,
     /// The reason why no more bytes are accepted.
     failed: Option<String>,
-    loss: Option<Loss>,
+    /// The loss that [`Self::finish`] found after [`Intake::keeping_end`].
+    pub loss: Option<Loss>,
     is_counted: bool,
 }
 
@@ -58,8 +63,8 @@ impl Engine {
     ) -> Result<Intake<'_>> {
         let room = match output.length {
             Some(length) => {
-                self.space.check_cap(|| false, || Ok(0), length)?;
-                self.space.reserve_file(conversation, length)?
+                self.check_cap(|| false, || Ok(0), length)?;
+                reserve_file(self, conversation, length)?
             }
             // An output of unknown length starts even without room, so that its record gives the
             // reason why it is empty.
@@ -160,11 +165,6 @@ impl<'a> Intake<'a> {
         Err(over.error)
     }
 
-    /// Returns the loss that `finish` found after [`Intake::keeping_end`].
-    pub fn loss(&self) -> Option<&Loss> {
-        self.loss.as_ref()
-    }
-
     /// Completes the artifact: syncs, records and counts it. An output that is not stored
     /// completely becomes an incomplete artifact. If the call already has an output with the same
     /// bytes, returns that output.
@@ -192,7 +192,7 @@ impl<'a> Intake<'a> {
     pub fn discard(self) -> Result<()> {
         let Self { engine, conversation, sink, .. } = self;
         sink.into_inner().artifact.discard()?;
-        engine.space.freed(conversation.id());
+        engine.freed(conversation.id(), Vec::new());
         Ok(())
     }
 
@@ -210,10 +210,9 @@ impl<'a> Intake<'a> {
             engine.counting.stored(id, &record);
         }
         if is_new {
-            engine.retention.note_sealed(&engine.options.keep, id, record.size);
-            engine.changed(id, Some(record.size));
+            engine.note_sealed(id, record.size);
         } else {
-            engine.space.freed(id);
+            engine.freed(id, Vec::new());
         }
         StoredOutput::open(engine, &conversation, record, true)
     }
@@ -224,7 +223,7 @@ impl<'a> Intake<'a> {
 
     fn note(&mut self, error: &io::Error) {
         if error.kind() != io::ErrorKind::Interrupted {
-            self.failed.get_or_insert_with(|| overflow::reason(error));
+            self.failed.get_or_insert_with(|| failure(error));
         }
     }
 }
@@ -252,13 +251,14 @@ impl std::fmt::Debug for Intake<'_> {
 ///
 /// If bytes exceed a limit, the writer accepts those that fit. If none fit, `write` fails with the
 /// [`EngineError`] for the limit. With `keeps_end`, no write fails: the overflow goes to `over`.
+///
+/// - `reserved`: the offset up to which room was reserved before the first byte arrived
+/// - `room`: the room below the quota that was reserved before the first byte arrived
 struct BoundedWriter<'a> {
     engine: &'a Engine,
     conversation: Arc<Conversation>,
     artifact: ArtifactWriter,
-    /// The offset up to which room was reserved before the first byte arrived.
     reserved: u64,
-    /// The room below the quota that was reserved before the first byte arrived.
     room: Reservation,
     keeps_end: bool,
     over: Option<Overflow>,
@@ -268,16 +268,16 @@ impl BoundedWriter<'_> {
     /// Returns how many of `length` more bytes fit, at least one, and the reservation of their room
     /// below the quota. Fails if no byte fits.
     fn room(&self, length: u64) -> Result<(u64, Reservation)> {
-        let Engine { options, space, .. } = self.engine;
+        let engine = self.engine;
         let size = self.artifact.written();
         if size + length <= self.reserved {
             return Ok((length, Reservation::default()));
         }
         let is_terminal = self.artifact.path().is_terminal();
-        let length = space.fitting_below_cap(is_terminal, size, length)?;
+        let length = fitting_below_cap(engine, is_terminal, size, length)?;
         let (length, reserved) = self.below_quota(length)?;
-        match space.fitting_on_disk(length, true)? {
-            0 => Err(EngineError::DiskNearlyFull(options.min_free)),
+        match fitting_on_disk(engine, length, true)? {
+            0 => Err(EngineError::DiskNearlyFull(engine.options.min_free)),
             fits => Ok((fits, reserved)),
         }
     }
@@ -290,8 +290,8 @@ impl BoundedWriter<'_> {
     }
 
     fn below_quota(&self, length: u64) -> Result<(u64, Reservation)> {
-        let Engine { options, space, .. } = self.engine;
-        if options.quota.is_none() {
+        let engine = self.engine;
+        if engine.options.quota.is_none() {
             return Ok((length, Reservation::default()));
         }
         let size = self.artifact.written();
@@ -299,12 +299,12 @@ impl BoundedWriter<'_> {
         let growth = whole_blocks(size + length).saturating_sub(taken);
         let (id, conversation) = (self.conversation.id(), Some(&*self.conversation));
         let reserved =
-            space.reserve_part(&RoomRequest { id, conversation, growth, partly: true })?;
+            reserve_part(engine, &RoomRequest { id, conversation, growth, partly: true })?;
         if reserved.bytes() >= growth {
             return Ok((length, reserved));
         }
         match ((taken + reserved.bytes()) / BLOCK * BLOCK).saturating_sub(size).min(length) {
-            0 => Err(space.over_quota()),
+            0 => Err(over_quota(engine)),
             fits => Ok((fits, reserved)),
         }
     }
@@ -333,6 +333,149 @@ impl Write for BoundedWriter<'_> {
     fn flush(&mut self) -> io::Result<()> {
         self.artifact.flush()
     }
+}
+
+/// Maximum number of bytes of a [`Tail`].
+const MOST: usize = 256 * 1024;
+/// Maximum distance in bytes by which a cut is moved to a newline, so that it falls between two
+/// lines.
+const NEAR: usize = 4096;
+
+/// The last bytes of a stream, at most 256 KiB.
+#[derive(Debug, Default)]
+pub struct Tail {
+    bytes: VecDeque<u8>,
+    dropped: u64,
+}
+
+impl Tail {
+    /// Adds bytes at the end. Drops the excess at the beginning.
+    pub fn add(&mut self, bytes: &[u8]) {
+        let more = &bytes[bytes.len().saturating_sub(MOST)..];
+        let over = (self.bytes.len() + more.len()).saturating_sub(MOST);
+        self.bytes.drain(..over);
+        self.bytes.extend(more);
+        self.dropped += (over + bytes.len() - more.len()) as u64;
+    }
+
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    pub fn bytes(&mut self) -> &[u8] {
+        self.bytes.make_contiguous()
+    }
+}
+
+/// Returns the line that replaces `count` missing bytes.
+pub fn left_out(count: u64, why: &str) -> String {
+    format!("[ctxfs] {count} bytes left out here: {why}\n")
+}
+
+/// Returns the length of `head` without an incomplete line at its end, if a newline is close to the
+/// end. Otherwise returns the length without an incomplete character.
+pub fn whole_lines_before(head: &[u8]) -> usize {
+    let from = head.len().saturating_sub(NEAR);
+    if let Some(newline) = head[from..].iter().rposition(|byte| *byte == b'\n') {
+        return from + newline + 1;
+    }
+    let begins = head.iter().rev().take(4).position(|byte| !is_inside_char(*byte));
+    match begins {
+        Some(back) if head[head.len() - 1 - back] >= 0xC0 => head.len() - 1 - back,
+        _ => head.len(),
+    }
+}
+
+/// Returns the length of the incomplete line at the beginning of `tail`, if a newline is close to
+/// the beginning. Otherwise returns the length of an incomplete character.
+pub fn cut_line_of(tail: &[u8]) -> usize {
+    let near = &tail[..tail.len().min(NEAR)];
+    if let Some(newline) =
+        near.iter().position(|byte| *byte == b'\n').filter(|at| at + 1 < tail.len())
+    {
+        return newline + 1;
+    }
+    near.iter().take(3).take_while(|byte| is_inside_char(**byte)).count()
+}
+
+fn is_inside_char(byte: u8) -> bool {
+    byte & 0xC0 == 0x80
+}
+
+/// The end of the output replaces at most the last 1/`PART` of the artifact.
+const PART: u64 = 4;
+/// Minimum number of bytes of the end of an output. A shorter end is not stored.
+const LEAST: u64 = 4096;
+
+#[derive(Debug)]
+pub(crate) struct Overflow {
+    pub(crate) error: io::Error,
+    pub(crate) tail: Tail,
+}
+
+/// The part of an output that is missing from its artifact.
+///
+/// - `why`: the reason, as given in the line that replaces the missing part
+/// - `has_end`: true if the artifact has the end of the output, after a line that replaces the
+///   missing part
+#[derive(Debug)]
+pub struct Loss {
+    pub why: String,
+    pub has_end: bool,
+}
+
+impl Overflow {
+    /// Stores the end of the output if the error is a limit or a full disk. Returns the loss, and
+    /// the reason to put into the record.
+    pub(crate) fn settle(&mut self, artifact: &mut ArtifactWriter) -> (Loss, String) {
+        let reason = failure(&self.error);
+        let number = io_error_number(&self.error);
+        let (why, cut) = if [libc::EFBIG, libc::EDQUOT, libc::ENOSPC].contains(&number) {
+            let why = format!("no room in the store ({})", self.error);
+            let cut = self.store_end(artifact, &why).unwrap_or_else(|error| {
+                tracing::debug!(%error, "the end of an output was not stored");
+                None
+            });
+            (why, cut)
+        } else {
+            (reason.clone(), None)
+        };
+        let loss = Loss { why, has_end: cut.is_some() };
+        if let Some(count) = cut {
+            (loss, format!("{reason}; {count} bytes before its end are left out"))
+        } else {
+            let count = self.tail.dropped() + self.tail.bytes().len() as u64;
+            (loss, format!("{reason}; {count} bytes more were not kept"))
+        }
+    }
+
+    /// Replaces the last bytes of the artifact with the end of the output, after a line about the
+    /// missing bytes. Returns the number of missing bytes, or `None` if the artifact is too small.
+    fn store_end(&mut self, artifact: &mut ArtifactWriter, why: &str) -> io::Result<Option<u64>> {
+        let written = artifact.written();
+        let most = written / PART;
+        if most < LEAST {
+            return Ok(None);
+        }
+        let total = written + self.tail.dropped() + self.tail.bytes().len() as u64;
+        let tail = self.tail.bytes();
+        let end = &tail[tail.len().saturating_sub(most as usize)..];
+        let end = &end[cut_line_of(end)..];
+        let longest_mark = left_out(u64::MAX, why).len() + 1;
+        let (offset, bytes) = artifact.bytes_before(written - (end.len() + longest_mark) as u64)?;
+        let kept = whole_lines_before(&bytes);
+        let head = offset + kept as u64;
+        let missing = total - head - end.len() as u64;
+        let newline = if bytes[..kept].ends_with(b"\n") { "" } else { "\n" };
+        let mark = format!("{newline}{}", left_out(missing, why));
+        artifact.replace_end(head, &[mark.as_bytes(), end].concat())?;
+        Ok(Some(missing))
+    }
+}
+
+fn failure(error: &io::Error) -> String {
+    let known = reason_of_loss(io_error_number(error), error);
+    known.unwrap_or_else(|| format!("the store failed: {error}"))
 }
 
 #[cfg(test)]

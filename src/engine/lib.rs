@@ -2,10 +2,17 @@
 //! count and remove.
 //!
 //! A door is an interface to clients: the mount, the command line, the gateway or the web page.
-//! Doors have names, handles and sockets; the engine has none of these. A door passes the engine a
-//! [`SourceFile`] or a [`SourceDir`], and the engine takes snapshots of it. Caches, workers,
-//! deadlines, redaction, quotas, retention and counts are in the engine, so that the same request
-//! gets the same bytes or the same error through every door.
+//! Doors have names, handles and sockets; the engine has none of these. Caches, workers, deadlines,
+//! redaction, quotas, retention and counts are in the engine, so that the same request gets the same
+//! bytes or the same error through every door.
+//!
+//! The mount reaches the engine by the methods of three types: [`Engine`], the process; [`Source`],
+//! a file that views are computed from; and [`Computed`], the text of a view. It hands over its
+//! files as a [`DoorFile`] and its directories as a [`SourceDir`]. Plain data crosses freely, and so
+//! do the primitives of threads: [`sync`], [`workers`], [`patience`] and [`Shares`]. No field of the
+//! engine does.
+
+#![expect(missing_docs, reason = "names that say it all have no doc")]
 
 mod analysis;
 mod answers;
@@ -16,18 +23,15 @@ mod deadline;
 mod engine;
 mod error;
 mod filters;
-pub mod identity;
 mod intake;
 mod lines;
 mod listing;
 mod look;
 mod manifest;
 pub mod messages;
-pub mod names;
 mod open_file;
 mod options;
 pub mod others;
-mod overflow;
 pub mod patience;
 pub mod quota;
 mod redaction;
@@ -36,9 +40,9 @@ mod retention;
 mod search;
 mod shares;
 mod show;
+mod snapshot;
 mod source;
 mod space;
-mod spool;
 mod stand_in;
 mod status;
 mod stored;
@@ -46,44 +50,65 @@ pub mod sync;
 mod text;
 mod tracker;
 mod tree;
-mod verbs;
-pub mod view_sizes;
 mod watches;
 pub mod workers;
 
-pub use analysis::analyse;
 pub use answers::many::Answers;
 pub use answers::{Answer, Question};
-pub use computed::{Base, Computed, OpenText, Recipe};
+pub use computed::{Base, Computed, OpenText, Reader, Recipe, User};
 pub use counting::Counters;
 pub use engine::Engine;
 pub use error::{EngineError, Result, io_error_number, reason_of_loss};
-pub use identity::{FileId, Identity};
-pub use intake::{Intake, NewOutput, OutputName};
+pub use intake::{
+    Intake, Loss, NewOutput, OutputName, Tail, cut_line_of, left_out, whole_lines_before,
+};
 pub use lines::{LineCount, LineRow, LineWindow};
 pub use listing::{ConversationCounts, ListedArtifact, ListedConversation, Listing};
 pub use look::{Look, LookFacts, LookText, search_conversation};
 pub use messages::{
     LoggedMessage, MessagePage, MessageRange, MessageWriter, UnfinishedMessage, messages_version,
 };
-pub use names::version_page;
-pub use open_file::{FileRef, OpenFile, RemoteFile};
-pub use options::{Confinement, EngineOptions};
+pub use open_file::{FileId, RemoteFile};
+pub use options::{Confinement, DescriptorBudget, EngineOptions};
 pub use others::Others;
-pub use overflow::{Loss, Tail, cut_line_of, left_out, whole_lines_before};
 pub use quota::Reservation;
 pub use redaction::{MaskedForm, Redaction};
-pub use resolve::{DiskEntry, RemovedContent, Resolved};
+pub use resolve::{DiskEntry, RemovedContent, Resolved, SpecialName};
 pub use shares::{Client, Share, Shares};
+pub use snapshot::{SharedLog, Source};
 pub use source::{
-    DirPlace, FileChange, Reader, Snapshot, SourceDir, SourceFile, User, Version, facts_number,
-    unsettled_number,
+    ByteHistory, DirPlace, DoorFile, FileLife, FilePlace, SourceDir, SourceState, Version,
+    present_record,
 };
-pub use spool::Spool;
+pub use space::PlannedWrite;
 pub use stand_in::{
     OutputParts, Replace, ShownOutput, StandInRequest, StoredOutput, is_stand_in, pays,
 };
-pub use stored::SharedLog;
-pub use text::ViewText;
-pub use tracker::{RewriteCount, STEP, Tracker};
+pub use text::{Spool, ViewText};
+pub use tracker::RewriteCount;
 pub use tree::{OpenedFile, Tree};
+
+pub(crate) use computed::{BaseText, Callback, VERSION};
+pub(crate) use counting::{Counting, proportion};
+pub(crate) use deadline::{LateSlot, ReadLimit, Timed, extended_deadline};
+pub(crate) use filters::FilterProcesses;
+pub(crate) use lines::LineIndex;
+pub(crate) use open_file::OpenFile;
+pub(crate) use open_file::{FileContent, FileRef, Identity};
+pub(crate) use others::{others_at, others_of};
+pub(crate) use patience::{allow_slow, may_wait, to_the_end};
+pub(crate) use quota::{Quotas, RoomRequest};
+pub(crate) use redaction::{FileFacts, Secrets, ShownFile};
+pub(crate) use retention::Retention;
+pub(crate) use snapshot::{Snapshot, basis_of_sizes};
+pub(crate) use source::{LiveFiles, facts_number, is_message_log, keyed_hash};
+pub(crate) use space::{
+    Space, fitting_below_cap, fitting_on_disk, over_quota, reserve_file, reserve_line, reserve_part,
+};
+pub(crate) use stored::{StoredDir, StoredFile};
+pub(crate) use text::{TextCache, recent_cache, text_cache};
+pub(crate) use tracker::{
+    Analyses, AnalysisGoal, AnalysisSoFar, ByteState, KeptAnalyses, STEP, Tracker, sniff,
+};
+pub(crate) use watches::Watches;
+pub(crate) use workers::{BackgroundThread, QUICK_INPUT, WorkerPool};

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use crate::identity::FileId;
+use crate::FileId;
 use crate::sync::Mutex;
 use ctxfs_core::model::{Content, LinesBefore, place_before_line};
 use ctxfs_store::Stat;
@@ -15,9 +15,7 @@ use ctxfs_store::Stat;
 const SPACING: u64 = 1 << 20;
 /// Maximum number of marks of a file. At the limit, every other mark is dropped.
 const MOST: usize = 4096;
-/// Number of bytes that one step counts.
 const STEP: u64 = 8 << 20;
-/// Number of bytes that are read at once.
 const BLOCK: usize = 1 << 20;
 /// Number of bytes that are compared at the start of a file, and before the end of the counted
 /// part, to detect that the file has changed.
@@ -26,24 +24,22 @@ const KNOWN: usize = 256;
 /// The part of a file whose lines are counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LineCount {
-    /// Number of bytes counted.
     pub bytes: u64,
-    /// Number of newlines in the counted bytes.
     pub newlines: u64,
 }
 
 #[derive(Default)]
 pub(crate) struct LineIndex(Mutex<LineMarks>);
 
+/// - `seen`: the file when it was last seen. `None` if it was never seen.
+/// - `places`: marks as `(bytes, newlines in them)`, in ascending order
+/// - `start`: the first bytes of the file. `end` holds the last bytes that were counted.
 #[derive(Default)]
 struct LineMarks {
-    /// The file when it was last seen. `None` if it was never seen.
     seen: Option<(FileId, u64, i64)>,
     spacing: u64,
-    /// Marks as `(bytes, newlines in them)`, in ascending order.
     places: Vec<(u64, u64)>,
     counted: LineCount,
-    /// The first bytes of the file. `end` holds the last bytes that were counted.
     start: Vec<u8>,
     end: Vec<u8>,
 }
@@ -142,7 +138,6 @@ impl LineIndex {
 }
 
 impl LineMarks {
-    /// Returns the last mark for which `is_before` returns true, or `(0, 0)` if there is none.
     fn mark(&self, is_before: impl Fn(&(u64, u64)) -> bool) -> (u64, u64) {
         let past = self.places.partition_point(is_before);
         past.checked_sub(1).map_or((0, 0), |at| self.places[at])
@@ -195,9 +190,7 @@ fn newlines_in(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// Maximum number of rows of a window.
 const WINDOW_ROWS: usize = 200;
-/// Maximum number of bytes of a window.
 const WINDOW_BYTES: usize = 64 << 10;
 /// Maximum number of bytes of a row. A longer line has several rows.
 const ROW_BYTES: usize = 16 << 10;
@@ -206,28 +199,29 @@ const ROW_BYTES: usize = 16 << 10;
 const FARTHEST_BACK: u64 = 64 << 20;
 
 /// A line, or a part of a long line.
+///
+/// - `offset`: the offset of the first byte
+/// - `column`: number of bytes of the line before this row. `None` if the line begins too far back
+///   to be found.
+/// - `bytes`: the bytes of the row, without a newline
+/// - `ends_line`: true if a newline follows the row
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineRow {
-    /// The offset of the first byte.
     pub offset: u64,
-    /// Number of bytes of the line before this row. `None` if the line begins too far back to be
-    /// found.
     pub column: Option<u64>,
-    /// The bytes of the row, without a newline.
     pub bytes: Vec<u8>,
-    /// True if a newline follows the row.
     pub ends_line: bool,
 }
 
 /// Consecutive rows of a file, enough to fill a screen. The number of bytes is bounded, regardless
 /// of the lengths of the lines.
+///
+/// - `start`: the offset of the first row
+/// - `end`: the offset after the last row and its newline
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineWindow {
-    /// The rows.
     pub rows: Vec<LineRow>,
-    /// The offset of the first row.
     pub start: u64,
-    /// The offset after the last row and its newline.
     pub end: u64,
 }
 
@@ -322,7 +316,6 @@ fn char_start(bytes: &[u8]) -> usize {
     bytes.iter().take(4).position(|byte| !is_inside(*byte)).unwrap_or(0)
 }
 
-/// Returns true for a continuation byte of UTF-8.
 fn is_inside(byte: u8) -> bool {
     byte & 0xc0 == 0x80
 }

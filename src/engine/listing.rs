@@ -6,40 +6,30 @@ use std::sync::Arc;
 use crate::{Engine, Result, answers};
 use ctxfs_core::model::{Component, Counts, Record, RelPath, Sums};
 use ctxfs_store::{Conversation, Stat, StoredArtifacts, UnreadPlaces};
-use ctxfs_view::ClosedCounts;
 
 /// A listing, and the entries that are missing from it.
 #[derive(Debug)]
 pub struct Listing<T> {
-    /// The rows.
     pub rows: Vec<T>,
-    /// The number of artifacts that the reader may not read.
-    pub closed: ClosedCounts,
     /// The places that could not be read. They are below the directory of all conversations, or in
     /// the listed conversation.
     pub unread: UnreadPlaces,
 }
 
-/// A conversation in a listing.
+/// - `bytes`: the sum of the sizes of the artifacts, in bytes
+/// - `modified`: the last change of an artifact, in milliseconds since the epoch. Without
+///   artifacts, the last change of the conversation's directory.
 #[derive(Debug)]
 pub struct ListedConversation {
-    /// The id.
     pub id: Component,
-    /// The number of artifacts.
     pub artifacts: usize,
-    /// The sum of the sizes of the artifacts, in bytes.
     pub bytes: u64,
-    /// The last change of an artifact, in milliseconds since the epoch. Without artifacts, the last
-    /// change of the conversation's directory.
     pub modified: i64,
 }
 
-/// An artifact in a listing.
 #[derive(Debug)]
 pub struct ListedArtifact {
-    /// The path in the conversation.
     pub path: RelPath,
-    /// The attributes on disk.
     pub stat: Stat,
     /// The record. If the manifest has no record or the record cannot be read, it is derived from
     /// the file on disk.
@@ -47,18 +37,17 @@ pub struct ListedArtifact {
 }
 
 /// The counts of conversations, in total and by conversation.
+///
+/// - `sums`: the sums over all conversations
+/// - `unread`: the conversations that could not be read. They are not counted.
 #[derive(Debug, Default)]
 pub struct ConversationCounts {
-    /// The sums over all conversations.
     pub sums: Sums,
-    /// The counts by conversation.
     pub by_conversation: BTreeMap<Component, Counts>,
-    /// The conversations that could not be read. They are not counted.
     pub unread: UnreadPlaces,
 }
 
 impl Engine {
-    /// Lists the conversations that this door shows, sorted by id.
     pub fn list_conversations(&self) -> Result<Listing<ListedConversation>> {
         let (mut rows, mut unread) = (Vec::new(), UnreadPlaces::default());
         for id in shown(self)? {
@@ -73,7 +62,7 @@ impl Engine {
             let bytes = found.files.iter().map(|(_, stat)| stat.size).sum();
             rows.push(ListedConversation { id, artifacts: found.files.len(), bytes, modified });
         }
-        Ok(Listing { rows, closed: ClosedCounts::default(), unread })
+        Ok(Listing { rows, unread })
     }
 
     /// Calls `row` with each artifact of the conversation `id`, and lists the results in no
@@ -109,7 +98,7 @@ impl Engine {
             Ok(row(&ListedArtifact { path, stat, record }))
         });
         let rows = listed.collect::<Result<_>>()?;
-        Ok(Listing { rows, closed: ClosedCounts::default(), unread })
+        Ok(Listing { rows, unread })
     }
 
     /// Returns the records that are kept for removed and renamed artifacts of the conversation

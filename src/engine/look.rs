@@ -7,11 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::lines::{self, LineIndex};
-use crate::open_file::FileContent;
-use crate::workers::QUICK_INPUT;
 use crate::{
-    Engine, EngineError, FileId, LineCount, LineWindow, Result, Snapshot, SourceFile, Tree,
-    analysis, search, show,
+    Engine, EngineError, FileContent, FileId, LineCount, LineWindow, QUICK_INPUT, Result, Snapshot,
+    Source, Tree, search, show,
 };
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Analysis, ArtifactState, Component, Content, Place, Record, RelPath};
@@ -26,38 +24,37 @@ const NEAR: u64 = 16 << 20;
 /// returns true, and returns the result so far.
 pub struct Look {
     engine: Arc<Engine>,
-    file: Arc<dyn SourceFile>,
+    source: Source,
     snapshot: Snapshot,
     index: Arc<LineIndex>,
 }
 
 /// Facts about a file, with secrets masked.
+///
+/// - `record`: the record. If the manifest has none, it is derived from the file on disk.
+/// - `place`: the place, as seen by readers
+/// - `modified`: the last change, in milliseconds since the epoch
 #[derive(Debug, Clone)]
 pub struct LookFacts {
-    /// The record. If the manifest has none, it is derived from the file on disk.
     pub record: Record,
-    /// The analysis, if the record has one or the file was analysed for this look.
     pub analysis: Option<Arc<Analysis>>,
-    /// The place, as seen by readers.
     pub place: Place,
-    /// The size in bytes.
     pub size: u64,
-    /// The last change, in milliseconds since the epoch.
     pub modified: i64,
-    /// True for the log of a terminal.
     pub is_log: bool,
 }
 
 /// The text of a view.
+///
+/// - `notice`: the leading lines that begin with `# `. May be empty.
+/// - `whole`: false if time ran out before the text was complete
+/// - `searches`: the path that precedes the names of searches. The notice uses it to show how to
+///   continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LookText {
-    /// The leading lines that begin with `# `. May be empty.
     pub notice: String,
-    /// The text after the notice.
     pub text: Vec<u8>,
-    /// False if time ran out before the text was complete.
     pub whole: bool,
-    /// The path that precedes the names of searches. The notice uses it to show how to continue.
     pub searches: String,
 }
 
@@ -87,21 +84,19 @@ impl Look {
             Some(_) => PathBuf::from(path.as_os_str()),
             None => PathBuf::from(id.as_os_str()).join(path.as_os_str()),
         };
-        let file = Tree::new(Arc::clone(engine)).source(&in_tree)?;
-        let snapshot = file.snapshot(engine)?;
+        let source = Tree::new(Arc::clone(engine)).source(&in_tree)?;
+        let snapshot = source.snapshot(engine)?;
         let index = engine.line_indexes.get(&FileId::of(&snapshot.stat)).unwrap_or_default();
         engine.line_indexes.insert(FileId::of(&snapshot.stat), Arc::clone(&index));
-        let look = Self { engine: Arc::clone(engine), file, snapshot, index };
+        let look = Self { engine: Arc::clone(engine), source, snapshot, index };
         look.index.meet(&look.snapshot.stat, &look.raw())?;
         Ok(look)
     }
 
-    /// Returns the size in bytes.
     pub fn size(&self) -> u64 {
         self.snapshot.length
     }
 
-    /// Returns the path in the conversation.
     pub fn path(&self) -> &str {
         self.snapshot.place.path()
     }
@@ -111,26 +106,15 @@ impl Look {
         self.snapshot.is_written || self.snapshot.record.state == ArtifactState::Live
     }
 
-    /// Returns all facts about the file. Analyses a small file if necessary.
-    pub fn facts(&self) -> Result<LookFacts> {
-        self.facts_and(self.size() <= QUICK_INPUT)
-    }
-
-    /// Returns the facts that are known without reading the file.
-    pub fn known_facts(&self) -> Result<LookFacts> {
-        self.facts_and(false)
-    }
-
-    fn facts_and(&self, analyse: bool) -> Result<LookFacts> {
+    /// Returns all facts about the file. Analyses a small file if necessary and if `may_analyse` is
+    /// true. Otherwise reads nothing.
+    pub fn facts(&self, may_analyse: bool) -> Result<LookFacts> {
+        let analyse = may_analyse && self.size() <= QUICK_INPUT;
         let Snapshot { file, stat, record, place, length, .. } = &self.snapshot;
-        let bytes = file.as_ref();
         let mut record = record.clone();
         record.provenance.update(&file.provenance().unwrap_or_default());
-        let mut analysis = match analysis::known(&self.engine, &*self.file, bytes, &record)? {
-            None if analyse => {
-                let found = self.engine.analysis(&*self.file, bytes, Some(&record), &|| false)?;
-                Some(found.analysis)
-            }
+        let mut analysis = match self.snapshot.known_analysis(&self.engine)? {
+            None if analyse => Some(self.snapshot.analysis(&self.engine, &|| false)?.analysis),
             known => known,
         };
         let mut found = analysis.clone().unwrap_or_else(|| Arc::new(Analyzer::new().finish()));
@@ -142,11 +126,10 @@ impl Look {
             place: place.clone(),
             size: *length,
             modified: stat.mtime.as_millis(),
-            is_log: self.file.is_log(),
+            is_log: self.snapshot.at.1.is_terminal(),
         })
     }
 
-    /// Returns up to `most` bytes starting at `offset`, with secrets masked.
     pub fn bytes(&self, offset: u64, most: usize) -> io::Result<Vec<u8>> {
         self.masked(|content| content.bytes(offset, most))
     }
@@ -161,7 +144,6 @@ impl Look {
         self.masked(|content| lines::backward(content, offset))
     }
 
-    /// Returns the beginning of the row that shows the byte at `offset`.
     pub fn row_start(&self, offset: u64) -> io::Result<u64> {
         lines::row_start(&self.raw(), offset)
     }
@@ -171,7 +153,6 @@ impl Look {
         self.index.counted()
     }
 
-    /// Returns true if all lines are counted.
     pub fn is_counted(&self) -> bool {
         self.counted().bytes >= self.size()
     }
@@ -223,7 +204,7 @@ impl Look {
 
     /// Renders a view into memory.
     pub fn view(&self, view: &View, expired: &dyn Fn() -> bool) -> Result<LookText> {
-        let (text, rendered) = show::render_here(&self.engine, &*self.file, view, expired)?;
+        let (text, rendered) = show::render_here(&self.engine, &self.source, view, expired)?;
         let notice = rendered.notice.unwrap_or_default();
         let searches = self.snapshot.place.file() + ".grep/";
         Ok(LookText { notice, text, whole: rendered.whole, searches })
@@ -231,9 +212,8 @@ impl Look {
 
     /// Analyses the log of a terminal, so that its text can be shown. Does nothing for other files.
     pub fn prepare(&self, expired: &dyn Fn() -> bool) -> Result<()> {
-        if self.file.is_log() {
-            let Snapshot { file, record, .. } = &self.snapshot;
-            self.engine.analysis(&*self.file, file.as_ref(), Some(record), expired)?;
+        if self.snapshot.at.1.is_terminal() {
+            self.snapshot.analysis(&self.engine, expired)?;
         }
         Ok(())
     }
@@ -247,7 +227,6 @@ impl Look {
         }
     }
 
-    /// Returns some members of a JSON value.
     pub fn json(&self, node: &JsonNode, expired: &dyn Fn() -> bool) -> io::Result<JsonMembers> {
         self.masked(|content| json_members(content, node, expired))
     }

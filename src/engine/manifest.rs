@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Engine, EngineError, Reader, Result, SourceDir, Spool, Version, ViewText};
+use crate::{Engine, EngineError, Reader, Result, SourceDir, Version, ViewText};
 use ctxfs_core::model::{ContextRef, Folder, RelPath};
 use ctxfs_store::{Artifacts, Conversation, UnreadPlaces};
 use ctxfs_view::{ClosedCounts, Rendered};
@@ -35,7 +35,7 @@ pub(crate) fn show_manifest(
 ) -> Result<ViewText> {
     let conversation = conversation_of(engine, dir)?;
     let mut source = References::of(engine, &conversation, reader)?;
-    let spool = Spool::begin(engine, Some(conversation.id().clone()));
+    let spool = engine.spool(Some(conversation.id().clone()));
     ctxfs_view::manifest(&mut source, &mut &spool)?;
     let is_whole = source.unread.is_empty();
     Ok(spool.finish(Rendered { notice: None, whole: is_whole }, None)?)
@@ -46,17 +46,18 @@ fn conversation_of(engine: &Engine, dir: &dyn SourceDir) -> Result<Arc<Conversat
     engine.conversation(place.conversation().ok_or(EngineError::Stale)?)
 }
 
+/// - `left`: the number of artifacts not yet returned. The newest artifact has number 0 and comes
+///   last.
+/// - `last`: the references that stand for artifacts that are not listed. `None` until all
+///   artifacts have been returned.
 struct References<'a> {
     engine: &'a Engine,
     conversation: &'a Conversation,
     reader: &'a Reader,
     artifacts: Artifacts,
-    /// The number of artifacts not yet returned. The newest artifact has number 0 and comes last.
     left: usize,
     closed: ClosedCounts,
     unread: UnreadPlaces,
-    /// The references that stand for artifacts that are not listed. `None` until all artifacts have
-    /// been returned.
     last: Option<std::vec::IntoIter<ContextRef>>,
 }
 

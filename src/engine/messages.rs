@@ -7,12 +7,10 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use crate::intake::{NewOutput, OutputName};
-use crate::patience::{allow_slow, to_the_end};
-use crate::stand_in::{StoredOutput, is_stand_in, is_stored};
 use crate::{
-    Client, Engine, EngineError, Reservation, Result, Share, SourceDir, SourceFile, Spool, Version,
-    ViewText,
+    Client, Engine, EngineError, FileId, FilePlace, NewOutput, OutputName, Reservation, Result,
+    Share, SourceDir, SourceState, StoredOutput, Version, ViewText, allow_slow, is_message_log,
+    is_stand_in, reserve_line, to_the_end,
 };
 use ctxfs_core::model::{Component, Content as _, Limits, RelPath};
 use ctxfs_store::message::{
@@ -31,26 +29,19 @@ pub fn messages_version(stat: &Stat, published: Option<&Published>) -> Version {
     Version { size, modified: mtime.as_nanos(), facts, ..Version::default() }
 }
 
-/// Returns a number that stays the same as long as the messages of the log keep their order.
 fn order_number(stat: &Stat, published: Option<&Published>) -> u64 {
     let edition = published.map_or(0, Published::edition);
     stat.ino ^ edition.rotate_left(32)
 }
 
-/// Returns the messages that other hosts have published. They precede the messages in `of`, whose
-/// attributes are `own`. Returns `None` unless `of` is the message log of a conversation of several
-/// hosts.
-pub fn published(
-    engine: &Engine,
-    of: &dyn SourceFile,
-    own: &Stat,
-) -> Result<Option<Arc<Published>>> {
-    let Some(others) = &engine.options.other_messages else { return Ok(None) };
-    if !of.is_message_log() {
-        return Ok(None);
+/// Returns the messages that other hosts have published. They precede the messages in the file `at`,
+/// whose attributes are `own`. Returns `None` unless that is the message log of a conversation of
+/// several hosts.
+pub fn published(engine: &Engine, at: &FilePlace, own: &Stat) -> Result<Option<Arc<Published>>> {
+    match &engine.options.other_messages {
+        Some(others) if is_message_log(&at.1) => Ok(others.published(&at.0, own)?),
+        Some(_) | None => Ok(None),
     }
-    let id = of.conversation().ok_or(EngineError::Stale)?;
-    Ok(others.published(&id, own)?)
 }
 
 /// Maximum size in bytes of an unfinished message for which a file descriptor would cost more than
@@ -86,7 +77,6 @@ impl UnfinishedMessage {
         self.room.keep(more, self.line.len());
     }
 
-    /// Releases memory that is no longer needed.
     fn settle(&mut self) {
         match &mut self.held {
             _ if self.line.held_bytes() == 0 => self.held = None,
@@ -104,7 +94,7 @@ impl UnfinishedMessage {
         bytes: &[u8],
         append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
-        let room = engine.space.reserve_line(conversation, bytes.len() as u64)?;
+        let room = reserve_line(engine, conversation, bytes.len() as u64)?;
         let host = MessageHost { engine, conversation };
         let context = AppendContext { conversation, host: &host };
         self.make_room(engine, conversation, bytes);
@@ -178,11 +168,11 @@ struct MessageHost<'a> {
 
 impl Host for MessageHost<'_> {
     fn limits(&self, tool: Option<&str>) -> Limits {
-        self.engine.limits(tool)
+        self.engine.options.limits.limits(tool)
     }
 
     fn is_stored(&self, reference: &str) -> bool {
-        is_stored(self.engine, reference)
+        self.engine.store.resolve(reference).is_ok_and(|found| found.is_some())
     }
 
     fn is_stand_in(&self, output: &[u8], limits: &Limits) -> io::Result<bool> {
@@ -190,7 +180,7 @@ impl Host for MessageHost<'_> {
     }
 
     fn masks_stored(&self) -> bool {
-        self.engine.secrets.stored_rules().is_some()
+        self.engine.secrets.stored().is_some()
     }
 
     fn write_stored(&self, output: &mut dyn Read, sink: &mut dyn Write) -> io::Result<()> {
@@ -238,7 +228,6 @@ pub struct MessageWriter {
 }
 
 impl MessageWriter {
-    /// Opens the log of the conversation `id`, and creates it if it is missing.
     pub fn open(engine: &Arc<Engine>, id: &Component) -> Result<Self> {
         let conversation = engine.conversation(id)?;
         let log = Arc::new(conversation.writable_log_file()?);
@@ -294,22 +283,22 @@ impl std::fmt::Debug for MessageWriter {
     }
 }
 
-/// Returns the attributes of `of` as readers see them. `stat` has the attributes on disk. A message
-/// log ends with its last whole line. An incomplete line that a crash left is moved to a file
-/// beside the log once the log has no writer. On a thread that must not wait, this fails with
-/// [`EngineError::Slow`]. `reader` opens the log for reading.
+/// Returns the attributes of the file `at`, which has the `state`, as readers see them. `stat` has
+/// the attributes on disk. A message log ends with its last whole line. An incomplete line that a
+/// crash left is moved to a file beside the log once the log has no writer. On a thread that must
+/// not wait, this fails with [`EngineError::Slow`]. `reader` opens the log for reading.
 pub fn shown(
     engine: &Engine,
-    of: &dyn SourceFile,
+    (at, state): (&FilePlace, &SourceState),
     stat: Stat,
     reader: impl FnOnce() -> Result<Arc<File>>,
 ) -> Result<Stat> {
-    if stat.size == 0 || !of.is_message_log() {
+    if stat.size == 0 || !is_message_log(&at.1) {
         return Ok(stat);
     }
     let reader = reader()?;
     let size = message::whole(&reader, stat.size)?;
-    if size < stat.size && repair(engine, of, &reader)? {
+    if size < stat.size && repair(engine, (at, state), &reader)? {
         return Ok(stat_file(&reader)?);
     }
     Ok(Stat { size, ..stat })
@@ -317,9 +306,9 @@ pub fn shown(
 
 /// Returns the size that [`shown`] would return. On a thread that must not wait, uses the last
 /// whole line and moves nothing.
-pub fn shown_length(
+pub(crate) fn shown_length(
     engine: &Engine,
-    of: &dyn SourceFile,
+    of: (&FilePlace, &SourceState),
     stat: Stat,
     reader: &Arc<File>,
 ) -> Result<u64> {
@@ -330,19 +319,29 @@ pub fn shown_length(
 }
 
 /// Repairs a log that ends with an incomplete line. Returns false if the log may have a writer.
-fn repair(engine: &Engine, of: &dyn SourceFile, reader: &File) -> Result<bool> {
+fn repair(
+    engine: &Engine,
+    ((id, path), state): (&FilePlace, &SourceState),
+    reader: &File,
+) -> Result<bool> {
+    let conversation = engine.conversation(id)?;
+    let file = FileId::of(&stat_file(reader)?);
+    let open = |flags| file.check(conversation.dir().open_file_at(path, flags));
     // A lease needs its own descriptor, opened before any descriptor that can write.
-    let probe = of.open_by_name(OFlags::RDONLY)?;
+    let probe = open(OFlags::RDONLY)?;
     if lease_of(&probe) != Lease::Free {
         return Ok(false);
     }
     allow_slow()?;
-    let open = Arc::new(of.open_by_name(OFlags::RDWR)?);
+    let open = Arc::new(open(OFlags::RDWR)?);
     let Some(log) = LockedLog::now(&open)? else { return Ok(false) };
-    let conversation = engine.conversation(&of.conversation().ok_or(EngineError::Stale)?)?;
     log.repair(&conversation)?;
     tracing::warn!(conversation = %conversation.id(), "the message log was torn, and is mended");
-    of.note_repair(&stat_file(reader)?);
+    let (stat, mut life) = (stat_file(reader)?, state.life.lock());
+    let bytes = life.bytes();
+    bytes.changes += 1;
+    bytes.own_rewrites += 1;
+    bytes.left_as(&stat);
     Ok(true)
 }
 
@@ -353,7 +352,7 @@ pub(crate) fn show_messages(
 ) -> Result<ViewText> {
     let id = history.place()?.conversation().cloned();
     let log = log_at(engine, history, id.as_ref(), version)?;
-    let spool = Spool::begin(engine, id);
+    let spool = engine.spool(id);
     let mut shown = engine.secrets.shown_form(&spool);
     message::array(log, &mut shown)?;
     shown.finish()?;
@@ -382,40 +381,42 @@ fn log_at(
     Ok(log.up_to(version.size))
 }
 
-/// Number of bytes that are read at once when reading backwards.
 const BLOCK: u64 = 256 << 10;
 /// Maximum number of bytes of the messages of a page, unless a single message is longer.
 const PAGE_BYTES: u64 = 4 << 20;
 
 /// The range of the messages of a page.
+///
+/// - `Before`: the last messages before this offset of the log, or before its end if the log is
+///   shorter
+/// - `From`: the first messages starting at this offset, at which a message must begin
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageRange {
-    /// The last messages before this offset of the log, or before its end if the log is shorter.
     Before(u64),
-    /// The first messages starting at this offset, at which a message must begin.
     From(u64),
 }
 
 /// A message, with its position in the log.
+///
+/// - `message`: the message. For a line that is not a message, the truncated text of the line.
+///   Secrets are masked.
+/// - `output`: the artifact with the complete result, and its size in bytes
 #[derive(Debug)]
 pub struct LoggedMessage {
-    /// The offset of the message's line.
     pub offset: u64,
-    /// The message. For a line that is not a message, the truncated text of the line. Secrets are
-    /// masked.
     pub message: std::result::Result<MessageEntry, String>,
-    /// The artifact with the complete result, and its size in bytes.
     pub output: Option<(RelPath, u64)>,
 }
 
 /// A page of consecutive messages of a log.
+///
+/// - `messages`: the messages, oldest first
+/// - `start`: the offset of the first message. If it is not 0, the log has older messages.
+/// - `end`: the offset after the last message
 #[derive(Debug, Default)]
 pub struct MessagePage {
-    /// The messages, oldest first.
     pub messages: Vec<LoggedMessage>,
-    /// The offset of the first message. If it is not 0, the log has older messages.
     pub start: u64,
-    /// The offset after the last message.
     pub end: u64,
 }
 

@@ -31,7 +31,6 @@ pub struct EngineOptions {
     pub allow_other: bool,
     /// True if a complete output may not be replaced.
     pub write_once: bool,
-    /// Maximum number of bytes of an artifact.
     pub max_artifact: Option<u64>,
     /// Maximum number of bytes of a log in `artifacts/terminal`, in addition to the limit of
     /// `max_artifact`.
@@ -114,7 +113,6 @@ impl EngineOptions {
 /// Maximum number of descriptors reserved for the server itself: recording and analysing writes,
 /// searches, and views.
 const OWN: usize = 512;
-/// Maximum number of directories that a mount holds open.
 const DIRS: usize = 4096;
 /// Maximum number of conversations whose manifests stay indexed in memory. Each takes two
 /// descriptors.
@@ -127,11 +125,12 @@ const WATCHED: usize = 16;
 
 /// The maximum number of descriptors for each use. The sum is within the limit of the process, so
 /// that no use starves another.
+///
+/// - `handles`: files and directories that clients have open
+/// - `dirs`: directories that the mount holds open, so that names in them are found quickly
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DescriptorBudget {
-    /// Files and directories that clients have open.
     pub handles: u64,
-    /// Directories that the mount holds open, so that names in them are found quickly.
     pub dirs: usize,
     pub(crate) conversations: usize,
     pub(crate) texts: usize,
@@ -159,24 +158,25 @@ impl DescriptorBudget {
 /// show the limits that hold.
 ///
 /// `.ctxfs/status.json` shows the confinement, and `ctxfs doctor` reads it from there.
+///
+/// - `landlock`: the version of Landlock, if the kernel supports Landlock and the server uses it
+/// - `files`: true if the server can open only the files that it needs
+/// - `network`: true if the server can neither bind nor connect to a TCP port
+/// - `signals`: true if the server can send signals only to its own process
+/// - `no_new_privileges`: true if programs that the server starts cannot gain privileges
+/// - `capabilities`: the capabilities of the server. Its child processes could inherit them.
+/// - `memory`: true if the server's memory is excluded from core files and cannot be read by other
+///   processes of the same user
 #[expect(clippy::struct_excessive_bools, reason = "independent limits, shown one by one")]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Confinement {
-    /// The version of Landlock, if the kernel supports Landlock and the server uses it.
     pub landlock: Option<i32>,
-    /// True if the server can open only the files that it needs.
     pub files: bool,
-    /// True if the server can neither bind nor connect to a TCP port.
     pub network: bool,
-    /// True if the server can send signals only to its own process.
     pub signals: bool,
-    /// True if programs that the server starts cannot gain privileges.
     pub no_new_privileges: bool,
-    /// The capabilities of the server. Its child processes could inherit them.
     pub capabilities: Vec<String>,
-    /// True if the server's memory is excluded from core files and cannot be read by other
-    /// processes of the same user.
     pub memory: bool,
 }
 

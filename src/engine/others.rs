@@ -5,8 +5,7 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::time::Duration;
 
-use crate::patience::allow_slow;
-use crate::{DirPlace, Engine, Result, SourceDir};
+use crate::{DirPlace, Engine, Result, SourceDir, allow_slow};
 use ctxfs_core::model::{Component, Place, RelPath, is_scratch};
 
 /// Maximum wait for news of a conversation: `KNOWN` if this host has it, `UNKNOWN` if it does not.
@@ -61,7 +60,6 @@ impl Others<'_> {
         }
     }
 
-    /// Fetches the outputs of the conversation `id`.
     pub fn ask_for_outputs(self, id: &Component) -> Result<()> {
         self.look(Some(id), KNOWN).map(drop)
     }
@@ -77,7 +75,6 @@ impl Others<'_> {
         self.look(Some(id), Duration::ZERO).map(drop)
     }
 
-    /// Fetches the conversation `id`, if this host does not have it.
     pub fn ask_for_conversation(self, id: &Component) -> Result<()> {
         if self.0.options.other_hosts.is_none() || self.0.store.conversation(id)?.is_some() {
             return Ok(());
@@ -180,7 +177,6 @@ pub mod fixture {
     }
 
     impl Rival {
-        /// Adds the output `name`, which was written under the name `asked`.
         pub fn wrote(&self, name: &str, asked: &str) {
             self.wrote.lock().push([name, asked].map(|name| format!("artifacts/tool/{name}")));
         }

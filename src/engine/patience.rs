@@ -7,16 +7,15 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use crate::error::{EngineError, Result};
 use crate::sync::{now, thread_local};
+use crate::{EngineError, Result};
 
+/// - `Works`: the thread may do slow work, but must not wait for other processes
+/// - `Prompt`: the thread must not do anything slow. The request was first tried at this time.
 #[derive(Clone, Copy)]
 enum ThreadPatience {
-    /// The thread may wait for other processes.
     Waits,
-    /// The thread may do slow work, but must not wait for other processes.
     Works,
-    /// The thread must not do anything slow. The request was first tried at this time.
     Prompt(Instant),
 }
 
@@ -30,7 +29,8 @@ pub fn promptly<T>(asked: Instant, run: impl FnOnce() -> T) -> T {
     match PATIENCE.with(Cell::get) {
         ThreadPatience::Works => run(),
         ThreadPatience::Waits | ThreadPatience::Prompt(_) => {
-            with(ThreadPatience::Prompt(asked), run)
+            let _restored = Restored::after(ThreadPatience::Prompt(asked));
+            run()
         }
     }
 }
@@ -38,22 +38,34 @@ pub fn promptly<T>(asked: Instant, run: impl FnOnce() -> T) -> T {
 /// Calls `run` on a thread for slow work. In `run`, [`allow_slow`] succeeds, but `may_wait` returns
 /// false, because there are few such threads.
 pub fn slowly<T>(run: impl FnOnce() -> T) -> T {
-    with(ThreadPatience::Works, run)
+    let _restored = Restored::after(ThreadPatience::Works);
+    run()
 }
 
 /// Calls `run`, which cannot be retried. On a thread for slow work, `run` may therefore wait.
 pub(crate) fn to_the_end<T>(run: impl FnOnce() -> T) -> T {
     match PATIENCE.with(Cell::get) {
-        ThreadPatience::Works => with(ThreadPatience::Waits, run),
+        ThreadPatience::Works => {
+            let _restored = Restored::after(ThreadPatience::Waits);
+            run()
+        }
         ThreadPatience::Waits | ThreadPatience::Prompt(_) => run(),
     }
 }
 
-fn with<T>(patience: ThreadPatience, run: impl FnOnce() -> T) -> T {
-    let before = PATIENCE.with(|now| now.replace(patience));
-    let done = run();
-    PATIENCE.with(|now| now.set(before));
-    done
+/// Restores the patience of the thread when it is dropped, also after a panic.
+struct Restored(ThreadPatience);
+
+impl Restored {
+    fn after(patience: ThreadPatience) -> Self {
+        Self(PATIENCE.with(|now| now.replace(patience)))
+    }
+}
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        PATIENCE.with(|now| now.set(self.0));
+    }
 }
 
 /// Returns the time for which the current request has waited. `None` on a thread that may do slow

@@ -11,12 +11,9 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crate::error::Result;
-use crate::patience::{allow_slow, may_wait};
-use crate::retention::Retention;
-use crate::sync::atomic::AtomicU64;
-use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::sync::{DashMap, Mutex, MutexGuard, now};
+use crate::{Result, Retention, allow_slow, may_wait};
 use ctxfs_core::model::Component;
 use ctxfs_store::{Conversation, FileType, SharedRoom, Usage, room_of, stat_file};
 
@@ -41,18 +38,19 @@ const QUICK: Duration = Duration::from_millis(1);
 #[derive(Debug, Default)]
 pub(crate) struct Quotas(DashMap<Component, Arc<Quota>>);
 
+/// - `held`: bytes taken from the shared room and not yet granted. Locked only briefly.
+/// - `turn`: locked by the thread that takes from the shared room or measures
+/// - `took`: duration of the last measurement in nanoseconds. `u64::MAX` before the first
+///   measurement.
+/// - `at_least`: the bytes found by the last measurement that could read everything, plus the bytes
+///   granted since then
+/// - `reserved`: bytes that are granted but perhaps not yet written
 #[derive(Debug)]
 struct Quota {
-    /// Bytes taken from the shared room and not yet granted. Locked only briefly.
     held: Mutex<u64>,
-    /// Locked by the thread that takes from the shared room or measures.
     turn: Mutex<()>,
-    /// Duration of the last measurement in nanoseconds. `u64::MAX` before the first measurement.
     took: AtomicU64,
-    /// The bytes found by the last measurement that could read everything, plus the bytes granted
-    /// since then.
     at_least: AtomicU64,
-    /// Bytes that are granted but perhaps not yet written.
     reserved: AtomicU64,
     refusal: Mutex<Option<QuotaRefusal>>,
     unlinked: Mutex<Vec<UnlinkedFile>>,
@@ -85,28 +83,25 @@ struct QuotaRefusal {
 
 pub(crate) struct RoomRequest<'a> {
     pub(crate) id: &'a Component,
-    /// `None` if only unnamed files of the conversation remain.
     pub(crate) conversation: Option<&'a Conversation>,
-    /// Number of bytes requested.
     pub(crate) growth: u64,
     /// True if the caller can also use fewer bytes.
     pub(crate) partly: bool,
 }
 
+/// - `free`: number of bytes that would fit
+/// - `between`: maximum number of bytes to grant before the next measurement
+/// - `artifacts`: the sum of the lengths of the artifacts
 #[derive(Debug, Clone, Copy)]
 struct Measured {
-    /// Number of bytes that would fit.
     free: u64,
-    /// Maximum number of bytes to grant before the next measurement.
     between: u64,
-    /// The sum of the lengths of the artifacts.
     artifacts: u64,
 }
 
 /// Granted room below a quota. It stays reserved until this value is dropped.
 #[derive(Debug, Default)]
 pub struct Reservation {
-    /// `None` if the conversation has no quota.
     quota: Option<Arc<Quota>>,
     bytes: u64,
 }
@@ -126,7 +121,6 @@ impl Reservation {
         }
     }
 
-    /// Merges `more` into this reservation, and then keeps at most `most` bytes.
     pub(crate) fn keep(&mut self, mut more: Self, most: u64) {
         self.bytes += std::mem::take(&mut more.bytes);
         self.quota = self.quota.take().or_else(|| more.quota.take());
@@ -174,7 +168,6 @@ impl Quotas {
         }
     }
 
-    /// Counts a file that has lost its name, until its descriptors are closed.
     pub(crate) fn unlinked(&self, id: &Component, open: Vec<Weak<File>>) {
         let quota = self.of(id);
         let mut unlinked = quota.unlinked.lock();
@@ -218,7 +211,6 @@ impl Quota {
         granted.map(|granted| self.reserve(granted))
     }
 
-    /// Grants all of `growth` from the held bytes, or returns `None`.
     fn take_held(&self, growth: u64) -> Option<u64> {
         let mut held = self.held.lock();
         *held = held.checked_sub(growth)?;
@@ -370,7 +362,6 @@ pub mod fixture {
     use ctxfs_core::model::Component;
     use ctxfs_store::{SharedRoom, Store, Usage};
 
-    /// Returns the quota that leaves `room` bytes to a new conversation.
     pub fn of_new_conversation(room: u64) -> u64 {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();

@@ -1,25 +1,25 @@
-//! Masking secrets in views and, if configured, in stored files.
+//! Masking secrets in views and, if configured, in stored files. Also files as views and stand-ins see
+//! them, represented by one [`Subject`] for every door.
 
 use std::io::{self, Write};
 use std::sync::Arc;
 
 use ctxfs_core::materialize::json::{KEY_CHARS, KEY_CUT};
 use ctxfs_core::model::{
-    Analysis, Content, Json, Provenance, Record, RedactingWriter as _, Redactor,
+    Analysis, Content, Filters, Json, Limits, LimitsByTool, Place, Provenance, Record,
+    RedactingWriter as _, Redactor, Subject,
 };
 use ctxfs_core::redact::{Masked, MaskingWriter, SecretRules};
 
 /// The redaction settings: the secrets to mask, and whether stored files are masked, too.
 #[derive(Debug, Clone)]
 pub struct Redaction {
-    /// The patterns of secrets.
     pub rules: Arc<SecretRules>,
     /// True if secrets are masked in stored files, too.
     pub stored: bool,
 }
 
 impl Redaction {
-    /// Masks the secrets in the description of a call.
     fn mask_provenance(&self, provenance: &mut Provenance) {
         let Provenance {
             call,
@@ -73,10 +73,11 @@ impl Redaction {
 ///
 /// The writer holds back bytes that may be part of a secret, so [`Self::finish`] must be called at
 /// the end.
+///
+/// - `Plain`: passes bytes unchanged
+/// - `Masked`: masks secrets before passing the bytes on
 pub enum MaskedForm<'a, W> {
-    /// Passes bytes unchanged.
     Plain(W),
-    /// Masks secrets before passing the bytes on.
     Masked(MaskingWriter<'a, W>),
 }
 
@@ -144,7 +145,7 @@ impl<W> std::fmt::Debug for MaskedForm<'_, W> {
 
 /// The redaction of an engine. If `None`, nothing is masked.
 #[derive(Debug, Clone)]
-pub struct Secrets(pub Option<Redaction>);
+pub(crate) struct Secrets(pub(crate) Option<Redaction>);
 
 impl Secrets {
     pub(crate) fn rules(&self) -> Option<&SecretRules> {
@@ -175,13 +176,8 @@ impl Secrets {
         self.rules().map(|rules| rules as &dyn Redactor)
     }
 
-    fn stored(&self) -> Option<&Redaction> {
+    pub(crate) fn stored(&self) -> Option<&Redaction> {
         self.0.as_ref().filter(|redaction| redaction.stored)
-    }
-
-    /// Returns the patterns of the secrets that are masked in stored files.
-    pub fn stored_rules(&self) -> Option<&SecretRules> {
-        self.stored().map(|redaction| &*redaction.rules)
     }
 
     pub(crate) fn stored_form<W: Write>(&self, out: W) -> MaskedForm<'_, W> {
@@ -198,12 +194,82 @@ impl Secrets {
         }
         provenance
     }
+}
 
-    /// Returns the value of an extended attribute in the form in which it is stored.
-    pub fn attribute_to_store(&self, value: &[u8]) -> Vec<u8> {
-        match (self.stored_rules(), str::from_utf8(value)) {
-            (Some(rules), Ok(text)) => rules.mask_text(text).into_bytes(),
-            _ => value.to_vec(),
-        }
+#[derive(Debug)]
+pub(crate) struct FileFacts {
+    pub(crate) record: Record,
+    pub(crate) place: Place,
+    pub(crate) limits: Limits,
+    /// The names of other outputs that were written under the same name, for views that list them.
+    pub(crate) same_name: Vec<String>,
+}
+
+impl FileFacts {
+    /// Returns the facts about a file with this `record`. `newer` is a newer description of its
+    /// call, which updates the record.
+    pub(crate) fn new(
+        limits: &dyn LimitsByTool,
+        newer: &Provenance,
+        mut record: Record,
+        place: Place,
+    ) -> Self {
+        record.provenance.update(newer);
+        let limits = limits.limits(record.provenance.tool_name().as_deref());
+        Self { record, place, limits, same_name: Vec::new() }
+    }
+}
+
+/// A file as views see it: the parts of a [`Subject`].
+///
+/// Secrets in the record and the analysis are masked on creation. Secrets in the content are masked
+/// when it is read.
+pub(crate) struct ShownFile<'a> {
+    pub(crate) content: Box<dyn Content + 'a>,
+    pub(crate) analysis: Arc<Analysis>,
+    pub(crate) facts: FileFacts,
+    has_secrets: bool,
+}
+
+impl<'a> ShownFile<'a> {
+    /// Returns a file with this `content`. Secrets in the content must still be masked.
+    pub(crate) fn new(
+        secrets: &Secrets,
+        content: Box<dyn Content + 'a>,
+        analysis: Arc<Analysis>,
+        facts: FileFacts,
+    ) -> Self {
+        let (mut analysis, mut facts) = (analysis, facts);
+        secrets.mask_facts(&mut facts.record, &mut analysis);
+        Self { content, analysis, facts, has_secrets: true }
+    }
+
+    pub(crate) fn of_masked(
+        secrets: &Secrets,
+        content: Box<dyn Content + 'a>,
+        analysis: Arc<Analysis>,
+        facts: FileFacts,
+    ) -> Self {
+        Self { has_secrets: false, ..Self::new(secrets, content, analysis, facts) }
+    }
+
+    pub(crate) fn with_subject<T>(
+        &self,
+        secrets: &Secrets,
+        filters: &dyn Filters,
+        show: impl FnOnce(&Subject<'_>) -> T,
+    ) -> T {
+        let FileFacts { record, place, limits, same_name } = &self.facts;
+        let masked = secrets.masked(&*self.content).filter(|_| self.has_secrets);
+        show(&Subject {
+            content: masked.as_ref().map_or(&*self.content, |masked| masked),
+            analysis: &self.analysis,
+            record,
+            place,
+            limits,
+            same_name,
+            redacts: secrets.redactor(),
+            filters,
+        })
     }
 }

@@ -12,45 +12,90 @@
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{self, ErrorKind};
 
-use crate::names::CONTROL;
 use crate::{
-    DirPlace, Engine, EngineError, Reader, Recipe, Result, SourceDir, Version, ViewText, names,
-    others, spool,
+    DirPlace, Engine, EngineError, Reader, Recipe, Result, SourceDir, Version, ViewText, others,
 };
-use ctxfs_core::model::{Component, Folder, MAX_DEPTH, NameError, Record, RelPath};
-use ctxfs_store::{FileType, Stat, Time};
+use ctxfs_core::model::{Component, Folder, MAX_DEPTH, NameError, Record, RelPath, is_scratch};
+use ctxfs_store::{FileType, MESSAGES, Stat, Time, is_bookkeeping};
 use ctxfs_view::{CorpusQuery, Derived, Reading, RenderCost, View, ViewDir, readings};
 
+const CONTROL: &str = ".ctxfs";
+/// The directories of searches. Every conversation and every directory of artifacts has them.
+const SEARCHES: [(&str, ViewDir); 2] = [(".grep", ViewDir::Grep), (".find", ViewDir::Find)];
+const MESSAGE_ARRAY: &str = "messages.json";
+const README: &str = "README.md";
+const MANIFEST: &str = "manifest.json";
+const IGNORE: &str = ".ignore";
+
+/// A name to which ctxfs gives a meaning in a directory, whatever is on disk.
+///
+/// - `Bookkeeping`: one of the store's own files. No door shows these.
+/// - `Computed`: a computed file of the directory. A file on disk with this name hides it.
+/// - `Searches`: a directory of searches. A file on disk with this name hides it.
+#[derive(Debug)]
+pub enum SpecialName {
+    Bookkeeping,
+    Computed(Recipe),
+    Searches(ViewDir),
+}
+
+/// Returns the meaning that `name` has in `dir` without a look at the disk. `is_top` is true if
+/// `dir` is the root that the door shows.
+pub fn special_name(dir: &dyn SourceDir, is_top: bool, name: &OsStr) -> Option<SpecialName> {
+    let place = || dir.place().ok();
+    let in_conversation = || matches!(place(), Some(DirPlace::Conversation(_)));
+    let holds_artifacts = || place().is_some_and(|place| place.holds_artifacts());
+    let computed = |recipe| Some(SpecialName::Computed(recipe));
+    if is_bookkeeping(name) && in_conversation() {
+        Some(SpecialName::Bookkeeping)
+    } else if name == README && is_top {
+        computed(Recipe::Readme)
+    } else if name == IGNORE && (is_top || holds_artifacts()) {
+        computed(Recipe::Ignore)
+    } else if name == MANIFEST && in_conversation() {
+        computed(Recipe::Manifest(Reader::Server))
+    } else if name == MESSAGE_ARRAY && place().is_some_and(|place| place.is_history()) {
+        computed(Recipe::Messages)
+    } else {
+        let (_, searches) = SEARCHES.iter().find(|(known, _)| name == *known)?;
+        (in_conversation() || holds_artifacts()).then_some(SpecialName::Searches(*searches))
+    }
+}
+
+/// Returns the names of the computed files that a listing of `dir` shows. `is_top` is true if `dir`
+/// is the root that the door shows.
+pub fn listed_names(dir: &dyn SourceDir, is_top: bool) -> impl Iterator<Item = &'static str> {
+    // The array exists if the log exists.
+    let has_source = move |name: &str| {
+        name != MESSAGE_ARRAY || dir.dir().is_ok_and(|open| open.stat(MESSAGES.as_ref()).is_ok())
+    };
+    let is_here = move |name: &str| special_name(dir, is_top, OsStr::new(name)).is_some();
+    let names = [README, MANIFEST, MESSAGE_ARRAY].into_iter();
+    names.filter(move |name| is_here(name) && has_source(name))
+}
+
 /// The meaning of a name in a directory.
+///
+/// - `Control`: the directory of pages about the door itself
+/// - `Disk`: a file or directory on disk
+/// - `Computed`: a computed file of the directory
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "made for one look-up, which must not allocate")]
 pub enum Resolved<'a> {
-    /// The directory of pages about the door itself.
     Control,
-    /// A file or directory on disk.
     Disk(DiskEntry<'a>),
-    /// A computed file of the directory.
     Computed(Recipe),
-    /// A directory of searches.
     Searches(ViewDir),
-    /// A view of a file, or a directory with views of the file.
-    View {
-        /// The file.
-        of: DiskEntry<'a>,
-        /// The view or directory of views.
-        reading: Reading,
-    },
-    /// The summary of removed content.
+    View { of: DiskEntry<'a>, reading: Reading },
     Removed(Box<RemovedContent>),
 }
 
 /// A name on disk with its attributes.
 #[derive(Debug)]
 pub struct DiskEntry<'a> {
-    /// The name in the directory.
     pub name: Cow<'a, OsStr>,
-    /// The attributes.
     pub stat: Stat,
 }
 
@@ -81,7 +126,7 @@ fn resolve_here<'a>(
 ) -> Result<Resolved<'a>> {
     match resolve_as_given(engine, dir, is_top, name) {
         Err(EngineError::NotFound) => {
-            let meant = names::printed_as(name).ok_or_else(|| names::absent(name))?;
+            let meant = printed_as(name).ok_or_else(|| absent(name))?;
             Ok(resolve_as_given(engine, dir, is_top, meant.as_os_str())?.into_owned())
         }
         found => found,
@@ -102,11 +147,10 @@ fn resolve_as_given<'a>(
         Err(EngineError::NotFound) => {}
         Err(error) => return Err(error),
     }
-    if let Some(recipe) = names::computed_name(dir, is_top, name) {
-        return Ok(Resolved::Computed(recipe));
-    }
-    if let Some(searches) = names::search_dir(dir, name) {
-        return Ok(Resolved::Searches(searches));
+    match special_name(dir, is_top, name) {
+        Some(SpecialName::Computed(recipe)) => return Ok(Resolved::Computed(recipe)),
+        Some(SpecialName::Searches(searches)) => return Ok(Resolved::Searches(searches)),
+        Some(SpecialName::Bookkeeping) | None => {}
     }
     if let Some(view) = view(engine, dir, name)? {
         return Ok(view);
@@ -114,7 +158,7 @@ fn resolve_as_given<'a>(
     if let Some(output) = output_of_call(engine, dir, name)? {
         return Ok(Resolved::Disk(output));
     }
-    let removed = engine.removed(dir, name)?.ok_or(EngineError::NotFound)?;
+    let removed = RemovedContent::find(engine, dir, name)?.ok_or(EngineError::NotFound)?;
     Ok(Resolved::Removed(Box::new(removed)))
 }
 
@@ -122,13 +166,13 @@ fn resolve_as_given<'a>(
 /// [`EngineError::NotFound`] for symbolic links and special files, and for the store's own files.
 /// Fails with [`NameError::TooDeep`] for a directory that is nested deeper than any door allows.
 pub fn on_disk(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<Stat> {
-    if names::is_stores(dir, name) {
+    if is_bookkeeping(name) && matches!(dir.place(), Ok(DirPlace::Conversation(_))) {
         return Err(EngineError::NotFound);
     }
     let stat = match dir.dir()?.stat(name) {
         Ok(stat) => stat,
-        Err(error) if names::is_absent(&error) => {
-            names::far_stat(engine, dir, name)?.ok_or(EngineError::NotFound)?
+        Err(error) if is_absent(&error) => {
+            far_stat(engine, dir, name)?.ok_or(EngineError::NotFound)?
         }
         Err(error) => return Err(error.into()),
     };
@@ -160,16 +204,92 @@ fn view<'a>(engine: &Engine, dir: &dyn SourceDir, name: &'a OsStr) -> Result<Opt
     Ok(None)
 }
 
+/// Returns true if the error means that the disk has no file of this name. This includes a name
+/// that is too long for the disk, such as a query or the view of a file with a long name.
+pub fn is_absent(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENAMETOOLONG)
+}
+
+/// Returns the error for an unknown name. The error is [`NameError::TooLong`] if no file could have
+/// the name.
+fn absent(name: &OsStr) -> EngineError {
+    match Component::check(name) {
+        Err(error @ NameError::TooLong) => error.into(),
+        _ => EngineError::NotFound,
+    }
+}
+
+/// Returns the name whose printed form is `text`, if the name differs from `text`. Names that are
+/// not UTF-8, or that look like a printed form, are printed with escapes.
+fn printed_as(text: &OsStr) -> Option<Component> {
+    let text = text.to_str().filter(|text| text.contains('\\'))?;
+    let name = Component::from_text(text).ok()?;
+    (name.as_os_str() != text && name.to_text() == text).then_some(name)
+}
+
+/// Returns the output of a call and its attributes: `call_1.json` or `call_1.txt` for `call_1`, if
+/// ctxfs gave the file that name. If both exist, returns the newer one.
 fn output_of_call(
     engine: &Engine,
     dir: &dyn SourceDir,
     call: &OsStr,
 ) -> Result<Option<DiskEntry<'static>>> {
-    let output = names::output_of_call(engine, dir, call)?;
-    Ok(output.map(|(name, stat)| DiskEntry { name: Cow::Owned(name), stat }))
+    let DirPlace::Below(id, path) = dir.place()? else { return Ok(None) };
+    if path.as_os_str() != Folder::Tool.path() || is_scratch(call) {
+        return Ok(None);
+    }
+    let moment = |stat: &Stat| -> (Time, Time) { (stat.created(), stat.mtime) };
+    let mut newest: Option<DiskEntry<'static>> = None;
+    for extension in [".json", ".txt"] {
+        let mut name = OsString::from(call);
+        name.push(extension);
+        if let Some(stat) = output_stat(engine, &id, dir, &name, call)?
+            && newest.as_ref().is_none_or(|than| moment(&stat) >= moment(&than.stat))
+        {
+            newest = Some(DiskEntry { name: Cow::Owned(name), stat });
+        }
+    }
+    Ok(newest)
 }
 
-/// Returns the search called `name` in the search directory `dir`.
+fn output_stat(
+    engine: &Engine,
+    id: &Component,
+    dir: &dyn SourceDir,
+    name: &OsStr,
+    call: &OsStr,
+) -> Result<Option<Stat>> {
+    let Ok(component) = Component::new(name) else { return Ok(None) };
+    let stat = match dir.dir()?.stat(name) {
+        Ok(stat) => stat,
+        Err(error) if is_absent(&error) => match far_stat(engine, dir, name)? {
+            Some(stat) => stat,
+            None => return Ok(None),
+        },
+        Err(error) => return Err(error.into()),
+    };
+    let path = RelPath::artifact(Folder::Tool, &component);
+    let is_output =
+        stat.kind() == FileType::File && engine.conversation(id)?.is_output_of(&path, call)?;
+    Ok(is_output.then_some(stat))
+}
+
+/// Returns the attributes of the remote artifact `name` in `dir`. The caller has found no local
+/// file of that name. If the file has become local since then, returns the attributes of the local
+/// file. A manifest that cannot be read has no remote artifacts.
+fn far_stat(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<Option<Stat>> {
+    let place = dir.place()?;
+    let DirPlace::Below(id, folder) = &place else { return Ok(None) };
+    if !place.holds_artifacts() {
+        return Ok(None);
+    }
+    let Ok(path) = RelPath::below(Some(folder), name) else { return Ok(None) };
+    let far = engine.conversation(id)?.far(&path);
+    let far = far.ok().flatten().map(|far| far.stat);
+    let arrived = || engine.options.far.as_ref().and_then(|_| dir.dir().ok()?.stat(name).ok());
+    Ok(far.or_else(arrived))
+}
+
 pub fn search_named(dir: ViewDir, name: &OsStr) -> Result<Recipe> {
     let query = CorpusQuery::named(dir, name).ok_or(EngineError::NotFound)?;
     Ok(Recipe::Search(query.into(), Reader::Server))
@@ -204,7 +324,6 @@ impl DiskEntry<'_> {
 /// An output whose content was removed to make room. Its `.summary` still exists.
 #[derive(Debug)]
 pub struct RemovedContent {
-    /// The conversation in which the output was.
     pub conversation: Component,
     /// The path of the output in the conversation.
     pub path: RelPath,
@@ -212,36 +331,7 @@ pub struct RemovedContent {
 }
 
 impl RemovedContent {
-    /// Returns the former name of the file.
-    pub fn name(&self) -> &OsStr {
-        self.path.file_name()
-    }
-
-    /// Returns true if the record of the removed output stays in the manifest.
-    pub fn stays(&self) -> bool {
-        self.record.removed.as_ref().is_some_and(|removal| removal.stays)
-    }
-
-    /// Returns the version of the summary.
-    pub fn version(&self, engine: &Engine) -> Result<Version> {
-        let Self { conversation, path, .. } = self;
-        let position = engine.conversation(conversation)?.manifest().position(path)?;
-        let mut hasher = DefaultHasher::new();
-        (position, path, conversation).hash(&mut hasher);
-        Ok(Version { facts: hasher.finish(), ..Version::default() })
-    }
-
-    /// Returns the time of the removal.
-    pub fn time(&self) -> Time {
-        let millis = self.record.removed.as_ref().map_or(0, |removal| removal.at);
-        let nanos = millis.rem_euclid(1000) as u32 * 1_000_000;
-        Time { seconds: millis.div_euclid(1000), nanos }
-    }
-}
-
-impl Engine {
-    /// Finds the removed content whose summary is `name` in the directory `dir`.
-    pub fn removed(&self, dir: &dyn SourceDir, name: &OsStr) -> Result<Option<RemovedContent>> {
+    pub fn find(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<Option<Self>> {
         let is_summary = |reading: &Reading| {
             reading.base.is_none() && matches!(reading.derived, Derived::File(View::Summary))
         };
@@ -253,7 +343,7 @@ impl Engine {
         if !place.holds_artifacts() {
             return Ok(None);
         }
-        let conversation = self.conversation(id)?;
+        let conversation = engine.conversation(id)?;
         for (file, call) in names_of_stem(stem, folder.as_os_str() == Folder::Tool.path()) {
             let Ok(path) = RelPath::below(Some(folder), &file) else { continue };
             if let Some(record) = conversation.removed(&path)?
@@ -261,10 +351,28 @@ impl Engine {
                     record.provenance.call.as_ref().is_some_and(|known| call == &**known)
                 })
             {
-                return Ok(Some(RemovedContent { conversation: id.clone(), path, record }));
+                return Ok(Some(Self { conversation: id.clone(), path, record }));
             }
         }
         Ok(None)
+    }
+
+    pub fn stays(&self) -> bool {
+        self.record.removed.as_ref().is_some_and(|removal| removal.stays)
+    }
+
+    pub fn version(&self, engine: &Engine) -> Result<Version> {
+        let Self { conversation, path, .. } = self;
+        let position = engine.conversation(conversation)?.manifest().position(path)?;
+        let mut hasher = DefaultHasher::new();
+        (position, path, conversation).hash(&mut hasher);
+        Ok(Version { facts: hasher.finish(), ..Version::default() })
+    }
+
+    pub fn time(&self) -> Time {
+        let millis = self.record.removed.as_ref().map_or(0, |removal| removal.at);
+        let nanos = millis.rem_euclid(1000) as u32 * 1_000_000;
+        Time { seconds: millis.div_euclid(1000), nanos }
     }
 }
 
@@ -287,5 +395,5 @@ pub(crate) fn show_removed(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -
     let removal = record.removed.take().ok_or(EngineError::Stale)?;
     engine.secrets.mask_provenance(&mut record.provenance);
     let place = engine.options.place(&id, &path);
-    Ok(spool::held_text(engine, &ctxfs_view::removed(&record, &removal, &place), Some(id))?)
+    Ok(engine.held_text(&ctxfs_view::removed(&record, &removal, &place), Some(id))?)
 }

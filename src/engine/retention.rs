@@ -11,12 +11,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::counting::Counters;
-use crate::error::Result;
-use crate::options::EngineOptions;
-use crate::patience::allow_slow;
 use crate::sync::{Condvar, Mutex, lower_priority, thread};
-use crate::workers::BackgroundThread;
+use crate::{BackgroundThread, Counters, EngineOptions, Result, allow_slow};
 use ctxfs_core::model::{Component, EvictionResult, Evictor, RelPath};
 use ctxfs_store::keep::{RetentionRules, SweepReport, SweepScope};
 use ctxfs_store::{Store, UnreadPlaces, keep};
@@ -55,7 +51,7 @@ enum Unshared {
 ///
 /// If another host has an output, only the local copy is removed. Otherwise a sweep under rules
 /// removes the output itself, and a sweep that only evicts local copies keeps it.
-pub struct Retention {
+pub(crate) struct Retention {
     store: Store,
     options: Arc<EngineOptions>,
     counters: Arc<Counters>,
@@ -65,19 +61,18 @@ pub struct Retention {
     thread: BackgroundThread,
 }
 
+/// - `room`: the number of bytes that may be sealed before the next sweep, for each swept
+///   conversation
+/// - `fruitless`: the time of the last sweep by a writer, if that sweep freed nothing
+/// - `unread`: the places that the last sweep of the store could not read
 #[derive(Default)]
 struct SweepSchedule {
     closed: bool,
-    /// True if a sweep of the whole store is due.
     store: bool,
-    /// The conversations that are due for a sweep of their own.
     conversations: BTreeSet<Component>,
-    /// The number of bytes that may be sealed before the next sweep, for each swept conversation.
     room: HashMap<Component, u64>,
     store_room: Option<u64>,
-    /// The time of the last sweep by a writer, if that sweep freed nothing.
     fruitless: Option<Instant>,
-    /// The places that the last sweep of the store could not read.
     unread: UnreadPlaces,
 }
 
@@ -121,9 +116,8 @@ impl Retention {
         self.thread.join();
     }
 
-    /// Records that an artifact of `bytes` bytes was sealed in the conversation `id`, under
-    /// `rules`.
-    pub fn note_sealed(&self, rules: &RetentionRules, id: &Component, bytes: u64) {
+    pub(crate) fn note_sealed(&self, id: &Component, bytes: u64) {
+        let rules = &self.options.keep;
         if !rules.bound_bytes() {
             return;
         }
@@ -246,7 +240,6 @@ impl Retention {
         Ok(report)
     }
 
-    /// Returns a function that removes the local copy of an output of the conversation `id`.
     fn evictor(&self, id: &Component, unshared: Unshared) -> Evictor<'_> {
         let others = self.options.other_hosts.as_ref();
         let mut evictor = others.map(|others| others.evictor(id));

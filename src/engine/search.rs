@@ -7,10 +7,10 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::deadline::{ReadLimit, Timed, deadline};
+use crate::deadline::deadline;
 use crate::{
-    Computed, Counters, DirPlace, Engine, EngineError, FileId, OpenFile, Reader, Result, SourceDir,
-    Spool, Version, ViewText,
+    Computed, Counters, DirPlace, Engine, EngineError, FileId, OpenFile, ReadLimit, Reader,
+    RemoteFile, Result, SourceDir, Timed, Version, ViewText,
 };
 use ctxfs_core::materialize::{Checkpoints, PlainText, is_for_terminal, strip_escapes};
 use ctxfs_core::model::{Component, RelPath, Root};
@@ -58,7 +58,7 @@ pub(crate) fn search(
         corpus: &artifacts,
         redacts: engine.secrets.rules(),
     };
-    let mut spool = Spool::begin(engine, place.conversation().cloned());
+    let mut spool = engine.spool(place.conversation().cloned());
     let rendered = query.render(&directory, &expired, &mut spool)?;
     if !rendered.whole {
         // The next look-up tries again.
@@ -87,14 +87,15 @@ pub(crate) fn search_here(
     Ok((text, rendered, path + "/.grep/"))
 }
 
+/// - `closed`: the number of directories that the reader may not read
+/// - `base`: the directory to which the paths are relative. `None` for the conversation's own
+///   directory.
 struct SearchedArtifacts<'a> {
     artifacts: Artifacts,
     reader: &'a Reader,
-    /// The number of directories that the reader may not read.
     closed: u64,
     engine: &'a Engine,
     conversation: Component,
-    /// The directory to which the paths are relative. `None` for the conversation's own directory.
     base: Option<RelPath>,
     limit: Arc<ReadLimit>,
 }
@@ -124,7 +125,11 @@ impl<'a> SearchedArtifacts<'a> {
     /// Opens an artifact. Returns `None` if it no longer exists.
     fn open(&self, number: usize) -> io::Result<Option<OpenFile>> {
         if let Some(far) = self.artifacts.far(number) {
-            return Ok(Some(self.engine.open_far(&self.conversation, far)));
+            return Ok(Some(OpenFile::Far(RemoteFile::open(
+                &self.engine.options,
+                &self.conversation,
+                far,
+            ))));
         }
         match self.artifacts.open(number) {
             Ok(file) => Ok(Some(OpenFile::Here(Arc::new(file)))),
@@ -139,7 +144,7 @@ impl<'a> SearchedArtifacts<'a> {
         let OpenFile::Here(here) = file else {
             return Ok((None, file.as_ref().read_at(0, buffer)?));
         };
-        let settled = self.engine.live.length(self.engine, here)?;
+        let settled = self.engine.live.length(here, self.engine.store.clock())?;
         let most = settled.map_or(buffer.len(), |length| buffer.len().min(length as usize));
         Ok((settled, read_start(here, &mut buffer[..most])?))
     }
@@ -184,7 +189,7 @@ impl Corpus for SearchedArtifacts<'_> {
 
     fn load(&self, number: usize, buffer: &mut [u8]) -> io::Result<Loaded> {
         let Some(file) = self.open(number)? else { return Ok(Loaded::Gone) };
-        if !self.reader.may_read(|| file.stat())? {
+        if !self.reader.may_read(|| file.as_ref().stat())? {
             return Ok(Loaded::Closed);
         }
         let (settled, count) = self.load_start(&file, buffer)?;
@@ -198,7 +203,7 @@ impl Corpus for SearchedArtifacts<'_> {
             buffer[..text.len()].copy_from_slice(&text);
             return Ok(Loaded::Whole(text.len()));
         }
-        let length = settled.map_or_else(|| file.stat().map(|stat| stat.size), Ok)?;
+        let length = settled.map_or_else(|| file.as_ref().stat().map(|stat| stat.size), Ok)?;
         let artifact = Timed::new(file.content(length), &self.limit);
         if !is_text {
             return Ok(Loaded::Opened(Box::new(artifact)));

@@ -18,11 +18,13 @@ use ctxfs_core::model::Component;
 const USERS_SHARE: u64 = 7;
 
 /// The client to which a share is charged.
+///
+/// - `conversation`: `None` for a resource that belongs to no conversation, such as the root's
+///   listing
+/// - `user`: `None` if users are not told apart
 #[derive(Debug, Clone, Default)]
 pub struct Client {
-    /// `None` for a resource that belongs to no conversation, such as the root's listing.
     pub conversation: Option<Component>,
-    /// `None` if users are not told apart.
     pub user: Option<u32>,
 }
 
@@ -54,7 +56,6 @@ impl Shares {
         Arc::new(Self { most, held: Mutex::default() })
     }
 
-    /// Returns an empty share for the client `by`.
     pub fn holder(self: &Arc<Self>, by: impl Into<Arc<Client>>) -> Share {
         Share { shares: Arc::clone(self), by: by.into(), amount: 0 }
     }

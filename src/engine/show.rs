@@ -1,51 +1,45 @@
 //! Computing the text of a view of a file, or of a view of another view's text. Also the keys under
 //! which the store's cache keeps these texts.
 
+use std::fs::File;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use crate::analysis::{AnalysisSoFar, analyse, begins_for_terminal, sniff};
-use crate::computed::BaseText;
-use crate::deadline::{ReadLimit, Timed, deadline, extended_deadline};
-use crate::open_file::FileContent;
-use crate::others::others_at;
-use crate::stand_in::{FileFacts, ShownFile};
+use crate::deadline::deadline;
 use crate::sync::thread;
-use crate::workers::QUICK_INPUT;
 use crate::{
-    Base, Computed, Counters, Engine, EngineError, FileId, Identity, Recipe, Result, Snapshot,
-    SourceFile, Spool, Version, ViewText, spool,
+    AnalysisSoFar, Base, BaseText, Computed, Counters, Engine, EngineError, FileContent, FileFacts,
+    FileId, Identity, OpenFile, QUICK_INPUT, ReadLimit, Recipe, Result, ShownFile, Snapshot,
+    Source, Spool, Timed, Version, ViewText, basis_of_sizes, extended_deadline, facts_number,
+    others_at, others_of, present_record, sniff,
 };
-use ctxfs_core::materialize::{Checkpoints, PlainText};
-use ctxfs_core::model::{Analysis, Content, Errors, Record, Sections, Subject, counted_tool};
-use ctxfs_store::{CacheKey, Stat};
+use ctxfs_core::materialize::{Analyzer, Checkpoints, PlainText};
+use ctxfs_core::model::{
+    Analysis, Content, Errors, Record, Sections, Subject, ViewSizes, counted_tool,
+};
+use ctxfs_store::{CacheKey, Stat, provenance_of, stat_file};
 use ctxfs_view::{RenderError, Rendered, View};
 
 type RenderResult = std::result::Result<Rendered, RenderError>;
 
+/// - `key`: the key under which to keep the text, if the file has not changed by the end of the
+///   computation
+/// - `may_go_on`: true if this view may continue past its deadline
+/// - `beginning`: true if there was only time for the beginning of the text without escape
+///   sequences
 struct FileView<'a> {
     of: &'a Computed,
-    file: &'a dyn SourceFile,
     view: &'a View,
     snapshot: Snapshot,
-    /// The key under which to keep the text, if the file has not changed by the end of the
-    /// computation.
     key: Option<CacheKey>,
-    /// True if this view may continue past its deadline.
     may_go_on: bool,
-    /// True if there was only time for the beginning of the text without escape sequences.
     beginning: bool,
 }
 
 impl<'a> FileView<'a> {
-    fn new(
-        engine: &Engine,
-        of: &'a Computed,
-        file: &'a dyn SourceFile,
-        view: &'a View,
-    ) -> Result<Self> {
-        let snapshot = file.snapshot(engine)?;
-        Ok(Self { of, file, view, snapshot, key: None, may_go_on: false, beginning: false })
+    fn new(of: &'a Computed, view: &'a View, snapshot: Snapshot) -> Self {
+        Self { of, view, snapshot, key: None, may_go_on: false, beginning: false }
     }
 
     fn facts(&self, engine: &Engine) -> Result<FileFacts> {
@@ -55,6 +49,10 @@ impl<'a> FileView<'a> {
         }
         Ok(facts)
     }
+
+    fn spool<'e>(&self, engine: &'e Engine) -> Spool<'e> {
+        engine.spool(Some(self.snapshot.at.0.clone()))
+    }
 }
 
 /// Computes the text of a view of a file. `again` is true if the text was computed before. It must
@@ -62,15 +60,20 @@ impl<'a> FileView<'a> {
 pub(crate) fn show_view(
     engine: &Engine,
     of: &Computed,
-    file: &dyn SourceFile,
+    source: &Source,
     view: &View,
     again: bool,
 ) -> Result<ViewText> {
-    let mut shown = FileView::new(engine, of, file, view)?;
-    if again && of.version != file.version(engine, &shown.snapshot)? {
+    let snapshot = source.snapshot(engine)?;
+    if again && of.version != source.version(engine, &snapshot.stat, snapshot.changes)? {
         return Err(EngineError::Stale);
     }
-    shown.may_go_on = !again && view.shows_beginning();
+    let may_go_on = !again && view.shows_beginning();
+    show_snapshot(engine, FileView { may_go_on, ..FileView::new(of, view, snapshot) })
+}
+
+fn show_snapshot(engine: &Engine, mut shown: FileView<'_>) -> Result<ViewText> {
+    let (of, view) = (shown.of, shown.view);
     let facts = shown.facts(engine)?;
     of.note_tool(|| facts.record.provenance.tool_name().map(counted_tool));
     if view.may_be_cached() {
@@ -80,14 +83,55 @@ pub(crate) fn show_view(
         }
         shown.key = keys.into_iter().next();
     }
-    let _used = file.tracker().in_use(&engine.kept_analyses, file.conversation());
+    let source = shown.snapshot.source.clone();
+    let conversation = Some(shown.snapshot.at.0.clone());
+    let _used = source.state().tracker.in_use(&engine.kept_analyses, conversation);
     match show_content(engine, &mut shown, facts) {
         Err(error) if shown.snapshot.file.is_far() && is_away(&error, view) => {
             // The next look-up tries again.
-            file.note_change();
+            source.note_change();
             show_away(engine, &shown, &error)
         }
         made => made,
+    }
+}
+
+impl Source {
+    /// Returns the sizes of the views that listings show, so that a listing does not have to compute
+    /// any view. The file is sealed and open as `open`. The descriptor should not update the access
+    /// time, because sealing is no access by a user.
+    ///
+    /// Returns `None` if the sizes must not be recorded: for a large file, for a file that may
+    /// change without a change of its times, for one of several outputs that were written under the
+    /// same name, and if secrets are masked.
+    pub fn view_sizes(&self, engine: &Engine, open: &Arc<File>) -> Option<ViewSizes> {
+        let Self::File(file) = self else { return None };
+        let (place, stat) = (file.place()?, stat_file(open).ok()?);
+        let (id, path) = &place;
+        let is_pinned = engine.secrets.0.is_none() && !engine.store.clock().is_recent(&stat);
+        let has_its_name_alone =
+            || others_of(engine, id, path).is_ok_and(|others| others.is_empty());
+        if stat.size > QUICK_INPUT || !is_pinned || !has_its_name_alone() {
+            return None;
+        }
+        let conversation = engine.conversation(id).ok()?;
+        let record = present_record(&*file.state().life.lock(), &conversation, path, &stat, None);
+        let mut record = record.ok()?;
+        record.provenance.update(&provenance_of(open).ok()?);
+        let facts = facts_number(&place, &record, &[]);
+        let size = |view: &View| {
+            let recipe = Recipe::View(view.clone().shared());
+            let computed = Computed::new(recipe, Base::Nothing, Version::default());
+            let snapshot = Snapshot::of(engine, file, OpenFile::Here(Arc::clone(open))).ok()?;
+            let shown = FileView::new(&computed, view, snapshot);
+            let may_go_on = view.shows_beginning();
+            let text = show_snapshot(engine, FileView { may_go_on, ..shown }).ok()?;
+            text.is_whole().then(|| text.len())
+        };
+        let (summary, tail) = (size(&View::Summary)?, size(&View::Tail)?);
+        let basis = basis_of_sizes(engine, &place, (&record, facts), &stat);
+        // Another output of the same name may have arrived while the views were measured.
+        has_its_name_alone().then_some(ViewSizes { basis, summary, tail })
     }
 }
 
@@ -105,14 +149,14 @@ const GONE: &str = "the bucket has them no more, as another host has removed the
 
 /// Returns the summary of an artifact whose bytes cannot be read because of `error`.
 fn show_away(engine: &Engine, shown: &FileView<'_>, error: &EngineError) -> Result<ViewText> {
-    let FileView { snapshot, file, .. } = shown;
+    let snapshot = &shown.snapshot;
     let mut record = snapshot.record.clone();
     engine.secrets.mask_provenance(&mut record.provenance);
     let is_gone = error.raw_os_error() == libc::ESTALE;
     let why = if is_gone { GONE.to_owned() } else { error.to_string() };
     let same_name = others_at(engine, &snapshot.place)?;
     let text = ctxfs_view::away(&record, &why, &snapshot.place, &same_name);
-    Ok(spool::held_text(engine, &text, file.conversation())?.with_whole(false))
+    Ok(engine.held_text(&text, Some(snapshot.at.0.clone()))?.with_whole(false))
 }
 
 fn show_content(
@@ -125,9 +169,8 @@ fn show_content(
     let (content, analysis) = match content(engine, shown, &mut facts, (&expired, &limit)) {
         Err(EngineError::Io(error)) if limit.ended(&error) => {
             Counters::add(&engine.counters.views_out_of_time, 1);
-            shown.file.note_change();
-            let spool = Spool::begin(engine, shown.file.conversation());
-            return Ok(spool.finish(Rendered::out_of_time(), None)?);
+            shown.snapshot.source.note_change();
+            return Ok(shown.spool(engine).finish(Rendered::out_of_time(), None)?);
         }
         found => found?,
     };
@@ -140,23 +183,23 @@ fn show_content(
 /// Calls `show` with a file as views see it and with its complete analysis.
 pub(crate) fn with_subject<T>(
     engine: &Engine,
-    file: &dyn SourceFile,
+    source: &Source,
     show: impl FnOnce(&Subject<'_>) -> T,
 ) -> Result<T> {
     // The summary is a view that needs the complete analysis.
-    with_subject_of(engine, file, &View::Summary, &deadline(engine.options.view_deadline), show)
+    with_subject_of(engine, source, &View::Summary, &deadline(engine.options.view_deadline), show)
 }
 
 /// Renders a view of a file into memory until `expired` returns true. Neither keeps nor counts the
 /// text.
 pub(crate) fn render_here(
     engine: &Engine,
-    file: &dyn SourceFile,
+    source: &Source,
     view: &View,
     expired: &dyn Fn() -> bool,
 ) -> Result<(Vec<u8>, Rendered)> {
     let mut text = Vec::new();
-    let rendered = with_subject_of(engine, file, view, expired, |subject| {
+    let rendered = with_subject_of(engine, source, view, expired, |subject| {
         ctxfs_view::render(view, subject, expired, &mut text)
     })??;
     Ok((text, rendered))
@@ -166,15 +209,16 @@ pub(crate) fn render_here(
 /// `expired` returns true.
 fn with_subject_of<T>(
     engine: &Engine,
-    file: &dyn SourceFile,
+    source: &Source,
     view: &View,
     expired: &dyn Fn() -> bool,
     show: impl FnOnce(&Subject<'_>) -> T,
 ) -> Result<T> {
     let of = &Computed::new(Recipe::View(view.clone().shared()), Base::Nothing, Version::default());
-    let mut shown = FileView::new(engine, of, file, view)?;
+    let mut shown = FileView::new(of, view, source.snapshot(engine)?);
     let mut facts = shown.facts(engine)?;
-    let _used = file.tracker().in_use(&engine.kept_analyses, file.conversation());
+    let conversation = Some(shown.snapshot.at.0.clone());
+    let _used = source.state().tracker.in_use(&engine.kept_analyses, conversation);
     let limit = ReadLimit::new(engine.options.view_deadline);
     let (content, analysis) = content(engine, &mut shown, &mut facts, (expired, &limit))?;
     let shown = ShownFile::new(&engine.secrets, content, analysis, facts);
@@ -183,7 +227,8 @@ fn with_subject_of<T>(
 
 fn facts(engine: &Engine, snapshot: &Snapshot) -> Result<FileFacts> {
     let Snapshot { file, record, place, .. } = snapshot;
-    Ok(FileFacts::new(&engine.options, &file.provenance()?, record.clone(), place.clone()))
+    let limits = &*engine.options.limits;
+    Ok(FileFacts::new(limits, &file.provenance()?, record.clone(), place.clone()))
 }
 
 /// Returns the content of a view's subject, with as much of its analysis as the view needs. For a
@@ -195,7 +240,7 @@ fn content(
     (expired, limit): (&dyn Fn() -> bool, &Arc<ReadLimit>),
 ) -> Result<(Box<dyn Content>, Arc<Analysis>)> {
     let needs_all = shown.view.needs_analysis();
-    let mut known = needed_analysis(engine, shown, facts, expired)?;
+    let mut known = needed_analysis(engine, shown, expired)?;
     let is_text = known.analysis.plain.is_some();
     facts.record.size = if known.whole { known.analysis.bytes } else { shown.snapshot.length };
     let artifact = shown.snapshot.file.content(facts.record.size);
@@ -218,18 +263,16 @@ fn content(
 
 fn needed_analysis(
     engine: &Engine,
-    shown: &FileView<'_>,
-    facts: &FileFacts,
+    FileView { view, snapshot, .. }: &FileView<'_>,
     expired: &dyn Fn() -> bool,
 ) -> Result<AnalysisSoFar> {
-    let Snapshot { file, length, .. } = &shown.snapshot;
-    if !shown.view.needs_analysis() && !shown.file.is_log() {
-        let start = sniff(&file.content(*length))?;
+    if !view.needs_analysis() && !snapshot.at.1.is_terminal() {
+        let start = sniff(&snapshot.file.content(snapshot.length))?;
         if start.analysis.plain.is_none() {
             return Ok(AnalysisSoFar { whole: false, ..start });
         }
     }
-    engine.analysis(shown.file, file.as_ref(), Some(&facts.record), expired)
+    snapshot.analysis(engine, expired)
 }
 
 /// Returns the text of `raw` without escape sequences, up to the end of its analysis `known`.
@@ -242,7 +285,8 @@ fn plain_text(
     known: &mut AnalysisSoFar,
     (expired, limit): (&dyn Fn() -> bool, &Arc<ReadLimit>),
 ) -> Result<Option<PlainText<Timed<FileContent>>>> {
-    let (of, bytes) = (shown.file, known.analysis.bytes);
+    let (snapshot, bytes) = (&shown.snapshot, known.analysis.bytes);
+    let tracker = &snapshot.source.state().tracker;
     if bytes == raw.len() && !known.analysis.has_escapes() {
         return Ok(None);
     }
@@ -251,12 +295,12 @@ fn plain_text(
         known.analysis = Arc::new(known.analysis.of_text());
         return Ok(Some(text));
     }
-    if of.tracker().seen() < bytes {
+    if tracker.read(Analyzer::seen) < bytes {
         // A recorded analysis has no checkpoints. If time runs out before checkpoints are made, the
         // text is computed without them.
-        analyse(engine, of, raw.file().as_ref(), bytes, expired)?;
+        snapshot.analyse(engine, bytes, expired)?;
     }
-    let text = PlainText::new(Timed::new(raw, limit), of.tracker().checkpoints())?;
+    let text = PlainText::new(Timed::new(raw, limit), tracker.read(Analyzer::checkpoints))?;
     known.analysis = Arc::new(known.analysis.of_text());
     Ok(Some(text))
 }
@@ -276,20 +320,6 @@ fn text_at_places(
     Some(PlainText::of_length(raw, Checkpoints::at(places), analysis.plain?))
 }
 
-impl Engine {
-    /// Returns the length that is divided into the pages of `of`. This is the length of the file,
-    /// or of its text without escape sequences.
-    pub fn text_length(&self, of: &dyn SourceFile) -> Result<u64> {
-        let snapshot = of.snapshot(self)?;
-        if !of.is_log() && !begins_for_terminal(snapshot.file.as_ref())? {
-            return Ok(snapshot.stat.size);
-        }
-        let expired = deadline(self.options.view_deadline);
-        let known = self.analysis(of, snapshot.file.as_ref(), Some(&snapshot.record), &expired)?;
-        Ok(known.analysis.of_text().bytes)
-    }
-}
-
 /// Writes a view of a file. If its text can be kept, continues past the deadline.
 fn write_view(
     engine: &Engine,
@@ -297,23 +327,23 @@ fn write_view(
     subject: &Subject<'_>,
     limit: &ReadLimit,
 ) -> Result<ViewText> {
-    let FileView { of, file, view, snapshot, key, .. } = shown;
-    let spool = Spool::begin(engine, file.conversation());
+    let FileView { of, view, snapshot, key, .. } = shown;
+    let spool = shown.spool(engine);
     let begin = || {
         if !shown.may_go_on || key.is_none() {
             return None;
         }
         let permit = engine.late.take()?;
-        limit.extend(true);
+        limit.extended.store(true, Relaxed);
         Counters::add(&engine.counters.views_out_of_time, 1);
         of.give_beginning(spool.beginning(ctxfs_view::beginning_notice().to_owned()));
         Some(permit)
     };
     let goes_on = || {
-        let unchanged = file.changes() == snapshot.changes;
+        let unchanged = snapshot.source.changes() == snapshot.changes;
         let has_room = spool.length() <= engine.options.disk_cache_bytes;
-        let goes_on = unchanged && has_room && !engine.late.is_closed();
-        limit.extend(goes_on);
+        let goes_on = unchanged && has_room && !engine.late.closed.load(Relaxed);
+        limit.extended.store(goes_on, Relaxed);
         goes_on
     };
     let expired = extended_deadline(engine.options.view_deadline, begin, goes_on);
@@ -325,15 +355,14 @@ fn write_view(
     if !rendered.whole {
         // The next look-up tries again.
         Counters::add(&engine.counters.views_out_of_time, 1);
-        file.note_change();
+        snapshot.source.note_change();
     }
-    let now = snapshot.file.stat()?;
+    let now = snapshot.file.as_ref().stat()?;
     drop(expired);
     let key = key.clone().filter(|_| now.is_unchanged(&snapshot.stat));
     Ok(spool.finish(rendered, key)?)
 }
 
-/// Turns a read error that comes from the end of the time limit into a partial result.
 fn in_time(rendered: RenderResult, limit: &ReadLimit) -> RenderResult {
     match rendered {
         Err(RenderError::Io(error)) if limit.ended(&error) => Ok(Rendered::out_of_time()),
@@ -353,13 +382,14 @@ pub(crate) fn show_view_of_view(
         return Ok(ViewText::clone(text));
     }
     let key = text
-        .key()
+        .key
+        .as_ref()
         .and_then(|base| CacheKey::of(&[b"of a view", base.as_bytes(), exact(view).as_bytes()]));
     if let Some(cached) = key.as_ref().and_then(|key| ViewText::cached(&engine.cache, key)) {
         return Ok(cached);
     }
     let Recipe::View(base_view) = &base.recipe else { return Err(EngineError::Stale) };
-    let facts = facts(engine, &base.base.file()?.snapshot(engine)?)?;
+    let facts = facts(engine, &base.base.source()?.snapshot(engine)?)?;
     let facts = FileFacts { place: facts.place.of_view(&base_view.to_string()), ..facts };
     let analysis = sniff(&**text)?.analysis;
     let all = engine.options.view_deadline;
@@ -367,14 +397,14 @@ pub(crate) fn show_view_of_view(
     let (expired, limit) = (deadline(left), ReadLimit::new(left));
     let content = Box::new(Timed::new(&**text, &limit));
     let shown = ShownFile::of_masked(&engine.secrets, content, analysis, facts);
-    let spool = Spool::begin(engine, base.base.conversation());
+    let spool = engine.spool(base.base.conversation());
     let rendered = shown.with_subject(&engine.secrets, &engine.filters, |subject| {
         ctxfs_view::render(view, subject, &expired, &mut &spool)
     });
     let mut rendered = in_time(rendered, &limit)?;
     if !rendered.whole {
         Counters::add(&engine.counters.views_out_of_time, 1);
-        base.note_late();
+        base.work_mut(|work| work.late += 1);
     }
     if !text.is_whole() {
         rendered = rendered.of_beginning(&shown.facts.place);
@@ -418,7 +448,7 @@ fn cache_keys(
     if !may_be_kept(engine, snapshot, view) {
         return Vec::new();
     }
-    let sealed = match &snapshot.identity {
+    let sealed = match Identity::of(&snapshot.record, &snapshot.stat) {
         Identity::Sealed(digest) => {
             let Record { generation, state, created, provenance, .. } = &facts.record;
             Some(format!("{digest} {generation} {state:?} {created} {provenance:?}"))
@@ -449,7 +479,6 @@ fn may_be_kept(engine: &Engine, Snapshot { stat, is_written, .. }: &Snapshot, vi
     waits
 }
 
-/// Returns text that differs between any two states of local files.
 fn local_state(stat: &Stat) -> String {
     let times = (stat.mtime.as_nanos(), stat.ctime.as_nanos());
     format!("{:?} {} {times:?}", FileId::of(stat), stat.size)

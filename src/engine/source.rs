@@ -1,171 +1,310 @@
-//! The sources of views: files and directories as a door represents them, and snapshots of files.
+//! Files and directories as a door knows them, and what this process has seen happen to a file.
 //!
-//! A door has more information about a file than the disk, such as its writers and the state of its
-//! analysis. It therefore passes the engine a [`SourceFile`] or a [`SourceDir`].
+//! A door has more information about a file than the disk, such as its writers. It therefore passes
+//! the engine a [`DoorFile`] or a [`SourceDir`].
 
 use std::fs::File;
-use std::hash::{BuildHasher as _, DefaultHasher, Hash as _, Hasher as _, RandomState};
+use std::hash::{BuildHasher as _, DefaultHasher, Hash, Hasher as _, RandomState};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, LazyLock, Weak};
 
-use rustix::fs::OFlags;
+use crate::sync::{DashMap, Mutex};
+use crate::{FileId, Result, RewriteCount, Tracker};
+use ctxfs_core::materialize::Analyzer;
+use ctxfs_core::model::{Component, Record, RelPath, ViewSizes};
+use ctxfs_store::{
+    Conversation, Dir, FileClock, HISTORY, MESSAGES, ManifestLock, Stat, Time, stat_file,
+};
+use ctxfs_view::View;
 
-use crate::sync::DashMap;
-use crate::workers::QUICK_INPUT;
-use crate::{Engine, FileId, Identity, OpenFile, Result, RewriteCount, Tracker};
-use ctxfs_core::model::{Component, Content as _, Place, Record, RelPath};
-use ctxfs_store::{Artifact, Dir, FileType, Stat, stat_file};
-
-/// The version of a source. Equal versions of one source give equal bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Version {
-    /// The number of changes that this process has seen, plus the number of views that ran out of
-    /// time. A computed file does not change, so its number counts only the latter.
-    pub changes: u64,
-    /// The length in bytes.
-    pub size: u64,
-    /// The last modification, in nanoseconds since the epoch.
-    pub modified: i64,
-    /// The last change of content, names or attributes, in nanoseconds since the epoch. For a copy
-    /// that replaced a sealed file, this is the value of the replaced file.
-    pub changed: i64,
-    /// A hash of all facts other than the bytes, such as the record in the manifest.
-    pub facts: u64,
-    /// A number that identifies the bytes while they may change without a change of the times.
-    /// Otherwise 0.
-    pub bytes: u64,
-}
-
-impl Version {
-    /// Returns the version of a file with the attributes `stat` after `changes` changes. `facts` is
-    /// the result of [`facts_number`], and `bytes` is 0 or the result of [`unsettled_number`].
-    pub fn of_file(stat: &Stat, changes: u64, (facts, bytes): (u64, u64)) -> Self {
-        Self {
-            changes,
-            size: stat.size,
-            modified: stat.mtime.as_nanos(),
-            changed: stat.ctime.as_nanos(),
-            facts,
-            bytes,
-        }
-    }
-}
-
-/// The state of a file at one moment, never in the middle of a write.
-#[derive(Debug)]
-pub struct Snapshot {
-    /// The file, open for reading. It may grow or be overwritten while it is read.
-    pub file: OpenFile,
-    /// The attributes on disk.
-    pub stat: Stat,
-    /// The length that readers may see. A message log ends with its last whole line.
-    pub length: u64,
-    /// The identity of the bytes.
-    pub identity: Identity,
-    /// The number of changes that this process has seen.
-    pub changes: u64,
-    /// True if a writer has the file open.
-    pub is_written: bool,
-    /// The record, without updates from extended attributes.
-    pub record: Record,
-    /// The place, as seen by readers.
-    pub place: Place,
-}
-
-/// A regular file of a conversation, as represented by a door.
+/// A regular file of a conversation, as its door knows it.
 ///
-/// The engine may call every method from any thread. Methods that open the file or read its place
-/// fail with [`crate::EngineError::Stale`] once the name leads to another file or nowhere.
-pub trait SourceFile: Send + Sync {
-    /// Takes a snapshot of the file.
-    fn snapshot(&self, engine: &Engine) -> Result<Snapshot>;
+/// The engine may call every method from any thread. All else that views need follows from the
+/// place: the record, remote bytes, the copy that replaced the file.
+pub trait DoorFile: Send + Sync {
+    /// Returns the conversation of the file and its path there, or `None` once the file has lost
+    /// its name.
+    fn place(&self) -> Option<FilePlace>;
 
-    /// Returns the version of the file at the time of `snapshot`.
-    fn version(&self, engine: &Engine, snapshot: &Snapshot) -> Result<Version>;
+    /// Opens the local file for reading. Fails with [`crate::EngineError::Stale`] if its name leads
+    /// to another file or nowhere, and no handle has it open.
+    fn reader(&self) -> Result<Arc<File>>;
 
-    /// Returns the conversation of the file, or `None` once the file has lost its name.
-    fn conversation(&self) -> Option<Component>;
+    /// Returns true if `stat` describes the local file, or what it was before a copy replaced it.
+    fn was(&self, stat: &Stat) -> bool;
 
-    /// Returns true for the log of a terminal. Views of such a log show its text, without escape
-    /// sequences.
-    fn is_log(&self) -> bool;
-
-    /// Returns true for the message log of a conversation. Readers see only its whole lines.
-    fn is_message_log(&self) -> bool;
-
-    /// Opens the file by its name.
-    fn open_by_name(&self, flags: OFlags) -> Result<File>;
+    fn state(&self) -> &SourceState;
 
     /// Returns true if the bytes are not on this disk. Reading them may then wait for the network.
     fn is_far(&self) -> bool {
         false
     }
+}
 
-    /// Opens the file for reading, whether it is local or remote.
-    fn opened(&self, _engine: &Engine) -> Result<OpenFile> {
-        Ok(OpenFile::Here(Arc::new(self.open_by_name(OFlags::RDONLY)?)))
+/// The conversation of a file, and its path there.
+pub type FilePlace = (Component, RelPath);
+
+/// The state of a file in this process: its analysis, the facts known about it, and its life.
+///
+/// A door creates it with its own [`FileLife`], and keeps it locked while it writes. So a length
+/// that the engine reads under the lock never falls in the middle of a write.
+pub struct SourceState<L: ?Sized = dyn FileLife> {
+    pub(crate) tracker: Tracker,
+    pub(crate) facts: KnownFacts,
+    /// Locked while the door writes.
+    pub life: Mutex<L>,
+}
+
+impl<L: ?Sized> std::fmt::Debug for SourceState<L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SourceState").field("tracker", &self.tracker).finish_non_exhaustive()
+    }
+}
+
+/// The writers of a file, as its door counts them, with the history of its bytes.
+pub trait FileLife: Send {
+    fn bytes(&mut self) -> &mut ByteHistory;
+
+    fn noticed(&mut self, stat: &Stat, clock: FileClock);
+
+    fn has_writers(&self) -> bool {
+        false
     }
 
-    /// Returns the number of changes that this process has seen.
-    fn changes(&self) -> u64;
+    /// Returns true if the manifest lacks what this process knows: the file is or was written here,
+    /// and is not sealed yet.
+    fn is_unsealed(&self) -> bool {
+        false
+    }
+
+    /// Returns true if the manifest and the extended attributes have every fact about the file.
+    fn is_at_rest(&self) -> bool {
+        true
+    }
+
+    /// Returns `record` with what the manifest lacks. `recorded` is true if the manifest has it.
+    fn bring_up(&self, record: Record, recorded: bool) -> Record {
+        let _ = recorded;
+        record
+    }
+}
+
+impl<L: FileLife> SourceState<L> {
+    pub fn new(life: L) -> Self {
+        let (tracker, facts) = (Tracker::default(), KnownFacts::default());
+        Self { tracker, facts, life: Mutex::new(life) }
+    }
+}
+
+impl<L: FileLife + ?Sized> SourceState<L> {
+    pub fn analysed(&self) -> u64 {
+        self.tracker.read(Analyzer::seen)
+    }
+
+    pub fn view_size(&self, view: &View, version: &Version) -> Option<u64> {
+        let known = self.facts.0.lock();
+        let known = known.as_ref().filter(|known| known.version == sized_by(version))?;
+        let (summary, tail) = known.sizes.filter(|_| version.bytes == 0)?;
+        match view {
+            View::Summary => Some(summary),
+            View::Tail => Some(tail),
+            _ => None,
+        }
+    }
 
     /// Counts one more change after a view ran out of time, so that the next look-up finds a new
     /// version.
-    fn note_change(&self);
-
-    /// Records that this process repaired the last line of this message log. The log now has the
-    /// attributes `stat`.
-    fn note_repair(&self, stat: &Stat);
+    pub(crate) fn note_change(&self) {
+        self.life.lock().bytes().changes += 1;
+    }
 
     /// Detects changes by other processes to the file, which is open as `file`. Returns the number
     /// of times that the bytes were rewritten, and the attributes of the file.
-    fn rewrites(&self, engine: &Engine, file: &File) -> Result<(RewriteCount, Stat)>;
-
-    /// Returns the number of times that this process rewrote the bytes.
-    fn own_rewrites(&self) -> u64 {
-        0
+    pub fn rewrites(&self, file: &File, clock: FileClock) -> io::Result<(RewriteCount, Stat)> {
+        let mut life = self.life.lock();
+        let stat = stat_file(file)?;
+        life.noticed(&stat, clock);
+        Ok((life.bytes().rewrites(), stat))
     }
-
-    /// Returns the state of the analysis.
-    fn tracker(&self) -> &Tracker;
 }
 
-/// A change of a file that may need room on disk: a write, or a change of the length.
-pub trait FileChange {
-    /// Returns true if the file is the log of a terminal.
-    fn is_terminal(&self) -> bool;
+/// What this process has seen happen to the bytes of a file. Changes by other processes are detected
+/// by comparison with the attributes that it last saw.
+///
+/// - `changes`: number of changes by this process, plus the number of views that ran out of time.
+///   Both make a new version.
+/// - `own_rewrites`: number of times that this process rewrote existing bytes
+/// - `is_recent`: true if the bytes may have changed since they were last seen without a change of
+///   the length or the time
+#[derive(Debug, Default)]
+pub struct ByteHistory {
+    pub changes: u64,
+    pub own_rewrites: u64,
+    pub size: u64,
+    modified: Time,
+    is_recent: bool,
+    others: u64,
+}
 
-    /// Returns the conversation whose quota the file counts against. A file without a name still
-    /// counts against its last conversation.
-    fn charged_to(&self) -> Option<Component>;
+impl ByteHistory {
+    /// Creates the history of a file that has the attributes `stat` and was not seen before.
+    pub fn new(stat: &Stat) -> Self {
+        let mut seen = Self::default();
+        seen.left_as(stat);
+        seen
+    }
 
-    /// Returns the length of the file before the change.
-    fn size(&self) -> Result<u64>;
+    /// Detects a change by another process. Returns true if the length or the modification time
+    /// differs from the last one seen, or if the resolution of the disk's `clock` may hide a
+    /// change.
+    ///
+    /// A file that this process writes always has a recent time. While `is_written` is true, a
+    /// change by another process that keeps the length and the time is therefore detected one clock
+    /// step later.
+    pub fn notice(&mut self, stat: &Stat, clock: FileClock, is_written: bool) -> bool {
+        let is_recent = clock.is_recent(stat);
+        let hidden = self.is_recent && clock != FileClock::FINE && !(is_recent && is_written);
+        let changed = hidden || (stat.size, stat.mtime) != (self.size, self.modified);
+        if changed {
+            self.left_as(stat);
+            self.is_recent = is_recent;
+            self.others += 1;
+        }
+        self.is_recent |= is_recent;
+        changed
+    }
 
-    /// Returns the offset at which the change ends.
-    fn end(&self) -> Result<u64>;
+    /// Records the attributes of the file after a change by this process.
+    pub fn left_as(&mut self, stat: &Stat) {
+        (self.size, self.modified, self.is_recent) = (stat.size, stat.mtime, true);
+    }
 
-    /// Returns the number of bytes written.
-    fn length(&self) -> u64;
+    /// Returns the number of rewrites, by this process and by others.
+    pub fn rewrites(&self) -> RewriteCount {
+        RewriteCount { own: self.own_rewrites, others: self.others }
+    }
+}
 
-    /// Returns an upper bound of the growth on disk, in bytes.
-    fn growth(&self) -> Result<u64>;
+impl FileLife for ByteHistory {
+    fn bytes(&mut self) -> &mut ByteHistory {
+        self
+    }
+
+    fn noticed(&mut self, stat: &Stat, clock: FileClock) {
+        self.notice(stat, clock, false);
+    }
+}
+
+/// Returns the record of the file at `path`, which has the attributes `stat`, as it is now. Does
+/// not include the facts in its extended attributes.
+///
+/// If the record is marked as live but this process is not the writer, the writer has died. The
+/// artifact is then recovered first. A caller that holds the `manifest` lock passes it.
+pub fn present_record(
+    life: &(impl FileLife + ?Sized),
+    conversation: &Conversation,
+    path: &RelPath,
+    stat: &Stat,
+    manifest: Option<&ManifestLock>,
+) -> Result<Record> {
+    let known = if life.is_unsealed() {
+        conversation.record(path)?
+    } else {
+        conversation.current_record(path, manifest)?
+    };
+    let recorded = known.is_some();
+    let record = known.unwrap_or_else(|| Conversation::fresh_record(path, stat));
+    Ok(life.bring_up(record, recorded))
+}
+
+/// The version of a source. Equal versions of one source give equal bytes.
+///
+/// - `changes`: the number of changes that this process has seen, plus the number of views that ran
+///   out of time. A computed file does not change, so its number counts only the latter.
+/// - `modified`: the last modification, in nanoseconds since the epoch
+/// - `changed`: the last change of content, names or attributes, in nanoseconds since the epoch.
+///   For a copy that replaced a sealed file, this is the value of the replaced file.
+/// - `facts`: a hash of all facts other than the bytes, such as the record in the manifest
+/// - `bytes`: a number that identifies the bytes while they may change without a change of the
+///   times. Otherwise 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Version {
+    pub changes: u64,
+    pub size: u64,
+    pub modified: i64,
+    pub changed: i64,
+    pub facts: u64,
+    pub bytes: u64,
+}
+
+/// The facts version of a file at rest, and the recorded sizes of its views. With these, another
+/// look-up of the views neither opens nor parses the file.
+#[derive(Debug, Default)]
+pub(crate) struct KnownFacts(Mutex<Option<FactsAt>>);
+
+#[derive(Debug)]
+struct FactsAt {
+    basis: u64,
+    facts: u64,
+    version: u64,
+    sizes: Option<(u64, u64)>,
+}
+
+impl KnownFacts {
+    /// Returns the facts version that was stored with this `basis`. The basis is a hash of
+    /// everything that the facts depend on.
+    pub(crate) fn version(&self, basis: u64) -> Option<u64> {
+        let known = self.0.lock();
+        known.as_ref().filter(|known| known.basis == basis).map(|known| known.facts)
+    }
+
+    /// Stores the facts version of `version`. The file's last change must not be recent by the
+    /// clock of its disk.
+    pub(crate) fn keep(&self, basis: u64, version: &Version, sizes: Option<&ViewSizes>) {
+        let sizes = sizes.map(|sizes| (sizes.summary, sizes.tail));
+        let (facts, version) = (version.facts, sized_by(version));
+        *self.0.lock() = Some(FactsAt { basis, facts, version, sizes });
+    }
+}
+
+fn sized_by(version: &Version) -> u64 {
+    keyed_hash((version.facts, version.changes, version.size, version.modified))
+}
+
+/// Returns the hash of `value` under a random key of this process. The random key keeps clients
+/// from choosing values whose hashes collide.
+pub(crate) fn keyed_hash(value: impl Hash) -> u64 {
+    static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    KEY.hash_one(value)
+}
+
+/// Returns a number that identifies everything that views show besides the bytes of a file. This is
+/// its place, the shown parts of its `record`, and the names of other outputs that were written
+/// under the same name.
+pub(crate) fn facts_number(place: &FilePlace, record: &Record, same_name: &[String]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    place.hash(&mut hasher);
+    record.generation.hash(&mut hasher);
+    record.incomplete().hash(&mut hasher);
+    serde_json::to_string(&record.provenance).unwrap_or_default().hash(&mut hasher);
+    // Older records hold a hash of this number as the basis of their view sizes, computed without
+    // this list. An empty list is not hashed, so that these view sizes stay valid.
+    if !same_name.is_empty() {
+        same_name.hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 /// The place of a directory in the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DirPlace {
-    /// The directory of all conversations.
     Root,
-    /// The directory of a conversation.
     Conversation(Component),
-    /// A directory inside a conversation, with its path there.
     Below(Component, RelPath),
 }
 
 impl DirPlace {
-    /// Returns the conversation of the directory.
     pub fn conversation(&self) -> Option<&Component> {
         match self {
             Self::Root => None,
@@ -182,7 +321,11 @@ impl DirPlace {
         }
     }
 
-    /// Returns true if the directory may hold artifacts.
+    /// Returns true if the directory holds the messages of a conversation.
+    pub fn is_history(&self) -> bool {
+        self.path().is_some_and(|path| path.as_os_str() == HISTORY)
+    }
+
     pub fn holds_artifacts(&self) -> bool {
         let path = self.path().map_or(&[][..], |path| path.as_os_str().as_bytes());
         path == b"artifacts" || path.starts_with(b"artifacts/")
@@ -191,51 +334,42 @@ impl DirPlace {
 
 /// A directory of the tree, as represented by a door.
 pub trait SourceDir: Send + Sync {
-    /// Returns the current place of the directory.
     fn place(&self) -> Result<DirPlace>;
 
-    /// Returns true for the directory of all conversations.
     fn is_root(&self) -> bool;
 
     /// Returns the number of names from the conversation to this directory. Returns 0 for the
     /// conversation itself and for the root.
     fn depth(&self) -> Result<usize>;
 
-    /// Returns the open directory on disk.
     fn dir(&self) -> Result<Arc<Dir>>;
+}
+
+pub(crate) fn is_message_log(path: &RelPath) -> bool {
+    let name = path.as_os_str().as_bytes().strip_prefix(HISTORY.as_bytes());
+    name.is_some_and(|name| name.strip_prefix(b"/") == Some(MESSAGES.as_bytes()))
 }
 
 /// The files that a door has open for writing. A search reads their lengths here, so that it sees
 /// only whole writes.
 #[derive(Default)]
-pub struct LiveFiles(DashMap<FileId, Weak<dyn SourceFile>>);
+pub(crate) struct LiveFiles(pub(crate) DashMap<FileId, Weak<dyn DoorFile>>);
 
 impl LiveFiles {
-    /// Adds a file that has got its first writer.
-    pub fn insert(&self, id: FileId, file: &Arc<dyn SourceFile>) {
-        self.0.insert(id, Arc::downgrade(file));
-    }
-
-    /// Removes a file that has lost its last writer.
-    pub fn remove(&self, id: FileId) {
-        self.0.remove(&id);
-    }
-
-    /// Returns the file `id` as represented by the door that writes it. `None` if no door has the
-    /// file open for writing.
-    pub(crate) fn get(&self, id: FileId) -> Option<Arc<dyn SourceFile>> {
+    /// Returns the file `id` as the door that writes it knows it. `None` if no door has the file
+    /// open for writing.
+    pub(crate) fn get(&self, id: FileId) -> Option<Arc<dyn DoorFile>> {
         self.0.get(&id)?.upgrade()
     }
 
     /// Returns the length of `file` at a moment when no write is in progress. `None` if no door has
     /// the file open for writing.
-    pub(crate) fn length(&self, engine: &Engine, file: &File) -> io::Result<Option<u64>> {
+    pub(crate) fn length(&self, file: &File, clock: FileClock) -> io::Result<Option<u64>> {
         if self.0.is_empty() {
             return Ok(None);
         }
         let Some(live) = self.get(FileId::of(&stat_file(file)?)) else { return Ok(None) };
-        let (_, stat) = live.rewrites(engine, file)?;
-        Ok(Some(stat.size))
+        Ok(Some(live.state().rewrites(file, clock)?.1.size))
     }
 }
 
@@ -245,126 +379,57 @@ impl std::fmt::Debug for LiveFiles {
     }
 }
 
-/// Returns a number that identifies everything that views show besides the bytes of a file. This is
-/// its place, the shown parts of its `record`, and the names of other outputs that were written
-/// under the same name.
-pub fn facts_number(place: &(Component, RelPath), record: &Record, same_name: &[String]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    place.hash(&mut hasher);
-    record.generation.hash(&mut hasher);
-    record.incomplete().hash(&mut hasher);
-    serde_json::to_string(&record.provenance).unwrap_or_default().hash(&mut hasher);
-    // Older records hold a hash of this number as the basis of their view sizes, computed without
-    // this list. An empty list is not hashed, so that these view sizes stay valid.
-    if !same_name.is_empty() {
-        same_name.hash(&mut hasher);
-    }
-    hasher.finish()
-}
-
-/// Hash keys. They are random, so that a writer cannot choose bytes that have the same hash as
-/// other bytes.
-static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-
-/// Returns 0 if each later change of the file is certain to change its times, which are in `stat`.
-/// Otherwise returns a hash of its bytes, which are read through `open`. For a large file, returns
-/// a number that no other state of the file has.
-pub fn unsettled_number(
-    engine: &Engine,
-    stat: &Stat,
-    open: impl FnOnce() -> Result<Arc<File>>,
-) -> Result<u64> {
-    // Remote bytes do not change.
-    if stat.is_far() || !engine.store.clock().is_recent(stat) {
-        return Ok(0);
-    }
-    if stat.size > QUICK_INPUT {
-        return Ok(engine.watches.next_number());
-    }
-    let bytes = Artifact::new(open()?, stat.size).bytes(0, stat.size as usize)?;
-    Ok(KEYS.hash_one(&*bytes).max(1))
-}
-
-/// Mode bits of a class of users: `READ` reads a file, `READ_AND_SEARCH` reads and enters a
-/// directory.
-const READ: u32 = 0o4;
-const READ_AND_SEARCH: u32 = 0o5;
-
-/// The reader of a text that is made from many files. On a mount that several users may access, the
-/// text contains only what the reader may read, and states how much is left out.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Reader {
-    /// The user who serves the store, or root. File modes do not restrict this reader.
-    Server,
-    /// Any other user.
-    User(Arc<User>),
-}
-
-/// A user, with the groups of the process that reads.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct User {
-    /// The user id.
-    pub uid: u32,
-    /// The group id.
-    pub gid: u32,
-    /// The supplementary group ids.
-    pub groups: Vec<u32>,
-}
-
-impl Reader {
-    /// Returns true if the mode of the file that `stat` describes lets the reader read the file.
-    /// For a directory, the reader must be able to read and to enter it. Calls `stat` only if the
-    /// mode matters.
-    ///
-    /// Capabilities are ignored, because their effect depends on user namespaces.
-    pub(crate) fn may_read<E>(
-        &self,
-        stat: impl FnOnce() -> std::result::Result<Stat, E>,
-    ) -> std::result::Result<bool, E> {
-        let Self::User(user) = self else { return Ok(true) };
-        let stat = stat()?;
-        let wanted = if stat.kind() == FileType::Directory { READ_AND_SEARCH } else { READ };
-        let shift = if stat.uid == user.uid {
-            6
-        } else if stat.gid == user.gid || user.groups.contains(&stat.gid) {
-            3
-        } else {
-            0
-        };
-        Ok(stat.mode >> shift & wanted == wanted)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, SystemTime};
+
     use super::*;
 
-    fn stat(mode: u32, uid: u32, gid: u32) -> Stat {
-        Stat { mode, uid, gid, ..Stat::imagined() }
+    fn stat(size: u64, seconds: i64) -> Stat {
+        let time = Time { seconds, nanos: 0 };
+        Stat { size, mtime: time, ctime: time, ..Stat::imagined() }
+    }
+
+    fn now() -> Stat {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        stat(10, now.as_secs().cast_signed())
     }
 
     #[test]
-    fn the_first_class_that_fits_decides() {
-        let user = User { uid: 7, gid: 70, groups: vec![71, 72] };
-        let reader = Reader::User(Arc::new(user));
-        let may = |stat| reader.may_read(|| Ok::<_, ()>(stat)).unwrap();
-        for (mode, uid, gid, want) in [
-            (0o100_400, 7, 1, true),
-            (0o100_044, 7, 1, false),
-            (0o100_040, 8, 70, true),
-            (0o100_040, 8, 72, true),
-            (0o100_404, 8, 72, false),
-            (0o100_004, 8, 1, true),
-            (0o100_440, 8, 1, false),
-            (0o100_222, 7, 70, false),
-            (0o040_700, 7, 1, true),
-            (0o040_600, 7, 1, false),
-            (0o040_055, 8, 71, true),
-            (0o040_041, 8, 71, false),
-        ] {
-            assert_eq!(may(stat(mode, uid, gid)), want, "{mode:o} {uid} {gid}");
-        }
-        let nobody = || -> std::result::Result<Stat, ()> { panic!("the mode was asked for") };
-        assert!(Reader::Server.may_read(nobody).unwrap());
+    fn another_length_or_time_is_a_change() {
+        let mut seen = ByteHistory::new(&stat(10, 1));
+        assert!(!seen.notice(&stat(10, 1), FileClock::FINE, false));
+        assert!(seen.notice(&stat(11, 1), FileClock::FINE, false));
+        assert!(seen.notice(&stat(11, 2), FileClock::FINE, true));
+        seen.left_as(&stat(12, 3));
+        assert!(!seen.notice(&stat(12, 3), FileClock::FINE, false));
+        assert_eq!((seen.rewrites().others, seen.size), (2, 12));
+    }
+
+    /// A change may be hidden until the clock of the disk has advanced since the file was last
+    /// seen.
+    #[test]
+    fn where_a_change_could_hide_there_may_have_been_one() {
+        let clock = FileClock::of_steps(Duration::from_hours(1));
+        let (past, recent) = (stat(10, 1), now());
+        let mut seen = ByteHistory::new(&recent);
+        assert!(seen.notice(&recent, clock, false));
+        assert!(seen.notice(&recent, clock, false), "each look may be at other bytes");
+        assert!(seen.notice(&past, clock, false));
+        assert!(!seen.notice(&past, clock, false), "it has settled");
+        seen.left_as(&recent);
+        assert!(!seen.notice(&recent, clock, true), "this process writes it");
+        assert!(seen.notice(&recent, clock, false));
+    }
+
+    /// The attributes may have changed a moment ago, and the bytes after them.
+    #[test]
+    fn a_file_that_became_recent_may_change_from_then_on() {
+        let clock = FileClock::of_steps(Duration::from_hours(1));
+        let mut seen = ByteHistory::new(&stat(10, 1));
+        assert!(seen.notice(&stat(10, 1), clock, false), "it was just seen for the first time");
+        let chmod = Stat { ctime: now().ctime, ..stat(10, 1) };
+        assert!(!seen.notice(&chmod, clock, false));
+        assert!(seen.notice(&chmod, clock, false));
     }
 }

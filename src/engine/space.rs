@@ -1,16 +1,15 @@
 //! Limits on room: the cap of an artifact, the quota of a conversation, and the free space on disk.
+//!
+//! Methods fail with the error of the limit that was reached: [`EngineError::TooLarge`],
+//! [`EngineError::OverQuota`] or [`EngineError::DiskNearlyFull`].
 
 use std::fs::File;
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
-use crate::error::{EngineError, Result};
-use crate::options::EngineOptions;
-use crate::quota::{Quotas, Reservation, RoomRequest};
-use crate::retention::Retention;
-use crate::sync::atomic::AtomicU64;
-use crate::sync::atomic::Ordering::Relaxed;
-use ctxfs_core::model::Component;
-use ctxfs_store::{Cache, Conversation, LEAST, Store, whole_blocks};
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::{Engine, EngineError, Quotas, Reservation, Result, RoomRequest, allow_slow};
+use ctxfs_core::model::{Component, RelPath};
+use ctxfs_store::{Conversation, LEAST, Usage, growth_of_write, stat_file, whole_blocks};
 
 /// Maximum number of bytes that are written between two measurements of the free space on disk.
 const BETWEEN: u64 = 16 * 1024 * 1024;
@@ -21,17 +20,10 @@ const SWEEPS: usize = 3;
 
 /// The room left on the disk and below the quotas. It is measured at intervals, so that writers
 /// stop before either is full.
-///
-/// Methods fail with the error of the limit that was reached: [`EngineError::TooLarge`],
-/// [`EngineError::OverQuota`] or [`EngineError::DiskNearlyFull`].
-#[derive(Debug)]
-pub struct Space {
-    store: Store,
-    cache: Cache,
-    options: Arc<EngineOptions>,
-    retention: Arc<Retention>,
+#[derive(Debug, Default)]
+pub(crate) struct Space {
     disk: Allowance,
-    quotas: Quotas,
+    pub(crate) quotas: Quotas,
 }
 
 /// The number of bytes that may be written before the next measurement.
@@ -53,26 +45,75 @@ impl Allowance {
     }
 }
 
-impl Space {
-    pub(crate) fn new(
-        store: &Store,
-        cache: &Cache,
-        options: &Arc<EngineOptions>,
-        retention: &Arc<Retention>,
-    ) -> Self {
-        Self {
-            store: store.clone(),
-            cache: cache.clone(),
-            options: Arc::clone(options),
-            retention: Arc::clone(retention),
-            disk: Allowance::default(),
-            quotas: Quotas::default(),
+/// A range of bytes that is about to be written or reserved in an open file. The functions are
+/// called only if a limit needs them.
+///
+/// - `offset`: the beginning of the range. `None` for the end of the file.
+/// - `charged_to`: returns the conversation whose quota the file counts against. A file without a
+///   name still counts against its last conversation.
+#[expect(missing_debug_implementations, reason = "it holds functions")]
+pub struct PlannedWrite<'a> {
+    pub open: &'a File,
+    pub offset: Option<u64>,
+    pub length: u64,
+    pub is_terminal: &'a dyn Fn() -> bool,
+    pub charged_to: &'a dyn Fn() -> Option<Component>,
+}
+
+impl PlannedWrite<'_> {
+    /// Returns the offset at which the range ends.
+    pub fn end(&self) -> Result<u64> {
+        let offset = self.offset.map_or_else(|| stat_file(self.open).map(|stat| stat.size), Ok)?;
+        Ok(offset.saturating_add(self.length))
+    }
+
+    /// Checks the cap of the file and the free space on disk, and reserves room below the quota of
+    /// the file's conversation. The caller drops the reservation after the write.
+    pub fn reserve(&self, engine: &Engine) -> Result<Reservation> {
+        let Self { open, offset, length, is_terminal, charged_to } = *self;
+        engine.check_cap(is_terminal, || Ok(stat_file(open)?.size), self.end()?)?;
+        engine.check_disk(length)?;
+        let charged = engine.options.quota.and_then(|_| charged_to());
+        let Some(id) = charged else { return Ok(Reservation::default()) };
+        let stat = stat_file(open)?;
+        engine.reserve(&id, growth_of_write(open, &stat, offset.unwrap_or(stat.size), length)?)
+    }
+}
+
+impl Engine {
+    /// Reserves `growth` bytes below the quota of the conversation `id`. If necessary, removes the
+    /// oldest outputs.
+    pub fn reserve(&self, id: &Component, growth: u64) -> Result<Reservation> {
+        if self.options.quota.is_none() || growth == 0 {
+            return Ok(Reservation::default());
         }
+        // If the conversation has been removed, only unnamed files of it can remain.
+        let conversation = self.store.conversation(id)?;
+        let conversation = conversation.as_deref();
+        let request = RoomRequest { id, conversation, growth, partly: false };
+        let reserved = reserve_part(self, &request)?;
+        if reserved.bytes() < growth { Err(over_quota(self)) } else { Ok(reserved) }
+    }
+
+    /// Reserves room for the file or directory at `path` of the conversation `from`, which is moved
+    /// to the conversation `to`.
+    pub fn reserve_move(
+        &self,
+        from: &Component,
+        path: &RelPath,
+        to: &Component,
+    ) -> Result<Reservation> {
+        if self.options.quota.is_none() || from == to {
+            return Ok(Reservation::default());
+        }
+        allow_slow()?;
+        let from = self.conversation(from)?;
+        self.reserve(to, Usage::of_path(&from, path)?.bytes)
     }
 
     /// Checks that an artifact stays below its cap. It has `size` bytes and will end at the offset
     /// `end`. An artifact that does not grow may exceed the cap.
-    pub(crate) fn check_cap(
+    pub fn check_cap(
         &self,
         is_terminal: impl FnOnce() -> bool,
         size: impl FnOnce() -> Result<u64>,
@@ -86,121 +127,142 @@ impl Space {
         }
     }
 
-    /// Returns how many of `length` bytes, appended to an artifact of `size` bytes, stay below its
-    /// cap.
-    pub(crate) fn fitting_below_cap(
-        &self,
-        is_terminal: bool,
-        size: u64,
-        length: u64,
-    ) -> Result<u64> {
-        match self.check_cap(|| is_terminal, || Ok(size), size.saturating_add(length)) {
-            Err(EngineError::TooLarge(most)) if most > size => Ok(most - size),
-            checked => checked.map(|()| length),
-        }
-    }
-
     /// Checks that `length` more bytes leave enough free space on the disk. If necessary, clears
-    /// the cache of texts. If that is not enough and `may_go` is true, removes the oldest outputs.
-    pub(crate) fn check_disk(&self, length: u64, may_go: bool) -> Result<()> {
-        if self.fitting_on_disk(length, may_go)? < length {
+    /// the cache of texts, and then removes the oldest outputs.
+    pub fn check_disk(&self, length: u64) -> Result<()> {
+        if fitting_on_disk(self, length, true)? < length {
             Err(EngineError::DiskNearlyFull(self.options.min_free))
         } else {
             Ok(())
         }
     }
 
-    /// Returns how many of `length` more bytes leave enough free space on the disk. Makes room in
-    /// the same way as [`Self::check_disk`].
-    pub(crate) fn fitting_on_disk(&self, length: u64, may_go: bool) -> Result<u64> {
-        let least = self.options.min_free;
-        if least == 0 {
-            return Ok(length);
+    /// Records that something of the conversation was removed, truncated or moved. A file that has
+    /// lost its name still counts until the descriptors `open` are closed.
+    pub fn freed(&self, conversation: &Component, open: Vec<Weak<File>>) {
+        if !open.is_empty() {
+            self.space.quotas.unlinked(conversation, open);
         }
-        let free = || -> Result<u64> {
-            let space = self.store.space()?;
-            Ok((space.f_bavail * space.f_frsize).saturating_sub(least))
-        };
-        let make_room = || {
-            let enough = free()?;
-            if enough >= length {
-                return Ok(enough);
-            }
-            self.cache.clear()?;
-            let free_now = free()?;
-            if free_now >= length || !may_go {
-                return Ok(free_now);
-            }
-            for _ in 0..SWEEPS {
-                let removed = self.retention.make_room_on_disk(least, length)?;
-                if !removed || free()? >= length {
-                    break;
-                }
-            }
-            free()
-        };
-        self.disk.spend(length, make_room)
+        self.space.quotas.freed(conversation);
     }
 
-    /// Reserves room below the conversation's quota for all bytes of `request`. If necessary,
-    /// removes the oldest outputs.
-    pub(crate) fn reserve(&self, request: &RoomRequest<'_>) -> Result<Reservation> {
-        let reserved = self.reserve_part(request)?;
-        if reserved.bytes() < request.growth { Err(self.over_quota()) } else { Ok(reserved) }
-    }
-
-    /// Reserves room for as many bytes of `request` as fit, possibly for none.
-    pub(crate) fn reserve_part(&self, request: &RoomRequest<'_>) -> Result<Reservation> {
-        self.quotas.reserve(self.options.quota, &self.retention, request)
-    }
-
-    pub(crate) fn over_quota(&self) -> EngineError {
-        EngineError::OverQuota(self.options.quota.unwrap_or(u64::MAX))
-    }
-
-    /// Checks the disk and reserves room for a new file of `length` bytes in `conversation`.
-    pub(crate) fn reserve_file(
+    /// Writes a file for each of the `tools`, and then replaces the index. The room for the index
+    /// is reserved first. If there is too little room for all files, some files of tools are
+    /// missing.
+    pub fn write_catalog(
         &self,
         conversation: &Conversation,
-        length: u64,
-    ) -> Result<Reservation> {
-        self.check_disk(length, true)?;
-        self.reserve_below_quota(conversation, whole_blocks(length).max(LEAST))
+        index: &str,
+        tools: impl Iterator<Item = (Component, String)>,
+    ) -> Result<()> {
+        let writer = conversation.write_catalog()?;
+        let reserve = |text: &str| reserve_file(self, conversation, text.len() as u64);
+        let _room = reserve(index)?;
+        let mut write = |(name, text): (Component, String)| -> Result<()> {
+            let _room = reserve(&text)?;
+            Ok(writer.tool(&name, &text)?)
+        };
+        let written = tools.into_iter().try_for_each(&mut write);
+        writer.index(index)?;
+        written
     }
+}
 
-    /// Checks the disk and reserves room for `length` more bytes in a log of `conversation`.
-    pub(crate) fn reserve_line(
-        &self,
-        conversation: &Conversation,
-        length: u64,
-    ) -> Result<Reservation> {
-        self.check_disk(length, true)?;
-        self.reserve_below_quota(conversation, length)
+/// Returns how many of `length` bytes, appended to an artifact of `size` bytes, stay below its
+/// cap.
+pub(crate) fn fitting_below_cap(
+    engine: &Engine,
+    is_terminal: bool,
+    size: u64,
+    length: u64,
+) -> Result<u64> {
+    match engine.check_cap(|| is_terminal, || Ok(size), size.saturating_add(length)) {
+        Err(EngineError::TooLarge(most)) if most > size => Ok(most - size),
+        checked => checked.map(|()| length),
     }
+}
 
-    fn reserve_below_quota(&self, conversation: &Conversation, growth: u64) -> Result<Reservation> {
-        if self.options.quota.is_none() || growth == 0 {
-            return Ok(Reservation::default());
+/// Returns how many of `length` more bytes leave enough free space on the disk. Makes room in
+/// the same way as [`Engine::check_disk`], but removes outputs only if `may_go` is true.
+pub(crate) fn fitting_on_disk(engine: &Engine, length: u64, may_go: bool) -> Result<u64> {
+    let least = engine.options.min_free;
+    if least == 0 {
+        return Ok(length);
+    }
+    let free = || -> Result<u64> {
+        let space = engine.store.space()?;
+        Ok((space.f_bavail * space.f_frsize).saturating_sub(least))
+    };
+    let make_room = || {
+        let enough = free()?;
+        if enough >= length {
+            return Ok(enough);
         }
-        // If the conversation has been removed, only unnamed files of it can remain.
-        let id = conversation.id();
-        let found = self.store.conversation(id)?;
-        let conversation = found.as_deref();
-        self.reserve(&RoomRequest { id, conversation, growth, partly: false })
-    }
+        engine.cache.clear()?;
+        let free_now = free()?;
+        if free_now >= length || !may_go {
+            return Ok(free_now);
+        }
+        for _ in 0..SWEEPS {
+            let removed = engine.retention.make_room_on_disk(least, length)?;
+            if !removed || free()? >= length {
+                break;
+            }
+        }
+        free()
+    };
+    engine.space.disk.spend(length, make_room)
+}
 
-    /// Records that something of the conversation was removed, truncated or moved.
-    pub fn freed(&self, conversation: &Component) {
-        self.quotas.freed(conversation);
-    }
+pub(crate) fn reserve_part(engine: &Engine, request: &RoomRequest<'_>) -> Result<Reservation> {
+    engine.space.quotas.reserve(engine.options.quota, &engine.retention, request)
+}
 
-    /// Counts a file of the conversation that has lost its name, until the descriptors `open` are
-    /// closed.
-    pub fn unlinked(&self, conversation: &Component, open: Vec<Weak<File>>) {
-        self.quotas.unlinked(conversation, open);
-    }
+pub(crate) fn over_quota(engine: &Engine) -> EngineError {
+    EngineError::OverQuota(engine.options.quota.unwrap_or(u64::MAX))
+}
 
-    pub(crate) fn forget(&self, conversation: &Component) {
-        self.quotas.forget(conversation);
+pub(crate) fn reserve_file(
+    engine: &Engine,
+    conversation: &Conversation,
+    length: u64,
+) -> Result<Reservation> {
+    engine.check_disk(length)?;
+    engine.reserve(conversation.id(), whole_blocks(length).max(LEAST))
+}
+
+/// Checks the disk and reserves room for `length` more bytes in a log of `conversation`.
+pub(crate) fn reserve_line(
+    engine: &Engine,
+    conversation: &Conversation,
+    length: u64,
+) -> Result<Reservation> {
+    engine.check_disk(length)?;
+    engine.reserve(conversation.id(), length)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::{EngineOptions, quota};
+    use ctxfs_store::Store;
+
+    #[test]
+    fn what_does_not_fit_below_the_quota_is_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let quota = quota::fixture::of_new_conversation(40 << 10);
+        let options = EngineOptions { quota: Some(quota), ..EngineOptions::default() };
+        let engine = Engine::new(Store::open(dir.path()).unwrap(), options);
+        let conversation =
+            engine.store().create_conversation(&Component::new("c").unwrap()).unwrap();
+        let tool = |n: usize| (Component::new(format!("{n}.json")).unwrap(), "x".repeat(5000));
+        let write = |tools| engine.write_catalog(&conversation, "index", (0..tools).map(tool));
+        assert!(matches!(write(20), Err(EngineError::OverQuota(_))));
+        let catalog = dir.path().join("context/c/catalog");
+        assert_eq!(fs::read(catalog.join("index.json")).unwrap(), b"index");
+        let written = fs::read_dir(catalog.join("tools")).unwrap().count();
+        assert!((2..=4).contains(&written), "{written}");
     }
 }

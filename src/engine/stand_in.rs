@@ -1,104 +1,19 @@
-//! Files as views and stand-ins see them, represented by one [`Subject`] for every door. Also the
-//! stand-in: the text that a model gets in place of an output. It is the same text as in the views
-//! of the mount.
+//! Stand-ins: the text that a model gets in place of an output. It is the same text as in the views of
+//! the mount.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::sync::Arc;
 
-use crate::analysis::sniff;
-use crate::others::others_of;
-use crate::redaction::Secrets;
-use crate::{Engine, EngineOptions, Redaction, Result};
+use crate::{Engine, FileFacts, Redaction, Result, Secrets, ShownFile, others_of, sniff};
 use ctxfs_core::materialize::{Checkpoints, PlainText, analyze, analyze_log, token_count};
 use ctxfs_core::model::{
-    Amount, Analysis, Component, Content, ContextRef, Filters, Limits, NoFilters, Place,
-    Provenance, Record, RelPath, Subject,
+    Amount, Analysis, Component, Content, ContextRef, Limits, NoFilters, Place, Record, RelPath,
+    Subject,
 };
 use ctxfs_core::redact::Masked;
 use ctxfs_store::{Artifact, Conversation, provenance_of};
 use ctxfs_view::{Audience, Form, StandIn, View};
 
-#[derive(Debug)]
-pub(crate) struct FileFacts {
-    pub(crate) record: Record,
-    pub(crate) place: Place,
-    pub(crate) limits: Limits,
-    /// The names of other outputs that were written under the same name, for views that list them.
-    pub(crate) same_name: Vec<String>,
-}
-
-impl FileFacts {
-    /// Returns the facts about a file with this `record`. `newer` is a newer description of its
-    /// call, which updates the record.
-    pub(crate) fn new(
-        options: &EngineOptions,
-        newer: &Provenance,
-        mut record: Record,
-        place: Place,
-    ) -> Self {
-        record.provenance.update(newer);
-        let limits = options.limits.limits(record.provenance.tool_name().as_deref());
-        Self { record, place, limits, same_name: Vec::new() }
-    }
-}
-
-/// A file as views see it: the parts of a [`Subject`].
-///
-/// Secrets in the record and the analysis are masked on creation. Secrets in the content are masked
-/// when it is read.
-pub(crate) struct ShownFile<'a> {
-    pub(crate) content: Box<dyn Content + 'a>,
-    pub(crate) analysis: Arc<Analysis>,
-    pub(crate) facts: FileFacts,
-    /// True if secrets in the content must still be masked.
-    has_secrets: bool,
-}
-
-impl<'a> ShownFile<'a> {
-    /// Returns a file with this `content`. Secrets in the content must still be masked.
-    pub(crate) fn new(
-        secrets: &Secrets,
-        content: Box<dyn Content + 'a>,
-        analysis: Arc<Analysis>,
-        facts: FileFacts,
-    ) -> Self {
-        let (mut analysis, mut facts) = (analysis, facts);
-        secrets.mask_facts(&mut facts.record, &mut analysis);
-        Self { content, analysis, facts, has_secrets: true }
-    }
-
-    /// Returns a file whose `content` is already masked.
-    pub(crate) fn of_masked(
-        secrets: &Secrets,
-        content: Box<dyn Content + 'a>,
-        analysis: Arc<Analysis>,
-        facts: FileFacts,
-    ) -> Self {
-        Self { has_secrets: false, ..Self::new(secrets, content, analysis, facts) }
-    }
-
-    pub(crate) fn with_subject<T>(
-        &self,
-        secrets: &Secrets,
-        filters: &dyn Filters,
-        show: impl FnOnce(&Subject<'_>) -> T,
-    ) -> T {
-        let FileFacts { record, place, limits, same_name } = &self.facts;
-        let masked = secrets.masked(&*self.content).filter(|_| self.has_secrets);
-        show(&Subject {
-            content: masked.as_ref().map_or(&*self.content, |masked| masked),
-            analysis: &self.analysis,
-            record,
-            place,
-            limits,
-            same_name,
-            redacts: secrets.redactor(),
-            filters,
-        })
-    }
-}
-
-/// Maximum length of a stand-in, in thirds of the number of characters of its output.
 const MOST_THIRDS: u64 = 2;
 
 /// The condition under which a stand-in replaces an output.
@@ -112,39 +27,35 @@ const MOST_THIRDS: u64 = 2;
 pub enum Replace {
     /// Replaces every output. The caller requests the stand-in explicitly.
     Always,
-    /// Replaces an output that exceeds the limits of the form.
     OverLimits,
-    /// Replaces an output that the caller considers too long.
     TooLong,
-    /// Replaces an output if the stand-in has at most a third of its tokens.
     Economy,
 }
 
 /// A request for the text that goes to a model in place of an output.
+///
+/// - `replace`: the condition under which the output is replaced
+/// - `seen`: true if the reader has already seen the output itself
+/// - `audience`: the model that gets the text
 #[derive(Debug, Clone, Copy)]
 pub struct StandInRequest<'a> {
-    /// The form of the stand-in.
     pub form: Form,
-    /// The condition under which the output is replaced.
     pub replace: Replace,
-    /// True if the reader has already seen the output itself.
     pub seen: bool,
-    /// The model that gets the text.
     pub audience: Audience<'a>,
 }
 
 /// The parts of a complete output.
+///
+/// - `content`: the stored bytes
+/// - `place`: the place, as seen by readers
+/// - `limits`: the limits for outputs of its tool
 #[derive(Debug)]
 pub struct OutputParts {
-    /// The stored bytes.
     pub content: Artifact,
-    /// The analysis of these bytes.
     pub analysis: Arc<Analysis>,
-    /// The record, or the record that the output would get if it were stored.
     pub record: Record,
-    /// The place, as seen by readers.
     pub place: Place,
-    /// The limits for outputs of its tool.
     pub limits: Limits,
 }
 
@@ -197,7 +108,9 @@ impl ShownOutput {
     pub fn stand_in(&self, request: &StandInRequest<'_>) -> Result<StandIn> {
         let is_limited = request.replace == Replace::OverLimits;
         let make = if is_limited { ctxfs_view::stand_in } else { ctxfs_view::stand_in_always };
-        let answer = self.with_subject(|subject| make(request.form, subject, &request.audience))?;
+        let answer = self.file.with_subject(&self.secrets, &NoFilters, |subject| {
+            make(request.form, subject, &request.audience)
+        })?;
         Ok(match answer {
             StandIn::Replaced(text) if self.is_replaced_by(&text, request) => {
                 StandIn::Replaced(text)
@@ -224,12 +137,10 @@ impl ShownOutput {
     /// Returns the text of `view` without its notices.
     pub fn view(&self, view: &View) -> Result<Vec<u8>> {
         let mut text = Vec::new();
-        self.with_subject(|subject| ctxfs_view::render(view, subject, &|| false, &mut text))?;
+        self.file.with_subject(&self.secrets, &NoFilters, |subject| {
+            ctxfs_view::render(view, subject, &|| false, &mut text)
+        })?;
         Ok(text)
-    }
-
-    fn with_subject<T>(&self, show: impl FnOnce(&Subject<'_>) -> T) -> T {
-        self.file.with_subject(&self.secrets, &NoFilters, show)
     }
 
     fn handed(&self, answer: &StandIn, request: &StandInRequest<'_>) -> Amount {
@@ -255,7 +166,7 @@ impl StoredOutput {
         let place = engine.options.place(conversation.id(), &path);
         let record = Record { size: content.len(), ..record };
         let newer = provenance_of(content.file())?;
-        let facts = FileFacts::new(&engine.options, &newer, record, place);
+        let facts = FileFacts::new(&*engine.options.limits, &newer, record, place);
         let FileFacts { mut record, place, limits, .. } = facts;
         let recorded = record.analysis.take().filter(|found| found.bytes == content.len());
         let analysis = match recorded {
@@ -277,12 +188,10 @@ impl StoredOutput {
         self
     }
 
-    /// Returns the conversation of the output.
     pub fn conversation(&self) -> &Component {
         &self.conversation
     }
 
-    /// Returns the path in the conversation.
     pub fn path(&self) -> &RelPath {
         &self.path
     }
@@ -292,12 +201,10 @@ impl StoredOutput {
         &self.shown.file.facts.place
     }
 
-    /// Returns the stored bytes.
     pub fn content(&self) -> &Artifact {
         &self.shown.content
     }
 
-    /// Returns the output as stand-ins show it.
     pub fn shown(&self) -> &ShownOutput {
         &self.shown
     }
@@ -313,31 +220,42 @@ impl StoredOutput {
             |reference: &str| is_another(reference) || (request.audience.is_stored)(reference);
         let audience = Audience { is_stored: &is_stored, ..request.audience };
         let answer = self.shown.stand_in(&StandInRequest { audience, ..*request })?;
-        self.count(engine, self.shown.handed(&answer, request));
+        let record = &self.shown.file.facts.record;
+        let handed = self.shown.handed(&answer, request);
+        engine.counting.handed(&self.conversation, record, handed);
         Ok(answer)
     }
 
-    /// Returns the text of `view` for a model that gets it in place of the output, and counts it.
     pub fn view_in_place(&self, engine: &Engine, view: &View) -> Result<Vec<u8>> {
         let text = self.shown.view(view)?;
-        self.count(engine, amount(&text));
+        let record = &self.shown.file.facts.record;
+        engine.counting.handed(&self.conversation, record, amount(&text));
         Ok(text)
     }
 
     /// Returns the reference to the output for a model that gets it in place of the output, and
     /// counts its text.
     pub fn reference(&self, engine: &Engine) -> Result<ContextRef> {
-        let reference = self.shown.with_subject(|subject| {
+        let shown = &self.shown;
+        let reference = shown.file.with_subject(&shown.secrets, &NoFilters, |subject| {
             let Subject { record, place, analysis, .. } = subject;
             ctxfs_view::context_ref(record, place, subject.size(), Some(analysis))
         });
         let text = serde_json::to_string(&reference).map_err(io::Error::from)? + "\n";
-        self.count(engine, amount(text.as_bytes()));
+        let record = &shown.file.facts.record;
+        engine.counting.handed(&self.conversation, record, amount(text.as_bytes()));
         Ok(reference)
     }
+}
 
-    fn count(&self, engine: &Engine, handed: Amount) {
-        engine.counting.handed(&self.conversation, &self.shown.file.facts.record, handed);
+impl Engine {
+    /// Returns the form in which a model may see an output that is not stored: unchanged except for
+    /// masked secrets.
+    pub fn shown(&self, output: &[u8]) -> io::Result<Vec<u8>> {
+        let mut shown = self.secrets.shown_form(Vec::with_capacity(output.len()));
+        shown.write_all(output)?;
+        shown.finish()?;
+        Ok(shown.into_inner())
     }
 }
 
@@ -359,12 +277,9 @@ pub fn is_stand_in(engine: &Engine, output: &[u8], limits: &Limits) -> io::Resul
         redacts: None,
         filters: &NoFilters,
     };
-    let is_stored = |reference: &str| is_stored(engine, reference);
+    let is_stored =
+        |reference: &str| engine.store.resolve(reference).is_ok_and(|found| found.is_some());
     ctxfs_view::is_stand_in(&subject, &Audience { tools: &[], is_stored: &is_stored })
-}
-
-pub(crate) fn is_stored(engine: &Engine, reference: &str) -> bool {
-    engine.store.resolve(reference).is_ok_and(|found| found.is_some())
 }
 
 fn amount(text: &[u8]) -> Amount {

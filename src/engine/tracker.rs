@@ -6,19 +6,14 @@ use std::sync::{Arc, Weak};
 
 use quick_cache::sync::Cache;
 
-use crate::counting::Counters;
-use crate::error::Result;
-use crate::identity::Identity;
-use crate::open_file::FileRef;
 use crate::sync::Mutex;
-use crate::text::recent_cache;
-use ctxfs_core::materialize::{Analyzer, Checkpoints};
-use ctxfs_core::model::{Analysis, Component};
+use crate::{Counters, FileRef, Identity, Result, recent_cache};
+use ctxfs_core::materialize::{Analyzer, SNIFFED};
+use ctxfs_core::model::{Analysis, Component, Content};
 
 /// Number of bytes that one step of analysis reads. A step takes some milliseconds, so that waiting
 /// readers and deadlines are noticed soon.
-pub const STEP: u64 = 4 * 1024 * 1024;
-/// Number of bytes of one read.
+pub(crate) const STEP: u64 = 4 * 1024 * 1024;
 const BLOCK: usize = 256 * 1024;
 /// Number of bytes of one read if the analysis is at least this far behind. Several threads analyse
 /// these bytes.
@@ -36,7 +31,6 @@ const REMEMBERED: usize = 256;
 /// are the same.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RewriteCount {
-    /// Number of rewrites by this process.
     pub own: u64,
     /// Number of rewrites by other processes that this process has detected.
     pub others: u64,
@@ -47,7 +41,7 @@ pub struct RewriteCount {
 /// The state exists while an analysis or a view uses it. Afterwards the engine keeps the states of
 /// a few files and drops the rest, because most files in the kernel's cache are idle.
 #[derive(Default)]
-pub struct Tracker(Mutex<Option<Arc<Mutex<Tracked>>>>);
+pub(crate) struct Tracker(Mutex<Option<Arc<Mutex<Tracked>>>>);
 
 /// A guard that keeps the state of an analysis. When the guard is dropped, the engine decides
 /// whether to keep the state.
@@ -71,16 +65,15 @@ pub(crate) struct AnalysisGoal<'a> {
     pub(crate) file: FileRef<'a>,
     pub(crate) is_log: bool,
     pub(crate) rewrites: RewriteCount,
-    /// Number of bytes to reach.
     pub(crate) bytes: u64,
 }
 
+/// - `seen`: number of bytes analysed so far
+/// - `ended`: true if the end of the file was reached
+/// - `analysis`: the analysis, if the goal or the end of the file was reached
 pub(crate) struct AnalysisStep {
-    /// Number of bytes analysed so far.
     pub(crate) seen: u64,
-    /// True if the end of the file was reached.
     pub(crate) ended: bool,
-    /// The analysis, if the goal or the end of the file was reached.
     pub(crate) analysis: Option<Analysis>,
 }
 
@@ -132,16 +125,8 @@ impl Tracker {
         self.state().lock().analyzer.get_or_insert_default().finish()
     }
 
-    pub(crate) fn checkpoints(&self) -> Checkpoints {
-        self.read(Analyzer::checkpoints)
-    }
-
-    /// Returns the number of bytes that are analysed.
-    pub fn seen(&self) -> u64 {
-        self.read(Analyzer::seen)
-    }
-
-    fn read<T: Default>(&self, read: impl FnOnce(&Analyzer) -> T) -> T {
+    /// Reads from the analyzer. Returns the default if the file is not analysed.
+    pub(crate) fn read<T: Default>(&self, read: impl FnOnce(&Analyzer) -> T) -> T {
         let Some(state) = self.0.lock().clone() else { return T::default() };
         let tracked = state.lock();
         tracked.analyzer.as_deref().map(read).unwrap_or_default()
@@ -190,7 +175,7 @@ impl Tracked {
 
 impl std::fmt::Debug for Tracker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tracker").field("seen", &self.seen()).finish_non_exhaustive()
+        f.debug_struct("Tracker").field("seen", &self.read(Analyzer::seen)).finish_non_exhaustive()
     }
 }
 
@@ -241,6 +226,22 @@ fn largest(kept: &VecDeque<KeptAnalysis>) -> usize {
         }
     }
     most.1
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct AnalysisSoFar {
+    pub(crate) analysis: Arc<Analysis>,
+    pub(crate) whole: bool,
+}
+
+/// Returns the analysis of the first bytes only. This is enough to tell text from binary, and the
+/// result is the same before and after the artifact is sealed.
+pub(crate) fn sniff(content: &dyn Content) -> Result<AnalysisSoFar> {
+    let length = content.len().min(SNIFFED as u64);
+    let mut analyzer = Analyzer::new();
+    analyzer.push(&content.bytes(0, length as usize)?);
+    let whole = analyzer.seen() == content.len();
+    Ok(AnalysisSoFar { analysis: Arc::new(analyzer.finish()), whole })
 }
 
 /// The state of the bytes that an analysis covers.

@@ -8,21 +8,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component as PathPart, Path};
 use std::sync::Arc;
 
-use rustix::fs::OFlags;
-
-use crate::analysis::rewrites;
-use crate::open_file::FileContent;
-use crate::stored::{StoredDir, StoredFile};
+use crate::source::DoorFile as _;
 use crate::{
-    Base, Computed, DiskEntry, Engine, EngineError, FileId, OpenFile, OpenText, Recipe, Resolved,
-    Result, SharedLog, SourceFile, Version, messages, resolve, version_page,
+    Base, Computed, DiskEntry, Engine, EngineError, FileContent, FileId, OpenText, Recipe,
+    Resolved, Result, Source, StoredDir, StoredFile, VERSION, Version, messages, resolve,
 };
 use ctxfs_core::model::Content;
 use ctxfs_store::{FileType, MESSAGES, Stat};
 use ctxfs_view::{Derived, Reading, View, ViewDir};
-
-/// The only page about the door that exists without a server.
-const VERSION: &str = "version";
 
 /// The tree that the engine's options describe, with all conversations or a single one.
 ///
@@ -34,33 +27,23 @@ pub struct Tree {
 
 /// An open file of the tree. For a computed file, reads are counted when this value is dropped.
 #[derive(Debug)]
-pub struct OpenedFile {
-    engine: Arc<Engine>,
-    content: OpenedContent,
-}
+pub struct OpenedFile(OpenedContent);
 
+/// - `File`: a file on disk, with its length when it was opened. A message log ends with its last
+///   whole line.
+/// - `Text`: a computed file
 #[derive(Debug)]
 enum OpenedContent {
-    /// A file on disk, with its length when it was opened. A message log ends with its last whole
-    /// line.
     File(FileContent),
-    /// A computed file.
     Text(OpenText),
 }
 
 enum Position {
     Dir(Arc<StoredDir>),
-    File(Arc<dyn SourceFile>),
+    File(Source),
     Computed(Arc<Computed>),
-    /// A directory with the views of a file, or of the text of the file's view `base`.
-    Views {
-        of: Arc<dyn SourceFile>,
-        base: Option<View>,
-        dir: ViewDir,
-    },
-    /// A directory of searches.
+    Views { of: Source, base: Option<View>, dir: ViewDir },
     Searches(Arc<StoredDir>, ViewDir),
-    /// The directory of pages about the door itself.
     Control,
 }
 
@@ -84,7 +67,7 @@ impl Tree {
         self.source(path).map(drop)
     }
 
-    pub(crate) fn source(&self, path: &Path) -> Result<Arc<dyn SourceFile>> {
+    pub(crate) fn source(&self, path: &Path) -> Result<Source> {
         match self.walk(path)? {
             Position::File(file) => Ok(file),
             Position::Computed(_) => Err(EngineError::NotFound),
@@ -106,18 +89,17 @@ impl Tree {
     }
 
     fn open_once(&self, path: &Path) -> Result<OpenedFile> {
-        let content = match self.walk(path)? {
-            Position::File(file) => OpenedContent::File(self.content(&*file)?),
+        Ok(OpenedFile(match self.walk(path)? {
+            Position::File(source) => OpenedContent::File(source.content(&self.engine)?),
             Position::Computed(of) => {
-                let text = self.engine.text_here(&of)?;
-                OpenedContent::Text(OpenText::new(of, text))
+                let text = of.text_here(&self.engine)?;
+                OpenedContent::Text(OpenText::new(&self.engine.counting, &of, text))
             }
             Position::Dir(_)
             | Position::Views { .. }
             | Position::Searches(..)
             | Position::Control => return Err(EngineError::IsADirectory),
-        };
-        Ok(OpenedFile { engine: Arc::clone(&self.engine), content })
+        }))
     }
 
     fn step(&self, at: Position, name: &OsStr) -> Result<Position> {
@@ -132,9 +114,10 @@ impl Tree {
             Position::Searches(dir, searches) => {
                 self.computed_in(&dir, resolve::search_named(searches, name)?)
             }
+            // The only page about the door that exists without a server.
             Position::Control if name == VERSION => {
-                let page = Base::Door(Arc::new(|| Ok(version_page())));
-                Ok(Position::computed(Recipe::Door(VERSION), page, Version::default()))
+                let version = Version::default();
+                Ok(Position::computed(Recipe::Door(VERSION), Base::Nothing, version))
             }
             Position::Control => Err(EngineError::NotFound),
             Position::File(_) | Position::Computed(_) => Err(EngineError::NotADirectory),
@@ -153,42 +136,27 @@ impl Tree {
             Resolved::View { of, reading } => self.view(self.file(dir, &of)?, reading),
             Resolved::Removed(removed) => {
                 let version = removed.version(&self.engine)?;
-                let recipe = Recipe::Removed(removed.name().to_owned());
+                let recipe = Recipe::Removed(removed.path.file_name().to_owned());
                 Ok(Position::computed(recipe, Base::Dir(Arc::clone(dir) as _), version))
             }
         }
     }
 
-    /// Returns a file on disk. If a door has the file open for writing, returns the file as
-    /// represented by that door. A message log includes the messages of other hosts.
-    fn file(&self, dir: &Arc<StoredDir>, entry: &DiskEntry<'_>) -> Result<Arc<dyn SourceFile>> {
+    /// Returns a file on disk. If a door has the file open for writing, returns the file as that
+    /// door knows it.
+    fn file(&self, dir: &Arc<StoredDir>, entry: &DiskEntry<'_>) -> Result<Source> {
         let live = self.engine.live.get(FileId::of(&entry.stat));
         let file = live.unwrap_or_else(|| Arc::new(StoredFile::new(dir, &entry.name, &entry.stat)));
-        let shared = SharedLog::of(&self.engine, &file, &entry.stat)?;
-        Ok(shared.map_or(file, |shared| shared as _))
+        Source::of(&self.engine, file, &entry.stat)
     }
 
-    /// Opens a file for reading, with its length at a moment when no write is in progress.
-    fn content(&self, file: &dyn SourceFile) -> Result<FileContent> {
-        let open = file.opened(&self.engine)?;
-        let (_, stat) = rewrites(&self.engine, file, open.as_ref())?;
-        let size = match &open {
-            OpenFile::Here(open) => {
-                messages::shown(&self.engine, file, stat, || Ok(Arc::clone(open)))?.size
-            }
-            OpenFile::Far(_) => stat.size,
-        };
-        Ok(open.content(size))
-    }
-
-    fn view(&self, file: Arc<dyn SourceFile>, reading: Reading) -> Result<Position> {
+    fn view(&self, file: Source, reading: Reading) -> Result<Position> {
         let Reading { base, derived } = reading;
         let view = match derived {
             Derived::Dir(dir) => return Ok(Position::Views { of: file, base, dir }),
             Derived::File(view) => view,
         };
-        let snapshot = file.snapshot(&self.engine)?;
-        let version = file.version(&self.engine, &snapshot)?;
+        let version = file.present_version(&self.engine)?;
         let recipe = |view: View| Recipe::View(view.shared());
         let Some(base) = base else {
             return Ok(Position::computed(recipe(view), Base::File(file), version));
@@ -199,12 +167,12 @@ impl Tree {
     }
 
     fn computed_in(&self, dir: &Arc<StoredDir>, recipe: Recipe) -> Result<Position> {
-        if recipe.gathers() {
+        if recipe.reader().is_some() {
             self.engine.others().ask_before_gathering(&**dir)?;
         }
         let version = match recipe {
             Recipe::Messages => self.version_of_messages(dir)?,
-            _ => self.engine.version(&recipe, &**dir)?,
+            _ => recipe.version(&self.engine, &**dir)?,
         };
         Ok(Position::computed(recipe, Base::Dir(Arc::clone(dir) as _), version))
     }
@@ -216,9 +184,9 @@ impl Tree {
             return Err(EngineError::IsADirectory);
         }
         let log = StoredFile::new(history, name, &stat);
-        let reader = || Ok(Arc::new(log.open_by_name(OFlags::RDONLY)?));
-        let own = messages::shown(&self.engine, &log, stat, reader)?;
-        let published = messages::published(&self.engine, &log, &own)?;
+        let at = log.place().ok_or(EngineError::Stale)?;
+        let own = messages::shown(&self.engine, (&at, log.state()), stat, || log.reader())?;
+        let published = messages::published(&self.engine, &at, &own)?;
         let size = published.as_ref().map_or(own.size, |front| front.shown_length(own.size));
         Ok(messages::messages_version(&Stat { size, ..own }, published.as_deref()))
     }
@@ -242,14 +210,14 @@ fn names(path: &Path) -> Result<impl Iterator<Item = &OsStr>> {
 
 impl Content for OpenedFile {
     fn len(&self) -> u64 {
-        match &self.content {
+        match &self.0 {
             OpenedContent::File(file) => file.len(),
             OpenedContent::Text(open) => open.text.len(),
         }
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        match &self.content {
+        match &self.0 {
             OpenedContent::File(file) => file.read_at(offset, buffer),
             OpenedContent::Text(open) => {
                 open.note_read(offset.saturating_add(buffer.len() as u64));
@@ -263,17 +231,9 @@ impl OpenedFile {
     /// Returns the first `most` bytes. The read is not counted, because the reader is in this
     /// process.
     pub(crate) fn uncounted(&self, most: usize) -> io::Result<Vec<u8>> {
-        match &self.content {
+        match &self.0 {
             OpenedContent::File(file) => file.bytes(0, most),
             OpenedContent::Text(open) => open.text.bytes(0, most),
-        }
-    }
-}
-
-impl Drop for OpenedFile {
-    fn drop(&mut self) {
-        if let OpenedContent::Text(open) = &self.content {
-            self.engine.counting.read(open);
         }
     }
 }

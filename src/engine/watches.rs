@@ -10,11 +10,9 @@ use std::sync::Arc;
 
 use quick_cache::sync::Cache;
 
-use crate::identity::FileId;
 use crate::sync::Mutex;
-use crate::sync::atomic::AtomicU64;
-use crate::sync::atomic::Ordering::Relaxed;
-use crate::text::recent_cache;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::{FileId, recent_cache};
 use ctxfs_store::{Dir, Watch};
 
 /// Maximum number of watched directories below a searched one. If there are more directories, the
@@ -39,7 +37,6 @@ struct WatchState {
     /// The number of the current state. Once the directory has been searched, the number changes
     /// with anything below the directory.
     number: u64,
-    /// True if everything below the directory is watched.
     armed: bool,
 }
 
@@ -72,7 +69,6 @@ impl Watches {
         watched
     }
 
-    /// Returns the number of the current state of everything below the directory `id`.
     pub(crate) fn number(&self, id: FileId) -> u64 {
         let dir = self.watched(id);
         let mut state = dir.state.lock();
@@ -82,7 +78,6 @@ impl Watches {
         state.number
     }
 
-    /// Starts to watch the directory `id`, which is about to be listed.
     pub(crate) fn arm(&self, id: FileId) -> Arming<'_> {
         let dir = self.watched(id);
         let WatchState { number, armed } = *dir.state.lock();

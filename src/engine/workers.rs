@@ -22,7 +22,6 @@ pub(crate) const QUICK_INPUT: u64 = 256 * 1024;
 pub struct BackgroundThread(Mutex<Option<JoinHandle<()>>>);
 
 impl BackgroundThread {
-    /// Starts a thread called `name` that runs `work`.
     pub fn start(&self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let thread = thread::Builder::new().name(name.to_owned()).spawn(work)?;
         *self.0.lock() = Some(thread);
@@ -69,9 +68,7 @@ struct JobQueue {
 
 #[derive(Default)]
 struct Jobs {
-    /// The waiting jobs of each conversation, in the order in which the conversations take turns.
     waiting: VecDeque<(JobOwner, VecDeque<Job>)>,
-    /// The number of running jobs of each conversation.
     running: HashMap<JobOwner, usize>,
     threads: usize,
     closed: bool,
@@ -90,7 +87,6 @@ impl Jobs {
         (self.threads - 1).max(1)
     }
 
-    /// Returns true if there is an idle thread that `whom` may occupy.
     fn can_begin(&self, whom: &JobOwner) -> bool {
         let waiting = self.waiting.iter().map(|(other, jobs)| (other, jobs.len()));
         let running = self.running.iter().map(|(other, count)| (other, *count));
@@ -159,7 +155,6 @@ impl WorkerPool {
         Ok(can_begin)
     }
 
-    /// Returns the number of jobs of `whom` that have not been started yet.
     pub fn waiting(&self, whom: &JobOwner) -> usize {
         let jobs = self.queue.jobs.lock();
         jobs.waiting.iter().find(|(other, _)| other == whom).map_or(0, |(_, jobs)| jobs.len())

@@ -1,21 +1,29 @@
 //! Attributes of nodes, their cache lifetimes, and operations that change attributes: permissions,
-//! owner, length and times. Of these changes, only a change of the length changes the content.
+//! owner, length and times. Of these changes, only a change of the length changes the content. Also
+//! extended attributes: the provenance that writers set on an artifact, and any that users set.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use rustix::fs::{OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, XattrFlags};
 
 use crate::attr::Inherited;
 use crate::record::AttributeChange;
+use crate::remote::Attribute;
 use crate::{
     Attr, Caller, CallerAccess, ContextFs, DirNode, Entry, Fh, FileKind, FileNode, FsError, Ino,
     NewTime, Node, NodeKey, NodeKind, PromiseMark, Result, SealJob, SetAttr, Shared, TimedAttr,
-    computed, message_log, record, remote, write_once,
+    lookup, message_log, record, remote, write_once,
 };
-use ctxfs_engine::SourceFile as _;
-use ctxfs_store::{Dir, stat_file};
+use ctxfs_core::model::{Component, Provenance};
+use ctxfs_engine::{FileLife as _, Reservation};
+use ctxfs_store::{
+    Dir, attribute, attributes, parse_attribute, provenance_of, remove_attribute, set_attribute,
+    stat_file,
+};
 
 /// Cache lifetime of a directory's attributes. The kernel sees a change made through the mount at
 /// once, and a change by another process after this time.
@@ -42,7 +50,7 @@ pub(super) fn getattr(
         let entry = entry(fs, &node);
         return done(entry.map(|entry| TimedAttr { attr: entry.attr, ttl: entry.attr_ttl }));
     };
-    let known = computed::attr(&node, of);
+    let known = lookup::attr_of_computed(&node, of);
     // No access check is needed. A closed node shows no size, and the caller could read any other
     // node when it looked the node up. A known size never changes.
     if of.closed || !known.ttl.is_zero() {
@@ -52,9 +60,9 @@ pub(super) fn getattr(
         return done(Err(error));
     }
     let again = Arc::clone(&node);
-    fs.engine.text(&of.computed, move |text| {
+    of.computed.text(&fs.engine, move |text| {
         done(text.map_err(FsError::from).and_then(|_| match &again.kind {
-            NodeKind::Computed(of) => Ok(computed::attr(&again, of)),
+            NodeKind::Computed(of) => Ok(lookup::attr_of_computed(&again, of)),
             _ => Err(FsError::Stale),
         }));
     });
@@ -66,7 +74,7 @@ pub(super) fn entry(fs: &Shared, node: &Node) -> Result<Entry> {
     Ok(match &node.kind {
         NodeKind::Computed(of) => {
             // The kernel does not cache the name, so that it sees the next version at once.
-            let TimedAttr { attr, ttl } = computed::attr(node, of);
+            let TimedAttr { attr, ttl } = lookup::attr_of_computed(node, of);
             Entry { attr, attr_ttl: ttl, entry_ttl: Duration::ZERO, is_computed: true }
         }
         NodeKind::File(file) => {
@@ -129,7 +137,7 @@ fn attr(fs: &Shared, node: &Node) -> Result<Attr> {
             let inherited = Inherited::of(&fs.top_stat()?);
             Attr::of_computed(node.ino, FileKind::Directory, 0, &inherited)
         }
-        NodeKind::Computed(of) => computed::attr(node, of).attr,
+        NodeKind::Computed(of) => lookup::attr_of_computed(node, of).attr,
     })
 }
 
@@ -191,9 +199,9 @@ fn set_file(
     // A change of times here must not look like a change by another process.
     let mut life = file.life();
     let before = dir.stat(&link.name)?;
-    life.noticed(&before, fs.engine.store.clock());
+    life.noticed(&before, fs.engine.store().clock());
     set_named(&dir, &link.name, change)?;
-    life.left_as(&dir.stat(&link.name)?);
+    life.bytes.left_as(&dir.stat(&link.name)?);
     drop(life);
     let sets_time = change.mtime.is_some();
     let change = AttributeChange { before: &before, sets_time };
@@ -219,14 +227,14 @@ pub(super) fn resize(
         }
     }
     let open = open_to_resize(fs, file, fh)?;
-    fs.engine.check_cap(&|| file.is_log(), &|| Ok(stat_file(&open)?.size), size)?;
+    fs.engine.check_cap(|| file.is_log(), || Ok(stat_file(&open)?.size), size)?;
     let mut life = file.life();
-    life.noticed(&stat_file(&open)?, fs.engine.store.clock());
+    life.noticed(&stat_file(&open)?, fs.engine.store().clock());
     open.set_len(size)?;
     let closed = life.resized(&stat_file(&open)?);
     drop(life);
     if let Some(id) = file.charged_to() {
-        fs.engine.space.freed(&id);
+        fs.engine.freed(&id, Vec::new());
     }
     if closed {
         drop(open);
@@ -252,7 +260,7 @@ pub(super) fn empty(
     if caller.uid != 0 && kept != mode {
         let mut life = file.life();
         rustix::fs::fchmod(&*handle.file, rustix::fs::Mode::from_raw_mode(kept))?;
-        life.left_as(&stat_file(&handle.file)?);
+        life.bytes.left_as(&stat_file(&handle.file)?);
     }
     Ok(())
 }
@@ -276,7 +284,7 @@ fn set_dir(node: &Node, dir: &DirNode, change: &SetAttr) -> Result<()> {
 
 /// Sets the owner before the mode, because a change of owner clears the set-id bits and the mode
 /// may set them again.
-fn set_named(dir: &Dir, name: &std::ffi::OsStr, change: &SetAttr) -> Result<()> {
+fn set_named(dir: &Dir, name: &OsStr, change: &SetAttr) -> Result<()> {
     if change.uid.is_some() || change.gid.is_some() {
         dir.chown(name, change.uid, change.gid)?;
     }
@@ -334,4 +342,135 @@ fn before_epoch(before: std::time::Duration) -> Timespec {
         0 => Timespec { tv_sec: seconds, tv_nsec: 0 },
         nanos => Timespec { tv_sec: seconds - 1, tv_nsec: i64::from(1_000_000_000 - nanos) },
     }
+}
+
+/// The prefix of attributes that ctxfs interprets; see `store::parse_attribute`.
+const OURS: &[u8] = b"user.ctx.";
+
+impl ContextFs {
+    /// Sets an extended attribute. Fails with EINVAL if ctxfs interprets attributes of this name
+    /// and the value is invalid.
+    pub fn setxattr(&self, ino: Ino, name: &OsStr, value: &[u8], flags: i32) -> Result<()> {
+        let fs = &self.0;
+        if !is_user(name) {
+            return Err(FsError::Unsupported);
+        }
+        let (node, file) = attribute_file(fs, ino)?;
+        let ours = name.as_bytes().starts_with(OURS);
+        if ours && !parse_attribute(&name.to_string_lossy(), value, &mut Provenance::default()) {
+            return Err(FsError::Invalid("an attribute of this name or value is not known"));
+        }
+        let flags = XattrFlags::from_bits_retain(flags as u32);
+        let bytes = (name.len() + value.len()) as u64;
+        let _room = match charged_to(&node) {
+            Some(conversation) => fs.engine.reserve(&conversation, bytes)?,
+            None => Reservation::default(),
+        };
+        let value = match (fs.engine.stored_rules(), str::from_utf8(value)) {
+            (Some(rules), Ok(text)) => &rules.mask_text(text).into_bytes(),
+            _ => value,
+        };
+        change_attribute(fs, (&node, &file), || Ok(set_attribute(&file, name, value, flags)?))
+    }
+
+    pub fn getxattr(&self, ino: Ino, name: &OsStr) -> Result<Vec<u8>> {
+        let fs = &self.0;
+        // The kernel requests security.capability before every cached write, so this check comes
+        // first.
+        if !is_user(name) {
+            return Err(FsError::NoAttribute);
+        }
+        if let Some(all) = remote_attributes(fs, ino)? {
+            let found = all.into_iter().find(|(known, _)| known == name);
+            return found.map(|(_, value)| value).ok_or(FsError::NoAttribute);
+        }
+        match attribute_file(fs, ino) {
+            Ok((_, file)) => attribute(&file, name)?.ok_or(FsError::NoAttribute),
+            Err(FsError::Computed) => Err(FsError::NoAttribute),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the names of all extended attributes. A NUL ends each name.
+    pub fn listxattr(&self, ino: Ino) -> Result<Vec<u8>> {
+        let fs = &self.0;
+        let names = attribute_names(fs, ino)?;
+        let shown = names.iter().filter(|name| is_user(name));
+        Ok(shown.flat_map(|name| name.as_bytes().iter().copied().chain([0])).collect())
+    }
+
+    pub fn removexattr(&self, ino: Ino, name: &OsStr) -> Result<()> {
+        let fs = &self.0;
+        let (node, file) = attribute_file(fs, ino)?;
+        if !is_user(name) {
+            return Err(FsError::NoAttribute);
+        }
+        change_attribute(fs, (&node, &file), || Ok(remove_attribute(&file, name)?))
+    }
+}
+
+/// Calls `act`, which changes an attribute of `file`. For a sealed artifact, then copies the
+/// provenance in the attributes to the record.
+fn change_attribute(
+    fs: &Shared,
+    (node, file): (&Arc<Node>, &File),
+    act: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    // Take the lock before any change, because the operation may have to be retried.
+    let held = record::lock_sealed(fs, node)?;
+    let before = &stat_file(file)?;
+    act()?;
+    let recorded = held.map_or(Ok(()), |held| {
+        let provenance = provenance_of(file)?;
+        let change = AttributeChange { before, sets_time: false };
+        record::record_attributes(fs, held, (node, &change), Some(&provenance))
+    });
+    fs.promises.end_about(node);
+    recorded
+}
+
+fn attribute_names(fs: &Shared, ino: Ino) -> Result<Vec<OsString>> {
+    if let Some(all) = remote_attributes(fs, ino)? {
+        return Ok(all.into_iter().map(|(name, _)| name).collect());
+    }
+    match attribute_file(fs, ino) {
+        Ok((_, file)) => Ok(attributes(&file)?),
+        Err(FsError::Computed) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+fn remote_attributes(fs: &Shared, ino: Ino) -> Result<Option<Vec<Attribute>>> {
+    match &fs.nodes.get(ino)?.kind {
+        NodeKind::File(file) => remote::attributes(fs, file),
+        _ => Ok(None),
+    }
+}
+
+fn attribute_file(fs: &Shared, ino: Ino) -> Result<(Arc<Node>, File)> {
+    let node = fs.nodes.get(ino)?;
+    let file = match &node.kind {
+        NodeKind::File(file) => match file.open(OFlags::RDONLY) {
+            Ok(open) => open,
+            Err(_) if remote::is_remote(file) => {
+                // A change of an attribute needs the local file.
+                remote::fetch(fs, &node, file)?;
+                file.open(OFlags::RDONLY)?
+            }
+            Err(error) => file.any_open().ok_or(error)?.try_clone()?,
+        },
+        NodeKind::Dir(dir) => File::from(dir.open()?.try_clone()?.into_fd()),
+        NodeKind::Computed(_) | NodeKind::ViewDir { .. } | NodeKind::Control => {
+            return Err(FsError::Computed);
+        }
+    };
+    Ok((node, file))
+}
+
+fn charged_to(node: &Node) -> Option<Component> {
+    node.as_file().map_or_else(|_| node.conversation(), |file| file.charged_to())
+}
+
+fn is_user(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(b"user.")
 }

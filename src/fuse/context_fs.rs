@@ -23,9 +23,9 @@ impl ContextFs {
     /// Creates a filesystem over the store of `engine` and starts its background threads. Does not
     /// read the store yet.
     pub fn new(engine: Arc<Engine>, options: FsOptions) -> Result<Self> {
-        let most_dirs = engine.descriptors.dirs;
-        let top = node::top(&engine.store, engine.options.only.as_ref(), most_dirs)?;
-        let handles = HandleTable::new(engine.descriptors.handles);
+        let most_dirs = engine.descriptors().dirs;
+        let top = node::top(engine.store(), engine.options().only.as_ref(), most_dirs)?;
+        let handles = HandleTable::new(engine.descriptors().handles);
         let shared = Arc::new(Shared {
             engine,
             options,
@@ -81,7 +81,7 @@ impl ContextFs {
     /// coherence and a mount without `allow_other`: with several users, the server checks the
     /// rights of each one.
     pub fn may_promise(&self) -> bool {
-        self.0.options.coherence == Coherence::Relaxed && !self.0.engine.options.allow_other
+        self.0.options.coherence == Coherence::Relaxed && !self.0.engine.options().allow_other
     }
 
     pub fn engine(&self) -> &Arc<Engine> {

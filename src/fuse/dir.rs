@@ -10,7 +10,7 @@ use crate::{
 };
 use ctxfs_core::model::{Component, MAX_DEPTH, NameError, RelPath};
 use ctxfs_engine::patience::allow_slow;
-use ctxfs_engine::{RemovedContent, Reservation, SourceDir as _, names};
+use ctxfs_engine::{RemovedContent, Reservation, SourceDir as _, SpecialName, resolve};
 use ctxfs_store::{BLOCK, Dir, FileType};
 use ctxfs_view::{Derived, readings};
 
@@ -32,12 +32,12 @@ impl ContextFs {
         let mode = if parent.is_root() { mode & 0o700 } else { mode };
         // On most disks, a directory takes one block.
         let _room = match parent.conversation() {
-            Some(conversation) => fs.engine.reserve_in(&conversation, BLOCK)?,
+            Some(conversation) => fs.engine.reserve(&conversation, BLOCK)?,
             None => Reservation::default(),
         };
         dir.open()?.mkdir(name, mode)?;
         if parent.is_root() {
-            let store = &fs.engine.store;
+            let store = fs.engine.store();
             store.create_conversation(&id)?;
             store.sync_conversations()?;
         }
@@ -68,7 +68,7 @@ impl ContextFs {
             Ok(file) => remote::unlink(fs, file),
             Err(error) => Err(error),
         };
-        fs.promises.end(dir.id(), name);
+        fs.promises.end(dir.id, name);
         fs.nodes.forget(node.ino, 1);
         removed
     }
@@ -87,14 +87,14 @@ impl ContextFs {
             write_once::check_conversation(fs, &id)?;
             remote::check_empty(fs, &id, None)?;
             fs.engine.remove_conversation(&id).map_err(FsError::from)
-        } else if names::is_stores(&**dir, name) {
+        } else if let Some(SpecialName::Bookkeeping) = special_name(&parent, dir, name) {
             Err(FsError::NotFound)
         } else {
             check_no_remote(fs, dir, name).and_then(|()| Ok(dir.open()?.rmdir(name)?))
         };
         fs.promises.end_all();
         match removed {
-            Err(FsError::Io(error)) if names::is_absent(&error) => {
+            Err(FsError::Io(error)) if resolve::is_absent(&error) => {
                 remove_computed(fs, &parent, dir, name, FileKind::Directory)
             }
             removed => removed,
@@ -131,10 +131,7 @@ pub(super) fn check_not_computed(
     dir: &DirNode,
     name: &OsStr,
 ) -> Result<()> {
-    if names::is_stores(dir, name)
-        || names::computed_name(dir, parent.is_top(), name).is_some()
-        || names::is_search_dir(dir, name)
-    {
+    if special_name(parent, dir, name).is_some() {
         return Err(FsError::Computed);
     }
     let open = dir.open()?;
@@ -148,6 +145,10 @@ pub(super) fn check_not_computed(
     // A real file with this name hides the view, so it is treated as an ordinary file.
     let hides = open.stat(name).is_ok() || remote::is_at(&fs.engine, dir, name);
     if hides { Ok(()) } else { Err(FsError::Computed) }
+}
+
+fn special_name(parent: &Node, dir: &DirNode, name: &OsStr) -> Option<SpecialName> {
+    resolve::special_name(dir, parent.is_top(), name)
 }
 
 fn give_to(dir: &DirNode, name: &OsStr, caller: Caller) -> Result<()> {
@@ -204,10 +205,11 @@ fn unlink_node(fs: &Shared, node: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Re
     note_unlinked(fs, file, conversation);
     let Some(held) = held else { return Ok(()) };
     let LockedRecord { conversation, path, manifest, .. } = &held;
-    match trace {
-        Some(record) => fs.engine.note_removed(conversation, stat.size, Some(record)),
-        None => fs.engine.forget_artifact(conversation, manifest, path, stat.size)?,
-    }
+    let record = match trace {
+        Some(trace) => Some(trace),
+        None => conversation.forget_locked(manifest, path)?,
+    };
+    fs.engine.note_removed(conversation.id(), stat.size, record);
     held.release(fs);
     Ok(())
 }
@@ -215,10 +217,7 @@ fn unlink_node(fs: &Shared, node: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Re
 pub(super) fn note_unlinked(fs: &Shared, file: &FileNode, conversation: Option<Component>) {
     let Some(id) = conversation else { return };
     let open = file.life().lost_name(id.clone());
-    if !open.is_empty() {
-        fs.engine.space.unlinked(&id, open);
-    }
-    fs.engine.space.freed(&id);
+    fs.engine.freed(&id, open);
     fs.engine.changed(&id, None);
 }
 
@@ -231,15 +230,11 @@ fn remove_computed(
     name: &OsStr,
     kind: FileKind,
 ) -> Result<()> {
-    let is_computed = names::computed_name(&**dir, parent.is_top(), name).is_some();
-    if is_computed && kind == FileKind::File {
-        return Ok(());
-    }
-    if names::is_search_dir(&**dir, name) {
-        return match kind {
-            FileKind::File => Err(FsError::IsADirectory),
-            FileKind::Directory => Ok(()),
-        };
+    match (special_name(parent, dir, name), kind) {
+        (Some(SpecialName::Computed(_)), FileKind::File)
+        | (Some(SpecialName::Searches(_)), FileKind::Directory) => return Ok(()),
+        (Some(SpecialName::Searches(_)), FileKind::File) => return Err(FsError::IsADirectory),
+        _ => {}
     }
     let found = readings(name).find_map(|(stem, reading)| {
         let of = lookup::find_real(fs, parent, dir, stem);
@@ -247,7 +242,8 @@ fn remove_computed(
         (!missing).then_some((of, reading.derived))
     });
     let Some((of, derived)) = found else {
-        let removed = fs.engine.removed(&**dir, name)?.filter(|_| kind == FileKind::File);
+        let removed =
+            RemovedContent::find(&fs.engine, &**dir, name)?.filter(|_| kind == FileKind::File);
         let removed = removed.ok_or(FsError::NotFound)?;
         if fs.options.write_once && removed.stays() {
             return Err(FsError::WriteOnce);

@@ -53,6 +53,7 @@ pub(crate) struct NewDirNames<'a> {
     block: Vec<u8>,
     starts: Vec<u64>,
     count: u64,
+    spooled: u64,
 }
 
 /// The views that a directory lists beside a name, as a bit mask over [`listed`].
@@ -61,13 +62,19 @@ pub(crate) struct ListedViews(pub(crate) u8);
 
 impl<'a> NewDirNames<'a> {
     pub(crate) fn new(spool: Spool<'a>) -> Self {
-        Self { spool: spool.in_memory(), block: Vec::new(), starts: Vec::new(), count: 0 }
+        Self {
+            spool: spool.in_memory(),
+            block: Vec::new(),
+            starts: Vec::new(),
+            count: 0,
+            spooled: 0,
+        }
     }
 
     pub(crate) fn add(&mut self, name: &EntryName<'_>, views: ListedViews) -> io::Result<()> {
         let length = u16::try_from(name.name.len()).map_err(io::Error::other)?;
         if self.count.is_multiple_of(STRIDE) {
-            self.starts.push(self.spool.length() + self.block.len() as u64);
+            self.starts.push(self.spooled + self.block.len() as u64);
         }
         let mut head = [0; HEAD];
         head[0] = u8::from(name.kind == FileKind::Directory);
@@ -81,7 +88,8 @@ impl<'a> NewDirNames<'a> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.spool.write_all(&self.block)?;
+        (&self.spool).write_all(&self.block)?;
+        self.spooled += self.block.len() as u64;
         self.block.clear();
         Ok(())
     }

@@ -32,7 +32,6 @@ pub enum FsError {
     NotEmpty,
     #[error("the name is taken")]
     Exists,
-    /// The caller may not read the origin of a computed file.
     #[error("the caller may not read what this view is computed from")]
     NotReadable,
     #[error("computed files cannot be changed")]
@@ -51,7 +50,6 @@ pub enum FsError {
     Message(#[from] MessageError),
     #[error("the root holds conversations only: make one with mkdir")]
     RootHoldsConversations,
-    /// The directory contains too many directories to check their depth.
     #[error("a directory with more than 10,000 directories cannot be moved deeper; copy it")]
     TooManyDirectories,
     /// A file or directory cannot be moved to another conversation if several hosts share the

@@ -1,18 +1,16 @@
 //! A regular file on disk, and the state that the filesystem keeps for it.
 
 use std::fs::File;
-use std::hash::{BuildHasher as _, Hash, RandomState};
-use std::sync::{Arc, LazyLock, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use rustix::fs::OFlags;
 
 use crate::attr::STAT_BLOCK;
 use crate::{FsError, Life, LinkCell, NodeLink, Result};
-use ctxfs_core::model::{Component, RelPath, ViewSizes};
+use ctxfs_core::model::Component;
 use ctxfs_engine::sync::{Mutex, MutexGuard};
-use ctxfs_engine::{FileId, RewriteCount, Tracker, Version};
-use ctxfs_store::{FileClock, Stat, stat_file};
-use ctxfs_view::View;
+use ctxfs_engine::{DoorFile, FileId, FileLife as _, FilePlace, Source, SourceState};
+use ctxfs_store::{MESSAGES, Stat, stat_file};
 
 const READER: OFlags = OFlags::RDONLY;
 
@@ -34,9 +32,7 @@ pub(crate) struct FileNode {
     pub(crate) link: LinkCell,
     id: FileId,
     bytes: Mutex<Option<Box<Bytes>>>,
-    pub(crate) facts: KnownFacts,
-    pub(crate) tracker: Tracker,
-    life: Mutex<Life>,
+    pub(crate) state: SourceState<Life>,
 }
 
 impl FileNode {
@@ -45,9 +41,7 @@ impl FileNode {
             link: LinkCell::new(link),
             id: FileId::of(stat),
             bytes: Mutex::default(),
-            facts: KnownFacts::default(),
-            tracker: Tracker::default(),
-            life: Mutex::new(Life::at_rest(stat)),
+            state: SourceState::new(Life::at_rest(stat)),
         }
     }
 
@@ -97,10 +91,6 @@ impl FileNode {
         link.is_some_and(|link| link.dir().is_ok_and(|dir| dir.stat(&link.name).is_ok()))
     }
 
-    pub(crate) fn was(&self, original: &Stat) -> bool {
-        FileId::of(original) == self.id || self.is_at(original)
-    }
-
     /// Makes the copy that `stat` describes the local file. Returns false and does nothing if the
     /// file is in use, because open handles keep the bytes that they have. Readers of the remote
     /// bytes read the copy from then on.
@@ -117,7 +107,7 @@ impl FileNode {
             std::mem::take(&mut bytes.pending).upgrade()
         };
         if let (Some(pending), Some((dir, name))) = (pending, place) {
-            match FileId::of(stat).open(&dir, &name, READER).map(Arc::new) {
+            match FileId::of(stat).check(dir.open_file(&name, READER)).map(Arc::new) {
                 Ok(file) => {
                     life.remember(&file);
                     let _first = pending.set(file);
@@ -131,7 +121,7 @@ impl FileNode {
     }
 
     pub(crate) fn life(&self) -> MutexGuard<'_, Life> {
-        self.life.lock()
+        self.state.life.lock()
     }
 
     /// Returns the current attributes of the file. Reads them by the file's name, or through an
@@ -160,31 +150,11 @@ impl FileNode {
     pub(crate) fn open(&self, flags: OFlags) -> Result<File> {
         let link = self.link.get().ok_or(FsError::Stale)?;
         let dir = link.dir()?;
-        Ok(self.id().open(&dir, &link.name, flags)?)
-    }
-
-    pub(crate) fn reader(&self) -> Result<Arc<File>> {
-        match self.open(READER) {
-            Ok(file) => Ok(Arc::new(file)),
-            Err(error) => self.any_open().ok_or(error),
-        }
+        Ok(self.id().check(dir.open_file(&link.name, flags))?)
     }
 
     pub(crate) fn any_open(&self) -> Option<Arc<File>> {
         self.life().any_open()
-    }
-
-    /// Records changes by other processes. Detects them with the `clock` of the disk. Returns the
-    /// number of rewrites of the file, and its attributes.
-    pub(crate) fn notice(&self, file: &File, clock: FileClock) -> Result<(RewriteCount, Stat)> {
-        let mut life = self.life();
-        let stat = stat_file(file)?;
-        life.noticed(&stat, clock);
-        Ok((life.rewrites(), stat))
-    }
-
-    pub(crate) fn place(&self) -> Option<(Component, RelPath)> {
-        self.link.get()?.place()
     }
 
     /// Returns the conversation whose quota the file counts against: the conversation that contains
@@ -197,63 +167,45 @@ impl FileNode {
     pub(crate) fn is_artifact(&self) -> bool {
         self.place().is_some_and(|(_, path)| path.is_artifact())
     }
-}
 
-/// The facts version of a file at rest, and the recorded sizes of its views. With these, another
-/// look-up of the views neither opens nor parses the file.
-#[derive(Debug, Default)]
-pub(crate) struct KnownFacts(Mutex<Option<FactsAt>>);
-
-#[derive(Debug)]
-struct FactsAt {
-    basis: u64,
-    facts: u64,
-    version: u64,
-    sizes: Option<ViewSizePair>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct ViewSizePair {
-    summary: u64,
-    tail: u64,
-}
-
-/// Returns a hash of the parts of a version that the sizes of views depend on: the facts version,
-/// the change count, the length and the modification time.
-fn hash_of(version: &Version) -> u64 {
-    keyed_hash((version.facts, version.changes, version.size, version.modified))
-}
-
-impl KnownFacts {
-    /// Returns the facts version that was stored with this `basis`. The basis is a hash of
-    /// everything that the facts depend on.
-    pub(crate) fn facts(&self, basis: u64) -> Option<u64> {
-        let known = self.0.lock();
-        known.as_ref().filter(|known| known.basis == basis).map(|known| known.facts)
+    pub(crate) fn is_log(&self) -> bool {
+        self.place().is_some_and(|(_, path)| path.is_terminal())
     }
 
-    /// Stores the facts version of `version`. The file's last change must not be recent by the
-    /// clock of its disk.
-    pub(crate) fn keep(&self, basis: u64, version: &Version, sizes: Option<&ViewSizes>) {
-        let sizes = sizes.map(|sizes| ViewSizePair { summary: sizes.summary, tail: sizes.tail });
-        let (facts, version) = (version.facts, hash_of(version));
-        *self.0.lock() = Some(FactsAt { basis, facts, version, sizes });
+    pub(crate) fn is_message_log(&self) -> bool {
+        let parent = {
+            let link = self.link.lock();
+            link.as_ref().filter(|link| link.name == MESSAGES).map(|link| Arc::clone(&link.parent))
+        };
+        parent.is_some_and(|parent| parent.as_dir().is_ok_and(|dir| dir.is_history()))
+    }
+}
+
+pub(crate) fn source(file: &Arc<FileNode>) -> Source {
+    Source::File(Arc::clone(file) as _)
+}
+
+impl DoorFile for FileNode {
+    fn place(&self) -> Option<FilePlace> {
+        self.link.get()?.place()
     }
 
-    pub(crate) fn size(&self, view: &View, version: &Version) -> Option<u64> {
-        if !matches!(view, View::Summary | View::Tail) || version.bytes != 0 {
-            return None;
+    fn reader(&self) -> ctxfs_engine::Result<Arc<File>> {
+        match self.open(READER) {
+            Ok(file) => Ok(Arc::new(file)),
+            Err(error) => self.any_open().ok_or_else(|| error.into()),
         }
-        let known = self.0.lock();
-        let known = known.as_ref().filter(|known| known.version == hash_of(version))?;
-        let ViewSizePair { summary, tail } = known.sizes?;
-        Some(if matches!(view, View::Summary) { summary } else { tail })
     }
-}
 
-/// Returns the hash of `value` under a random key of this process. The random key keeps clients
-/// from choosing values whose hashes collide.
-pub(super) fn keyed_hash(value: impl Hash) -> u64 {
-    static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    KEY.hash_one(value)
+    fn was(&self, original: &Stat) -> bool {
+        FileId::of(original) == self.id || self.is_at(original)
+    }
+
+    fn state(&self) -> &SourceState {
+        &self.state
+    }
+
+    fn is_far(&self) -> bool {
+        self.remote_stat().is_some()
+    }
 }

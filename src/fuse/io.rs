@@ -12,10 +12,10 @@ use crate::{
     ContextFs, Fh, FileHandle, FileNode, Flush, FsError, Handle, OpenMode, Result, SealJob, Shared,
     message_log, remote,
 };
-use ctxfs_core::model::{Component, Content as _};
+use ctxfs_core::model::Content as _;
 use ctxfs_engine::patience::allow_slow;
-use ctxfs_engine::{Counters, EngineError, FileChange, SourceFile as _, reason_of_loss};
-use ctxfs_store::{append_all, growth_of_write, read_full_at, stat_file};
+use ctxfs_engine::{Counters, EngineError, FileLife as _, PlannedWrite, reason_of_loss};
+use ctxfs_store::{append_all, read_full_at, stat_file};
 
 const OTHER_WHENCE: FsError = FsError::Invalid("a whence that the kernel keeps to itself");
 /// Number of bytes by which a live artifact may grow before its analysis continues. It is large
@@ -86,7 +86,7 @@ impl ContextFs {
                 fs.sealer.submit(SealJob::Follow(Arc::clone(&handle.node)));
             }
         }
-        Counters::add(&fs.engine.counters.bytes_written, bytes.len() as u64);
+        Counters::add(&fs.engine.counters().bytes_written, bytes.len() as u64);
         Ok(bytes.len() as u32)
     }
 
@@ -99,21 +99,27 @@ impl ContextFs {
         }
         let file = handle.node.as_file()?;
         let punches = flags.contains(FallocateFlags::PUNCH_HOLE);
-        let change = PlannedWrite { node: file, open: &handle.file, offset: Some(offset), length };
+        let write = PlannedWrite {
+            open: &handle.file,
+            offset: Some(offset),
+            length,
+            is_terminal: &|| file.is_log(),
+            charged_to: &|| file.charged_to(),
+        };
         let _room = if punches {
             None
         } else {
-            check_can_be_counted(fs, &change, flags)?;
-            Some(fs.engine.reserve_for_change(&change)?)
+            check_can_be_counted(fs, &write, flags)?;
+            Some(write.reserve(&fs.engine)?)
         };
         let mut life = file.life();
-        life.noticed(&stat_file(&handle.file)?, fs.engine.store.clock());
+        life.noticed(&stat_file(&handle.file)?, fs.engine.store().clock());
         rustix::fs::fallocate(&*handle.file, flags, offset, length)?;
         life.rewritten();
-        life.left_as(&stat_file(&handle.file)?);
+        life.bytes.left_as(&stat_file(&handle.file)?);
         drop(life);
         if punches && let Some(id) = file.charged_to() {
-            fs.engine.space.freed(&id);
+            fs.engine.freed(&id, Vec::new());
         }
         Ok(())
     }
@@ -145,12 +151,16 @@ fn write_file(
     bytes: &[u8],
     mode: OpenMode,
 ) -> Result<u64> {
-    let at = (!mode.appends()).then_some(offset);
-    let change =
-        PlannedWrite { node: file, open: &handle.file, offset: at, length: bytes.len() as u64 };
-    let _room = fs.engine.reserve_for_change(&change)?;
+    let write = PlannedWrite {
+        open: &handle.file,
+        offset: (!mode.appends()).then_some(offset),
+        length: bytes.len() as u64,
+        is_terminal: &|| file.is_log(),
+        charged_to: &|| file.charged_to(),
+    };
+    let _room = write.reserve(&fs.engine)?;
     let mut life = file.life();
-    life.noticed(&stat_file(&handle.file)?, fs.engine.store.clock());
+    life.noticed(&stat_file(&handle.file)?, fs.engine.store().clock());
     let done = if mode.appends() {
         append_all(&handle.file, bytes)
     } else {
@@ -281,55 +291,13 @@ const KNOWN: FallocateFlags =
 /// file has more blocks than its length needs, so its holes could be counted as data.
 fn check_can_be_counted(
     fs: &Shared,
-    change: &PlannedWrite<'_>,
+    write: &PlannedWrite<'_>,
     flags: FallocateFlags,
 ) -> Result<()> {
     let keeps = flags.contains(FallocateFlags::KEEP_SIZE);
-    if keeps && fs.engine.options.quota.is_some() && change.is_beyond_end()? {
+    let is_beyond_end = || Ok::<_, FsError>(write.end()? > stat_file(write.open)?.size);
+    if keeps && fs.engine.options().quota.is_some() && is_beyond_end()? {
         return Err(FsError::Unsupported);
     }
     Ok(())
-}
-
-/// A range of bytes to be written or reserved. An `offset` of `None` is the end of the file.
-pub(super) struct PlannedWrite<'a> {
-    pub(super) node: &'a FileNode,
-    pub(super) open: &'a File,
-    pub(super) offset: Option<u64>,
-    pub(super) length: u64,
-}
-
-impl PlannedWrite<'_> {
-    pub(super) fn is_beyond_end(&self) -> Result<bool> {
-        Ok(self.end()? > self.size()?)
-    }
-}
-
-impl FileChange for PlannedWrite<'_> {
-    fn is_terminal(&self) -> bool {
-        self.node.is_log()
-    }
-
-    fn charged_to(&self) -> Option<Component> {
-        self.node.charged_to()
-    }
-
-    fn size(&self) -> ctxfs_engine::Result<u64> {
-        Ok(stat_file(self.open)?.size)
-    }
-
-    fn end(&self) -> ctxfs_engine::Result<u64> {
-        let offset = self.offset.map_or_else(|| self.size(), Ok)?;
-        Ok(offset.saturating_add(self.length))
-    }
-
-    fn length(&self) -> u64 {
-        self.length
-    }
-
-    fn growth(&self) -> ctxfs_engine::Result<u64> {
-        let stat = stat_file(self.open)?;
-        let offset = self.offset.unwrap_or(stat.size);
-        Ok(growth_of_write(self.open, &stat, offset, self.length)?)
-    }
 }

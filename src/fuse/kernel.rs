@@ -66,7 +66,7 @@ impl Session {
             // The kernel offers passthrough to every process but grants it only with CAP_SYS_ADMIN,
             // so the server has to try. The kernel keeps the probe file open until the session
             // ends.
-            let probe = fs.engine().store.probe_file().map_err(io::Error::other)?;
+            let probe = fs.engine().store().probe_file().map_err(io::Error::other)?;
             match BackingId::create_raw(&session, &probe) {
                 Ok(_) => passthrough.enabled.store(true, Relaxed),
                 Err(error) => {

@@ -14,7 +14,6 @@
 
 mod attr;
 mod attributes;
-mod computed;
 mod context_fs;
 mod dir;
 mod dir_names;
@@ -28,7 +27,6 @@ mod life;
 mod listing;
 mod lookup;
 mod message_log;
-mod moved;
 mod node;
 mod open;
 mod process;
@@ -40,12 +38,10 @@ mod requests;
 mod seal;
 mod seal_queue;
 mod shared;
-mod source;
 #[cfg(test)]
 mod tests;
 mod waiting;
 mod write_once;
-mod xattr;
 
 pub use attr::{Attr, Caller, Entry, Fh, FileKind, Ino, NewTime, SetAttr, TimedAttr};
 pub use error::{Errno, FsError, Result};
@@ -58,10 +54,10 @@ pub use rename::RenameMode;
 pub use requests::{RequestOrigin, RequestSubject};
 pub use shared::{Coherence, ContextFs, FsOptions, InUse};
 
-pub(crate) use computed::CallerAccess;
 pub(crate) use file_node::FileNode;
 pub(crate) use handle::{Claimed, FileHandle, Handle};
 pub(crate) use life::Life;
+pub(crate) use lookup::CallerAccess;
 pub(crate) use node::{DirNode, LinkCell, Node, NodeKey, NodeKind, NodeLink};
 pub(crate) use promises::PromiseMark;
 pub(crate) use seal_queue::SealJob;

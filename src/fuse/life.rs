@@ -11,8 +11,7 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use ctxfs_core::model::{ArtifactState, Component, Record, RelPath};
-use ctxfs_engine::RewriteCount;
-use ctxfs_engine::identity::LastSeen;
+use ctxfs_engine::{ByteHistory, FileLife};
 use ctxfs_store::{FileClock, Stat, Time, this_process};
 
 /// The state of a file as this mount has seen it: the number of changes of its bytes, and the facts
@@ -27,10 +26,7 @@ pub(crate) struct Life {
     unsealed: bool,
     /// True if a handle may have mapped the file for writing. The server does not see mappings.
     mapped: bool,
-    rewrites: u64,
-    /// Number of changes, plus the number of views that ran out of time. Both make a new version.
-    changes: u64,
-    seen: LastSeen,
+    pub(crate) bytes: ByteHistory,
     /// Length of the prefix that existed when the file last became live and has not been truncated
     /// since.
     kept: u64,
@@ -71,7 +67,7 @@ pub(crate) enum AfterRename {
 
 impl Life {
     pub(crate) fn at_rest(stat: &Stat) -> Self {
-        Self { seen: LastSeen::new(stat), ..Self::default() }
+        Self { bytes: ByteHistory::new(stat), ..Self::default() }
     }
 
     /// Records that a writer opened the file. `home` is the file's name if that is the name of an
@@ -102,19 +98,6 @@ impl Life {
         self.in_use.get_or_insert_default()
     }
 
-    /// Records a change by another process. A change is assumed if the length or the time differs
-    /// from the last one that this mount saw, or if the `clock` of the disk is too coarse to show a
-    /// difference. Must be called before this mount changes the file, and before it relies on the
-    /// bytes.
-    ///
-    /// Which bytes changed is unknown: a file that only grew may still have been rewritten from its
-    /// start.
-    pub(crate) fn noticed(&mut self, stat: &Stat, clock: FileClock) {
-        if self.seen.notice(stat, clock, self.writers > 0) {
-            self.redacted = 0;
-        }
-    }
-
     /// Records that the file was opened for reading with the attributes `stat`. Returns which
     /// cached pages the kernel may use.
     pub(crate) fn opened_to_read(&mut self, stat: &Stat, clock: FileClock) -> Pages {
@@ -129,23 +112,19 @@ impl Life {
         self.paged = None;
     }
 
-    pub(crate) fn left_as(&mut self, stat: &Stat) {
-        self.seen.left_as(stat);
-    }
-
     /// Records that bytes were written at `offset`. `stat` has the attributes after the write.
     pub(crate) fn written(&mut self, offset: u64, stat: &Stat) {
-        self.changes += 1;
+        self.bytes.changes += 1;
         if offset < self.end() {
-            self.rewrites += 1;
+            self.bytes.own_rewrites += 1;
         }
         self.redacted = self.redacted.min(offset);
-        self.left_as(stat);
+        self.bytes.left_as(stat);
     }
 
     pub(crate) fn rewritten(&mut self) {
-        self.changes += 1;
-        self.rewrites += 1;
+        self.bytes.changes += 1;
+        self.bytes.own_rewrites += 1;
         self.redacted = 0;
     }
 
@@ -153,12 +132,12 @@ impl Life {
     /// Begins a life if there is no writer, and returns true in this case: the caller must then
     /// seal the file.
     pub(crate) fn resized(&mut self, stat: &Stat) -> bool {
-        self.changes += 1;
+        self.bytes.changes += 1;
         if stat.size < self.end() {
-            self.rewrites += 1;
+            self.bytes.own_rewrites += 1;
         }
         self.redacted = self.redacted.min(stat.size);
-        self.left_as(stat);
+        self.bytes.left_as(stat);
         if self.writers == 0 {
             self.begin();
         }
@@ -168,11 +147,6 @@ impl Life {
             self.in_use().trouble = None;
         }
         self.writers == 0
-    }
-
-    /// Records that a view ran out of time, so that the next look-up finds a new version.
-    pub(crate) fn view_was_late(&mut self) {
-        self.changes += 1;
     }
 
     pub(crate) fn failed(&mut self, why: String) {
@@ -206,7 +180,7 @@ impl Life {
     pub(crate) fn masked(&mut self, bytes: u64, changed: Option<&Stat>) {
         if let Some(stat) = changed {
             self.rewritten();
-            self.left_as(stat);
+            self.bytes.left_as(stat);
         }
         self.redacted = bytes;
     }
@@ -296,17 +270,50 @@ impl Life {
     }
 }
 
-impl Life {
-    pub(crate) fn has_writers(&self) -> bool {
+impl FileLife for Life {
+    fn bytes(&mut self) -> &mut ByteHistory {
+        &mut self.bytes
+    }
+
+    /// Must be called before this mount changes the file, and before it relies on the bytes. A
+    /// change is assumed if the length or the time differs from the last one that this mount saw,
+    /// or if the `clock` of the disk is too coarse to show a difference.
+    ///
+    /// Which bytes changed is unknown: a file that only grew may still have been rewritten from its
+    /// start.
+    fn noticed(&mut self, stat: &Stat, clock: FileClock) {
+        if self.bytes.notice(stat, clock, self.writers > 0) {
+            self.redacted = 0;
+        }
+    }
+
+    fn has_writers(&self) -> bool {
         self.writers > 0
     }
 
-    pub(crate) fn last_close(&self) -> Option<Instant> {
-        self.in_use.as_ref()?.last_close
+    fn is_unsealed(&self) -> bool {
+        self.unsealed
     }
 
-    pub(crate) fn is_unsealed(&self) -> bool {
-        self.unsealed
+    fn is_at_rest(&self) -> bool {
+        !self.unsealed && self.in_use.as_ref().is_none_or(|in_use| in_use.trouble.is_none())
+    }
+
+    fn bring_up(&self, mut record: Record, recorded: bool) -> Record {
+        if self.unsealed {
+            record.generation = generation(self, Some(&record).filter(|_| recorded));
+            record.state = ArtifactState::Live;
+        }
+        if let Some(why) = self.in_use.as_ref().and_then(|in_use| in_use.trouble.as_deref()) {
+            record.state = ArtifactState::Incomplete(why.to_owned());
+        }
+        record
+    }
+}
+
+impl Life {
+    pub(crate) fn last_close(&self) -> Option<Instant> {
+        self.in_use.as_ref()?.last_close
     }
 
     pub(crate) fn home(&self) -> Option<RecordPlace> {
@@ -320,21 +327,8 @@ impl Life {
         self.mapped
     }
 
-    /// Returns true if the manifest and the extended attributes contain every fact about the file.
-    pub(crate) fn is_at_rest(&self) -> bool {
-        !self.unsealed && self.in_use.as_ref().is_none_or(|in_use| in_use.trouble.is_none())
-    }
-
     pub(crate) fn end(&self) -> u64 {
-        self.seen.size()
-    }
-
-    pub(crate) fn changes(&self) -> u64 {
-        self.changes
-    }
-
-    pub(crate) fn rewrites(&self) -> RewriteCount {
-        RewriteCount { own: self.rewrites, others: self.seen.changes() }
+        self.bytes.size
     }
 
     pub(crate) fn redacted(&self) -> u64 {
@@ -353,19 +347,6 @@ impl Life {
         let bytes = self.in_use.as_mut().map(|in_use| std::mem::take(&mut in_use.uncounted));
         self.rest();
         bytes.unwrap_or(0)
-    }
-
-    /// Returns `record` with the current state of the file. `recorded` is true if the manifest
-    /// contains the record.
-    pub(crate) fn bring_up(&self, mut record: Record, recorded: bool) -> Record {
-        if self.unsealed {
-            record.generation = generation(self, Some(&record).filter(|_| recorded));
-            record.state = ArtifactState::Live;
-        }
-        if let Some(why) = self.in_use.as_ref().and_then(|in_use| in_use.trouble.as_deref()) {
-            record.state = ArtifactState::Incomplete(why.to_owned());
-        }
-        record
     }
 }
 

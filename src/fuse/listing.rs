@@ -10,18 +10,18 @@ use std::time::Duration;
 
 use crate::attr::Rights;
 use crate::dir_names::{COMPUTED, DirNames, EntryName, ListedViews, NewDirNames};
+use crate::file_node::source;
 use crate::handle::DirListing;
 use crate::inode::FIRST_ON_DISK;
 use crate::{
     Attr, Caller, CallerAccess, Claimed, ContextFs, DirNode, Entry, Fh, FileKind, FsError, Handle,
-    Ino, Node, NodeKind, PromiseMark, Result, Shared, attributes, computed, lookup, message_log,
-    record,
+    Ino, Node, NodeKind, PromiseMark, Result, Shared, attributes, lookup, record,
 };
-use ctxfs_core::model::{NAME_MAX, is_scratch};
+use ctxfs_core::model::{Content as _, NAME_MAX, is_scratch};
 use ctxfs_engine::sync::Mutex;
 use ctxfs_engine::sync::atomic::Ordering::Relaxed;
-use ctxfs_engine::{DirPlace, SourceDir as _, SourceFile, Spool, Version, names};
-use ctxfs_store::{Dir, FarArtifact, FileType, MESSAGES, Stat};
+use ctxfs_engine::{DirPlace, Source, SourceDir as _, SpecialName, Version, resolve};
+use ctxfs_store::{Dir, FarArtifact, FileType, Stat};
 use ctxfs_view::{Derived, PageNumber, Reading, View, ViewDir, listed, readings};
 
 const DOTS: u64 = 2;
@@ -81,7 +81,7 @@ fn check_open(node: &Node, access: CallerAccess<'_>) -> Result<()> {
 /// Returns true for a conversation that exists only on other hosts. A look-up would fetch it.
 pub(super) fn is_of_other_hosts(fs: &Shared, dir: &Node, listed: &ListedName<'_>) -> bool {
     let is_computed = !listed.is_on_disk && listed.kind == FileKind::Directory;
-    is_computed && dir.is_root() && fs.engine.options.other_hosts.is_some()
+    is_computed && dir.is_root() && fs.engine.options().other_hosts.is_some()
 }
 
 impl ContextFs {
@@ -191,15 +191,16 @@ fn open(fs: &Shared, node: &Node) -> Result<DirListing> {
     Ok(match &node.kind {
         NodeKind::Dir(_) => DirListing::Dir(Mutex::default()),
         NodeKind::ViewDir { of, dir: ViewDir::Pages, .. } => {
-            let length = message_log::text_length(&fs.engine, of.as_file()?)?;
-            DirListing::Pages(PageNumber::count(length))
+            let file = of.as_file()?;
+            let source = Source::of(&fs.engine, Arc::clone(file) as _, &file.stat()?)?;
+            DirListing::Pages(PageNumber::count(source.text_length(&fs.engine)?))
         }
         NodeKind::ViewDir {
             dir: ViewDir::Grep | ViewDir::Find | ViewDir::Lines | ViewDir::Jq | ViewDir::Extract,
             ..
         } => DirListing::Names(Vec::new()),
         NodeKind::Control => DirListing::Names(
-            computed::PAGES.map(|name| EntryName::computed(name, FileKind::File)).into(),
+            lookup::PAGES.map(|name| EntryName::computed(name, FileKind::File)).into(),
         ),
         NodeKind::File(_) | NodeKind::Computed(_) => return Err(FsError::NotADirectory),
     })
@@ -219,7 +220,7 @@ fn list_pages_of_view(
     };
     let NodeKind::Computed(view) = &node.kind else { return done(Err(FsError::Stale)) };
     let (shared, ino) = (Arc::clone(fs), node.ino);
-    fs.engine.text(&view.computed, move |text| {
+    view.computed.text(&fs.engine, move |text| {
         shared.nodes.forget(ino, 1);
         let pages = text.map(|text| DirListing::Pages(PageNumber::count(text.len())));
         done(pages.map_err(FsError::from));
@@ -252,9 +253,12 @@ impl ListingPass<'_> {
     /// are not in `taken`.
     fn list(&self, taken: Option<&ViewLikeNames>) -> Result<(DirNames, ViewLikeNames)> {
         let Self { fs, node, dir, with_views } = *self;
-        let mut names = NewDirNames::new(Spool::begin(&fs.engine, node.conversation()));
+        let mut names = NewDirNames::new(fs.engine.spool(node.conversation()));
         let open = dir.open()?;
-        self.list_computed(&open, &mut names)?;
+        for name in resolve::listed_names(dir, node.is_top()) {
+            let name = EntryName::computed(name, FileKind::File);
+            names.add(&name, ListedViews::default())?;
+        }
         let mut found = ViewLikeNames::default();
         let mut meet = |name: &OsStr, kind: FileType, ino: u64| {
             if with_views && readings(name).next().is_some() {
@@ -263,7 +267,8 @@ impl ListingPass<'_> {
                     return Ok(());
                 }
             }
-            if kind == FileType::Other || names::is_stores(dir, name) {
+            let special = || resolve::special_name(dir, node.is_top(), name);
+            if kind == FileType::Other || matches!(special(), Some(SpecialName::Bookkeeping)) {
                 return Ok(());
             }
             let has_views = with_views && kind == FileType::File && !is_scratch(name);
@@ -277,7 +282,7 @@ impl ListingPass<'_> {
     }
 
     fn list_remote_conversations(&self, open: &Dir, names: &mut NewDirNames<'_>) -> Result<()> {
-        let Some(others) = &self.fs.engine.options.other_hosts else { return Ok(()) };
+        let Some(others) = &self.fs.engine.options().other_hosts else { return Ok(()) };
         if !matches!(self.dir.place(), Ok(DirPlace::Root)) {
             return Ok(());
         }
@@ -299,21 +304,6 @@ impl ListingPass<'_> {
         // The first unreadable record ends the list.
         for far in all.map_while(std::result::Result::ok) {
             meet(&far)?;
-        }
-        Ok(())
-    }
-
-    fn list_computed(&self, open: &Dir, names: &mut NewDirNames<'_>) -> Result<()> {
-        let Self { node, dir, .. } = *self;
-        for name in [names::README, names::MANIFEST, names::MESSAGE_ARRAY] {
-            // The array exists if the log exists.
-            let has_source =
-                || name != names::MESSAGE_ARRAY || open.stat(MESSAGES.as_ref()).is_ok();
-            if names::computed_name(dir, node.is_top(), OsStr::new(name)).is_some() && has_source()
-            {
-                let name = EntryName::computed(name, FileKind::File);
-                names.add(&name, ListedViews::default())?;
-            }
         }
         Ok(())
     }
@@ -405,7 +395,7 @@ impl ListingLookups<'_> {
                     None => record::present_version(&fs.engine, last.node.as_file()?)?,
                 };
                 last.version = Some((version, stat));
-                let source = Arc::clone(last.node.as_file()?) as Arc<dyn SourceFile>;
+                let source = source(last.node.as_file()?);
                 let of = (&last.node, source, version, stat);
                 lookup::view_node_at(fs, of, (None, view.clone()), access)
             }

@@ -1,23 +1,40 @@
-//! Look-ups: finding the node for a name in a directory.
+//! Look-ups: finding the node for a name in a directory. Each version of a computed file has its own
+//! node, with an exact size once its text has been computed.
+//!
+//! On a mount with `allow_other`, the kernel checks owners and modes as it last saw them. That
+//! suffices for files on disk. A computed file shows the content of other files, and a client may
+//! open it through a descriptor, or request its size, long after the modes of those files have
+//! changed. So the server checks the rights again at each open of a computed file and at each
+//! request for its size.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use crate::computed::ComputedOrigin;
+use serde_json::{Value, json};
+
+use crate::attr::{GROUP, Inherited, OTHERS, OWNER, Rights};
+use crate::node::{ComputedKey, ComputedNode};
+use crate::process::groups;
 use crate::{
-    Caller, CallerAccess, ContextFs, DirNode, Entry, FileNode, FsError, Ino, Node, NodeKey,
-    NodeKind, NodeLink, PromiseMark, Result, SealJob, Shared, attributes, computed, message_log,
-    record, remote,
+    Attr, Caller, ContextFs, DirNode, Entry, FileKind, FileNode, FsError, Ino, LinkCell, Node,
+    NodeKey, NodeKind, NodeLink, PromiseMark, Result, SealJob, Shared, TimedAttr, attributes,
+    message_log, record, remote,
 };
 use ctxfs_engine::{
-    Base, DiskEntry, FileId, Recipe, RemovedContent, Resolved, SourceFile, Version,
-    messages_version, names, resolve,
+    Base, Computed, DiskEntry, EngineError, FileId, FileLife as _, Reader, Recipe, RemovedContent,
+    Resolved, Result as EngineResult, Source, SpecialName, User, Version, messages_version,
+    resolve,
 };
 use ctxfs_store::{FileType, MESSAGES, Stat};
 use ctxfs_view::{Derived, Reading, View, ViewDir};
+
+/// Cache lifetime of the attributes of a computed file. The attributes never change, so any
+/// lifetime is correct; one hour limits the damage of a bug.
+const SETTLED: Duration = Duration::from_hours(1);
 
 impl ContextFs {
     /// Finds `name` in the directory `parent`, and adds one to the look-up count of the node.
@@ -40,21 +57,21 @@ impl ContextFs {
 /// Requests from other hosts the outputs that a search or the manifest shows. Listing such a name
 /// sends no request, because a reader of the text looks the name up first.
 fn ask_other_hosts(fs: &Shared, parent: &Node, name: &OsStr) -> Result<()> {
-    if fs.engine.options.other_hosts.is_none() {
+    if fs.engine.options().other_hosts.is_none() {
         return Ok(());
     }
-    let (dir, recipe) = match &parent.kind {
-        NodeKind::Dir(dir) => (dir, names::computed_name(&**dir, parent.is_top(), name)),
+    let dir = match &parent.kind {
+        NodeKind::Dir(dir) => match resolve::special_name(&**dir, parent.is_top(), name) {
+            Some(SpecialName::Computed(Recipe::Manifest(_))) => dir,
+            _ => return Ok(()),
+        },
         NodeKind::ViewDir { of, dir, .. } => match of.as_dir() {
-            Ok(of) => (of, resolve::search_named(*dir, name).ok()),
-            Err(_) => return Ok(()),
+            Ok(of) if resolve::search_named(*dir, name).is_ok() => of,
+            _ => return Ok(()),
         },
         _ => return Ok(()),
     };
-    match recipe {
-        Some(recipe) if recipe.gathers() => Ok(fs.engine.others().ask_before_gathering(&**dir)?),
-        _ => Ok(()),
-    }
+    Ok(fs.engine.others().ask_before_gathering(&**dir)?)
 }
 
 pub(super) fn lookup_in(
@@ -120,7 +137,7 @@ fn find(
         NodeKind::ViewDir { of, base, dir } => {
             view_node(fs, of, resolve::view_named(*dir, base.as_deref(), name)?, access)
         }
-        NodeKind::Control => computed::control_page(fs, name, access),
+        NodeKind::Control => control_page(fs, name, access),
         NodeKind::File(_) | NodeKind::Computed(_) => Err(FsError::NotADirectory),
     }
 }
@@ -209,10 +226,12 @@ pub(super) fn view_node(
     match derived {
         Derived::File(view) => {
             let (version, stat) = record::present_version(&fs.engine, file)?;
-            let source = message_log::source(&fs.engine, file, &stat)?;
-            let version = source.as_ref().map_or(version, |log| log.present_version());
-            let source: Arc<dyn SourceFile> =
-                source.map_or_else(|| Arc::clone(file) as _, |log| log as _);
+            let source = Source::of(&fs.engine, Arc::clone(file) as _, &stat)?;
+            let version = match &source {
+                Source::File(_) => version,
+                // The version of a log of several hosts depends on nothing else.
+                Source::Log(_) => source.version(&fs.engine, &stat, 0)?,
+            };
             view_node_at(fs, (of, source, version, stat), (base, view), access)
         }
         Derived::Dir(dir) => view_dir_node(fs, of, base, dir),
@@ -223,16 +242,16 @@ pub(super) fn view_node(
 /// With `base`, the view is computed from the text of the view `base`.
 pub(super) fn view_node_at(
     fs: &Shared,
-    (of, source, version, stat): (&Arc<Node>, Arc<dyn SourceFile>, Version, Stat),
+    (of, source, version, stat): (&Arc<Node>, Source, Version, Stat),
     (base, view): (Option<View>, View),
     access: CallerAccess<'_>,
 ) -> Result<Arc<Node>> {
     let NodeKind::File(file) = &of.kind else { return Err(FsError::NotFound) };
     let of_file = |view: View| {
-        let size = file.facts.size(&view, &version);
-        let origin = ComputedOrigin { base: Base::File(Arc::clone(&source)), stat };
+        let size = file.state.view_size(&view, &version);
+        let origin = ComputedOrigin { base: Base::File(source), stat };
         let recipe = Recipe::View(view.shared());
-        let node = computed::intern(fs, recipe, version, Some(of), origin, access)?;
+        let node = intern_computed(fs, recipe, version, Some(of), origin, access)?;
         if let (Some(size), NodeKind::Computed(of)) = (size, &node.kind)
             && !of.closed
         {
@@ -246,7 +265,7 @@ pub(super) fn view_node_at(
     let version = text.computed.version_of_view();
     let origin = ComputedOrigin { base: Base::Text(Arc::clone(&text.computed)), stat };
     let recipe = Recipe::View(view.shared());
-    let node = computed::intern(fs, recipe, version, Some(&base), origin, access);
+    let node = intern_computed(fs, recipe, version, Some(&base), origin, access);
     fs.nodes.forget(base.ino, 1);
     node
 }
@@ -272,10 +291,10 @@ fn computed_in(
     let recipe = recipe.asked_by(|| access.reader());
     let (version, stat) = match recipe {
         Recipe::Messages => version_of_messages(fs, of, dir)?,
-        _ => (fs.engine.version(&recipe, &**dir)?, dir.stat()?),
+        _ => (recipe.version(&fs.engine, &**dir)?, dir.stat()?),
     };
     let origin = ComputedOrigin { base: Base::Dir(Arc::clone(dir) as _), stat };
-    computed::intern(fs, recipe, version, Some(of), origin, access)
+    intern_computed(fs, recipe, version, Some(of), origin, access)
 }
 
 fn version_of_messages(
@@ -300,9 +319,9 @@ fn removed_node(
     let version = removed.version(&fs.engine)?;
     let time = removed.time();
     let stat = Stat { mtime: time, ctime: time, ..dir.stat()? };
-    let recipe = Recipe::Removed(removed.name().to_owned());
+    let recipe = Recipe::Removed(removed.path.file_name().to_owned());
     let origin = ComputedOrigin { base: Base::Dir(Arc::clone(dir) as _), stat };
-    computed::intern(fs, recipe, version, Some(parent), origin, access)
+    intern_computed(fs, recipe, version, Some(parent), origin, access)
 }
 
 /// Records the place where a look-up found `node`, because another process may have moved it. If a
@@ -340,5 +359,184 @@ fn record_moved(fs: &Shared, node: &Arc<Node>) {
     if is_unsealed {
         let job = if has_writers { SealJob::NoteLive } else { SealJob::Seal };
         fs.sealer.submit(job(Arc::clone(node)));
+    }
+}
+
+/// The origin of a computed file. The computed file takes its times and rights from `stat`.
+struct ComputedOrigin {
+    base: Base,
+    stat: Stat,
+}
+
+/// Returns the node of a computed file for this caller, and adds one to its look-up count. A caller
+/// without read permission gets a separate node, so that the kernel cannot reveal the size from its
+/// cache.
+fn intern_computed(
+    fs: &Shared,
+    recipe: Recipe,
+    version: Version,
+    of: Option<&Arc<Node>>,
+    origin: ComputedOrigin,
+    access: CallerAccess<'_>,
+) -> Result<Arc<Node>> {
+    let inherited = Inherited::of(&origin.stat);
+    let rights = inherited.rights;
+    let closed = !recipe.is_public() && !access.may_read(&rights);
+    let computed = Arc::new(Computed::new(recipe, origin.base, version));
+    let of_ino = of.map(|of| of.ino);
+    let key = ComputedKey { of: of_ino, computed: Arc::clone(&computed), rights, closed };
+    fs.nodes.intern(NodeKey::Computed(key), |_| {
+        let node = ComputedNode { of: of.cloned(), inherited, computed, closed };
+        Ok(NodeKind::Computed(Box::new(node)))
+    })
+}
+
+/// Returns the attributes of a computed file. They are exact and cacheable once its text has been
+/// computed. Until then the size is 0 and the cache lifetime is zero, so that the kernel requests
+/// the size when a caller needs it.
+pub(super) fn attr_of_computed(node: &Node, of: &ComputedNode) -> TimedAttr {
+    let size = of.computed.size();
+    let attr = Attr::of_computed(node.ino, FileKind::File, size.unwrap_or(0), &of.inherited);
+    let attr = if of.computed.recipe.is_public() { attr.for_all() } else { attr };
+    TimedAttr { attr, ttl: if size.is_some() { SETTLED } else { Duration::ZERO } }
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct CallerAccess<'a> {
+    fs: &'a Shared,
+    caller: Caller,
+}
+
+impl<'a> CallerAccess<'a> {
+    pub(super) fn new(fs: &'a Shared, caller: Caller) -> Self {
+        Self { fs, caller }
+    }
+
+    /// Returns true if the caller is root or the user of this server. Without `allow_other`,
+    /// returns true for every caller.
+    fn is_server(&self) -> bool {
+        let uid = self.caller.uid;
+        !self.fs.engine.options().allow_other
+            || uid == 0
+            || uid == rustix::process::geteuid().as_raw()
+    }
+
+    pub(super) fn reader(&self) -> Reader {
+        if self.is_server() {
+            return Reader::Server;
+        }
+        let Caller { uid, gid, .. } = self.caller;
+        Reader::User(Arc::new(User { uid, gid, groups: groups(self.caller) }))
+    }
+
+    pub(super) fn may_read(&self, rights: &Rights) -> bool {
+        let Caller { uid, gid, .. } = self.caller;
+        if self.is_server() {
+            true
+        } else if uid == rights.uid {
+            rights.are_open_to(OWNER)
+        } else if rights.are_open_to(GROUP) == rights.are_open_to(OTHERS) {
+            rights.are_open_to(OTHERS)
+        } else if gid == rights.gid || groups(self.caller).contains(&rights.gid) {
+            rights.are_open_to(GROUP)
+        } else {
+            rights.are_open_to(OTHERS)
+        }
+    }
+
+    /// Fails unless the caller may open `of` and learn its size.
+    ///
+    /// Fails with [`FsError::Stale`] if the size is unknown and the rights of the origin have
+    /// changed since the look-up. Otherwise a caller that looked the file up before the change
+    /// would learn the size.
+    pub(super) fn check(&self, of: &ComputedNode) -> Result<()> {
+        if of.closed {
+            return Err(FsError::NotReadable);
+        }
+        let recipe = &of.computed.recipe;
+        if !self.fs.engine.options().allow_other || recipe.is_public() {
+            return Ok(());
+        }
+        let rights = of.origin_rights().unwrap_or(of.inherited.rights);
+        if rights != of.inherited.rights && of.computed.size().is_none() {
+            return Err(FsError::Stale);
+        }
+        if self.is_server() {
+            return Ok(());
+        }
+        let is_for_another = recipe.reader().is_some_and(|reader| *reader != self.reader());
+        if is_for_another || !self.may_read(&rights) { Err(FsError::NotReadable) } else { Ok(()) }
+    }
+}
+
+/// The files in `.ctxfs`.
+pub(super) const PAGES: [&str; 3] = ["status.json", "metrics", "version"];
+
+/// Returns the node of a file in `.ctxfs`. The status and the metrics are computed at each look-up.
+fn control_page(fs: &Arc<Shared>, name: &OsStr, access: CallerAccess<'_>) -> Result<Arc<Node>> {
+    let name = PAGES.into_iter().find(|page| name == *page).ok_or(FsError::NotFound)?;
+    let moment = if name == "version" { 0 } else { fs.started.elapsed().as_millis() as u64 };
+    let version = Version { changes: moment, ..Version::default() };
+    let weak = Arc::downgrade(fs);
+    let page = move || {
+        let fs = weak.upgrade().ok_or(EngineError::Stale)?;
+        text(&fs, name)
+    };
+    let origin = ComputedOrigin { base: Base::Door(Arc::new(page)), stat: fs.top_stat()? };
+    intern_computed(fs, Recipe::Door(name), version, None, origin, access)
+}
+
+fn text(fs: &Shared, page: &str) -> EngineResult<String> {
+    if page == "status.json" {
+        return fs.engine.status(&status(fs));
+    }
+    fs.engine.metrics(&[
+        ("ctxfs_nodes", "Nodes that the kernel knows.", fs.nodes.len() as u64),
+        ("ctxfs_open_handles", "Open files and directories.", fs.handles.len() as u64),
+        ("ctxfs_waiting_to_seal", "Outputs to be sealed.", fs.sealer.waiting() as u64),
+    ])
+}
+
+fn status(fs: &Shared) -> Value {
+    json!({
+        "writeOnce": fs.options.write_once,
+        "passthrough": fs.engine.counters().passthrough.load(Relaxed) == 1,
+        "confinement": &fs.options.confinement,
+        "nodes": fs.nodes.len(),
+        "openHandles": fs.handles.len(),
+        "waitingToSeal": fs.sealer.waiting(),
+    })
+}
+
+/// Updates the place of `node` from its open descriptor. Returns true if the file is at a new place
+/// in the store.
+pub(super) fn find_moved(fs: &Shared, node: &Arc<Node>, open: &std::fs::File) -> Result<bool> {
+    let before = node.place();
+    if before.as_ref().is_some_and(|(id, path)| record::is_at(fs, node, (id, path))) {
+        return Ok(false);
+    }
+    let Some(mut names) = fs.engine.store().context().names_of(open)? else { return Ok(false) };
+    let Some(name) = names.pop() else { return Ok(false) };
+    let mut names = names.iter();
+    let top = fs.nodes.get(Ino::ROOT)?;
+    let only = top.link().and_then(LinkCell::get);
+    if only.is_some_and(|only| names.next() != Some(&only.name)) {
+        return Ok(false);
+    }
+    // Looking up a directory records its place. The kernel may have forgotten the file already.
+    let mut way = vec![top];
+    let walked = names.try_for_each(|name| {
+        let parent = &way[way.len() - 1];
+        let next = find_real(fs, parent, parent.as_dir()?, name)?;
+        way.push(next);
+        Ok(())
+    });
+    if walked.is_ok() {
+        relink(node, &way[way.len() - 1], &name);
+    }
+    way[1..].iter().for_each(|node| fs.nodes.forget(node.ino, 1));
+    match walked {
+        Err(FsError::NotFound | FsError::NotADirectory | FsError::Stale) => Ok(false),
+        walked => walked.map(|()| node.place() != before),
     }
 }

@@ -9,9 +9,10 @@ use crate::{FileHandle, FileNode, FsError, Node, NodeKey, NodeLink, OpenMode, Re
 use ctxfs_core::model::Content as _;
 use ctxfs_engine::patience::allow_slow;
 use ctxfs_engine::sync::MutexGuard;
-use ctxfs_engine::{Engine, FileId, SharedLog, SourceFile, messages, names};
+use ctxfs_engine::sync::atomic::Ordering::Relaxed;
+use ctxfs_engine::{DoorFile as _, Engine, FileId, FileLife as _, messages};
 use ctxfs_store::message::{Batch, LockedLog, Log, Published};
-use ctxfs_store::{Artifact, Conversation, Stat, message, stat_file};
+use ctxfs_store::{Artifact, Conversation, MESSAGES, Stat, message, stat_file};
 
 /// Processes bytes written to the log. Appends whole lines as messages, and keeps the rest until
 /// its newline arrives.
@@ -71,7 +72,7 @@ pub(super) fn leave(fs: &Shared, handle: &FileHandle) -> Result<()> {
 /// Locks the unfinished line. Fails with EAGAIN while another request holds it, because that
 /// request may be waiting for the disk.
 fn pending_line<'a>(fs: &Shared, handle: &'a FileHandle) -> Result<MutexGuard<'a, PendingLine>> {
-    if fs.is_ending() {
+    if fs.ending.load(Relaxed) {
         return Ok(handle.line.lock());
     }
     handle.line.try_lock().ok_or(FsError::TryAgain("the line is being written"))
@@ -86,7 +87,7 @@ fn append(
     conversation: &Conversation,
 ) -> Result<()> {
     let file = handle.node.as_file()?;
-    let log = if fs.is_ending() {
+    let log = if fs.ending.load(Relaxed) {
         LockedLog::wait(&handle.file)?
     } else {
         LockedLog::now(&handle.file)?.ok_or(FsError::TryAgain("another process holds the log"))?
@@ -100,7 +101,7 @@ fn append(
         allow_slow()?;
     }
     let mut life = file.life();
-    life.noticed(&stat, fs.engine.store.clock());
+    life.noticed(&stat, fs.engine.store().clock());
     let end = log.repair(conversation)?;
     let appended = log.append(batch, end);
     life.written(end, &stat_file(&handle.file)?);
@@ -121,7 +122,11 @@ pub(super) fn shown_with(
         // `tar` and other programs assume holes in a file with fewer blocks than its size needs.
         return Ok((Stat { nlink: 1, blocks: stat.size.div_ceil(STAT_BLOCK), ..stat }, None));
     }
-    let own = messages::shown(engine, &**file, stat, || Ok(file.reader()?))?;
+    if !file.is_message_log() {
+        return Ok((stat, None));
+    }
+    let at = file.place().ok_or(FsError::Stale)?;
+    let own = messages::shown(engine, (&at, file.state()), stat, || file.reader())?;
     let published = published(engine, node, &own)?;
     let Some(others) = &published else { return Ok((own, None)) };
     let size = others.shown_length(own.size);
@@ -137,7 +142,8 @@ fn published(engine: &Engine, node: &Node, own: &Stat) -> Result<Option<Arc<Publ
     if !node.is_message_log() {
         return Ok(None);
     }
-    let now = messages::published(engine, &**node.as_file()?, own)?;
+    let at = node.place().ok_or(FsError::Stale)?;
+    let now = messages::published(engine, &at, own)?;
     Ok(Some(key.follow(now)))
 }
 
@@ -150,32 +156,14 @@ pub(super) fn log(fs: &Shared, handle: &FileHandle) -> Result<Log> {
 
 pub(super) fn key(engine: &Engine, link: &NodeLink, stat: &Stat) -> Result<NodeKey> {
     let id = FileId::of(stat);
-    let Some(others) = &engine.options.other_messages else { return Ok(NodeKey::Disk(id)) };
-    if !names::is_message_log(&**link.parent.as_dir()?, &link.name) {
+    let Some(others) = &engine.options().other_messages else { return Ok(NodeKey::Disk(id)) };
+    if link.name != MESSAGES || !link.parent.as_dir()?.is_history() {
         return Ok(NodeKey::Disk(id));
     }
     let conversation = link.conversation().ok_or(FsError::Stale)?;
     let published = others.published(&conversation, stat)?;
     let shared = |published| NodeKey::SharedLog(Arc::new(SharedLogKey::new(id, published)));
     Ok(published.map_or(NodeKey::Disk(id), shared))
-}
-
-/// Returns the shared log that contains `file` as this host's part, as the source of views. Returns
-/// `None` for any other file.
-pub(super) fn source(
-    engine: &Engine,
-    file: &Arc<FileNode>,
-    stat: &Stat,
-) -> Result<Option<Arc<SharedLog>>> {
-    let own = Arc::clone(file) as Arc<dyn SourceFile>;
-    Ok(SharedLog::of(engine, &own, stat)?)
-}
-
-pub(super) fn text_length(engine: &Engine, file: &Arc<FileNode>) -> Result<u64> {
-    Ok(match source(engine, file, &file.stat()?)? {
-        Some(log) => engine.text_length(&*log)?,
-        None => engine.text_length(&**file)?,
-    })
 }
 
 fn conversation_of(engine: &Engine, file: &FileNode) -> Result<Arc<Conversation>> {

@@ -16,7 +16,7 @@ use crate::{FileNode, FsError, Ino, Result};
 use ctxfs_core::model::{Component, MAX_DEPTH, RelPath};
 use ctxfs_engine::sync::atomic::AtomicU64;
 use ctxfs_engine::sync::{Mutex, MutexGuard};
-use ctxfs_engine::{Computed, FileId, Recipe, SourceDir as _, SourceFile as _};
+use ctxfs_engine::{Computed, DirPlace, FileId, Recipe, SourceDir};
 use ctxfs_store::message::Published;
 use ctxfs_store::{Dir, MESSAGES, Stat, Store};
 use ctxfs_view::{View, ViewDir};
@@ -69,7 +69,7 @@ pub(crate) struct NodeLink {
 impl ComputedNode {
     pub(crate) fn origin_rights(&self) -> Result<Rights> {
         let Some(of) = &self.of else { return Ok(self.inherited.rights) };
-        let stat = match (&of.kind, self.computed.recipe()) {
+        let stat = match (&of.kind, &self.computed.recipe) {
             (NodeKind::Dir(dir), Recipe::Messages) => dir.open()?.stat(MESSAGES.as_ref())?,
             (NodeKind::Dir(dir), _) => dir.stat()?,
             (NodeKind::File(file), _) => file.stat()?,
@@ -266,7 +266,6 @@ impl Node {
         self.as_file().is_ok_and(|file| file.is_message_log())
     }
 
-    /// Returns the conversation that this node is, is in, or is computed from.
     pub(crate) fn conversation(&self) -> Option<Component> {
         let mut at = self;
         while let Some(of) = at.computed_from() {
@@ -304,9 +303,9 @@ impl std::fmt::Debug for Node {
 
 pub(crate) struct DirNode {
     pub(crate) link: LinkCell,
-    id: FileId,
+    pub(crate) id: FileId,
     pub(crate) is_root: bool,
-    open_dirs: Arc<OpenDirs>,
+    pub(crate) open_dirs: Arc<OpenDirs>,
 }
 
 struct Way {
@@ -324,13 +323,9 @@ impl DirNode {
         Self { link: LinkCell::new(link), id: FileId::of(stat), is_root: false, open_dirs }
     }
 
-    pub(crate) fn id(&self) -> FileId {
-        self.id
-    }
-
-    #[cfg(test)]
-    pub(crate) fn close_held(&self) {
-        self.open_dirs.recent.clear();
+    /// Returns true if the directory holds the messages of a conversation.
+    pub(crate) fn is_history(&self) -> bool {
+        self.place().is_ok_and(|place| place.is_history())
     }
 
     /// Opens the directory. This takes no system call if the directory is held open, and two if
@@ -405,15 +400,45 @@ impl Drop for DirNode {
     }
 }
 
+impl SourceDir for DirNode {
+    fn place(&self) -> ctxfs_engine::Result<DirPlace> {
+        if self.is_root {
+            return Ok(DirPlace::Root);
+        }
+        let link = self.link.get().ok_or(FsError::Stale)?;
+        if link.parent.is_root() {
+            return Ok(DirPlace::Conversation(Component::new(&link.name)?));
+        }
+        let (id, path) = link.place().ok_or(FsError::Stale)?;
+        Ok(DirPlace::Below(id, path))
+    }
+
+    fn is_root(&self) -> bool {
+        self.is_root
+    }
+
+    fn depth(&self) -> ctxfs_engine::Result<usize> {
+        if self.is_root {
+            return Ok(0);
+        }
+        let depth = self.link.get().and_then(|link| link.depth());
+        Ok(depth.ok_or(FsError::Stale)?)
+    }
+
+    fn dir(&self) -> ctxfs_engine::Result<Arc<Dir>> {
+        Ok(self.open()?)
+    }
+}
+
 fn leads_elsewhere(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP))
 }
 
 /// The directories that this mount holds open. The kernel may refer to any number of directories; a
 /// directory that is not held open is reopened when it is used.
-struct OpenDirs {
+pub(crate) struct OpenDirs {
     root: Arc<Dir>,
-    recent: Cache<FileId, Arc<Dir>>,
+    pub(crate) recent: Cache<FileId, Arc<Dir>>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -446,8 +471,8 @@ impl PartialEq for ComputedKey {
     fn eq(&self, other: &Self) -> bool {
         let (this, other_file) = (&self.computed, &other.computed);
         (self.of, self.rights, self.closed) == (other.of, other.rights, other.closed)
-            && this.version() == other_file.version()
-            && this.recipe() == other_file.recipe()
+            && this.version == other_file.version
+            && this.recipe == other_file.recipe
     }
 }
 
@@ -456,7 +481,7 @@ impl Eq for ComputedKey {}
 impl Hash for ComputedKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.of, self.rights, self.closed).hash(state);
-        (self.computed.version(), self.computed.recipe()).hash(state);
+        (&self.computed.version, &self.computed.recipe).hash(state);
     }
 }
 

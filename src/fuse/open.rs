@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 
+use crate::file_node::source;
 use crate::handle::Closing;
 use crate::{
     Attr, Caller, CallerAccess, Claimed, ContextFs, Entry, Fh, FileHandle, FileNode, FsError,
     Handle, Ino, Node, NodeKind, OpenMode, Opened, Pages, Result, SealJob, Shared, attributes, dir,
-    lookup, message_log, moved, process, remote, write_once,
+    lookup, message_log, process, remote, write_once,
 };
 use ctxfs_engine::sync::{Mutex, now};
-use ctxfs_engine::{Computed, OpenText, Reservation, Share, SourceFile, names};
-use ctxfs_store::{Dir, LEAST, stat_file};
+use ctxfs_engine::{Computed, DoorFile as _, Reservation, Share};
+use ctxfs_store::{Dir, LEAST, MESSAGES, stat_file};
 
 /// Cache lifetime of the attributes of a new file. The kernel needs them right after it created the
 /// file.
@@ -56,11 +57,10 @@ fn open_computed(
     share: Share,
     done: impl FnOnce(Result<Opened>) + Send + 'static,
 ) {
-    let (shared, computed) = (Arc::clone(fs), Arc::clone(of));
-    fs.engine.text(of, move |text| {
-        let opened = text.map(|text| {
-            let open = Claimed::new(OpenText::new(computed, text), share);
-            let fh = shared.handles.insert(Handle::Computed(open));
+    let shared = Arc::clone(fs);
+    of.open(&fs.engine, move |open| {
+        let opened = open.map(|open| {
+            let fh = shared.handles.insert(Handle::Computed(Claimed::new(open, share)));
             Opened::without_file(fh, Pages::Kept)
         });
         done(opened.map_err(FsError::from));
@@ -85,7 +85,7 @@ impl ContextFs {
         let parent = fs.nodes.get(parent)?;
         let dir = dir::writable(fs, &parent, name)?;
         fs.sealer.check_backlog(&parent.conversation())?;
-        let is_log = names::is_message_log(&**dir, name);
+        let is_log = name == MESSAGES && dir.is_history();
         let share = fs.claim(&parent, caller, descriptors(mode, is_log))?;
         let flags = mode.on_disk() | OFlags::EXCL;
         let room = reserve_name(fs, &parent, name)?;
@@ -144,7 +144,7 @@ impl ContextFs {
 /// kernel looked it up.
 fn reserve_name(fs: &Shared, parent: &Node, name: &OsStr) -> Result<Reservation> {
     let Some(conversation) = parent.conversation() else { return Ok(Reservation::default()) };
-    match fs.engine.reserve_in(&conversation, LEAST) {
+    match fs.engine.reserve(&conversation, LEAST) {
         Err(_) if parent.as_dir()?.open()?.stat(name).is_ok() => Ok(Reservation::default()),
         reserved => Ok(reserved?),
     }
@@ -248,11 +248,11 @@ fn opened(
     life.remember(&on_disk);
     // Pages that the kernel reads after this point show every change made before it.
     let stat = if writes { None } else { stat_file(&on_disk).ok() };
-    let clock = fs.engine.store.clock();
+    let clock = fs.engine.store().clock();
     let pages = stat.map_or(Pages::None, |stat| life.opened_to_read(&stat, clock));
     let first = writes && life.opened(mode.can_map_for_writing(), home);
     if first {
-        fs.engine.live.insert(file.id(), &(Arc::clone(file) as Arc<dyn SourceFile>));
+        source(file).note_writers(&fs.engine, file.id(), true);
     }
     drop(life);
     if first {
@@ -269,7 +269,7 @@ fn opened(
         _share: share,
     };
     let fh = fs.handles.insert(Handle::File(Arc::new(handle)));
-    let counts_mapped = mode.can_map_for_writing() && fs.engine.options.quota.is_some();
+    let counts_mapped = mode.can_map_for_writing() && fs.engine.options().quota.is_some();
     let direct = node.is_message_log();
     Opened { fh, file: Some(on_disk), writes, direct, pages, counts_mapped }
 }
@@ -286,9 +286,8 @@ pub(super) fn release(fs: &Shared, fh: Fh) -> Result<()> {
     match fs.handles.remove(fh) {
         Some(Handle::File(handle)) if handle.writes => writer_gone(fs, handle)?,
         Some(Handle::File(handle)) => reader_gone(&Arc::clone(&handle.node), handle)?,
-        Some(Handle::Computed(open)) => fs.engine.counting.read(&open),
         Some(Handle::Remote(open)) => reader_gone(&Arc::clone(&open.node), open)?,
-        Some(Handle::Listing(_)) | None => {}
+        Some(Handle::Computed(_) | Handle::Listing(_)) | None => {}
     }
     left
 }
@@ -314,8 +313,7 @@ pub(super) fn release_closed(fs: &Shared) {
                     tracing::warn!(%error, "an open file was not released");
                 }
             }
-            Handle::Computed(open) => fs.engine.counting.read(&open),
-            Handle::File(_) | Handle::Remote(_) | Handle::Listing(_) => {}
+            Handle::Computed(_) | Handle::File(_) | Handle::Remote(_) | Handle::Listing(_) => {}
         }
     }
 }
@@ -326,12 +324,12 @@ fn writer_gone(fs: &Shared, handle: Arc<FileHandle>) -> Result<()> {
     let mut life = file.life();
     let last = life.closed(handle.last_close.lock().and_then(|closing| closing.killed_by));
     if last {
-        fs.engine.live.remove(file.id());
+        source(file).note_writers(&fs.engine, file.id(), false);
     }
     drop(life);
     if last {
         // If the file was moved, the last descriptor still leads to its name.
-        moved::find(fs, &node, &handle.file).ok();
+        lookup::find_moved(fs, &node, &handle.file).ok();
     }
     // Close the descriptor before the job is submitted, so that a probe for writers does not find
     // it.

@@ -115,10 +115,10 @@ impl Promises {
         if dir.is_root {
             return None;
         }
-        let known = active.dirs.lock().get(dir.id());
+        let known = active.dirs.lock().get(dir.id);
         let dir = match known {
             Some(known) => known,
-            None => active.dirs.lock().add(&active.watch, dir.id(), &*dir.open().ok()?)?,
+            None => active.dirs.lock().add(&active.watch, dir.id, &*dir.open().ok()?)?,
         };
         let changes = dir.changes.load(SeqCst);
         Some(PromiseMark { active, dir, changes })
@@ -147,7 +147,7 @@ impl Promises {
             && let Some(link) = link.get()
             && let Ok(dir) = link.parent.as_dir()
         {
-            self.end(dir.id(), &link.name);
+            self.end(dir.id, &link.name);
         }
     }
 

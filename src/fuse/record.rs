@@ -1,69 +1,33 @@
-//! Records of artifacts in the manifest: reading their current state, changing them, and moving
-//! them in a rename.
+//! Records of artifacts in the manifest: changing them, and moving them in a rename, or after another
+//! process has moved a file in the store while clients write to it.
+//!
+//! The mount gets no notice of such a move. It detects the move when a look-up finds the file under
+//! its new name, or when the file is closed. The next job of the sealing thread then moves the
+//! record; see [`settle_moved`].
 //!
 //! To change a record, the server locks the manifest first and then the places of files. If another
 //! process holds the manifest, the operation has locked and changed nothing yet, and is retried as
 //! a whole.
 
 use std::cmp::Ordering;
-use std::fs::File;
+use std::io;
 use std::slice;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::file_node::keyed_hash;
-use crate::{FileNode, FsError, Life, Node, Result, SealJob, Shared};
+use crate::file_node::source;
+use crate::life::RecordPlace;
+use crate::{FileNode, FsError, Life, Node, NodeKey, Result, SealJob, Shared};
 use ctxfs_core::model::{ArtifactState, Component, Provenance, Record, RelPath, Removal};
 use ctxfs_engine::sync::RwLockReadGuard;
-use ctxfs_engine::{Engine, Version, facts_number, others, unsettled_number, view_sizes};
+use ctxfs_engine::{
+    DoorFile as _, Engine, FileId, FileLife as _, Version, present_record, resolve,
+};
 use ctxfs_store::{
-    Appended, Conversation, ManifestLock, Stat, StoreError, StoredRecords, provenance_of,
-    this_process,
+    Appended, Conversation, ManifestLock, Stat, StoreError, StoredRecords, this_process,
 };
 
-/// Returns the record of `file`, whose attributes on disk are `stat`. Does not include the facts in
-/// the file's extended attributes.
-pub(crate) fn record(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<Record> {
-    let (id, path) = file.place().ok_or(FsError::Stale)?;
-    let conversation = engine.conversation(&id)?;
-    record_at(&file.life(), &conversation, &path, stat, None)
-}
-
-/// Returns the version of a file whose attributes on disk are `stat`, after `changes` changes.
-/// Calls `open` if the attributes cannot distinguish the version, so that the bytes must be read.
-pub(crate) fn version(
-    engine: &Engine,
-    file: &FileNode,
-    stat: &Stat,
-    changes: u64,
-    open: impl FnOnce() -> Result<Arc<File>>,
-) -> Result<Version> {
-    let facts = facts_version(engine, file, stat)?;
-    let stat = &original(engine, file, stat)?;
-    let bytes = unsettled_number(engine, stat, || Ok(open()?))?;
-    Ok(Version::of_file(stat, changes, (facts, bytes)))
-}
-
-/// Returns the original attributes of a sealed file if a copy now has its name. Otherwise returns
-/// `stat`, the current attributes.
-pub(crate) fn original(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<Stat> {
-    if !stat.may_be_copy() || !file.life().is_at_rest() {
-        return Ok(*stat);
-    }
-    let (id, path) = file.place().ok_or(FsError::Stale)?;
-    original_at(engine, (&id, &path), stat)
-}
-
-pub(crate) fn original_at(
-    engine: &Engine,
-    (id, path): (&Component, &RelPath),
-    stat: &Stat,
-) -> Result<Stat> {
-    let record = engine.conversation(id)?.record(path)?;
-    Ok(record.map_or(*stat, |record| stat.original(&record)))
-}
-
-pub(crate) fn present_version(engine: &Engine, file: &FileNode) -> Result<(Version, Stat)> {
+pub(crate) fn present_version(engine: &Engine, file: &Arc<FileNode>) -> Result<(Version, Stat)> {
     let (changes, stat) = {
         let link = file.link.get().ok_or(FsError::NotFound)?;
         let dir = link.dir()?;
@@ -76,9 +40,9 @@ pub(crate) fn present_version(engine: &Engine, file: &FileNode) -> Result<(Versi
                 Ok,
             )?,
         };
-        (life.changes(), stat)
+        (life.bytes.changes, stat)
     };
-    Ok((version(engine, file, &stat, changes, || file.reader())?, stat))
+    Ok((source(file).version(engine, &stat, changes)?, stat))
 }
 
 /// Returns the attributes of `file` as a remote artifact, for a name that no file on disk has.
@@ -95,64 +59,6 @@ fn stat_remote(engine: &Engine, file: &FileNode) -> Result<Option<Stat>> {
     }
     file.found_as(&far.stat);
     Ok(Some(far.stat))
-}
-
-/// Returns a number that changes exactly when a fact that a view shows changes, apart from the
-/// bytes. Sealing does not change the number.
-///
-/// The number is cached for a file at rest, so that later look-ups of its views neither open nor
-/// parse the file.
-pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<u64> {
-    let place = file.place().ok_or(FsError::Stale)?;
-    let conversation = engine.conversation(&place.0)?;
-    // Checked before the record is read. If sealing ends in between, the known facts belong to the
-    // earlier record.
-    let is_at_rest = file.life().is_at_rest();
-    let recorded = conversation.manifest().position(&place.1)?;
-    let same_name = others::others_of(engine, &place.0, &place.1)?;
-    // ctime changes with every change of the file, including its extended attributes.
-    let basis = keyed_hash((&place, &same_name, recorded, stat.ctime));
-    if let Some(version) = file.facts.facts(basis).filter(|_| is_at_rest) {
-        return Ok(version);
-    }
-    // Checked before the facts are read, because they may change right afterwards.
-    let lasts = !engine.store.clock().is_recent(stat);
-    let changes = file.life().changes();
-    let mut record = record_at(&file.life(), &conversation, &place.1, stat, None)?;
-    let is_sealed = record.state != ArtifactState::Live && file.life().is_at_rest();
-    // Sealing copies the provenance in the extended attributes to the record.
-    let provenance = match file.reader().and_then(|file| Ok(provenance_of(&file)?)) {
-        Err(error) if error.must_wait() => return Err(error),
-        provenance => provenance.unwrap_or_default(),
-    };
-    record.provenance.update(&provenance);
-    let version = facts_number(&place, &record, &same_name);
-    if lasts && is_sealed {
-        let sizes = record.view_sizes.as_ref().filter(|sizes| {
-            sizes.basis == view_sizes::basis(engine, &place, (&record, version), stat)
-        });
-        file.facts.keep(basis, &Version::of_file(stat, changes, (version, 0)), sizes);
-    }
-    Ok(version)
-}
-
-/// Like [`record`], for a caller that has locked the `life` of the file, and possibly the
-/// `manifest`.
-pub(crate) fn record_at(
-    life: &Life,
-    conversation: &Conversation,
-    path: &RelPath,
-    stat: &Stat,
-    manifest: Option<&ManifestLock>,
-) -> Result<Record> {
-    let known = if life.is_unsealed() {
-        conversation.record(path)?
-    } else {
-        conversation.current_record(path, manifest)?
-    };
-    let recorded = known.is_some();
-    let record = known.unwrap_or_else(|| Conversation::fresh_record(path, stat));
-    Ok(life.bring_up(record, recorded))
 }
 
 /// The locked record of an artifact. The record does not change and no file moves until this value
@@ -270,9 +176,9 @@ fn append_record(
     if !file.is_at(&stat) {
         return Err(FsError::Stale);
     }
-    life.noticed(&stat, fs.engine.store.clock());
+    life.noticed(&stat, fs.engine.store().clock());
     let manifest = Some(&held.manifest);
-    let mut record = record_at(&life, &held.conversation, &held.path, &stat, manifest)?;
+    let mut record = present_record(&*life, &held.conversation, &held.path, &stat, manifest)?;
     if let Some(AttributeChange { before, sets_time }) = attributes {
         record = stat.with_new_attributes(before, *sets_time, record);
     }
@@ -485,4 +391,146 @@ fn trace(record: &Record, (from, to): (&RelPath, &RelPath), conversation: &Compo
 
 fn gone(record: Record) -> Record {
     Record { state: ArtifactState::Gone, analysis: None, ..record }
+}
+
+/// The owner of the record that the manifest has under a former name of a file:
+///
+/// - `InUse`: the file still has the name.
+/// - `ItsOwn`: the record belongs to the file, or there is no record.
+/// - `Others`: the record belongs to a different file, which now has the name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OldRecord {
+    InUse,
+    ItsOwn,
+    Others,
+}
+
+/// Moves the record of `node` to the file's current place, if another process has moved the file.
+/// Fails with EAGAIN while another process holds a manifest lock.
+pub(super) fn settle_moved(fs: &Shared, node: &Arc<Node>) -> Result<()> {
+    let file = node.as_file()?;
+    let Some(home) = file.life().home() else { return Ok(()) };
+    match node.place() {
+        Some((id, path)) if (&id, &path) == (&home.conversation, &home.path) => Ok(()),
+        Some(here) => follow_moved(fs, node, &home, here),
+        None => forget_moved(fs, node, &home),
+    }
+}
+
+/// Like [`settle_moved`], for a file that is missing at its recorded name. If the file has no name in the
+/// store, removes its record.
+pub(super) fn settle_lost(fs: &Shared, node: &Arc<Node>) -> Result<()> {
+    settle_moved(fs, node)?;
+    let home = node.as_file()?.life().home();
+    match home {
+        Some(home) if !is_at(fs, node, (&home.conversation, &home.path)) => {
+            forget_moved(fs, node, &home)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn follow_moved(
+    fs: &Shared,
+    node: &Arc<Node>,
+    home: &RecordPlace,
+    here: (Component, RelPath),
+) -> Result<()> {
+    let Some(source) = fs.engine.store().conversation(&home.conversation)? else {
+        return note_moved(node, Some(here), None);
+    };
+    let target = fs.engine.conversation(&here.0)?;
+    let manifests = Manifests::hold(fs, source, target)?;
+    let places = fs.places.read();
+    let followed = follow_locked(fs, node, &manifests, (home, here));
+    drop(places);
+    manifests.release(fs);
+    followed
+}
+
+fn follow_locked(
+    fs: &Shared,
+    node: &Arc<Node>,
+    manifests: &Manifests,
+    (home, here): (&RecordPlace, (Component, RelPath)),
+) -> Result<()> {
+    if node.place().as_ref() != Some(&here) {
+        return Err(FsError::TryAgain("it is being moved"));
+    }
+    let mut generation = None;
+    match old_record(fs, node.as_file()?, &manifests.source, home)? {
+        OldRecord::InUse => return Ok(()),
+        OldRecord::Others => {}
+        OldRecord::ItsOwn => {
+            let options = MoveOptions { swapped: false, traced: fs.options.write_once };
+            // The record under the new name belongs to a file that was replaced there.
+            let from = Mover { node, path: &home.path, before: None };
+            let over = Mover { path: &here.1, ..from };
+            manifests.move_records(from, (Some(over), &here.1), options)?;
+            let record = manifests.target.record(&here.1)?;
+            generation = record.map(|record| record.generation);
+        }
+    }
+    fs.engine.freed(&home.conversation, Vec::new());
+    fs.engine.freed(&here.0, Vec::new());
+    note_moved(node, Some(here), generation)
+}
+
+fn forget_moved(fs: &Shared, node: &Arc<Node>, home: &RecordPlace) -> Result<()> {
+    if let Some(conversation) = fs.engine.store().conversation(&home.conversation)? {
+        let manifest = fs.lock_manifest(&conversation)?;
+        let places = fs.places.read();
+        if old_record(fs, node.as_file()?, &conversation, home)? == OldRecord::ItsOwn
+            && conversation.record(&home.path)?.is_some()
+        {
+            conversation.forget_locked(&manifest, &home.path)?;
+        }
+        drop((places, manifest));
+        fs.compact(&conversation);
+    }
+    note_moved(node, None, None)
+}
+
+fn note_moved(
+    node: &Node,
+    here: Option<(Component, RelPath)>,
+    generation: Option<u64>,
+) -> Result<()> {
+    let here = here.filter(|(_, path)| path.is_artifact());
+    node.as_file()?.life().moved(here, generation);
+    Ok(())
+}
+
+fn old_record(
+    fs: &Shared,
+    file: &FileNode,
+    conversation: &Conversation,
+    home: &RecordPlace,
+) -> Result<OldRecord> {
+    let id = match conversation.dir().stat_at(&home.path) {
+        Err(error)
+            if resolve::is_absent(&error) || error.kind() == io::ErrorKind::NotADirectory =>
+        {
+            return Ok(OldRecord::ItsOwn);
+        }
+        stat => FileId::of(&stat?),
+    };
+    if id == file.id() {
+        return Ok(OldRecord::InUse);
+    }
+    let there = fs.nodes.find(&NodeKey::Disk(id));
+    let is_written =
+        there.is_some_and(|node| node.as_file().is_ok_and(|file| file.life().is_unsealed()));
+    let is_noted = |record: Record| {
+        record.state == ArtifactState::Live
+            && record.owner == this_process()
+            && home.noted == Some(record.generation)
+    };
+    let is_own = !is_written && conversation.record(&home.path)?.is_some_and(is_noted);
+    Ok(if is_own { OldRecord::ItsOwn } else { OldRecord::Others })
+}
+
+pub(super) fn is_at(fs: &Shared, node: &Node, (id, path): (&Component, &RelPath)) -> bool {
+    let stat = fs.engine.conversation(id).map(|conversation| conversation.dir().stat_at(path));
+    stat.is_ok_and(|stat| stat.is_ok_and(|stat| node.is_at(&stat)))
 }

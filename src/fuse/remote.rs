@@ -11,20 +11,19 @@
 //! artifact, even if its bytes are the same.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::sync::Arc;
-
-use rustix::fs::OFlags;
 
 use crate::handle::RemoteHandle;
 use crate::record::now_millis;
 use crate::{
     Caller, Claimed, DirNode, Fh, FileNode, FsError, Handle, Node, NodeKey, NodeLink, Opened,
-    Pages, Result, SealJob, Shared, record,
+    Pages, Result, SealJob, Shared,
 };
 use ctxfs_core::model::{Component, RelPath};
 use ctxfs_engine::patience::allow_slow;
-use ctxfs_engine::{DirPlace, Engine, EngineError, FileId, OpenFile, SourceDir as _};
+use ctxfs_engine::{
+    DirPlace, DoorFile as _, Engine, EngineError, FileId, RemoteFile, SourceDir as _,
+};
 use ctxfs_store::{Conversation, FarArtifact, LEAST, Rename, RenameOutcome, Stat, read_full_at};
 
 pub(super) type Attribute = (OsString, Vec<u8>);
@@ -44,9 +43,9 @@ fn artifact(engine: &Engine, file: &FileNode) -> Result<(Component, FarArtifact)
     Ok((id, far.filter(is_it).ok_or(FsError::Stale)?))
 }
 
-pub(super) fn open(engine: &Engine, file: &FileNode) -> Result<OpenFile> {
+fn open(engine: &Engine, file: &FileNode) -> Result<Arc<RemoteFile>> {
     let (id, far) = artifact(engine, file)?;
-    Ok(engine.open_far(&id, &far))
+    Ok(RemoteFile::open(engine.options(), &id, &far))
 }
 
 pub(super) fn open_to_read(
@@ -60,7 +59,7 @@ pub(super) fn open_to_read(
     // Taken before the open. If the file is fetched in the meantime, the fetched file is found
     // below or stored there.
     let local = file.pending();
-    let OpenFile::Far(far) = open(&fs.engine, file)? else { return Err(FsError::Stale) };
+    let far = open(&fs.engine, file)?;
     far.file()?;
     let handle = RemoteHandle { node: Arc::clone(node), far, local };
     let fh = fs.handles.insert(Handle::Remote(Claimed::new(handle, share)));
@@ -90,19 +89,18 @@ pub(super) fn attributes(fs: &Shared, file: &FileNode) -> Result<Option<Vec<Attr
         return Ok(None);
     }
     allow_slow()?;
-    let OpenFile::Far(far) = open(&fs.engine, file)? else { return Err(FsError::Stale) };
+    let far = open(&fs.engine, file)?;
     Ok(Some(far.file()?.attributes.clone()))
 }
 
-/// Fetches all bytes of a remote artifact, so that it can be changed.
 pub(super) fn fetch(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<()> {
     if !is_remote(file) {
         return Ok(());
     }
     allow_slow()?;
     let (id, far) = artifact(&fs.engine, file)?;
-    let OpenFile::Far(open) = fs.engine.open_far(&id, &far) else { return Err(FsError::Stale) };
-    let _room = fs.engine.reserve_in(&id, far.stat.size)?;
+    let open = RemoteFile::open(fs.engine.options(), &id, &far);
+    let _room = fs.engine.reserve(&id, far.stat.size)?;
     let conversation = fs.engine.conversation(&id)?;
     let has_come = far.bring_here(&conversation, open.file()?)?;
     use_local_file(fs, (node, file), has_come.then_some((&conversation, &far.path))).map(drop)
@@ -130,7 +128,7 @@ pub(super) fn replace_by_empty<T>(
 
 fn begin_empty(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<Stat> {
     let (id, far) = artifact(&fs.engine, file)?;
-    let OpenFile::Far(open) = fs.engine.open_far(&id, &far) else { return Err(FsError::Stale) };
+    let open = RemoteFile::open(fs.engine.options(), &id, &far);
     // For most artifacts, the attributes came with the record.
     let attributes = match open.file() {
         Ok(file) => file.attributes.clone(),
@@ -139,7 +137,7 @@ fn begin_empty(fs: &Shared, node: &Arc<Node>, file: &FileNode) -> Result<Stat> {
             Vec::new()
         }
     };
-    let _room = fs.engine.reserve_in(&id, LEAST)?;
+    let _room = fs.engine.reserve(&id, LEAST)?;
     let conversation = fs.engine.conversation(&id)?;
     let has_begun = far.begin_empty(&conversation, attributes)?;
     use_local_file(fs, (node, file), has_begun.then_some((&conversation, &far.path)))
@@ -164,7 +162,8 @@ pub(super) fn unlink(fs: &Shared, file: &FileNode) -> Result<()> {
     let (id, far) = artifact(&fs.engine, file)?;
     let conversation = fs.engine.conversation(&id)?;
     let manifest = fs.lock_manifest(&conversation)?;
-    fs.engine.forget_artifact(&conversation, &manifest, &far.path, far.stat.size)?;
+    let record = conversation.forget_locked(&manifest, &far.path)?;
+    fs.engine.note_removed(&id, far.stat.size, record);
     drop(manifest);
     *file.link.lock() = None;
     fs.compact(&conversation);
@@ -223,23 +222,13 @@ pub(super) fn follow_copy(fs: &Shared, link: &NodeLink, stat: &Stat) {
         return;
     }
     let Some((id, path)) = link.place() else { return };
-    let Ok(original) = record::original_at(&fs.engine, (&id, &path), stat) else { return };
+    let record = fs.engine.conversation(&id).and_then(|found| Ok(found.record(&path)?));
+    let Ok(record) = record else { return };
+    let original = record.map_or(*stat, |record| stat.original(&record));
     let Some(node) = fs.nodes.find(&NodeKey::Disk(FileId::of(&original))) else { return };
     let Ok(file) = node.as_file() else { return };
     let before = file.id();
     if file.was(&original) && file.take_copy(stat) {
         fs.nodes.found_by_copy(&node, before);
     }
-}
-
-/// Opens the copy that has the name of `file`, for a view that is read without another look-up.
-/// Fails with [`FsError::Stale`] if there is no copy.
-pub(super) fn open_copy(engine: &Engine, file: &FileNode) -> Result<File> {
-    let link = file.link.get().ok_or(FsError::Stale)?;
-    let dir = link.dir()?;
-    let stat = dir.stat(&link.name).map_err(|_| FsError::Stale)?;
-    if !file.was(&record::original(engine, file, &stat)?) {
-        return Err(FsError::Stale);
-    }
-    Ok(FileId::of(&stat).open(&dir, &link.name, OFlags::RDONLY)?)
 }

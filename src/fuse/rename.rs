@@ -12,11 +12,10 @@ use crate::{
     lookup, record, remote, write_once,
 };
 use ctxfs_core::model::{Component, MAX_DEPTH, NameError, RelPath};
-use ctxfs_engine::names::is_message_log;
 use ctxfs_engine::patience::allow_slow;
-use ctxfs_engine::{DirPlace, Reservation, SourceDir as _};
+use ctxfs_engine::{DirPlace, DoorFile as _, Reservation, SourceDir as _};
 use ctxfs_store::message::MessageError;
-use ctxfs_store::{Stat, message};
+use ctxfs_store::{MESSAGES, Stat, message};
 
 /// The treatment of a new name that is taken: replace the existing file, fail, or exchange the
 /// names of the two files.
@@ -90,8 +89,8 @@ impl ContextFs {
         if node.as_dir().is_ok() || mode == RenameMode::Exchange {
             fs.promises.end_all();
         } else {
-            fs.promises.end(from.dir.id(), name);
-            fs.promises.end(to.dir.id(), new_name);
+            fs.promises.end(from.dir.id, name);
+            fs.promises.end(to.dir.id, new_name);
         }
         fs.nodes.forget(node.ino, 1);
         for end in [&from, &to] {
@@ -186,7 +185,7 @@ impl<'a> PlannedRename<'a> {
             return self.target.map_or(Ok(()), |_| check(to));
         }
         let crosses = from.parent.conversation() != to.parent.conversation();
-        if crosses && fs.engine.options.far.is_some() {
+        if crosses && fs.engine.options().far.is_some() {
             return Err(FsError::OtherConversation);
         }
         Ok(())
@@ -216,7 +215,7 @@ impl<'a> PlannedRename<'a> {
         }
         if node.as_dir().is_ok() {
             allow_slow()?;
-            fs.sealer.settle(fs.engine.options.view_deadline);
+            fs.sealer.settle(fs.engine.options().view_deadline);
         }
         write_once::await_record(fs, node).map(|_| ())
     }
@@ -269,7 +268,7 @@ impl<'a> PlannedRename<'a> {
         let stats = stats.map(|node| record::on_disk(node?.as_file().ok()?));
         // A conversation without any file counts as empty, as in `rmdir`.
         if from.parent.is_root() && mode == RenameMode::Replace && target.is_some() {
-            fs.engine.store.remove_conversation(&Component::new(to.name)?)?;
+            fs.engine.store().remove_conversation(&Component::new(to.name)?)?;
         }
         self.move_names(from, to, mode.flags())?;
         let (other, swapped) = (self.other(), self.swapped());
@@ -296,8 +295,8 @@ impl<'a> PlannedRename<'a> {
         (before, after): (&RelPath, &RelPath),
         stats: &[Option<Stat>; 2],
     ) -> Result<()> {
-        fs.engine.space.freed(held.source.id());
-        fs.engine.space.freed(held.target.id());
+        fs.engine.freed(held.source.id(), Vec::new());
+        fs.engine.freed(held.target.id(), Vec::new());
         let from = Mover { node: self.node, path: before, before: stats[0].as_ref() };
         let over = |node| Mover { node, path: after, before: stats[1].as_ref() };
         let swapped = self.swapped().is_some();
@@ -346,7 +345,7 @@ impl<'a> PlannedRename<'a> {
         let moved = [(Some(node), &source, &target), (self.swapped(), &target, &source)];
         for (node, from, to) in moved {
             if let Some((_, path)) = node.and_then(|node| node.place()) {
-                reserved.push(fs.engine.reserve_for_move(from, &path, to)?);
+                reserved.push(fs.engine.reserve_move(from, &path, to)?);
             }
         }
         Ok(reserved)
@@ -386,7 +385,7 @@ fn seal_renamed(fs: &Shared, node: &Arc<Node>) -> Result<()> {
 
 fn check_log(node: &Node, to: &End<'_>) -> Result<()> {
     match node.as_file() {
-        Ok(file) if is_message_log(&**to.dir, to.name) && !node.is_message_log() => {
+        Ok(file) if to.name == MESSAGES && to.dir.is_history() && !node.is_message_log() => {
             message::check(&Arc::new(file.open(OFlags::RDWR)?)).map_err(|error| match error {
                 MessageError::NotAMessage(why) => FsError::NotALog(why),
                 error => error.into(),

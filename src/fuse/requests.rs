@@ -373,7 +373,7 @@ impl Shared {
             },
         };
         match &node.kind {
-            NodeKind::Computed(of) => of.computed.conversation(),
+            NodeKind::Computed(of) => of.computed.base.conversation(),
             _ => node.conversation(),
         }
     }

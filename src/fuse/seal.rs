@@ -18,15 +18,14 @@ use std::time::Duration;
 use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
 
-use crate::{FileNode, FsError, Ino, Life, Node, Result, SealJob, Shared, moved, record, source};
+use crate::file_node::source;
+use crate::{FileNode, FsError, Ino, Life, Node, Result, SealJob, Shared, lookup, record};
 use ctxfs_core::model::{
-    Analysis, ArtifactState, Content as _, LocalFile, Record, ViewSizes, is_scratch,
+    Amount, Analysis, ArtifactState, Content as _, Counts, LocalFile, Record, is_scratch,
 };
 use ctxfs_core::redact::{BLOCK, SecretRules, masks, settled};
 use ctxfs_engine::sync::lower_priority;
-use ctxfs_engine::{
-    Counters, Engine, FileRef, RewriteCount, STEP, SourceFile, analyse, facts_number, view_sizes,
-};
+use ctxfs_engine::{Counters, DoorFile as _, Engine, FileLife as _, RewriteCount};
 use ctxfs_store::{Artifact, Lease, lease_of, provenance_of, stat_file};
 
 /// Pause before the next attempt to seal a file that may still be written through a mapping.
@@ -46,6 +45,9 @@ const HELD_LONG: Duration = Duration::from_millis(500);
 /// Maximum number of artifacts whose sealing is retried. The recovery after the next start handles
 /// the rest.
 const MOST_FAILED: usize = 10_000;
+
+/// Number of bytes that one step masks.
+const MASKED_AT_ONCE: u64 = 4 * 1024 * 1024;
 
 enum JobResult {
     Done,
@@ -141,11 +143,11 @@ fn retry_where_moved(fs: &Shared, job: &SealJob) -> Result<JobResult> {
     let file = node.as_file()?;
     let open = file.any_open().filter(|_| file.life().is_unsealed());
     if let Some(open) = open
-        && moved::find(fs, node, &open)?
+        && lookup::find_moved(fs, node, &open)?
     {
         return Ok(JobResult::Again(job.clone()));
     }
-    moved::settle_lost(fs, node)?;
+    record::settle_lost(fs, node)?;
     Ok(JobResult::Done)
 }
 
@@ -153,7 +155,7 @@ fn note_live(fs: &Shared, node: &Arc<Node>) -> Result<()> {
     if !node.as_file()?.life().has_writers() {
         return Ok(());
     }
-    moved::settle(fs, node)?;
+    record::settle_moved(fs, node)?;
     record::record_as(fs, node, Life::noted_live, |_| ())
 }
 
@@ -162,21 +164,11 @@ fn follow(fs: &Shared, node: &Arc<Node>) -> Result<JobResult> {
     if !file.is_artifact() {
         return Ok(JobResult::Done);
     }
-    let behind = file.life().end().saturating_sub(file.tracker.seen());
-    let Some(open) = file.any_open().filter(|_| behind >= STEP / 4) else {
-        return Ok(JobResult::Done);
-    };
-    // Otherwise each step would analyse the file from the beginning. Sealing does that once.
-    if !file.tracker.can_be_kept(&fs.engine, &**file) {
-        return Ok(JobResult::Done);
-    }
-    let clock = fs.engine.store.clock();
-    let (rewrites, _) = file.notice(&open, clock)?;
-    let goal = file.tracker.seen() + behind;
-    let (_, whole) = analyse(&fs.engine, &**file, FileRef::Here(&open), goal, &|| true)?;
-    // If other processes write too, the analysis would start over each time.
-    let done = whole || file.notice(&open, clock)?.0 != rewrites;
-    Ok(if done { JobResult::Done } else { JobResult::Again(SealJob::Follow(Arc::clone(node))) })
+    let Some(open) = file.any_open() else { return Ok(JobResult::Done) };
+    let end = file.life().end();
+    let goes_on = source(file).follow(&fs.engine, &open, end)?;
+    let again = || JobResult::Again(SealJob::Follow(Arc::clone(node)));
+    Ok(if goes_on { again() } else { JobResult::Done })
 }
 
 /// Records the artifact as sealed. The record includes the analysis if one step completes it.
@@ -190,7 +182,7 @@ fn seal(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResult> {
         }
         life.is_mapped()
     };
-    moved::settle(fs, node)?;
+    record::settle_moved(fs, node)?;
     if !file.is_artifact() && !is_to_be_masked(&fs.engine, file) {
         file.life().sealed();
         return Ok(JobResult::Done);
@@ -229,13 +221,13 @@ fn analyse_and_record(
     ending: bool,
 ) -> Result<JobResult> {
     let file = node.as_file()?;
-    let clock = fs.engine.store.clock();
-    let (rewrites, stat) = file.notice(open, clock)?;
+    let clock = fs.engine.store().clock();
+    let (rewrites, stat) = file.state.rewrites(open, clock)?;
     // Waits until the modification time of the file would show the next change.
     if let Some(pause) = clock.settles_in(&stat).filter(|_| !ending) {
         return Ok(JobResult::Later(pause, SealJob::Seal(Arc::clone(node))));
     }
-    let analysis = try_analysis(fs, file, open, &|| true)?;
+    let analysis = source(file).analyse(&fs.engine, open, &|| true)?;
     let is_whole = analysis.is_some();
     let sealing = Sealing { rewrites, file: stat.local_file(), analysis, ending };
     let seal = || SealJob::Seal(Arc::clone(node));
@@ -264,14 +256,16 @@ fn record_sealed(
 ) -> Result<bool> {
     let Sealing { rewrites, file, analysis, ending } = sealing;
     let provenance = provenance_of(open)?;
-    let measured = analysis.as_ref().and_then(|_| measured(&fs.engine, node.as_file().ok()?, open));
+    let source = source(node.as_file()?);
+    let measured = analysis.as_ref().and_then(|_| source.view_sizes(&fs.engine, open));
     let tokens = analysis.as_ref().map(|found| (found.tokens, found.bytes));
     let (mut tool, mut changed) = (None, false);
     let change = |life: &mut Life, mut record: Record| {
         if life.has_writers() {
             return None;
         }
-        let speaks = |found: &Analysis| found.bytes == record.size && life.rewrites() == rewrites;
+        let speaks =
+            |found: &Analysis| found.bytes == record.size && life.bytes.rewrites() == rewrites;
         changed = !analysis.as_ref().is_none_or(speaks);
         if changed && !ending {
             return None;
@@ -295,11 +289,10 @@ fn record_sealed(
 }
 
 fn note_sealed(fs: &Shared, node: &Node) -> Result<()> {
-    Counters::add(&fs.engine.counters.sealed, 1);
+    Counters::add(&fs.engine.counters().sealed, 1);
     let end = node.as_file()?.life().end();
     if let Some(id) = node.conversation() {
-        fs.engine.retention.note_sealed(&fs.engine.options.keep, &id, end);
-        fs.engine.changed(&id, Some(end));
+        fs.engine.note_sealed(&id, end);
     }
     Ok(())
 }
@@ -312,15 +305,15 @@ fn analyse_sealed(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResu
         return Ok(JobResult::Done);
     }
     let open = Arc::new(file.open(OFlags::RDONLY | OFlags::NOATIME)?);
-    let clock = fs.engine.store.clock();
-    let (rewrites, _) = file.notice(&open, clock)?;
+    let clock = fs.engine.store().clock();
+    let (rewrites, _) = file.state.rewrites(&open, clock)?;
     // If the analysis state was evicted in the meantime, it would be evicted again. So this call
     // then continues to the end.
-    let was_pushed_out = file.tracker.seen() == 0;
+    let was_pushed_out = file.state.analysed() == 0;
     let expired = || !was_pushed_out || fs.sealer.is_ending();
-    let Some(analysis) = try_analysis(fs, file, &open, &expired)? else {
+    let Some(analysis) = source(file).analyse(&fs.engine, &open, &expired)? else {
         let job = SealJob::Analyse(Arc::clone(node));
-        let unchanged = file.notice(&open, clock)?.0 == rewrites;
+        let unchanged = file.state.rewrites(&open, clock)?.0 == rewrites;
         return Ok(if unchanged {
             JobResult::Again(job)
         } else {
@@ -330,7 +323,7 @@ fn analyse_sealed(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResu
     let tokens = Some((analysis.tokens, analysis.bytes));
     let mut tool = None;
     let change = |life: &mut Life, record: Record| {
-        let unchanged = !life.is_unsealed() && life.rewrites() == rewrites;
+        let unchanged = !life.is_unsealed() && life.bytes.rewrites() == rewrites;
         let same = unchanged && record.size == analysis.bytes;
         tool = record.provenance.tool_name();
         same.then_some(Record { analysis: Some(analysis), ..record })
@@ -351,51 +344,27 @@ fn count_stored(
     let (Some(id), Some(tokens)) = (node.conversation(), tokens) else { return Ok(()) };
     let bytes = node.as_file()?.life().take_uncounted();
     if bytes > 0 {
-        fs.engine.counting.stored_part(&id, tool, bytes, tokens);
+        let tokens = u128::from(tokens.0) * u128::from(bytes) / u128::from(tokens.1.max(1));
+        let stored = Amount::once(bytes, u64::try_from(tokens).unwrap_or(u64::MAX));
+        let counts = Counts { stored, ..Counts::default() };
+        fs.engine.count(&id, tool.unwrap_or_default(), &counts);
     }
     Ok(())
-}
-
-/// Continues the analysis by at least one step, until `expired` returns true. Returns the analysis
-/// if it is complete.
-fn try_analysis(
-    fs: &Shared,
-    file: &FileNode,
-    open: &File,
-    expired: &dyn Fn() -> bool,
-) -> Result<Option<Analysis>> {
-    let found = fs.engine.analysis(file, FileRef::Here(open), None, expired)?;
-    Ok(found.whole.then(|| (*found.analysis).clone()))
-}
-
-pub(super) fn measured(
-    engine: &Engine,
-    file: &Arc<FileNode>,
-    open: &Arc<File>,
-) -> Option<ViewSizes> {
-    let (place, stat) = (file.place()?, stat_file(open).ok()?);
-    let conversation = engine.conversation(&place.0).ok()?;
-    let mut record = record::record_at(&file.life(), &conversation, &place.1, &stat, None).ok()?;
-    record.provenance.update(&provenance_of(open).ok()?);
-    let facts = facts_number(&place, &record, &[]);
-    let quiet = source::QuietFile { node: Arc::clone(file), open: Arc::clone(open) };
-    let source = Arc::new(quiet) as Arc<dyn SourceFile>;
-    view_sizes::measure(engine, &source, &place, (&record, facts), &stat)
 }
 
 /// Returns true if secrets in the stored bytes of `file` must be masked after it is closed. Scratch
 /// files are not masked, and the message log accepts only masked messages.
 pub(super) fn is_to_be_masked(engine: &Engine, file: &FileNode) -> bool {
     let is_scratch = || file.place().is_none_or(|(_, path)| is_scratch(path.file_name()));
-    engine.secrets.stored_rules().is_some() && !file.is_message_log() && !is_scratch()
+    engine.stored_rules().is_some() && !file.is_message_log() && !is_scratch()
 }
 
 /// Masks secrets in the stored bytes of a file without writers. Does one step, or everything if the
 /// mount is `ending`. Returns true once the whole file is masked.
 pub(super) fn mask_stored(engine: &Engine, file: &FileNode, ending: bool) -> Result<bool> {
-    let Some(rules) = engine.secrets.stored_rules() else { return Ok(true) };
+    let Some(rules) = engine.stored_rules() else { return Ok(true) };
     let open = Arc::new(file.open(OFlags::RDWR | OFlags::NOATIME)?);
-    let mut steps = STEP / BLOCK;
+    let mut steps = MASKED_AT_ONCE / BLOCK;
     while ending || steps > 0 {
         if mask_block(file, &open, rules)? {
             return Ok(true);

@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 use crate::{FsError, Ino, Node, Result};
 use ctxfs_engine::sync::atomic::Ordering::Relaxed;
 use ctxfs_engine::sync::{Condvar, Mutex, now, thread};
-use ctxfs_engine::workers::BackgroundThread;
-use ctxfs_engine::workers::JobOwner;
+use ctxfs_engine::workers::{BackgroundThread, JobOwner};
 
 /// Time during which jobs accumulate before the thread starts. An output that is written in one go
 /// is opened, written and closed within this time, and wakes the thread only once.
@@ -73,7 +72,6 @@ pub(crate) struct Sealer {
 #[derive(Default)]
 struct SealQueue {
     jobs: HashMap<JobOwner, ConversationJobs>,
-    /// The conversations that have jobs, in the order of their turns.
     turns: VecDeque<JobOwner>,
     known: HashSet<JobKey>,
     /// Jobs by the time at which they are due. The number distinguishes jobs with the same time.

@@ -94,7 +94,7 @@ impl Shared {
     /// Claims `count` descriptors for a file or directory that `caller` opens at or inside `node`.
     /// Fails with [`FsError::TooManyOpen`] if the client has too many descriptors.
     pub(crate) fn claim(&self, node: &Node, caller: Caller, count: u64) -> Result<Share> {
-        let user = self.engine.options.allow_other.then_some(caller.uid);
+        let user = self.engine.options().allow_other.then_some(caller.uid);
         let client = Client { conversation: node.conversation(), user };
         self.handles.shares.claim(client, count).ok_or(FsError::TooManyOpen)
     }
@@ -102,11 +102,7 @@ impl Shared {
     /// Locks a manifest for a moment. Fails with EAGAIN while another process holds the lock. After
     /// the mount has ended, waits for the lock instead, because no client waits for this thread.
     pub(crate) fn lock_manifest(&self, conversation: &Conversation) -> Result<ManifestLock> {
-        Ok(lock_manifest(conversation, self.is_ending())?)
-    }
-
-    pub(crate) fn is_ending(&self) -> bool {
-        self.ending.load(Relaxed)
+        Ok(lock_manifest(conversation, self.ending.load(Relaxed))?)
     }
 
     /// Compacts a manifest if most of it is outdated. Runs on another thread, because it flushes to

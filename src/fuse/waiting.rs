@@ -17,8 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::is_told_to_end;
 use ctxfs_engine::sync::{Condvar, Mutex, now, thread_local};
-use ctxfs_engine::workers::BackgroundThread;
-use ctxfs_engine::workers::JobOwner;
+use ctxfs_engine::workers::{BackgroundThread, JobOwner};
 
 /// Maximum number of waiting requests of a conversation. Further requests fail with EAGAIN.
 pub(super) const MOST: usize = 1024;

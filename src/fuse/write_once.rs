@@ -11,7 +11,7 @@ use crate::{FileNode, FsError, Node, NodeKind, Result, SealJob, Shared};
 use ctxfs_core::model::{ArtifactState, Component};
 use ctxfs_engine::patience::waited;
 use ctxfs_engine::sync::{now, thread};
-use ctxfs_engine::{DirPlace, SourceDir as _};
+use ctxfs_engine::{DirPlace, DoorFile as _, FileLife as _, SourceDir as _};
 use ctxfs_store::Artifacts;
 
 /// Maximum time that an open for writing waits for a release after a descriptor was closed. There
@@ -66,7 +66,7 @@ pub(super) fn check_conversation(fs: &Shared, id: &Component) -> Result<()> {
     if !fs.options.write_once {
         return Ok(());
     }
-    match fs.engine.store.conversation(id)? {
+    match fs.engine.store().conversation(id)? {
         Some(conversation) if conversation.manifest().has_traces()? => Err(FsError::WriteOnce),
         _ => Ok(()),
     }
@@ -82,14 +82,14 @@ pub(super) fn await_record(fs: &Shared, node: &Arc<Node>) -> Result<bool> {
     if !is_sealed(fs, file)? {
         return Ok(false);
     }
-    let (started, most) = (Instant::now(), fs.engine.options.view_deadline);
+    let (started, most) = (Instant::now(), fs.engine.options().view_deadline);
     let mut asked = false;
     while !is_recorded(fs, file)? {
         if !std::mem::replace(&mut asked, true) {
             let job = if file.life().is_unsealed() { SealJob::Seal } else { SealJob::Analyse };
             fs.sealer.submit(job(Arc::clone(node)));
         }
-        match file.reader() {
+        match file.reader().map_err(FsError::from) {
             Err(error) if error.must_wait() => return Err(error),
             Err(_) => break,
             Ok(_) if waited().unwrap_or(started.elapsed()) >= most => {

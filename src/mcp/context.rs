@@ -304,7 +304,7 @@ pub(crate) fn query(arguments: &Value) -> Result<String, String> {
 }
 
 fn most_bytes(open: &GatewayConversation) -> u64 {
-    open.engine.limits(None).max_inline_bytes.clamp(4, MAX_TEXT)
+    open.engine.options.limits.limits(None).max_inline_bytes.clamp(4, MAX_TEXT)
 }
 
 /// A part of a file that starts and ends at character boundaries. `next` is the offset to continue

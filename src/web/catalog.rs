@@ -358,7 +358,7 @@ impl OutputRow {
         let ListedArtifact { path, stat, record } = listed;
         let found = record.analysis.as_ref();
         let chars = found.map_or(stat.size, |found| found.chars);
-        let limits = engine.limits(record.provenance.tool_name().as_deref());
+        let limits = engine.options.limits.limits(record.provenance.tool_name().as_deref());
         let arguments = record.provenance.args.as_deref().unwrap_or_default();
         Self {
             path: path.to_text(),

@@ -245,7 +245,8 @@ impl<'a> ExportedOutput<'a> {
         self.write_bytes(&look, shelf)?;
         let start = look.bytes(0, SNIFFED)?;
         if is_binary(&start) {
-            let kind = look.facts()?.analysis.map(|found| found.mime.clone()).unwrap_or_default();
+            let kind =
+                look.facts(true)?.analysis.map(|found| found.mime.clone()).unwrap_or_default();
             return self
                 .write_note(&format!("Not text: {kind}. The download has its bytes."), shelf);
         }

@@ -141,7 +141,7 @@ fn tool(row: &OutputRow) -> Markup {
 
 fn why(site: &Arc<Site>, id: &Component, row: &OutputRow) -> Option<(u64, String)> {
     let look = site.look(id, &row.path).ok()?;
-    let facts = look.facts().ok()?;
+    let facts = look.facts(true).ok()?;
     let analysis = facts.analysis?;
     let line = analysis.errors.shown.first()?.line;
     let offset = match look.line_offset_by(&analysis, line).ok()? {
@@ -241,7 +241,9 @@ fn compare(a: &ConversationRow, b: &ConversationRow, by: &str) -> Ordering {
         "bytes" => a.bytes.cmp(&b.bytes),
         "stored" => a.counts.stored.tokens.cmp(&b.counts.stored.tokens),
         "handed" => a.counts.handed.tokens.cmp(&b.counts.handed.tokens),
-        "saved" => a.counts.saved(|amount| amount.tokens).cmp(&b.counts.saved(|amount| amount.tokens)),
+        "saved" => {
+            a.counts.saved(|amount| amount.tokens).cmp(&b.counts.saved(|amount| amount.tokens))
+        }
         "errors" => a.errors.cmp(&b.errors),
         _ => Ordering::Equal,
     };

@@ -30,7 +30,7 @@ pub(super) fn write(
 ) -> Result<()> {
     let look = site.look(id, path)?;
     // The lines of a live output are requested repeatedly, so only known facts are used for them.
-    let facts = if query.part == "lines" { look.known_facts() } else { look.facts() }?;
+    let facts = look.facts(query.part != "lines")?;
     let output = RequestedOutput { site, id, look, facts, query };
     match &*query.part {
         "lines" => {

@@ -35,7 +35,7 @@ pub(super) async fn download(
     let (shared, range) = (Arc::clone(site), headers.get(header::RANGE).cloned());
     let looked = site.work.wait(move || {
         let look = shared.look(&id, &path)?;
-        let is_binary = look.facts()?.analysis.is_none_or(|found| found.is_binary());
+        let is_binary = look.facts(true)?.analysis.is_none_or(|found| found.is_binary());
         Ok((look, if is_binary { OTHER } else { TEXT }))
     });
     let (look, kind) = looked.await?;
@@ -68,7 +68,7 @@ pub(super) async fn image(site: &Arc<Site>, id: Component, path: String) -> Resu
     let shared = Arc::clone(site);
     let looked = site.work.wait(move || {
         let look = shared.look(&id, &path)?;
-        let kind = output::image_type(&look.facts()?).ok_or(WebError::Missing)?;
+        let kind = output::image_type(&look.facts(true)?).ok_or(WebError::Missing)?;
         Ok((look, kind))
     });
     let (look, kind) = looked.await?;

@@ -11,7 +11,9 @@ use ctxfs_sync::bucket::{
     Bucket, BucketError, BucketId, BucketUrl, CONVERSATIONS, Deadline, Identity, Objects as _,
     conversation_of,
 };
-use ctxfs_sync::remote::{Home, Limits, Moment, PushLock, RemoteArtifacts, RemoteError, Synchronizer};
+use ctxfs_sync::remote::{
+    Home, Limits, Moment, PushLock, RemoteArtifacts, RemoteError, Synchronizer,
+};
 
 // Requests are retried for this long.
 const PATIENCE: Duration = Duration::from_mins(1);

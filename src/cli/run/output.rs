@@ -165,7 +165,7 @@ impl<'a> CommandLogs<'a> {
             // The log records failures itself.
             let _finished = log.finish();
         }
-        self.both.loss()
+        self.both.loss.as_ref()
     }
 
     pub(crate) fn seal(self, cut: Option<&str>) -> Result<StoredOutput, EngineError> {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::answers::{Answer, AskedDocument, json_line};
+use crate::space::reserve_line;
 use ctxfs_core::model::{Counts, DailyCounts, QuestionCounts, counted_tool};
 use ctxfs_models::extract::{AnswerText, CallRecord};
 use ctxfs_store::{Conversation, StoreError, history};
@@ -15,9 +16,13 @@ use ctxfs_store::{Conversation, StoreError, history};
 /// Maximum number of characters of a question or an answer in an entry.
 const PREVIEW: usize = 500;
 
+/// - `time`: the time at which the question ended, in UTC
+/// - `input`: `input`, `output` and `nanodollars` are sums over all calls
+/// - `nanodollars`: the cost, in billionths of a dollar
+/// - `ended`: the outcome: `answered`, `cut`, `not found`, `shown`, `stopped` or `failed`
+/// - `preview`: the first characters of the answer or of the error message
 #[derive(Debug, Serialize, Deserialize)]
 struct LogEntry {
-    /// The time at which the question ended, in UTC.
     time: String,
     #[serde(rename = "ref")]
     handle: String,
@@ -30,17 +35,12 @@ struct LogEntry {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     cached: bool,
     calls: Vec<LoggedCall>,
-    /// `input`, `output` and `nanodollars` are sums over all calls.
     input: u64,
     output: u64,
-    /// The cost, in billionths of a dollar.
     nanodollars: u64,
     millis: u64,
-    /// The outcome: `answered`, `cut`, `not found`, `shown`, `stopped` or `failed`.
     ended: String,
-    /// Length in bytes of the answer or of the error message.
     bytes: u64,
-    /// The first characters of the answer or of the error message.
     preview: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
@@ -69,7 +69,7 @@ fn append(asked: &AskedDocument<'_>, entry: &LogEntry) -> Result<()> {
     let AskedDocument { engine, conversation, .. } = asked;
     let line = json_line(entry)?;
     // Calls that have cost money are logged even without room.
-    let room = engine.space.reserve_line(conversation, line.len() as u64);
+    let room = reserve_line(engine, conversation, line.len() as u64);
     let _room = if entry.calls.is_empty() { Some(room?) } else { room.ok() };
     Ok(history::append(conversation, history::EXTRACTIONS, &line)?)
 }

@@ -14,15 +14,15 @@ const MOST_READ: usize = 8;
 const MOST_FOUND: usize = 64 << 10;
 
 /// The answers to one question about several outputs.
+///
+/// - `left`: outputs that were not read because the question reached its token limit or was stopped
+/// - `unreadable`: outputs that could not be read, each with the error
+/// - `others`: the number of outputs of the conversation that were not selected for the question
 #[derive(Debug, Default)]
 pub struct Answers {
-    /// The answers, in the order in which the outputs were read.
     pub read: Vec<Answer>,
-    /// Outputs that were not read because the question reached its token limit or was stopped.
     pub left: Vec<PathBuf>,
-    /// Outputs that could not be read, each with the error.
     pub unreadable: Vec<(PathBuf, EngineError)>,
-    /// The number of outputs of the conversation that were not selected for the question.
     pub others: usize,
 }
 
@@ -33,7 +33,6 @@ impl Answers {
         !are_none && self.read.iter().all(|answer| answer.extraction.answer.is_err())
     }
 
-    /// Returns the answers as the text to show to a model.
     pub fn text(&self) -> String {
         let mut text: String = self.read.iter().map(|answer| answer.text() + "\n").collect();
         let handles = self.read.iter().map(|answer| visible::whole(&answer.facts.handle));

@@ -28,7 +28,6 @@ struct UnkeptAnswer {
 }
 
 impl UnkeptAnswers {
-    /// Returns the recent answer to a question about the bytes with this `digest`.
     pub(crate) fn find(&self, digest: &str, question: &str) -> Option<Arc<str>> {
         let mut all = self.0.lock();
         let now = Instant::now();

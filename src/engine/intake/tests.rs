@@ -64,7 +64,7 @@ impl Fixture {
     /// Removes a file in the same way as a door.
     fn remove(&self, name: &str) {
         fs::remove_file(self.path(name)).unwrap();
-        self.engine.space.freed(self.conversation.id());
+        self.engine.freed(self.conversation.id(), Vec::new());
     }
 
     fn read(&self, output: &StoredOutput) -> Vec<u8> {
@@ -299,4 +299,32 @@ fn a_message_holds_the_preview_of_its_output() {
         StandInRequest { form: Form::Preview, replace: Replace::OverLimits, seen: false, audience };
     let answer = output.stand_in(&fixture.engine, &request).unwrap();
     assert_eq!(answer, StandIn::Replaced(format!("{held}\n")));
+}
+
+#[test]
+fn the_last_bytes_stay_however_they_came() {
+    let bytes: Vec<u8> = (0..MOST * 3).map(|at| (at / 7 % 251) as u8).collect();
+    for step in [1000, 65_536, MOST - 1, MOST, MOST + 1, MOST * 3] {
+        let mut tail = Tail::default();
+        bytes.chunks(step).for_each(|piece| tail.add(piece));
+        assert_eq!((tail.dropped(), tail.bytes()), (MOST as u64 * 2, &bytes[MOST * 2..]));
+    }
+    let mut tail = Tail::default();
+    tail.add(&bytes[..MOST]);
+    assert_eq!((tail.dropped(), tail.bytes()), (0, &bytes[..MOST]));
+}
+
+#[test]
+fn cuts_fall_between_lines_or_at_least_characters() {
+    assert_eq!(whole_lines_before(b"one\ntwo"), 4);
+    assert_eq!(whole_lines_before(b"one\n"), 4);
+    assert_eq!(whole_lines_before(b"one"), 3);
+    assert_eq!(whole_lines_before("on\u{20ac}".as_bytes()), 2);
+    assert_eq!(whole_lines_before(&"\u{20ac}".as_bytes()[..2]), 0);
+    assert_eq!(whole_lines_before(b""), 0);
+    assert_eq!(cut_line_of(b"ne\ntwo\n"), 3);
+    assert_eq!(cut_line_of(b"two\n"), 0);
+    assert_eq!(cut_line_of(&"\u{20ac}x".as_bytes()[1..]), 2);
+    assert_eq!(cut_line_of(&[0x80; 9]), 3);
+    assert_eq!(cut_line_of(b""), 0);
 }

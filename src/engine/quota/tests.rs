@@ -37,8 +37,8 @@ impl Processes {
     /// Requests room as if something had just been removed.
     fn reserve(&self, process: usize, growth: u64) -> u64 {
         let engine = &self.engines[process];
-        engine.space.freed(self.conversation.id());
-        engine.space.reserve_part(&self.request(growth, false)).unwrap().bytes()
+        engine.freed(self.conversation.id(), Vec::new());
+        crate::space::reserve_part(engine, &self.request(growth, false)).unwrap().bytes()
     }
 }
 
@@ -99,7 +99,7 @@ fn what_is_granted_is_granted_once() {
     const ROOM: u64 = 1 << 20;
     let processes = Processes::new(1, ROOM);
     let engine = &processes.engines[0];
-    let take = || engine.space.reserve_part(&processes.request(4096, false)).unwrap();
+    let take = || crate::space::reserve_part(engine, &processes.request(4096, false)).unwrap();
     // Nothing is written until all threads have taken as much room as they can get.
     let taken: Vec<Reservation> = thread::scope(|scope| {
         let all = || std::iter::repeat_with(take).take_while(|room| room.bytes() > 0).collect();
@@ -109,7 +109,7 @@ fn what_is_granted_is_granted_once() {
     let total: u64 = taken.iter().map(Reservation::bytes).sum();
     assert!(total <= ROOM + 4096 && total > ROOM - 8192, "{total}");
     drop(taken);
-    engine.space.freed(processes.conversation.id());
+    engine.freed(processes.conversation.id(), Vec::new());
     assert_eq!(take().bytes(), 4096, "nothing was written");
 }
 
@@ -124,7 +124,8 @@ fn what_is_written_counts_for_every_process() {
         refused = 0;
         for process in 0..3 {
             let engine = &processes.engines[process];
-            let room = engine.space.reserve_part(&processes.request(1 << 16, false)).unwrap();
+            let room =
+                crate::space::reserve_part(engine, &processes.request(1 << 16, false)).unwrap();
             if room.bytes() == 0 {
                 refused += 1;
                 continue;
@@ -167,8 +168,8 @@ fn what_is_unlinked_and_open_counts() {
     file.write_all_at(&vec![b'x'; 900_000], 0).unwrap();
     assert_eq!(processes.reserve(0, 500_000), 0);
     fs::remove_file(path).unwrap();
-    let space = &processes.engines[0].space;
-    space.unlinked(processes.conversation.id(), vec![Arc::downgrade(&file)]);
+    let engine = &processes.engines[0];
+    engine.freed(processes.conversation.id(), vec![Arc::downgrade(&file)]);
     assert_eq!(processes.reserve(0, 500_000), 0, "it is still open");
     drop(file);
     assert_eq!(processes.reserve(0, 500_000), 500_000);

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use proptest::prelude::*;
 
 use super::*;
+use ctxfs_core::model::Provenance;
 use ctxfs_core::redact::samples::{Sample, WrittenForm, rules, samples, written_form};
 use ctxfs_view::fixture::{InProcess, every_view};
 use ctxfs_view::{Derived, ViewDir};

@@ -59,10 +59,10 @@ pub mod thread {
 type InnerGuard<'a, T> = shuttle::sync::MutexGuard<'a, T>;
 
 #[derive(Default)]
-pub struct Mutex<T>(shuttle::sync::Mutex<T>);
+pub struct Mutex<T: ?Sized>(shuttle::sync::Mutex<T>);
 
 /// A guard with a reference to its mutex, so that a wait can unlock and relock the mutex.
-pub struct MutexGuard<'a, T> {
+pub struct MutexGuard<'a, T: ?Sized> {
     /// `None` only while a wait has unlocked the mutex.
     inner: Option<InnerGuard<'a, T>>,
     of: &'a Mutex<T>,
@@ -72,7 +72,9 @@ impl<T> Mutex<T> {
     pub fn new(value: T) -> Self {
         Self(shuttle::sync::Mutex::new(value))
     }
+}
 
+impl<T: ?Sized> Mutex<T> {
     pub fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard { inner: Some(self.lock_inner()), of: self }
     }
@@ -91,7 +93,7 @@ impl<T> Mutex<T> {
     }
 }
 
-impl<'a, T> MutexGuard<'a, T> {
+impl<'a, T: ?Sized> MutexGuard<'a, T> {
     fn unlocked(&mut self, wait: impl FnOnce(InnerGuard<'a, T>) -> InnerGuard<'a, T>) {
         self.inner = self.inner.take().map(wait);
     }
@@ -103,7 +105,7 @@ impl<'a, T> MutexGuard<'a, T> {
     }
 }
 
-impl<T> Deref for MutexGuard<'_, T> {
+impl<T: ?Sized> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -111,13 +113,13 @@ impl<T> Deref for MutexGuard<'_, T> {
     }
 }
 
-impl<T> DerefMut for MutexGuard<'_, T> {
+impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         self.inner.as_mut().expect("it is locked")
     }
 }
 
-impl<T> fmt::Debug for Mutex<T> {
+impl<T: ?Sized> fmt::Debug for Mutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mutex").finish_non_exhaustive()
     }

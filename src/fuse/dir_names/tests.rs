@@ -7,7 +7,7 @@ use ctxfs_store::Store;
 const COUNT: u64 = 5 * STRIDE + 7;
 
 fn names(engine: &Engine, count: u64) -> DirNames {
-    let mut names = NewDirNames::new(Spool::begin(engine, None));
+    let mut names = NewDirNames::new(engine.spool(None));
     for number in 0..count {
         let name = format!("{number}-{}", "x".repeat(number as usize % 250));
         let name =

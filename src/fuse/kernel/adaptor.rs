@@ -43,7 +43,6 @@ pub struct SessionOptions {
     /// the rest are parked. Each thread holds about a megabyte once it has served a large request.
     pub threads: usize,
     pub allow_other: bool,
-    /// True if the store is on a stacked filesystem such as overlayfs.
     pub stacked_store: bool,
 }
 
@@ -413,7 +412,7 @@ impl Filesystem for Adaptor {
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
         self.run("statfs", |operation| {
-            operation.statfs(reply, self.fs.engine().store.space().map_err(FsError::from));
+            operation.statfs(reply, self.fs.engine().store().space().map_err(FsError::from));
         });
     }
 

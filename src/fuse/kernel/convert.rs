@@ -19,7 +19,6 @@ pub(super) fn node(request: &Request, node: INodeNo) -> RequestOrigin {
     RequestOrigin::new(RequestSubject::Node(ino(node)), request.pid())
 }
 
-/// Returns the origin of a request for an open file that no client waits for.
 pub(super) fn released(fh: FileHandle) -> RequestOrigin {
     RequestOrigin::new(RequestSubject::Handle(Fh(fh.0)), 0)
 }

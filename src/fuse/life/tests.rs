@@ -19,7 +19,7 @@ fn a_life_begins_with_the_first_writer_and_is_sealed_after_the_last() {
     assert!(life.opened(false, None) && !life.opened(true, None));
     life.written(0, &stat(5, 2));
     life.written(life.end(), &stat(9, 3));
-    assert_eq!((life.end(), life.changes(), life.rewrites().own), (9, 2, 0));
+    assert_eq!((life.end(), life.bytes.changes, life.bytes.rewrites().own), (9, 2, 0));
     assert!(!life.closed(None) && life.closed(None));
     assert!(life.is_unsealed() && life.is_mapped() && !life.is_at_rest());
     life.sealed();
@@ -63,12 +63,12 @@ fn pages_are_kept_while_no_change_can_hide() {
     life.noticed(&recent, clock);
     life.opened(false, None);
     life.written(0, &recent);
-    let others = life.rewrites().others;
+    let others = life.bytes.rewrites().others;
     life.noticed(&recent, clock);
-    assert_eq!(life.rewrites().others, others, "this mount writes it");
+    assert_eq!(life.bytes.rewrites().others, others, "this mount writes it");
     life.closed(None);
     life.noticed(&recent, clock);
-    assert_eq!(life.rewrites().others, others + 1);
+    assert_eq!(life.bytes.rewrites().others, others + 1);
 }
 
 #[test]
@@ -92,12 +92,12 @@ fn each_life_is_a_generation() {
 fn overwriting_and_cutting_are_rewrites_and_growing_is_none() {
     let mut life = Life::at_rest(&stat(10, 1));
     life.written(10, &stat(12, 2));
-    assert_eq!(life.rewrites().own, 0);
+    assert_eq!(life.bytes.rewrites().own, 0);
     life.written(3, &stat(12, 3));
     assert!(life.resized(&stat(4, 4)), "nobody writes: it is to be sealed");
-    assert_eq!(life.rewrites().own, 2);
+    assert_eq!(life.bytes.rewrites().own, 2);
     assert!(life.resized(&stat(100, 5)));
-    assert_eq!(life.rewrites().own, 2);
+    assert_eq!(life.bytes.rewrites().own, 2);
     life.sealed();
     assert_eq!(life.take_uncounted(), 96, "four bytes were there before");
 }
@@ -107,12 +107,12 @@ fn what_others_do_is_noticed_and_what_this_mount_does_is_not() {
     let mut life = Life::at_rest(&stat(10, 1));
     life.noticed(&stat(10, 1), FileClock::FINE);
     life.written(10, &stat(11, 2));
-    life.left_as(&stat(11, 7));
+    life.bytes.left_as(&stat(11, 7));
     life.noticed(&stat(11, 7), FileClock::FINE);
-    assert_eq!(life.rewrites().others, 0);
+    assert_eq!(life.bytes.rewrites().others, 0);
     life.noticed(&stat(12, 7), FileClock::FINE);
     life.noticed(&stat(12, 8), FileClock::FINE);
-    assert_eq!((life.rewrites().others, life.end()), (2, 12));
+    assert_eq!((life.bytes.rewrites().others, life.end()), (2, 12));
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn what_a_rename_asks_for_depends_on_writers_and_record() {
 fn what_is_masked_stays_so_until_it_is_written_again() {
     let mut life = Life::at_rest(&stat(100, 1));
     life.masked(100, Some(&stat(100, 2)));
-    assert_eq!((life.redacted(), life.rewrites().own), (100, 1));
+    assert_eq!((life.redacted(), life.bytes.rewrites().own), (100, 1));
     life.written(40, &stat(100, 3));
     assert_eq!(life.redacted(), 40);
     life.unmapped();

@@ -13,7 +13,7 @@ const LINES: usize = 16_384;
 
 /// Returns the number of bytes of a file that have been analysed.
 fn seen(fixture: &Fixture, ino: Ino) -> u64 {
-    fixture.fs.0.nodes.get(ino).unwrap().as_file().unwrap().tracker.seen()
+    fixture.fs.0.nodes.get(ino).unwrap().as_file().unwrap().state.analysed()
 }
 
 /// Writes a file without closing it, and reads its summary.

@@ -47,7 +47,7 @@ fn use_others(fixture: &Fixture) {
         // The cache keeps a directory longer after several uses.
         (0..4).for_each(|_| drop(fixture.list(other)));
     }
-    fixture.fs.0.nodes.get(fixture.tool).unwrap().as_dir().unwrap().close_held();
+    fixture.fs.0.nodes.get(fixture.tool).unwrap().as_dir().unwrap().open_dirs.recent.clear();
 }
 
 /// Returns the path of `name` in the store, which bypasses the mount.

@@ -8,7 +8,7 @@ use rustix::fs::XattrFlags;
 
 use super::fixture::Fixture;
 use crate::RenameMode;
-use crate::record::facts_version;
+use crate::file_node::source;
 use ctxfs_core::model::{Component, Record};
 use ctxfs_engine::EngineOptions;
 use ctxfs_store::{FileClock, Stat, Store, Time, set_attribute, stat_file};
@@ -19,7 +19,7 @@ fn version(fixture: &Fixture, name: &str, seconds: i64) -> u64 {
     let stat = stat_file(File::open(fixture.plain(name)).unwrap()).unwrap();
     let changed = Time { seconds, nanos: 0 };
     let stat = Stat { ctime: changed, ..stat };
-    facts_version(fixture.fs.engine(), node.as_file().unwrap(), &stat).unwrap()
+    source(node.as_file().unwrap()).version(fixture.fs.engine(), &stat, 0).unwrap().facts
 }
 
 /// Sets an attribute of `name` without the filesystem noticing.
@@ -56,15 +56,16 @@ fn a_change_of_just_now_is_not_relied_upon() {
     fixture.put("a.txt", b"one\n");
     fixture.settle();
     let fixture = Fixture::of(Fixture::serve(&fixture.dir, EngineOptions::default()), &fixture);
-    fixture.fs.engine().store.date_by(FileClock::of_steps(Duration::from_hours(1)));
-    let stat = stat_file(File::open(fixture.plain("a.txt")).unwrap()).unwrap();
+    fixture.fs.engine().store().date_by(FileClock::of_steps(Duration::from_hours(1)));
+    let stat = stat_file(&File::open(fixture.plain("a.txt")).unwrap()).unwrap();
     let node = fixture.fs.0.nodes.get(fixture.ino("a.txt")).unwrap();
     // Several changes within one step of the clock: the time stays the same, the attribute does
     // not.
     let mut seen = Vec::new();
     for tool in ["one", "two", "three"] {
         say(&fixture, "a.txt", tool);
-        seen.push(facts_version(fixture.fs.engine(), node.as_file().unwrap(), &stat).unwrap());
+        let version = source(node.as_file().unwrap()).version(fixture.fs.engine(), &stat, 0);
+        seen.push(version.unwrap().facts);
     }
     seen.sort_unstable();
     seen.dedup();

@@ -44,7 +44,7 @@ fn check(fixture: &Fixture, name: &str) {
 fn past(fixture: &Fixture, name: &str) -> RewriteCount {
     let node = fixture.fs.0.nodes.get(fixture.ino(name)).unwrap();
     let file = node.as_file().unwrap();
-    file.notice(&File::open(fixture.plain(name)).unwrap(), FileClock::FINE).unwrap().0
+    file.state.rewrites(&File::open(fixture.plain(name)).unwrap(), FileClock::FINE).unwrap().0
 }
 
 fn end(fixture: &Fixture, name: &str) -> u64 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::fixture::{Fixture, errno};
 use super::{Work, together, under_schedules};
-use crate::record::facts_version;
+use crate::file_node::source;
 use crate::{Ino, RenameMode};
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{ArtifactState, Record};
@@ -176,5 +176,5 @@ fn facts_of(fixture: &Fixture, ino: Ino) -> u64 {
     let node = fixture.fs.0.nodes.get(ino).unwrap();
     let file = node.as_file().unwrap();
     let stat = Stat { ctime: Time { seconds: 100, nanos: 0 }, ..file.stat().unwrap() };
-    facts_version(fixture.fs.engine(), file, &stat).unwrap()
+    source(file).version(fixture.fs.engine(), &stat, 0).unwrap().facts
 }
