@@ -46,6 +46,8 @@ pub(super) fn corpus() -> Vec<Vec<u8>> {
         b"foo\n\n\nfoo bar\r\nFOO\n".to_vec(),
         b"\xef\xbb\xbffoo\nbar\n".to_vec(),
         b"caf\xc3\xa9 foo\xff\xfebar\nfoo \xe2\x82\nstra\xc3\x9fe\n".to_vec(),
+        // Two letters have non-ASCII forms in any case.
+        "TASK\nta\u{17f}k\nta\u{17f}\u{212a}\ntas\u{212a}\nta\u{17f}\nta\u{212a}s\n".into(),
         b"a foo\nb\nfoo foo\nc\nd\ne foo\nf\nfoo".to_vec(),
         b"--- FAIL: foo\n-n\n-i foo\n".to_vec(),
         log(300).into_bytes(),
@@ -57,6 +59,7 @@ pub(super) fn corpus() -> Vec<Vec<u8>> {
 pub(super) const QUERIES: &[(&str, &[&str])] = &[
     ("foo", &["foo"]),
     ("-i foo", &["-i", "foo"]),
+    ("-i task", &["-i", "task"]),
     ("-S foo", &["-S", "foo"]),
     ("-S FOO", &["-S", "FOO"]),
     ("-w foo", &["-w", "foo"]),
