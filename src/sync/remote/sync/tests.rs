@@ -166,7 +166,7 @@ fn what_is_elsewhere_gets_the_directory_of_its_new_name() {
     let (one, other) = two_hosts();
     let [moved, kept] = ["moved/a", "moved/b"].map(|name| format!("{TOOL}/{name}.txt"));
     let hear = || {
-        drop(other.sync(|sync| sync.pull(&other.scene.conversation, Downloads::OnRead)).unwrap())
+        drop(other.sync(|sync| sync.pull(&other.scene.conversation, Downloads::OnRead)).unwrap());
     };
     one.scene.put("a", "first\n");
     one.push();
