@@ -13,7 +13,6 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, Statx, StatxFlags, StatxTimestamp};
 
-use crate::Dir;
 use ctxfs_core::model::{ArtifactState, LocalFile, Record};
 
 const NANOS: i64 = 1_000_000_000;
@@ -328,8 +327,9 @@ impl FileClock {
         Self { step }
     }
 
-    pub(super) fn of_disk(dir: &Dir) -> io::Result<Self> {
-        Ok(Self { step: step_of(&dir.nameless_file()?)? })
+    /// Measures the clock of the disk by changes of `file`, which must be empty.
+    pub(super) fn of_disk(file: &File) -> io::Result<Self> {
+        Ok(Self { step: step_of(file)? })
     }
 
     /// Returns true if the file with the attributes `stat` could change now and keep the same
@@ -488,7 +488,7 @@ mod tests {
     #[test]
     fn the_clock_of_a_disk_is_found() {
         let dir = tempfile::tempdir().unwrap();
-        let clock = FileClock::of_disk(&Dir::open(dir.path()).unwrap()).unwrap();
+        let clock = FileClock::of_disk(&tempfile::tempfile_in(dir.path()).unwrap()).unwrap();
         let file = tempfile::tempfile_in(dir.path()).unwrap();
         for _ in 0..20 {
             file.write_at(b"1", 0).unwrap();

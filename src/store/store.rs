@@ -80,7 +80,7 @@ impl Store {
         if let Some(clock) = self.0.clock.get() {
             return *clock;
         }
-        let found = FileClock::of_disk(&self.0.dir);
+        let found = self.0.dir.nameless_file().and_then(|file| FileClock::of_disk(&file));
         found.map_or(FileClock::COARSEST, |clock| *self.0.clock.get_or_init(|| clock))
     }
 
@@ -450,7 +450,10 @@ mod tests {
             allow(0o500);
             assert_eq!(store.clock(), FileClock::COARSEST);
             allow(0o700);
-            assert_eq!(store.clock(), FileClock::of_disk(&store.0.dir).unwrap());
+            assert_eq!(
+                store.clock(),
+                FileClock::of_disk(&store.0.dir.nameless_file().unwrap()).unwrap()
+            );
         });
         assert!(store.0.clock.get().is_some());
     }
