@@ -86,8 +86,8 @@ impl Source {
     /// Analyses the next step of the file, which has a writer, is open as `open`, and ends at `end`.
     /// Returns true if another step should follow at once.
     ///
-    /// Does nothing if the file is almost analysed, or if the state of the analysis would evict that
-    /// of another file of its conversation: each step would then start over. Sealing analyses such a
+    /// Does nothing if the file is almost analysed, or if the state of the analysis would evict the
+    /// state of another file of its conversation: each step would then start over. Sealing analyses such a
     /// file once.
     pub fn follow(&self, engine: &Engine, open: &File, end: u64) -> Result<bool> {
         let following = Analysed::of(engine, self, open);

@@ -21,8 +21,8 @@ use ctxfs_store::{
 /// A file that views are computed from.
 ///
 /// It is cheap to clone, and nothing is read until the engine takes a snapshot. The version of the
-/// snapshot is compared with that of the view: if the file has changed since the look-up, computing
-/// the view again fails with [`EngineError::Stale`].
+/// snapshot is compared with the version of the view: if the file has changed since the look-up,
+/// computing the view again fails with [`EngineError::Stale`].
 #[derive(Clone)]
 pub enum Source {
     File(Arc<dyn DoorFile>),

@@ -1,4 +1,4 @@
-//! Files and directories as a door knows them, and what this process has seen happen to a file.
+//! Files and directories as a door knows them, and the changes of a file that this process has seen.
 //!
 //! A door has more information about a file than the disk, such as its writers. It therefore passes
 //! the engine a [`DoorFile`] or a [`SourceDir`].
@@ -129,8 +129,8 @@ impl<L: FileLife + ?Sized> SourceState<L> {
     }
 }
 
-/// What this process has seen happen to the bytes of a file. Changes by other processes are detected
-/// by comparison with the attributes that it last saw.
+/// The changes of a file's bytes that this process has seen. Changes by other processes are detected
+/// by comparison with the attributes seen last.
 ///
 /// - `changes`: number of changes by this process, plus the number of views that ran out of time.
 ///   Both make a new version.

@@ -27,7 +27,7 @@ struct HeldBytes(Vec<u8>, #[expect(dead_code, reason = "gives back")] Option<Sha
 
 /// The text of a computed file. It never changes.
 ///
-/// The text consists of a notice, which states what is left out, and the rest. The notice is in
+/// The text consists of a notice about missing parts, and the rest. The notice is in
 /// memory. The rest is in memory or in a file of the store's cache.
 ///
 /// - `on_disk`: the file with the rest of the text, and the length of the rest. `None` if the rest
