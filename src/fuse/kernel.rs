@@ -11,11 +11,11 @@ use std::{io, thread};
 
 use fuser::{BackingId, Config, INodeNo, SessionACL};
 
-use crate::ContextFs;
 use crate::kernel::adaptor::Adaptor;
 use crate::kernel::dentries::ViewDentries;
 use crate::kernel::passthrough::PassthroughFiles;
 use crate::kernel::workers::KernelWorkers;
+use crate::{ContextFs, Ino};
 
 mod adaptor;
 mod convert;
@@ -81,7 +81,7 @@ impl Session {
             kernel.inval_inode(INodeNo(node.0), ATTRIBUTES, 0).ok();
         });
         let files = fs.clone();
-        let is_there = move |dir, name: &OsStr| files.has_on_disk(convert::ino(dir), name);
+        let is_there = move |dir, name: &OsStr| files.has_on_disk(Ino(dir.0), name);
         dentries.start(session.notifier(), is_there)?;
         let workers = thread::Builder::new().name("ctxfs-fuse".into()).spawn(|| session.run())?;
         Ok(Self { fs, passthrough, dentries, workers })

@@ -37,8 +37,9 @@ pub const MOST_NAMES: usize = 20;
 /// The tools of all servers, by offered name. An index is immutable. When the tools change, a new
 /// one is built.
 #[derive(Debug, Clone, Default)]
+#[expect(missing_docs, reason = "described above")]
 pub struct Index {
-    tools: BTreeMap<String, Tool>,
+    pub tools: BTreeMap<String, Tool>,
 }
 
 impl Index {
@@ -47,14 +48,9 @@ impl Index {
         Self { tools: tools.into_iter().map(|tool| (tool.name.clone(), tool)).collect() }
     }
 
-    /// Returns the tools, sorted by offered name.
-    pub fn tools(&self) -> impl ExactSizeIterator<Item = &Tool> {
-        self.tools.values()
-    }
-
     fn by_server(&self) -> BTreeMap<&str, Vec<&Tool>> {
         let mut servers: BTreeMap<&str, Vec<&Tool>> = BTreeMap::new();
-        for tool in self.tools() {
+        for tool in self.tools.values() {
             let ServerTool { server, .. } = &tool.true_name;
             servers.entry(server).or_default().push(tool);
         }
@@ -132,11 +128,11 @@ impl Index {
             let is = |other: &str| other.to_lowercase() == name.to_lowercase();
             is(&tool.name) || is(&tool.true_name.to_string()) || is(&tool.true_name.tool)
         };
-        let meant: Vec<&Tool> = self.tools().filter(|tool| meant(tool)).collect();
+        let meant: Vec<&Tool> = self.tools.values().filter(|tool| meant(tool)).collect();
         match meant[..] {
             [tool] => Resolved::Tool(tool),
             [] => {
-                let names = self.tools().map(|tool| tool.name.as_str());
+                let names = self.tools.values().map(|tool| tool.name.as_str());
                 Resolved::Missing(nearest(name, names, MAX_SUGGESTED))
             }
             _ => Resolved::Missing(meant.iter().map(|tool| tool.name.clone()).take(20).collect()),
@@ -281,7 +277,7 @@ fn meant<'i>(index: &'i Index, name: &str) -> Result<Vec<&'i Tool>, Vec<String>>
         let matches = |tool: &&Tool| {
             matcher.is_match(&tool.name) || matcher.is_match(tool.true_name.to_string())
         };
-        let tools: Vec<&Tool> = index.tools().filter(matches).collect();
+        let tools: Vec<&Tool> = index.tools.values().filter(matches).collect();
         return if tools.is_empty() { Err(Vec::new()) } else { Ok(tools) };
     }
     match index.resolve(name) {
@@ -293,7 +289,7 @@ fn meant<'i>(index: &'i Index, name: &str) -> Result<Vec<&'i Tool>, Vec<String>>
 /// Returns the content of `catalog/index.json`. Each tool is on one line, so that a search returns
 /// the whole entry.
 pub fn index_json(index: &Index) -> String {
-    let entries: Vec<String> = index.tools().map(|tool| tool.entry().to_string()).collect();
+    let entries: Vec<String> = index.tools.values().map(|tool| tool.entry().to_string()).collect();
     format!("{{\"tools\":[\n{}\n]}}\n", entries.join(",\n"))
 }
 

@@ -64,10 +64,11 @@ impl Naming {
 }
 
 /// The offered names of all tools, in both directions. Names are unique even if case is ignored.
-/// They depend only on the set of tools.
+/// They depend only on the set of tools. `by_name` has the tool with each offered name.
+#[expect(missing_docs, reason = "described above")]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolNames {
-    by_name: BTreeMap<String, ServerTool>,
+    pub by_name: BTreeMap<String, ServerTool>,
     by_true_name: BTreeMap<ServerTool, String>,
 }
 
@@ -92,11 +93,6 @@ impl ToolNames {
     /// Returns the offered name of `tool`.
     pub fn name_of(&self, tool: &ServerTool) -> Option<&str> {
         self.by_true_name.get(tool).map(String::as_str)
-    }
-
-    /// Returns the tool with the offered name `name`.
-    pub fn tool_of(&self, name: &str) -> Option<&ServerTool> {
-        self.by_name.get(name)
     }
 
     /// Returns all tools with their offered names, sorted by name.

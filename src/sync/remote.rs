@@ -68,9 +68,7 @@ pub use messages::PublishedMessages;
 pub use moment::Moment;
 pub use notes::{Agreement, LogPosition, Notes};
 pub use pieces::{Piece, Pieces, Stored, StoredMessage, pieces};
-pub use process::{
-    Line, ProcessLooks, ProcessObjects, answer_look, answer_read_request, answer_request,
-};
+pub use process::{Line, ProcessLooks, ProcessObjects, answer_look, answer_request};
 pub use purge::PurgeReport;
 pub use push::LeftOut;
 pub use resend::RepairReport;

@@ -52,7 +52,7 @@ fn tool(name: &str, true_name: &ServerTool) -> Tool {
 }
 
 fn are_found(known: &Index, lines: &[String]) {
-    for tool in known.tools() {
+    for tool in known.tools.values() {
         assert_eq!(known.resolve(&tool.name), Resolved::Tool(tool));
     }
     for bytes in [500, OVERVIEW_BYTES] {

@@ -26,7 +26,7 @@ use crate::helper::{answer_each, starter_socket};
 use crate::{confine, env};
 use ctxfs_sync::bucket::{Bucket, BucketError, BucketUrl};
 use ctxfs_sync::channel;
-use ctxfs_sync::remote::{Line, Objects, answer_read_request, answer_request};
+use ctxfs_sync::remote::{Line, Objects, answer_request};
 
 /// Accesses the bucket at `url` for the process at the other end of standard input, until that
 /// process ends. With `read_only`, refuses requests that would change the bucket.
@@ -35,8 +35,7 @@ pub(crate) fn run(url: &str, read_only: bool) -> anyhow::Result<()> {
     // Reads the key files that are needed only once, because a confined process cannot open them.
     let bucket = Bucket::open(&url, env::of_object_stores());
     confine::bucket(url.local_directory(), &env::key_directories())?;
-    let answer = if read_only { answer_read_request } else { answer_request };
-    Ok(serve(&starter_socket()?, bucket, &SharedDirectory::of(&url), answer)?)
+    Ok(serve(&starter_socket()?, bucket, &SharedDirectory::of(&url), read_only)?)
 }
 
 // Maximum number of simultaneous requests. When the socket is full too, the server gets an error
@@ -64,15 +63,13 @@ fn file_number(path: &Path) -> Option<FileNumber> {
     Some((found.dev(), found.ino()))
 }
 
-type AnswerRequest = fn(Result<&dyn Objects, &BucketError>, &UnixStream) -> io::Result<()>;
-
 // Answers requests that arrive over `control`, until its other end is closed or the shared
 // directory is replaced. The next process can access the new directory.
 fn serve(
     control: &UnixStream,
     bucket: Result<Bucket, BucketError>,
     directory: &SharedDirectory,
-    answer: AnswerRequest,
+    read_only: bool,
 ) -> io::Result<()> {
     let goes_on = || {
         let was_replaced = directory.was_replaced();
@@ -83,7 +80,7 @@ fn serve(
     };
     answer_each(control, MOST, goes_on, move |socket| {
         let objects = bucket.as_ref().map(|bucket| bucket as &dyn Objects);
-        answer(objects, socket)
+        answer_request(objects, socket, read_only)
     })
 }
 

@@ -77,7 +77,7 @@ impl PageHelpers {
         let line = |name, what| SupervisedProcess::new(name, starting(&self.starter, what));
         let bucket = ProcessObjects::hasty(Arc::new(line(REMOTE_PROCESS, Start::Bucket)), READ);
         let looker =
-            Arc::new(ProcessLooks::new(Arc::new(line(crate::helper::LOOK_PROCESS, Start::Look))));
+            Arc::new(ProcessLooks(Arc::new(line(crate::helper::LOOK_PROCESS, Start::Look))));
         let tier = Tier::looking_by(store.clone(), Arc::new(bucket), self.options, looker);
         let tier = Arc::new(tier);
         EngineOptions { far: Some(Arc::clone(&tier) as _), other_hosts: Some(tier), ..options }

@@ -17,13 +17,14 @@ use fuser::{
 
 use crate::io::with_buffer;
 use crate::kernel::convert;
-use crate::kernel::convert::{caller, handle, ino, node, released};
+use crate::kernel::convert::{caller, handle, node, released};
 use crate::kernel::dentries::ViewDentries;
 use crate::kernel::passthrough::PassthroughFiles;
 use crate::kernel::reply::Operation;
 use crate::kernel::workers::KernelWorkers;
 use crate::{
-    ContextFs, Entry, Fh, FilePosition, Flush, FsError, OpenMode, RequestOrigin, Result, SetAttr,
+    ContextFs, Entry, Fh, FilePosition, Flush, FsError, Ino, OpenMode, RequestOrigin, Result,
+    SetAttr,
 };
 
 /// Maximum size of a write request in bytes: the kernel's default limit
@@ -106,18 +107,18 @@ impl Filesystem for Adaptor {
                 let found = found.inspect(|entry| dentries.note(parent, &noted, entry));
                 operation.entry(reply, found);
             };
-            self.fs.lookup_then(ino(parent), name, caller, done);
+            self.fs.lookup_then(Ino(parent.0), name, caller, done);
         });
     }
 
     fn forget(&self, _: &Request, node: INodeNo, count: u64) {
-        self.run("forget", |_| self.fs.forget(ino(node), count));
+        self.run("forget", |_| self.fs.forget(Ino(node.0), count));
     }
 
     fn getattr(&self, request: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         self.run("getattr", |operation| {
             let reply = move |got| operation.attr(reply, got);
-            self.fs.getattr(ino(node), caller(request), reply);
+            self.fs.getattr(Ino(node.0), caller(request), reply);
         });
     }
 
@@ -142,7 +143,7 @@ impl Filesystem for Adaptor {
         let (atime, mtime) = (atime.map(convert::time), mtime.map(convert::time));
         let change = SetAttr { mode, uid, gid, size, atime, mtime };
         let fh = fh.map(|fh| Fh(fh.0));
-        let attempt = move |fs: &ContextFs| fs.setattr(ino(of), &change, fh);
+        let attempt = move |fs: &ContextFs| fs.setattr(Ino(of.0), &change, fh);
         self.wait("setattr", node(request, of), attempt, move |operation, got| {
             operation.attr(reply, got);
         });
@@ -163,7 +164,7 @@ impl Filesystem for Adaptor {
         reply: ReplyEntry,
     ) {
         let (name, caller) = (name.to_owned(), caller(request));
-        let attempt = move |fs: &ContextFs| fs.mknod(ino(parent), &name, mode, caller);
+        let attempt = move |fs: &ContextFs| fs.mknod(Ino(parent.0), &name, mode, caller);
         self.wait("mknod", node(request, parent), attempt, move |operation, made| {
             operation.entry(reply, made);
         });
@@ -179,7 +180,7 @@ impl Filesystem for Adaptor {
         reply: ReplyEntry,
     ) {
         let (name, caller) = (name.to_owned(), caller(request));
-        let attempt = move |fs: &ContextFs| fs.mkdir(ino(parent), &name, mode, caller);
+        let attempt = move |fs: &ContextFs| fs.mkdir(Ino(parent.0), &name, mode, caller);
         self.wait("mkdir", node(request, parent), attempt, move |operation, made| {
             operation.entry(reply, made);
         });
@@ -187,14 +188,14 @@ impl Filesystem for Adaptor {
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let name = name.to_owned();
-        let attempt = move |fs: &ContextFs| fs.unlink(ino(parent), &name);
+        let attempt = move |fs: &ContextFs| fs.unlink(Ino(parent.0), &name);
         self.wait("unlink", node(request, parent), attempt, move |operation, removed| {
             operation.empty(reply, removed);
         });
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.run("rmdir", |operation| operation.empty(reply, self.fs.rmdir(ino(parent), name)));
+        self.run("rmdir", |operation| operation.empty(reply, self.fs.rmdir(Ino(parent.0), name)));
     }
 
     fn symlink(&self, _: &Request, _: INodeNo, _: &OsStr, _: &Path, reply: ReplyEntry) {
@@ -212,7 +213,7 @@ impl Filesystem for Adaptor {
         reply: ReplyEmpty,
     ) {
         let (name, new_name) = (name.to_owned(), new_name.to_owned());
-        let (from, to, tid) = (ino(parent), ino(new_parent), request.pid());
+        let (from, to, tid) = (Ino(parent.0), Ino(new_parent.0), request.pid());
         let attempt = move |fs: &ContextFs| {
             convert::rename_mode(flags).and_then(|mode| fs.rename(from, &name, to, &new_name, mode))
         };
@@ -229,9 +230,14 @@ impl Filesystem for Adaptor {
     fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let passthrough = Arc::clone(&self.passthrough);
         self.run("open", |operation| {
-            self.fs.open(ino(node), OpenMode { flags: flags.0 }, caller(request), move |opened| {
-                operation.opened(&passthrough, node, opened, reply);
-            });
+            self.fs.open(
+                Ino(node.0),
+                OpenMode { flags: flags.0 },
+                caller(request),
+                move |opened| {
+                    operation.opened(&passthrough, node, opened, reply);
+                },
+            );
         });
     }
 
@@ -247,7 +253,7 @@ impl Filesystem for Adaptor {
     ) {
         let (open, name, caller) = (OpenMode { flags }, name.to_owned(), caller(request));
         let passthrough = Arc::clone(&self.passthrough);
-        let attempt = move |fs: &ContextFs| fs.create(ino(parent), &name, mode, open, caller);
+        let attempt = move |fs: &ContextFs| fs.create(Ino(parent.0), &name, mode, open, caller);
         self.wait("create", node(request, parent), attempt, move |operation, created| {
             operation.created(&passthrough, created, reply);
         });
@@ -354,7 +360,7 @@ impl Filesystem for Adaptor {
     fn opendir(&self, request: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         self.run("opendir", |operation| {
             let reply = move |opened| operation.opened_directory(reply, opened);
-            self.fs.opendir(ino(node), caller(request), reply);
+            self.fs.opendir(Ino(node.0), caller(request), reply);
         });
     }
 
@@ -367,7 +373,7 @@ impl Filesystem for Adaptor {
         mut reply: ReplyDirectory,
     ) {
         self.run("readdir", |operation| {
-            let read = self.fs.readdir(ino(node), Fh(fh.0), offset, |entry| {
+            let read = self.fs.readdir(Ino(node.0), Fh(fh.0), offset, |entry| {
                 reply.add(INodeNo(entry.ino), entry.next, convert::kind(entry.kind), entry.name)
             });
             operation.directory(reply, read);
@@ -384,7 +390,7 @@ impl Filesystem for Adaptor {
     ) {
         self.run("readdirplus", |operation| {
             let caller = caller(request);
-            let read = self.fs.readdirplus(ino(node), Fh(fh.0), offset, caller, |listed| {
+            let read = self.fs.readdirplus(Ino(node.0), Fh(fh.0), offset, caller, |listed| {
                 let Entry { attr, attr_ttl, entry_ttl, .. } = listed.entry;
                 // The reply has only one lifetime field for the name and the attributes.
                 let lasts = attr_ttl.min(entry_ttl);
@@ -406,7 +412,7 @@ impl Filesystem for Adaptor {
 
     fn fsyncdir(&self, _: &Request, node: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         self.run("fsyncdir", |operation| {
-            self.fs.fsyncdir(ino(node), move |flushed| operation.empty(reply, flushed));
+            self.fs.fsyncdir(Ino(node.0), move |flushed| operation.empty(reply, flushed));
         });
     }
 
@@ -427,7 +433,7 @@ impl Filesystem for Adaptor {
         reply: ReplyEmpty,
     ) {
         let (name, value) = (name.to_owned(), value.to_owned());
-        let attempt = move |fs: &ContextFs| fs.setxattr(ino(of), &name, &value, flags);
+        let attempt = move |fs: &ContextFs| fs.setxattr(Ino(of.0), &name, &value, flags);
         self.wait("setxattr", node(request, of), attempt, move |operation, set| {
             operation.empty(reply, set);
         });
@@ -435,14 +441,14 @@ impl Filesystem for Adaptor {
 
     fn getxattr(&self, request: &Request, of: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let name = name.to_owned();
-        let attempt = move |fs: &ContextFs| fs.getxattr(ino(of), &name);
+        let attempt = move |fs: &ContextFs| fs.getxattr(Ino(of.0), &name);
         self.ask("getxattr", node(request, of), attempt, move |operation, got| {
             operation.xattr(reply, size, got);
         });
     }
 
     fn listxattr(&self, request: &Request, of: INodeNo, size: u32, reply: ReplyXattr) {
-        let attempt = move |fs: &ContextFs| fs.listxattr(ino(of));
+        let attempt = move |fs: &ContextFs| fs.listxattr(Ino(of.0));
         self.ask("listxattr", node(request, of), attempt, move |operation, got| {
             operation.xattr(reply, size, got);
         });
@@ -450,7 +456,7 @@ impl Filesystem for Adaptor {
 
     fn removexattr(&self, request: &Request, of: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let name = name.to_owned();
-        let attempt = move |fs: &ContextFs| fs.removexattr(ino(of), &name);
+        let attempt = move |fs: &ContextFs| fs.removexattr(Ino(of.0), &name);
         self.wait("removexattr", node(request, of), attempt, move |operation, removed| {
             operation.empty(reply, removed);
         });

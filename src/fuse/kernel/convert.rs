@@ -7,16 +7,12 @@ use crate::{
     Result,
 };
 
-pub(super) fn ino(ino: INodeNo) -> Ino {
-    Ino(ino.0)
-}
-
 pub(super) fn caller(request: &Request) -> Caller {
     Caller { uid: request.uid(), gid: request.gid(), pid: request.pid() }
 }
 
 pub(super) fn node(request: &Request, node: INodeNo) -> RequestOrigin {
-    RequestOrigin::new(RequestSubject::Node(ino(node)), request.pid())
+    RequestOrigin::new(RequestSubject::Node(Ino(node.0)), request.pid())
 }
 
 pub(super) fn released(fh: FileHandle) -> RequestOrigin {

@@ -15,9 +15,8 @@ use fuser::{
 use rustix::fs::StatVfs;
 
 use crate::kernel::convert;
-use crate::kernel::convert::ino;
 use crate::kernel::passthrough::PassthroughFiles;
-use crate::{Entry, Fh, FsError, Opened, Pages, Result, TimedAttr};
+use crate::{Entry, Fh, FsError, Ino, Opened, Pages, Result, TimedAttr};
 use ctxfs_engine::Counters;
 
 const SLOW: Duration = Duration::from_millis(200);
@@ -181,7 +180,7 @@ fn reply_opened(passthrough: &PassthroughFiles, node: INodeNo, opened: &Opened, 
     let reply = Cell::new(Some(reply));
     let register = |file: &File| register(&reply, |reply| reply.open_backing(file));
     let file = backing_file(opened, file);
-    passthrough.open(ino(node), opened.fh, file, register, |backing| {
+    passthrough.open(Ino(node.0), opened.fh, file, register, |backing| {
         let Some(reply) = reply.take() else { return };
         match backing {
             Some(id) => reply.opened_passthrough(fh, passthrough_flags(opened), id),
@@ -202,7 +201,7 @@ fn reply_without_file(
     if opened.pages == Pages::Kept {
         return reply.opened(fh, cached_flags(opened));
     }
-    passthrough.join(ino(node), opened.fh, |backing| match backing {
+    passthrough.join(Ino(node.0), opened.fh, |backing| match backing {
         Some(id) => reply.opened_passthrough(fh, passthrough_flags(opened), id),
         None => reply.opened(fh, cached_flags(opened)),
     });

@@ -88,7 +88,7 @@ fn count(relay: &Relay, index: &Arc<Index>) {
     let (shelf, index, references) =
         (Arc::clone(&relay.shelf), Arc::clone(index), relay.references);
     tokio::task::spawn_blocking(move || {
-        let schemas = index.tools().map(|tool| tool_tokens(&tool.listed)).sum();
+        let schemas = index.tools.values().map(|tool| tool_tokens(&tool.listed)).sum();
         let instructions = instructions_of(&index, references, "");
         let tokens = index_tokens(&rows_of(&index, references), &instructions);
         let index = IndexCounts { times: 1, tokens, schemas };
@@ -201,7 +201,7 @@ fn names_of(names: &Value) -> Option<Vec<String>> {
 /// Writes `catalog/index.json` and `catalog/tools/<name>.json`. Failures are only logged, because
 /// answers do not depend on these files.
 fn write_files(shelf: &LazyShelf, index: &Index) {
-    let tools = index.tools().filter_map(|tool| {
+    let tools = index.tools.values().filter_map(|tool| {
         let name = Component::new(format!("{}.json", tool.name)).ok()?;
         Some((name, index::tool_json(tool)))
     });

@@ -54,7 +54,7 @@ fn server_of_name(
 ) -> Result<Destination, RpcError> {
     let called = name.and_then(raw_object::text).unwrap_or_default();
     let names = hub.offered_names(kind);
-    let found = names.tool_of(&called).and_then(|true_name| {
+    let found = names.by_name.get(&*called).and_then(|true_name| {
         let is_it = |upstream: &Arc<Upstream>| upstream.name == true_name.server;
         Some((relay.upstreams.iter().position(is_it)?, true_name.tool.clone()))
     });

@@ -99,7 +99,7 @@ fn weigh(relay: &Relay, hub: &Hub, flaws: Vec<Vec<String>>) -> Survey {
     let index = index_tools::build(relay, hub, mode);
     let named = relay.upstreams.iter().zip(flaws).enumerate();
     let servers = named.map(|(server, (upstream, flaws))| {
-        let of_it = index.tools().filter(|tool| tool.true_name.server == upstream.name);
+        let of_it = index.tools.values().filter(|tool| tool.true_name.server == upstream.name);
         let known = hub.introduced(server);
         let offer = known.map(|_| offer(hub, server, of_it.cloned().collect()));
         SurveyedServer { name: upstream.name.clone(), offer, flaws }

@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_small_server_is_named_whole_beside_a_large_one() {
-        let mut tools: Vec<Tool> = many(1, 500).tools().cloned().collect();
+        let mut tools: Vec<Tool> = many(1, 500).tools.into_values().collect();
         tools.push(fixture::tool("zz", "only", Risk::Read, json!({})));
         let text = overview(&Index::new(tools), OVERVIEW_BYTES);
         assert!(text.contains("\nzz__*: only\n"), "{text}");

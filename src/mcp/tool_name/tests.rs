@@ -54,7 +54,7 @@ fn our_names_stay_ours() {
     let bare = [tool("s", "Context_Read"), tool("s", "get_tool_details"), tool("s", "other")];
     for naming in [Naming::Bare, Naming::AsIs] {
         let names = ToolNames::new(bare.iter().map(|tool| (tool.clone(), naming.clone())), OURS);
-        assert_eq!(names.tool_of("get_tool_details"), None);
+        assert_eq!(names.by_name.get("get_tool_details"), None);
         assert!(names.name_of(&bare[0]).unwrap().starts_with("Context_Read_"));
         assert_eq!(names.name_of(&bare[2]), Some("other"));
     }
@@ -105,7 +105,7 @@ proptest! {
         for (tool, _) in &tools {
             let name = names.name_of(tool).unwrap();
             prop_assert!(fits(name), "{}", name);
-            prop_assert_eq!(names.tool_of(name), Some(tool));
+            prop_assert_eq!(names.by_name.get(name), Some(tool));
             prop_assert!(!OURS.contains(&name.to_lowercase().as_str()));
         }
     }

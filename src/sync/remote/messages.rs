@@ -55,7 +55,7 @@ impl MergedLog<'_> {
         let dir = self.home.messages(self.conversation.id())?;
         let part = self.own_part(&own).map_err(self.failed("read"))?;
         let (inode, born, segments) = (part.at.inode, part.at.born, self.segments.clone());
-        self.notes.keep_shown(&ShownMessages { inode, born, segments })?;
+        self.notes.keep_shown(Some(&ShownMessages { inode, born, segments }))?;
         if self.digest()? == part.digest {
             return forget(&dir, &own).map_err(self.failed("show"));
         }

@@ -144,15 +144,13 @@ impl Notes {
         Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
     }
 
-    pub(super) fn keep_shown(&self, shown: &ShownMessages) -> Result<(), RemoteError> {
-        if self.shown()?.as_ref() == Some(shown) {
-            return Ok(());
+    /// Stores which messages of other hosts are shown. `None` removes the file.
+    pub(super) fn keep_shown(&self, shown: Option<&ShownMessages>) -> Result<(), RemoteError> {
+        match shown {
+            Some(shown) if self.shown()?.as_ref() == Some(shown) => Ok(()),
+            Some(shown) => self.dir.write_json(SHOWN, shown),
+            None => self.dir.remove(SHOWN),
         }
-        self.dir.write_json(SHOWN, shown)
-    }
-
-    pub(super) fn forget_shown(&self) -> Result<(), RemoteError> {
-        self.dir.remove(SHOWN)
     }
 
     pub(super) fn is_over(&self) -> Result<bool, RemoteError> {
@@ -249,12 +247,12 @@ impl Notes {
         })
     }
 
-    pub(crate) fn keep_purging(&self, purging: &Purging) -> Result<(), RemoteError> {
-        self.dir.write_json(PURGING, purging)
-    }
-
-    pub(crate) fn drop_purging(&self) -> Result<(), RemoteError> {
-        self.dir.remove(PURGING)
+    /// Stores the unfinished purge. `None` removes it, once it is finished.
+    pub(crate) fn keep_purging(&self, purging: Option<&Purging>) -> Result<(), RemoteError> {
+        match purging {
+            Some(purging) => self.dir.write_json(PURGING, purging),
+            None => self.dir.remove(PURGING),
+        }
     }
 }
 

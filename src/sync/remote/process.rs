@@ -31,4 +31,4 @@ mod tests;
 
 pub use client::{Line, ProcessObjects};
 pub use looks::{ProcessLooks, answer_look};
-pub use server::{answer_read_request, answer_request};
+pub use server::answer_request;

@@ -133,7 +133,7 @@ impl Synchronizer<'_> {
         }
         let purged = run.purged;
         if !purged.is_incomplete() {
-            notes.drop_purging()?;
+            notes.keep_purging(None)?;
         }
         Ok(purged)
     }
@@ -153,7 +153,7 @@ impl Synchronizer<'_> {
         path: &RelPath,
         run: &mut PurgeRun<'_>,
     ) -> Result<(), RemoteError> {
-        notes.keep_purging(&run.wanted)?;
+        notes.keep_purging(Some(&run.wanted))?;
         let place = (path, &run.wanted);
         (run.purged.is_removed_here, run.purged.kept) =
             self.remove_here(notes, conversation, place)?;

@@ -315,7 +315,7 @@ impl Synchronizer<'_> {
             is_over && state.removed.ends && (!agreement.is_new() || notes.shown()?.is_some());
         if ends && notes.shown()?.is_none() {
             // Record the removal, in case of a crash.
-            notes.keep_shown(&ShownMessages::default())?;
+            notes.keep_shown(Some(&ShownMessages::default()))?;
         }
         notes.save(&agreement, &after)?;
         notes.keep_over(is_over)?;
@@ -510,7 +510,7 @@ impl Synchronizer<'_> {
     /// with the same name has a new log.
     fn forget_log(&self, notes: &Notes, before: &Agreement) -> Result<(), RemoteError> {
         notes.save(before, &before.without_log(LogPosition::default()))?;
-        notes.forget_shown()?;
+        notes.keep_shown(None)?;
         let id = notes.conversation();
         let removed = disk::remove(&self.home.messages(id)?, PUBLISHED);
         removed.map_err(RemoteError::at("forget the messages of", id.as_os_str().as_ref()))

@@ -38,8 +38,7 @@ fn it_answers_many_at_a_time_until_the_end() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let url = BucketUrl::parse("memory:").unwrap();
     let bucket = Bucket::open(&url, []);
-    let serving =
-        thread::spawn(move || serve(&theirs, bucket, &SharedDirectory::of(&url), answer_request));
+    let serving = thread::spawn(move || serve(&theirs, bucket, &SharedDirectory::of(&url), false));
     let objects = ProcessObjects::new(Arc::new(Threaded(ours)));
     thread::scope(|scope| {
         for number in 0..200 {
@@ -64,7 +63,7 @@ fn it_ends_when_its_directory_is_another_one() {
     let bucket = Bucket::open(&url, []);
     let directory = SharedDirectory::of(&url);
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let serving = thread::spawn(move || serve(&theirs, bucket, &directory, answer_request));
+    let serving = thread::spawn(move || serve(&theirs, bucket, &directory, false));
     let objects = ProcessObjects::new(Arc::new(Threaded(ours)));
     objects.create("x", &Bytes::from_static(b"text"), soon()).unwrap();
     std::fs::rename(&path, shared.path().join("old")).unwrap();

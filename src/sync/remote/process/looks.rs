@@ -40,14 +40,9 @@ enum LookReply {
 
 /// Client for looks that the process behind a line makes. A look takes at most half a minute, even
 /// if that process hangs, and the size of its answer is limited.
-pub struct ProcessLooks(Arc<dyn Line>);
+pub struct ProcessLooks(pub Arc<dyn Line>);
 
 impl ProcessLooks {
-    /// Creates a client for the process behind `line`.
-    pub fn new(line: Arc<dyn Line>) -> Self {
-        Self(line)
-    }
-
     fn told(&self, socket: &UnixStream, at: Option<&Component>) -> io::Result<LookResult> {
         let since = Instant::now();
         let mut channel = Channel::new(socket, since + PATIENCE);
@@ -191,7 +186,7 @@ mod tests {
 
     fn apart() -> ProcessLooks {
         let end = |socket: UnixStream| drop(answer_look(&TestLooker, &socket));
-        ProcessLooks::new(Arc::new(TestLine(end)))
+        ProcessLooks(Arc::new(TestLine(end)))
     }
 
     #[test]
@@ -220,7 +215,7 @@ mod tests {
             },
         ];
         for end in ends {
-            let error = ProcessLooks::new(Arc::new(TestLine(end))).look_now(None).unwrap_err();
+            let error = ProcessLooks(Arc::new(TestLine(end))).look_now(None).unwrap_err();
             assert!(error.may_pass(), "{error}");
         }
     }

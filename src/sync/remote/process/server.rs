@@ -22,30 +22,17 @@ const EARLY: Duration = Duration::from_millis(200);
 /// Serves the request on `socket`. `objects` is the bucket, or the reason why there is none.
 ///
 /// Returns when the response has been sent. Fails if the client is gone or violates the protocol.
-/// An object is written only if its body was received completely.
+/// An object is written only if its body was received completely. With `read_only`, requests that
+/// change the bucket are refused.
 pub fn answer_request(
     objects: Result<&dyn Objects, &BucketError>,
     socket: &UnixStream,
+    read_only: bool,
 ) -> io::Result<()> {
-    answer(objects, socket, |_| None)
-}
-
-/// Does what [`answer_request`] does, but refuses requests that change the bucket.
-pub fn answer_read_request(
-    objects: Result<&dyn Objects, &BucketError>,
-    socket: &UnixStream,
-) -> io::Result<()> {
-    answer(objects, socket, |request| {
-        let key = request.changed()?.to_owned();
+    let refusal = |request: &Request| {
+        let key = request.changed().filter(|_| read_only)?.to_owned();
         Some(WireError::Refused { key, why: "this process only reads the bucket".to_owned() })
-    })
-}
-
-fn answer(
-    objects: Result<&dyn Objects, &BucketError>,
-    socket: &UnixStream,
-    refusal: impl FnOnce(&Request) -> Option<WireError>,
-) -> io::Result<()> {
+    };
     let mut channel = Channel::new(socket, Instant::now() + GRACE);
     let RequestEnvelope { left, request } = channel.read_document()?;
     let left = left.min(LONGEST);

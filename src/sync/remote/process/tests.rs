@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use odd::Odd;
 
-use super::{Line, ProcessObjects, answer_read_request, answer_request};
+use super::{Line, ProcessObjects, answer_request};
 use crate::bucket::{Bucket, BucketError, BucketUrl, Created, Deadline, RequestCounts, Tally};
 use crate::remote::Objects;
 
@@ -52,7 +52,7 @@ fn line(end: impl Fn(UnixStream) + Send + Sync + 'static) -> Arc<TestLine> {
 
 /// Returns a client whose requests reach `objects` over sockets.
 fn apart(objects: impl Objects + Send + 'static) -> ProcessObjects {
-    ProcessObjects::new(line(move |socket| drop(answer_request(Ok(&objects), &socket))))
+    ProcessObjects::new(line(move |socket| drop(answer_request(Ok(&objects), &socket, false))))
 }
 
 /// Returns a client whose server sends these bytes and then closes the socket.
@@ -213,7 +213,7 @@ fn errors_keep_their_kind_and_text() {
 fn a_bucket_that_cannot_be_opened_is_the_error_of_each_request() {
     let objects = ProcessObjects::new(line(|socket| {
         let error = BucketError::Url { url: "s3://b".into(), why: "no region".into() };
-        drop(answer_request(Err(&error), &socket));
+        drop(answer_request(Err(&error), &socket, false));
     }));
     let error = objects.list("a", soon()).unwrap_err();
     assert_eq!(error.to_string(), "cannot use the remote `s3://b`: no region");
@@ -242,7 +242,7 @@ fn a_slow_request_holds_up_no_other() {
 
 #[test]
 fn nobody_waits_after_a_deadline() {
-    let line = line(|socket| drop(answer_request(Ok(&Odd(memory())), &socket)));
+    let line = line(|socket| drop(answer_request(Ok(&Odd(memory())), &socket, false)));
     let objects = ProcessObjects::new(Arc::clone(&line) as _);
     let begun = Instant::now();
     let error = objects.get("stuck", None, Deadline::after(Duration::from_secs(1))).unwrap_err();
@@ -266,7 +266,7 @@ fn nobody_waits_after_a_deadline() {
 #[test]
 fn a_process_that_dies_is_named() {
     let ends: [fn(UnixStream); 2] =
-        [drop, |socket| drop(answer_request(Ok(&Odd(memory())), &socket))];
+        [drop, |socket| drop(answer_request(Ok(&Odd(memory())), &socket, false))];
     for end in ends {
         let error = ProcessObjects::new(line(end)).get("panic", None, soon()).unwrap_err();
         assert!(why(&error).contains("`ctxfs-remote` ended meanwhile"));
@@ -349,12 +349,12 @@ fn a_request_that_is_none_writes_nothing() {
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         ours.write_all(&bytes).unwrap();
         ours.shutdown(std::net::Shutdown::Write).unwrap();
-        drop(answer_request(Ok(&bucket), &theirs));
+        drop(answer_request(Ok(&bucket), &theirs, false));
         assert!(bucket.get("x", None, soon()).unwrap_err().is_absent());
     }
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     ours.write_all(&[upload(), piece(3, b"abc"), piece(0, b"")].concat()).unwrap();
-    answer_request(Ok(&bucket), &theirs).unwrap();
+    answer_request(Ok(&bucket), &theirs, false).unwrap();
     assert_eq!(bucket.get("x", None, soon()).unwrap(), "abc");
 }
 
@@ -377,7 +377,7 @@ fn one_that_only_reads_changes_nothing() {
     let kept = Bytes::from_static(b"text");
     bucket.create("a/x", &kept, soon()).unwrap();
     let other_end = bucket.clone();
-    let line = line(move |socket| drop(answer_read_request(Ok(&other_end), &socket)));
+    let line = line(move |socket| drop(answer_request(Ok(&other_end), &socket, true)));
     let objects = ProcessObjects::new(line);
     assert_eq!(objects.get("a/x", None, soon()).unwrap(), kept);
     assert_eq!(objects.list("a", soon()).unwrap().len(), 1);

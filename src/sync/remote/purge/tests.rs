@@ -305,7 +305,7 @@ fn a_purge_that_was_cut_off_goes_on() {
         known.wanted(&base, &path("large"), Purging::default())
     });
     assert!(found.len() == 1 && !wanted.objects.is_empty());
-    notes.keep_purging(&wanted).unwrap();
+    notes.keep_purging(Some(&wanted)).unwrap();
     std::fs::remove_file(one.scene.at(&format!("{TOOL}/large.txt"))).unwrap();
     one.push();
     let purged = purge(&one, "large", false);
