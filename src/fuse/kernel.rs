@@ -81,7 +81,7 @@ impl Session {
             kernel.inval_inode(INodeNo(node.0), ATTRIBUTES, 0).ok();
         });
         let files = fs.clone();
-        let is_there = move |dir, name: &OsStr| files.has_on_disk(Ino(dir.0), name);
+        let is_there = move |dir: INodeNo, name: &OsStr| files.has_on_disk(Ino(dir.0), name);
         dentries.start(session.notifier(), is_there)?;
         let workers = thread::Builder::new().name("ctxfs-fuse".into()).spawn(|| session.run())?;
         Ok(Self { fs, passthrough, dentries, workers })
