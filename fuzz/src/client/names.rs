@@ -36,7 +36,7 @@ pub(super) fn names(stream: &[u8]) {
     for true_name in &true_names {
         let name = names.name_of(true_name).expect("each tool has a name");
         assert!(fits(name) && !OURS.contains(&&*name.to_lowercase()), "{name}");
-        assert_eq!(names.tool_of(name), Some(true_name));
+        assert_eq!(names.by_name.get(name), Some(true_name));
         seen.insert(name.to_lowercase());
         tools.push(tool(name, true_name));
     }

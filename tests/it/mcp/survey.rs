@@ -150,7 +150,7 @@ fn servers_that_fail_are_named_and_the_others_shown() {
     };
     let flaw = |name: &str| of(name)["flaws"][0].as_str().unwrap_or_default();
     assert!(flaw("gone").starts_with("cannot be started: `/nonexistent/x`"), "{value}");
-    assert_eq!(flaw("hangs"), "did not answer within 1s", "{value}");
+    assert_eq!(flaw("hangs"), "did not answer within 1 s", "{value}");
     assert!(flaw("half").starts_with("did not answer"), "{value}");
     assert!(of("gone").get("tools").is_none());
     assert_eq!(of("good")["tools"].as_array().unwrap().len(), 3);
@@ -193,7 +193,7 @@ fn the_doctor_tries_each_server() {
     };
     assert!(line("good: ").starts_with("ok   server       good: 3 tools, 0 prompts"), "{said}");
     assert!(line("gone: ").starts_with("WARN server       gone: cannot be started"), "{said}");
-    assert!(line("hangs: ").ends_with("did not answer within 1s"), "{said}");
+    assert!(line("hangs: ").ends_with("did not answer within 1 s"), "{said}");
     assert!(said.contains("ctxfs --log info mcp list --servers"), "{said}");
     assert_eq!(processes_with(&mark), Vec::<String>::new());
     let good = ServerFile::new(&[("good", json!({}))]);
