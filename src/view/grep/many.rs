@@ -14,12 +14,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use parking_lot::Mutex;
 
 use crate::Query;
+use crate::grep;
 use crate::grep::corpus::{Directory, NameList, SearchOmissions, Visited};
 use crate::grep::many::worker::{
     ArtifactMatches, ArtifactOutcome, ArtifactSearcher, CorpusSearch, START, SearchEnd, SearchFrom,
 };
+use crate::grep::page;
 use crate::grep::page::CutPoint;
-use crate::grep::{page, pattern};
 use crate::number::{counted, grouped};
 use crate::query::ResumePoint;
 use crate::range::TextPosition;
@@ -35,7 +36,7 @@ pub(crate) fn render(
     out: &mut (dyn Write + Send),
 ) -> Result<Rendered, RenderError> {
     let (directory, corpus) = (*directory, directory.corpus);
-    let pattern = pattern::build(query)?;
+    let pattern = grep::build(query)?;
     let (first, full) = (SearchFrom::of(query.options(), corpus), AtomicBool::new(false));
     let alone = Mutex::default();
     let search = CorpusSearch { query, directory, corpus, expired, pattern, first, full, alone };

@@ -11,10 +11,10 @@ use grep_searcher::Searcher;
 use parking_lot::Mutex;
 
 use crate::Query;
+use crate::grep::CompiledPattern;
 use crate::grep::corpus::{Corpus, Directory, Loaded, Visited};
 use crate::grep::fold::{BOM, LineMap, SearchStart};
 use crate::grep::page::{CutPoint, Page};
-use crate::grep::pattern::CompiledPattern;
 use crate::grep::read_ahead::{ReadAheadSizes, SearchSpec};
 use crate::grep::report::MatchReport;
 use crate::grep::{fold, report};
