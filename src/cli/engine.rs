@@ -94,7 +94,8 @@ pub(crate) fn run_filter() -> anyhow::Result<()> {
     Ok(ctxfs_view::run_filter(&mut io::stdin().lock(), &mut io::stdout().lock())?)
 }
 
-// The process ends with its parent, which enforces the deadline.
+// Limits the resources of this process. It is killed when its parent ends, and the parent enforces
+// the deadline.
 fn limit_filter() -> anyhow::Result<()> {
     let limits = [
         (Resource::As, ctxfs_view::FILTER_MEMORY),

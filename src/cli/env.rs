@@ -1,7 +1,7 @@
 //! Access to the environment. No other module reads environment variables, with four exceptions:
 //! printing honours `NO_COLOR`, `CLICOLOR` and `CLICOLOR_FORCE`, the notification of systemd uses
 //! `NOTIFY_SOCKET`, `confine` allows the files in `SSL_CERT_FILE` and `SSL_CERT_DIR`, and
-//! `mcp::servers` reads the variables that a file of servers refers to.
+//! `mcp::servers` looks up the variables in `${VAR}` references of a servers file.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::path::PathBuf;

@@ -169,9 +169,9 @@ impl Role {
     /// Sets the name that tools show for this process.
     ///
     /// A process that reads data from others closes all file descriptors except the standard ones.
-    /// One that serves until the end of its socket logs warnings, and ignores the signals that a
-    /// terminal or systemd sends to all processes of a mount, because its starter may still need
-    /// it before it ends.
+    /// A process that serves until the end of its socket logs warnings. It also ignores the signals
+    /// that a terminal or systemd sends to all processes of a mount, because its starter may still
+    /// need it.
     pub(crate) fn begin(&self) -> anyhow::Result<()> {
         let _ = rustix::thread::set_name(self.names().1);
         if matches!(self, Self::LookBeside(_) | Self::AskBucket { .. } | Self::KeepOutput(_)) {
@@ -192,9 +192,9 @@ pub(crate) fn starter_socket() -> io::Result<UnixStream> {
     Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
 }
 
-/// Answers each request that arrives over `control` in its own thread, `most` of them at the same
-/// time. A request is a socket. Further requests wait in `control`, which has room for some hundred.
-/// Ends when the other end of `control` is closed or `goes_on` returns false.
+/// Answers each request that arrives over `control` in its own thread, at most `most` requests at
+/// the same time. A request is a socket. Further requests wait in `control`, which has room for a
+/// few hundred. Returns when the other end of `control` is closed or `goes_on` returns false.
 pub(crate) fn answer_each(
     control: &UnixStream,
     most: usize,
@@ -228,8 +228,8 @@ pub(crate) fn answer_each(
 const GRACE: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// Child processes of this process, each of which serves the other end of a socket. A separate
-/// thread waits for each of them.
+/// Child processes of this process. Each child serves the other end of a socket, and a separate
+/// thread waits for it.
 #[derive(Default)]
 pub(crate) struct Children(Vec<std::thread::JoinHandle<()>>);
 

@@ -1,5 +1,5 @@
-//! Parses the servers behind the gateway from a file with an `mcpServers` object, as clients use
-//! it.
+//! Parses a file that lists the servers of the gateway. The file has an object `mcpServers`, in the
+//! format of MCP clients.
 //!
 //! An invalid server is skipped and reported; the others are kept. Values of `env`, `headers` and
 //! variables are secrets, so no error and no `Debug` output shows them.
@@ -65,9 +65,9 @@ pub struct Server {
     pub shared: bool,
 }
 
-/// How to reach a server: a process to start, or a URL. The file has either `command` or `url` for
-/// each server. The URL starts with `http://` or `https://`. Values that may be secret are
-/// [`Secret`]s. `env` is added to the few variables that every server gets.
+/// A process to start, or the URL of a server. The file has either `command` or `url` for each
+/// server. The URL starts with `http://` or `https://`. Values that may be secret are [`Secret`]s.
+/// `env` is added to the few variables that every server gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named as in the file")]
 pub enum Transport {

@@ -139,11 +139,12 @@ async fn request(relay: &Arc<Relay>, request: ClientRequest) {
 
 /// The part of the gateway that answers a request.
 ///
-/// The gateway handles a `Subscription` of a new client, because the servers cannot. It answers a
-/// `Handshake` from the profile of a server that did its handshake with the gateway, and stores the
-/// `LogLevel` for a new server, which gets it with each request. The `Hub` answers for all servers
-/// together. `Own` are the tools and resources of the gateway. `ServerByReference` resolves the
-/// references in the arguments first.
+/// `Subscription`: the gateway sends the notifications that a new client subscribes to, because the
+/// servers are old or several. `Handshake`: the gateway answers from the stored profile of the only
+/// server. `LogLevel`: the gateway stores an old client's log level, which a new server gets with
+/// each request. `Hub`: the hub answers on behalf of all servers. `Own`: the gateway's own tools
+/// and resources. `ServerByReference`: the references in the arguments are resolved before the
+/// server gets the call.
 enum Responder {
     Subscription,
     Handshake,
@@ -332,8 +333,8 @@ fn resolved(relay: &Relay, request: ClientRequest) -> Result<(ClientRequest, Str
     Ok((ClientRequest { envelope, message, ..request }, given))
 }
 
-/// Sends a request to its server. A request that the server's revision has in another form is
-/// translated first, or answered if the server cannot.
+/// Sends a request to its server. If the server is of the other era, the request is translated
+/// first, or answered here if the server cannot answer it.
 async fn send(
     relay: &Arc<Relay>,
     destination: Destination,

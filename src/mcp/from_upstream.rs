@@ -18,9 +18,9 @@ use crate::results::stored;
 use crate::revision::{Era, EraMismatch};
 use crate::upstream::{Upstream, handshake, rounds};
 
-/// Receives the messages of all servers of a session. Each server's messages stay in order. It
-/// waits for room in the client's queue, so a client that does not read slows down the servers
-/// through their pipes.
+/// Receives the messages of all servers of a session, and keeps the order of each server's
+/// messages. Waits while the client's queue is full, so that a client that does not read slows down
+/// the servers through their pipes.
 pub(crate) struct SessionInbox(pub(crate) Arc<Relay>);
 
 impl Inbox for SessionInbox {

@@ -57,8 +57,8 @@ impl InputLine {
     }
 }
 
-/// A line that is not a message. `id` and `is_response` are set as far as the line could be parsed.
-/// They identify the request to fail. `kept` holds the bytes of a long line.
+/// A line that is not a message. `id` and `is_response` identify the request to fail, as far as the
+/// line could be parsed. `kept` holds the bytes of a long line.
 pub(crate) struct BrokenLine {
     pub(crate) kind: BrokenKind,
     pub(crate) why: String,

@@ -79,8 +79,8 @@ pub(crate) fn treat(shelf: &LazyShelf, answered: Answered) -> Outgoing {
     message.edited(edits)
 }
 
-/// Like [`treat`], for a result of the gateway itself. Only `max_inline_bytes` applies, because an
-/// answer given without a language model ends with a text as long as a stand-in.
+/// Like [`treat`], for a result of the gateway itself. `max_inline_chars` does not apply, because
+/// an answer without a language model ends with a text that may be as long as a stand-in.
 pub(crate) fn treat_own(shelf: &LazyShelf, call: &ToolCall, result: String) -> String {
     let limits =
         Limits { max_inline_chars: Limits::NEVER, ..shelf.source.limits(&call.tool_name()) };

@@ -2,7 +2,8 @@
 //!
 //! A name depends only on the set of tools, not on the order of servers or lists, so it survives a
 //! restart. If two tools would get the same name, or names that differ only in case, both names get
-//! a hash. A name therefore never changes its meaning. The gateway's own names are reserved.
+//! a hash. A name therefore never passes from one tool to another. The gateway's own names are
+//! reserved.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -63,8 +64,8 @@ impl Naming {
     }
 }
 
-/// The offered names of all tools, in both directions. Names are unique even if case is ignored.
-/// They depend only on the set of tools.
+/// The offered names of all tools, in both directions. Names are unique even if case is ignored,
+/// and depend only on the set of tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolNames {
     by_name: BTreeMap<String, ServerTool>,

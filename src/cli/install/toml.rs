@@ -156,8 +156,8 @@ fn is_empty_list(table: &dyn TableLike, list: &str) -> bool {
 
 const POLICY: &str = "shell_environment_policy";
 const SET: &str = "set";
-// If this list is not empty, commands receive only the variables that it names. That also applies
-// to the variables set here.
+// If this list is not empty, commands receive only the variables that it names. The list also
+// restricts the variables that ctxfs sets.
 const ONLY: &[&str] = &[POLICY, "include_only"];
 
 pub(crate) fn with_variables(text: &str, variables: &[ValueEntry]) -> Result<String, WrongShape> {

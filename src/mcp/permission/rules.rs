@@ -153,8 +153,9 @@ impl fmt::Display for Risk {
     }
 }
 
-/// The annotations of a tool that determine its risk. `destructiveHint` is ignored, because adding
-/// something is a change too. Only a tool annotated as read-only gets a lower risk.
+/// The annotations of a tool that determine its risk: `Read` if the tool is annotated as read-only,
+/// and `Write` otherwise. `destructiveHint` is ignored, because a call that only adds something is
+/// a change too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Annotations {
@@ -180,7 +181,7 @@ pub struct InvalidGlob {
     why: String,
 }
 
-/// The user's risks of tools. They override the servers' annotations.
+/// The risks of tools in the user's settings, which override the servers' annotations.
 pub type RiskRules = GlobRules<Risk>;
 
 /// Values by globs of `server/tool`. In a glob, `*` also matches `/`, as in `[tool."..."]` of the

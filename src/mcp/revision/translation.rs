@@ -228,8 +228,8 @@ pub(crate) fn is_input_required(result: &RawValue) -> bool {
 }
 
 impl InputRequired {
-    /// Reads a result that asks for input. The error text continues a sentence that starts with the
-    /// server's name.
+    /// Reads a result that asks for input. The error text is a predicate whose subject is the
+    /// server: `asks for more than 32 things at once`.
     pub(crate) fn of(result: &RawValue, client: InputKinds) -> Result<Self, String> {
         let result = RawObject::parse(result).unwrap_or_default();
         let state = result.get("requestState").filter(|state| state.get().starts_with('"'));
