@@ -39,8 +39,8 @@ impl Drop for LatePermit<'_> {
     }
 }
 
-/// The time limit for reading the subject of a view. It ends some seconds after the view's
-/// deadline, or, if the view continues past its deadline, when the view has to stop.
+/// The time limit for reading the subject of a view. Reads fail from some seconds after the view's
+/// deadline. While a view may continue past its deadline, `extended` is true and reads succeed.
 ///
 /// Every read of the subject checks the limit, so even a loop that does not check the deadline
 /// ends.

@@ -217,8 +217,8 @@ impl Quota {
         Some(self.reserve(growth))
     }
 
-    /// Reserves granted bytes. The caller holds the lock of the amount from which they come, so
-    /// that a measurement finds them either there or among the reserved bytes.
+    /// Reserves granted bytes. The caller holds the lock of `held` or the turn, so that the next
+    /// measurement counts these bytes as reserved.
     fn reserve(&self, granted: u64) -> u64 {
         self.reserved.fetch_add(granted, Relaxed);
         self.at_least.fetch_add(granted, Relaxed);

@@ -170,8 +170,8 @@ impl Retention {
             return Ok(false);
         }
         allow_slow()?;
-        // Outputs that only this host has are kept. Their size is added to the goal, so that more
-        // of the shared outputs are removed.
+        // A sweep keeps outputs that only this host has. The goal grows by the size of these
+        // outputs, so that the next sweep chooses more of the shared ones.
         let mut in_the_way = 0;
         for _ in 0..PASSES {
             let free = Some(free.saturating_add(in_the_way));
@@ -309,7 +309,7 @@ fn made_room(report: &SweepReport) -> bool {
     !report.removed.is_empty() || { room }.any(|room| room > 0)
 }
 
-/// Logs the number of places that a sweep could not read. Their names are not logged.
+/// Logs the number of places that a sweep could not read, but not the names.
 fn warn_of(unread: &UnreadPlaces) {
     if !unread.is_empty() {
         let places = unread.count();

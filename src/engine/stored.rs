@@ -1,4 +1,5 @@
-//! The files and directories of the store as a door without inodes finds them: by their names.
+//! The files and directories of the store for a door without inodes, which finds them by their
+//! names.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -74,7 +75,7 @@ impl SourceDir for StoredDir {
 
 /// A file that no door has open for writing. It is found by its name in a directory.
 ///
-/// Every look-up makes a new one, so its state tells nothing of earlier changes.
+/// Every look-up creates a new `StoredFile`, so the state has no record of earlier changes.
 pub(crate) struct StoredFile {
     dir: Arc<StoredDir>,
     name: OsString,

@@ -127,8 +127,9 @@ impl InodeTable {
 
     /// Subtracts `count` from the look-up count of `ino`.
     ///
-    /// A directory that is forgotten before the nodes below it stays in the table. A new node for
-    /// the same directory would not pass a rename on to them.
+    /// A directory that the kernel forgets stays in the table while nodes below it refer to it.
+    /// Otherwise a later look-up would create a second node for the directory, and a rename of that
+    /// node would not reach the nodes below.
     pub(crate) fn forget(&self, ino: Ino, count: u64) {
         let mut next = Some((ino, count));
         while let Some((ino, count)) = next {
@@ -155,7 +156,7 @@ impl InodeTable {
         }
         self.nodes.remove(&ino);
         drop(keys);
-        // The node may own open files. They close here, where no lock is held.
+        // The node may own open files, which close here, where no lock is held.
         Some((node.above()?.ino, u64::from(node.computed_from().is_some())))
     }
 

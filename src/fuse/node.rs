@@ -44,8 +44,8 @@ pub(crate) enum NodeKind {
     Control,
 }
 
-/// A computed file at one version. Its origin `of` is a file, a directory, or, for a view of a
-/// computed file, that computed file.
+/// A computed file at one version. The origin `of` is a file or a directory. For a view of a
+/// computed file, `of` is that computed file.
 pub(crate) struct ComputedNode {
     pub(crate) of: Option<Arc<Node>>,
     pub(crate) inherited: Inherited,

@@ -7,7 +7,7 @@
 //!
 //! The kernel sends INTERRUPT for a signal, but `fuser` answers the first one with ENOSYS, and the
 //! kernel then sends no more. A client whose request has been read cannot even be killed before the
-//! reply. So the server reads the pending signals of waiting clients from `/proc`.
+//! reply. The server therefore reads the pending signals of waiting clients from `/proc`.
 //!
 //! A thread that waits for a reply cannot exit before it gets the reply, so its thread number
 //! cannot be reused in the meantime.
@@ -74,8 +74,8 @@ fn field(stat: &str, number: usize) -> Option<&str> {
     after.split_ascii_whitespace().nth(number - 3)
 }
 
-/// Signals that request the end of a process. They count even if the process has a handler for
-/// them, which runs once the request is answered.
+/// Signals that request the end of a process. Such a signal counts even if the process has a
+/// handler for it, because the handler runs only after the request is answered.
 const ASK_TO_END: u64 =
     bit(libc::SIGHUP) | bit(libc::SIGINT) | bit(libc::SIGQUIT) | bit(libc::SIGTERM);
 /// Signals whose default action does not end a process.

@@ -1,5 +1,5 @@
-//! The frame of every page: head, landmarks and help, sortable tables with the pager of a long list,
-//! and the embedded style and script.
+//! The frame of every page: head, landmarks and help, sortable tables with the pager of a long
+//! list, and the embedded style and script.
 
 use std::cmp::Ordering;
 
