@@ -78,7 +78,8 @@ pub(crate) fn bucket(directory: Option<&Path>, keys: &[PathBuf]) -> anyhow::Resu
     directory.map_or_else(|| restrict_to_network(keys), restrict_to_directory)
 }
 
-/// Confines this thread to computing. It can no longer open files, connect or send signals.
+/// Confines this thread to computing. Afterwards, the thread cannot open files, connect or send
+/// signals.
 pub(crate) fn filter() -> anyhow::Result<()> {
     keep_capabilities(NO_CAPABILITIES)?;
     hide_memory()?;

@@ -47,7 +47,7 @@ pub(crate) fn options(
     })
 }
 
-/// Opens the engine for `store`. Its message logs include the messages of other hosts.
+/// Opens the engine for `store`, with message logs that include the messages of other hosts.
 pub(crate) fn open(store: ctxfs_store::Store, options: EngineOptions) -> Arc<Engine> {
     let other_messages = Arc::new(ctxfs_sync::remote::PublishedMessages::of(&store));
     Engine::new(store, EngineOptions { other_messages: Some(other_messages), ..options })

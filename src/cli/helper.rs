@@ -15,9 +15,9 @@
 //! A confined process can start only confined processes. Servers and pages therefore start the
 //! first three before they confine themselves.
 //!
-//! The role and its parameters are on the command line. A starter that is taken over later cannot
-//! change the mount, the bucket or the store of a helper process. Process lists show the command
-//! line, so it contains no keys.
+//! The role and its parameters are on the command line. If a starter is compromised later, it
+//! cannot change the mount, the bucket or the store of a helper process. Process lists show the
+//! command line, so it contains no keys.
 //!
 //! Most helper processes have a socket as their standard input. They exchange the documents of
 //! `ctxfs_sync::channel` over it, and end when its other end is closed.
@@ -83,9 +83,10 @@ pub(crate) struct Beside {
     pub(crate) options: TierOptions,
 }
 
-/// The output of a command that has ended. `cut` is the reason if the logs are incomplete already.
-/// `discard` removes the logs if no byte is added to them. `logs` are the log of both streams, and
-/// with `--split` one for each.
+/// The logs of a command that has ended while other processes still write to its output. `logs`
+/// names the log of both streams, and with `--split` also the log of each stream. `cut` is the
+/// reason if the logs are incomplete already. If `discard` is true, the logs are removed unless
+/// bytes are added.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct KeptOutput {
     pub(crate) conversation: String,
@@ -96,7 +97,7 @@ pub(crate) struct KeptOutput {
     pub(crate) logs: Vec<String>,
 }
 
-/// Paths need not be UTF-8.
+/// Serializes paths as text, with escapes for bytes that are not UTF-8.
 mod path_text {
     use std::ffi::OsString;
     use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -187,7 +188,7 @@ impl Role {
     }
 }
 
-/// Returns the socket to the starter of this process.
+/// Returns the socket to the starter of this process, which is standard input.
 pub(crate) fn starter_socket() -> io::Result<UnixStream> {
     Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
 }

@@ -320,7 +320,6 @@ impl PutOutput {
         }
     }
 
-    /// Returns the text of `view`.
     pub(crate) fn view(&self, view: &View) -> Result<Vec<u8>, EngineError> {
         match self {
             Self::Stored { engine, output, .. } => output.view_in_place(engine, view),

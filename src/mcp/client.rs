@@ -76,7 +76,7 @@ struct RequestTable {
     profile: Option<ClientProfile>,
 }
 
-/// A request of the client. Its id and its parameters are as the client wrote them.
+/// A request of the client. The id and the parameters are kept as the client wrote them.
 pub(crate) struct ClientRequest {
     pub(crate) id: String,
     pub(crate) method: String,

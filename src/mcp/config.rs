@@ -37,7 +37,7 @@ pub const AS_CLIENTS_HAVE_IT: ParseOptions = ParseOptions {
 };
 const KNOWN: &str = "command, args, env, cwd, type, url, headers, trust, timeout, tools, prefix, \
                      shared, disabled";
-// One week. A longer timeout is assumed to be a mistake, such as a value in milliseconds.
+// A timeout of more than a week is assumed to be a mistake, such as a value in milliseconds.
 const MAX_TIMEOUT: Duration = Duration::from_hours(7 * 24);
 
 /// The result of parsing a file: the servers that can be started, and the flaws found in the file.

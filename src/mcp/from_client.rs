@@ -271,8 +271,9 @@ async fn route(relay: &Arc<Relay>, request: ClientRequest, arguments: Option<Str
     }
 }
 
-/// Returns the only server as the destination. If the gateway renamed the called tool because one
-/// of its own tools has the same name, the edit restores the server's name.
+/// Returns the only server as the destination. A tool of the server that has the name of a tool of
+/// the gateway is offered under another name. The edit restores the server's name in a call of such
+/// a tool.
 fn only_server(relay: &Relay, request: &ClientRequest) -> Result<Destination, RpcError> {
     let Some(upstream) = relay.upstreams.first() else {
         let text = format!("there is no `{}` here", request.method);

@@ -171,7 +171,7 @@ impl SessionInbox {
         relay.client.send(parsed.message.edited(edits)).await;
     }
 
-    /// Sends a notification to a client of another revision than the server's. Notifications meant
+    /// Translates a notification for a client of the other era, and sends it. Notifications meant
     /// for the gateway itself are consumed here.
     async fn foreign_notification(
         &self,

@@ -209,9 +209,9 @@ pub(crate) fn broken(text: &str, error: &EnvelopeError) -> BrokenLine {
     BrokenLine { kind, why, id, is_response: skeleton.is_response, shown, kept: None }
 }
 
-/// A line that is too long for memory. Its bytes go to a scratch file, and its skeleton is built in
-/// memory. `lost` says why bytes are no longer stored. `wrong` is the offset of the first byte that
-/// is not valid JSON.
+/// A line that is too long for memory. The bytes of the line go to a scratch file, and a skeleton
+/// of it is built in memory. `lost` says why bytes are no longer stored. `wrong` is the offset of
+/// the first byte that is not valid JSON.
 struct LongLine {
     scratch: Option<Scratch>,
     most: u64,

@@ -228,8 +228,8 @@ impl Outgoing {
         self.pieces.iter().map(length).sum()
     }
 
-    /// Returns the message with a placeholder for each value on disk. Its positions are valid for
-    /// [`Self::edit`].
+    /// Returns the message with a placeholder for each value on disk. Positions in the returned
+    /// message are valid for [`Self::edit`].
     pub(crate) fn outline(&self) -> Message {
         let mut text = Vec::new();
         for piece in &self.pieces {

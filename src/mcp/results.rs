@@ -29,8 +29,8 @@ const MAX_PARTS: usize = 16;
 const PASSES: usize = 1 << 20;
 
 /// The answer to a call, with the positions of the id and the result in the message. `first` holds
-/// members, each followed by a comma, to insert at the start of a result that the gateway builds or
-/// that is not in memory.
+/// members, each followed by a comma. They are inserted at the start of a result that the gateway
+/// builds or that is not in memory.
 pub(crate) struct Answered {
     pub(crate) call: ToolCall,
     pub(crate) client_id: String,

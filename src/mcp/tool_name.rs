@@ -14,8 +14,9 @@ pub const MAX_BYTES: usize = 64;
 // taken.
 const HASH_DIGITS: [usize; 2] = [8, 16];
 
-/// A tool, identified by its server and the server's own name. It is displayed as `server/tool`, as
-/// in rules and limits. A server's configured name contains no `/`, so the display is unambiguous.
+/// A tool, identified by its server and the server's own name of the tool. The display form is
+/// `server/tool`, as in rules and limits. It is unambiguous, because a server's configured name
+/// contains no `/`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct ServerTool {

@@ -32,7 +32,8 @@ use ctxfs_sync::remote::{Line, Objects, answer_read_request, answer_request};
 /// process ends. With `read_only`, refuses requests that would change the bucket.
 pub(crate) fn run(url: &str, read_only: bool) -> anyhow::Result<()> {
     let url = BucketUrl::parse(url)?;
-    // Reads the key files that are needed only once, because a confined process cannot open them.
+    // Opening the bucket reads the key files that are needed only once. After the confinement, they
+    // cannot be opened.
     let bucket = Bucket::open(&url, env::of_object_stores());
     confine::bucket(url.local_directory(), &env::key_directories())?;
     let answer = if read_only { answer_read_request } else { answer_request };

@@ -1,7 +1,7 @@
 //! Adds and removes entries in TOML files without changing any other byte.
 //!
-//! `toml_edit` normalizes line ends and the end of the file. Therefore an edit is made in its
-//! document and then applied to the original text ([`transplant`]).
+//! `toml_edit` normalizes line ends and the end of the file. An edit is therefore made in a
+//! `toml_edit` document, and then applied to the original text ([`transplant`]).
 
 use toml_edit::{Array, DocumentMut, InlineTable, Item, TableLike, Value};
 

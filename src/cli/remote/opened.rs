@@ -34,8 +34,8 @@ pub(crate) enum Purpose {
     Read,
 }
 
-/// An open bucket. This process is the only one that may use it for the store. Requests are retried
-/// for a minute, and at most until `until`.
+/// An open bucket. No other process may use it for this store. A failed request is retried for a
+/// minute, but not after `until`.
 pub(crate) struct OpenBucket {
     pub(crate) store: Store,
     pub(crate) bucket: Bucket,

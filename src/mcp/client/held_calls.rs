@@ -83,8 +83,8 @@ fn read(
     Ok(EarlyQuestion { from: Arc::clone(from), id: id.to_owned(), kind, request, room })
 }
 
-/// Chooses the client request that carries a question: the request on whose stream the question
-/// arrived, else the newest request without questions, else the newest request.
+/// Chooses the client request that carries a question. Prefers the request on whose stream the
+/// question arrived, then the newest request without questions, then the newest request.
 fn choose_carrier(requests: &mut PendingRequests, kind: InputKind) -> Option<u64> {
     let able = requests.by_age().into_iter().filter_map(|(number, pending)| {
         let Carrier { abilities, carries, .. } = pending.carrier()?;
@@ -169,8 +169,8 @@ impl EarlyQuestion {
     }
 }
 
-/// Adds the questions of a server that arrived early to a new request, which carries them to the
-/// client.
+/// Adds the stored early questions of a server to a new request, whose result will carry them to
+/// the client.
 pub(crate) fn carry_early(relay: &Arc<Relay>, from: &Arc<Upstream>, request: u64) {
     let abilities = from.with_requests(|requests| {
         let pending = requests.waiting.get_mut(&request)?;

@@ -149,8 +149,8 @@ impl UserAnswer {
     }
 }
 
-/// The question to the user about a call. Its texts come from servers and models, and must not be
-/// able to forge a line of the question.
+/// The question to the user about a call. The texts in it come from servers and models, and must
+/// not be able to forge a line of the question.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallQuestion<'a> {
     pub(crate) tool: &'a ServerTool,

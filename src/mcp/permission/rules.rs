@@ -117,7 +117,7 @@ impl Rules {
 
 /// The effect that a call may have. `Execute` runs code or commands from the arguments. `Unknown`
 /// means that no trusted source states the risk. The risk comes from the user's globs, or else from
-/// the annotations of a trusted server. A greater risk needs more care.
+/// the annotations of a trusted server. Values are ordered from the lowest to the highest risk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Risk {

@@ -500,8 +500,8 @@ async fn listen<I: Inbox>(link: Weak<Link<I>>) {
     }
 }
 
-/// Returns true if the listener stream should not be opened again: the server offers none, or the
-/// session is over. The next message detects a session that is over.
+/// Returns true if the listener stream should not be opened again, because the server offers none
+/// or the session is lost. The next message detects a lost session.
 fn is_final(status: StatusCode) -> bool {
     status.is_success()
         || (status.is_client_error()

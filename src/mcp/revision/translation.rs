@@ -179,8 +179,9 @@ fn without_link(message: &Message, block: &RawValue) -> Option<Edit> {
     Some(Edit::new(message.range_of(block), with))
 }
 
-/// Returns the edits that remove structured content that is not an object. If the result has no
-/// other content, the structured content becomes a text.
+/// Returns the edits that remove structured content that is not an object, because an old client
+/// accepts only objects. If the result has no other content (`is_alone`), the structured content
+/// becomes a text.
 fn structured(message: &Message, object: &RawObject<'_>, is_alone: bool) -> Vec<Edit> {
     let Some(value) = object.get("structuredContent") else { return Vec::new() };
     let member = ObjectMember::of(message, object, "structuredContent");
