@@ -19,8 +19,8 @@
 //! cannot change the mount, the bucket or the store of a helper process. Process lists show the
 //! command line, so it contains no keys.
 //!
-//! Most helper processes have a socket as their standard input. They exchange the documents of
-//! `ctxfs_sync::channel` over it, and end when its other end is closed.
+//! Most helper processes have a socket as their standard input. Such a process exchanges the
+//! documents of `ctxfs_sync::channel` over the socket, and ends when the other end is closed.
 
 pub(crate) mod bucket;
 pub(crate) mod models;

@@ -1,4 +1,5 @@
-//! The context tools. They read stored outputs of one conversation, for clients without file tools.
+//! The context tools, which read stored outputs of one conversation, for clients without file
+//! tools.
 
 pub(crate) mod extraction;
 pub(crate) mod location;

@@ -55,8 +55,8 @@ impl ServerAnswer {
 /// results of calls are stored and replaced by stand-ins. Handshakes and lists get the gateway's
 /// additions. All other answers are unchanged. A cancelled request gets no answer.
 ///
-/// `first` holds members, each followed by a comma. They are inserted at the start of a result that
-/// is not in memory or that the gateway builds.
+/// The members in `first`, each followed by a comma, are inserted at the start of a result that is
+/// not in memory or that the gateway builds.
 pub(crate) async fn deliver(
     relay: &Arc<Relay>,
     answer: ServerAnswer,

@@ -93,7 +93,7 @@ pub struct HttpOptions {
 }
 
 /// A server over HTTP, with its URL and the headers of every request. The URL starts with `http://`
-/// or `https://`. `Debug` shows neither the URL nor header values, because they may be secret.
+/// or `https://`. `Debug` shows neither the URL nor the header values, because they may be secret.
 /// Proxies from the environment are not used.
 #[derive(Clone)]
 #[expect(missing_docs, reason = "the names say it")]

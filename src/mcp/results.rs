@@ -28,9 +28,9 @@ const MAX_PARTS: usize = 16;
 // Maximum size in bytes of a result that passes unchanged if it cannot be stored.
 const PASSES: usize = 1 << 20;
 
-/// The answer to a call, with the positions of the id and the result in the message. `first` holds
-/// members, each followed by a comma. They are inserted at the start of a result that the gateway
-/// builds or that is not in memory.
+/// The answer to a call, with the positions of the id and the result in the message. The members in
+/// `first`, each followed by a comma, are inserted at the start of a result that the gateway builds
+/// or that is not in memory.
 pub(crate) struct Answered {
     pub(crate) call: ToolCall,
     pub(crate) client_id: String,

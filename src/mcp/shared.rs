@@ -32,8 +32,8 @@ const EVENTS: usize = 1024;
 const BYTES: usize = 4 << 20;
 const MIN_COST: usize = 256;
 
-/// A server used by several sessions. `upstream` sends the requests of all sessions. Its requests
-/// have no deadlines, because the upstreams of the sessions have them.
+/// A server used by several sessions. `upstream` sends the requests of all sessions, without
+/// deadlines. The deadlines are kept by the upstreams of the sessions.
 pub(crate) struct SharedServer {
     upstream: Arc<Upstream>,
     state: Mutex<SharedState>,

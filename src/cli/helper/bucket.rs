@@ -10,9 +10,9 @@
 //! ```
 //!
 //! The first request starts the process. After the process has died, the first request after a
-//! pause starts it again. It ends when the server ends. Its command line determines the bucket. The
-//! starter, a watchdog for a server, got the bucket before the server read the first byte of an
-//! output.
+//! pause starts it again. The process ends when the server ends. The bucket is given on the command
+//! line, by the starter of the process. For a server, this is a watchdog, which got the bucket
+//! before the server read the first byte of an output.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};

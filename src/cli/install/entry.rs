@@ -66,8 +66,7 @@ pub(crate) struct ValueEntry {
 
 pub(crate) const PROGRAM_NAME: &str = "ctxfs";
 pub(crate) const STORE_OPTION: &str = "--store";
-// Directories of the caches of `npx`, and of `pipx run` and `uvx`. These caches are cleared from
-// time to time.
+// Directories of the caches of `npx`, `pipx run` and `uvx`, which are cleared from time to time.
 const CACHES: [&str; 2] = ["_npx", ".cache"];
 
 /// Returns the absolute path of this program. Prefers the path on `PATH`, which stays valid when

@@ -1,4 +1,4 @@
-//! Settings files in TOML. They are checked key by key, so that errors name the line.
+//! Settings files in TOML, checked key by key, so that errors name the line.
 
 mod models;
 
