@@ -146,8 +146,8 @@ impl<'a> Analysed<'a> {
         Ok((has_text == is_text).then_some(analysis))
     }
 
-    /// Analyses at least the first `goal` bytes. Returns the analysis of the bytes read, and true if
-    /// it reaches `goal` or the end of the file.
+    /// Analyses at least the first `goal` bytes. Returns the analysis of the bytes read, and true
+    /// if it reaches `goal` or the end of the file.
     ///
     /// Calls `expired` between steps. Checks for changes by other processes only once, before the
     /// first step, so that the analysis ends even if they keep writing.

@@ -30,7 +30,7 @@ use ctxfs_store::Conversation;
 use ctxfs_view::Words;
 
 const VIEW: &str = "extract";
-/// Maximum number of bytes of a view that are read. A model gets only some lines of the view.
+/// Maximum number of bytes of a view that are read. A model gets only a part of these bytes.
 const MOST_OF_VIEW: usize = 1 << 20;
 
 const BUSY: &str = "# models are busy with other questions. Look again in a while\n";

@@ -40,8 +40,8 @@ const LINE_INDEXES: usize = 32;
 /// components in its fields do not refer to the engine. An operation that combines several of them
 /// is a method of the engine or a function that takes the engine.
 ///
-/// - `options`: the settings in effect. They never change.
-/// - `cache`: texts of views on the store's disk. All processes that use the store share them.
+/// - `options`: the settings in effect, which never change
+/// - `cache`: texts of views on the store's disk. All processes that use the store share these.
 /// - `filter_workers`: one thread for each filter process
 /// - `counting`: counts of reads that are not yet in the store
 /// - `conversations`: conversations whose manifest index stays in memory

@@ -26,6 +26,8 @@ pub struct NewOutput {
     pub length: Option<u64>,
 }
 
+/// The name under which an output is stored.
+///
 /// - `Call`: `<call>.json` or `<call>.txt` in `artifacts/tool`; see
 ///   [`ArtifactWriter::create_for_call`]
 /// - `Log`: `<call>.log` in `artifacts/terminal`
@@ -39,10 +41,10 @@ pub enum OutputName {
 
 /// A writer that stores an output.
 ///
-/// All bytes are in the file before `write` returns. If secrets are masked in stored files, the
-/// last bytes may be held back. At a limit or after a disk failure, the bytes written so far are
-/// kept and no more are accepted, unless [`Intake::keeping_end`] was called. Dropping an intake
-/// leaves an incomplete artifact.
+/// All bytes are in the file before `write` returns, except that masking of secrets may hold back
+/// the last bytes. At a limit or after a disk failure, the bytes written so far are kept and no
+/// more are accepted, unless [`Intake::keeping_end`] was called. Dropping an intake leaves an
+/// incomplete artifact.
 pub struct Intake<'a> {
     engine: &'a Engine,
     conversation: Arc<Conversation>,

@@ -31,6 +31,8 @@ pub struct LineCount {
 #[derive(Default)]
 pub(crate) struct LineIndex(Mutex<LineMarks>);
 
+/// The marks of a file, and the facts that show whether the file has only grown since.
+///
 /// - `seen`: the identity, length and modification time of the file when it was last seen. `None`
 ///   if it was never seen.
 /// - `places`: the marks, in ascending order: an offset and the number of newlines before it

@@ -16,6 +16,8 @@ pub struct Listing<T> {
     pub unread: UnreadPlaces,
 }
 
+/// A conversation in a listing.
+///
 /// - `bytes`: the sum of the sizes of the artifacts, in bytes
 /// - `modified`: the last change of an artifact, in milliseconds since the epoch. Without
 ///   artifacts, the last change of the conversation's directory.

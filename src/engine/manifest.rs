@@ -46,6 +46,8 @@ fn conversation_of(engine: &Engine, dir: &dyn SourceDir) -> Result<Arc<Conversat
     engine.conversation(place.conversation().ok_or(EngineError::Stale)?)
 }
 
+/// An iterator over the references of a conversation, oldest artifact first.
+///
 /// - `left`: the number of artifacts not yet returned. The newest artifact has number 0 and comes
 ///   last.
 /// - `last`: the references that report the artifacts left out. `None` until all artifacts have

@@ -1,5 +1,5 @@
-//! Other hosts. Fetches what they have published before a name is reported as unknown or a listing
-//! is shown. Also finds outputs that two hosts wrote under the same name.
+//! Other hosts. Fetches the names and outputs that they have published before a name is reported as
+//! unknown or a listing is shown. Also finds outputs that two hosts wrote under the same name.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;

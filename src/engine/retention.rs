@@ -17,18 +17,18 @@ use ctxfs_core::model::{Component, EvictionResult, Evictor, RelPath};
 use ctxfs_store::keep::{RetentionRules, SweepReport, SweepScope};
 use ctxfs_store::{Store, UnreadPlaces, keep};
 
-/// The interval of regular sweeps. It is also the precision of a limit on age.
+/// The interval of regular sweeps, and thus the precision of a limit on age.
 const EVERY: Duration = Duration::from_mins(10);
 /// Minimum interval of regular sweeps. With a short limit on age, the interval is a tenth of the
 /// limit.
 const OFTEN: Duration = Duration::from_secs(1);
 /// The time for which sealed outputs accumulate before a sweep.
 const GATHER: Duration = Duration::from_millis(200);
-/// The time after a sweep that freed nothing in which writers do not sweep again.
+/// After a sweep that freed nothing, writers do not sweep again for this time.
 const FRUITLESS: Duration = Duration::from_millis(100);
 /// Maximum time that a writer waits until closed outputs are sealed, because only sealed outputs
 /// can be removed. On a machine with ten times the load that it can handle, sealing a small output
-/// takes most of a second.
+/// takes almost a second.
 const SEALING: Duration = Duration::from_secs(5);
 /// Number of retries of a writer that found nothing to remove, with a pause of `RELEASE` before
 /// each. The kernel reports a closed file some time after `close` has returned.
@@ -61,6 +61,10 @@ pub(crate) struct Retention {
     thread: BackgroundThread,
 }
 
+/// The sweeps that are due, and the limits for the next ones.
+///
+/// - `store`: true if a sweep of the whole store is due
+/// - `conversations`: conversations for which a sweep is due
 /// - `room`: the number of bytes that may be sealed before the next sweep, for each swept
 ///   conversation
 /// - `fruitless`: the time of the last sweep by a writer, if that sweep freed nothing

@@ -23,6 +23,8 @@ use ctxfs_view::{RenderError, Rendered, View};
 
 type RenderResult = std::result::Result<Rendered, RenderError>;
 
+/// A view of a file that is being computed.
+///
 /// - `key`: the key under which to keep the text, if the file has not changed by the end of the
 ///   computation
 /// - `may_go_on`: true if this view may continue past its deadline
@@ -97,9 +99,9 @@ fn show_snapshot(engine: &Engine, mut shown: FileView<'_>) -> Result<ViewText> {
 }
 
 impl Source {
-    /// Returns the sizes of the views that listings show, so that a listing does not have to compute
-    /// any view. The file is sealed and open as `open`. The descriptor should not update the access
-    /// time, because sealing is no access by a user.
+    /// Returns the sizes of the views that listings show, so that a listing does not have to
+    /// compute any view. The file is sealed and open as `open`. The descriptor should not update
+    /// the access time, because sealing is no access by a user.
     ///
     /// Returns `None` if the sizes must not be recorded: for a large file, for a file that may
     /// change without a change of its times, for one of several outputs that were written under the

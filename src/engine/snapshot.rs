@@ -76,8 +76,8 @@ impl Source {
         }
     }
 
-    /// Records that the file, whose identity is `id`, has got its first writer or lost its last one.
-    /// A search reads the length of a file with writers between two writes.
+    /// Records that the file, whose identity is `id`, has got its first writer or lost its last
+    /// one. A search reads the length of a file with writers between two writes.
     pub fn note_writers(&self, engine: &Engine, id: FileId, has_writers: bool) {
         match self {
             Self::File(file) if has_writers => {

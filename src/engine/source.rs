@@ -133,8 +133,8 @@ impl<L: FileLife + ?Sized> SourceState<L> {
     }
 }
 
-/// The changes of a file's bytes that this process has seen. Changes by other processes are detected
-/// by comparison with the attributes seen last.
+/// The changes of a file's bytes that this process has seen. Changes by other processes are
+/// detected by comparison with the attributes seen last.
 ///
 /// - `changes`: number of changes by this process, plus the number of views that ran out of time.
 ///   Both make a new version.
@@ -163,9 +163,9 @@ impl ByteHistory {
     /// differs from the last one seen, or if the resolution of the disk's `clock` may hide a
     /// change.
     ///
-    /// A file that this process writes always has a recent time. While `is_written` is true, a
-    /// change by another process that keeps the length and the time is therefore detected one clock
-    /// step later.
+    /// While `is_written` is true, a recent time alone does not count as a change, because each
+    /// write by this process makes the time recent. A change by another process that keeps the
+    /// length and the time is then detected one clock step later.
     pub fn notice(&mut self, stat: &Stat, clock: FileClock, is_written: bool) -> bool {
         let is_recent = clock.is_recent(stat);
         let hidden = self.is_recent && clock != FileClock::FINE && !(is_recent && is_written);
@@ -225,7 +225,7 @@ pub fn present_record(
 /// The version of a source. Equal versions of one source give equal bytes.
 ///
 /// - `changes`: the number of changes that this process has seen, plus the number of views that ran
-///   out of time. A computed file does not change, so its number counts only the latter.
+///   out of time. A computed file does not change, so only such views count.
 /// - `modified`: the last modification, in nanoseconds since the epoch
 /// - `changed`: the last change of content, names or attributes, in nanoseconds since the epoch.
 ///   For a copy that replaced a sealed file, this is the value of the replaced file.

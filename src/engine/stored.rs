@@ -14,6 +14,8 @@ use crate::{
 use ctxfs_core::model::{Component, RelPath};
 use ctxfs_store::{Dir, Stat};
 
+/// A directory of the store, found by its names.
+///
 /// - `names`: the conversation and the names below it. Empty for the directory of all
 ///   conversations.
 /// - `is_top`: true for the root of the tree

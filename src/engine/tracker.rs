@@ -68,6 +68,8 @@ pub(crate) struct AnalysisGoal<'a> {
     pub(crate) bytes: u64,
 }
 
+/// The result of one step of an analysis.
+///
 /// - `seen`: number of bytes analysed so far
 /// - `ended`: true if the end of the file was reached
 /// - `analysis`: the analysis, if the goal or the end of the file was reached

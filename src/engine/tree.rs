@@ -29,6 +29,8 @@ pub struct Tree {
 #[derive(Debug)]
 pub struct OpenedFile(OpenedContent);
 
+/// The content of an open file.
+///
 /// - `File`: a file on disk, with its length when it was opened. A message log ends with its last
 ///   whole line.
 /// - `Text`: a computed file
