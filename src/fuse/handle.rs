@@ -94,7 +94,7 @@ impl Opened {
     }
 }
 
-/// An open file or directory. Clones share it. It closes when the table and all requests have
+/// An open file or directory, which all clones share. Closes when the table and all requests have
 /// dropped their clones.
 #[derive(Clone)]
 pub(crate) enum Handle {

@@ -27,7 +27,8 @@ pub(crate) struct InodeTable {
 /// artifact.
 pub(crate) const FIRST_ON_DISK: u64 = 1 << 40;
 
-/// Number of references to a node that the table and the examining function hold.
+/// Number of references to a directory node without nodes below it: two in the table, and one in
+/// [`InodeTable::forget_one`].
 const HELD_HERE: usize = 3;
 
 #[derive(Default)]
@@ -138,8 +139,8 @@ impl InodeTable {
     }
 
     /// Subtracts `count` from the look-up count of one node. If the count drops to zero, removes
-    /// the node and returns the node above it with the number to subtract from that one: 1 if the
-    /// removed node was computed, else 0.
+    /// the node and returns the node above it. Also returns the number to subtract from the count
+    /// of that node: 1 if the removed node was computed, else 0.
     fn forget_one(&self, ino: Ino, count: u64) -> Option<(Ino, u64)> {
         let mut keys = self.keys.lock();
         let node = self.get(ino).ok().filter(|node| !node.is_top())?;

@@ -106,8 +106,8 @@ impl ContextFs {
         }
         let mut take = |at, EntryName { name, kind, ino, view }: EntryName<'_>| {
             let is_on_disk = ino != COMPUTED;
-            // Listed numbers of files on disk start where their node numbers start, so that all
-            // parts of a listing have one order.
+            // The numbers of files on disk begin at the same number as those of their nodes.
+            // Computed entries then come first in both.
             let ino = if is_on_disk { ino.saturating_add(FIRST_ON_DISK) } else { ino };
             take(ListedName { name, kind, ino, next: DOTS + at + 1, is_on_disk, view })
         };

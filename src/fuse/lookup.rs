@@ -326,8 +326,8 @@ fn removed_node(
 }
 
 /// Records the place where a look-up found `node`, because another process may have moved it. If a
-/// thread of this mount has renamed or removed the node in the meantime, the place that this thread
-/// recorded stays. Returns true if the place is new.
+/// thread of this mount has renamed or removed the node in the meantime, keeps the place that this
+/// thread recorded. Returns true if the place is new.
 pub(super) fn relink(node: &Arc<Node>, parent: &Arc<Node>, name: &OsStr) -> bool {
     let Some(linked) = node.link() else { return false };
     let is_new = |link: &NodeLink| Arc::ptr_eq(&link.parent, parent) && link.name == name;

@@ -55,8 +55,8 @@ pub(crate) struct ComputedNode {
     pub(crate) closed: bool,
 }
 
-/// The name of a node on disk. A rename changes it. It is `None` for the root, and after the node
-/// was removed.
+/// The current name of a node on disk, which a rename changes. `None` for the root, and for a
+/// removed node.
 #[derive(Default)]
 pub(crate) struct LinkCell(Mutex<Option<NodeLink>>);
 

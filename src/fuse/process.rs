@@ -35,10 +35,10 @@ impl Processes for ProcFs {
 /// Returns the signal that killed the thread `pid`, which waits for the reply to its FLUSH. Returns
 /// `None` if the thread continues, exits by itself, or cannot be read.
 ///
-/// Reads `stat` only of a thread that has released its memory, as an exiting thread does before it
-/// closes its files. `stat` of a thread in the middle of execve(2) waits for `exec_update_lock`,
-/// which the thread holds while it waits for the reply. Reads from `processes` only if a signal may
-/// have ended the thread.
+/// Reads `stat` only if the thread has released its memory, which an exiting thread does before it
+/// closes its files. For a thread in the middle of execve(2), the read would never end: it waits
+/// for `exec_update_lock`, and the thread holds this lock until it gets the reply. Reads from
+/// `processes` only if a signal may have ended the thread.
 pub(super) fn killed_by(pid: u32, processes: &dyn Processes) -> Option<i32> {
     if !is_exiting(pid) || !may_be_killed(&ProcFs.stat(pid).ok()?)? {
         return None;

@@ -12,10 +12,10 @@
 //! ([`PromiseMark::give`]). A later change finds the promise and ends it.
 //!
 //! One thread waits for changes in the store, collects them for a moment and notifies the kernel.
-//! It only invalidates the attributes of nodes, which takes no directory lock. Invalidating a name
-//! would take such a lock, and would detach mounts on the name. If a name leads to a different file
-//! by then, the kernel's next request for the attributes fails with ESTALE, and the kernel looks
-//! the name up again.
+//! The thread only invalidates the attributes of nodes, which takes no directory lock. Invalidating
+//! a name would take such a lock, and would detach mounts on the name. If a name leads to a
+//! different file by then, the kernel's next request for the attributes fails with ESTALE, and the
+//! kernel looks the name up again.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};

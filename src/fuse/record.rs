@@ -283,7 +283,8 @@ impl Manifests {
         let Err(error) = append(&self.source, &self.of_source, here.chain(back)) else {
             return Ok(());
         };
-        // Otherwise a later file at that path would be taken for the moved file.
+        // The target must not keep these records: a later file at that path would be taken for the
+        // moved file.
         of_target.take_back(&first)?;
         self.target.manifest().read_again();
         Err(error)
