@@ -60,8 +60,8 @@ fn search(
     Ok(finish(query, subject, &line_map, report, &outcome, expired)?)
 }
 
-/// How a search ended. `fallback` is the reason why the pattern was searched as literal text.
-/// `out_of_memory` is true if lines and their context did not fit into memory.
+/// The end of a search. `fallback` is the reason why the pattern was searched as literal text, if
+/// it was. `out_of_memory` is true if lines and their context did not fit into memory.
 struct SearchOutcome {
     fallback: Option<String>,
     out_of_time: bool,

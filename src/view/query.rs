@@ -114,8 +114,8 @@ pub(crate) enum CaseMode {
     Smart,
 }
 
-/// The scope of a search: one artifact, or all artifacts below a directory. Some options apply only
-/// to many artifacts.
+/// The scope of a search: one artifact, or all artifacts below a directory. A few options apply
+/// only to many artifacts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) enum SearchScope {
     #[default]

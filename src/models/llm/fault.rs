@@ -79,7 +79,7 @@ impl AttemptFault {
         asked: Option<Duration>,
     ) -> Self {
         let (kind, hint) = follows(status.as_u16(), &complaint, asked);
-        // Some statuses have no name, such as 529.
+        // A status may have no name, such as 529.
         let name = status.canonical_reason().map_or_else(String::new, |name| format!(" {name}"));
         Self { complaint, ..Self::new(kind, format!("answered {}{name}", status.as_u16()), hint) }
     }

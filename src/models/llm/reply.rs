@@ -100,7 +100,7 @@ impl PartialReply {
 }
 
 impl PartialCall {
-    /// Records the name. Some endpoints repeat it with each part.
+    /// Records the name, which an endpoint may repeat with each part.
     pub(super) fn is_named(&mut self, given: &str) -> Result<(), AttemptFault> {
         if self.name.is_empty() {
             self.name = name(given)?;

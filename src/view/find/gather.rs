@@ -127,7 +127,7 @@ pub(super) struct Candidate {
 }
 
 /// The extent of a candidate in the content: a line with its neighbours, a window of a long line or
-/// string, or a value of JSON.
+/// string, or a value of JSON. `of` is the line in which a window or value begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CandidateSpan {
     Line(LineOffset),
@@ -160,8 +160,8 @@ impl CandidateSpan {
     }
 }
 
-/// The best candidates so far. Holds at most twice `MAX_CANDIDATES`, and no candidate with a score
-/// of `floor` or less.
+/// The best candidates so far. Holds fewer than twice `MAX_CANDIDATES`. A new candidate must have a
+/// score above `floor`.
 pub(super) struct Pool {
     kept: Vec<(Candidate, u64)>,
     taken: u64,
@@ -189,7 +189,7 @@ impl Pool {
         }
     }
 
-    // Keeps only some candidates of those that are alike.
+    // Keeps the best candidates, of which at most `MAX_ALIKE` are alike.
     fn shrink(&mut self) {
         self.kept.sort_by_key(|(candidate, number)| (Reverse(candidate.score), *number));
         let mut alike: HashMap<u64, usize> = HashMap::new();

@@ -51,7 +51,8 @@ fn builder(options: &SearchOptions) -> RegexMatcherBuilder {
     builder
 }
 
-// Builds a matcher for each line of `text`, because no match spans lines.
+// Builds a matcher for the lines of `text`, each of which is an alternative, because no match spans
+// lines.
 fn literals(builder: &RegexMatcherBuilder, text: &str) -> Result<RegexMatcher, Error> {
     let mut lines: Vec<&str> = text.split('\n').filter(|line| !line.is_empty()).collect();
     if lines.is_empty() {

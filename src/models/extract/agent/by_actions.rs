@@ -97,7 +97,7 @@ pub(in crate::extract) fn answer(
         let action = action(&reply.text);
         is_cut = action.is_none() && reply.end == ReplyEnd::Length;
         let shown = match action {
-            // Some endpoints do not enforce the schema.
+            // The endpoint may not enforce the schema.
             Some(ActionReply::Answer { .. }) if looks.shown.is_empty() => {
                 return Ok(nothing(NO_LINE, &looks));
             }
