@@ -15,7 +15,7 @@ use crate::file_lock::{LockedLines, each_line};
 use crate::{Conversation, Dir, StoreError, if_there, layout, stat_file};
 use ctxfs_core::model::{Counts, DailyCounts, MOST_TOOLS, OTHER_TOOLS, counted_tool};
 
-/// Minimum size in bytes at which the file is rewritten. A larger file is rewritten each time its
+/// Size in bytes up to which the file is not rewritten. A larger file is rewritten each time its
 /// size passes a power of two.
 const REWRITTEN: u64 = 64 * 1024;
 /// Maximum length of a line in bytes. ctxfs does not write longer lines.

@@ -46,7 +46,8 @@ pub enum JsonKind {
     Broken { offset: u64, line: u64 },
 }
 
-/// Scans a stream as long as it is JSON. After the first error, or for text, scanning is free.
+/// Scans a stream as long as it is JSON. Once the stream is known not to be JSON, `push` returns at
+/// once.
 #[derive(Debug, Clone, Default)]
 pub(super) struct JsonDetector<E = Shape> {
     state: DetectorState,
@@ -105,7 +106,7 @@ impl JsonDetector {
 
 impl<E: Events> JsonDetector<E> {
     /// Takes the next bytes. `offset` and `newlines` are the number of bytes and newlines before
-    /// them. `invalid` is the offset of the first sequence that is not UTF-8, if there is one. That
+    /// them. `invalid` is the offset of the first sequence that is not UTF-8, if there is one. The
     /// sequence begins in `bytes` or at most three bytes before `bytes`.
     pub(super) fn push(&mut self, bytes: &[u8], offset: u64, newlines: u64, invalid: Option<u64>) {
         if self.is_off() {
@@ -139,7 +140,7 @@ impl<E: Events> JsonDetector<E> {
         }
     }
 
-    // Returns the number of lines that the complete values have when they are indented.
+    // Returns the number of lines of the complete values when they are indented.
     fn pretty_lines(&self) -> u64 {
         self.documents + self.scanner.breaks()
     }
@@ -166,8 +167,8 @@ impl<E: Events> JsonDetector<E> {
         Ok(())
     }
 
-    /// Examines a byte between values. It must be white space or the first byte of a value. The
-    /// scanner takes the first byte of a value.
+    /// Examines a byte between values. Returns `None` if it is neither white space nor the first
+    /// byte of a value. The caller must pass the first byte of a value to the scanner.
     fn begin(&mut self, byte: u8) -> Option<()> {
         match (byte, &self.state) {
             (b' ' | b'\t' | b'\r', _) => {}

@@ -9,12 +9,12 @@ use serde::Serialize;
 
 use crate::materialize::escape_length;
 
-// For secrets that are too short for a mask with a name.
+// The mask for secrets that are too short for a mask with a name.
 const UNNAMED: &str = "[redacted]";
-// For secrets that are shorter than [`UNNAMED`].
+// The mask for secrets that are shorter than [`UNNAMED`].
 const SHORTEST: &str = "[redact]";
 
-// The longest sequence that sets a colour, `ESC[38;2;255;255;255m`, plus one byte.
+// Maximum length of a sequence that sets a colour: `ESC[38;2;255;255;255m`, plus one byte.
 const COLOUR_BYTES: usize = 20;
 
 // The length of the shortest mask that can be recognized and counted.
