@@ -90,7 +90,7 @@ pub struct ToolCall {
     pub arguments: String,
 }
 
-/// Result of the call with this id: a text for the model.
+/// Result of a call, as a text for the model. `id` is the id of the call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub struct CallResult {

@@ -155,7 +155,7 @@ impl Models {
     }
 }
 
-/// No models.
+/// No targets, and therefore no models.
 impl Default for Models {
     fn default() -> Self {
         let settings = ExtractSettings::default();

@@ -49,12 +49,12 @@ impl AttemptFault {
         Self { kind, what: what.into(), complaint, hint, usage }
     }
 
-    /// A reply that ended early, or an event that does not belong to a reply.
+    /// Fault for a reply that ended early, or for an event that does not belong to a reply.
     pub(super) fn broken(what: impl Into<String>) -> Self {
         Self::new(FaultKind::Passing(None), what, Hint::Later)
     }
 
-    /// A reply that exceeds a limit.
+    /// Fault for a reply that exceeds a limit.
     pub(super) fn beyond(what: impl Into<String>) -> Self {
         Self::new(FaultKind::Lasting, what, Hint::Address)
     }

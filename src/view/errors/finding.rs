@@ -16,7 +16,7 @@ use ctxfs_core::model::{Content, ErrorLine, ErrorRank, Json, Subject};
 const OFTEN_TIMES: u64 = 3;
 // The last line of strace output for a program that succeeded.
 const TRACER_SUCCESS: &[u8] = b"+++ exited with 0 +++\n";
-// Two errors at most this many lines apart may be the same error, printed twice.
+// Two errors fewer than this many lines apart may be the same error, printed twice.
 const NEAR_LINES: u64 = 8;
 
 /// An error, with its message and its owner: the test, file or step that it belongs to. `owner` is

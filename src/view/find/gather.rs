@@ -42,7 +42,8 @@ struct LineFinder {
 /// Gathers the lines in `content` that have words of `chosen`. Stretches of about `stretch` bytes
 /// are searched in parallel.
 ///
-/// A line is scored for its own words. The lines around it count when it becomes a passage.
+/// A line is scored for its own words only. Words in the lines around it count later, in the score
+/// of the passage.
 pub(super) fn lines(
     content: &dyn Content,
     chosen: &ChosenTerms,

@@ -113,9 +113,9 @@ impl FromArtifact<'_> {
     }
 }
 
-/// The facts in the first line. `terms` is the set of words in the best passage, as bits. `among`
-/// is ` in 3 of 12 artifacts` for a directory. `grep` is the path of the searches of the artifact
-/// or directory: `X.grep`.
+/// The facts in the first line of a reply. `terms` is the set of words in the best passage, as
+/// bits. `among` is ` in 3 of 12 artifacts` for a directory. `grep` is the path of the searches of
+/// the artifact or directory: `X.grep`.
 pub(super) struct ReplySummary<'a> {
     pub(super) chosen: &'a ChosenTerms,
     pub(super) terms: u64,

@@ -14,8 +14,7 @@ pub(super) const KEY_BYTES: usize = 256;
 const SAMPLE_BYTES: usize = 128;
 // Maximum number of levels that have nodes. Deeper values are omitted.
 pub(super) const MAX_LEVELS: usize = 16;
-// When an object has this many different keys, it is checked for the first time whether it is a
-// map.
+// When an object gets this many different keys, it becomes a map if it looks like one.
 const MANY_KEYS: usize = 64;
 // An object with more keys is a map, whatever its values are.
 const MAX_KEYS: usize = 512;

@@ -40,8 +40,7 @@ const STEP_BYTES: usize = 8 << 10;
 const MAX_SEARCHED_BYTES: u64 = 16 << 20;
 const MAX_FOUND_BYTES: u64 = 512 << 10;
 
-// Returns the line that names the artifact itself. The names in other lines are appended to that
-// name.
+// Returns the line that names the artifact itself. The other lines have suffixes of this name.
 pub(super) fn file(subject: &Subject<'_>) -> String {
     format!(
         "file:   {}    (names below that begin with a dot are added to it)",
