@@ -143,7 +143,7 @@ fn problems_of_segments(
 ) -> Vec<CheckProblem> {
     let problem = |id: &SegmentId, why: String| CheckProblem { what: format!("segment {id}"), why };
     let refused = refused.iter().chain(&looked.refused);
-    // Reading the segments reports the ones that the look refused once more.
+    // Segments that the look refused are in both lists. The map keeps each only once.
     let refused: BTreeMap<_, _> = refused.map(|(id, error)| (id, error.to_string())).collect();
     let refused = refused.into_iter().map(|(id, why)| problem(id, why));
     let gone = looked.lost.iter().chain(&looked.missing);

@@ -25,8 +25,9 @@ const SCAN_SELDOM: u32 = 50;
 const SLACK: Duration = Duration::from_secs(2);
 const SESSIONS: usize = 4096;
 
-/// Result of one unit of work of the pusher. It is idle until a time, unless the backlog changes.
-/// It has ended if the tier is shutting down and everything possible was pushed.
+/// Result of one unit of work of the pusher. `Idle` means that there is no work before `until`,
+/// unless the number of changes of the backlog exceeds `changes`. `Ended` means that the tier is
+/// shutting down and everything possible was pushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PusherStep {
     Worked,
@@ -34,8 +35,9 @@ pub(super) enum PusherStep {
     Ended,
 }
 
-/// Outcome of a push of one conversation. It is partial if some files are still being written. The
-/// bucket is busy if another process holds the push lock, or if it is unreachable.
+/// Outcome of a push of one conversation. `Partly` means that files are still being written, were
+/// left out, or could not be read. `Busy` means that another process holds the push lock, or that
+/// the bucket is unreachable.
 #[derive(Debug, PartialEq, Eq)]
 enum PushOutcome {
     Sent,
