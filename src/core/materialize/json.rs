@@ -2,11 +2,12 @@
 //!
 //! A single value is a document. Two or more values, each on a separate line, are JSON Lines. The
 //! first value must be an object, an array or a string, and the values of JSON Lines must be
-//! objects or arrays, because readers regard a lone number or word as text.
+//! objects or arrays. Readers regard a lone number or word as text.
 //!
-//! A stream that begins with a bracket and is not JSON is *broken* JSON only if it begins with
-//! enough valid JSON (`EVIDENCE_BYTES`, `EVIDENCE_TOKENS`) or ends inside a value. Lines such as
-//! `[INFO] starting` and `[12] done` are therefore text. Nothing is scanned after the first error.
+//! A stream that begins with a bracket but is not JSON may be *broken* JSON or text. It is broken
+//! JSON only if it begins with enough valid JSON (`EVIDENCE_BYTES`, `EVIDENCE_TOKENS`) or ends
+//! inside a value. Lines such as `[INFO] starting` and `[12] done` are therefore text. Nothing is
+//! scanned after the first error.
 
 mod example;
 mod filter;
@@ -27,11 +28,11 @@ pub use crate::materialize::json::scan::{
     Events, LONGEST_ESCAPE, Scalar, ScanOutcome, Scanner, escaped_char,
 };
 
-/// Minimum number of bytes of valid JSON before an error that make a stream broken JSON rather than
+/// Minimum number of bytes of valid JSON before an error for a stream to be broken JSON and not
 /// text. The bracketed prefix of a log line (`[2026-11-21 10:00:00.123 INFO main]`) is shorter.
 const EVIDENCE_BYTES: u64 = 64;
-/// Minimum number of keys, values and closing brackets that a broken JSON stream must also have
-/// before the error. For example, `{"k": v}` has three.
+/// Minimum number of keys, values and closing brackets before the error. A stream of broken JSON
+/// must also have these. For example, `{"k": 1}` has three.
 const EVIDENCE_TOKENS: u64 = 3;
 
 /// The kind of JSON that a stream is: none, a single value, or two or more values, one per line.
@@ -224,8 +225,8 @@ fn distance(offset: u64, at: u64) -> usize {
     usize::try_from(at.saturating_sub(offset)).unwrap_or(usize::MAX)
 }
 
-/// Detects JSON without the rest of the analysis, and passes the events to `E`. The rules are the
-/// same as in the analysis.
+/// Detects JSON by the rules of the analysis, but without the rest of the analysis. Passes the
+/// events to `E`.
 #[derive(Debug, Default)]
 pub struct JsonReader<E> {
     seen: u64,

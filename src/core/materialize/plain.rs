@@ -2,8 +2,8 @@
 //!
 //! Erased text is removed. A frame of progress is removed if the next frame is drawn over it. Any
 //! other text before a carriage return is kept, together with the carriage return. An escape
-//! sequence ends at the end of its line, so line numbers do not change. Bytes are only removed,
-//! never changed, so a text that is as long as the log is equal to the log.
+//! sequence ends at the latest at the end of its line, so line numbers do not change. Bytes are
+//! only removed, never changed. If the text is as long as the log, the two are therefore equal.
 
 use std::mem;
 use std::ops::Range;

@@ -60,8 +60,8 @@ const GROUP: usize = 3;
 // Maximum number of letters in the unit of a number, such as `12MiB` or `3s`.
 const UNIT: usize = 6;
 
-/// Returns true if no information is lost when a terminal draws `after` over `before`: `after` is
-/// the next frame of the same progress, or blanks that erase it.
+/// Returns true if no information is lost when a terminal draws `after` over `before`. This is the
+/// case if `after` is the next frame of the same progress, or blanks that erase the frame.
 ///
 /// Records are never overwritten, even if they differ only in numbers: `1,Ann` and `2,Ann`.
 pub(super) fn is_drawn_over(before: &[u8], after: &[u8]) -> bool {
@@ -165,8 +165,8 @@ fn letters(text: &[u8]) -> usize {
     length
 }
 
-/// Returns the length of the symbol at the start of `text`. Bars and spinners use the characters
-/// U+2000 to U+2FFF and those above U+FFFF, which have more than one byte.
+/// Returns the length in bytes of the symbol at the start of `text`. Bars and spinners consist of
+/// characters from U+2000 to U+2FFF and above U+FFFF, which have more than one byte.
 fn symbol(text: &[u8]) -> usize {
     let length = match text[0] {
         0xe2 => 3,

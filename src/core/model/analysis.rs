@@ -162,7 +162,8 @@ pub struct Trouble {
 }
 
 /// A JSON record (an array item or an object) that represents `times` similar records. `line` and
-/// `offset` locate its first byte. `outer` locates the object that contains it as an item.
+/// `offset` are the position of the first byte of the record. `outer` is the position of the object
+/// that contains the record as an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct TroubleRecord {

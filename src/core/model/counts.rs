@@ -68,7 +68,7 @@ pub struct DailyCounts {
 pub const MOST_TOOLS: usize = 500;
 /// The name under which all other tools are counted.
 pub const OTHER_TOOLS: &str = "(other)";
-// In bytes. Longer names count as [`OTHER_TOOLS`].
+// Maximum length in bytes of the name of a tool. Tools with longer names count as [`OTHER_TOOLS`].
 const LONGEST_TOOL: usize = 256;
 
 /// Returns the name under which the outputs of `tool` are counted.
@@ -79,7 +79,7 @@ pub fn counted_tool(tool: String) -> String {
 /// Sums of counts: in total, by tool and by day.
 ///
 /// The tool `""` stands for outputs whose tool is not known. When there are more than
-/// [`MOST_TOOLS`] tools, the half with the fewest events is merged into [`OTHER_TOOLS`].
+/// [`MOST_TOOLS`] tools, the less frequent half of them is merged into [`OTHER_TOOLS`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Sums {

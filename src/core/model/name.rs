@@ -222,8 +222,8 @@ pub fn with_digits(path: &str, digits: &str) -> String {
     format!("{parent}{}~{digits}{extension}", &stem[..end])
 }
 
-/// Returns the path without the `~` and the digits in its name, or `None` if it has none. This
-/// inverts [`with_digits`], unless the name was shortened.
+/// Returns the path without the `~` and the digits in its name, or `None` if the name has no such
+/// digits. This is the inverse of [`with_digits`], unless the name was shortened.
 pub fn without_digits(path: &str) -> Option<String> {
     let (parent, stem, extension) = parts(path);
     let (plain, digits) = stem.rsplit_once('~')?;

@@ -96,7 +96,7 @@ impl Place {
     }
 }
 
-// A handle may omit these directories.
+// Directories that a handle may omit.
 const FOLDERS: [&str; 2] = ["artifacts/tool", "artifacts/terminal"];
 // Extensions that a handle may omit after a call id.
 const EXTENSIONS: [&str; 3] = ["", ".json", ".txt"];

@@ -40,8 +40,8 @@ pub fn decode(text: &str) -> Vec<u8> {
     name
 }
 
-// Decodes the escape at the beginning of `text`. Returns `None` unless it stands for a backslash or
-// a byte that is not ASCII.
+// Decodes the escape at the beginning of `text`. Returns `None` if `text` does not begin with an
+// escape of a backslash or of a byte that is not ASCII.
 fn escaped(text: &str) -> Option<u8> {
     let digits = text.strip_prefix(r"\x")?.get(..2)?;
     let is_digit = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');

@@ -46,8 +46,8 @@ fn parted(secret: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (visible, colours)
 }
 
-// Returns the length of a colour sequence at the start of `bytes`, or 0. Only short sequences of
-// numbers are colours, because they cannot contain a secret.
+// Returns the length of a colour sequence at the start of `bytes`, or 0 if there is none. Only a
+// short sequence of numbers counts as a colour. It cannot contain a secret.
 fn colour_length(bytes: &[u8]) -> usize {
     let length = escape_length(bytes);
     let is_colour = bytes.starts_with(b"\x1b[")

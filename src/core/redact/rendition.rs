@@ -33,7 +33,7 @@ struct SourceRange {
     end: u32,
 }
 
-// Returns `None` if the text would not change.
+// Removes parts of a rendition. Returns `None` if the text would not change.
 type Strip = fn(&Rendition) -> Option<Rendition>;
 
 /// Calls `visit` with each rendition of `bytes` that differs from `bytes`. There are at most 17
@@ -127,7 +127,7 @@ impl Rendition {
         false
     }
 
-    // Returns the text with its JSON escapes decoded.
+    // Returns the text with its JSON escapes decoded, or `None` if it has none.
     fn decoded(&self) -> Option<Self> {
         let mut decoded = Self::empty();
         let (mut at, mut kept) = (0, 0);

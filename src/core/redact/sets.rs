@@ -20,7 +20,7 @@ pub struct PatternSet {
 }
 
 /// A pattern of a set. Each match begins with `before` and one of `beginnings`, in upper or lower
-/// case. `label` is the name in its masks.
+/// case. `label` is the name in the masks of the pattern.
 #[derive(Debug)]
 pub(super) struct SecretPattern {
     pub(super) label: &'static str,
@@ -51,9 +51,9 @@ pub(super) enum PatternTail {
 
 /// A condition under which a match is a secret.
 ///
-/// `Literal`: the match is not a placeholder, such as `$PASSWORD`, `%(name)s` or `****`. `Mixed`:
-/// the match is not a placeholder, and it has both letters and digits, unlike a word. `Key`: the
-/// match is the first line of a private key, and the rest of the key follows.
+/// - `Literal`: the match is not a placeholder, such as `$PASSWORD`, `%(name)s` or `****`.
+/// - `Mixed`: the match is not a placeholder, and has both letters and digits, unlike a word.
+/// - `Key`: the match is the first line of a private key, and the rest of the key follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SecretCheck {
     None,

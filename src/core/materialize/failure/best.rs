@@ -9,7 +9,7 @@ use crate::model::{ErrorLine, ErrorRank, LinePosition};
 
 // Maximum number of reported lines. `model::Errors` documents this number.
 const SHOWN: usize = 48;
-/// Number of lines that are kept from the start and from the end of each rank. The first error
+/// Numbers of lines of each rank that are kept: the first ones and the last ones. The first error
 /// often causes the others, and the last error is often the outcome.
 const FIRST: usize = 12;
 const LAST: usize = 4;

@@ -21,7 +21,7 @@ use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
 // Cache size in bytes of the lazy automaton of one pattern, per thread.
 const AUTOMATON_BYTES: usize = 256 << 10;
-// Enough for 128 patterns.
+// Number of words of [`RuleBits`]. Two words are enough for 128 patterns.
 const BIT_WORDS: usize = 2;
 
 /// Patterns in order of precedence. `starts` contains the anchored patterns, and `of_start` the

@@ -16,7 +16,7 @@ use crate::materialize::likeness::{exact, mixed, word};
 const HEX_DIGITS: usize = 4;
 // Maximum length of a run of letters or digits in a shape. No rule needs a longer run.
 const RUN: usize = 20;
-// Must be a power of two.
+// Number of words whose shapes are cached. Must be a power of two.
 const REMEMBERED_WORDS: usize = 2048;
 
 /// Builds the shapes of lines. `words` is a hash table that caches, for each word, the hash of the
@@ -131,8 +131,8 @@ fn add_word(word: &[u8], at_start: bool, shape: &mut Vec<u8>) {
     }
 }
 
-/// Adds the shape of an unknown word: its capitals and digits, with one letter for each run of
-/// small letters. A word without small letters, such as `E0382` or `EISDIR`, keeps its first
+/// Adds the shape of an unknown word. Capitals and digits are kept, and each run of small letters
+/// becomes one letter. A word without small letters, such as `E0382` or `EISDIR`, keeps its first
 /// letter.
 fn add_unknown(word: &[u8], shape: &mut Vec<u8>) {
     let mut last = 0;

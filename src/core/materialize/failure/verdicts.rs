@@ -5,8 +5,8 @@ use crate::materialize::failure::rules::Rank;
 use crate::materialize::failure::shape::ShapeBuilder;
 use crate::materialize::failure::{best, noise, rules};
 
-/// Initial and maximum number of cached shapes; powers of two. Few outputs have many shapes, but
-/// source code has tens of thousands.
+/// Initial and maximum number of cached shapes. Both are powers of two. Most outputs have few
+/// shapes, but source code has tens of thousands.
 const FEWEST: usize = 256;
 const MOST: usize = 32 << 10;
 

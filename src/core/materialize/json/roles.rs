@@ -3,9 +3,12 @@
 // Maximum length of a key with a role.
 const KEY_BYTES: usize = 24;
 
-/// The role of a field in a record, derived from its key: the file, test or object that the record
-/// describes, the line in that file, the rule or kind that the record belongs to, or the message,
-/// which describes what happened.
+/// The role of a field in a record, derived from its key.
+///
+/// - `Place`: the file, test or object that the record describes.
+/// - `Line`: the line in that file.
+/// - `Kind`: the rule or kind to which the record belongs.
+/// - `Message`: the description of what happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "described above")]
 pub enum FieldRole {

@@ -13,7 +13,7 @@ pub enum ScanOutcome {
     Wrong(usize),
 }
 
-/// The state of a scan. The result does not depend on how the value was split.
+/// The state of a scan. The result does not depend on the pieces in which the value arrived.
 ///
 /// Memory is bounded. Nesting deeper than 1,048,576 levels is an error. Only the beginnings of
 /// keys, strings and numbers are kept, up to the limits of the [`Events`] receiver.

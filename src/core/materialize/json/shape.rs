@@ -1,7 +1,7 @@
 //! The structure of JSON values. Values are merged while they are scanned.
 //!
 //! The tree has one node for the root, one for each key of an object, and one for all items of an
-//! array. All values of a node are merged. Fields that may indicate errors also have a
+//! array. A node merges all values at its position. Fields that may indicate errors also have a
 //! [`FieldTally`].
 
 use crate::materialize::json::roles::{FieldRole, TroubleField, role};
@@ -11,8 +11,8 @@ use crate::model::TroubleRecord;
 
 // Number of levels with nodes. Deeper values are shown as `...`.
 const LEVELS: usize = 10;
-/// Maximum number of keys of an object that have separate nodes. An object with more keys is a map,
-/// and the values of the remaining keys share one node.
+/// Maximum number of keys of an object that have separate nodes. An object with more keys is a map.
+/// The values of its other keys share one node.
 const KEYS: usize = 64;
 // With their keys, nodes take at most about 300 KB.
 const NODES: usize = 1024;
@@ -305,7 +305,7 @@ fn hash(key: &[u8]) -> u64 {
     head.rotate_left(20) ^ tail ^ key.len() as u64
 }
 
-// Each tally takes about 1 KB.
+// Maximum number of tallies. Each takes about 1 KB.
 const TALLIES: usize = 128;
 const PENDING: usize = 64;
 

@@ -23,7 +23,7 @@ const UNDERLINE: usize = 3;
 
 static BLANK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\n\n"));
 
-// Most informative kind first.
+// The kinds of sections, most informative first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OutlineKind {
     Listing,
