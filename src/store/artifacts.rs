@@ -19,7 +19,8 @@ const OPEN_DIRS: usize = 64;
 /// files.
 ///
 /// Artifacts are ordered by `Record::created` and then by path. The creation time of a file without
-/// a record comes from the disk. Methods identify an artifact by its position in this order.
+/// a record comes from the disk. The methods identify an artifact by its position in this order,
+/// its `number`.
 #[derive(Debug)]
 pub struct Artifacts {
     base: Dir,

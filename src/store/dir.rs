@@ -225,7 +225,7 @@ impl Dir {
     /// replaced.
     pub(super) fn rename_to_free(&self, from: &OsStr, to_dir: &Self, to: &OsStr) -> io::Result<()> {
         match self.rename(from, to_dir, to, RenameFlags::NOREPLACE) {
-            // The disk lacks NOREPLACE.
+            // The disk does not support NOREPLACE.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 if to_dir.stat(to).is_ok() {
                     return Err(Errno::EXIST.into());

@@ -54,8 +54,8 @@ impl Drop for LockedFile {
     }
 }
 
-/// Takes an exclusive lock on `file`, or returns false if another process holds it. Fails with EBADF
-/// if `file` is not open for writing.
+/// Takes an exclusive lock on `file`, or returns false if another process holds it. Fails with
+/// EBADF if `file` is not open for writing.
 pub fn try_lock(file: &File) -> io::Result<bool> {
     check_writable(file)?;
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {

@@ -36,12 +36,12 @@ pub struct SweepReport {
     pub plan: RemovalPlan,
 }
 
-/// Makes a [`plan()`] for the time `now` and removes the artifacts in it. Waits for other sweeps of
-/// the store to end.
+/// Makes a [`plan()`] for the time `now` and removes the artifacts in it. First waits for other
+/// sweeps of the store to end.
 ///
-/// Skips places that cannot be read and outputs that cannot be removed, and reports them in the
-/// plan. Calls `progress` with the number of artifacts done and the total number. Ends early once
-/// `stop` returns true.
+/// Skips places that cannot be read and outputs that cannot be removed; the report lists both.
+/// Calls `progress` with the number of artifacts done and the total number. Ends early once `stop`
+/// returns true.
 pub fn sweep(
     store: &Store,
     rules: &RetentionRules,

@@ -125,8 +125,8 @@ impl Stat {
     }
 }
 
-/// The types of files that ctxfs distinguishes. `Other` is a link, fifo, socket or device, which ctxfs
-/// neither creates nor follows.
+/// The types of files that ctxfs distinguishes. `Other` is a link, fifo, socket or device. ctxfs
+/// neither creates nor follows such files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub enum FileType {
@@ -264,9 +264,9 @@ impl Stat {
     }
 }
 
-/// A mark that identifies a file of this disk and the state of its bytes, independent of the file's
-/// name. It consists of the inode, the time of creation (0 if the disk does not store it), the
-/// size, and the time of the last write. Times are in nanoseconds since the epoch.
+/// A mark that identifies a file of this disk and the state of its bytes. It does not depend on the
+/// name of the file. `born` is the time of creation, or 0 if the disk does not store it. Times are
+/// in nanoseconds since the epoch.
 ///
 /// If a file still has the same mark, a host assumes that its bytes are unchanged and does not read
 /// them. Other attributes are ignored.

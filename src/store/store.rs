@@ -37,7 +37,7 @@ struct OpenStore {
 
 impl Store {
     /// Opens the store at `root`, creating it if it is missing. Reads one small file, and removes
-    /// what interrupted imports left behind.
+    /// the leftovers of interrupted imports.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         Self::open_with(root, |dir| dir)
     }
@@ -123,8 +123,8 @@ impl Store {
         let dir = dir.map_err(|error| StoreError::io("open", &path, error))?;
         let opened = Conversation::new(id.clone(), path.clone(), dir);
         let opened = Arc::new(opened.map_err(|error| StoreError::io("open", &path, error))?);
-        // Entries of conversations that are no longer in use are removed here, each time the number
-        // of entries is a power of two.
+        // Removes the entries of conversations that are no longer in use. This is done only when
+        // the number of entries is a power of two.
         if open.len().is_power_of_two() {
             open.retain(|_, conversation| conversation.strong_count() > 0);
         }

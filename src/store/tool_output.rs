@@ -17,7 +17,7 @@ const NAMELESS: &str = "tool";
 const PREFIX: &str = "tool_";
 const SUFFIX: &str = ".json";
 
-/// A directory with files named `tool_<YYYYMMDD_HHMMSS>_<tool>.json`, each of which is one complete
+/// A directory with files named `tool_<YYYYMMDD_HHMMSS>_<tool>.json`. Each file is one complete
 /// output.
 ///
 /// Other files in the directory are never changed, and links in it are not followed.

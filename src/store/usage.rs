@@ -22,8 +22,9 @@ pub const LEAST: u64 = 512;
 /// hole.
 const MAX_PIECES: usize = 1024;
 
-/// Disk space used by the files of a conversation, including the store's own files: the number of
-/// files and directories, and their bytes on the disk as counted by [`room_of`].
+/// Disk space used by the files of a conversation, including the store's own files. `entries` is
+/// the number of files and directories. `bytes` is their size on the disk as counted by
+/// [`room_of`].
 ///
 /// `artifacts` is the total length of the artifacts in bytes. `is_whole` is false if a place could
 /// not be read and is therefore not counted.

@@ -60,8 +60,8 @@ struct WalkLevel {
 pub(super) struct WalkEntry {
     pub(super) path: RelPath,
     pub(super) kind: FileType,
-    /// Number of the directory that contains the entry: 0 for the directory in which the walk
-    /// began, 1 for the directory that was entered next, and so on.
+    /// Number of the directory that contains the entry, in the order in which directories were
+    /// entered. The directory in which the walk began has the number 0.
     pub(super) dir: usize,
 }
 

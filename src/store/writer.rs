@@ -234,7 +234,7 @@ impl ArtifactWriter {
         Ok(completed)
     }
 
-    /// Returns the analysis of the whole file. Returns `None` if the file cannot be read; the next
+    /// Returns the analysis of the whole file, or `None` if the file cannot be read. The next
     /// reader then analyses it.
     fn analysis(&self) -> Option<Analysis> {
         if self.is_analysed {

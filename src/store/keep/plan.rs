@@ -28,9 +28,10 @@ const SLACK: u64 = 10;
 
 /// The limits on outputs. Without limits, all outputs are kept.
 ///
-/// `age` is the time since the last use after which an output is removed. `conversation` and `store`
-/// limit the total size in bytes of the outputs of each conversation and of the store. `free` is
-/// the number of bytes that should be free on the store's disk.
+/// - `age`: the time since the last use after which an output is removed.
+/// - `conversation`: the maximum total size in bytes of the outputs of each conversation.
+/// - `store`: the maximum total size in bytes of all outputs of the store.
+/// - `free`: the number of bytes that should be free on the store's disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct RetentionRules {
@@ -62,14 +63,14 @@ impl RetentionRules {
     }
 }
 
-/// Returns the number of bytes to free so that `used` drops a little below `limit`. Returns 0 if
-/// `used` is within the limit.
+/// Returns the number of bytes to free so that `used` drops below `limit` by the slack. Returns 0
+/// if `used` is within the limit.
 fn excess(used: u64, limit: u64) -> u64 {
     if used <= limit { 0 } else { used - (limit - limit / SLACK) }
 }
 
-/// Returns the number of bytes to free so that `free` rises a little above `least`. Returns 0 if
-/// `free` is at least `least`.
+/// Returns the number of bytes to free so that `free` rises above `least` by the slack. Returns 0
+/// if `free` is at least `least`.
 fn lack(free: u64, least: u64) -> u64 {
     if free >= least { 0 } else { least.saturating_add(least / SLACK) - free }
 }

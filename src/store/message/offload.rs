@@ -61,7 +61,7 @@ struct Offload {
 
 impl Offload {
     /// Stores the output of an object if it is too long for the log. Returns `None` if the object
-    /// does not change. If the object has no id of its own, the artifact is named after `id`.
+    /// does not change. If the object has no call id, the artifact is named after `id`.
     fn of(
         line: &dyn Content,
         layout: &MessageLayout,
@@ -267,8 +267,8 @@ struct ComparingWriter {
 }
 
 impl ComparingWriter {
-    /// Returns a writer that compares what is written with the file at `path`. Returns `None` if
-    /// the file does not have exactly `length` bytes.
+    /// Returns a writer that compares its input with the file at `path`. Returns `None` if the file
+    /// does not have exactly `length` bytes.
     fn with(conversation: &Conversation, path: &RelPath, length: u64) -> io::Result<Option<Self>> {
         let file = Artifact::open(conversation.dir(), path)?;
         Ok((file.len() == length).then_some(Self { file, at: 0, differs: false }))
