@@ -42,7 +42,8 @@ const SET_ASIDE: usize = 64 << 10;
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// A bucket: objects under keys. Clones share connections, threads and counters. Requests are the
-/// methods of [`Objects`]. They block, so they must not be called on a thread of an async runtime.
+/// methods of [`Objects`]. Requests block, so they must not be made on a thread of an async
+/// runtime.
 #[derive(Clone)]
 pub struct Bucket(Arc<BucketInner>);
 

@@ -34,7 +34,7 @@ impl std::str::FromStr for BucketId {
 
 /// Identity of a bucket. The first host stores `format`, `id` and `write_once` in `ctxfs.json`. If
 /// `write_once` is true, hosts neither replace nor remove anything. All hosts of a bucket must
-/// agree on it: see [`Self::agreeing`].
+/// agree on `write_once`: see [`Self::agreeing`].
 ///
 /// `conditional` is not stored. It is true if the store has refused to create a second object under
 /// one key, which `Objects::found` tests.

@@ -28,8 +28,8 @@ pub enum Line {
     Message(MessageLine),
 }
 
-/// Renames the artifact to the path `to`, which is spelled as `RelPath::to_text` does. `stamp` is
-/// the time of the rename.
+/// Renames the artifact to the path `to`, in the form of `RelPath::to_text`. `stamp` is the time of
+/// the rename.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct MoveLine {

@@ -159,9 +159,8 @@ fn digest_text(table: &[u8]) -> String {
     blake3::hash(table).to_hex().to_string()
 }
 
-/// Returns false if rows contradict each other or the size of a block. Each frame must end after
-/// the previous one and must not be longer than the largest frame of a block. No block can have
-/// more newlines than bytes.
+/// Returns false if the rows are impossible. Each frame must end after the previous one and must
+/// not be longer than the largest frame of a block. No block can have more newlines than bytes.
 fn are_possible(rows: &[BlockRow]) -> bool {
     let most = frame::most_packed(BLOCK_BYTES as usize) as u64;
     let (mut end, mut lines, mut most_lines) = (0, 0, 0);

@@ -180,8 +180,8 @@ struct ClientSettings {
 }
 
 impl BucketUrl {
-    /// Creates a client. Reads credentials, region, endpoint and encryption from the variables in
-    /// `environment` that the tools of each service use.
+    /// Creates a client. Reads credentials, region, endpoint and encryption from `environment`. The
+    /// variables have the same names as for the tools of the service.
     ///
     /// Makes no request. A directory may be missing, since the first writer creates it, but its
     /// parent must exist. Plain HTTP needs `AWS_ALLOW_HTTP=true`, except for endpoints on this

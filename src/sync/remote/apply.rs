@@ -265,7 +265,7 @@ pub(crate) struct RemoteArtifact {
     pub bytes: usize,
 }
 
-/// A file that is being fetched. Its record has the size of the content and, in its analysis, the
+/// A file that is being fetched. `record` has the size of the content, and its analysis has the
 /// digest.
 pub(crate) struct FetchedFile<'a> {
     pub record: Record,

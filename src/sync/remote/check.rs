@@ -18,9 +18,9 @@ use crate::remote::{
 use crate::replica::{Claim, Entry, FileKey, FileVersion, Origin, SegmentId, State};
 
 /// Result of a check: the numbers of living artifacts and of segments in the bucket, and the
-/// problems found. `unnamed` are the objects that no living artifact uses. They do not count as a
-/// problem, because some belong to a running push. Garbage collection deletes the others when they
-/// are a week old.
+/// problems found. `unnamed` are the objects that no living artifact uses. Unnamed objects do not
+/// count as a problem, because a running push may have stored them. Garbage collection deletes
+/// unnamed objects that are a week old.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "described above")]
 pub struct CheckReport {

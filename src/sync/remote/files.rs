@@ -39,9 +39,9 @@ pub(crate) struct LocalFiles {
 /// Scans the files of a conversation. `known` is the agreed base. A file that is unchanged since
 /// the base is not read. `clock` is the clock of the store's disk.
 ///
-/// A file gets a digest once it is complete. It is complete if its record says so, no process has
-/// it open for writing, and its modification time is so old that the next write must change that
-/// time.
+/// A file gets a digest once it is complete: its record says so, and no process has it open for
+/// writing. If the analysis in the record matches the file, the digest is taken from there.
+/// Otherwise the file is read, once its times are so old that the next write must change them.
 ///
 /// `is_of_bucket` returns true for artifacts of this bucket. It returns false for artifacts of
 /// another bucket through which the store was shared before. The downloaded copy of such an
@@ -190,8 +190,8 @@ fn compared(
     Ok((agreement, files, has_same))
 }
 
-/// Returns all segments of this bucket of which this host has any state. The store may have been
-/// shared through another bucket before.
+/// Returns all segments of this bucket that this host knows. Origins in any other segment are from
+/// another bucket, through which the store was shared before.
 fn segments_of(notes: &Notes, agreement: &Agreement) -> Result<BTreeSet<SegmentId>, RemoteError> {
     let mut segments: BTreeSet<_> = notes.segments()?.into_iter().collect();
     segments.extend(notes.covered()?.ids());
@@ -215,8 +215,8 @@ impl<'a> FileDigests<'a> {
         Self { conversation, known, places, clock }
     }
 
-    /// Returns the digest of the file at `path`. The digest is empty if the base has the file in
-    /// this state. Returns `None` while the file is incomplete. Adds unreadable places to `unread`.
+    /// Returns the digest of the file at `path`. The digest is empty if the file is unchanged since
+    /// the base. Returns `None` while the file is incomplete. Adds unreadable places to `unread`.
     fn of(
         &self,
         path: &RelPath,

@@ -226,8 +226,8 @@ impl Notes {
 const PURGING: &str = "purging.json";
 const MOST_PURGING: u64 = 64 << 20;
 
-/// Artifacts and messages that an unfinished purge removes. They are saved before the purge deletes
-/// anything, so that the next purge can continue it.
+/// Artifacts and messages that an unfinished purge removes. The list is saved before the purge
+/// deletes anything, so that the next purge can continue it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Purging {
     pub origins: BTreeSet<Origin>,

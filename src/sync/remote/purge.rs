@@ -35,7 +35,7 @@ const ROUNDS: usize = 4;
 /// `artifacts` is the number of artifacts to purge: all that ever had the path, as far as the
 /// records show. `messages` is the number of removed messages to purge. `is_removed_here` is true
 /// if a local file was removed. `kept` is the reason why a local file was kept; the purge stopped
-/// at that point. `missing` are the segments that are missing in the bucket. They may contain the
+/// at that point. `missing` are the segments that are missing in the bucket; they may contain the
 /// bytes, and a host may send them again. `is_left` is true if some segments still contain the
 /// bytes because another host is publishing them.
 ///
@@ -138,7 +138,8 @@ impl Synchronizer<'_> {
         Ok(purged)
     }
 
-    /// Looks into the bucket. Fails if a segment is unreadable, because it may contain the bytes.
+    /// Looks into the bucket. Fails if a segment is unreadable, because it may contain bytes to
+    /// purge.
     fn look_at_readable(&self, notes: &Notes) -> Result<LookReport, RemoteError> {
         let looked = look(self.bucket, notes, (self.deadline)())?;
         let is_readable = looked.refused.is_empty() && notes.refused()?.is_empty();
@@ -425,8 +426,8 @@ impl Synchronizer<'_> {
         self.push(conversation).map(drop)
     }
 
-    /// Removes the local files of purged artifacts, including renamed ones. Returns true if there
-    /// were any. Also returns the reason if one was kept.
+    /// Removes the local files of purged artifacts, including renamed ones. Returns true if a file
+    /// was removed. If a file was kept, also returns the reason.
     fn remove_here(
         &self,
         notes: &Notes,

@@ -57,9 +57,9 @@ pub(crate) struct Push<'a> {
     pub deadline: &'a dyn Fn() -> Deadline,
 }
 
-/// Result of a push. It has the segments that were sent, and the files that were not published. If
-/// `again` is true, the caller must compare and push once more. `is_new_writer` is true if a copy
-/// of this host was detected.
+/// Result of a push. `segments` were sent, and `left` has the files and messages that were not
+/// published, with the reasons. If `again` is true, the caller must compare and push once more.
+/// `is_new_writer` is true if a copy of this host was detected.
 #[derive(Debug, Default)]
 pub(crate) struct Pushed {
     pub segments: Vec<SegmentId>,

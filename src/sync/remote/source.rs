@@ -327,8 +327,8 @@ pub(super) fn is_original_directory(
 }
 
 /// Returns the messages that readers saw together with the log that `at` refers to. A replacement
-/// of that log removes these messages. They are the messages of `writer` and the ones that were
-/// shown last.
+/// of that log removes these messages. The result has the messages of `writer`, and the messages
+/// that were shown last.
 pub(super) fn replaced_messages(
     notes: &Notes,
     at: &LogPosition,

@@ -191,8 +191,8 @@ pub struct Collected {
 /// Deletes the objects of a conversation that no living record names and that are older than a week
 /// by the clock of the store. If `dry_run` is true, only lists them.
 ///
-/// Lists the objects before it reads the log, because a record that is published in between can
-/// then only name a younger object. Fails without deleting anything if part of the log cannot be
+/// Lists the objects before it reads the log. A record that is published between the two steps can
+/// then name only a younger object. Fails without deleting anything if part of the log cannot be
 /// read.
 pub(crate) fn collect(
     bucket: &dyn Objects,

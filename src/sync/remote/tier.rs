@@ -60,7 +60,7 @@ struct TierInner {
     looks: LookQueue,
     looker: Option<Arc<dyn Looker>>,
     others: Mutex<Arc<[Component]>>,
-    /// Conversation of the last look. It stays open so that the reader who waited for the look need
+    /// Conversation of the last look. It stays open, so that a reader that waited for the look need
     /// not load the records again.
     last: Mutex<Option<Arc<Conversation>>>,
     same_names: SameNames,

@@ -184,8 +184,8 @@ impl Entry {
         Self { path, asked: None, origins, key, version, digest: digest.unwrap_or_default() }
     }
 
-    /// Returns true if the file at the entry's path is a copy of the entry's file. Its time may be
-    /// rounded down to seconds, as in archives.
+    /// Returns true if the file at the entry's path is a copy of the entry's file. The time of the
+    /// copy may be rounded down to seconds, as in archives.
     fn is_copied_to(&self, found: &FoundFile) -> bool {
         let Self { version: FileVersion { size, modified }, digest, .. } = self;
         let second = modified.div_euclid(SECOND) * SECOND;
@@ -317,7 +317,7 @@ pub(crate) struct Publication<A, M> {
 }
 
 /// Changes to the base that become valid when a segment is stored: entries of published files, new
-/// paths, and removed or replaced artifacts. They are saved to disk until then.
+/// paths, and removed or replaced artifacts. Until then, the changes are kept on disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Accepted {
     pub puts: Vec<Entry>,

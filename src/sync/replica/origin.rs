@@ -25,7 +25,7 @@ impl ParseIdError {
 }
 
 /// Id of a writer. A writer publishes segments with consecutive numbers. A store is one writer
-/// until it detects a copy of itself; then it chooses a new id. An id is a random number. Its text
+/// until it detects a copy of itself; then it chooses a new id. An id is a random number. The text
 /// form is 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]

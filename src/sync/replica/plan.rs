@@ -65,8 +65,8 @@ impl Plan {
     }
 }
 
-/// Returns the assigned paths on a host with these local changes. The changes count as later than
-/// all artifacts in the state.
+/// Returns the paths of all artifacts on a host with the local changes `changes`. Local changes
+/// count as later than all artifacts in `state`.
 pub fn seen<A, M>(
     state: &State<A, M>,
     changes: &Changes,
@@ -155,7 +155,7 @@ impl<'a> Planning<'a> {
 
     /// Returns the indices in `held` of files that have the bytes for `seen`. A remote artifact
     /// without local bytes is included only if its own origin is in `seen`. Other artifacts may
-    /// have the same bytes, but its bytes become unreadable once its origin is removed.
+    /// have the same bytes, but this one becomes unreadable once its origin is removed.
     fn files_of(&self, seen: &Name) -> impl Iterator<Item = usize> {
         let files = seen.origins.iter().filter_map(|origin| self.by_origin.get(origin).copied());
         files.filter(|file| match self.held[*file].found.key {
@@ -258,8 +258,8 @@ struct PathRequest<'a> {
     digest: Option<&'a Arc<str>>,
 }
 
-/// The artifacts at one path, the latest first. They all have the same bytes. `is_local` is true if
-/// an unpublished local file is at the path. `asked` is the requested path, if another artifact has
+/// The artifacts at one path, the latest first. All have the same bytes. `is_local` is true if an
+/// unpublished local file is at the path. `asked` is the requested path, if another artifact has
 /// that path. `digest` is empty if unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
@@ -300,8 +300,8 @@ fn assign_paths(mut asking: Vec<PathRequest<'_>>, directories: &BTreeSet<String>
 struct PathAssigner<'a> {
     directories: &'a BTreeSet<&'a str>,
     asked: &'a [PathRequest<'a>],
-    /// Artifacts at their requested paths, sorted. They are collected in a vector, because a B-tree
-    /// that is filled in order has half-empty nodes.
+    /// Artifacts at their requested paths, sorted. This is a vector, because a B-tree that is
+    /// filled in order has half-empty nodes.
     first: Vec<(String, Name)>,
     others: AssignedPaths,
 }

@@ -7,7 +7,7 @@ use crate::replica::{Origin, SegmentDigest, SegmentId, Stamp};
 
 /// Content of a segment: published artifacts and messages, renames and removals. `A` and `M` are
 /// additional data about each artifact and message, which the rules ignore. A merge covers other
-/// segments. Its artifacts keep their origins, which are in the covered segments.
+/// segments. The artifacts of a merge keep their origins, which are in the covered segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Segment<A, M> {
@@ -19,8 +19,8 @@ pub struct Segment<A, M> {
     pub messages: BTreeMap<Origin, (Stamp, M)>,
 }
 
-/// An artifact with its requested path and the time at which it got that path. The path is spelled
-/// as `RelPath::to_text` does. `artifact` is additional data.
+/// An artifact with its requested path and the time at which it got that path. The path is in the
+/// form of `RelPath::to_text`. `artifact` is additional data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Claim<A> {
@@ -303,8 +303,9 @@ pub(crate) fn add_move(all: &mut BTreeMap<Origin, Move>, origin: Origin, to: Mov
     }
 }
 
-/// Merges the segments `part` of `all` into segment `id`. The result has their living content, and
-/// their moves and removals of origins that are not covered. Moves of removed origins are dropped.
+/// Merges the segments `part` of `all` into segment `id`. The result has the living content of
+/// `part`. From the moves and removals in `part`, the result has only those of uncovered origins.
+/// Moves of removed origins are dropped.
 ///
 /// Two hosts may merge the same segments concurrently. Both merges are valid, even if they state
 /// different digests for one name. A writer whose segment has none of these digests sends its

@@ -186,7 +186,7 @@ pub(super) struct FinishedSegment {
 
 impl Batch {
     /// Starts a segment with moves and removals, whose lines have `weight` bytes. If `ends` is
-    /// true, they remove the conversation.
+    /// true, the removals state that the whole conversation was removed.
     pub(super) fn new(changes: Changes, weight: usize, ends: bool) -> Self {
         Self { changes, ready: BTreeMap::new(), messages: None, ends, bytes: 0, weight }
     }

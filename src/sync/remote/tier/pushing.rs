@@ -20,8 +20,8 @@ const FINAL_PAUSE: Duration = Duration::from_millis(20);
 /// `SCAN_SELDOM` times the duration of the last scan.
 const SCAN: Duration = Duration::from_secs(10);
 const SCAN_SELDOM: u32 = 50;
-/// Tolerance for coarse file times. A change that is up to this much older than the last scan still
-/// counts as newer.
+/// Tolerance for coarse file times. A scan includes changes that are at most this much older than
+/// the previous scan.
 const SLACK: Duration = Duration::from_secs(2);
 const SESSIONS: usize = 4096;
 
@@ -63,9 +63,9 @@ impl TierInner {
         }
     }
 
-    /// Does one unit of work. It pushes a conversation that is due. If there is none, it checks
-    /// conversations for unsent changes. If there is nothing to check, it scans for changes of
-    /// other processes.
+    /// Does one unit of work: pushes a conversation that is due. If none is due, checks one
+    /// conversation for unsent changes. If there is none to check, scans for changes of other
+    /// processes.
     pub(super) fn step(&self) -> PusherStep {
         let now = (self.now)();
         let waits = self.breaker.retry_at(now);
