@@ -37,8 +37,8 @@ struct Options {
     rounds: usize,
     /// Part of `PARTS` to run. If it is `None`, all parts run.
     only: Option<String>,
-    /// True to run long parts too: a log of 10 GB, 100,000 artifacts, and a result of 1 GB. They
-    /// need 11 GB of disk space.
+    /// True to run long parts too: a log of 10 GB, 100,000 artifacts, and a result of 1 GB. This
+    /// needs 11 GB of disk space.
     large: bool,
 }
 

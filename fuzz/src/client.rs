@@ -2,7 +2,7 @@
 //! one of several servers. `2` offers an index of tools, and `3` an index that asks for permission.
 //! With `4`, the input is a list of tool names, one per line.
 //!
-//! The second byte is the length of the pieces that are read at once.
+//! The second byte determines the length of the pieces that are read at once.
 
 mod names;
 

@@ -161,7 +161,7 @@ pub(super) fn one_line(sent: &[u8]) -> &str {
     text
 }
 
-/// Cuts `bytes` into pieces of `length` bytes.
+/// Divides `bytes` into pieces of `length + 1` bytes.
 pub(super) fn pieces(bytes: &[u8], length: u8) -> Vec<&[u8]> {
     bytes.chunks(usize::from(length) + 1).collect()
 }

@@ -25,7 +25,7 @@ const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "f
 /// Each line must be as written, except for outputs that are stored elsewhere. This includes
 /// outputs of calls in a text.
 ///
-/// The first byte is the length of the pieces.
+/// The first byte determines the length of the pieces.
 pub fn messages(data: &[u8]) {
     let Some((first, text)) = data.split_first() else { return };
     let whole = Bench::new();

@@ -6,7 +6,6 @@ use ctxfs_view::{RenderError, View, render};
 
 const PATH: &str = "artifacts/tool/9f3k.txt";
 
-/// An artifact in memory.
 pub(super) struct Artifact {
     bytes: Vec<u8>,
     analysis: Analysis,

@@ -1,8 +1,9 @@
 //! Bytes from an MCP server. The requests 1 to 5 are waiting for an answer: two calls, a list of
 //! tools, `initialize`, and another request.
 //!
-//! The first byte is the length of the pieces that are read at once. The second is the position at
-//! which a long line is divided. A part between `@[` and `]@` is repeated until it is long.
+//! The first byte determines the length of the pieces that are read at once. The second is the
+//! position at which a long line is divided. A part between `@[` and `]@` is repeated until it is
+//! long.
 
 mod result;
 
