@@ -1,4 +1,4 @@
-//! The `ctxfs` program, which is a call of [`ctxfs_cli::main`].
+//! The `ctxfs` program. It calls [`ctxfs_cli::main`].
 
 fn main() -> std::process::ExitCode {
     ctxfs_cli::main()

@@ -1,12 +1,12 @@
-//! The AWS command line, a published tool that sends and gets files: `pip install awscli`.
+//! The AWS command line, a published client of S3: `pip install awscli`.
 
 use std::process::{Command, Stdio};
 
-/// The command line, if it is installed.
+/// An installed AWS command line.
 pub(crate) struct Aws;
 
 impl Aws {
-    /// Finds it, or says why not.
+    /// Finds the command line. Fails with the reason if it is not installed.
     pub(crate) fn find() -> Result<Self, String> {
         let asked = Command::new("aws").arg("--version").stdin(Stdio::null()).output();
         match asked {
@@ -16,7 +16,7 @@ impl Aws {
         }
     }
 
-    /// Returns `aws s3 ARGUMENTS`, without the settings of whoever runs this.
+    /// Returns `aws s3 ARGUMENTS`, without the settings of the user.
     pub(crate) fn s3(&self, arguments: &[&str]) -> Command {
         let Self = self;
         let mut command = Command::new("aws");

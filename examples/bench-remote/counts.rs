@@ -1,12 +1,12 @@
-//! What came to the server.
+//! Requests and bytes that reached the server.
 
 use std::ops::Sub;
 use std::time::Duration;
 
 use hyper::Method;
 
-/// The requests of a client, by the classes in which stores count them, and the bytes of both
-/// directions of the link with their heads.
+/// Requests of a client, by the classes that stores charge for, and the bytes in both directions of
+/// the link, including HTTP headers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counts {
     /// PUT, and the POST requests of uploads in parts.
@@ -15,18 +15,17 @@ pub(crate) struct Counts {
     pub(crate) gets: u64,
     /// Pages of lists.
     pub(crate) lists: u64,
-    /// Deletions, which are for nothing.
+    /// Deletions, which are free of charge.
     pub(crate) deletes: u64,
-    /// Bytes that went to the server.
+    /// Bytes sent to the server.
     pub(crate) sent: u64,
-    /// Bytes that came from there.
+    /// Bytes received from the server.
     pub(crate) received: u64,
-    /// The time in which the server put parts together.
+    /// Time that the server took to join the parts of uploads.
     pub(crate) joining: Duration,
 }
 
 impl Counts {
-    /// Counts a request.
     pub(crate) fn count(&mut self, method: &Method, query: &str) {
         let has = |key: &str| query.split('&').any(|pair| pair.split('=').next() == Some(key));
         match *method {
@@ -38,7 +37,7 @@ impl Counts {
         }
     }
 
-    /// Returns all requests.
+    /// Returns the number of all requests.
     pub(crate) fn requests(&self) -> u64 {
         self.puts + self.gets + self.lists + self.deletes
     }

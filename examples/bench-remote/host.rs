@@ -1,4 +1,4 @@
-//! A host: a store, the commands that are run on it, and its mount.
+//! A host: a store, commands on the store, and a mount of the store.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -12,27 +12,27 @@ use rustix::process::{Pid, Signal};
 use crate::measures::Bench;
 use crate::program;
 
-/// How often it is looked whether something has come about.
+/// Interval of polling.
 const OFTEN: Duration = Duration::from_millis(5);
-/// The time in which a mount must answer, and end.
+/// Time limit for the start and for the end of a mount.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A host. When it is dropped its store is removed.
+/// A host, whose store is removed on drop.
 pub(crate) struct Host<'a> {
     bench: &'a Bench<'a>,
     dir: PathBuf,
 }
 
 impl<'a> Host<'a> {
-    /// Returns a host without a store, in a directory of this name.
+    /// Returns a host without a store, in the directory `name`.
     pub(crate) fn new(bench: &'a Bench<'a>, name: &str) -> Self {
         let dir = bench.dir.join(name);
         fs::create_dir_all(dir.join("mnt")).unwrap();
         Self { bench, dir }
     }
 
-    /// Returns a host whose store has a conversation: `write` fills its directory of outputs
-    /// through a mount. All of it is sealed.
+    /// Returns a host whose store has one conversation. `write` writes its outputs through a mount.
+    /// Waits until all outputs are sealed.
     pub(crate) fn filled(
         bench: &'a Bench<'a>,
         conversation: &str,
@@ -48,12 +48,12 @@ impl<'a> Host<'a> {
         Ok(host)
     }
 
-    /// Returns the directory of outputs of a conversation, in the store.
+    /// Returns the directory in the store that has the outputs of a conversation.
     pub(crate) fn outputs(&self, conversation: &str) -> PathBuf {
         self.store().join("context").join(conversation).join("artifacts/tool")
     }
 
-    /// Returns `ctxfs COMMAND --store STORE ARGUMENTS`, which shares a bucket or none.
+    /// Returns `ctxfs COMMAND --store STORE ARGUMENTS`, with `bucket` as its remote, if any.
     pub(crate) fn ctxfs(&self, bucket: Option<&str>, command: &str, arguments: &[&str]) -> Command {
         let mut ctxfs = Command::new(self.bench.program);
         ctxfs.arg(command).arg("--store").arg(self.store()).args(arguments);
@@ -65,7 +65,6 @@ impl<'a> Host<'a> {
         ctxfs
     }
 
-    /// Mounts the store.
     pub(crate) fn mount(&self, bucket: Option<&str>) -> Result<Mount, String> {
         let dir = self.dir.join("mnt");
         let outside = fs::metadata(&dir).unwrap().dev();
@@ -90,29 +89,29 @@ impl<'a> Host<'a> {
 
 impl Drop for Host<'_> {
     fn drop(&mut self) {
-        // What stays goes with the directory of the benchmark.
+        // Anything left is removed with the directory of the benchmark.
         drop(fs::remove_dir_all(self.store()));
     }
 }
 
-/// A mount. It ends when it is dropped.
+/// A mount of a store. It is unmounted on drop.
 pub(crate) struct Mount {
     dir: PathBuf,
     server: Child,
 }
 
 impl Mount {
-    /// Returns the directory of outputs of a conversation.
+    /// Returns the directory in the mount that has the outputs of a conversation.
     pub(crate) fn outputs(&self, conversation: &str) -> PathBuf {
         self.dir.join(conversation).join("artifacts/tool")
     }
 
-    /// Returns the peak memory of its processes so far, in MB.
+    /// Returns the peak memory so far of each process of the mount, in MB.
     pub(crate) fn memory(&self) -> BTreeMap<String, f64> {
         program::peaks(self.server.id())
     }
 
-    /// Waits until all that was written is sealed.
+    /// Waits until all written outputs are sealed.
     fn settle(&self) -> Result<(), String> {
         let status = self.dir.join(".ctxfs/status.json");
         loop {

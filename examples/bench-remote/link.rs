@@ -1,5 +1,5 @@
-//! The link between clients and the server: it adds time to each round trip, and lets so many bytes
-//! through in a second, in each direction, for all connections together.
+//! Simulated network link between clients and the server. It delays each round trip, and limits the
+//! bandwidth in each direction for all connections together.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// The time that each round trip takes longer, that of a new connection too.
+/// Delay of each round trip. It also applies to a new connection.
 const ROUND_TRIP: Duration = Duration::from_millis(20);
-/// The bytes that go through in a second.
+/// Bandwidth of each direction.
 const BYTES_PER_SECOND: f64 = 100e6;
-/// The bytes that are handed on at once.
+/// Maximum bytes that are forwarded at once.
 const CHUNK: usize = 64 << 10;
-/// The chunks that are on the way in one connection at most: 4 MiB, more than a link of this speed
-/// holds in this time.
+/// Maximum number of chunks in flight in one connection. The total of 4 MiB exceeds the
+/// bandwidth-delay product of the link.
 const ON_THE_WAY: usize = 64;
-/// What a timer may be late: as much is made up for.
+/// Tolerance for late timers. The link makes up for at most this time.
 const SLACK: Duration = Duration::from_millis(5);
 
-/// The link. Its clones are the same one.
+/// Simulated link. Clones share the bandwidth.
 #[derive(Clone)]
 pub(crate) struct Link {
     server: SocketAddr,
@@ -35,9 +35,9 @@ pub(crate) struct Link {
     to_client: Arc<Pace>,
 }
 
-/// One direction.
+/// A direction of the link.
 struct Pace {
-    /// When the bytes that were let through will have gone.
+    /// Time at which all accepted bytes are transferred.
     free: Mutex<Instant>,
     bytes: AtomicU64,
 }
@@ -48,17 +48,17 @@ impl Link {
         Self { server, to_server: pace(), to_client: pace() }
     }
 
-    /// Returns the bytes that went to the server, and those that came from there.
+    /// Returns the number of bytes sent to the server, and the number received from the server.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         (self.to_server.bytes.load(Relaxed), self.to_client.bytes.load(Relaxed))
     }
 
-    /// Carries all connections that come, until it is dropped.
+    /// Forwards all incoming connections until the future is dropped.
     pub(crate) async fn run(self, listener: TcpListener) {
         while let Ok((client, _)) = listener.accept().await {
             let link = self.clone();
             tokio::spawn(async move {
-                // A connection that breaks is the client's affair, which sees it break.
+                // The client notices a broken connection.
                 drop(link.carry(client).await);
             });
         }
@@ -79,7 +79,7 @@ impl Link {
     }
 }
 
-/// Carries bytes from one end to the other until one of them is closed.
+/// Forwards bytes from one end to the other until one of them is closed.
 async fn one_way(from: OwnedReadHalf, mut to: OwnedWriteHalf, pace: &Pace) {
     let (sender, mut receiver) = mpsc::channel(ON_THE_WAY);
     let reading = tokio::spawn(read(from, sender));
@@ -91,7 +91,7 @@ async fn one_way(from: OwnedReadHalf, mut to: OwnedWriteHalf, pace: &Pace) {
         }
     }
     reading.abort();
-    // The other end sees the end, or has gone.
+    // The other end may be closed already.
     drop(to.shutdown().await);
 }
 
@@ -109,7 +109,7 @@ async fn read(mut from: OwnedReadHalf, sender: mpsc::Sender<(Instant, Bytes)>) {
 }
 
 impl Pace {
-    /// Returns when so many bytes have gone through.
+    /// Waits until `bytes` more bytes are transferred.
     async fn pass(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Relaxed);
         let now = Instant::now();

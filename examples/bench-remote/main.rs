@@ -1,10 +1,10 @@
-//! A benchmark of the bucket that hosts share, beside the plain client of the same crate and the AWS
-//! command line. `scripts/bench-remote` runs it.
+//! Benchmark of sharing through a bucket, compared with a plain client of the crate `object_store`
+//! and with the AWS command line. `scripts/bench-remote` runs it.
 //!
-//! The store is an S3 server in this process, behind a link that adds 20 ms to each round trip and
-//! lets 100 MB/s through in each direction. Clients are processes, one at a time, and each has a
-//! bucket of its own. The figures of a row are of one run and stand beside each other; a row whose
-//! measurement failed is left out, and the end says why.
+//! The store is an S3 server in this process, behind a link with a round trip of 20 ms and 100 MB/s
+//! in each direction. Clients are separate processes. Only one client runs at a time, and each has
+//! a separate bucket. The figures of a row are from the same run. A row whose measurement failed is
+//! left out, and the reason is printed at the end.
 #![expect(clippy::unwrap_used, reason = "a measurement that fails is none")]
 #![expect(clippy::print_stdout, reason = "the table is the output")]
 #![expect(clippy::print_stderr, reason = "failures are told as they come")]
@@ -34,13 +34,13 @@ const USAGE: &str = "usage: bench-remote --ctxfs PROGRAM --dir DIRECTORY [--roun
                      [--only outputs|log|list|visible] [--short] [--outputs N] [--log BYTES] \
                      [--list N]";
 
-/// How much is measured.
+/// Sizes of the measurements.
 pub(crate) struct Sizes {
-    /// Outputs of 20 KB.
+    /// Number of outputs of 20 KB.
     pub(crate) outputs: usize,
     /// Bytes of the log.
     pub(crate) log: u64,
-    /// Artifacts that are listed.
+    /// Number of listed artifacts.
     pub(crate) list: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The measurements, in parts that can be run alone.
+//! Measurements, in parts that can be run alone.
 
 mod far;
 mod list;
@@ -20,29 +20,28 @@ use crate::server::Server;
 use crate::table::{Client, Table};
 use crate::{Sizes, plain, program};
 
-/// The parts.
 pub(crate) const PARTS: [&str; 4] = ["outputs", "log", "list", "visible"];
 
-/// What all measurements have.
+/// Common inputs of all measurements.
 pub(crate) struct Bench<'a> {
-    /// `ctxfs`.
+    /// Path of `ctxfs`.
     pub(crate) program: &'a Path,
-    /// For stores and mounts.
+    /// Directory for stores and mounts.
     pub(crate) dir: &'a Path,
     pub(crate) server: &'a Server,
-    /// None if it is not installed.
+    /// `None` if the AWS command line is not installed.
     pub(crate) aws: Option<&'a Aws>,
     pub(crate) sizes: &'a Sizes,
 }
 
-/// What was measured, and what was not.
+/// Figures, and descriptions of failed measurements.
 struct Report<'a> {
     table: &'a mut Table,
     failures: Vec<String>,
 }
 
 impl Bench<'_> {
-    /// Measures all parts, or one. Returns what failed.
+    /// Measures all parts, or the part `only`. Returns descriptions of the failures.
     pub(crate) fn run(&self, rounds: usize, only: Option<&str>, table: &mut Table) -> Vec<String> {
         let mut report = Report { table, failures: Vec::new() };
         for part in PARTS.into_iter().filter(|part| only.is_none_or(|only| only == *part)) {
@@ -60,7 +59,7 @@ impl Bench<'_> {
         report.failures
     }
 
-    /// Sends many small outputs.
+    /// Measures the push of many small outputs.
     fn outputs(&self, rounds: usize, report: &mut Report<'_>) -> Result<(), String> {
         let (count, lines) = (self.sizes.outputs, Lines::new());
         let host = Host::filled(self, "outputs", |dir| {
@@ -90,7 +89,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Sends one large log, and looks at it on another host.
+    /// Measures the push of one large log, and reads of its views on other hosts.
     fn log(&self, rounds: usize, report: &mut Report<'_>) -> Result<(), String> {
         let mut count = 0;
         let host = Host::filled(self, "log", |dir| {
@@ -126,14 +125,15 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Makes a bucket for some work, and removes it.
+    /// Creates a bucket, calls `work` with its name, and removes the bucket.
     fn in_bucket(&self, name: &str, work: impl FnOnce(&str)) {
         self.server.make_bucket(name);
         work(name);
         self.server.remove_bucket(name);
     }
 
-    /// Runs a client. Returns true if it did what it should.
+    /// Runs a client and reports its figures. Returns false and reports a failure if the client
+    /// fails.
     fn measure(
         &self,
         what: &str,
@@ -156,7 +156,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Times what is done in a mount, and what it asks the server for.
+    /// Measures the time of `work` in a mount, and the resulting requests to the server.
     fn measure_mount(
         &self,
         what: &str,
@@ -177,8 +177,8 @@ impl Bench<'_> {
 }
 
 impl Report<'_> {
-    /// Adds what a client took. The time in which the server put parts together is not the
-    /// client's: it copies all bytes, which other servers do not.
+    /// Adds the figures of a client. Subtracts the time that the server took to join parts. This
+    /// server copies all bytes to join them, while other servers do not.
     fn add(&mut self, what: &str, client: Client, seconds: f64, took: Counts) {
         let seconds = seconds - took.joining.as_secs_f64();
         self.table.add(what, "s", client, seconds);
@@ -202,8 +202,8 @@ impl Report<'_> {
     }
 }
 
-/// Writes a log of about so many bytes, of which the last line has the needle. Returns the number
-/// of its lines.
+/// Writes a log of about `bytes` bytes whose last line contains [`NEEDLE`]. Returns its number of
+/// lines.
 fn write_log(path: &Path, bytes: u64) -> std::io::Result<u64> {
     let lines = Lines::new();
     let block = lines.block();
@@ -218,7 +218,7 @@ fn write_log(path: &Path, bytes: u64) -> std::io::Result<u64> {
     Ok(blocks * lines_of_block + 1)
 }
 
-/// Writes a number with commas.
+/// Formats a number with commas between groups of three digits.
 fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,18 +1,18 @@
-//! A list of names that the server makes up.
+//! List of object names that the server generates.
 //!
-//! The server of `s3s-fs` looks at all files of a bucket for each page of a list, so that a list of
-//! 100,000 objects would be measured by its disk. These pages cost it nothing.
+//! The server of `s3s-fs` reads all files of a bucket for each page of a list. With 100,000
+//! objects, its disk would determine the measured time. Generated pages avoid this.
 
 use std::fmt::Write as _;
 
 use percent_encoding::percent_decode_str;
 
-/// The bucket that has these names.
+/// Bucket with the generated names.
 pub(crate) const BUCKET: &str = "names";
-/// The names of a page, as S3 gives them.
+/// Number of names per page, as for S3.
 const PAGE: usize = 1000;
 
-/// Returns the page that a query asks for, of so many names.
+/// Returns the page that `query` requests from a list of `count` names.
 pub(crate) fn page(query: &str, count: usize) -> String {
     let value = |key: &str| {
         let pairs = query.split('&').filter_map(|pair| pair.split_once('='));

@@ -1,4 +1,4 @@
-//! The plain client: the crate `object_store` with its defaults, as a process of its own.
+//! The plain client: the crate `object_store` with its defaults, in a separate process.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -15,11 +15,11 @@ use object_store::path::Path as Key;
 use object_store::{ClientOptions, ObjectStore, ObjectStoreExt as _};
 use tokio::io::AsyncWriteExt as _;
 
-/// The first argument by which this program is the client.
+/// First argument that makes this program run as the plain client.
 pub(crate) const FLAG: &str = "--plain";
-/// The small objects that are on the way at once. The crate has no default for that.
+/// Number of concurrent uploads of small objects. The crate has no default for this.
 const AT_ONCE: usize = 16;
-/// The bytes of a large file that are read at once.
+/// Bytes of a large file per read.
 const CHUNK: usize = 1 << 20;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -32,9 +32,9 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// Is the client.
+/// Runs as the plain client.
 pub(crate) fn main(arguments: &[String]) -> ExitCode {
-    // The error is a provider that is there already.
+    // An error means that a provider is already installed.
     drop(rustls::crypto::ring::default_provider().install_default());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     match runtime.block_on(run(arguments)) {
@@ -51,7 +51,7 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
 
 async fn run(arguments: &[String]) -> Result<u64, Failure> {
     let [what, bucket, rest @ ..] = arguments else { return Err("no bucket is named".into()) };
-    // A timeout would count for all of a body, however large.
+    // A timeout would apply to a whole body of any size.
     let options = ClientOptions::new().with_allow_http(true).with_timeout_disabled();
     let builder = AmazonS3Builder::from_env().with_client_options(options);
     let store: Arc<dyn ObjectStore> = Arc::new(builder.with_bucket_name(bucket).build()?);
@@ -64,7 +64,7 @@ async fn run(arguments: &[String]) -> Result<u64, Failure> {
     }
 }
 
-/// Writes an object for each file of a directory, with a request for each.
+/// Creates an object for each file of a directory, with one request each.
 async fn put_all(store: &Arc<dyn ObjectStore>, dir: &Path) -> Result<u64, Failure> {
     let files: Result<Vec<PathBuf>, _> =
         fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.path())).collect();
@@ -77,7 +77,7 @@ async fn put_all(store: &Arc<dyn ObjectStore>, dir: &Path) -> Result<u64, Failur
     puts.try_fold(0, |count, ()| async move { Ok(count + 1) }).await
 }
 
-/// Writes an object in parts: of 10 MiB, eight at once, as the crate does by itself.
+/// Creates an object in parts, with the defaults of the crate: 10 MiB each, eight at once.
 async fn put_one(store: Arc<dyn ObjectStore>, path: &Path) -> Result<u64, Failure> {
     let mut file = File::open(path)?;
     let mut writer = BufWriter::new(store, key_of(path));

@@ -1,4 +1,4 @@
-//! Programs that are measured: their time, and their memory as the kernel counts it.
+//! Runs of programs, with their time and peak memory.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -7,21 +7,21 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-/// How often the memory of a program is looked at. The kernel remembers its peak, so that only what
-/// comes after the last look is missed.
+/// Interval at which the peak memory of a program is read. The kernel keeps the peak, so only a
+/// rise after the last read is missed.
 const OFTEN: Duration = Duration::from_millis(20);
-/// The most of its complaints that is shown.
+/// Maximum number of characters of standard error in an error message.
 const SHOWN: usize = 500;
 
-/// What a program took.
+/// Cost of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) seconds: f64,
-    /// Its peak in MB.
+    /// Peak memory in MB.
     pub(crate) memory: f64,
 }
 
-/// Runs a program to its end. Fails if it does.
+/// Runs a program to its end. Fails if the program fails.
 pub(crate) fn run(command: &mut Command) -> Result<Ran, String> {
     let name = format!("{command:?}");
     let began = Instant::now();
@@ -30,7 +30,7 @@ pub(crate) fn run(command: &mut Command) -> Result<Ran, String> {
     let mut complaints = child.stderr.take().unwrap();
     let reading = thread::spawn(move || {
         let mut text = Vec::new();
-        // What could be read of it is shown.
+        // After a read error, show the text so far.
         let _ended = complaints.read_to_end(&mut text);
         String::from_utf8_lossy(&text).chars().take(SHOWN).collect::<String>()
     });
@@ -51,8 +51,7 @@ pub(crate) fn run(command: &mut Command) -> Result<Ran, String> {
     }
 }
 
-/// Returns the peak memory, in MB, of a process and of all that it has started, by the names under
-/// which they were started.
+/// Returns the peak memory in MB of a process and its descendants, by program name.
 pub(crate) fn peaks(process: u32) -> BTreeMap<String, f64> {
     let parents = parents();
     let mut family = vec![process];
@@ -71,13 +70,13 @@ pub(crate) fn peaks(process: u32) -> BTreeMap<String, f64> {
     peaks
 }
 
-/// Returns all processes with their parents.
+/// Returns the ids of all processes and of their parents.
 fn parents() -> Vec<(u32, u32)> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let parent = |process: u32| {
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-        // The name, in brackets, may hold anything.
+        // The name is in brackets and may contain any characters.
         let (_, rest) = stat.rsplit_once(')')?;
         Some((process, rest.split_whitespace().nth(1)?.parse().ok()?))
     };

@@ -1,12 +1,13 @@
-//! Outputs to send: lines as logs have them, which do not pack better than those of real programs.
+//! Outputs to send, made of log lines that do not compress better than lines of real programs.
 
 use std::fmt::Write as _;
 
-/// The bytes of lines that are made; more is the same again, further apart than a packer sees.
+/// Bytes of generated lines. Longer outputs repeat them, at a distance that exceeds the window of a
+/// compressor.
 const BLOCK: usize = 16 << 20;
-/// The bytes of a small output.
+/// Bytes of a small output.
 const SMALL: usize = 20_000;
-/// What stands in the last line of a log, and nowhere else.
+/// Text that only the last line of a log contains.
 pub(crate) const NEEDLE: &str = "needle-7c1f";
 
 const LEVELS: [&str; 8] = ["INFO", "INFO", "INFO", "INFO", "DEBUG", "DEBUG", "WARN", "ERROR"];
@@ -21,7 +22,7 @@ const DONE: [&str; 8] = [
     "worker idle",
 ];
 
-/// Lines, made once.
+/// Generated lines.
 pub(crate) struct Lines(String);
 
 impl Lines {
@@ -34,14 +35,13 @@ impl Lines {
         Self(text)
     }
 
-    /// Returns a small output; others have other bytes.
+    /// Returns the small output `number`. Outputs of different numbers have different bytes.
     pub(crate) fn small(&self, number: usize) -> &[u8] {
-        // A prime, so that many outputs begin at many places.
+        // A prime, so that outputs start at different positions.
         let start = number * 1_509_949 % (self.0.len() - SMALL);
         &self.0.as_bytes()[start..start + SMALL]
     }
 
-    /// Returns all lines.
     pub(crate) fn block(&self) -> &[u8] {
         self.0.as_bytes()
     }
@@ -61,7 +61,7 @@ fn line(text: &mut String, random: &mut Random) {
     .unwrap();
 }
 
-/// Numbers that look random (xorshift64) and are the same each time.
+/// Pseudorandom numbers (xorshift64) with a fixed seed.
 struct Random(u64);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! The S3 server, and the link before it: threads of this process, which end with it.
+//! The S3 server and the link before it, in threads of this process.
 
 #[path = "../../tests/it/remote/server/s3.rs"]
 mod s3;
@@ -24,20 +24,20 @@ use s3::{Answer, Failure};
 
 const KEY_ID: &str = "AKBENCHBENCH";
 const SECRET: &str = "SECRETBENCH";
-/// The threads of the server and the link together.
+/// Number of threads of server and link together.
 const WORKERS: usize = 2;
 
 struct Shared {
     service: S3Service,
     counts: Mutex<Counts>,
-    /// The names that it makes up.
+    /// Number of generated names.
     names: AtomicUsize,
 }
 
-/// A server whose buckets are directories. It ends when it is dropped.
+/// S3 server whose buckets are directories. It stops on drop.
 pub(crate) struct Server {
     dir: PathBuf,
-    /// Where clients find it: the other end of the link.
+    /// Address for clients: the client end of the link.
     address: SocketAddr,
     link: Link,
     shared: Arc<Shared>,
@@ -45,7 +45,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server in a directory, which it makes.
+    /// Creates the directory `dir` and starts a server in it.
     pub(crate) fn start(dir: &Path) -> Self {
         fs::create_dir(dir).unwrap();
         fs::create_dir(dir.join(names::BUCKET)).unwrap();
@@ -64,12 +64,11 @@ impl Server {
         Self { dir: dir.to_owned(), address, link, shared, _runtime: runtime }
     }
 
-    /// Makes a bucket.
     pub(crate) fn make_bucket(&self, name: &str) {
         fs::create_dir(self.dir.join(name)).unwrap();
     }
 
-    /// Removes a bucket with all that is in it.
+    /// Removes a bucket with its content.
     pub(crate) fn remove_bucket(&self, name: &str) {
         fs::remove_dir_all(self.dir.join(name)).unwrap();
     }
@@ -82,12 +81,12 @@ impl Server {
         Some((Path::new(prefix).join(entry.file_name()).to_str()?.to_owned(), size))
     }
 
-    /// Makes up so many names, in the bucket `names::BUCKET`.
+    /// Sets the number of generated names in the bucket `names::BUCKET`.
     pub(crate) fn make_up(&self, names: usize) {
         self.shared.names.store(names, Relaxed);
     }
 
-    /// Returns the variables by which all clients find the server.
+    /// Returns the environment variables with which clients use the server.
     pub(crate) fn environment(&self) -> [(&'static str, String); 6] {
         [
             ("AWS_ENDPOINT_URL", format!("http://{}", self.address)),
@@ -99,7 +98,7 @@ impl Server {
         ]
     }
 
-    /// Returns what came until now.
+    /// Returns the counts so far.
     pub(crate) fn counts(&self) -> Counts {
         let (sent, received) = self.link.bytes();
         Counts { sent, received, ..*self.shared.counts.lock() }

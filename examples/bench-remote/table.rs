@@ -1,8 +1,8 @@
-//! The table of figures, and its printing.
+//! Table of figures.
 
 use std::fmt::Write as _;
 
-/// A column.
+/// A column of the table: the measured client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Client {
     Plain,
@@ -17,7 +17,7 @@ struct Row {
     figures: Vec<(Client, f64)>,
 }
 
-/// All rows, in the order in which they were first measured.
+/// Rows in the order in which they were first measured.
 #[derive(Default)]
 pub(crate) struct Table {
     rows: Vec<Row>,
@@ -33,7 +33,7 @@ impl Table {
         self.rows[place].figures.push((client, figure));
     }
 
-    /// Returns the table, with a line about the machine.
+    /// Formats the table as Markdown, with a line about the machine.
     pub(crate) fn markdown(&self, rounds: usize) -> String {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let cores = std::thread::available_parallelism().map_or(0, usize::from);

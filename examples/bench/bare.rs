@@ -1,8 +1,8 @@
-//! A minimal FUSE filesystem over a directory, which shows the least that any of them costs on this
-//! machine.
+//! A minimal FUSE filesystem over a directory. It shows the minimum cost of any FUSE filesystem on
+//! this machine.
 //!
 //! It keeps no records, checks no names, and has no views. Each operation is one system call and
-//! one reply, with as many threads, in the same two modes as a mount of ctxfs.
+//! one reply. The number of threads and the two modes are those of a mount of ctxfs.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -45,7 +45,7 @@ pub(crate) fn serve(dir: &Path, mountpoint: &Path, passthrough: bool) -> io::Res
 
 struct Open {
     file: File,
-    /// The backing id, held as long as the kernel may use it.
+    /// Backing id, kept as long as the kernel may use it.
     backing: Option<Arc<BackingId>>,
 }
 
@@ -356,7 +356,7 @@ impl Filesystem for Bare {
         reply.ok();
     }
 
-    /// Programs ask for `security.capability` before each write.
+    /// The kernel requests `security.capability` before each write.
     fn getxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, reply: fuser::ReplyXattr) {
         reply.error(Errno::ENODATA);
     }

@@ -1,8 +1,8 @@
-//! The gateway (`ctxfs mcp`) beside its servers: small calls, long results, the light index, its
-//! start, and a batch.
+//! The gateway (`ctxfs mcp`), compared with direct use of its servers: small calls, long results,
+//! the index of tools, the start, and a batch.
 //!
-//! The server is this program itself (`server`), and so is the client (`client`): both are compiled,
-//! so that neither hides what the gateway costs.
+//! Server (`server`) and client (`client`) are part of this program. Both are compiled, so their
+//! cost does not hide the cost of the gateway.
 
 mod client;
 pub(crate) mod server;
@@ -20,34 +20,34 @@ use crate::table::median;
 
 /// Bytes of a small result.
 const SMALL: usize = 1000;
-/// Small calls of a round.
+/// Number of small calls in a round.
 const CALLS: usize = 2000;
-/// Sessions at a time, and the calls that each has under way.
+/// Number of concurrent sessions. `UNDER_WAY` is the number of concurrent calls of each session.
 const SESSIONS: usize = 8;
 const UNDER_WAY: usize = 16;
-/// Bytes of the long results. The last one only with `--large`.
+/// Bytes of the long results. The last one is measured only with `--large`.
 const LONG: [usize; 3] = [20_000_000, 200_000_000, 1_000_000_000];
-/// The servers behind the index, and the tools of each.
+/// Number of servers behind the index. `TOOLS` is the number of tools of each server.
 const SERVERS: usize = 30;
 const TOOLS: usize = 50;
-/// The calls of a batch.
+/// Number of calls in a batch.
 const BATCH: usize = 100;
 
-/// The programs, and a directory for stores.
+/// Paths of the programs, and a directory for stores.
 struct Bench<'a> {
     program: &'a Path,
     dir: PathBuf,
     rounds: usize,
 }
 
-/// A measurement without the gateway, and with it.
+/// Figures of a measurement without the gateway and with it.
 #[derive(Default)]
 struct Pair {
     direct: Vec<f64>,
     through: Vec<f64>,
 }
 
-/// Measures all of it. Returns a Markdown table.
+/// Runs all measurements. Returns a Markdown table.
 pub(crate) fn table(program: &Path, dir: &Path, rounds: usize, large: bool) -> String {
     let dir = dir.join("gateway");
     fs::create_dir(&dir).unwrap();
@@ -131,7 +131,7 @@ impl Bench<'_> {
         pair.row(&what, "s", 1.0, &format!("{peak:.0} MB of memory at most"))
     }
 
-    /// Asserts that an output of `size` bytes is in the store, and removes all.
+    /// Asserts that the store has an output of `size` bytes, and removes all outputs.
     fn is_stored(&self, size: usize) {
         let tools = self.dir.join("store/context/bench/artifacts/tool");
         let sizes =
@@ -178,7 +178,7 @@ impl Bench<'_> {
         pair.row(&what, "ms", 1e3, "")
     }
 
-    /// Returns the command of a gateway before a server.
+    /// Returns the command line of a gateway to `server`.
     fn gateway(&self, server: &[String]) -> Vec<String> {
         [&self.start_of(&[]), &["--".to_owned()][..], server].concat()
     }
@@ -198,7 +198,7 @@ impl Bench<'_> {
         start.iter().chain(options).map(|word| (*word).to_owned()).collect()
     }
 
-    /// Writes the file of the servers behind the index.
+    /// Writes the file that lists the servers behind the index.
     fn servers(&self) -> PathBuf {
         let file = self.dir.join("servers.json");
         let server = |number: usize| {
@@ -228,7 +228,7 @@ impl Pair {
     }
 }
 
-/// Starts a server, and returns the seconds until it has answered.
+/// Starts a server. Returns the time until its first answer, in seconds.
 fn start(argv: &[String]) -> (f64, Client) {
     let started = Instant::now();
     let client = Client::start(argv);
@@ -239,21 +239,21 @@ fn figure(figures: &[f64]) -> f64 {
     median(figures).unwrap_or_default()
 }
 
-/// Returns the command of the server.
+/// Returns the command line of the server.
 fn server(arguments: &[&str]) -> Vec<String> {
     let program = env::current_exe().unwrap().display().to_string();
     let arguments = ["--mcp-server"].iter().chain(arguments);
     std::iter::once(program).chain(arguments.map(|word| (*word).to_owned())).collect()
 }
 
-/// The calls of a session, which is ready.
+/// Function that makes the calls of a session that is already open.
 type Session = Box<dyn FnOnce() + Send>;
 
 fn stdio(mut client: Client, under_way: usize) -> Session {
     Box::new(move || client.call_many(CALLS, under_way, SMALL))
 }
 
-/// Returns the calls a second of all sessions at a time.
+/// Returns the number of calls per second of all concurrent sessions together.
 fn rate(mut session: impl FnMut() -> Session) -> f64 {
     let sessions: Vec<Session> = (0..SESSIONS).map(|_| session()).collect();
     let time = seconds(|| {
@@ -266,7 +266,7 @@ fn rate(mut session: impl FnMut() -> Session) -> f64 {
     (SESSIONS * CALLS) as f64 / time
 }
 
-/// Returns the tokens of a text, as `.summary` estimates them.
+/// Returns the number of tokens of a text, as `.summary` estimates it.
 fn tokens(text: &str) -> f64 {
     materialize::analyze(&text.as_bytes().to_vec()).unwrap().tokens as f64
 }

@@ -11,10 +11,10 @@ use crate::table::Table;
 
 /// Bytes of the document.
 const SIZE: usize = 300_000_000;
-/// A word that is in one of its values.
+/// A word in one value of the document.
 const NEEDLE: &str = "needle";
 
-/// The view of each row, and the command on the plain file.
+/// Name, view, and command on the plain file, for each row.
 const ROWS: [(&str, &str, &str); 7] = [
     (
         "300 MB of JSON: `.summary` right after close (plain: `jq type`)",

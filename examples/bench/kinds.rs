@@ -1,5 +1,5 @@
-//! Outputs of many kinds, 100 MB each: how fast they are analysed, and how long their views take,
-//! beside `wc` and `rg`. The slowest kind is what counts.
+//! Outputs of many kinds, 100 MB each. Measures the speed of the analysis and the time of the
+//! views, compared with `wc` and `rg`. The slowest kind matters most.
 
 mod samples;
 
@@ -16,7 +16,7 @@ use crate::place::{Kind, Place};
 
 /// Bytes of each output.
 const SIZE: usize = 100_000_000;
-/// The views that are read one after the other, and the programs to compare them with.
+/// Views that are read one after the other. `PROGRAMS` are the programs to compare them with.
 const VIEWS: [&str; 5] =
     [".summary", ".errors", ".terms", ".grep/timeout", ".find/timeout of worker"];
 const PROGRAMS: [&[&str]; 2] = [&["wc"], &["rg", "-n", "timeout"]];

@@ -9,15 +9,16 @@ use crate::measures::{MIB, log, run, seconds};
 use crate::place::{Kind, Place};
 use crate::table::Table;
 
-/// MiB of the logs of each round, and of the one that is written only once.
+/// Sizes of the logs of each round, in MiB. `HUGE` is the size of the log that is written only
+/// once.
 const SIZES: [usize; 2] = [1, 100];
 const HUGE: usize = 10_000;
-/// Lines that a search finds, of a log of 100 MiB or more: so few that it shows them all, and has
-/// to read all for it.
+/// Number of lines that a search finds in a log of 100 MiB or more. There are so few that the
+/// search shows them all, and must read the whole log.
 const ERRORS: usize = 100;
 
-/// The views that are read, and the commands on the plain file. `{line}` is a line in the middle,
-/// and `{end}` one shortly after.
+/// Name, view, and command on the plain file, for each row. `{line}` is a line in the middle of the
+/// log, and `{end}` is a line shortly after it.
 const VIEWS: [(&str, &str, &[&str]); 9] = [
     ("`.summary` right after close (plain: `wc`)", ".summary", &["wc"]),
     ("`.summary` again (plain: `wc`)", ".summary", &["wc"]),
@@ -56,7 +57,8 @@ pub(crate) fn logs(place: &Place, round: usize, table: &mut Table) {
     }
 }
 
-/// Measures a log of 10,000 MiB, once. Its plain file is that of the store, to save space.
+/// Measures a log of 10,000 MiB once. To save space, the file in the store is also used as the
+/// plain file.
 pub(crate) fn huge(program: &Path, dir: &Path, table: &mut Table) {
     let own = dir.join("huge");
     let store = own.join("store");
@@ -71,7 +73,7 @@ pub(crate) fn huge(program: &Path, dir: &Path, table: &mut Table) {
     let plain = Place::over(&store, program, &own, Kind::Plain);
     look(&label, plain.kind, &plain.stored("c0").join("x.txt"), lines, table);
     drop(place);
-    // A new mount has not seen the log being written.
+    // Mount again, because a new mount has not analyzed the log while it was written.
     let place = Place::over(&store, program, &own, Kind::Cached);
     for (row, view, _) in &VIEWS[2..7] {
         let path = format!("{}{}", path.display(), placed(view, lines));
@@ -103,13 +105,13 @@ fn look(label: &str, kind: Kind, path: &Path, lines: usize, table: &mut Table) {
     }
 }
 
-/// Replaces `{line}` and `{end}` in `word` by lines in the middle of so many.
+/// Replaces `{line}` and `{end}` in `word` by line numbers in the middle of `lines` lines.
 fn placed(word: &str, lines: usize) -> String {
     let line = lines / 2;
     word.replace("{line}", &line.to_string()).replace("{end}", &(line + 9).to_string())
 }
 
-/// Writes so many MiB of a log. Returns its lines and the seconds that it took.
+/// Writes a log of `size` MiB. Returns the number of lines, and the time in seconds.
 fn written(path: &Path, size: usize) -> (usize, f64) {
     let (with, without) = (log(MIB, 10_000), log(MIB, usize::MAX));
     let lines = |block: &[u8]| memchr::memchr_iter(b'\n', block).count();

@@ -1,4 +1,4 @@
-//! Looks at many small files: their attributes, their bytes, their names; and small writes.
+//! Reads of the attributes, bytes and names of many small files, and small writes.
 
 use std::fs;
 use std::fs::File;
@@ -10,18 +10,18 @@ use crate::measures::{log, run, seconds};
 use crate::place::Place;
 use crate::table::Table;
 
-/// Artifacts that are listed and searched.
+/// Number of listed and searched artifacts.
 const ARTIFACTS: usize = 10_000;
-/// Artifacts that are looked at one by one, and how often each.
+/// Number of artifacts that are read one by one. `PASSES` is the number of reads of each.
 const LOOKED_AT: usize = 1000;
 const PASSES: usize = 20;
-/// Small writes of a round.
+/// Number of small writes in a round.
 const LINES: usize = 5000;
-/// Files that are created in a round.
+/// Number of files that are created in a round, of `BYTES` bytes each.
 const CREATED: usize = 1000;
 const BYTES: usize = 4096;
 
-/// The directory of a round, which is new in each so that the first look is one.
+/// Returns the directory of a round. Each round has a new one, so that no access is cached.
 fn name(round: usize) -> String {
     format!("looks-{round}")
 }
@@ -34,7 +34,7 @@ pub(crate) fn looks(place: &Place, round: usize, table: &mut Table) {
         fs::write(dir.join(format!("{number}.txt")), &output).unwrap();
     }
     place.settle();
-    // Right after a change, times of the disk do not tell one state from the next.
+    // Shortly after a change, file times cannot distinguish two states.
     std::thread::sleep(std::time::Duration::from_millis(100));
     for what in [
         "10,000 artifacts: names and sizes, as `ls -l`, first",
@@ -54,7 +54,7 @@ pub(crate) fn looks(place: &Place, round: usize, table: &mut Table) {
     place.clear(&name(round));
 }
 
-/// Asks for the attributes of each name as it is listed.
+/// Reads the attributes of each listed name.
 fn list(dir: &Path) {
     let mut count = 0;
     for entry in fs::read_dir(dir).unwrap() {
@@ -64,7 +64,7 @@ fn list(dir: &Path) {
     assert!(count >= ARTIFACTS);
 }
 
-/// Looks at some of the artifacts one by one.
+/// Measures reads of artifacts one by one.
 fn one_by_one(place: &Place, dir: &Path, table: &mut Table) {
     let paths: Vec<PathBuf> =
         (0..LOOKED_AT).map(|number| dir.join(format!("{}.txt", number * 10))).collect();

@@ -1,9 +1,9 @@
-//! A benchmark of a mount against the plain directory on the same disk, and against a minimal FUSE
-//! filesystem; and of the gateway beside its servers. `scripts/bench` runs it.
+//! Benchmark of a mount, compared with a plain directory on the same disk and with a minimal FUSE
+//! filesystem. Also compares the gateway with direct use of its servers. `scripts/bench` runs it.
 //!
-//! Each figure is the median of interleaved rounds, beside that of the plain directory in the same
-//! rounds. Loops are compiled code, so that the client does not hide the difference; if the plain
-//! figure is that of a program, the client is one too (`cat`).
+//! Each figure is the median of interleaved rounds. The plain directory is measured in the same
+//! rounds. Loops are compiled code, so that the client does not hide the difference. If a program
+//! reads the plain directory, a program (`cat`) also reads the mount.
 #![expect(clippy::unwrap_used, reason = "a measurement that fails is none")]
 #![expect(clippy::print_stdout, reason = "the table is the output")]
 
@@ -30,19 +30,19 @@ use crate::table::Table;
 const USAGE: &str =
     "usage: bench --ctxfs PROGRAM --dir DIRECTORY [--rounds N] [--only PART] [--large]";
 
-/// The arguments of the benchmark.
+/// Arguments of the benchmark.
 struct Options {
     program: PathBuf,
     dir: PathBuf,
     rounds: usize,
-    /// The only part to run, of `PARTS`.
+    /// Part of `PARTS` to run. If it is `None`, all parts run.
     only: Option<String>,
-    /// Also run parts that take long and 11 GB of the disk: a log of 10 GB, 100,000 artifacts, a
-    /// result of 1 GB.
+    /// True to run long parts too: a log of 10 GB, 100,000 artifacts, and a result of 1 GB. This
+    /// needs 11 GB of disk space.
     large: bool,
 }
 
-/// The parts that can be run alone.
+/// Parts that can be run alone.
 const PARTS: [&str; 12] = [
     "outputs", "files", "logs", "json", "listing", "looks", "search", "scale", "kinds", "searches",
     "gateway", "huge",

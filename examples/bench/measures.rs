@@ -1,4 +1,4 @@
-//! The measurements. Each function performs one round in one place.
+//! Measurements. Each function runs one round in one place.
 
 use std::fs;
 use std::fs::File;
@@ -15,7 +15,7 @@ pub(crate) const MIB: usize = 1 << 20;
 const PAGE: usize = 4096;
 /// Bytes of the large files.
 const LARGE: usize = 256 * MIB;
-/// Artifacts that are listed and searched.
+/// Number of listed and searched artifacts.
 const LISTED: usize = 10_000;
 
 /// Returns the seconds that `work` takes.
@@ -25,7 +25,7 @@ pub(crate) fn seconds(work: impl FnOnce()) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// Measures throughput, with bytes in which there is nothing to analyse.
+/// Measures throughput, with bytes that need no analysis.
 pub(crate) fn large_file(place: &Place, round: usize, table: &mut Table) {
     let name = format!("large-{round}");
     let dir = place.fresh(&name);
@@ -94,7 +94,7 @@ pub(crate) fn conversation(place: &Place, table: &mut Table) {
         ),
     ];
     for (first, again, word) in rows.into_iter().filter(|_| !place.is_bare()) {
-        // A change, so that the cached result of the last search is not valid.
+        // This change invalidates the cached result of the last search.
         fs::write(dir.join("new.txt"), word).unwrap();
         place.settle();
         for what in [first, again] {
@@ -153,7 +153,8 @@ pub(crate) fn run(program: &[&str], path: &Path) {
     assert!(output.status.success(), "{command:?}");
 }
 
-/// Returns a log of exactly `bytes` bytes, with one error in so many lines.
+/// Returns a log of exactly `bytes` bytes. Every line whose number is a multiple of `errors` is an
+/// error.
 pub(crate) fn log(bytes: usize, errors: usize) -> Vec<u8> {
     let mut text = Vec::with_capacity(bytes + 100);
     for number in 1.. {

@@ -10,11 +10,11 @@ use crate::measures::{log, seconds};
 use crate::place::Place;
 use crate::table::Table;
 
-/// Outputs of a round, by one writer or by several.
+/// Number of outputs in a round, by one or several writers.
 const OUTPUTS: usize = 1000;
-/// Concurrent writers.
+/// Number of concurrent writers.
 const WRITERS: usize = 4;
-/// Small writes of a round.
+/// Number of small writes in a round.
 const LINES: usize = 5000;
 
 /// Measures 1,000 outputs of 4 KB by one writer, then by four, with and without reading each.
@@ -44,7 +44,7 @@ pub(crate) fn outputs(place: &Place, round: usize, table: &mut Table) {
     }
 }
 
-/// Writes `count` outputs, and reads the `view` of each if there is one.
+/// Writes `count` outputs. Reads the view `view` of each, if given.
 fn leave(dir: &Path, writer: usize, count: usize, view: Option<&str>) {
     let output = log(4096, 10);
     for number in 0..count {
@@ -56,7 +56,7 @@ fn leave(dir: &Path, writer: usize, count: usize, view: Option<&str>) {
     }
 }
 
-/// Measures a writer of many small pieces.
+/// Measures many small writes to one file.
 pub(crate) fn small_writes(place: &Place, round: usize, table: &mut Table) {
     let name = format!("small-{round}");
     let path = place.fresh(&name).join("x.txt");

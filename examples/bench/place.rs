@@ -1,5 +1,5 @@
-//! The places to measure in: a plain directory, a bare FUSE filesystem and a mount in each mode,
-//! and bindfs if it is installed.
+//! Places to measure: a plain directory, a minimal FUSE filesystem and a mount in each mode, and
+//! bindfs if it is installed.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ impl Kind {
         }
     }
 
-    /// Returns the name of its directory.
+    /// Returns the name of the directory for this kind.
     fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -61,7 +61,7 @@ pub(crate) fn has_bindfs() -> bool {
     Command::new("bindfs").arg("--version").output().is_ok_and(|ran| ran.status.success())
 }
 
-/// A directory to measure in, and the daemon that serves it.
+/// A directory to measure, and the daemon that serves it.
 pub(crate) struct Place {
     pub(crate) kind: Kind,
     dir: PathBuf,
@@ -71,7 +71,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Returns a place of each kind below `dir`, each with a store of its own.
+    /// Returns a place of each kind below `dir`, each with a separate store.
     pub(crate) fn all(program: &Path, dir: &Path) -> Vec<Self> {
         let new = |kind: Kind| {
             let own = dir.join(kind.name());
@@ -133,7 +133,7 @@ impl Place {
         self.dir.join(name).join("artifacts/tool")
     }
 
-    /// Creates a directory for artifacts; in a mount, that of a new conversation.
+    /// Creates a directory for artifacts. In a mount, it belongs to a new conversation.
     pub(crate) fn fresh(&self, name: &str) -> PathBuf {
         let dir = self.dir.join(name);
         fs::create_dir(&dir).unwrap();
@@ -146,14 +146,14 @@ impl Place {
         if self.has_views() { dir.join("artifacts/tool") } else { dir }
     }
 
-    /// Removes the directory that [`Self::fresh`] created, and syncs the disk so that the next
-    /// measure is not affected.
+    /// Removes the directory that [`Self::fresh`] created. Syncs the disk, so that pending writes
+    /// do not affect the next measurement.
     pub(crate) fn clear(&self, name: &str) {
         fs::remove_dir_all(self.dir.join(name)).unwrap();
         rustix::fs::sync();
     }
 
-    /// Waits until the daemon has sealed what was written.
+    /// Waits until the daemon has sealed all written files.
     pub(crate) fn settle(&self) {
         let status = self.dir.join(".ctxfs/status.json");
         let idle = || fs::read_to_string(&status).unwrap().contains("\"waitingToSeal\": 0");

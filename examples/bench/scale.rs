@@ -1,7 +1,8 @@
-//! The growth of the cost of one operation with the size of the store.
+//! Growth of the cost of one operation with the size of the store.
 //!
-//! All places show one store, which is filled without a mount; the plain directory is that of its
-//! files. Each round mounts again, so that the first access to a file is measured too.
+//! All places show the same store, which is filled without a mount. The plain directory is the
+//! directory of files in this store. Each round mounts again, so that the first access to a file is
+//! measured too.
 
 use std::fs;
 use std::hint::black_box;
@@ -15,18 +16,18 @@ use crate::measures::{log, seconds};
 use crate::place::{Kind, Place};
 use crate::table::Table;
 
-/// Artifacts of a conversation; the last one takes a while to fill.
+/// Numbers of artifacts in a conversation. The last one is measured only with `--large`.
 const ARTIFACTS: [usize; 3] = [1_000, 10_000, 100_000];
 /// Numbers of conversations.
 const CONVERSATIONS: [usize; 3] = [1, 10, 100];
-/// Artifacts of each conversation.
+/// Number of artifacts in each conversation.
 const EACH: usize = 100;
-/// Repetitions of an operation on one artifact.
+/// Number of repetitions of an operation on one artifact.
 const TIMES: usize = 200;
-/// Records that are added at a time.
+/// Number of records that are added at once.
 const BATCH: usize = 1000;
 
-/// The options of a measurement.
+/// Options of a measurement.
 pub(crate) struct Scale<'a> {
     pub(crate) program: &'a Path,
     pub(crate) dir: &'a Path,
@@ -87,7 +88,8 @@ impl Scale<'_> {
         }
     }
 
-    /// Calls `measure` with each place over a store of so many conversations of so many artifacts.
+    /// Calls `measure` with each place, over a store with the given numbers of conversations and
+    /// artifacts.
     fn with_store(
         &self,
         conversations: usize,
@@ -108,9 +110,10 @@ impl Scale<'_> {
     }
 }
 
-/// Returns the seconds of reading one of `count` artifacts, or a `view` of it: the mean of `times`.
+/// Returns the mean time in seconds of `times` reads, each of one of `count` artifacts or its view
+/// `view`.
 fn read(dir: &Path, times: usize, count: usize, view: &str) -> f64 {
-    // A step that shares no factor with the counts meets each artifact once.
+    // The step has no common factor with the counts, so it reaches each artifact.
     let paths: Vec<_> =
         (1..=times).map(|look| dir.join(format!("{}.txt{view}", look * 7919 % count))).collect();
     let time = seconds(|| {
@@ -121,7 +124,8 @@ fn read(dir: &Path, times: usize, count: usize, view: &str) -> f64 {
     time / times as f64
 }
 
-/// Returns the seconds of writing an output and reading it, in one conversation after the other.
+/// Returns the time in seconds of writing and reading an output, in one conversation after the
+/// other.
 fn add(place: &Place, ids: &[String], round: usize) -> f64 {
     let output = log(4096, 10);
     let view = if place.has_views() { ".summary" } else { "" };
@@ -142,7 +146,8 @@ fn add(place: &Place, ids: &[String], round: usize) -> f64 {
     time / TIMES as f64
 }
 
-/// Creates a store of `conversations`, each with so many short sealed artifacts.
+/// Creates a store with `conversations` conversations. Each has `artifacts` short, sealed
+/// artifacts.
 fn fill(path: &Path, conversations: usize, artifacts: usize) {
     let store = Store::open(path).unwrap();
     for number in 0..conversations {

@@ -1,8 +1,8 @@
-//! First searches of large logs for literals, beside `rg -n`: for one that is in no line, in hardly
-//! any, in few or in many, as it is written and in any case.
+//! First searches of large logs for literals, compared with `rg -n`. The literals are in no line,
+//! in hardly any, in few, or in many lines. Searches are case-sensitive or ignore case.
 //!
-//! Each round searches for other literals that are as frequent, so that no result is in the cache
-//! of the server. All of the log is in the page cache.
+//! Each round searches for other literals of the same frequency, so that the server has no cached
+//! result. The whole log is in the page cache.
 
 use std::fs;
 use std::fs::File;
@@ -16,17 +16,18 @@ use crate::table;
 
 /// Bytes of the logs.
 const SIZES: [usize; 2] = [100_000_000, 256_000_000];
-/// The number of literals of each frequency, and so the most rounds.
+/// Number of literals of each frequency, and therefore the maximum number of rounds.
 const MOST_ROUNDS: usize = 22;
-/// Every line ends in a letter of it, and every other one in all of it.
+/// Letters of the literals. Each line has a worker named by a letter. Every second line ends with
+/// all letters.
 const ALPHABET: &str = "abcdefghijklmnopqrstuvwxyz";
-/// One line in so many has a rare literal.
+/// Number of lines after which a rare literal appears again.
 const RARE: usize = 1_000_000;
 
-/// Returns the literal of a round.
+/// Function that returns the literal of a round.
 type Literal = fn(usize) -> String;
 
-/// The frequencies of the literals.
+/// Names of the frequencies, and the literals of each.
 const LITERALS: [(&str, Literal); 4] = [
     ("in no line", |round| format!("absent-{}", letter(round))),
     ("in 1 line of 1,000,000", |round| format!("seldom-{}", letter(round))),
@@ -87,7 +88,7 @@ fn rows(size: usize) -> Vec<Row> {
 }
 
 impl Row {
-    /// Measures one round: the program and the view, in turns which is first.
+    /// Measures the program and the view in one round. Rounds alternate which of the two is first.
     fn measure(&mut self, path: &Path, round: usize) {
         let literal = (self.literal)(round);
         let words = [self.options, &[literal.as_str()]].concat();
@@ -127,7 +128,7 @@ fn letter(number: usize) -> &'static str {
     &ALPHABET[at..=at]
 }
 
-/// Writes so many bytes of a log.
+/// Writes a log of `size` bytes.
 fn write(path: &Path, size: usize) {
     let mut text = Vec::with_capacity(size + 200);
     for number in 0.. {

@@ -1,4 +1,4 @@
-//! The table of figures, and its printing.
+//! Table of figures.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ struct Row {
     figures: Vec<(Kind, f64)>,
 }
 
-/// All rows, in the order in which they were first measured.
+/// Rows in the order in which they were first measured.
 #[derive(Default)]
 pub(crate) struct Table {
     rows: Vec<Row>,
@@ -27,7 +27,7 @@ impl Table {
         row.figures.push((kind, figure));
     }
 
-    /// Returns the table, with a line about the machine.
+    /// Formats the table as Markdown, with a line about the machine.
     pub(crate) fn markdown(&self, rounds: usize) -> String {
         let mut text = String::new();
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();

@@ -1,9 +1,9 @@
 //! Archives from any source.
 //!
 //! If the first byte is `m`, the rest is a list of members, separated by 0xFE: a byte for the kind,
-//! a name, NUL, and the content. They become an archive with valid checksums and digests, so that
-//! an import can only reject the members themselves. Otherwise the input is tar, and its checksums
-//! are corrected.
+//! a name, NUL, and the content. An archive with valid checksums and digests is built from these
+//! members, so that an import can reject only the members themselves. Otherwise the input is a tar
+//! archive, and its checksums are corrected.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,12 +15,12 @@ use crate::empty_store;
 use ctxfs_core::model::Component;
 use ctxfs_store::{ExportParts, ImportOptions, export};
 
-/// Bytes that an archive may hold.
+/// Maximum bytes of an imported conversation.
 const MOST: u64 = 1 << 20;
 const BLOCK: usize = 512;
 
-/// Asserts that any archive becomes a conversation that can be exported and imported again, or
-/// leaves nothing behind.
+/// Imports an archive. Asserts that the resulting conversation can be exported and imported again,
+/// or that a failed import leaves nothing behind.
 pub fn archive(data: &[u8]) {
     imported(data);
 }
@@ -56,7 +56,8 @@ fn imported(data: &[u8]) -> bool {
     true
 }
 
-/// Corrects the checksum of each block that looks like a header, so that its fields are examined.
+/// Corrects the checksum of each block that looks like a header, so that an import checks the
+/// fields of the header.
 fn summed(tar: &[u8]) -> Vec<u8> {
     let mut tar = tar.to_vec();
     for block in tar.chunks_exact_mut(BLOCK).filter(|block| &block[257..262] == b"ustar") {
@@ -68,7 +69,8 @@ fn summed(tar: &[u8]) -> Vec<u8> {
     tar
 }
 
-/// Returns an archive of the conversation `c7`, with `members` between its beginning and its end.
+/// Returns an archive of the conversation `c7`, with `members` between its first and its last
+/// member.
 fn forged(members: &[u8]) -> Vec<u8> {
     let mut forge = Forge { tar: tar::Builder::new(Vec::new()), digests: String::new() };
     forge.add(b'0', b"c7/.ctxfs-archive", br#"{"format":1,"conversation":"c7"}"#);
@@ -90,7 +92,7 @@ fn forged(members: &[u8]) -> Vec<u8> {
     forge.tar.into_inner().expect("memory")
 }
 
-/// A writer of archives with any members.
+/// Writer of archives with arbitrary members.
 struct Forge {
     tar: tar::Builder<Vec<u8>>,
     digests: String,
@@ -123,8 +125,8 @@ fn names(dir: &Path) -> Vec<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Returns the files below `dir` with their content, and the directories, without the records.
-/// Asserts that there is nothing else.
+/// Returns the directories below `dir` and the files with their content, except for the manifest.
+/// Asserts that there are no entries of other kinds.
 fn tree(dir: &Path) -> Vec<(String, Option<Vec<u8>>)> {
     let mut found = Vec::new();
     let mut left = vec![dir.to_owned()];

@@ -1,6 +1,8 @@
-//! Bytes of an MCP client. The first byte chooses what they meet: `0` one server, `1` a server of
-//! several, `2` its index, `3` the same where a person is asked; `4` are names of tools, a line
-//! each. The second is the length of the pieces that are read at once.
+//! Bytes from an MCP client. The first byte selects the gateway: `0` has one server, and `1` is for
+//! one of several servers. `2` offers an index of tools, and `3` an index that asks for permission.
+//! With `4`, the input is a list of tool names, one per line.
+//!
+//! The second byte determines the length of the pieces that are read at once.
 
 mod names;
 
@@ -15,14 +17,14 @@ use ctxfs_mcp::in_memory::{InMemoryGateway, Sent};
 use ctxfs_mcp::permission::{Risk, Rules, Verdict};
 use ctxfs_mcp::{IndexOptions, OfferMode};
 
-/// A text of another conversation, which nothing here may show.
+/// Text of another conversation. The gateway must not show it.
 const SECRET: &str = "the-other-conversation-3f9a";
-/// The output `known` of the conversation.
+/// Content of the output `known` of the conversation.
 const KNOWN: &str = "one \"quoted\" line\nERROR: caf\u{e9} \u{1f600}\n{\"a\": 1}\n";
 
-/// Asserts that each request has one answer, unless it was cancelled; that what passes to a server
-/// is the same but for its id; that all that is sent is JSON in a line; and that nothing shows an
-/// output of another conversation.
+/// Asserts these properties: Each request has one answer, unless it was cancelled. A message that
+/// is forwarded to a server differs from the message of the client only in its id. Every sent
+/// message is one line of JSON. No message shows an output of another conversation.
 pub fn client(data: &[u8]) {
     let [mode, length, stream @ ..] = data else { return };
     let (mode, through) = match mode % 5 {
@@ -50,7 +52,7 @@ pub fn client(data: &[u8]) {
     }
 }
 
-/// Returns the index, with the rule for calls that do not only read.
+/// Returns the index mode, with `verdict` for all calls that may do more than read.
 fn index(verdict: Verdict) -> OfferMode {
     let mut rules = Rules::default();
     for risk in [Risk::Write, Risk::Execute, Risk::Unknown] {
@@ -82,7 +84,7 @@ fn are_answered(messages: &[String], sent: &Sent) {
     for (id, count) in asked {
         let found = answered.get(id).copied().unwrap_or_default();
         let is_cancelled = cancelled.iter().any(|other| other == id);
-        // What is no message has an answer too, which may have the same id.
+        // Invalid messages are answered too, perhaps with the same id.
         let is_good = found == count || is_cancelled || found > count && has_others;
         assert!(is_good, "{found} answers to {count} requests {id}: {sent:?}");
     }
@@ -107,11 +109,11 @@ fn cancelled(message: &str) -> Option<String> {
     Some(params.id.get().to_owned())
 }
 
-/// Parts of messages that do not pass as they are: references, names of tools that the gateway has
-/// too, and what a client of the newer revision says, which the server does not speak.
+/// Parts of messages that the gateway changes: references, names of tools that the gateway has too,
+/// and texts of a newer protocol revision that the server does not support.
 const CHANGED: [&str; 4] = ["$ctx", "srv__", "io.modelcontextprotocol/", "server/discover"];
 
-/// Asserts that the server got messages of the client, with other ids.
+/// Asserts that the server received the messages of the client, with other ids.
 fn have_passed(messages: &[String], sent: &Sent) {
     let is_changed = |text: &str| CHANGED.iter().any(|part| text.contains(part));
     if messages.iter().any(|message| is_changed(message)) {

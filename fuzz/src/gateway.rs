@@ -1,4 +1,4 @@
-//! A store behind a gateway in memory, and what must hold of the messages that pass.
+//! A store behind a gateway in memory, and checks of forwarded messages.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,15 +17,15 @@ use ctxfs_mcp::{GatewayConversation, Shelf};
 use ctxfs_store::Store;
 use ctxfs_view::Form;
 
-/// The conversation of the gateway.
+/// Conversation of the gateway.
 pub(super) const CONVERSATION: &str = "c7";
 
-/// A store whose limits are `limits`.
+/// Store behind a gateway, with the limits `limits`.
 pub(super) struct FuzzShelf {
     dir: TempDir,
     id: Component,
     limits: Limits,
-    /// The engines that were opened. Each has a thread that counts, until it is finished.
+    /// Opened engines. Each runs a thread until it is finished.
     opened: Mutex<Vec<Arc<Engine>>>,
 }
 
@@ -36,7 +36,7 @@ impl FuzzShelf {
         Arc::new(Self { dir, id, limits, opened: Mutex::default() })
     }
 
-    /// Puts an output into a conversation.
+    /// Writes an output to a conversation.
     pub(super) fn put(&self, conversation: &str, name: &str, text: &str) {
         let id = Component::new(conversation).expect("a name");
         self.engine().store().create_conversation(&id).expect("room");
@@ -93,7 +93,7 @@ impl Shelf for FuzzShelf {
     }
 }
 
-/// The members of a message that say what it is. A member that comes twice is refused.
+/// Members that determine the kind of a message. Duplicate members are refused.
 #[derive(Debug, Deserialize)]
 pub(super) struct Head<'a> {
     #[serde(borrow)]
@@ -110,13 +110,13 @@ pub(super) struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Returns the head of a message, if it is one.
+    /// Parses the head of a message. Returns `None` if the text is not a message.
     pub(super) fn of(message: &'a str) -> Option<Self> {
         let head: Self = serde_json::from_str(message).ok()?;
         (head.jsonrpc.get() == "\"2.0\"").then_some(head)
     }
 
-    /// Returns the id as written, if it is one.
+    /// Returns the id as written. Returns `None` if it is neither a string nor a number.
     pub(super) fn id(&self) -> Option<&'a str> {
         let is_id =
             |id: &&str| id.starts_with(['"', '-']) || id.starts_with(|c: char| c.is_ascii_digit());
@@ -132,7 +132,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Returns the lines of a stream, and the messages of those that are batches.
+/// Returns the lines of a stream. For a line that is a batch, also returns the messages in it.
 pub(super) fn messages(stream: &[u8]) -> Vec<String> {
     let lines = stream.split(|byte| *byte == b'\n').map(String::from_utf8_lossy);
     let mut messages = Vec::new();
@@ -144,7 +144,7 @@ pub(super) fn messages(stream: &[u8]) -> Vec<String> {
     messages
 }
 
-/// Returns true if `sent` is `message` with another id, `id`, in the place of one value.
+/// Returns true if `sent` is `message` with one value replaced by `id`.
 pub(super) fn is_same_but_for(message: &str, sent: &str, id: &str) -> bool {
     sent.match_indices(id).any(|(at, _)| {
         let (before, after) = (&sent[..at], &sent[at + id.len()..]);
@@ -153,7 +153,7 @@ pub(super) fn is_same_but_for(message: &str, sent: &str, id: &str) -> bool {
     })
 }
 
-/// Asserts that a message that was sent is one line of JSON.
+/// Asserts that a sent message is one line of JSON.
 pub(super) fn one_line(sent: &[u8]) -> &str {
     let text = str::from_utf8(sent).unwrap_or_else(|_| panic!("{}", sent.escape_ascii()));
     let is_json = serde_json::from_str::<&RawValue>(text).is_ok();
@@ -161,7 +161,7 @@ pub(super) fn one_line(sent: &[u8]) -> &str {
     text
 }
 
-/// Cuts `bytes` into pieces of `length` bytes.
+/// Divides `bytes` into pieces of `length + 1` bytes.
 pub(super) fn pieces(bytes: &[u8], length: u8) -> Vec<&[u8]> {
     bytes.chunks(usize::from(length) + 1).collect()
 }

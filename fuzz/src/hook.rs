@@ -1,5 +1,5 @@
-//! Events of agents' hosts, in any bytes. The first byte chooses the host: `0` to `5`, or `6` to
-//! `;` where the conversation has an earlier output.
+//! Hook events as arbitrary bytes. The first byte selects the host: `0` to `5`, or `6` to `;` for a
+//! conversation with an earlier output.
 
 mod answer;
 mod output;
@@ -21,18 +21,18 @@ use ctxfs_core::model::{Component, Limits};
 use ctxfs_engine::{Engine, EngineOptions};
 use ctxfs_store::Store;
 
-/// The conversation with an earlier output.
+/// Conversation with an earlier output.
 const EARLIER: &str = "s1";
-/// Stands in events for a file in which the host kept an output.
+/// Placeholder in events for the path of a file in which the host stored an output.
 const SPILL: &str = "@SPILL@";
-/// The text of that file.
+/// Content of the file that [`SPILL`] stands for.
 const SPILLED: &str = "the first line\nthe second line\nERROR: the third line is the reason\n";
-/// Bytes and characters of an output that is short.
+/// Maximum bytes and characters of a short output.
 const SHORT: u64 = 40;
 
-/// Asserts that the answer to any event is nothing, or what the host expects, which allows nothing;
-/// that the text in it is within its bound; and that what is stored is the output of the event,
-/// whole, once, and only if it is long.
+/// Asserts these properties: The answer to an event is empty, or has the form that the host expects
+/// and grants no permission. The text in the answer keeps its size limit. An output is stored only
+/// if it is long, and then completely and only once.
 pub fn hook(data: &[u8]) {
     let Some((first, event)) = data.split_first() else { return };
     let hosts = Host::ALL.len();
@@ -64,7 +64,7 @@ fn is_answered(action: Action) -> bool {
     }
 }
 
-/// A machine with a store, and with a file of the host.
+/// A machine with a store and a file of the host.
 struct Bench {
     dir: TempDir,
     store: Store,
@@ -97,7 +97,7 @@ impl Bench {
         self.dir.path().join("spill")
     }
 
-    /// Returns the event with the path of the file in the place of [`SPILL`].
+    /// Replaces [`SPILL`] in the event by the path of the file.
     fn with_spill(&self, event: &[u8]) -> Vec<u8> {
         let path = self.spill();
         let path = path.to_str().expect("text").as_bytes();
@@ -119,7 +119,7 @@ impl Bench {
         }
     }
 
-    /// Returns the outputs of all conversations, by their path.
+    /// Returns the outputs of all conversations, by path.
     fn outputs(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut outputs = BTreeMap::new();
         let mut dirs = vec![self.dir.path().join("store/context")];
@@ -138,8 +138,8 @@ impl Bench {
     }
 }
 
-/// Asserts that an output was stored if the model gets a stand-in, and otherwise only if it is long;
-/// and that its bytes are those of the event.
+/// Asserts that an output was stored if the model gets a stand-in, and otherwise only if the output
+/// is long. The stored bytes must equal the output in the event.
 fn check_stored(
     before: &BTreeMap<PathBuf, Vec<u8>>,
     after: &BTreeMap<PathBuf, Vec<u8>>,
@@ -154,7 +154,7 @@ fn check_stored(
     assert!(action != Action::Kept || new.len() == 1, "{action:?}: {new:?}");
     let Some((_, stored)) = new.first() else { return };
     assert!(stored.len() as u64 > SHORT, "{} bytes", stored.len());
-    // An event with half a character is no value for the other parser.
+    // The other parser rejects an event with a lone surrogate.
     if let Some(event) = event {
         assert!(output::is_of(host, event, stored), "{}", stored.escape_ascii());
     }

@@ -1,4 +1,4 @@
-//! The analysis of JSON, compared with another parser, and all views of any content.
+//! Analysis of JSON, compared with another parser, and all views of arbitrary content.
 
 use std::ffi::OsStr;
 
@@ -9,7 +9,7 @@ use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Json, Limits};
 use ctxfs_view::{Derived, View, ViewDir, readings};
 
-/// The views without arguments.
+/// Views without arguments.
 const VIEWS: [&str; 12] = [
     ".summary",
     ".tail",
@@ -25,8 +25,9 @@ const VIEWS: [&str; 12] = [
     ".preview",
 ];
 
-/// Asserts that JSON is what another parser accepts, wherever the stream is cut; that `.pretty`
-/// changes only white space; and that every view can be shown.
+/// Asserts these properties: The analysis recognizes what another parser accepts as JSON,
+/// regardless of how the stream is divided. `.pretty` changes only white space. Every view can be
+/// rendered.
 pub fn json(data: &[u8]) {
     let artifact = Artifact::new(data);
     let analysis = artifact.analysis();
@@ -54,7 +55,7 @@ pub fn json(data: &[u8]) {
     }
 }
 
-/// Asserts that the pages of a text add up to it.
+/// Asserts that the concatenated pages of a text equal the text.
 fn pages(artifact: &Artifact, data: &[u8]) {
     let page = |number: usize| {
         let reading = ViewDir::Pages.child(OsStr::new(&format!("{number:04}")))?;
@@ -73,8 +74,8 @@ fn is_json(bytes: &[u8]) -> bool {
     str::from_utf8(bytes).is_ok() && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
 }
 
-/// Returns true if `bytes` must be recognised as JSON: one value in brackets, or several, each on a
-/// line of its own.
+/// Returns true if `bytes` must be recognized as JSON: one object or array, or several, each on a
+/// separate line.
 fn must_be_seen(bytes: &[u8]) -> bool {
     is_in_brackets(bytes) && is_json(bytes)
         || values_in_lines(bytes).is_some_and(|values| values > 1)
@@ -92,12 +93,14 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     lines.filter(|line| !line.iter().all(u8::is_ascii_whitespace))
 }
 
-/// Returns the number of values, if each line that is not blank is one.
+/// Returns the number of lines that are not blank, if each of them is one JSON value. Otherwise
+/// returns `None`.
 fn values_in_lines(bytes: &[u8]) -> Option<u64> {
     lines(bytes).map(|line| is_json(line).then_some(1)).sum()
 }
 
-/// Returns a view without its notices: the first lines that begin with `#`, as no JSON does.
+/// Removes the notices from a view. Notices are the first lines that begin with `#`; JSON never
+/// begins with `#`.
 fn without_notices(mut shown: &[u8]) -> &[u8] {
     while let (Some(b'#'), Some(end)) = (shown.first(), memchr::memchr(b'\n', shown)) {
         shown = &shown[end + 1..];

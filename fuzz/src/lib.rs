@@ -1,7 +1,6 @@
-//! The targets of the fuzzers in `fuzz/`. They are also built for tests, which replay
-//! `fuzz/corpus`.
+//! Fuzz targets. The tests of this crate run each target on its files in `fuzz/corpus`.
 //!
-//! Each function takes any bytes, and panics if a promise does not hold.
+//! Each target takes arbitrary bytes, and panics if an asserted property does not hold.
 
 mod archive;
 mod client;
@@ -32,8 +31,8 @@ use tempfile::TempDir;
 
 use ctxfs_store::Store;
 
-/// Returns an empty store, which is removed with its directory. It is in memory if the machine has
-/// `/dev/shm`.
+/// Returns an empty store and its temporary directory, which is removed on drop. The directory is
+/// in memory if the machine has `/dev/shm`.
 fn empty_store() -> (TempDir, Store) {
     let place = ["/dev/shm", "/tmp"].into_iter().find(|place| std::path::Path::new(place).is_dir());
     let dir = TempDir::with_prefix_in("ctxfs-fuzz-", place.expect("a place for files"));

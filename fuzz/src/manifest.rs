@@ -1,4 +1,4 @@
-//! The manifest of a conversation, in any state that a crash or another program may leave it in.
+//! Manifest of a conversation, in any state in which a crash or another program may leave it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,8 +10,8 @@ use crate::empty_store;
 use ctxfs_core::model::{Component, Record, RelPath};
 use ctxfs_store::Conversation;
 
-/// Asserts that reading any file gives the last records of its whole lines, and that compaction and
-/// appending lose none of them.
+/// Asserts that reading an arbitrary manifest returns the last record of each path, from complete
+/// lines only. Compaction and appending must not lose these records.
 pub fn manifest(data: &[u8]) {
     let (dir, store) = empty_store();
     let id = Component::new("c7").expect("a name");
@@ -65,7 +65,7 @@ fn last_records(manifest: &[u8]) -> BTreeMap<String, Record> {
     last
 }
 
-/// The fields that every record has.
+/// Fields that every record has.
 #[derive(Deserialize)]
 struct RequiredFields {
     path: String,
@@ -80,7 +80,7 @@ struct RequiredFields {
     _created: i64,
 }
 
-/// The state of a record, without the reason.
+/// State of a record, without the reason.
 #[derive(PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum RecordState {
@@ -90,7 +90,7 @@ enum RecordState {
     Gone,
 }
 
-/// Parses a record. If it has an analysis that another version has written, drops that.
+/// Parses a record. Drops the analysis if another version has written it.
 fn record(line: &[u8]) -> Option<Record> {
     let whole = serde_json::from_slice(line).ok();
     whole.or_else(|| {

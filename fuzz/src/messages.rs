@@ -1,4 +1,4 @@
-//! The message log, written in pieces of any length.
+//! Message log, written in pieces of any length.
 
 use std::fs::File;
 use std::io;
@@ -16,14 +16,16 @@ use ctxfs_store::message::{
 };
 use ctxfs_store::{ArtifactWriter, Conversation};
 
-/// Bytes of an output up to which it stays in its message.
+/// Maximum bytes of an output that stays in its message.
 const THRESHOLD: u64 = 40;
 const TAG: &str = "<function_call>";
 const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
 
-/// Asserts that the log has the lines that are messages, each as it was written except for outputs
-/// that are stored elsewhere, also those of calls in a text, and that this does not depend on the
-/// boundaries of writes. The first byte is the length of the pieces.
+/// Asserts that the log has the lines that are messages, regardless of the boundaries of writes.
+/// Each line must be as written, except for outputs that are stored elsewhere. This includes
+/// outputs of calls in a text.
+///
+/// The first byte determines the length of the pieces.
 pub fn messages(data: &[u8]) {
     let Some((first, text)) = data.split_first() else { return };
     let whole = Bench::new();
@@ -120,7 +122,8 @@ impl Bench {
         log
     }
 
-    /// Asserts that a line is as it was written, or refers to an artifact with the output it lacks.
+    /// Asserts that a line is as written, or refers to an artifact with the output that was taken
+    /// out.
     fn compare(&self, kept: &[u8], written: &[u8]) {
         // A lone surrogate is valid JSON, but this parser rejects it.
         let Some(mut written) = object(written).filter(|_| kept != written) else { return };
@@ -132,8 +135,8 @@ impl Bench {
         assert_eq!(kept, written);
     }
 
-    /// Asserts that an output that was written is stored where the object that is kept says, and
-    /// takes both out.
+    /// Asserts that the artifact to which `kept` refers has the output in `written`. Removes the
+    /// reference and the output from the objects.
     fn compare_outputs(
         &self,
         name: &str,
@@ -156,7 +159,7 @@ impl Bench {
         written.remove("fullOutputPath");
     }
 
-    /// Asserts that messages differ in outputs of calls alone, which are stored elsewhere.
+    /// Asserts that messages differ only in outputs of calls, which are stored elsewhere.
     fn compare_texts(&self, kept: &Map<String, Value>, written: &Map<String, Value>) {
         assert_eq!(kept.len(), written.len());
         for (name, kept) in kept {
@@ -197,7 +200,7 @@ fn text_of(part: &Value) -> Option<&str> {
 /// An object, and its end in the text.
 type FoundObject = (Map<String, Value>, usize);
 
-/// Returns the first call that differs in two texts: as it is kept, and as it was written.
+/// Returns the first call that differs in two texts: as stored in the log, and as written.
 fn stored_call(kept: &str, written: &str) -> Option<[FoundObject; 2]> {
     let same = kept.bytes().zip(written.bytes()).take_while(|(a, b)| a == b).count();
     let tags = kept.match_indices(TAG).map(|(at, _)| at + TAG.len());

@@ -8,11 +8,12 @@ use crate::subject::Artifact;
 use ctxfs_core::model::{Limits, is_scratch};
 use ctxfs_view::{CorpusQuery, Derived, LineRange, Reading, View, ViewDir, readings};
 
-/// The most bytes of the notice of a view that is cut: a line or two, with paths and the query.
+/// Maximum bytes of the notice of a truncated view. The notice has one or two lines with paths and
+/// the query.
 const NOTICE: usize = 16 << 10;
 
-/// Asserts that the printed form of every name is a name with the same meaning, and that its view
-/// keeps to its limit.
+/// Asserts that the printed form of every name is a name with the same meaning, and that each view
+/// keeps its size limit.
 pub fn names(data: &[u8]) {
     let (name, content) = match memchr::memchr(0, data) {
         Some(at) => (&data[..at], &data[at + 1..]),
@@ -38,7 +39,8 @@ pub fn names(data: &[u8]) {
     }
 }
 
-/// Asserts that a name beside an artifact is that of the artifact with one or two suffixes.
+/// Asserts that each reading of a name next to an artifact is the name of the artifact with one or
+/// two suffixes.
 fn beside(name: &OsStr) {
     let mut shortest = name.len();
     for (stem, Reading { base, derived }) in readings(name) {
@@ -84,8 +86,8 @@ fn inside(dir: ViewDir, Reading { base, derived }: &Reading, artifact: &Artifact
     }
 }
 
-/// Returns the lines in `range`: none, if the first of them is beyond the end. The last lines of
-/// nothing are empty, as `tail` has it.
+/// Returns the lines in `range`. Returns `None` if the range starts after the last line. The last
+/// lines of empty content are empty, as for `tail`.
 fn lines(range: LineRange, content: &[u8]) -> Option<&[u8]> {
     let ends = memchr::memchr_iter(b'\n', content).map(|at| at + 1);
     let mut starts: Vec<usize> = std::iter::once(0).chain(ends).collect();

@@ -1,30 +1,32 @@
-//! Objects of a bucket and the tables of their blocks, from any source.
+//! Objects of a bucket and their block tables, from an arbitrary source.
 //!
-//! If the first byte is `m`, the rest is a list of texts, separated by 0xFE. All but the first fill
-//! a block each, the last one as it is. They are packed as hosts pack them. The first text has
-//! changes of what came of that, four bytes each: the table or the object, where, and what is
-//! flipped. Otherwise the input has the size of an artifact and that of its object, 8 bytes each,
-//! least byte first, then the table and the object. Where the table is refused it gets the right
-//! end.
+//! If the first byte is `m`, the rest is a list of texts, separated by 0xFE. Each text after the
+//! first is repeated to fill a block; the last one is not repeated. The blocks are packed into an
+//! object. The first text has changes of the object and its table, four bytes each: which of the
+//! two is changed, the position, and the bits to flip.
+//!
+//! Otherwise the input has the size of an artifact and the size of its object, 8 bytes each,
+//! little-endian, followed by the table and the object. If the table is refused, it is tried again
+//! with the actual end of the object.
 
 use std::ops::Range;
 
 use ctxfs_sync::bucket::{BLOCK_BYTES, BlockPacker, Blocks, PackedObject, unpack_block};
 
 const SEPARATOR: u8 = 0xFE;
-/// Bytes of a row of a table, and the places of the digest in it.
+/// Bytes of a row of a table, and the range of the digest in it.
 const ROW: usize = 48;
 const DIGEST: Range<usize> = 8..40;
-/// The most blocks of which the bytes are tried.
+/// Maximum number of blocks that are unpacked.
 const MOST_BLOCKS: usize = 4;
 
-/// Asserts that a table is refused or possible, and that a block is refused or has the digest that
-/// the table says; and that what was packed is read.
+/// Asserts that a table is refused or plausible, and that a block is refused or has the digest in
+/// the table. A packed object must be readable.
 pub fn object(data: &[u8]) {
     tried(data);
 }
 
-/// Returns the number of blocks that can be read; none if the table is refused.
+/// Returns the number of readable blocks. Returns `None` if the table is refused.
 fn tried(data: &[u8]) -> Option<usize> {
     if let Some((b'm', texts)) = data.split_first() {
         return changed(texts);
@@ -43,7 +45,8 @@ fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     Some((u64::from_le_bytes(*number), rest))
 }
 
-/// Returns a table whose last block ends there. `None` if it has no block.
+/// Returns `table` with the end of its last block set to `end`. Returns `None` if the table has no
+/// block.
 fn ending_at(table: &[u8], end: u64) -> Option<Vec<u8>> {
     let mut table = table.to_vec();
     let last = table.len().checked_sub(ROW)?;
@@ -51,7 +54,7 @@ fn ending_at(table: &[u8], end: u64) -> Option<Vec<u8>> {
     Some(table)
 }
 
-/// Packs an object, reads it, changes it, and reads what it is then.
+/// Packs an object, reads it, changes it, and reads it again.
 fn changed(texts: &[u8]) -> Option<usize> {
     let end = memchr::memchr(SEPARATOR, texts).unwrap_or(texts.len());
     let content = filled(texts.get(end + 1..).unwrap_or_default());
@@ -70,7 +73,7 @@ fn changed(texts: &[u8]) -> Option<usize> {
     read(&object.blocks, &frames, (object.size, object.packed))
 }
 
-/// Returns content whose blocks are filled with these texts.
+/// Returns content whose blocks are filled with `texts`.
 fn filled(texts: &[u8]) -> Vec<u8> {
     let texts: Vec<_> = texts.split(|byte| *byte == SEPARATOR).take(MOST_BLOCKS).collect();
     let mut content = Vec::new();
@@ -83,7 +86,7 @@ fn filled(texts: &[u8]) -> Vec<u8> {
     content
 }
 
-/// Asserts that all of what was packed is read.
+/// Asserts that a packed object is read completely.
 fn check_whole(object: &PackedObject, frames: &[u8], content: &[u8]) {
     let PackedObject { size, packed, digest, blocks: table, blocks_digest } = object;
     assert_eq!((*size, *packed), (content.len() as u64, frames.len() as u64));
@@ -103,8 +106,8 @@ fn cut<'a>(frames: &'a [u8], range: &Range<u64>) -> Option<&'a [u8]> {
     frames.get(range.start as usize..range.end as usize)
 }
 
-/// Reads an object. Returns the number of blocks that are not refused, of the first ones; none if
-/// the table is refused.
+/// Reads an object. Returns the number of readable blocks among the first [`MOST_BLOCKS`]. Returns
+/// `None` if the table is refused.
 fn read(table: &[u8], frames: &[u8], (size, packed): (u64, u64)) -> Option<usize> {
     let blocks = Blocks::parse(table, size, packed).ok()?;
     check_table(&blocks, table, (size, packed));
@@ -118,7 +121,8 @@ fn read(table: &[u8], frames: &[u8], (size, packed): (u64, u64)) -> Option<usize
     Some((0..tried).filter(|block| is_read(&blocks, table, frames, *block)).count())
 }
 
-/// Asserts that the blocks follow each other up to the ends, with no more lines than bytes.
+/// Asserts that the blocks are contiguous up to `ends`, and that no block has more newlines than
+/// bytes.
 fn check_table(blocks: &Blocks, table: &[u8], ends: (u64, u64)) {
     assert_eq!(blocks.digest_text(), blake3::hash(table).to_hex().as_str());
     assert_eq!(table.len() as u64, Blocks::table_bytes(ends.0));
@@ -136,7 +140,8 @@ fn check_table(blocks: &Blocks, table: &[u8], ends: (u64, u64)) {
     assert!(blocks.content_range(blocks.len()).is_empty());
 }
 
-/// Asserts that the frame of a block is found among those from another one on, if it is there.
+/// Asserts that the frame of `block` is found in frames that start with block `first`, if it is
+/// included.
 fn check_frame(blocks: &Blocks, frames: &[u8], (first, block): (usize, usize)) {
     let (range, start) = (blocks.frame_range(block), blocks.frame_range(first).start);
     let end = block + 1;
@@ -145,7 +150,7 @@ fn check_frame(blocks: &Blocks, frames: &[u8], (first, block): (usize, usize)) {
     assert_eq!(blocks.frame_in(from_first, first, block).ok(), cut(frames, &range));
 }
 
-/// Returns true if a block is not refused. Asserts that it is the one that the table means.
+/// Returns true if a block is not refused. Asserts that the block matches its row in the table.
 fn is_read(blocks: &Blocks, table: &[u8], frames: &[u8], block: usize) -> bool {
     let frame = cut(frames, &blocks.frame_range(block)).unwrap_or_default();
     let Ok(content) = unpack_block(frame, block, blocks) else { return false };

@@ -1,9 +1,11 @@
-//! Segments of a bucket, from any source.
+//! Segments of a bucket, from an arbitrary source.
 //!
 //! If the first byte is `m`, the rest is a list of texts, separated by 0xFE: the head, the records,
-//! and the contents that these name, in their order. They become a segment with right lengths,
-//! digests and frames, so that a reader can only refuse what they say. If it is `w`, the rest is a
-//! list of messages, which begin with `t`, and of outputs. They are written as hosts write them.
+//! and the contents to which the records refer, in order. A segment with correct lengths, digests
+//! and frames is built from these texts, so that a reader can refuse only their statements.
+//!
+//! If the first byte is `w`, the rest is a list of texts, also separated by 0xFE. A text that
+//! begins with `t` is a message, and any other text is an output. A segment is written with them.
 //! Otherwise the input is a segment.
 
 mod forge;
@@ -18,21 +20,23 @@ use ctxfs_sync::bucket::{
 };
 use ctxfs_sync::replica::{Covers, Origin, SegmentId, Stamp, WriterId};
 
-/// The byte between the texts of an input, which no text has.
+/// Separator of the texts in an input. No text contains it.
 const SEPARATOR: u8 = 0xFE;
-/// The most bytes of records, and lines, of which all is tried.
+/// Maximum bytes of records. Segments with more are skipped. `MOST_LINES` is the maximum number of
+/// lines.
 const MOST_RECORDS: usize = 1 << 20;
 const MOST_LINES: usize = 64;
-/// The reason why a range is not refused.
+/// Panic message. The range was checked when its line was parsed.
 const POSSIBLE: &str = "the range was checked with its line";
 
-/// Asserts that a segment is refused, or says the same when it is written again: its lines, the
-/// bytes of small artifacts, and parts of larger ones, within their bounds.
+/// Asserts that a segment is refused, or has the same content after it is written again. The
+/// content includes the lines, the bytes of small artifacts, and parts of larger artifacts, all
+/// within their limits.
 pub fn segment(data: &[u8]) {
     tried(data);
 }
 
-/// Returns the number of lines; none if the segment is refused, cut off, or not all of it is tried.
+/// Returns the number of lines. Returns `None` if the segment is refused, truncated or skipped.
 fn tried(data: &[u8]) -> Option<usize> {
     let read = match data.split_first() {
         Some((b'm', texts)) => seen(&forge::segment(texts), MOST_RECORDS),
@@ -40,21 +44,21 @@ fn tried(data: &[u8]) -> Option<usize> {
         _ => seen(data, MOST_RECORDS),
     }?;
     let first = read.written()?;
-    // What is written again may be longer.
+    // The rewritten records may be longer.
     let again = seen(&first, 2 * MOST_RECORDS).expect("what was written can be read");
     assert_eq!(again.unplaced(), read.unplaced());
     assert_eq!(again.written().as_deref(), Some(&*first), "the same content has the same bytes");
     Some(read.lines.len())
 }
 
-/// The content of a segment.
 #[derive(Debug)]
 struct Seen {
     head: SegmentHead,
     lines: Vec<SeenLine>,
 }
 
-/// A line, and the bytes that it names in the segment; these are empty if there are none.
+/// A line, and the bytes in the segment to which it refers. `bytes` and `parts` are empty if it
+/// refers to none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SeenLine {
     origin: Origin,
@@ -63,14 +67,14 @@ struct SeenLine {
     parts: Packed,
 }
 
-/// Bytes of an artifact.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Packed {
     frame: Vec<u8>,
     content: Vec<u8>,
 }
 
-/// Reads a segment with at most so many bytes of records. `None` if it is refused, or cut off.
+/// Reads a segment. Returns `None` if it is refused or truncated, or has more than `most` bytes of
+/// records.
 fn seen(segment: &[u8], most: usize) -> Option<Seen> {
     let head = SegmentHead::read(segment).ok()??;
     let (start, end) = (head.records_start, head.records_end);
@@ -97,7 +101,7 @@ fn cut(segment: &[u8], range: Range<u64>) -> Option<&[u8]> {
     segment.get(range.start as usize..range.end as usize)
 }
 
-/// Asserts that a line is the same when it is parsed by itself, and when it is written again.
+/// Asserts that a line is equal when it is parsed alone, and after it is written again.
 fn check(head: &SegmentHead, origin: Origin, line: &Line, text: &[u8]) {
     let is_covered = head.covers.contains_key(&origin.segment);
     assert!(origin.segment == head.id || is_covered, "{origin} of {head:?}");
@@ -108,7 +112,7 @@ fn check(head: &SegmentHead, origin: Origin, line: &Line, text: &[u8]) {
     assert_eq!(Line::parse(again).as_ref(), Ok(line));
 }
 
-/// Writes messages and outputs. Asserts that all of them are read.
+/// Writes a segment with messages and outputs. Asserts that reading returns all of them.
 fn written(texts: &[u8]) -> Seen {
     let texts = texts.split(|byte| *byte == SEPARATOR).take(MOST_LINES);
     let texts: Vec<_> = texts.filter(|text| text.len() as u64 <= SMALL_BYTES).collect();
@@ -134,7 +138,7 @@ fn written(texts: &[u8]) -> Seen {
     read
 }
 
-/// Returns the message that a text of the input is, if it is one.
+/// Parses a text of the input as a message. Returns `None` if it is an output.
 fn message(text: &[u8]) -> Option<MessageLine> {
     let text = std::str::from_utf8(text.strip_prefix(b"t")?).ok()?;
     let is_line = !text.contains('\n');
@@ -149,7 +153,7 @@ fn output(place: usize, size: u64) -> PutLine {
 }
 
 impl Seen {
-    /// Returns the segment that is written of it. `None` if that would be too large.
+    /// Writes the segment again. Returns `None` if it would be too large.
     fn written(&self) -> Option<Vec<u8>> {
         let mut writer = SegmentWriter::new(self.head.id, self.head.covers.clone());
         for line in &self.lines {
@@ -158,7 +162,7 @@ impl Seen {
         writer.finish().ok()
     }
 
-    /// Returns all that it says, but for where in the segment bytes are.
+    /// Returns the content without the offsets of bytes in the segment.
     fn unplaced(&self) -> (SegmentId, &Covers, Vec<SeenLine>) {
         let lines = self.lines.iter().map(SeenLine::unplaced).collect();
         (self.head.id, &self.head.covers, lines)
@@ -166,7 +170,7 @@ impl Seen {
 }
 
 impl SeenLine {
-    /// Unpacks the bytes that a line names. `None` if they are refused, or cut off.
+    /// Unpacks the bytes to which a line refers. Returns `None` if they are refused or truncated.
     fn of(head: &SegmentHead, segment: &[u8], origin: Origin, line: Line) -> Option<Self> {
         let (mut bytes, mut parts) = (Packed::default(), Packed::default());
         if let Line::Put(put) = &line {
@@ -225,14 +229,15 @@ impl SeenLine {
 }
 
 impl Packed {
-    /// Unpacks a small artifact of so many bytes.
+    /// Unpacks a small artifact of `size` bytes.
     fn small(frame: &[u8], size: u64) -> Option<Self> {
         let content = unpack_member(frame, size).ok()?;
         assert!(content.len() as u64 == size && size <= SMALL_BYTES, "{size}");
         Some(Self { frame: frame.to_vec(), content })
     }
 
-    /// Unpacks parts. Asserts that each of their ranges is found by its first and its last byte.
+    /// Unpacks parts. Asserts that [`Parts::around`] finds each range by its first and by its last
+    /// byte.
     fn parts(frame: &[u8], parts: &Parts) -> Option<Self> {
         let content = unpack_parts(frame, parts).ok()?;
         let mut before = 0;

@@ -1,4 +1,4 @@
-//! An artifact in memory, of any bytes.
+//! An artifact in memory, made of arbitrary bytes.
 
 use ctxfs_core::materialize::{Analyzer, strip_escapes};
 use ctxfs_core::model::{Analysis, Limits, NoFilters, Place, Record, RelPath, Subject};
@@ -6,7 +6,6 @@ use ctxfs_view::{RenderError, View, render};
 
 const PATH: &str = "artifacts/tool/9f3k.txt";
 
-/// An artifact in memory.
 pub(super) struct Artifact {
     bytes: Vec<u8>,
     analysis: Analysis,
@@ -30,7 +29,8 @@ impl Artifact {
         }
     }
 
-    /// Returns the bytes that views show: those of its text, if it was made for a terminal.
+    /// Returns the bytes that views show. For terminal output, these are the bytes of its plain
+    /// text.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -39,7 +39,7 @@ impl Artifact {
         &self.analysis
     }
 
-    /// Returns what a reader of `view` sees, including notices, or none if there is no such view.
+    /// Returns the content of `view`, including notices. Returns `None` if there is no such view.
     ///
     /// Asserts that a second rendering is equal.
     pub(super) fn show(&self, view: &View) -> Option<Vec<u8>> {

@@ -1,8 +1,9 @@
-//! Bytes of an MCP server, which answers the requests 1 to 5: two calls, a list of tools,
-//! `initialize` and one that passes.
+//! Bytes from an MCP server. The requests 1 to 5 are waiting for an answer: two calls, a list of
+//! tools, `initialize`, and another request.
 //!
-//! The first byte is the length of the pieces that are read at once, the second the place where a
-//! long line is cut. `@[` and `]@` stand around a part that is repeated until it is long.
+//! The first byte determines the length of the pieces that are read at once. The second is the
+//! position at which a long line is divided. A part between `@[` and `]@` is repeated until it is
+//! long.
 
 mod result;
 
@@ -15,15 +16,16 @@ use ctxfs_core::model::Limits;
 use ctxfs_mcp::OfferMode;
 use ctxfs_mcp::in_memory::{InMemoryGateway, Sent, Waiting, event_lines};
 
-/// Bytes and characters of a result that is short.
+/// Maximum bytes and characters of a short result.
 const SHORT: u64 = 40;
-/// More than the longest value that stays in memory of a message that does not.
+/// Minimum bytes of a repeated part. A value of this length is not held in memory if its message is
+/// streamed.
 const LONG: usize = 66_000;
-/// The most parts that are repeated.
+/// Maximum number of repeated parts.
 const MOST_REPEATED: usize = 3;
-/// Bytes after which a line is too long for memory.
+/// Number of bytes from which a line is not held in memory.
 const WHOLE: usize = (1 << 20) + 1;
-/// The requests that wait, with the ids that the client gave them.
+/// Waiting requests, with the ids that the client gave them.
 const WAITING: [(Waiting<'_>, &str); 5] = [
     (Waiting::Call("one"), "\"k1\""),
     (Waiting::Call("two"), "\"k2\""),
@@ -31,12 +33,12 @@ const WAITING: [(Waiting<'_>, &str); 5] = [
     (Waiting::Handshake, "\"k4\""),
     (Waiting::Other, "\"k5\""),
 ];
-/// The answers to which the gateway adds something.
+/// Ids of requests to whose answers the gateway adds content.
 const LISTS: [&str; 2] = ["3", "4"];
 
-/// Asserts that what passes is the same but for its id; that each text of a result reaches the
-/// client or the store, byte for byte, and that nothing else is stored; and that none of this
-/// depends on the pieces in which it comes, nor on whether a line is short enough for memory.
+/// Asserts these properties: A forwarded message differs only in its id. Each text of a result
+/// reaches the client or the store unchanged, and nothing else is stored. The result does not
+/// depend on the lengths of the pieces, nor on whether a line is short enough to be held in memory.
 pub fn upstream(data: &[u8]) {
     let [length, cut, stream @ ..] = data else { return };
     let stream = repeated(stream);
@@ -50,7 +52,8 @@ pub fn upstream(data: &[u8]) {
     }
 }
 
-/// Asserts that the data of events are lines, wherever the stream is cut.
+/// Asserts that the data of server-sent events is read as lines, regardless of how the stream is
+/// divided.
 fn events(stream: &[u8], length: u8) {
     assert_eq!(event_lines(&pieces(stream, length)), event_lines(&[stream]));
     let mut wrapped = Vec::new();
@@ -62,9 +65,9 @@ fn events(stream: &[u8], length: u8) {
     assert_eq!(event_lines(&pieces(&wrapped, length)), lines);
 }
 
-/// Returns the first line if both ways of reading it must come to the same. A line that is no
-/// message gets other words, a structure may have white space, a long id is none, and a list with a
-/// value too long for memory passes as it is.
+/// Returns the first line if reading it in memory and streaming it must have the same outcome. The
+/// outcomes may differ for a line that is not a message, for a structure with white space, for a
+/// long id, and for a list with a value that is too long for memory.
 fn comparable(stream: &[u8]) -> Option<&[u8]> {
     let line = stream.split(|byte| *byte == b'\n').next()?;
     let text = str::from_utf8(line).ok()?;
@@ -107,7 +110,7 @@ fn repeated(stream: &[u8]) -> Vec<u8> {
     all
 }
 
-/// A gateway that has read a stream.
+/// Outcome of a gateway that has read a stream.
 struct Run {
     sent: Sent,
     outputs: BTreeMap<PathBuf, Vec<u8>>,
@@ -152,7 +155,7 @@ impl Run {
         };
         let Some(came) = messages.iter().find(is_its) else { return };
         let answer = self.answer(client_id).unwrap_or_else(|| panic!("no answer for {came}"));
-        // A line before it that cannot be read was taken for the answer.
+        // The gateway took an earlier, unreadable line for the answer.
         if answer.contains("cannot be read: ") {
             return;
         }
@@ -165,7 +168,7 @@ impl Run {
         }
     }
 
-    /// Returns the answer with an id. There is at most one.
+    /// Returns the answer with the id `client_id`. Asserts that there is at most one.
     fn answer(&self, client_id: &str) -> Option<&str> {
         let sent = self.sent.to_client.iter().map(|sent| one_line(sent));
         let is_it = |sent: &&str| {
@@ -186,7 +189,7 @@ impl Run {
     }
 }
 
-/// Asserts that a request or a notification is one of the server's, with another id.
+/// Asserts that a forwarded request or notification is one from the server, with another id.
 fn has_passed(sent: &str, head: &Head<'_>, messages: &[String]) {
     let id = head.id();
     let is_cancel = head.method.as_deref() == Some("notifications/cancelled");

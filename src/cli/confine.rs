@@ -78,7 +78,8 @@ pub(crate) fn bucket(directory: Option<&Path>, keys: &[PathBuf]) -> anyhow::Resu
     directory.map_or_else(|| restrict_to_network(keys), restrict_to_directory)
 }
 
-/// Confines this thread to computing. It can no longer open files, connect or send signals.
+/// Confines this thread to computing. Afterwards, the thread cannot open files, connect or send
+/// signals.
 pub(crate) fn filter() -> anyhow::Result<()> {
     keep_capabilities(NO_CAPABILITIES)?;
     hide_memory()?;
@@ -98,16 +99,17 @@ fn warned<T>(what: &str, done: anyhow::Result<T>) -> Option<T> {
 const NOBODY: u32 = 65534;
 const NO_CAPABILITIES: CapabilitySet = CapabilitySet::empty();
 
-// Needed by root: to read files of any user, and to use leases, which show whether a file is being
-// written.
+// Capabilities that root needs to read files of any user, and to use leases, which show whether a
+// file is being written.
 const FOR_READER: CapabilitySet = CapabilitySet::DAC_READ_SEARCH.union(CapabilitySet::LEASE);
 
-// Needed by root because another user may own a shared directory.
+// Capabilities that root needs because another user may own a shared directory.
 const FOR_DIRECTORY: CapabilitySet = CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::FOWNER);
 
-// Returns the capabilities that a server of root needs. It creates files on behalf of any user. It
-// reads them regardless of their modes, because the kernel has already checked permissions.
-// Passthrough requires CAP_SYS_ADMIN at every open. A server of another user has no capabilities.
+// Returns the capabilities that a server needs if it runs as root. Such a server creates files on
+// behalf of any user. It reads files regardless of their modes, because the kernel has already
+// checked permissions. Passthrough requires `CAP_SYS_ADMIN` at every open. A server of another user
+// has no capabilities.
 fn server_capabilities(passthrough: bool) -> CapabilitySet {
     let serving = CapabilitySet::CHOWN
         | CapabilitySet::DAC_OVERRIDE
@@ -117,8 +119,8 @@ fn server_capabilities(passthrough: bool) -> CapabilitySet {
     if passthrough { serving | CapabilitySet::SYS_ADMIN } else { serving }
 }
 
-// After this, files that only root may read are closed to this thread. Fails if the user `nobody`
-// does not exist, as in some containers.
+// Changes the user of this thread from root to `nobody`. Afterwards, the thread cannot open files
+// that only root may read. Fails if the user `nobody` does not exist, as in some containers.
 fn leave_root() -> rustix::io::Result<()> {
     if !geteuid().is_root() {
         return Ok(());
@@ -143,10 +145,10 @@ fn keep_capabilities(kept: CapabilitySet) -> anyhow::Result<()> {
     Ok(set_no_new_privs(true)?)
 }
 
-// A later version of Landlock may forbid something that was not tested.
+// Version of Landlock that is applied. A later version may forbid something that was not tested.
 const TRIED: ABI = ABI::V7;
 
-// Needed to find out which process closed a file, and the number of processors.
+// Paths from which the server finds out which process closed a file, and the number of processors.
 const READ: &[&str] = &["/proc", "/sys/fs/cgroup", "/sys/devices/system/cpu"];
 // The dynamic linker reads this file when a filter process starts.
 const LINKER: &str = "/etc/ld.so.cache";
@@ -164,12 +166,12 @@ const CERTIFICATES: &[&str] = &["SSL_CERT_FILE", "SSL_CERT_DIR"];
 const NULL: &str = "/dev/null";
 const PROGRAM: &str = "/proc/self/exe";
 
-/// The first version of Landlock that supports everything that is used here. Scopes of signals were
-/// the last addition.
+/// The first version of Landlock with every restriction that is used here. Restricting signals was
+/// added last.
 pub(crate) const LANDLOCK_COMPLETE_SINCE: i32 = 6;
 
-/// What a server needs after it is confined: its store, whether it uses kernel passthrough, and
-/// whether systemd waits on an abstract socket.
+/// The needs of a confined server: its store, kernel passthrough, and an abstract socket on which
+/// systemd may wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerNeeds<'a> {
     pub(crate) store: BorrowedFd<'a>,
@@ -229,9 +231,9 @@ pub(crate) fn landlock() -> Option<i32> {
     thread.join().ok()?.ok()?
 }
 
-// Returns the allowed accesses, which exclude special files. With passthrough, the kernel opens the
-// files of the store with the access rights of the server on behalf of readers. These readers may
-// also execute the files.
+// Returns the accesses that a server needs in its store. Special files are excluded. With
+// passthrough, the kernel opens files of the store for readers with the access rights of the
+// server, so the server also needs the right to execute them.
 fn accesses_in_store(passthrough: bool) -> BitFlags<AccessFs> {
     let run = if passthrough { AccessFs::Execute.into() } else { BitFlags::EMPTY };
     run | AccessFs::ReadFile
@@ -278,7 +280,8 @@ fn allow_libraries(mut rules: RulesetCreated) -> anyhow::Result<RulesetCreated> 
     Ok(rules)
 }
 
-// Returns whole directories, because an upgrade creates new files in them.
+// Returns the directories of all shared libraries in use. Single files would not suffice, because
+// an upgrade creates new files.
 fn libraries() -> io::Result<std::collections::BTreeSet<PathBuf>> {
     let maps = fs::read_to_string("/proc/self/maps")?;
     let mapped = maps.lines().filter_map(|line| Some(Path::new(&line[line.find('/')?..])));

@@ -347,7 +347,7 @@ fn hook_check(host: &str, calls: &HostCalls) -> DoctorCheck {
 
 const BUCKET: &str = "bucket";
 
-// Also compares clocks, if this host has sent anything to the bucket.
+// Checks the bucket. Checks the clock too, if this host has sent anything to the bucket.
 fn bucket_checks(settings: &Settings, store: &Path) -> Vec<DoctorCheck> {
     match remote::health(settings, store) {
         None => Vec::new(),

@@ -47,7 +47,7 @@ pub(crate) fn options(
     })
 }
 
-/// Opens the engine for `store`. Its message logs include the messages of other hosts.
+/// Opens the engine for `store`, with message logs that include the messages of other hosts.
 pub(crate) fn open(store: ctxfs_store::Store, options: EngineOptions) -> Arc<Engine> {
     let other_messages = Arc::new(ctxfs_sync::remote::PublishedMessages::of(&store));
     Engine::new(store, EngineOptions { other_messages: Some(other_messages), ..options })
@@ -94,7 +94,8 @@ pub(crate) fn run_filter() -> anyhow::Result<()> {
     Ok(ctxfs_view::run_filter(&mut io::stdin().lock(), &mut io::stdout().lock())?)
 }
 
-// The process ends with its parent, which enforces the deadline.
+// Limits the resources of this process. It is killed when its parent ends, and the parent enforces
+// the deadline.
 fn limit_filter() -> anyhow::Result<()> {
     let limits = [
         (Resource::As, ctxfs_view::FILTER_MEMORY),

@@ -1,7 +1,7 @@
 //! Access to the environment. No other module reads environment variables, with four exceptions:
 //! printing honours `NO_COLOR`, `CLICOLOR` and `CLICOLOR_FORCE`, the notification of systemd uses
 //! `NOTIFY_SOCKET`, `confine` allows the files in `SSL_CERT_FILE` and `SSL_CERT_DIR`, and
-//! `mcp::servers` reads the variables that a file of servers refers to.
+//! `mcp::servers` looks up the variables in `${VAR}` references of a servers file.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::path::PathBuf;
@@ -101,15 +101,15 @@ pub(crate) fn is_notified_abstractly() -> bool {
     std::env::var_os(NOTIFY_SOCKET).is_some_and(|name| name.as_encoded_bytes().starts_with(b"@"))
 }
 
-/// Returns the environment for a server that the client named: the whole environment of this
-/// process, without the settings of ctxfs.
+/// Returns the environment for a server that is given as a command after `--`: the whole
+/// environment of this process, without the settings of ctxfs.
 pub(crate) fn of_servers() -> Vec<(OsString, OsString)> {
     let is_own = |name: &OsStr| name.as_encoded_bytes().starts_with(b"CTXFS_");
     std::env::vars_os().filter(|(name, _)| !is_own(name) && name != NOTIFY_SOCKET).collect()
 }
 
-/// Returns the part of the environment that the servers in a file of servers inherit. The file may
-/// add further variables.
+/// Returns the part of the environment that servers from a servers file inherit. The file may add
+/// further variables.
 pub(crate) fn of_listed_servers() -> Vec<(OsString, OsString)> {
     const GIVEN: [&str; 7] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG"];
     GIVEN.into_iter().filter_map(set).map(|(name, value)| (name.into(), value)).collect()

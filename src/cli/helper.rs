@@ -15,12 +15,12 @@
 //! A confined process can start only confined processes. Servers and pages therefore start the
 //! first three before they confine themselves.
 //!
-//! The role and its parameters are on the command line. A starter that is taken over later cannot
-//! change the mount, the bucket or the store of a helper process. Process lists show the command
-//! line, so it contains no keys.
+//! The role and its parameters are on the command line. If a starter is compromised later, it
+//! cannot change the mount, the bucket or the store of a helper process. Process lists show the
+//! command line, so it contains no keys.
 //!
-//! Most helper processes have a socket as their standard input. They exchange the documents of
-//! `ctxfs_sync::channel` over it, and end when its other end is closed.
+//! Most helper processes have a socket as their standard input. Such a process exchanges the
+//! documents of `ctxfs_sync::channel` over the socket, and ends when the other end is closed.
 
 pub(crate) mod bucket;
 pub(crate) mod models;
@@ -83,9 +83,10 @@ pub(crate) struct Beside {
     pub(crate) options: TierOptions,
 }
 
-/// The output of a command that has ended. `cut` is the reason if the logs are incomplete already.
-/// `discard` removes the logs if no byte is added to them. `logs` are the log of both streams, and
-/// with `--split` one for each.
+/// The logs of a command that has ended while other processes still write to its output. `logs`
+/// names the log of both streams, and with `--split` also the log of each stream. `cut` is the
+/// reason if the logs are incomplete already. If `discard` is true, the logs are removed unless
+/// bytes are added.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct KeptOutput {
     pub(crate) conversation: String,
@@ -96,7 +97,7 @@ pub(crate) struct KeptOutput {
     pub(crate) logs: Vec<String>,
 }
 
-/// Paths need not be UTF-8.
+/// Serializes paths as text, with escapes for bytes that are not UTF-8.
 mod path_text {
     use std::ffi::OsString;
     use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -169,9 +170,9 @@ impl Role {
     /// Sets the name that tools show for this process.
     ///
     /// A process that reads data from others closes all file descriptors except the standard ones.
-    /// One that serves until the end of its socket logs warnings, and ignores the signals that a
-    /// terminal or systemd sends to all processes of a mount, because its starter may still need
-    /// it before it ends.
+    /// A process that serves until the end of its socket logs warnings. It also ignores the signals
+    /// that a terminal or systemd sends to all processes of a mount, because its starter may still
+    /// need it.
     pub(crate) fn begin(&self) -> anyhow::Result<()> {
         let _ = rustix::thread::set_name(self.names().1);
         if matches!(self, Self::LookBeside(_) | Self::AskBucket { .. } | Self::KeepOutput(_)) {
@@ -187,14 +188,14 @@ impl Role {
     }
 }
 
-/// Returns the socket to the starter of this process.
+/// Returns the socket to the starter of this process, which is standard input.
 pub(crate) fn starter_socket() -> io::Result<UnixStream> {
     Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
 }
 
-/// Answers each request that arrives over `control` in its own thread, `most` of them at the same
-/// time. A request is a socket. Further requests wait in `control`, which has room for some hundred.
-/// Ends when the other end of `control` is closed or `goes_on` returns false.
+/// Answers each request that arrives over `control` in its own thread, at most `most` requests at
+/// the same time. A request is a socket. Further requests wait in `control`, which has room for a
+/// few hundred. Returns when the other end of `control` is closed or `goes_on` returns false.
 pub(crate) fn answer_each(
     control: &UnixStream,
     most: usize,
@@ -228,8 +229,8 @@ pub(crate) fn answer_each(
 const GRACE: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// Child processes of this process, each of which serves the other end of a socket. A separate
-/// thread waits for each of them.
+/// Child processes of this process. Each child serves the other end of a socket, and a separate
+/// thread waits for it.
 #[derive(Default)]
 pub(crate) struct Children(Vec<std::thread::JoinHandle<()>>);
 

@@ -21,7 +21,8 @@ pub(crate) struct Printer {
     err: anstream::Stderr,
 }
 
-// An error on standard output. It is not a failure if the reader closed the pipe, as `head` does.
+// An error on standard output. If the reader closed the pipe, as `head` does, the error is not a
+// failure of the command.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write to standard output: {0}")]
 struct OutputError(#[from] io::Error);

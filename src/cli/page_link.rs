@@ -1,5 +1,5 @@
-//! Links to the web page. `ctxfs web` writes a small file with the address of the page, and other
-//! commands print links to what they are about.
+//! Links to the web page. `ctxfs web` writes a small file with the address of the page. Other
+//! commands read it to print links to the conversations and outputs that they are about.
 //!
 //! The file contains no token. A browser that was authorized once does not need it again.
 
@@ -15,7 +15,8 @@ use crate::{Context, Environment, places};
 use ctxfs_core::model::{Component, Owner};
 use ctxfs_store::{owner_lives, this_process};
 
-// Prefixes of the names of these files, and of the files that open the page in a browser.
+// Prefixes of file names: files with the address of a page, and files that open the page in a
+// browser.
 const PAGE: &str = "page-";
 const OPEN: &str = "open-page-";
 const MOST: u64 = 16 << 10;

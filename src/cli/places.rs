@@ -189,7 +189,8 @@ pub(crate) fn resolve(path: &Path) -> PathBuf {
 }
 
 pub(crate) fn find_conversation(store: &Store, id: &str) -> anyhow::Result<Arc<Conversation>> {
-    // Tries the id as given, and as the listing prints a name that is not text.
+    // Tries the id as given, and decoded from the form in which `ctxfs ls` prints a name that is
+    // not UTF-8.
     for name in [Component::new(id), Component::from_text(id)].into_iter().flatten() {
         if let Some(found) = store.conversation(&name)? {
             return Ok(found);

@@ -1,5 +1,5 @@
-//! Progress bars for long operations. They are drawn on standard error if that is a terminal, and
-//! disappear when they are dropped.
+//! Progress bars for long operations. A bar is drawn only if standard error is a terminal, and
+//! disappears when it is dropped.
 
 use std::time::Duration;
 

@@ -294,8 +294,8 @@ fn sync_file(dir: ToolOutputDir, file: &File, path: PathBuf) -> anyhow::Result<T
 }
 
 const DAY: Duration = Duration::from_hours(24);
-// Applies even with a retention of 0 days, because a younger file may still be written or may be
-// read soon.
+// Minimum age of a file that is removed, even with a retention of 0 days. A younger file may still
+// be written or may be read soon.
 const GRACE: Duration = Duration::from_hours(1);
 
 pub(crate) enum PutOutput {
@@ -309,7 +309,7 @@ pub(crate) struct ToolOutputFile {
 }
 
 impl PutOutput {
-    // If the input is itself a stand-in of a stored output, it is recognized as such.
+    // Recognizes an input that is itself the stand-in of a stored output.
     pub(crate) fn stand_in(&self, request: &StandInRequest<'_>) -> Result<StandIn, EngineError> {
         let is_stored = |reference: &str| self.file().is_some_and(|file| file.is_beside(reference));
         let audience = Audience { is_stored: &is_stored, ..request.audience };
@@ -320,7 +320,6 @@ impl PutOutput {
         }
     }
 
-    /// Returns the text of `view`.
     pub(crate) fn view(&self, view: &View) -> Result<Vec<u8>, EngineError> {
         match self {
             Self::Stored { engine, output, .. } => output.view_in_place(engine, view),

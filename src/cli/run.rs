@@ -92,7 +92,10 @@ fn replace(
     }
 }
 
-// Prints the held output if it contains more of the output than the logs.
+// Prints the output if it is short, and otherwise the stored output in the form of `options`. The
+// held output is printed in its place if it contains more of the output than the logs, if a
+// background process still writes to a short output, or if printing the stored output fails.
+// Formats for programs always describe the stored output.
 fn print(
     closed: ClosedOutput,
     target: &TargetConversation,
@@ -135,8 +138,8 @@ fn print_stored(
     Ok(())
 }
 
-// If the output is long, one line states the reason. It takes the place of missing bytes, or is
-// printed to standard error if there are none.
+// Prints the held output. If it is long, a line states the reason `why` it is not stored whole. The
+// line takes the place of missing bytes, or is printed to standard error if no bytes are missing.
 fn print_held(
     held: HeldOutput,
     why: Option<&str>,
@@ -204,7 +207,7 @@ fn execute(args: &RunArgs, output: &mut CommandOutput<'_>) -> anyhow::Result<Com
     }
 }
 
-// Another process may hold the lock of the store for an unlimited time.
+// Maximum time to wait for the store, whose lock another process may hold for an unlimited time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The phase before the command starts, in which the store is opened. If it takes more than 10

@@ -140,8 +140,8 @@ fn started_models(plan: &MountPlan) -> io::Result<Option<Arc<ctxfs_models::extra
     if is_unconfined(plan) { Ok(None) } else { models::start(plan.engine.models.settings()) }
 }
 
-// The watchdogs start the process that accesses the bucket. They have its keys, so a confined
-// server removes the keys from its own environment.
+// Returns access to the bucket through a process that the watchdogs start. The watchdogs have the
+// keys, so a confined server removes the keys from its own environment.
 fn bucket(
     plan: &MountPlan,
     store: &Store,

@@ -95,9 +95,9 @@ const PATIENCE: Duration = Duration::from_hours(24);
 const STALE: &str = "it changed meanwhile, or its bytes have left the bucket that hosts share: run \
                      this again, and if it stays so, `ctxfs remote check`";
 
-/// Opens the engine for `store`. It fetches missing conversations and bytes from other hosts.
-/// `root` is the root in the texts of views. If it is the root of a single conversation, `only` is
-/// the id of that conversation.
+/// Opens the engine for `store`. The engine fetches missing conversations and bytes from other
+/// hosts. `root` is the root that texts of views name. If it is the root of a single conversation,
+/// `only` is the id of that conversation.
 pub(crate) fn open_engine(
     store: Store,
     root: &Root,

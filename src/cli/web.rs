@@ -73,12 +73,12 @@ fn serve(
     let token = ctxfs_web::new_token();
     let url = format!("http://{}/", listener.local_addr()?);
     let address = format!("{url}?token={token}");
-    // Everything that needs more than the store happens before the confinement.
+    // This has to happen before the confinement, because it needs more than the store.
     let page = RunningPage::of(url, root, only);
     if let Some(page) = &page {
         announce(page, args.open.then_some(&*address), context);
     }
-    // Reads the clock of the store's disk, which changes a file.
+    // Reading the clock of the store's disk changes a file, so it is read before the confinement.
     store.clock();
     let options = options(root, only, settings, context)?;
     let options = match beside {

@@ -67,7 +67,8 @@ pub const MEMORY_BYTES: usize = 2 << 20;
 // Number of bytes that one thread searches for error lines at a time. It is small so that all
 // threads finish at about the same time.
 const SCANNED_BYTES: usize = 128 << 10;
-// The positions of newlines take at most four times as many bytes.
+// Size in bytes of the blocks in which a stream is analysed. The positions of the newlines in a
+// block take at most four times as many bytes.
 const PUSHED_BYTES: usize = 64 << 10;
 
 /// Number of bytes at the start of a content that [`is_binary`] and [`is_for_terminal`] examine.
@@ -92,8 +93,8 @@ pub struct Analyzer {
 }
 
 impl Analyzer {
-    /// Returns an analyzer for any output except the log of a terminal. If the first [`SNIFFED`]
-    /// bytes show that the output was made for a terminal, it is analysed in the same way as such a
+    /// Returns an analyzer for output that is not known to be a terminal log. If the first
+    /// [`SNIFFED`] bytes show that the output was made for a terminal, it is analysed as a terminal
     /// log.
     pub fn new() -> Self {
         Self {
@@ -109,8 +110,8 @@ impl Analyzer {
         }
     }
 
-    /// Returns an analyzer for the log of a terminal. Size and digest describe the bytes of the
-    /// log; all other facts describe its text.
+    /// Returns an analyzer for the log of a terminal. The size and the digest describe the bytes of
+    /// the log. All other facts describe the text without escape sequences.
     pub fn of_log() -> Self {
         Self { is_of_log: true, start: None, extractor: Some(Box::default()), ..Self::new() }
     }
@@ -120,7 +121,8 @@ impl Analyzer {
         self.is_of_log
     }
 
-    /// Returns the checkpoints of the part of the log that was pushed so far.
+    /// Returns the checkpoints of the log that was pushed so far. There are none for output that
+    /// was not made for a terminal.
     pub fn checkpoints(&self) -> Checkpoints {
         self.extractor.as_ref().map(|extractor| extractor.checkpoints()).unwrap_or_default()
     }
@@ -185,8 +187,9 @@ impl Analyzer {
         self.push_raw(block);
     }
 
-    /// Examines the first bytes of the stream. If they show, together with `block`, that the stream
-    /// was made for a terminal, restarts the analysis with the bytes before `block`.
+    /// Adds `block`, which was not analysed yet, to the first bytes of the stream. If these bytes
+    /// show that the stream was made for a terminal, analyses the bytes before `block` again as a
+    /// terminal log.
     fn look_for_terminal(&mut self, block: &[u8]) {
         let Some(mut start) = self.start.take() else { return };
         let before = start.len();
@@ -217,8 +220,8 @@ impl Analyzer {
         self.newlines.clear();
     }
 
-    /// Takes the next bytes as [`push`](Self::push) does, but on several threads. This is faster
-    /// for a megabyte or more.
+    /// Takes the next bytes as [`push`](Self::push) does, but on several threads. For at least a
+    /// megabyte, this is faster than [`push`](Self::push).
     pub fn push_side_by_side(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while self.start.is_some() && !rest.is_empty() {
@@ -274,7 +277,7 @@ pub fn analyze(content: &dyn Content) -> io::Result<Analysis> {
     analyze_by(Analyzer::new(), content)
 }
 
-/// Analyses the whole of `content` as the log of a terminal, without examining its first bytes.
+/// Analyses the whole of `content` as the log of a terminal, whatever its first bytes are.
 pub fn analyze_log(content: &dyn Content) -> io::Result<Analysis> {
     analyze_by(Analyzer::of_log(), content)
 }
@@ -298,15 +301,15 @@ pub fn token_count(text: &[u8]) -> u64 {
     tokens.count()
 }
 
-/// Returns true if content that begins with `bytes` was made for a terminal: its first [`SNIFFED`]
-/// bytes have escape sequences, or progress that overwrites itself. [`Analyzer`] uses the same
-/// rule.
+/// Returns true if content that begins with `bytes` was made for a terminal. This is the case if
+/// the first [`SNIFFED`] bytes have escape sequences, or progress that overwrites itself.
+/// [`Analyzer`] uses the same rule.
 pub fn is_for_terminal(bytes: &[u8]) -> bool {
     terminal::is_for_terminal(&bytes[..bytes.len().min(SNIFFED)])
 }
 
-/// Returns true if content that begins with `bytes` is binary, judged by its first [`SNIFFED`]
-/// bytes. The result is the same as that of [`analyze`] for these bytes, at a fraction of the cost.
+/// Returns true if content that begins with `bytes` is binary. Examines only the first [`SNIFFED`]
+/// bytes. For these bytes, the result agrees with [`analyze`], at a fraction of the cost.
 pub fn is_binary(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(SNIFFED)];
     memchr::memchr(0, start).is_some() || magic::begins_binary(start)
@@ -315,8 +318,8 @@ pub fn is_binary(bytes: &[u8]) -> bool {
 // The analysers that examine the text as a whole.
 #[derive(Clone, Default)]
 struct TextFacts {
-    // Number of bytes of the text so far. With an extractor, the text is what the extractor
-    // returned.
+    // Number of bytes analysed so far. For terminal output, these are the bytes of the text without
+    // escape sequences.
     read: u64,
     text: EncodingDetector,
     lines: LineCounter,

@@ -1,4 +1,4 @@
-//! Data types that all crates share. They access neither the disk nor the clock.
+//! Data types that all crates share. This module accesses neither the disk nor the clock.
 
 mod analysis;
 mod content;

@@ -1,8 +1,9 @@
-//! One pass over numbered items on several threads, with the results in order and bounded memory.
+//! A single pass over numbered items on several threads, with the results in order and bounded
+//! memory.
 //!
-//! The thread that consumes the results works on items itself while the next result is missing.
-//! Therefore all processors have work, and no thread has to be woken for each item, which may be
-//! small.
+//! While the next result is missing, the thread that consumes the results works on items itself.
+//! All processors therefore have work. No thread has to be woken for each item, which would be slow
+//! for small items.
 
 use std::collections::VecDeque;
 use std::num::NonZero;
@@ -20,9 +21,9 @@ pub type Task<'t> = Box<dyn FnOnce() + Send + 't>;
 const THREAD_NAME: &str = "ctxfs-parts";
 /// Maximum number of threads of one pass, including the thread that begins it.
 pub const MAX_THREADS: usize = 4;
-// Interval at which a waiting consumer checks its deadline.
+// Interval at which a waiting consumer calls `expired`.
 const DEADLINE_CHECK: Duration = Duration::from_millis(10);
-// The bounds of `in_order`. Each thread may exceed the bytes by one result.
+// The bounds of `in_order`. Each thread may exceed the limit on bytes by one result.
 const BOUNDS: PassBounds = PassBounds { results: 16 << 10, bytes: 16 << 20, reserved: 0 };
 
 /// Calls `work` for each number below `count` on up to `threads` threads, and passes the results to
@@ -61,8 +62,8 @@ pub fn in_order<S, T: Send>(
     });
 }
 
-/// Runs all tasks on several threads and returns when all of them have ended. They begin in the
-/// given order, so the longest should come first.
+/// Runs all tasks on several threads and returns when all of them have ended. The tasks begin in
+/// the given order, so the longest should come first.
 pub fn run(tasks: Vec<Task<'_>>) {
     let tasks: Vec<_> = tasks.into_iter().map(|task| Mutex::new(Some(task))).collect();
     let pass = OrderedPass::new(tasks.len(), BOUNDS);
@@ -84,8 +85,8 @@ pub fn threads() -> usize {
     MAX_THREADS.min(*PROCESSORS.get_or_init(count))
 }
 
-/// Starts threads, so that with the calling thread there are `threads`. If one cannot be started,
-/// the pass continues without it.
+/// Starts threads until there are `threads` in total, including the calling thread. If a thread
+/// cannot be started, the pass continues without it.
 pub fn spawn<'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: &str,
@@ -97,8 +98,9 @@ pub fn spawn<'scope>(
     }
 }
 
-/// The limits on the results that wait for an earlier one, or are being made: their number, and
-/// their weights in bytes. A result that is being made counts as `reserved` bytes.
+/// The limits on the results that are being made or wait for an earlier result. `results` limits
+/// their number, and `bytes` the sum of their weights. A result that is being made counts as
+/// `reserved` bytes.
 #[derive(Debug, Clone, Copy)]
 #[expect(missing_docs, reason = "described above")]
 pub struct PassBounds {
@@ -107,17 +109,18 @@ pub struct PassBounds {
     pub reserved: usize,
 }
 
-/// A pass over the numbers from 0 to a count. One thread consumes the results in order with
-/// [`Self::next`]; others make them with [`Self::help`].
+/// A pass over the numbers from 0 to a count. A single thread consumes the results in order with
+/// [`Self::next`]. Other threads make results with [`Self::help`].
 ///
-/// No result is lost or passed on twice. If a thread that helps panics, the pass is closed, because
-/// its result would never arrive.
+/// No result is lost or returned twice. A panic in [`Self::help`] closes the pass, because the
+/// missing result would never arrive.
 #[derive(Debug)]
 pub struct OrderedPass<T> {
     count: usize,
     bounds: PassBounds,
     schedule: Mutex<Schedule<T>>,
-    // Signalled when the first result is ready, when there is room for another one, and at the end.
+    // Signalled in three cases: the first result is ready, there is room for another one, or the
+    // pass ends.
     changed: Condvar,
 }
 
@@ -130,12 +133,13 @@ struct Schedule<T> {
     begun: VecDeque<Option<(T, usize)>>,
     // Sum of the weights of all results in `begun`.
     bytes: usize,
-    // True when time has run out: results that were begun are completed, and no other one begins.
+    // True when time has run out. The results that were begun are completed, and no further one
+    // begins.
     late: bool,
     closed: bool,
 }
 
-/// Closes a pass when it is dropped, so that the threads that help end.
+/// Closes a pass when it is dropped, so that [`OrderedPass::help`] returns in the other threads.
 #[derive(Debug)]
 pub struct CloseOnDrop<'p, T>(pub &'p OrderedPass<T>);
 
@@ -153,9 +157,9 @@ impl<T> OrderedPass<T> {
         Self { count, bounds, schedule: Mutex::new(schedule), changed: Condvar::new() }
     }
 
-    /// Makes results until all are made, time runs out, or the pass is closed. `work` returns the
-    /// result with a number, and its weight in bytes. It should return early once its last argument
-    /// returns true.
+    /// Makes results until all are made, time runs out, or the pass is closed. `work` gets a number
+    /// and returns the result and its weight in bytes. It should return early once its last
+    /// argument returns true.
     pub fn help(&self, mut work: impl FnMut(usize, &dyn Fn() -> bool) -> (T, usize)) {
         let close = CloseOnDrop(self);
         let mut schedule = self.schedule.lock();
@@ -173,8 +177,9 @@ impl<T> OrderedPass<T> {
         std::mem::forget(close);
     }
 
-    /// Returns the next result in order, and makes results as long as it is missing. Returns `None`
-    /// at the end, or once `expired` returns true; see [`Self::next_begun`].
+    /// Returns the next result in order. Makes results itself while that one is missing. Returns
+    /// `None` at the end, or once `expired` returns true. Afterwards, [`Self::next_begun`] returns
+    /// the results that were begun.
     pub fn next(
         &self,
         mut work: impl FnMut(usize, &dyn Fn() -> bool) -> (T, usize),
@@ -199,7 +204,8 @@ impl<T> OrderedPass<T> {
         }
     }
 
-    /// Returns the next result in order if it was begun before time ran out. Waits for it.
+    /// Waits for the next result in order, if it was begun before time ran out, and returns it.
+    /// Returns `None` if no such result is left.
     pub fn next_begun(&self) -> Option<T> {
         let mut schedule = self.schedule.lock();
         loop {
@@ -211,7 +217,7 @@ impl<T> OrderedPass<T> {
         }
     }
 
-    /// Ends the pass: no other result begins.
+    /// Ends the pass: no further result begins.
     pub fn close(&self) {
         self.schedule.lock().closed = true;
         self.changed.notify_all();
@@ -221,7 +227,8 @@ impl<T> OrderedPass<T> {
         schedule.first + schedule.begun.len()
     }
 
-    // Returns `None` if too many results wait, or if none is left to begin.
+    // Returns the number of the next result to make, or `None` if too many results wait or all have
+    // begun.
     fn claim(&self, schedule: &mut Schedule<T>) -> Option<usize> {
         let PassBounds { results, bytes, reserved } = self.bounds;
         let number = Self::next_number(schedule);
@@ -255,7 +262,8 @@ impl<T> OrderedPass<T> {
         schedule.begun.pop_front();
         schedule.first += 1;
         schedule.bytes -= weight;
-        // Many results may be small, and then each place is too little to wake a thread for.
+        // The threads are woken only when at least an eighth of the places is free. If results are
+        // small, waking a thread for a single free place would cost too much.
         if schedule.begun.len() <= self.bounds.results - self.bounds.results / 8 {
             self.changed.notify_all();
         }

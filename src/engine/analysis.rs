@@ -83,12 +83,12 @@ impl Source {
         Ok(found.whole.then(|| (*found.analysis).clone()))
     }
 
-    /// Analyses the next step of the file, which has a writer, is open as `open`, and ends at `end`.
-    /// Returns true if another step should follow at once.
+    /// Analyses the next step of a file that is being written, is open as `open`, and ends at
+    /// `end`. Returns true if another step should follow at once.
     ///
-    /// Does nothing if the file is almost analysed, or if the state of the analysis would evict the
-    /// state of another file of its conversation: each step would then start over. Sealing analyses such a
-    /// file once.
+    /// Does nothing if less than a quarter of a step is left. Also does nothing if keeping the
+    /// state of this analysis would evict the state of another file of the conversation, because
+    /// each step would then start over. Sealing analyses such a file once.
     pub fn follow(&self, engine: &Engine, open: &File, end: u64) -> Result<bool> {
         let following = Analysed::of(engine, self, open);
         let seen = self.state().tracker.read(Analyzer::seen);
@@ -99,7 +99,7 @@ impl Source {
         }
         let (rewrites, _) = following.rewrites()?;
         let (_, whole) = following.analyse(end, &|| true)?;
-        // If other processes write too, the analysis would start over each time.
+        // If other processes write too, each step starts over, so no step follows.
         Ok(!whole && following.rewrites()?.0 == rewrites)
     }
 }
@@ -146,8 +146,8 @@ impl<'a> Analysed<'a> {
         Ok((has_text == is_text).then_some(analysis))
     }
 
-    /// Analyses at least the first `goal` bytes. Returns the analysis of the bytes read, and true if
-    /// it reaches `goal` or the end of the file.
+    /// Analyses at least the first `goal` bytes. Returns the analysis of the bytes read, and true
+    /// if it reaches `goal` or the end of the file.
     ///
     /// Calls `expired` between steps. Checks for changes by other processes only once, before the
     /// first step, so that the analysis ends even if they keep writing.

@@ -1,7 +1,7 @@
 //! Questions about outputs, answered by language models.
 //!
-//! Each answer is kept with the conversation. The same question about the same bytes gets the kept
-//! answer without a model call. Each question is an entry of the conversation's log.
+//! Each complete answer is kept with the conversation. The same question about the same bytes gets
+//! the kept answer without a model call. Each question is an entry of the conversation's log.
 
 pub(crate) mod log;
 pub(crate) mod many;
@@ -30,7 +30,7 @@ use ctxfs_store::Conversation;
 use ctxfs_view::Words;
 
 const VIEW: &str = "extract";
-/// Maximum number of bytes of a view that are read. A model gets only some lines of the view.
+/// Maximum number of bytes of a view that are read. A model gets only a part of these bytes.
 const MOST_OF_VIEW: usize = 1 << 20;
 
 const BUSY: &str = "# models are busy with other questions. Look again in a while\n";
@@ -41,6 +41,7 @@ const WAIT: &str = "# a model is reading, and has not answered yet. Look again i
 /// - `most_tokens`: maximum number of tokens for the answer. Applies if it is lower than the limit
 ///   in the settings.
 /// - `stopped`: returns true once no caller waits for the answer
+/// - `tell`: called after each model call
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
     pub text: &'a str,
@@ -131,7 +132,7 @@ impl Tree {
 
 impl AskedDocument<'_> {
     /// Returns the `known` answer, or the answer of a model if `known` is `None`. The returned flag
-    /// is true if the answer is kept. Logs the question, which was asked at `began`.
+    /// is true if the answer is kept. Logs the question. `began` is the time when it was asked.
     fn answer(&self, known: Option<Extraction>, began: Instant) -> (Answer, bool) {
         let cached = known.is_some();
         let extraction = known.unwrap_or_else(|| self.extraction());
@@ -163,7 +164,8 @@ impl AskedDocument<'_> {
         let most = most_tokens.unwrap_or(u64::MAX);
         settings.max_tokens_per_question = settings.max_tokens_per_question.min(most);
         let (settings, models) = (&settings, models.all());
-        // 62 random bits, which no text can guess. More digits would cost tokens in each turn.
+        // A nonce of 62 random bits, which no text can guess. More digits would cost tokens in each
+        // turn.
         let nonce = &|| Uuid::new_v4().simple().to_string().split_off(16);
         run(&Extractor { settings, models, nonce, stopped, tell })
     }
@@ -324,11 +326,11 @@ impl Document for OutputDocument<'_> {
 }
 
 /// Computes `X.extract/<question>`: the answer to the question `words` about a file. `again` is
-/// true if the text was computed before. The answer must then be known, for exactly the same
-/// version.
+/// true if the text was computed before. The call then fails with [`EngineError::Stale`] if the
+/// file has another version, or if the answer is not known.
 ///
-/// A model takes longer than a reader waits. At the deadline the reader gets a line that says so.
-/// The model continues, and the next look-up finds its answer.
+/// A model takes longer than a reader waits. At the deadline, readers get a notice instead of the
+/// answer. The model call continues, and the next look-up finds the answer.
 pub(crate) fn show(
     engine: &Arc<Engine>,
     of: &Computed,
@@ -366,7 +368,8 @@ pub(crate) fn show(
     Ok(engine.held_text(&text, None)?)
 }
 
-/// Returns the text to show when no model can be called. The next look-up tries again.
+/// Returns the notice for a question while all threads for questions are busy. The next look-up
+/// tries again.
 pub(crate) fn busy(engine: &Engine, of: &Computed) -> Result<ViewText> {
     of.base.source()?.note_change();
     Ok(engine.held_text(BUSY, None)?)

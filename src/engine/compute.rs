@@ -61,8 +61,9 @@ impl Computed {
 impl Recipe {
     /// Returns the version of the file that this recipe makes from the directory `dir`.
     ///
-    /// Searches and the manifest follow every change below the directory. All other files of a
-    /// directory are the same at any time, or their door knows the version.
+    /// The version of a search or of the manifest changes with every change below the directory.
+    /// For other recipes, returns the default version: the text never changes, or the door has the
+    /// version.
     pub fn version(&self, engine: &Engine, dir: &dyn SourceDir) -> Result<Version> {
         match self {
             Self::Manifest(reader) => manifest::version(engine, dir, reader),

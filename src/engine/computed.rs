@@ -18,7 +18,7 @@ use ctxfs_view::{CorpusQuery, RenderCost, View};
 /// Maximum number of bytes whose tokens are counted. The count for a longer text is extrapolated.
 const SAMPLE: u64 = 256 * 1024;
 
-/// The page about the door that needs no server: the version of the program.
+/// The name of the page with the version of the program. This page exists without a server.
 pub(crate) const VERSION: &str = "version";
 
 /// The kind and the arguments of a computed file.
@@ -47,7 +47,7 @@ impl Recipe {
     }
 
     /// Returns the reader for whom the text is gathered from all outputs of a conversation. `None`
-    /// if the text is the same for everyone who may read it.
+    /// if the text does not depend on the reader.
     pub fn reader(&self) -> Option<&Reader> {
         match self {
             Self::Search(_, reader) | Self::Manifest(reader) => Some(reader),
@@ -101,15 +101,12 @@ const READ_AND_SEARCH: u32 = 0o5;
 /// text contains only what the reader may read, and states how much is left out.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Reader {
-    /// The user who serves the store, or root. File modes do not restrict this reader.
+    /// The user that runs the server, or root. File modes do not restrict this reader.
     Server,
     User(Arc<User>),
 }
 
 /// A user, with the groups of the process that reads.
-///
-/// - `gid`: the group id
-/// - `groups`: the supplementary group ids
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct User {
     pub uid: u32,
@@ -118,9 +115,9 @@ pub struct User {
 }
 
 impl Reader {
-    /// Returns true if the mode of the file that `stat` describes lets the reader read the file.
-    /// For a directory, the reader must be able to read and to enter it. Calls `stat` only if the
-    /// mode matters.
+    /// Returns true if the file that `stat` describes has a mode that lets the reader read the
+    /// file. The reader must also be able to enter a directory. Calls `stat` only if the mode
+    /// matters.
     ///
     /// Capabilities are ignored, because their effect depends on user namespaces.
     pub(crate) fn may_read<E>(
@@ -145,6 +142,7 @@ impl Reader {
 ///
 /// - `Nothing`: no source in the store
 /// - `Dir`: a directory, with everything below it
+/// - `Text`: the text of another computed file
 /// - `Door`: a page that a door writes about itself
 #[derive(Clone)]
 pub enum Base {
@@ -185,15 +183,12 @@ impl Base {
     }
 }
 
-/// A computed file at one version.
+/// A computed file at one version. The text of a version never changes.
 ///
 /// A mount holds one for each view in the kernel's cache, and most are never read. The state for
 /// readers and for the computation is therefore allocated only when it is first needed.
 ///
 /// - `number`: the key of the text in the cache
-/// - `recipe`: the kind and the arguments
-/// - `base`: the source
-/// - `version`: the version. The text of a version never changes.
 pub struct Computed {
     pub(crate) number: u64,
     pub recipe: Recipe,
@@ -220,8 +215,8 @@ struct TextProgress {
 #[derive(Default)]
 pub(crate) struct TextWork {
     waiting: Option<Vec<Callback>>,
-    /// The number of views of this text that ran out of time. A look-up of the view then computes it
-    /// again.
+    /// Number of times that a view of this text ran out of time. Each time gives that view a new
+    /// version, so that the next look-up computes the view again.
     pub(crate) late: u64,
     beginning: Option<Arc<ViewText>>,
 }
@@ -253,8 +248,8 @@ impl Computed {
         self.progress.lock().size
     }
 
-    /// Sets the length to that in a record, if no length is known yet. The text must then have this
-    /// length.
+    /// Sets the length to that in a record, if no length is known yet. A text of another length is
+    /// then an error.
     pub fn know_size(&self, size: u64) {
         self.progress.lock().size.get_or_insert(size);
     }

@@ -14,7 +14,7 @@ use crate::{BackgroundThread, Secrets};
 use ctxfs_core::model::{Amount, Component, Counts, Record, counted_tool};
 use ctxfs_store::Store;
 
-/// Counters of this process since its start, for `.ctxfs/status.json`. They only increase.
+/// Counters of this process since its start, for `.ctxfs/status.json`.
 ///
 /// - `bytes_analysed`: bytes that analysis has read. Equal to the number of bytes written if each
 ///   byte is read once.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use ctxfs_core::model::{Content, LinesBefore};
 
-/// The time that a view has after its deadline to write what it has found.
+/// The time that a view has after its deadline to write the results found so far.
 const GRACE: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Default)]
@@ -39,8 +39,9 @@ impl Drop for LatePermit<'_> {
     }
 }
 
-/// The time limit for reading the subject of a view. It ends some seconds after the view's
-/// deadline, or, if the view continues past its deadline, when the view has to stop.
+/// The time limit for reading the subject of a view. Reads fail once the view's deadline has passed
+/// by a few seconds. While a view may continue past its deadline, `extended` is true and reads
+/// succeed.
 ///
 /// Every read of the subject checks the limit, so even a loop that does not check the deadline
 /// ends.

@@ -20,15 +20,15 @@ use ctxfs_store::{Cache, Conversation, Store};
 use ctxfs_view::Rendered;
 
 /// Maximum number of bytes in memory on behalf of clients: texts of views, names of open
-/// directories, and unfinished messages. With some 40 MiB for the server itself, the process stays
+/// directories, and unfinished messages. With about 40 MiB for the server itself, the process stays
 /// below 128 MiB. Nothing fails at the limit; the excess goes to unnamed files.
 pub(crate) const HELD_FOR_CLIENTS: u64 = 64 << 20;
 
-/// Maximum number of filter processes at a time, each with its own memory. One conversation may use
-/// all but one.
+/// Maximum number of filter processes at a time, each with its own memory. A conversation may use
+/// all of them but one.
 const FILTERS: usize = 3;
-/// Maximum number of questions from views that language models answer at a time. One conversation
-/// may use all but one.
+/// Maximum number of questions from views that language models answer at a time. A conversation may
+/// use all of them but one.
 const QUESTIONS: usize = 4;
 
 /// Maximum number of files whose line positions are cached. Each takes at most 64 KiB.
@@ -40,8 +40,8 @@ const LINE_INDEXES: usize = 32;
 /// components in its fields do not refer to the engine. An operation that combines several of them
 /// is a method of the engine or a function that takes the engine.
 ///
-/// - `options`: the settings in effect. They never change.
-/// - `cache`: texts of views on the store's disk. All processes that use the store share them.
+/// - `options`: the settings in effect, which never change
+/// - `cache`: texts of views on the store's disk. All processes that use the store share these.
 /// - `filter_workers`: one thread for each filter process
 /// - `counting`: counts of reads that are not yet in the store
 /// - `conversations`: conversations whose manifest index stays in memory
@@ -142,7 +142,8 @@ impl Engine {
         &self.store
     }
 
-    /// Begins the text of a computed file. Its memory is charged to the conversation `by`.
+    /// Returns a writer for the text of a computed file. The memory of the text is charged to the
+    /// conversation `by`.
     pub fn spool(&self, by: Option<Component>) -> Spool<'_> {
         // No output is removed to make room for a text.
         let room = |length| match fitting_on_disk(self, length, false)? {
@@ -153,8 +154,8 @@ impl Engine {
         Spool::new(&self.cache, Box::new(room), held)
     }
 
-    /// Returns `text` as the text of a computed file. Its memory is charged to the conversation
-    /// `by`.
+    /// Returns `text` as the text of a computed file. The memory of the text is charged to the
+    /// conversation `by`.
     pub(crate) fn held_text(&self, text: &str, by: Option<Component>) -> io::Result<ViewText> {
         let spool = self.spool(by);
         (&spool).write_all(text.as_bytes())?;
@@ -176,7 +177,6 @@ impl Engine {
         &self.descriptors
     }
 
-    /// Returns the settings in effect. They never change.
     pub fn options(&self) -> &EngineOptions {
         &self.options
     }

@@ -129,5 +129,4 @@ impl From<rustix::io::Errno> for EngineError {
     }
 }
 
-/// The result of an operation of the engine.
 pub type Result<T> = std::result::Result<T, EngineError>;

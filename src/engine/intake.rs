@@ -1,6 +1,6 @@
 //! Intake of outputs. The bytes of an output go to the store as they arrive, within the limits. The
-//! output is analysed, recorded and counted once. The end of an output that does not fit replaces
-//! part of its artifact.
+//! output is analysed, recorded and counted once. If an output exceeds a limit, its end may replace
+//! the last part of the artifact.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -26,6 +26,8 @@ pub struct NewOutput {
     pub length: Option<u64>,
 }
 
+/// The name under which an output is stored.
+///
 /// - `Call`: `<call>.json` or `<call>.txt` in `artifacts/tool`; see
 ///   [`ArtifactWriter::create_for_call`]
 /// - `Log`: `<call>.log` in `artifacts/terminal`
@@ -39,17 +41,18 @@ pub enum OutputName {
 
 /// A writer that stores an output.
 ///
-/// All bytes are in the file before `write` returns. If secrets are masked in stored files, the
-/// last bytes may be held back. At a limit or after a disk failure, the bytes written so far are
-/// kept and no more are accepted, unless [`Intake::keeping_end`] was called. Dropping an intake
-/// leaves an incomplete artifact.
+/// All bytes are in the file before `write` returns, except that masking of secrets may hold back
+/// the last bytes. At a limit or after a disk failure, the bytes written so far are kept and no
+/// more are accepted, unless [`Intake::keeping_end`] was called. Dropping an intake leaves an
+/// incomplete artifact.
 pub struct Intake<'a> {
     engine: &'a Engine,
     conversation: Arc<Conversation>,
     sink: MaskedForm<'a, BoundedWriter<'a>>,
     /// The reason why no more bytes are accepted.
     failed: Option<String>,
-    /// The loss that [`Self::finish`] found after [`Intake::keeping_end`].
+    /// The part that is missing from the artifact. Set by [`Self::finish`] after
+    /// [`Intake::keeping_end`].
     pub loss: Option<Loss>,
     is_counted: bool,
 }
@@ -265,8 +268,8 @@ struct BoundedWriter<'a> {
 }
 
 impl BoundedWriter<'_> {
-    /// Returns how many of `length` more bytes fit, at least one, and the reservation of their room
-    /// below the quota. Fails if no byte fits.
+    /// Returns how many of `length` more bytes fit, and reserves room for them below the quota.
+    /// Fails if no byte fits.
     fn room(&self, length: u64) -> Result<(u64, Reservation)> {
         let engine = self.engine;
         let size = self.artifact.written();
@@ -404,7 +407,8 @@ fn is_inside_char(byte: u8) -> bool {
 
 /// The end of the output replaces at most the last 1/`PART` of the artifact.
 const PART: u64 = 4;
-/// Minimum number of bytes of the end of an output. A shorter end is not stored.
+/// Minimum size in bytes of the part that the end may replace. If 1/`PART` of the artifact is
+/// smaller, the end is not stored.
 const LEAST: u64 = 4096;
 
 #[derive(Debug)]

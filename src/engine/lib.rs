@@ -3,14 +3,14 @@
 //!
 //! A door is an interface to clients: the mount, the command line, the gateway or the web page.
 //! Doors have names, handles and sockets; the engine has none of these. Caches, workers, deadlines,
-//! redaction, quotas, retention and counts are in the engine, so that the same request gets the same
-//! bytes or the same error through every door.
+//! redaction, quotas, retention and counts are in the engine, so that the same request gets the
+//! same bytes or the same error through every door.
 //!
-//! The mount reaches the engine by the methods of three types: [`Engine`], the process; [`Source`],
-//! a file that views are computed from; and [`Computed`], the text of a view. It hands over its
-//! files as a [`DoorFile`] and its directories as a [`SourceDir`]. Plain data crosses freely, and so
-//! do the primitives of threads: [`sync`], [`workers`], [`patience`] and [`Shares`]. No field of the
-//! engine does.
+//! The mount calls the methods of three types: [`Engine`], the state of the process; [`Source`], a
+//! file that views are computed from; and [`Computed`], the text of a view. The mount passes its
+//! files as [`DoorFile`] and its directories as [`SourceDir`]. Both sides also use plain data
+//! types, and the modules for threads and shares: [`sync`], [`workers`], [`patience`] and
+//! [`Shares`]. The mount accesses no field of the engine.
 
 #![expect(missing_docs, reason = "names that say it all have no doc")]
 

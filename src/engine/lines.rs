@@ -1,8 +1,8 @@
-//! Line positions in a file of any length, and windows over its lines, for a person who jumps
+//! Line positions in a file of any length, and windows over its lines, for a reader that jumps
 //! around in the file.
 //!
-//! A file of gigabytes is read once, in steps, and gets a mark about every megabyte. From then on,
-//! a line is found by reading the bytes between two marks.
+//! The file is read once, in steps, and a mark is kept about every megabyte. To find a line, only
+//! the bytes between two marks are read.
 
 use std::io;
 
@@ -31,8 +31,11 @@ pub struct LineCount {
 #[derive(Default)]
 pub(crate) struct LineIndex(Mutex<LineMarks>);
 
-/// - `seen`: the file when it was last seen. `None` if it was never seen.
-/// - `places`: marks as `(bytes, newlines in them)`, in ascending order
+/// The marks of a file, and the facts that show whether the file has only grown since.
+///
+/// - `seen`: the identity, length and modification time of the file when it was last seen. `None`
+///   if it was never seen.
+/// - `places`: the marks, in ascending order: an offset and the number of newlines before it
 /// - `start`: the first bytes of the file. `end` holds the last bytes that were counted.
 #[derive(Default)]
 struct LineMarks {
@@ -45,8 +48,9 @@ struct LineMarks {
 }
 
 impl LineIndex {
-    /// Makes this the index of the file that `stat` describes, with the bytes `content`. Keeps the
-    /// counts if the file has only grown since it was last seen.
+    /// Prepares the index for the file that has the attributes `stat` and the bytes `content`.
+    /// Keeps the counts if the file has only grown since it was last seen, and drops them
+    /// otherwise.
     pub(crate) fn meet(&self, stat: &Stat, content: &dyn Content) -> io::Result<()> {
         let seen = (FileId::of(stat), stat.size, stat.mtime.as_nanos());
         let mut marks = self.0.lock();
@@ -153,8 +157,7 @@ impl LineMarks {
             && content.bytes(end, self.end.len())? == self.end)
     }
 
-    /// Continues from `known`, a line position that the content supplied, if it is beyond the
-    /// counted part.
+    /// Adopts `known`, a line position that the content supplied, if it is beyond the counted part.
     fn take(&mut self, known: LinesBefore) {
         if known.offset > self.counted.bytes {
             self.counted = LineCount { bytes: known.offset, newlines: known.newlines };

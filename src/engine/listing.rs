@@ -11,11 +11,13 @@ use ctxfs_store::{Conversation, Stat, StoredArtifacts, UnreadPlaces};
 #[derive(Debug)]
 pub struct Listing<T> {
     pub rows: Vec<T>,
-    /// The places that could not be read. They are below the directory of all conversations, or in
-    /// the listed conversation.
+    /// The places that could not be read. Paths are relative to the directory of all conversations,
+    /// or to the listed conversation.
     pub unread: UnreadPlaces,
 }
 
+/// A conversation in a listing.
+///
 /// - `bytes`: the sum of the sizes of the artifacts, in bytes
 /// - `modified`: the last change of an artifact, in milliseconds since the epoch. Without
 ///   artifacts, the last change of the conversation's directory.
@@ -39,7 +41,7 @@ pub struct ListedArtifact {
 /// The counts of conversations, in total and by conversation.
 ///
 /// - `sums`: the sums over all conversations
-/// - `unread`: the conversations that could not be read. They are not counted.
+/// - `unread`: the conversations that could not be read, and are therefore not counted
 #[derive(Debug, Default)]
 pub struct ConversationCounts {
     pub sums: Sums,

@@ -174,9 +174,9 @@ impl Look {
         self.index.offset_of(&self.raw(), line)
     }
 
-    /// Returns the offset of `line` without counting lines. `None` if the analysis has no offset of
-    /// a line shortly before it. Also `None` for the log of a terminal, because the offsets in its
-    /// analysis refer to its text instead of its bytes.
+    /// Returns the offset of `line` without counting lines. `None` if the analysis does not cover
+    /// the whole file, or has no offset of a line shortly before `line`. Also `None` for the log of
+    /// a terminal, because the offsets in its analysis refer to the text without escape sequences.
     pub fn line_offset_by(&self, analysis: &Analysis, line: u64) -> io::Result<Option<u64>> {
         if analysis.plain.is_some() || analysis.bytes != self.size() {
             return Ok(None);

@@ -8,7 +8,7 @@ use ctxfs_store::{Artifacts, Conversation, UnreadPlaces};
 use ctxfs_view::{ClosedCounts, Rendered};
 
 /// Returns the version of the manifest of the directory's conversation. The version changes with
-/// every record, and with every file that is added or removed. For a reader who is restricted by
+/// every record, and with every file that is added or removed. For a reader that is restricted by
 /// file modes, every call returns a new version, because any mode may have changed.
 pub(crate) fn version(engine: &Engine, dir: &dyn SourceDir, reader: &Reader) -> Result<Version> {
     let conversation = conversation_of(engine, dir)?;
@@ -26,8 +26,8 @@ pub(crate) fn version(engine: &Engine, dir: &dyn SourceDir, reader: &Reader) -> 
 }
 
 /// Computes the references of all artifacts on disk that the reader may read, oldest first. Then
-/// adds references that stand for the artifacts that are not listed. Holds all paths in memory, but
-/// only one record at a time.
+/// adds references that report the artifacts left out. Holds all paths in memory, but only one
+/// record at a time.
 pub(crate) fn show_manifest(
     engine: &Engine,
     dir: &dyn SourceDir,
@@ -46,10 +46,12 @@ fn conversation_of(engine: &Engine, dir: &dyn SourceDir) -> Result<Arc<Conversat
     engine.conversation(place.conversation().ok_or(EngineError::Stale)?)
 }
 
+/// An iterator over the references of a conversation, oldest artifact first.
+///
 /// - `left`: the number of artifacts not yet returned. The newest artifact has number 0 and comes
 ///   last.
-/// - `last`: the references that stand for artifacts that are not listed. `None` until all
-///   artifacts have been returned.
+/// - `last`: the references that report the artifacts left out. `None` until all artifacts have
+///   been returned.
 struct References<'a> {
     engine: &'a Engine,
     conversation: &'a Conversation,

@@ -20,9 +20,9 @@ use ctxfs_store::message::{
 use ctxfs_store::{Artifact, Conversation, Lease, MESSAGES, Stat, lease_of, message, stat_file};
 use ctxfs_view::{Rendered, View};
 
-/// Returns the version of the JSON array of the messages of a log. The log has the attributes
-/// `stat`, in which the size is the length that readers see, including the messages that hosts have
-/// `published`. The version changes with every message.
+/// Returns the version of the JSON array of a message log, which changes with every message. `stat`
+/// has the attributes of the log. In `stat`, the size includes the messages that other hosts have
+/// `published`.
 pub fn messages_version(stat: &Stat, published: Option<&Published>) -> Version {
     let Stat { size, mtime, .. } = *stat;
     let facts = order_number(stat, published);
@@ -34,9 +34,9 @@ fn order_number(stat: &Stat, published: Option<&Published>) -> u64 {
     stat.ino ^ edition.rotate_left(32)
 }
 
-/// Returns the messages that other hosts have published. They precede the messages in the file `at`,
-/// whose attributes are `own`. Returns `None` unless that is the message log of a conversation of
-/// several hosts.
+/// Returns the messages that other hosts have published. In the message log, these messages precede
+/// the messages of this host. `at` is the place of the local log and `own` its attributes. Returns
+/// `None` if `at` is no message log, or if no other host has published messages.
 pub fn published(engine: &Engine, at: &FilePlace, own: &Stat) -> Result<Option<Arc<Published>>> {
     match &engine.options.other_messages {
         Some(others) if is_message_log(&at.1) => Ok(others.published(&at.0, own)?),
@@ -54,8 +54,8 @@ const SMALL: usize = 512;
 pub struct UnfinishedMessage {
     line: UnfinishedLine,
     held: Option<Share>,
-    /// The reserved room below the quota. A measurement does not count the line, because the line
-    /// is not yet in the log.
+    /// Room below the quota, reserved until the line is in the log. Until then, a measurement does
+    /// not find the line.
     room: Reservation,
 }
 
@@ -85,8 +85,9 @@ impl UnfinishedMessage {
         }
     }
 
-    /// Adds `bytes` to those taken before. Calls `append` with the messages that are now complete;
-    /// either all of them are appended or none. Bytes after the last newline stay unfinished.
+    /// Adds `bytes` to the unfinished message. Calls `append` with the messages that are now
+    /// complete; either all of them are appended or none. Bytes after the last newline stay
+    /// unfinished.
     pub fn take<E: From<EngineError> + From<MessageError>>(
         &mut self,
         engine: &Engine,
@@ -104,8 +105,8 @@ impl UnfinishedMessage {
         taken
     }
 
-    /// Calls `append` with a last line that lacks only its newline. Fails for any other line, which
-    /// stays unfinished.
+    /// Calls `append` with the unfinished message if it lacks only its newline. Fails for any other
+    /// line, which stays unfinished. Does nothing if there is no unfinished message.
     pub fn finish<E: From<EngineError> + From<MessageError>>(
         &mut self,
         engine: &Engine,
@@ -123,9 +124,9 @@ impl UnfinishedMessage {
         finished
     }
 
-    /// Ends the message of a writer that is gone. Appends a last line that lacks only its newline,
-    /// and moves any other line to a file beside the log. If `comes_back` returns true for an
-    /// error, changes nothing and returns the error.
+    /// Ends the unfinished message of a writer that is gone. Appends a message that lacks only its
+    /// newline, and moves any other line to a file beside the log. If `comes_back` returns true for
+    /// an error, changes nothing and returns the error.
     pub fn leave<E: From<EngineError> + From<MessageError>>(
         &mut self,
         engine: &Engine,
@@ -235,8 +236,8 @@ impl MessageWriter {
         Ok(Self { engine: Arc::clone(engine), conversation, log, unfinished })
     }
 
-    /// Adds `bytes` to those written before, and appends the messages that are now complete; either
-    /// all of them are appended or none.
+    /// Adds `bytes` to the unfinished message, and appends the messages that are now complete;
+    /// either all of them are appended or none.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let Self { engine, conversation, log, unfinished } = self;
         unfinished
@@ -283,10 +284,12 @@ impl std::fmt::Debug for MessageWriter {
     }
 }
 
-/// Returns the attributes of the file `at`, which has the `state`, as readers see them. `stat` has
-/// the attributes on disk. A message log ends with its last whole line. An incomplete line that a
-/// crash left is moved to a file beside the log once the log has no writer. On a thread that must
-/// not wait, this fails with [`EngineError::Slow`]. `reader` opens the log for reading.
+/// Returns the attributes of the file `at` as readers see them. `stat` has the attributes on disk.
+/// Readers see a message log up to its last whole line. `state` is the state of the file, and
+/// `reader` opens it for reading.
+///
+/// An incomplete line that a crash left is moved to a file beside the log once the log has no
+/// writer. On a thread that must not wait, this fails with [`EngineError::Slow`].
 pub fn shown(
     engine: &Engine,
     (at, state): (&FilePlace, &SourceState),
@@ -304,8 +307,8 @@ pub fn shown(
     Ok(Stat { size, ..stat })
 }
 
-/// Returns the size that [`shown`] would return. On a thread that must not wait, uses the last
-/// whole line and moves nothing.
+/// Returns the size that [`shown`] would return. On a thread that must not wait, returns the end of
+/// the last whole line and moves nothing.
 pub(crate) fn shown_length(
     engine: &Engine,
     of: (&FilePlace, &SourceState),

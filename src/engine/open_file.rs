@@ -1,5 +1,5 @@
-//! The identities of files on disk and of their bytes, and files that are open for reading: a file on
-//! this disk, or a remote artifact.
+//! The identities of files on disk and of their bytes, and files that are open for reading: a file
+//! on this disk, or a remote artifact.
 
 use std::fs::File;
 use std::io;
@@ -9,14 +9,13 @@ use crate::{EngineError, EngineOptions, Result};
 use ctxfs_core::model::{Component, Content, FarFile, FarStore, LinesBefore, Provenance, Record};
 use ctxfs_store::{FarArtifact, Stat, Time, provenance_of, read_full_at, stat_file};
 
-/// The identity of the bytes of a file. Results that are computed from the bytes and kept are
-/// stored under it.
+/// The identity of the bytes of a file. Caches store results computed from the bytes under it.
 ///
 /// Two artifacts with the same bytes have the same identity. If a cached text also depends on the
 /// record or the place, its key must include these.
 ///
-/// - `Sealed`: the bytes of a sealed artifact, identified by their digest. They may be in any local
-///   file.
+/// - `Sealed`: the bytes of a sealed artifact, identified by their digest. Any local file may hold
+///   them.
 /// - `Local`: the bytes of a local file without a digest in its record. The bytes may change, so a
 ///   cache also compares the length and the times.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -53,9 +52,9 @@ impl FileId {
         Self { dev: stat.dev, ino: stat.ino, born }
     }
 
-    /// Returns the file that was `opened` by its name. Fails with [`EngineError::Stale`] if the name
-    /// led to another file or nowhere. Fails in the same way if the file has lost its last name,
-    /// because writes to it would be lost.
+    /// Checks that the file `opened` by its name has this identity, and returns it. Fails with
+    /// [`EngineError::Stale`] if the name led to another file or nowhere. Fails in the same way if
+    /// the file has lost its last name, because writes to it would be lost.
     pub fn check(self, opened: io::Result<File>) -> Result<File> {
         let file = match opened {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -79,7 +78,7 @@ pub(crate) enum OpenFile {
     Far(Arc<RemoteFile>),
 }
 
-/// A remote artifact that is open for reading. Its bytes are requested when they are first read.
+/// A remote artifact that is open for reading. The bytes are requested when they are first read.
 #[derive(Debug)]
 pub struct RemoteFile {
     /// `None` if this process has no bucket.

@@ -24,8 +24,8 @@ const VIEW_DEADLINE: Duration = Duration::from_secs(if cfg!(debug_assertions) { 
 pub struct EngineOptions {
     /// The path of the root of the tree as readers see it, such as `/ctx`. Views print this path.
     pub prefix: String,
-    /// The only conversation that this door shows. Its directory is then the root of the tree. If
-    /// `None`, the root holds all conversations.
+    /// The only conversation that this door shows. The root of the tree is then the directory of
+    /// this conversation. If `None`, the root holds all conversations.
     pub only: Option<Component>,
     /// True if other users may read the tree. A text then contains only what its reader may read.
     pub allow_other: bool,
@@ -62,8 +62,9 @@ pub struct EngineOptions {
     /// The source of the bytes of remote artifacts. If `None`, remote artifacts cannot be read. If
     /// set, hosts share the conversations, and a move between two conversations copies the bytes.
     pub far: Option<Arc<dyn FarStore>>,
-    /// The hosts that share the conversations. They are notified of changes. Names that this host
-    /// does not have are requested from them. If `None`, no other host shares the conversations.
+    /// The hosts that share the conversations. The engine notifies them of changes, and requests
+    /// names from them that this host does not have. If `None`, no other host shares the
+    /// conversations.
     pub other_hosts: Option<Arc<dyn OtherHosts>>,
     /// The number of file descriptors to divide between all uses. If `None`, the limit of the
     /// process (`RLIMIT_NOFILE`) at the time when the engine is created.
@@ -164,7 +165,7 @@ impl DescriptorBudget {
 /// - `network`: true if the server can neither bind nor connect to a TCP port
 /// - `signals`: true if the server can send signals only to its own process
 /// - `no_new_privileges`: true if programs that the server starts cannot gain privileges
-/// - `capabilities`: the capabilities of the server. Its child processes could inherit them.
+/// - `capabilities`: the capabilities of the server. Child processes could inherit these.
 /// - `memory`: true if the server's memory is excluded from core files and cannot be read by other
 ///   processes of the same user
 #[expect(clippy::struct_excessive_bools, reason = "independent limits, shown one by one")]

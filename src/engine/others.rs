@@ -1,5 +1,5 @@
-//! Other hosts. Fetches what they have published before a name is reported as unknown or a listing
-//! is shown. Also finds outputs that two hosts wrote under the same name.
+//! Other hosts. Fetches the names and outputs that they have published before a name is reported as
+//! unknown or a listing is shown. Also finds outputs that two hosts wrote under the same name.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -11,8 +11,8 @@ use ctxfs_core::model::{Component, Place, RelPath, is_scratch};
 /// Maximum wait for news of a conversation: `KNOWN` if this host has it, `UNKNOWN` if it does not.
 const KNOWN: Duration = Duration::from_secs(1);
 const UNKNOWN: Duration = Duration::from_secs(5);
-/// Maximum wait of a caller that needs everything. A fetch usually ends much sooner, unless it
-/// transfers a lot of data.
+/// Maximum wait for the outputs of an archive, which must be complete. A fetch usually ends much
+/// sooner, unless it transfers a lot of data.
 const ALL: Duration = Duration::from_mins(10);
 
 /// The hosts that share the conversations of an engine.

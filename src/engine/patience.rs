@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 use crate::sync::{now, thread_local};
 use crate::{EngineError, Result};
 
+/// The work that a thread may do at the moment.
+///
+/// - `Waits`: the thread may do slow work and wait for other processes
 /// - `Works`: the thread may do slow work, but must not wait for other processes
 /// - `Prompt`: the thread must not do anything slow. The request was first tried at this time.
 #[derive(Clone, Copy)]

@@ -1,8 +1,8 @@
 //! The quota of a conversation: how much room all its files may take on the disk.
 //!
 //! A measurement looks at every file, so it is made only at intervals. In between, each writer
-//! takes the room that it needs from the rest of the last measurement: first from the part that
-//! this process holds, then from the part that all processes share ([`ctxfs_store::SharedRoom`]).
+//! takes room from the amount that the last measurement found free: first from the part that this
+//! process holds, then from the part that all processes share ([`ctxfs_store::SharedRoom`]).
 //! Granted bytes stay reserved until they are written, so that a measurement in the meantime counts
 //! them.
 
@@ -29,8 +29,9 @@ const FOR_EACH: u64 = 4096;
 const HELD: u64 = 256 * 1024;
 /// A process holds at most 1/`PART` of the shared room.
 const PART: u64 = 16;
-/// When a measurement finds too little room for a write, its result is reused for this many times
-/// its duration, unless this process removes something in the meantime.
+/// A measurement that finds too little room for a write is a refusal. The refusal is reused for
+/// this many times the duration of the measurement, unless this process removes something in the
+/// meantime.
 const REFUSING: u32 = 10;
 /// A measurement that takes less than this may be made for each write, by any thread.
 const QUICK: Duration = Duration::from_millis(1);
@@ -38,6 +39,8 @@ const QUICK: Duration = Duration::from_millis(1);
 #[derive(Debug, Default)]
 pub(crate) struct Quotas(DashMap<Component, Arc<Quota>>);
 
+/// The quota of a conversation, as far as this process uses it.
+///
 /// - `held`: bytes taken from the shared room and not yet granted. Locked only briefly.
 /// - `turn`: locked by the thread that takes from the shared room or measures
 /// - `took`: duration of the last measurement in nanoseconds. `u64::MAX` before the first
@@ -89,6 +92,8 @@ pub(crate) struct RoomRequest<'a> {
     pub(crate) partly: bool,
 }
 
+/// The result of a measurement.
+///
 /// - `free`: number of bytes that would fit
 /// - `between`: maximum number of bytes to grant before the next measurement
 /// - `artifacts`: the sum of the lengths of the artifacts
@@ -217,8 +222,8 @@ impl Quota {
         Some(self.reserve(growth))
     }
 
-    /// Reserves granted bytes. The caller holds the lock of the amount from which they come, so
-    /// that a measurement finds them either there or among the reserved bytes.
+    /// Reserves granted bytes. The caller holds the lock of `held` or the turn, so that the next
+    /// measurement counts these bytes as reserved.
     fn reserve(&self, granted: u64) -> u64 {
         self.reserved.fetch_add(granted, Relaxed);
         self.at_least.fetch_add(granted, Relaxed);

@@ -1,5 +1,5 @@
-//! Masking secrets in views and, if configured, in stored files. Also files as views and stand-ins see
-//! them, represented by one [`Subject`] for every door.
+//! Masking secrets in views and, if configured, in stored files. Also builds the [`Subject`] of a
+//! view or a stand-in, in the same way for every door.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -73,9 +73,6 @@ impl Redaction {
 ///
 /// The writer holds back bytes that may be part of a secret, so [`Self::finish`] must be called at
 /// the end.
-///
-/// - `Plain`: passes bytes unchanged
-/// - `Masked`: masks secrets before passing the bytes on
 pub enum MaskedForm<'a, W> {
     Plain(W),
     Masked(MaskingWriter<'a, W>),
@@ -232,7 +229,7 @@ pub(crate) struct ShownFile<'a> {
 }
 
 impl<'a> ShownFile<'a> {
-    /// Returns a file with this `content`. Secrets in the content must still be masked.
+    /// Returns a file with this `content`, in which secrets are not masked yet.
     pub(crate) fn new(
         secrets: &Secrets,
         content: Box<dyn Content + 'a>,

@@ -29,7 +29,7 @@ const README: &str = "README.md";
 const MANIFEST: &str = "manifest.json";
 const IGNORE: &str = ".ignore";
 
-/// A name to which ctxfs gives a meaning in a directory, whatever is on disk.
+/// A name that has a meaning in a directory even if no file on disk has this name.
 ///
 /// - `Bookkeeping`: one of the store's own files. No door shows these.
 /// - `Computed`: a computed file of the directory. A file on disk with this name hides it.
@@ -321,7 +321,7 @@ impl DiskEntry<'_> {
     }
 }
 
-/// An output whose content was removed to make room. Its `.summary` still exists.
+/// An output whose content was removed to make room. The `.summary` of the output still exists.
 #[derive(Debug)]
 pub struct RemovedContent {
     pub conversation: Component,

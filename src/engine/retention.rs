@@ -17,18 +17,18 @@ use ctxfs_core::model::{Component, EvictionResult, Evictor, RelPath};
 use ctxfs_store::keep::{RetentionRules, SweepReport, SweepScope};
 use ctxfs_store::{Store, UnreadPlaces, keep};
 
-/// The interval of regular sweeps. It is also the precision of a limit on age.
+/// The interval of regular sweeps, and thus the precision of a limit on age.
 const EVERY: Duration = Duration::from_mins(10);
 /// Minimum interval of regular sweeps. With a short limit on age, the interval is a tenth of the
 /// limit.
 const OFTEN: Duration = Duration::from_secs(1);
 /// The time for which sealed outputs accumulate before a sweep.
 const GATHER: Duration = Duration::from_millis(200);
-/// The time after a sweep that freed nothing in which writers do not sweep again.
+/// After a sweep that freed nothing, writers do not sweep again for this time.
 const FRUITLESS: Duration = Duration::from_millis(100);
 /// Maximum time that a writer waits until closed outputs are sealed, because only sealed outputs
 /// can be removed. On a machine with ten times the load that it can handle, sealing a small output
-/// takes most of a second.
+/// takes almost a second.
 const SEALING: Duration = Duration::from_secs(5);
 /// Number of retries of a writer that found nothing to remove, with a pause of `RELEASE` before
 /// each. The kernel reports a closed file some time after `close` has returned.
@@ -61,6 +61,10 @@ pub(crate) struct Retention {
     thread: BackgroundThread,
 }
 
+/// The sweeps that are due, and the limits for the next ones.
+///
+/// - `store`: true if a sweep of the whole store is due
+/// - `conversations`: conversations for which a sweep is due
 /// - `room`: the number of bytes that may be sealed before the next sweep, for each swept
 ///   conversation
 /// - `fruitless`: the time of the last sweep by a writer, if that sweep freed nothing
@@ -170,8 +174,8 @@ impl Retention {
             return Ok(false);
         }
         allow_slow()?;
-        // Outputs that only this host has are kept. Their size is added to the goal, so that more
-        // of the shared outputs are removed.
+        // A sweep keeps outputs that only this host has. The goal grows by the size of these
+        // outputs, so that the next sweep chooses more of the shared ones.
         let mut in_the_way = 0;
         for _ in 0..PASSES {
             let free = Some(free.saturating_add(in_the_way));
@@ -309,7 +313,7 @@ fn made_room(report: &SweepReport) -> bool {
     !report.removed.is_empty() || { room }.any(|room| room > 0)
 }
 
-/// Logs the number of places that a sweep could not read. Their names are not logged.
+/// Logs the number of places that a sweep could not read, but not the names.
 fn warn_of(unread: &UnreadPlaces) {
     if !unread.is_empty() {
         let places = unread.count();

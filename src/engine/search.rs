@@ -87,6 +87,8 @@ pub(crate) fn search_here(
     Ok((text, rendered, path + "/.grep/"))
 }
 
+/// The artifacts that a search reads.
+///
 /// - `closed`: the number of directories that the reader may not read
 /// - `base`: the directory to which the paths are relative. `None` for the conversation's own
 ///   directory.

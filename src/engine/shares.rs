@@ -1,7 +1,7 @@
 //! The shares of clients in scarce resources of a server, such as memory and descriptors.
 //!
 //! A conversation may hold at most as much as it leaves free. A single conversation may hold half
-//! of the resource. While it holds half, a second conversation may hold a quarter. So there is
+//! of the resource. While it holds half, a second conversation may hold a quarter. There is thus
 //! always room for one more client, no part of the resource is reserved for idle clients, and a
 //! client that holds little is rarely refused.
 

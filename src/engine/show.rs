@@ -23,6 +23,8 @@ use ctxfs_view::{RenderError, Rendered, View};
 
 type RenderResult = std::result::Result<Rendered, RenderError>;
 
+/// A view of a file that is being computed.
+///
 /// - `key`: the key under which to keep the text, if the file has not changed by the end of the
 ///   computation
 /// - `may_go_on`: true if this view may continue past its deadline
@@ -97,9 +99,9 @@ fn show_snapshot(engine: &Engine, mut shown: FileView<'_>) -> Result<ViewText> {
 }
 
 impl Source {
-    /// Returns the sizes of the views that listings show, so that a listing does not have to compute
-    /// any view. The file is sealed and open as `open`. The descriptor should not update the access
-    /// time, because sealing is no access by a user.
+    /// Returns the sizes of the views that listings show, so that a listing does not have to
+    /// compute any view. The file is sealed and open as `open`. The descriptor should not update
+    /// the access time, because sealing is no access by a user.
     ///
     /// Returns `None` if the sizes must not be recorded: for a large file, for a file that may
     /// change without a change of its times, for one of several outputs that were written under the
@@ -143,7 +145,7 @@ fn is_away(error: &EngineError, view: &View) -> bool {
     matches!(view, View::Summary) && cannot_be_had && !matches!(error, EngineError::Stale)
 }
 
-/// The reason why remote bytes that are missing from the bucket cannot be read.
+/// The message for remote bytes that are missing from the bucket.
 const GONE: &str = "the bucket has them no more, as another host has removed the output or they \
                     were lost; `ctxfs remote check` tells what is missing";
 
@@ -205,8 +207,8 @@ pub(crate) fn render_here(
     Ok((text, rendered))
 }
 
-/// Calls `show` with a file as `view` sees it and with its analysis, as far as it is complete when
-/// `expired` returns true.
+/// Calls `show` with a file as `view` sees it. The file has the analysis that `view` needs, as far
+/// as it is complete when `expired` returns true.
 fn with_subject_of<T>(
     engine: &Engine,
     source: &Source,
@@ -275,9 +277,9 @@ fn needed_analysis(
     snapshot.analysis(engine, expired)
 }
 
-/// Returns the text of `raw` without escape sequences, up to the end of its analysis `known`.
-/// Replaces `known` with the analysis of that text. Returns `None` if the bytes have no escape
-/// sequences.
+/// Returns the text of `raw` without escape sequences, as far as `raw` is analysed. Replaces
+/// `known` by the analysis of that text. Returns `None` if the bytes have no escape sequences, so
+/// that they can be shown as they are.
 fn plain_text(
     engine: &Engine,
     shown: &FileView<'_>,
@@ -306,7 +308,7 @@ fn plain_text(
 }
 
 /// Returns the text of a remote log if its analysis has positions at which reading can start, and
-/// if the view reads only parts of the text. Other views read the complete text in any order.
+/// if the view reads only parts of the text. Other views need the complete text.
 fn text_at_places(
     shown: &FileView<'_>,
     (raw, limit): (&FileContent, &Arc<ReadLimit>),
@@ -428,7 +430,8 @@ fn without_places(analysis: &Analysis) -> Analysis {
     }
 }
 
-/// Maximum time that a computation waits until the times of its file have settled.
+/// Maximum wait until the times of a file have settled: from then on, each change is certain to
+/// change them.
 const WAIT: Duration = Duration::from_millis(20);
 
 /// Returns the keys of the text of `view` in the store's cache, which outlives this process. The

@@ -1,4 +1,4 @@
-//! Snapshots of files, and their versions: what a view of a file is computed from.
+//! Snapshots of the files that views are computed from, and their versions.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -67,8 +67,8 @@ impl Source {
 
     /// Returns the version of the file, which has the attributes `stat` after `changes` changes.
     ///
-    /// Opens the file only if its facts are not known yet, or if the attributes cannot distinguish
-    /// the version, so that the bytes must be read.
+    /// Opens the file only if its facts are not known yet, or if the bytes must be read because the
+    /// attributes cannot distinguish the version.
     pub fn version(&self, engine: &Engine, stat: &Stat, changes: u64) -> Result<Version> {
         match self {
             Self::File(file) => file_version(engine, &**file, stat, changes),
@@ -76,8 +76,8 @@ impl Source {
         }
     }
 
-    /// Records that the file, whose identity is `id`, has got its first writer or lost its last one.
-    /// A search reads the length of a file with writers between two writes.
+    /// Records that the file, whose identity is `id`, has got its first writer or lost its last
+    /// one. A search reads the length of a file with writers between two writes.
     pub fn note_writers(&self, engine: &Engine, id: FileId, has_writers: bool) {
         match self {
             Self::File(file) if has_writers => {
@@ -128,8 +128,8 @@ impl Source {
         self.counted().life.lock().bytes().changes
     }
 
-    /// Returns the state that counts changes. A shared log is assembled again for each version, so
-    /// the local log counts them.
+    /// Returns the state that counts changes. For a shared log this is the state of the local log,
+    /// because a shared log is assembled again for each version.
     fn counted(&self) -> &SourceState {
         match self {
             Self::File(file) => file.state(),
@@ -156,7 +156,7 @@ impl Source {
                     let reader = || Ok(Arc::clone(here));
                     messages::shown(engine, (&at, file.state()), stat, reader)?.size
                 }
-                // The name is none that a record may have.
+                // The file has no name that a record may have.
                 None => stat.size,
             },
             OpenFile::Far(_) => stat.size,
@@ -203,8 +203,8 @@ impl Snapshot {
     }
 }
 
-/// Returns the attributes of `file`, which is open as `open`, the number of its changes, and true if
-/// it has a writer, at a moment when no write is in progress.
+/// Returns the attributes of `file`, which is open as `open`, at a moment when no write is in
+/// progress. Also returns the number of its changes, and true if it has a writer.
 fn between_writes(file: &dyn DoorFile, open: &OpenFile) -> Result<(Stat, u64, bool)> {
     let mut life = file.state().life.lock();
     Ok((open.as_ref().stat()?, life.bytes().changes, life.has_writers()))
@@ -220,8 +220,8 @@ fn open(engine: &Engine, file: &dyn DoorFile) -> Result<OpenFile> {
     }
 }
 
-/// Opens the copy that has the name of `file`, for a view that is read without another look-up.
-/// Fails with [`EngineError::Stale`] if there is no copy.
+/// Opens the copy that has replaced `file` on disk, for a view that is read without another
+/// look-up. Fails with [`EngineError::Stale`] if there is no copy.
 fn open_copy(engine: &Engine, file: &dyn DoorFile) -> Result<File> {
     let (id, path) = file.place().ok_or(EngineError::Stale)?;
     let conversation = engine.conversation(&id)?;
@@ -256,8 +256,8 @@ fn file_version(
     Ok(version(stat, changes, facts, bytes))
 }
 
-/// Returns the attributes that a sealed file had before a copy took its name. Returns `stat` for any
-/// other file.
+/// Returns the attributes that a sealed file had before a copy took its name. Returns `stat` for
+/// any other file.
 fn original(engine: &Engine, file: &dyn DoorFile, stat: &Stat) -> Result<Stat> {
     if !stat.may_be_copy() || !file.state().life.lock().is_at_rest() {
         return Ok(*stat);
@@ -349,7 +349,7 @@ const IN_MEMORY: u64 = 64 << 20;
 
 /// The message log of a conversation of several hosts at one moment, as a source of views.
 ///
-/// The bytes of this log never change. They are assembled in an unnamed file when they are first
+/// The bytes of this log never change. The log is assembled in an unnamed file when it is first
 /// needed.
 pub struct SharedLog {
     own: Arc<dyn DoorFile>,

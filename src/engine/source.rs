@@ -1,7 +1,8 @@
-//! Files and directories as a door knows them, and the changes of a file that this process has seen.
+//! Files and directories in the form in which a door passes them to the engine, and the changes of
+//! a file that this process has seen.
 //!
-//! A door has more information about a file than the disk, such as its writers. It therefore passes
-//! the engine a [`DoorFile`] or a [`SourceDir`].
+//! A door has more information about a file than the disk, such as its writers. The door therefore
+//! passes a [`DoorFile`] or a [`SourceDir`].
 
 use std::fs::File;
 use std::hash::{BuildHasher as _, DefaultHasher, Hash, Hasher as _, RandomState};
@@ -18,10 +19,10 @@ use ctxfs_store::{
 };
 use ctxfs_view::View;
 
-/// A regular file of a conversation, as its door knows it.
+/// A regular file of a conversation, as a door passes it to the engine.
 ///
-/// The engine may call every method from any thread. All else that views need follows from the
-/// place: the record, remote bytes, the copy that replaced the file.
+/// The engine may call every method from any thread. With the place of the file, the engine finds
+/// everything else that views need: the record, remote bytes, and a copy that replaced the file.
 pub trait DoorFile: Send + Sync {
     /// Returns the conversation of the file and its path there, or `None` once the file has lost
     /// its name.
@@ -31,7 +32,8 @@ pub trait DoorFile: Send + Sync {
     /// to another file or nowhere, and no handle has it open.
     fn reader(&self) -> Result<Arc<File>>;
 
-    /// Returns true if `stat` describes the local file, or what it was before a copy replaced it.
+    /// Returns true if `stat` has the identity of this file. A copy that replaced the file on disk
+    /// does not change the identity.
     fn was(&self, stat: &Stat) -> bool;
 
     fn state(&self) -> &SourceState;
@@ -45,10 +47,11 @@ pub trait DoorFile: Send + Sync {
 /// The conversation of a file, and its path there.
 pub type FilePlace = (Component, RelPath);
 
-/// The state of a file in this process: its analysis, the facts known about it, and its life.
+/// The state of a file in this process: its analysis, the facts known about it, and its
+/// [`FileLife`].
 ///
-/// A door creates it with its own [`FileLife`], and keeps it locked while it writes. So a length
-/// that the engine reads under the lock never falls in the middle of a write.
+/// A door creates the state with its own `FileLife`, and locks `life` while it writes. A length
+/// that the engine reads under the lock is therefore never in the middle of a write.
 pub struct SourceState<L: ?Sized = dyn FileLife> {
     pub(crate) tracker: Tracker,
     pub(crate) facts: KnownFacts,
@@ -72,8 +75,8 @@ pub trait FileLife: Send {
         false
     }
 
-    /// Returns true if the manifest lacks what this process knows: the file is or was written here,
-    /// and is not sealed yet.
+    /// Returns true if this process writes or wrote the file, and the file is not sealed yet. The
+    /// manifest then lacks facts about the file.
     fn is_unsealed(&self) -> bool {
         false
     }
@@ -83,7 +86,8 @@ pub trait FileLife: Send {
         true
     }
 
-    /// Returns `record` with what the manifest lacks. `recorded` is true if the manifest has it.
+    /// Adds the facts that the manifest lacks to `record`. `recorded` is true if the manifest has a
+    /// record of the file.
     fn bring_up(&self, record: Record, recorded: bool) -> Record {
         let _ = recorded;
         record
@@ -129,8 +133,8 @@ impl<L: FileLife + ?Sized> SourceState<L> {
     }
 }
 
-/// The changes of a file's bytes that this process has seen. Changes by other processes are detected
-/// by comparison with the attributes seen last.
+/// The changes of a file's bytes that this process has seen. Changes by other processes are
+/// detected by comparison with the attributes seen last.
 ///
 /// - `changes`: number of changes by this process, plus the number of views that ran out of time.
 ///   Both make a new version.
@@ -159,9 +163,9 @@ impl ByteHistory {
     /// differs from the last one seen, or if the resolution of the disk's `clock` may hide a
     /// change.
     ///
-    /// A file that this process writes always has a recent time. While `is_written` is true, a
-    /// change by another process that keeps the length and the time is therefore detected one clock
-    /// step later.
+    /// While `is_written` is true, a recent time alone does not count as a change, because each
+    /// write by this process makes the time recent. A change by another process that keeps the
+    /// length and the time is then detected one clock step later.
     pub fn notice(&mut self, stat: &Stat, clock: FileClock, is_written: bool) -> bool {
         let is_recent = clock.is_recent(stat);
         let hidden = self.is_recent && clock != FileClock::FINE && !(is_recent && is_written);
@@ -221,7 +225,7 @@ pub fn present_record(
 /// The version of a source. Equal versions of one source give equal bytes.
 ///
 /// - `changes`: the number of changes that this process has seen, plus the number of views that ran
-///   out of time. A computed file does not change, so its number counts only the latter.
+///   out of time. A computed file does not change, so only such views count.
 /// - `modified`: the last modification, in nanoseconds since the epoch
 /// - `changed`: the last change of content, names or attributes, in nanoseconds since the epoch.
 ///   For a copy that replaced a sealed file, this is the value of the replaced file.
@@ -279,17 +283,16 @@ pub(crate) fn keyed_hash(value: impl Hash) -> u64 {
     KEY.hash_one(value)
 }
 
-/// Returns a number that identifies everything that views show besides the bytes of a file. This is
-/// its place, the shown parts of its `record`, and the names of other outputs that were written
-/// under the same name.
+/// Returns a hash of everything that views show besides the bytes of a file: its place, the shown
+/// parts of its `record`, and the names of other outputs that were written under the same name.
 pub(crate) fn facts_number(place: &FilePlace, record: &Record, same_name: &[String]) -> u64 {
     let mut hasher = DefaultHasher::new();
     place.hash(&mut hasher);
     record.generation.hash(&mut hasher);
     record.incomplete().hash(&mut hasher);
     serde_json::to_string(&record.provenance).unwrap_or_default().hash(&mut hasher);
-    // Older records hold a hash of this number as the basis of their view sizes, computed without
-    // this list. An empty list is not hashed, so that these view sizes stay valid.
+    // The view sizes of older records have a basis that was computed without this list. An empty
+    // list is not hashed, so that these sizes stay valid.
     if !same_name.is_empty() {
         same_name.hash(&mut hasher);
     }
@@ -356,8 +359,8 @@ pub(crate) fn is_message_log(path: &RelPath) -> bool {
 pub(crate) struct LiveFiles(pub(crate) DashMap<FileId, Weak<dyn DoorFile>>);
 
 impl LiveFiles {
-    /// Returns the file `id` as the door that writes it knows it. `None` if no door has the file
-    /// open for writing.
+    /// Returns the door's file with the identity `id`. `None` if no door has the file open for
+    /// writing.
     pub(crate) fn get(&self, id: FileId) -> Option<Arc<dyn DoorFile>> {
         self.0.get(&id)?.upgrade()
     }

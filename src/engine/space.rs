@@ -18,8 +18,8 @@ const BETWEEN: u64 = 16 * 1024 * 1024;
 /// well.
 const SWEEPS: usize = 3;
 
-/// The room left on the disk and below the quotas. It is measured at intervals, so that writers
-/// stop before either is full.
+/// The room left on the disk and below the quotas, measured at intervals. Writers stop before
+/// either is full.
 #[derive(Debug, Default)]
 pub(crate) struct Space {
     disk: Allowance,

@@ -1,5 +1,5 @@
-//! Stand-ins: the text that a model gets in place of an output. It is the same text as in the views of
-//! the mount.
+//! Stand-ins: the text that a model gets in place of an output. It is the same text as in the views
+//! of the mount.
 
 use std::io::{self, Write as _};
 use std::sync::Arc;

@@ -22,7 +22,7 @@ impl Engine {
         Ok(page.map_err(std::io::Error::other)?)
     }
 
-    /// Returns the status page, including the members of the object `door`.
+    /// Returns the text of `.ctxfs/status.json`. Adds the members of the JSON object `door`.
     pub fn status(&self, door: &Value) -> Result<String> {
         let Sums { total, .. } = self.counts(None)?.sums;
         let mut status = json!({

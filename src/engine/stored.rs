@@ -1,4 +1,5 @@
-//! The files and directories of the store as a door without inodes finds them: by their names.
+//! The files and directories of the store for a door without inodes, which finds them by their
+//! names.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -13,6 +14,8 @@ use crate::{
 use ctxfs_core::model::{Component, RelPath};
 use ctxfs_store::{Dir, Stat};
 
+/// A directory of the store, found by its names.
+///
 /// - `names`: the conversation and the names below it. Empty for the directory of all
 ///   conversations.
 /// - `is_top`: true for the root of the tree
@@ -74,7 +77,7 @@ impl SourceDir for StoredDir {
 
 /// A file that no door has open for writing. It is found by its name in a directory.
 ///
-/// Every look-up makes a new one, so its state tells nothing of earlier changes.
+/// Every look-up creates a new `StoredFile`, so the state has no record of earlier changes.
 pub(crate) struct StoredFile {
     dir: Arc<StoredDir>,
     name: OsString,

@@ -32,7 +32,7 @@ mod real {
     /// The amount added to the niceness of background threads; see setpriority(2). With 5, such a
     /// thread gets a quarter of a processor beside a process that computes; with 19, it gets a
     /// seventieth. For comparison, 600 outputs of 5 KB were written beside two busy loops on two
-    /// processors. They were sealed after 2 s with 5, and after 20 to 28 s with 19.
+    /// processors. Sealing them took 2 s with 5, and 20 to 28 s with 19.
     const BACKGROUND: i32 = 5;
 
     /// Lowers the priority of the calling thread, which works in the background. On Linux this

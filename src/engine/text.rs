@@ -1,5 +1,5 @@
-//! The text of a computed file: its collection in bounded memory, and the caches that keep texts and
-//! other recent values in memory.
+//! The text of a computed file: its collection in bounded memory, and the caches that keep texts
+//! and other recent values in memory.
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -17,7 +17,7 @@ use ctxfs_core::model::Content;
 use ctxfs_store::{Cache as DiskCache, CacheKey, Draft, read_full_at, stat_file};
 use ctxfs_view::Rendered;
 
-/// The last bytes of a text kept on disk. They follow the length of its notice.
+/// Marks a text that is kept on disk. Follows the length of the notice, at the end of the file.
 const MARK: &[u8; 8] = b"ctxfs\0\0\x01";
 
 /// Bytes in memory and their share of the memory budget. The share is `None` for the few bytes of a
@@ -27,11 +27,12 @@ struct HeldBytes(Vec<u8>, #[expect(dead_code, reason = "gives back")] Option<Sha
 
 /// The text of a computed file. It never changes.
 ///
-/// The text consists of a notice about missing parts, and the rest. The notice is in
-/// memory. The rest is in memory or in a file of the store's cache.
+/// The text consists of a notice about missing parts, which may be empty, and the rest.
 ///
-/// - `on_disk`: the file with the rest of the text, and the length of the rest. `None` if the rest
-///   is in `head`.
+/// - `head`: the notice, and the rest unless it is in a file
+/// - `notice`: the length of the notice, in bytes
+/// - `on_disk`: a file of the store's cache with the rest of the text, and the length of the rest.
+///   `None` if the rest is in `head`.
 /// - `key`: the key of the text in the store's cache. Two texts with the same key have the same
 ///   bytes, at any time and in any process. `None` if that cannot be guaranteed.
 #[derive(Debug, Clone)]
@@ -60,7 +61,7 @@ impl ViewText {
         Self { key, ..self }
     }
 
-    /// Returns the same text. Unless `whole` is true, it is marked as a beginning.
+    /// Returns this text, marked as complete if `whole` is true and as a beginning otherwise.
     pub(crate) fn with_whole(self, whole: bool) -> Self {
         Self { whole, ..self }
     }
@@ -160,7 +161,8 @@ pub struct Spool<'a> {
     stays: bool,
     started: Instant,
     text: RefCell<SpooledText>,
-    /// True once the beginning was given to readers. They will look for the complete text on disk.
+    /// True once readers have got the beginning. The next look-up then searches the disk for the
+    /// complete text.
     given: Cell<bool>,
 }
 

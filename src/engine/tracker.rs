@@ -11,18 +11,18 @@ use crate::{Counters, FileRef, Identity, Result, recent_cache};
 use ctxfs_core::materialize::{Analyzer, SNIFFED};
 use ctxfs_core::model::{Analysis, Component, Content};
 
-/// Number of bytes that one step of analysis reads. A step takes some milliseconds, so that waiting
-/// readers and deadlines are noticed soon.
+/// Number of bytes that one step of analysis reads. A step takes a few milliseconds, so that
+/// waiting readers and deadlines are noticed soon.
 pub(crate) const STEP: u64 = 4 * 1024 * 1024;
 const BLOCK: usize = 256 * 1024;
 /// Number of bytes of one read if the analysis is at least this far behind. Several threads analyse
 /// these bytes.
 const BEHIND: usize = 2 * 1024 * 1024;
-/// Minimum number of analysed bytes for which the state is kept. To analyse fewer bytes again takes
+/// Minimum number of analysed bytes for which the state is kept. Analysing fewer bytes again takes
 /// at most about 0.3 ms.
 const LEAST_KEPT: u64 = 64 * 1024;
-/// Maximum number of states that are kept. The state of a plain log takes some 170 KiB. The largest
-/// state measured, of random words, takes 680 KiB.
+/// Maximum number of states that are kept. The state of a plain log takes about 170 KiB. The
+/// largest state measured, of random words, takes 680 KiB.
 const KEPT: usize = 32;
 /// Maximum number of finished analyses in memory. The manifest has the rest.
 const REMEMBERED: usize = 256;
@@ -56,7 +56,7 @@ pub(crate) struct TrackerInUse<'a> {
 pub(crate) struct Tracked {
     analyzer: Option<Box<Analyzer>>,
     users: u32,
-    /// The count when the analysis began. A later rewrite invalidates the analysis.
+    /// The rewrite count when the analysis began. A later rewrite invalidates the analysis.
     began: RewriteCount,
 }
 
@@ -68,6 +68,8 @@ pub(crate) struct AnalysisGoal<'a> {
     pub(crate) bytes: u64,
 }
 
+/// The result of one step of an analysis.
+///
 /// - `seen`: number of bytes analysed so far
 /// - `ended`: true if the end of the file was reached
 /// - `analysis`: the analysis, if the goal or the end of the file was reached

@@ -29,6 +29,8 @@ pub struct Tree {
 #[derive(Debug)]
 pub struct OpenedFile(OpenedContent);
 
+/// The content of an open file.
+///
 /// - `File`: a file on disk, with its length when it was opened. A message log ends with its last
 ///   whole line.
 /// - `Text`: a computed file
@@ -142,8 +144,8 @@ impl Tree {
         }
     }
 
-    /// Returns a file on disk. If a door has the file open for writing, returns the file as that
-    /// door knows it.
+    /// Returns a file on disk. If a door has the file open for writing, returns the door's own
+    /// `DoorFile`, which has the state of the writers.
     fn file(&self, dir: &Arc<StoredDir>, entry: &DiskEntry<'_>) -> Result<Source> {
         let live = self.engine.live.get(FileId::of(&entry.stat));
         let file = live.unwrap_or_else(|| Arc::new(StoredFile::new(dir, &entry.name, &entry.stat)));

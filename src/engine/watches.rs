@@ -1,5 +1,5 @@
-//! Watches on searched directories. They show whether anything below a directory has changed since
-//! the last search.
+//! Watches on searched directories. A watch shows whether anything below a directory has changed
+//! since the last search.
 //!
 //! A check of ten thousand files on disk would take longer than a look-up may take. Instead,
 //! inotify watches are added before a search lists the directories. A look-up only checks whether
@@ -111,7 +111,8 @@ impl Arming<'_> {
         if self.failed {
             state.number = self.watches.next_number();
         } else if state.number == self.number {
-            // With a different number, a directory that is not watched may have been created.
+            // If the number has changed since, a directory that is not watched may have been
+            // created.
             state.armed = true;
         }
     }

@@ -1,8 +1,8 @@
 //! Background threads, and pools of them for slow work. With a pool, no request waits behind the
 //! view of another request.
 //!
-//! In a pool, conversations take turns, and no conversation may occupy all threads at once. So a
-//! request of one conversation waits for at most one job of another.
+//! In a pool, conversations take turns, and no conversation may occupy all threads at once. A
+//! request of one conversation therefore waits for at most one job of another.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -123,7 +123,7 @@ impl Jobs {
 }
 
 impl WorkerPool {
-    /// Creates a pool of `count` threads called `name`. One conversation may occupy at most all but
+    /// Creates a pool of `count` threads called `name`. A conversation may occupy all threads but
     /// one.
     pub fn new(name: &'static str, count: usize) -> Self {
         let queue = Arc::new(JobQueue::default());

@@ -34,7 +34,7 @@ impl FileKind {
     }
 }
 
-/// Size in bytes of the blocks that stat(2) counts, whatever the block size of the disk is.
+/// Size in bytes of the blocks that stat(2) counts. The block size of the disk does not matter.
 pub(crate) const STAT_BLOCK: u64 = 512;
 
 /// The attributes of a node, with the fields of stat(2). `size` is in bytes, and `blocks` counts

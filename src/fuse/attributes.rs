@@ -28,9 +28,9 @@ use ctxfs_store::{
 /// Cache lifetime of a directory's attributes. The kernel sees a change made through the mount at
 /// once, and a change by another process after this time.
 const DIR_TTL: Duration = Duration::from_secs(1);
-/// Cache lifetime of a file's attributes if the kernel holds no promise for the file. Each look-up
-/// returns fresh attributes, so this only covers operations that follow at once, such as opening
-/// the file.
+/// Cache lifetime of a file's attributes without a promise to the kernel (see the module
+/// `promises`). Each look-up returns fresh attributes, so this only covers operations that follow
+/// at once, such as opening the file.
 pub(super) const FILE_ATTR_TTL: Duration = Duration::from_millis(100);
 /// Minimum age of a file's last change before the kernel gets a promise about the file. Another
 /// change may soon follow a recent one.
@@ -79,8 +79,8 @@ pub(super) fn entry(fs: &Shared, node: &Node) -> Result<Entry> {
         }
         NodeKind::File(file) => {
             let (attr, lasts) = promised(fs, node, file)?;
-            // The kernel may cache the name for longer than the attributes, and skip the next
-            // look-up.
+            // While the kernel caches a name, it skips look-ups. With promises, the attributes may
+            // therefore not outlast the promise.
             let attr_ttl = if fs.promises.are_given() { lasts } else { FILE_ATTR_TTL };
             timed(attr, attr_ttl, lasts)
         }

@@ -15,8 +15,8 @@ use ctxfs_engine::sync::RwLock;
 use ctxfs_engine::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use ctxfs_engine::workers::WorkerPool;
 
-/// Number of threads for flushes to the disk and other slow work. One conversation may use all but
-/// one of them.
+/// Number of threads for flushes to the disk and other slow work. A conversation may use all of
+/// them but one.
 const SLOW_WORKERS: usize = 8;
 
 impl ContextFs {
@@ -65,9 +65,9 @@ impl ContextFs {
         self.0.engine.finish();
     }
 
-    /// Starts to give the kernel promises about files at rest: it may cache their attributes. Does
-    /// nothing if [`Self::may_promise`] is false. `tell` invalidates the attributes of a node in
-    /// the kernel, and may be called from any thread.
+    /// Lets the kernel cache the attributes of files at rest, by promises that end with any change.
+    /// Does nothing if [`Self::may_promise`] is false. `tell` invalidates the attributes of a node
+    /// in the kernel, and may be called from any thread.
     pub fn promise(&self, tell: impl Fn(Ino) + Send + Sync + 'static) {
         if !self.may_promise() {
             return;

@@ -41,8 +41,8 @@ impl<'a> EntryName<'a> {
 /// The names of a directory at one moment. Later changes of the directory do not affect them.
 ///
 /// Each name on disk takes a fixed number of positions: one for each kind of view that can be
-/// listed beside it, then one for the name itself. So the position of a name does not depend on
-/// which views exist.
+/// listed beside it, then one for the name itself. The position of a name is therefore the same for
+/// any set of views.
 pub(crate) struct DirNames {
     text: ViewText,
     starts: Vec<u64>,

@@ -14,7 +14,7 @@ use ctxfs_store::{MESSAGES, Stat, stat_file};
 
 const READER: OFlags = OFlags::RDONLY;
 
-/// The open local file of a remote artifact. It is empty until the bytes have been fetched.
+/// A cell for the local file of a remote artifact. Empty until the bytes have been fetched.
 pub(crate) type PendingFile = OnceLock<Arc<File>>;
 
 /// The location of a file's bytes if it differs from the original local file: a copy that replaced
@@ -82,7 +82,8 @@ impl FileNode {
     fn open_remote_stat(&self) -> Option<Stat> {
         let bytes = self.bytes.lock();
         let far = bytes.as_ref().filter(|bytes| bytes.pending.strong_count() > 0)?.far?;
-        // The artifact has no name on disk, only the name in its record.
+        // A remote artifact has no blocks on this disk. Without blocks, programs would assume
+        // holes.
         Some(Stat { blocks: far.size.div_ceil(STAT_BLOCK), ..far })
     }
 
@@ -91,9 +92,9 @@ impl FileNode {
         link.is_some_and(|link| link.dir().is_ok_and(|dir| dir.stat(&link.name).is_ok()))
     }
 
-    /// Makes the copy that `stat` describes the local file. Returns false and does nothing if the
-    /// file is in use, because open handles keep the bytes that they have. Readers of the remote
-    /// bytes read the copy from then on.
+    /// Uses the copy that `stat` describes as the local file from now on. Returns false and does
+    /// nothing if the file is in use, because open handles keep the bytes that they have. Readers
+    /// of the remote bytes read the copy from then on.
     pub(crate) fn take_copy(&self, stat: &Stat) -> bool {
         let place = self.link.get().and_then(|link| Some((link.dir().ok()?, link.name)));
         let mut life = self.life();

@@ -57,8 +57,8 @@ impl OpenMode {
     /// - `O_APPEND` comes with each write, because a process can switch it and mapped pages never
     ///   append.
     pub(crate) fn on_disk(self) -> OFlags {
-        // The analysis reads through the descriptor of a writer. These reads must not change the
-        // access time.
+        // The analysis reads through the descriptor of a writer, and must not change the access
+        // time.
         let writer = OFlags::RDWR | OFlags::NOATIME;
         if self.writes() { writer } else { OFlags::RDONLY }
     }
@@ -79,8 +79,8 @@ pub struct Opened {
     /// remote artifact.
     pub file: Option<Arc<File>>,
     pub writes: bool,
-    /// True if every read and write must go to the server, because readers see different bytes than
-    /// those on disk.
+    /// True if every read and write must go to the server, because readers see other bytes than the
+    /// disk has.
     pub direct: bool,
     pub pages: Pages,
     /// True if changes of mapped pages must be written through the server, because there is a
@@ -94,7 +94,7 @@ impl Opened {
     }
 }
 
-/// An open file or directory. Clones share it. It closes when the table and all requests have
+/// An open file or directory, which all clones share. Closes when the table and all requests have
 /// dropped their clones.
 #[derive(Clone)]
 pub(crate) enum Handle {
@@ -104,7 +104,7 @@ pub(crate) enum Handle {
     Listing(Arc<Claimed<DirListing>>),
 }
 
-/// An open remote artifact. Its bytes were not on the local disk when it was opened.
+/// An open remote artifact, whose bytes were not on the local disk when it was opened.
 pub(crate) struct RemoteHandle {
     pub(crate) node: Arc<Node>,
     pub(crate) far: Arc<RemoteFile>,
@@ -150,8 +150,8 @@ pub(crate) struct FileHandle {
     pub(super) _share: Share,
 }
 
-/// How a client closed a descriptor of a writing handle. `killed_by` is the signal that killed the
-/// thread.
+/// The last close of a descriptor of a writing handle. `killed_by` is the signal that killed the
+/// closing thread, if any.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Closing {
     pub(super) killed_by: Option<i32>,

@@ -27,7 +27,8 @@ pub(crate) struct InodeTable {
 /// artifact.
 pub(crate) const FIRST_ON_DISK: u64 = 1 << 40;
 
-/// Number of references to a node that the table and the examining function hold.
+/// Number of references to a directory node without nodes below it: two in the table, and one in
+/// [`InodeTable::forget_one`].
 const HELD_HERE: usize = 3;
 
 #[derive(Default)]
@@ -127,8 +128,9 @@ impl InodeTable {
 
     /// Subtracts `count` from the look-up count of `ino`.
     ///
-    /// A directory that is forgotten before the nodes below it stays in the table. A new node for
-    /// the same directory would not pass a rename on to them.
+    /// A directory that the kernel forgets stays in the table while nodes below it refer to it.
+    /// Otherwise a later look-up would create a second node for the directory, and a rename of that
+    /// node would not reach the nodes below.
     pub(crate) fn forget(&self, ino: Ino, count: u64) {
         let mut next = Some((ino, count));
         while let Some((ino, count)) = next {
@@ -137,8 +139,8 @@ impl InodeTable {
     }
 
     /// Subtracts `count` from the look-up count of one node. If the count drops to zero, removes
-    /// the node and returns the node above it with the number to subtract from that one: 1 if the
-    /// removed node was computed, else 0.
+    /// the node and returns the node above it. Also returns the number to subtract from the count
+    /// of that node: 1 if the removed node was computed, else 0.
     fn forget_one(&self, ino: Ino, count: u64) -> Option<(Ino, u64)> {
         let mut keys = self.keys.lock();
         let node = self.get(ino).ok().filter(|node| !node.is_top())?;
@@ -155,7 +157,7 @@ impl InodeTable {
         }
         self.nodes.remove(&ino);
         drop(keys);
-        // The node may own open files. They close here, where no lock is held.
+        // The node may own open files, which close here, where no lock is held.
         Some((node.above()?.ino, u64::from(node.computed_from().is_some())))
     }
 

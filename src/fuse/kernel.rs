@@ -30,7 +30,7 @@ pub use crate::kernel::adaptor::SessionOptions;
 /// An offset for `inval_inode` that invalidates the attributes but no pages.
 const ATTRIBUTES: i64 = -1;
 
-/// A mount that is being served. Its workers run until the mount ends, even if the session is
+/// A mount that is being served. The workers run until the mount ends, even if the session is
 /// dropped. [`Session::wait`] then seals the artifacts that are not sealed yet.
 #[derive(Debug)]
 pub struct Session {

@@ -18,7 +18,7 @@ use ctxfs_store::{FileClock, Stat, Time, this_process};
 /// that the manifest lacks.
 ///
 /// A mount holds one `Life` for each file in its inode table, so fields that few files need are in
-/// [`LifeInUse`]. A `Life` does no input or output. Its owner keeps it locked while bytes are
+/// [`LifeInUse`]. A `Life` does no input or output. The filesystem keeps it locked while bytes are
 /// written, so that a length read under the lock never falls in the middle of a write.
 #[derive(Debug, Default)]
 pub(crate) struct Life {
@@ -86,7 +86,7 @@ impl Life {
     }
 
     fn begin(&mut self) {
-        // The recorded loss belongs to the last generation, whether sealed or not.
+        // The loss in `trouble` belongs to the previous generation, whether sealed or not.
         self.in_use().trouble = None;
         if !std::mem::replace(&mut self.unsealed, true) {
             self.kept = self.end();
@@ -279,7 +279,7 @@ impl FileLife for Life {
     /// change is assumed if the length or the time differs from the last one that this mount saw,
     /// or if the `clock` of the disk is too coarse to show a difference.
     ///
-    /// Which bytes changed is unknown: a file that only grew may still have been rewritten from its
+    /// All bytes count as changed: a file that only grew may still have been rewritten from its
     /// start.
     fn noticed(&mut self, stat: &Stat, clock: FileClock) {
         if self.bytes.notice(stat, clock, self.writers > 0) {

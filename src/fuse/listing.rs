@@ -106,8 +106,8 @@ impl ContextFs {
         }
         let mut take = |at, EntryName { name, kind, ino, view }: EntryName<'_>| {
             let is_on_disk = ino != COMPUTED;
-            // Listed numbers of files on disk start where their node numbers start, so that all
-            // parts of a listing have one order.
+            // The numbers of files on disk begin at the same number as those of their nodes.
+            // Computed entries then come first in both.
             let ino = if is_on_disk { ino.saturating_add(FIRST_ON_DISK) } else { ino };
             take(ListedName { name, kind, ino, next: DOTS + at + 1, is_on_disk, view })
         };
@@ -227,8 +227,8 @@ fn list_pages_of_view(
     });
 }
 
-/// Lists a directory. A real file with a view-like name hides the view of that name. The first pass
-/// finds such files, and only a directory that has some needs a second pass.
+/// Lists a directory. A real file with a view-like name hides the view of that name. A second pass
+/// is needed only if the first pass finds such files.
 fn list_dir(fs: &Shared, node: &Node, dir: &DirNode) -> Result<DirNames> {
     let with_views = fs.options.list_views && node.holds_artifacts();
     let pass = ListingPass { fs, node, dir, with_views };
@@ -248,9 +248,9 @@ struct ListingPass<'a> {
 }
 
 impl ListingPass<'_> {
-    /// Lists the names, and also returns the real names that look like views. To list no name
-    /// twice, leaves out views whose names are in `taken`, and real files that look like views but
-    /// are not in `taken`.
+    /// Lists the names, and also returns the real names that look like views. `taken` has the names
+    /// that an earlier pass returned. To list no name twice, leaves out views whose names are in
+    /// `taken`, and real files that look like views but have appeared since that pass.
     fn list(&self, taken: Option<&ViewLikeNames>) -> Result<(DirNames, ViewLikeNames)> {
         let Self { fs, node, dir, with_views } = *self;
         let mut names = NewDirNames::new(fs.engine.spool(node.conversation()));

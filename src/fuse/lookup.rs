@@ -1,11 +1,11 @@
-//! Look-ups: finding the node for a name in a directory. Each version of a computed file has its own
-//! node, with an exact size once its text has been computed.
+//! Look-ups: finding the node for a name in a directory. Each version of a computed file has its
+//! own node, with an exact size once its text has been computed.
 //!
 //! On a mount with `allow_other`, the kernel checks owners and modes as it last saw them. That
 //! suffices for files on disk. A computed file shows the content of other files, and a client may
 //! open it through a descriptor, or request its size, long after the modes of those files have
-//! changed. So the server checks the rights again at each open of a computed file and at each
-//! request for its size.
+//! changed. The server therefore checks the rights again at each open of a computed file and at
+//! each request for its size.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -86,7 +86,8 @@ pub(super) fn lookup_in(
 }
 
 /// Returns the entry of `node`, which a look-up of `name` found and counted. `mark` was taken
-/// before the look-up. If `node` is a directory of views, promises its name along with its file.
+/// before the look-up. If `node` is a directory of views, promises `name` together with the name of
+/// its file.
 pub(super) fn entry_of(
     fs: &Shared,
     mark: Option<&PromiseMark>,
@@ -229,7 +230,7 @@ pub(super) fn view_node(
             let source = Source::of(&fs.engine, Arc::clone(file) as _, &stat)?;
             let version = match &source {
                 Source::File(_) => version,
-                // The version of a log of several hosts depends on nothing else.
+                // A log of several hosts has a version of its own.
                 Source::Log(_) => source.version(&fs.engine, &stat, 0)?,
             };
             view_node_at(fs, (of, source, version, stat), (base, view), access)
@@ -325,8 +326,8 @@ fn removed_node(
 }
 
 /// Records the place where a look-up found `node`, because another process may have moved it. If a
-/// thread of this mount has renamed or removed the node in the meantime, the place that this thread
-/// recorded stays. Returns true if the place is new.
+/// thread of this mount has renamed or removed the node in the meantime, keeps the place that this
+/// thread recorded. Returns true if the place is new.
 pub(super) fn relink(node: &Arc<Node>, parent: &Arc<Node>, name: &OsStr) -> bool {
     let Some(linked) = node.link() else { return false };
     let is_new = |link: &NodeLink| Arc::ptr_eq(&link.parent, parent) && link.name == name;
@@ -391,7 +392,7 @@ fn intern_computed(
     })
 }
 
-/// Returns the attributes of a computed file. They are exact and cacheable once its text has been
+/// Returns the attributes of a computed file, which are exact and cacheable once its text has been
 /// computed. Until then the size is 0 and the cache lifetime is zero, so that the kernel requests
 /// the size when a caller needs it.
 pub(super) fn attr_of_computed(node: &Node, of: &ComputedNode) -> TimedAttr {

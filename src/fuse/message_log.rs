@@ -110,7 +110,8 @@ fn append(
 }
 
 /// Returns the attributes of a file as readers see them. `stat` has the attributes on disk. A log
-/// shows only whole lines, after the messages of other hosts. These messages are returned too.
+/// shows only whole lines, after the messages of other hosts. Also returns the messages of other
+/// hosts.
 pub(super) fn shown_with(
     engine: &Engine,
     node: &Node,
@@ -135,8 +136,9 @@ pub(super) fn shown_with(
 }
 
 /// Returns the messages of other hosts that come first in the log `node`. `own` has the log's
-/// attributes on disk. Returns the current messages, or, if a late message belongs before older
-/// ones, the last messages of this node's edition.
+/// attributes on disk. Returns the current messages if they belong to the edition of this node.
+/// Otherwise a late message belongs before older ones, and the last messages of the node's edition
+/// are returned. Returns `None` if the log has no messages of other hosts.
 fn published(engine: &Engine, node: &Node, own: &Stat) -> Result<Option<Arc<Published>>> {
     let NodeKey::SharedLog(key) = &node.key else { return Ok(None) };
     if !node.is_message_log() {

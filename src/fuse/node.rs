@@ -44,8 +44,8 @@ pub(crate) enum NodeKind {
     Control,
 }
 
-/// A computed file at one version. Its origin `of` is a file, a directory, or, for a view of a
-/// computed file, that computed file.
+/// A computed file at one version. The origin `of` is a file or a directory. For a view of a
+/// computed file, `of` is that computed file.
 pub(crate) struct ComputedNode {
     pub(crate) of: Option<Arc<Node>>,
     pub(crate) inherited: Inherited,
@@ -55,8 +55,8 @@ pub(crate) struct ComputedNode {
     pub(crate) closed: bool,
 }
 
-/// The name of a node on disk. A rename changes it. It is `None` for the root, and after the node
-/// was removed.
+/// The current name of a node on disk, which a rename changes. `None` for the root, and for a
+/// removed node.
 #[derive(Default)]
 pub(crate) struct LinkCell(Mutex<Option<NodeLink>>);
 

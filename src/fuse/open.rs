@@ -301,8 +301,8 @@ pub(super) fn give_back(fs: &Shared, opened: &Opened) -> Result<()> {
     release(fs, opened.fh)
 }
 
-/// Releases the handles that remain when the mount ends: handles of writers whose descriptors are
-/// all closed, and handles of computed files.
+/// Drops the handles that remain when the mount ends. If a client has closed a descriptor of a
+/// writing handle, the handle is first released as by a RELEASE request.
 pub(super) fn release_closed(fs: &Shared) {
     for handle in fs.handles.drain() {
         match handle {

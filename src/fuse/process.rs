@@ -7,7 +7,7 @@
 //!
 //! The kernel sends INTERRUPT for a signal, but `fuser` answers the first one with ENOSYS, and the
 //! kernel then sends no more. A client whose request has been read cannot even be killed before the
-//! reply. So the server reads the pending signals of waiting clients from `/proc`.
+//! reply. The server therefore reads the pending signals of waiting clients from `/proc`.
 //!
 //! A thread that waits for a reply cannot exit before it gets the reply, so its thread number
 //! cannot be reused in the meantime.
@@ -35,10 +35,10 @@ impl Processes for ProcFs {
 /// Returns the signal that killed the thread `pid`, which waits for the reply to its FLUSH. Returns
 /// `None` if the thread continues, exits by itself, or cannot be read.
 ///
-/// Reads `stat` only of a thread that has released its memory, as an exiting thread does before it
-/// closes its files. `stat` of a thread in the middle of execve(2) waits for `exec_update_lock`,
-/// which the thread holds while it waits for the reply. Reads from `processes` only if a signal may
-/// have ended the thread.
+/// Reads `stat` only if the thread has released its memory, which an exiting thread does before it
+/// closes its files. For a thread in the middle of execve(2), the read would never end: it waits
+/// for `exec_update_lock`, and the thread holds this lock until it gets the reply. Reads from
+/// `processes` only if a signal may have ended the thread.
 pub(super) fn killed_by(pid: u32, processes: &dyn Processes) -> Option<i32> {
     if !is_exiting(pid) || !may_be_killed(&ProcFs.stat(pid).ok()?)? {
         return None;
@@ -74,8 +74,8 @@ fn field(stat: &str, number: usize) -> Option<&str> {
     after.split_ascii_whitespace().nth(number - 3)
 }
 
-/// Signals that request the end of a process. They count even if the process has a handler for
-/// them, which runs once the request is answered.
+/// Signals that request the end of a process. Such a signal counts even if the process has a
+/// handler for it, because the handler runs only after the request is answered.
 const ASK_TO_END: u64 =
     bit(libc::SIGHUP) | bit(libc::SIGINT) | bit(libc::SIGQUIT) | bit(libc::SIGTERM);
 /// Signals whose default action does not end a process.

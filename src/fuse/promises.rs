@@ -1,20 +1,21 @@
 //! Promises to the kernel: the time for which it may use a name and attributes from its cache.
 //!
-//! The server promises a name and the attributes of its file while it watches the directory in the
-//! store and the file is at rest: no client of this mount writes to it, and it has not changed for
-//! a moment. It promises the name of a directory of the file's views in the same way. It never
-//! promises the name of a view, because the next version of the view is a new node. Any change ends
-//! the promise, and the server then invalidates the attributes in the kernel.
+//! The server promises a name and the attributes of its file only while two conditions hold: the
+//! server watches the directory in the store, and the file is at rest. A file is at rest if no
+//! client of this mount writes to it and it has not changed for a moment. The name of a directory
+//! of the file's views is promised in the same way. The name of a view is never promised, because
+//! the next version of the view is a new node. Any change ends the promise, and the server then
+//! invalidates the attributes in the kernel.
 //!
 //! The server gives a promise in this order: read the change count of the directory
 //! ([`Promises::mark`]), read the file from the disk, and promise only if no change came in between
 //! ([`PromiseMark::give`]). A later change finds the promise and ends it.
 //!
 //! One thread waits for changes in the store, collects them for a moment and notifies the kernel.
-//! It only invalidates the attributes of nodes, which takes no directory lock. Invalidating a name
-//! would take such a lock, and would detach mounts on the name. If a name leads to a different file
-//! by then, the kernel's next request for the attributes fails with ESTALE, and the kernel looks
-//! the name up again.
+//! The thread only invalidates the attributes of nodes, which takes no directory lock. Invalidating
+//! a name would take such a lock, and would detach mounts on the name. If a name leads to a
+//! different file by then, the kernel's next request for the attributes fails with ESTALE, and the
+//! kernel looks the name up again.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -263,7 +264,7 @@ fn wait(changes: &OwnedFd, wake: &OwnedFd) -> bool {
     }
 }
 
-/// The watched directories. If too many are watched, no further directory gets promises until some
+/// The watched directories. At their maximum number, no further directory gets promises until other
 /// directories have none left.
 #[derive(Default)]
 pub(super) struct PromisedDirs {

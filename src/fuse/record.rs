@@ -1,9 +1,10 @@
-//! Records of artifacts in the manifest: changing them, and moving them in a rename, or after another
-//! process has moved a file in the store while clients write to it.
+//! Records of artifacts in the manifest: changing them, and moving them with a file. A file moves
+//! in a rename through the mount, or when another process moves it in the store while clients write
+//! to it.
 //!
-//! The mount gets no notice of such a move. It detects the move when a look-up finds the file under
-//! its new name, or when the file is closed. The next job of the sealing thread then moves the
-//! record; see [`settle_moved`].
+//! The mount gets no notice of a move by another process. The mount detects the move when a look-up
+//! finds the file under its new name, or when the file is closed. The next job of the sealing
+//! thread then moves the record; see [`settle_moved`].
 //!
 //! To change a record, the server locks the manifest first and then the places of files. If another
 //! process holds the manifest, the operation has locked and changed nothing yet, and is retried as
@@ -203,8 +204,8 @@ fn artifact(node: &Node) -> Option<(Component, RelPath)> {
     node.place().filter(|(_, path)| path.is_artifact())
 }
 
-/// If `swapped`, the records of the target move the other way. If `traced`, sealed artifacts leave
-/// a trace under their old names.
+/// Options for moving records. If `swapped`, the records of the target move the other way. If
+/// `traced`, sealed artifacts leave a trace under their old names.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MoveOptions {
     pub(super) swapped: bool,
@@ -282,7 +283,8 @@ impl Manifests {
         let Err(error) = append(&self.source, &self.of_source, here.chain(back)) else {
             return Ok(());
         };
-        // Otherwise a later file at that path would be taken for the moved file.
+        // The target must not keep these records: a later file at that path would be taken for the
+        // moved file.
         of_target.take_back(&first)?;
         self.target.manifest().read_again();
         Err(error)
@@ -417,8 +419,8 @@ pub(super) fn settle_moved(fs: &Shared, node: &Arc<Node>) -> Result<()> {
     }
 }
 
-/// Like [`settle_moved`], for a file that is missing at its recorded name. If the file has no name in the
-/// store, removes its record.
+/// Like [`settle_moved`], for a file that is missing at its recorded name. If the file has no name
+/// in the store, removes its record.
 pub(super) fn settle_lost(fs: &Shared, node: &Arc<Node>) -> Result<()> {
     settle_moved(fs, node)?;
     let home = node.as_file()?.life().home();

@@ -192,7 +192,8 @@ impl<'a> PlannedRename<'a> {
     }
 
     /// On a write-once mount, refuses to replace a sealed artifact, and to rename one to a name
-    /// that is not the name of an artifact. Prepares the other affected artifacts for their traces.
+    /// that is not the name of an artifact. Then waits until the artifacts that the rename moves
+    /// are sealed and recorded, because traces of them need the digests.
     fn check_write_once(&self, fs: &Shared) -> Result<()> {
         let Self { node, to, mode, .. } = *self;
         if !fs.options.write_once {

@@ -5,7 +5,7 @@
 //! ([`waiting`](super::waiting)). Work that takes long by itself, such as a flush to the disk, runs
 //! on a pool of threads. No conversation may use all threads of the pool.
 //!
-//! A request that changes nothing can be interrupted. Its client then gets EINTR, the work
+//! A request that changes nothing can be interrupted. The client then gets EINTR, the work
 //! continues, and the result is released.
 
 use std::ffi::OsStr;
@@ -162,8 +162,8 @@ impl ContextFs {
     /// another process holds, or would take long, it continues on another thread and this function
     /// returns at once.
     ///
-    /// `attempt` is called again as long as it fails for one of these reasons, so it must not have
-    /// changed anything when it does. If a signal ends the client, `done` gets
+    /// `attempt` is called again as long as it fails for one of these reasons. A failed attempt
+    /// must therefore not have changed anything. If a signal ends the client, `done` gets
     /// [`FsError::Interrupted`].
     pub fn retry<T: 'static>(
         &self,

@@ -307,8 +307,8 @@ fn analyse_sealed(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResu
     let open = Arc::new(file.open(OFlags::RDONLY | OFlags::NOATIME)?);
     let clock = fs.engine.store().clock();
     let (rewrites, _) = file.state.rewrites(&open, clock)?;
-    // If the analysis state was evicted in the meantime, it would be evicted again. So this call
-    // then continues to the end.
+    // If the analysis state was evicted in the meantime, it would be evicted again. This call
+    // therefore continues to the end.
     let was_pushed_out = file.state.analysed() == 0;
     let expired = || !was_pushed_out || fs.sealer.is_ending();
     let Some(analysis) = source(file).analyse(&fs.engine, &open, &expired)? else {
@@ -377,8 +377,8 @@ pub(super) fn mask_stored(engine: &Engine, file: &FileNode, ending: bool) -> Res
 /// Returns the number of the block at which to continue after block `number` needed no mask. Skips
 /// the blocks in the middle of a hole, which are all alike. `length` is the file length in bytes.
 ///
-/// The masks of a block depend on bytes up to one block away, so block `number` and each skipped
-/// block have a hole on both sides.
+/// The masks of a block depend on bytes up to one block away. Only blocks with a hole on both sides
+/// are therefore skipped.
 fn after_hole(open: &File, number: u64, length: u64) -> u64 {
     let from = number.saturating_sub(1) * BLOCK;
     let data = match rustix::fs::seek(open, SeekFrom::Data(from)) {

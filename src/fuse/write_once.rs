@@ -1,8 +1,8 @@
 //! Write-once mounts: the content of a sealed artifact cannot change, under any name.
 //!
 //! The name decides whether a sealed file is an artifact, so a sealed artifact must keep an
-//! artifact's name. It cannot be renamed to a scratch name, or out of `artifacts/`. Removing or
-//! renaming it leaves a trace in the manifest.
+//! artifact's name. A rename to a scratch name, or out of `artifacts/`, is therefore refused.
+//! Removing or renaming a sealed artifact leaves a trace in the manifest.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

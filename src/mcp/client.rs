@@ -1,5 +1,5 @@
-//! The client side of a session: who the client is, its open requests, questions and subscriptions,
-//! and its send queue.
+//! The client side of a session: the client, its open requests, questions and subscriptions, and
+//! its send queue.
 //!
 //! | module | content |
 //! |---|---|
@@ -76,7 +76,7 @@ struct RequestTable {
     profile: Option<ClientProfile>,
 }
 
-/// A request of the client. Its id and its parameters are as the client wrote them.
+/// A request of the client. The id and the parameters are kept as the client wrote them.
 pub(crate) struct ClientRequest {
     pub(crate) id: String,
     pub(crate) method: String,
@@ -116,16 +116,18 @@ pub(crate) struct ServerQuestion {
     pub(crate) id: String,
 }
 
-/// The capabilities that the only server declared in its last handshake. If the gateway has tools
-/// of its own, it answers requests for capabilities that the server lacks.
+/// The capabilities of the server in a gateway with a single server, as declared in the last
+/// handshake. The gateway answers the requests for missing capabilities itself, if it has tools of
+/// its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Declared {
     pub(crate) tools: bool,
     pub(crate) resources: bool,
 }
 
-/// A call of a new client to an old server, held until the client repeats it. `request` is its
-/// number at the server. `ended` is set if the server answers or fails the call before that.
+/// A call of a new client to an old server, held until the client repeats it. `request` is the
+/// number of the call at the server. `ended` is set if the server answers or fails the call before
+/// the client repeats it.
 pub(crate) struct HeldCall {
     from: Arc<Upstream>,
     request: u64,
@@ -135,8 +137,9 @@ pub(crate) struct HeldCall {
 /// The answer to a call, or the code and the text of its failure.
 pub(crate) type CallEnd = Result<Message, (i32, String)>;
 
-/// An old server's request that arrived while no call could carry it to a new client. It goes to
-/// the client's next call that can provide this kind of input. `room` is its reserved memory.
+/// A request of an old server that arrived while the new client had no open call to carry it. The
+/// client's next call that can provide this kind of input will carry it. `room` is the memory
+/// reserved for it.
 pub(crate) struct EarlyQuestion {
     from: Arc<Upstream>,
     id: String,
@@ -236,8 +239,8 @@ impl ClientSession {
         if self.is_modern() { with_first(modern_members(false), &result) } else { result }
     }
 
-    /// Keeps the end of a held call until the client repeats the call. Does nothing if the call was
-    /// given up.
+    /// Stores the outcome of a held call until the client repeats the call. Does nothing if the
+    /// call was given up.
     pub(crate) fn held_call_ended(&self, mut pending: PendingRequest, end: CallEnd) {
         let Some(number) = pending.questions().and_then(|carried| carried.held) else { return };
         if let Some(call) = self.held.calls.lock().get_mut(&number) {
@@ -245,15 +248,15 @@ impl ClientSession {
         }
     }
 
-    /// Reserves memory for a question of a server, without waiting. A server cannot be slowed down
-    /// by its own questions, and the answer that releases memory may be queued behind this message.
+    /// Reserves memory for a question of a server. Returns `None` if too little is free. Does not
+    /// wait, because the message that would free memory may be queued behind the question.
     pub(crate) fn question_room(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
         let bytes = usize::try_from(bytes).ok()?.max(MIN_QUESTION_COST);
         Arc::clone(&self.room).try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()
     }
 
-    /// Keeps a question until a request can carry it. Returns the question if too many of the same
-    /// server wait.
+    /// Stores a question until a request can carry it. Returns the question as an error if too many
+    /// questions of the same server are stored.
     fn put_early(&self, question: EarlyQuestion) -> Result<(), EarlyQuestion> {
         let mut early = self.early.lock();
         let of_it = early.iter().filter(|early| Arc::ptr_eq(&early.from, &question.from));

@@ -1,5 +1,5 @@
-//! Parses the servers behind the gateway from a file with an `mcpServers` object, as clients use
-//! it.
+//! Parses a file that lists the servers of the gateway. The file has an object `mcpServers`, in the
+//! format of MCP clients.
 //!
 //! An invalid server is skipped and reported; the others are kept. Values of `env`, `headers` and
 //! variables are secrets, so no error and no `Debug` output shows them.
@@ -37,7 +37,7 @@ pub const AS_CLIENTS_HAVE_IT: ParseOptions = ParseOptions {
 };
 const KNOWN: &str = "command, args, env, cwd, type, url, headers, trust, timeout, tools, prefix, \
                      shared, disabled";
-// One week. A longer timeout is assumed to be a mistake, such as a value in milliseconds.
+// A timeout of more than a week is assumed to be a mistake, such as a value in milliseconds.
 const MAX_TIMEOUT: Duration = Duration::from_hours(7 * 24);
 
 /// The result of parsing a file: the servers that can be started, and the flaws found in the file.
@@ -65,9 +65,9 @@ pub struct Server {
     pub shared: bool,
 }
 
-/// How to reach a server: a process to start, or a URL. The file has either `command` or `url` for
-/// each server. The URL starts with `http://` or `https://`. Values that may be secret are
-/// [`Secret`]s. `env` is added to the few variables that every server gets.
+/// A process to start, or the URL of a server. The file has either `command` or `url` for each
+/// server. The URL starts with `http://` or `https://`. Values that may be secret are [`Secret`]s.
+/// `env` is added to the few variables that every server gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "named as in the file")]
 pub enum Transport {

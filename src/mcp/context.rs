@@ -1,4 +1,5 @@
-//! The context tools. They read stored outputs of one conversation, for clients without file tools.
+//! The context tools, which read stored outputs of one conversation, for clients without file
+//! tools.
 
 pub(crate) mod extraction;
 pub(crate) mod location;
@@ -350,8 +351,8 @@ fn end_of_last(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// Returns the text of a view, truncated to `most` bytes. A truncated text ends with a line that
-/// says so.
+/// Returns the text of a view, truncated to `most` bytes. The last line of a truncated text states
+/// how many bytes are shown.
 pub(crate) fn shown(file: &dyn Content, most: u64) -> io::Result<String> {
     let slice = TextRange::read(file, 0, most)?;
     let Some(next) = slice.next else { return Ok(slice.text) };

@@ -1,5 +1,5 @@
-//! Delivers servers' answers to the client, with the gateway's additions to and removals from lists
-//! and capabilities.
+//! Delivers the answers of servers to the client. Adds the gateway's own entries to lists and
+//! capabilities, and edits entries of servers that would mislead the client.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -27,7 +27,6 @@ pub(crate) struct ServerAnswer {
     pub(crate) message: Message,
 }
 
-/// Delivers a new server's answer to an old client.
 pub(crate) async fn deliver_to_old_client(relay: &Arc<Relay>, answer: ServerAnswer) {
     let result = answer.envelope.result();
     let edits = result.map(|range| translation::without_new(&answer.message, &range));
@@ -53,11 +52,11 @@ impl ServerAnswer {
 }
 
 /// Sends an answer to the client under the client's request id, after applying `edits`. Long
-/// results of calls go through the store, and handshakes and lists get the gateway's additions. All
-/// other answers are unchanged. A cancelled request gets no answer.
+/// results of calls are stored and replaced by stand-ins. Handshakes and lists get the gateway's
+/// additions. All other answers are unchanged. A cancelled request gets no answer.
 ///
-/// `first` holds members, each followed by a comma, to insert at the start of a result that is not
-/// in memory or that the gateway builds.
+/// The members in `first`, each followed by a comma, are inserted at the start of a result that is
+/// not in memory or that the gateway builds.
 pub(crate) async fn deliver(
     relay: &Arc<Relay>,
     answer: ServerAnswer,
@@ -275,8 +274,8 @@ fn tool(relay: &Relay, from: &Upstream, row: &RawValue) -> Option<String> {
     Some(tool_row(&tool, other.as_deref(), goes, None))
 }
 
-/// Returns the list entry of a tool or prompt under the name `other`, without its `outputSchema` if
-/// `goes`, and with `meta` in place of its `_meta`.
+/// Returns the list entry of a tool or prompt. `other` and `meta` replace the name and `_meta` if
+/// given. Removes `outputSchema` if `goes` is true.
 pub(crate) fn tool_row(
     tool: &RawObject<'_>,
     other: Option<&str>,

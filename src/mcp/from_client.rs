@@ -139,11 +139,12 @@ async fn request(relay: &Arc<Relay>, request: ClientRequest) {
 
 /// The part of the gateway that answers a request.
 ///
-/// The gateway handles a `Subscription` of a new client, because the servers cannot. It answers a
-/// `Handshake` from the profile of a server that did its handshake with the gateway, and stores the
-/// `LogLevel` for a new server, which gets it with each request. The `Hub` answers for all servers
-/// together. `Own` are the tools and resources of the gateway. `ServerByReference` resolves the
-/// references in the arguments first.
+/// `Subscription`: the gateway sends the notifications that a new client subscribes to, because the
+/// servers are old or several. `Handshake`: the gateway answers from the stored profile of the only
+/// server. `LogLevel`: the gateway stores an old client's log level, which a new server gets with
+/// each request. `Hub`: the hub answers on behalf of all servers. `Own`: the gateway's own tools
+/// and resources. `ServerByReference`: the references in the arguments are resolved before the
+/// server gets the call.
 enum Responder {
     Subscription,
     Handshake,
@@ -270,8 +271,9 @@ async fn route(relay: &Arc<Relay>, request: ClientRequest, arguments: Option<Str
     }
 }
 
-/// Returns the only server as the destination. If the gateway renamed the called tool because one
-/// of its own tools has the same name, the edit restores the server's name.
+/// Returns the only server as the destination. A tool of the server that has the name of a tool of
+/// the gateway is offered under another name. The edit restores the server's name in a call of such
+/// a tool.
 fn only_server(relay: &Relay, request: &ClientRequest) -> Result<Destination, RpcError> {
     let Some(upstream) = relay.upstreams.first() else {
         let text = format!("there is no `{}` here", request.method);
@@ -332,8 +334,8 @@ fn resolved(relay: &Relay, request: ClientRequest) -> Result<(ClientRequest, Str
     Ok((ClientRequest { envelope, message, ..request }, given))
 }
 
-/// Sends a request to its server. A request that the server's revision has in another form is
-/// translated first, or answered if the server cannot.
+/// Sends a request to its server. If the server is of the other era, the request is translated
+/// first, or answered here if the server cannot answer it.
 async fn send(
     relay: &Arc<Relay>,
     destination: Destination,

@@ -18,9 +18,9 @@ use crate::results::stored;
 use crate::revision::{Era, EraMismatch};
 use crate::upstream::{Upstream, handshake, rounds};
 
-/// Receives the messages of all servers of a session. Each server's messages stay in order. It
-/// waits for room in the client's queue, so a client that does not read slows down the servers
-/// through their pipes.
+/// Receives the messages of all servers of a session, and keeps the order of each server's
+/// messages. Waits while the client's queue is full, so that a client that does not read slows down
+/// the servers through their pipes.
 pub(crate) struct SessionInbox(pub(crate) Arc<Relay>);
 
 impl Inbox for SessionInbox {
@@ -171,7 +171,7 @@ impl SessionInbox {
         relay.client.send(parsed.message.edited(edits)).await;
     }
 
-    /// Sends a notification to a client of another revision than the server's. Notifications meant
+    /// Translates a notification for a client of the other era, and sends it. Notifications meant
     /// for the gateway itself are consumed here.
     async fn foreign_notification(
         &self,

@@ -20,9 +20,9 @@ const LATE: &str = "the client did not answer in time";
 
 /// Held calls, each under a number that is never reused.
 ///
-/// The client carries the signed number as `requestState`. A state is valid only for the same
-/// request in the same conversation, and only for a limited time. It is signed but not encrypted,
-/// because the number is worthless without the held call.
+/// The client sends the signed number back as `requestState`. This state is valid only for the same
+/// request in the same conversation, and only for a limited time. The state is signed but not
+/// encrypted, because the number is worthless without the held call.
 pub(crate) struct HeldCalls<T> {
     key: StateKey,
     last: AtomicU64,

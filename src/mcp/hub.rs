@@ -63,8 +63,9 @@ struct KnownServer {
     catalog: Catalog,
 }
 
-/// The `initialize` parameters for the servers, and whether the client has been told about the
-/// servers. A server that is introduced after that is announced by notifications.
+/// The `initialize` parameters for the servers. `is_introduced` becomes true when the first answer
+/// to the client no longer waits for the servers. A server that is introduced later is announced by
+/// notifications.
 #[derive(Default)]
 struct HubSession {
     parameters: Option<String>,

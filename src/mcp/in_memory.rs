@@ -52,7 +52,7 @@ pub struct InMemoryGateway {
     turns: u32,
 }
 
-/// The kind of a request registered by [`InMemoryGateway::expect`]. It decides how the answer is
+/// The kind of a request registered by [`InMemoryGateway::expect`], which decides how its answer is
 /// processed.
 #[derive(Debug, Clone, Copy)]
 #[expect(missing_docs, reason = "the names say it")]

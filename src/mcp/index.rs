@@ -59,8 +59,8 @@ impl Index {
 }
 
 /// A tool of a server, as described by the index. `name` is the offered name. `listed` is the
-/// tool's entry in the server's list. It is untrusted, so texts from it are shortened and stripped
-/// of hidden characters before they are shown.
+/// tool's entry in the server's list. This entry is untrusted, so its texts are shortened and
+/// stripped of hidden characters before they are shown.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Tool {

@@ -2,19 +2,19 @@
 //! client stand-ins. All other messages pass through.
 //!
 //! Messages that pass through are not parsed into values: a message is its bytes, in which only ids
-//! are replaced (`message`, `json_rpc`). A message that is too long for memory consists of a
-//! file and a skeleton (`line_reader`). Its texts are copied from the file to the store
-//! (`results`).
+//! are replaced (`message`, `json_rpc`). A message that is too long for memory consists of a file
+//! and a skeleton (`line_reader`). The long texts of such a message are copied from the file to the
+//! store (`results`).
 //!
 //! A session (`relay`) has two independent halves: the client (`client`) and its servers
-//! (`upstream`). Client requests enter at `from_client`, which selects the answering part by
-//! method. Server messages enter at `from_upstream`. If there are several servers or a light index,
-//! `hub` answers on behalf of the servers.
+//! (`upstream`). Client requests enter at `from_client`, which selects by method the part of the
+//! gateway that answers. Server messages enter at `from_upstream`. If there are several servers or
+//! a light index, `hub` answers on behalf of the servers.
 //!
 //! In all comments, an old client or server uses a revision up to 2025-11-25, and a new one uses
-//! 2026-07-28. A message inside the gateway has the form in which it was received. The side through
-//! which it leaves translates it if its peer is of the other era, so peers of one era get it
-//! unchanged: `upstream` translates requests, and `client` answers and notifications.
+//! 2026-07-28. Inside the gateway, a message has the revision of its sender. It is translated where
+//! it leaves the gateway, if the receiver needs the other form: `upstream` translates requests, and
+//! `client` translates answers and notifications.
 //!
 //! Each server has one task that starts it, writes to it and ends it (`manager`, `remote`,
 //! `shared`), and one task that reads from it. All queues are bounded: a sender that is too fast

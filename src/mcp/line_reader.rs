@@ -57,8 +57,8 @@ impl InputLine {
     }
 }
 
-/// A line that is not a message. `id` and `is_response` are set as far as the line could be parsed.
-/// They identify the request to fail. `kept` holds the bytes of a long line.
+/// A line that is not a message. `id` and `is_response` identify the request to fail, as far as the
+/// line could be parsed. `kept` holds the bytes of a long line.
 pub(crate) struct BrokenLine {
     pub(crate) kind: BrokenKind,
     pub(crate) why: String,
@@ -209,9 +209,9 @@ pub(crate) fn broken(text: &str, error: &EnvelopeError) -> BrokenLine {
     BrokenLine { kind, why, id, is_response: skeleton.is_response, shown, kept: None }
 }
 
-/// A line that is too long for memory. Its bytes go to a scratch file, and its skeleton is built in
-/// memory. `lost` says why bytes are no longer stored. `wrong` is the offset of the first byte that
-/// is not valid JSON.
+/// A line that is too long for memory. The bytes of the line go to a scratch file, and a skeleton
+/// of it is built in memory. `lost` says why bytes are no longer stored. `wrong` is the offset of
+/// the first byte that is not valid JSON.
 struct LongLine {
     scratch: Option<Scratch>,
     most: u64,

@@ -35,9 +35,9 @@ pub(crate) const CANCEL_TIME: Duration = Duration::from_millis(200);
 // Time for reading the remaining output after the server closed its input.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 
-/// Receives the messages of servers, and the requests that will not be answered. One implementation
-/// serves a session; the other serves a server shared by sessions. Async methods may wait, which
-/// slows down the server.
+/// Receives the messages of servers, and the requests that will not be answered. Implemented for a
+/// session, and for a server shared by sessions. Async methods may wait, which slows down the
+/// server.
 ///
 /// `line` returns false if the server must be restarted. `late` fails requests whose deadline has
 /// passed. `lost` fails one request while the server keeps running. `failed` fails the pending

@@ -120,8 +120,8 @@ impl Message {
         self.part(range, edits)
     }
 
-    /// Applies `edit` like [`Self::edited`]. If the object at `at` is on disk, also inserts
-    /// `members` at its start. Each member must be followed by a comma.
+    /// Applies `edit` like [`Self::edited`]. If the value at position `at` is an object on disk,
+    /// also inserts `members` at its start. Each member must be followed by a comma.
     pub(crate) fn edited_on_disk(mut self, edit: Edit, at: usize, members: &str) -> Outgoing {
         let mut edits = vec![edit];
         let scratch = self.scratch.clone();
@@ -157,7 +157,7 @@ impl Message {
         Ok(Self::whole(text))
     }
 
-    /// Applies `edits` to the text. They must not cover a hole.
+    /// Applies `edits` to the text. No edit may cover a hole.
     pub(crate) fn rewritten(mut self, edits: Vec<Edit>) -> Self {
         for hole in &mut self.holes {
             let before = edits.iter().filter(|edit| edit.range.end <= hole.at);
@@ -228,8 +228,8 @@ impl Outgoing {
         self.pieces.iter().map(length).sum()
     }
 
-    /// Returns the message with a placeholder for each value on disk. Its positions are valid for
-    /// [`Self::edit`].
+    /// Returns the message with a placeholder for each value on disk. Positions in the returned
+    /// message are valid for [`Self::edit`].
     pub(crate) fn outline(&self) -> Message {
         let mut text = Vec::new();
         for piece in &self.pieces {

@@ -40,10 +40,10 @@ pub struct GatewayOptions {
     pub guard_command: Vec<OsString>,
 }
 
-/// How the servers are offered to clients. In `Through` mode, the client talks to the only server,
-/// or to the gateway alone if there is none. In `Direct` mode, all tools are listed under offered
-/// names. In `Index` mode, the light index replaces them. In the last two modes, the gateway
-/// answers the client itself.
+/// The way in which the servers are offered to clients. In `Through` mode, the client talks to the
+/// only server, or to the gateway alone if there is none. In `Direct` mode, all tools are listed
+/// under offered names. In `Index` mode, the light index replaces them. In the last two modes, the
+/// gateway answers the client itself.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum OfferMode {
@@ -67,8 +67,8 @@ pub struct ServerOptions {
     pub shared: bool,
 }
 
-/// How to reach a server: a process to start, or an address. In both cases, its messages are read
-/// as lines, and long messages go to the disk.
+/// A process to start, or the address of a server. In both cases, its messages are read as lines,
+/// and long messages go to the disk.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum ServerPlace {
@@ -79,8 +79,8 @@ pub enum ServerPlace {
 /// Options for serving clients over HTTP. The gateway does not support TLS; use a proxy in front of
 /// it.
 ///
-/// Clients may use the host names in `names`, addresses, and `localhost`. They need one of the
-/// bearer `tokens`, unless there are none. A session without requests and streams ends after
+/// Clients may use the host names in `names`, addresses, and `localhost`. Each request needs one of
+/// the bearer `tokens`, unless there are none. A session without requests and streams ends after
 /// `session_idle`. `max_body` is the maximum size of a client message in bytes.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the names say it")]
@@ -93,7 +93,7 @@ pub struct HttpOptions {
 }
 
 /// A server over HTTP, with its URL and the headers of every request. The URL starts with `http://`
-/// or `https://`. `Debug` shows neither the URL nor header values, because they may be secret.
+/// or `https://`. `Debug` shows neither the URL nor the header values, because they may be secret.
 /// Proxies from the environment are not used.
 #[derive(Clone)]
 #[expect(missing_docs, reason = "the names say it")]
@@ -110,8 +110,8 @@ impl fmt::Debug for RemoteServer {
     }
 }
 
-/// How a server's tools are offered: the naming rule, a selection of tools, and `trust`, which is
-/// true if the server's annotations about risk are believed.
+/// The offer of a server's tools: the naming rule, a selection of tools, and `trust`, which is true
+/// if the server's annotations about risk are believed.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Offer {

@@ -37,9 +37,9 @@ pub(crate) struct PendingRequest {
     pub(crate) translation: Option<Box<Translation>>,
 }
 
-/// How the answer is processed. `Relay` passes it unchanged. `Handshake` and `Listing` add the
-/// gateway's entries. `Call` sends it through the store. With `Shared`, the answer goes to a
-/// session of a shared server, and with `Own`, to the gateway itself.
+/// The processing of an answer. `Relay` passes it unchanged. `Handshake` and `Listing` add the
+/// entries of the gateway. `Call` sends the result through the store. `Shared` passes the answer to
+/// a session of a shared server, and `Own` to the gateway itself.
 pub(crate) enum PendingKind {
     Relay,
     Handshake,
@@ -168,8 +168,9 @@ impl PendingRequests {
         self.waiting.keys().copied().collect()
     }
 
-    /// Returns the client's progress token for a request that was sent with `token`. A repeated
-    /// request may have a different one. Returns `None` while the client waits for no progress.
+    /// Returns the progress token that the client currently expects for a request sent with
+    /// `token`. A client that repeats the request may choose a new token. Returns `None` while no
+    /// request of the client waits for the answer.
     pub(crate) fn client_token(&self, token: &str) -> Option<String> {
         let of_it = self.waiting.iter().filter(|(_, sent)| sent.token.as_deref() == Some(token));
         let carrier = of_it
@@ -224,9 +225,9 @@ impl PendingRequests {
     }
 }
 
-/// How an answer is translated between revisions. `Opening` is an answer to `initialize` from a
-/// server of unknown revision. `Repeatable` is for a request of an old client to a new server, and
-/// `Carrier` for a request of a new client to an old server.
+/// The translation of an answer to the revision of the client. `Opening` is for the answer to
+/// `initialize` from a server of unknown revision. `Repeatable` is for a request of an old client
+/// to a new server, and `Carrier` for a request of a new client to an old server.
 pub(crate) enum Translation {
     Opening { version: String },
     Repeatable(Repeatable),
@@ -240,9 +241,9 @@ pub(crate) struct Repeatable {
     pub(crate) rounds: u32,
 }
 
-/// A request that can carry questions to its client by ending. `is_kept` is true if the client may
-/// cache the result. `logs` is true if the client wants log messages. `token` is the progress token
-/// that the client sent last.
+/// A request of a new client to an old server, whose result can carry questions to the client.
+/// `is_kept` is true if the client may cache the result. `logs` is true if the client wants log
+/// messages. `token` is the progress token that the client sent last.
 #[derive(Debug)]
 pub(crate) struct Carrier {
     pub(crate) abilities: InputKinds,
@@ -252,8 +253,9 @@ pub(crate) struct Carrier {
     pub(crate) carries: CarryMode,
 }
 
-/// How a server's questions reach the client of a [`Carrier`]: not at all, by ending the request so
-/// that the client repeats it, or through the batch that the call belongs to.
+/// The way in which the questions of a server reach the client of a [`Carrier`]. `Nothing`: not at
+/// all. `Held`: the request ends with the questions, and is held until the client repeats it.
+/// `Batch`: the batch that contains the call passes them on.
 #[derive(Debug)]
 pub(crate) enum CarryMode {
     Nothing,
@@ -261,8 +263,8 @@ pub(crate) enum CarryMode {
     Batch(BatchInputs),
 }
 
-/// The questions of a server that end a client's request. `held` is set while the request is held
-/// for its repetition. `identity` recognizes the repetition. Dropping a question refuses it.
+/// The questions of a server that end a client's request. `held` is set while the request waits to
+/// be repeated. `identity` recognizes the repetition. Dropping a question refuses it.
 #[derive(Debug)]
 pub(crate) struct CarriedQuestions {
     pub(crate) identity: RequestIdentity,

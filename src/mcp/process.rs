@@ -3,8 +3,8 @@
 //!
 //! A guard process ends the servers if the gateway is killed. The gateway reports the start and the
 //! end of each process group through a pipe. When the pipe closes, the guard ends the remaining
-//! groups. The guard has its own process group, so it does not receive signals sent to the
-//! gateway's group.
+//! groups. The guard has its own process group, so it receives no signal that is sent to the group
+//! of the gateway.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -20,8 +20,8 @@ const MAX_CONCURRENT: usize = 4;
 ///
 /// [`ClientSession`] represents the client, and an [`Upstream`] represents each server. The two are
 /// independent; the modules that translate and answer use both through this type. `questions`
-/// limits requests answered by a language model. They are limited separately from `work`, because
-/// they can take minutes.
+/// limits requests answered by a language model, separately from `work`, because they can take
+/// minutes.
 pub(crate) struct Relay {
     pub(crate) client: Arc<ClientSession>,
     pub(crate) upstreams: Vec<Arc<Upstream>>,

@@ -28,9 +28,9 @@ const MAX_PARTS: usize = 16;
 // Maximum size in bytes of a result that passes unchanged if it cannot be stored.
 const PASSES: usize = 1 << 20;
 
-/// The answer to a call, with the positions of the id and the result in the message. `first` holds
-/// members, each followed by a comma, to insert at the start of a result that the gateway builds or
-/// that is not in memory.
+/// The answer to a call, with the positions of the id and the result in the message. The members in
+/// `first`, each followed by a comma, are inserted at the start of a result that the gateway builds
+/// or that is not in memory.
 pub(crate) struct Answered {
     pub(crate) call: ToolCall,
     pub(crate) client_id: String,
@@ -79,8 +79,8 @@ pub(crate) fn treat(shelf: &LazyShelf, answered: Answered) -> Outgoing {
     message.edited(edits)
 }
 
-/// Like [`treat`], for a result of the gateway itself. Only `max_inline_bytes` applies, because an
-/// answer given without a language model ends with a text as long as a stand-in.
+/// Like [`treat`], for a result of the gateway itself. `max_inline_chars` does not apply, because
+/// an answer without a language model ends with a text that may be as long as a stand-in.
 pub(crate) fn treat_own(shelf: &LazyShelf, call: &ToolCall, result: String) -> String {
     let limits =
         Limits { max_inline_chars: Limits::NEVER, ..shelf.source.limits(&call.tool_name()) };

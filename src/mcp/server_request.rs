@@ -40,8 +40,8 @@ pub(crate) struct OpenRequest<U: Deref<Target = Upstream>> {
     answer: oneshot::Receiver<Result<Message, String>>,
 }
 
-/// Sends a request of the gateway. If that fails, the error text continues a sentence that starts
-/// with the server's name.
+/// Sends a request of the gateway. Fails if the queue of the server is full or closed. The error
+/// text is a predicate whose subject is the server: `is being stopped`.
 pub(crate) fn open<U: Deref<Target = Upstream>>(
     upstream: U,
     own: OwnRequest<'_>,
@@ -97,8 +97,8 @@ pub(crate) async fn result(
     result_of(message, method)
 }
 
-/// Returns the result in an answer, as JSON. The error text continues a sentence that starts with
-/// the server's name, as in "the server `x` refused ...".
+/// Returns the result in an answer, as JSON. The error text is a predicate whose subject is the
+/// server: `refused ...`.
 pub(crate) fn result_of(message: Message, method: &str) -> Result<Box<RawValue>, String> {
     let message = message.filled(MAX_BYTES)?;
     let envelope = Envelope::of(&message).map_err(|_| format!("answered `{method}` wrongly"))?;

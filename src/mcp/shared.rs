@@ -2,9 +2,9 @@
 //!
 //! Each session keeps its own upstream, with its own ids, deadlines and conversation. The upstream
 //! is connected to the shared server instead of a process. The shared server gives each request a
-//! number that is unique among all sessions, and restores the session's number in the answer. It
-//! never waits for a session: if a session does not read, messages that do not fit its queue are
-//! lost.
+//! number that is unique among all sessions, and restores the session's number in the answer. The
+//! shared server never waits for a session: if a session does not read, messages that do not fit
+//! its queue are lost.
 //!
 //! | module | content |
 //! |---|---|
@@ -32,15 +32,16 @@ const EVENTS: usize = 1024;
 const BYTES: usize = 4 << 20;
 const MIN_COST: usize = 256;
 
-/// A server used by several sessions. The requests of all sessions are requests of `upstream`. They
-/// have no deadlines here; the upstreams of the sessions have them.
+/// A server used by several sessions. `upstream` sends the requests of all sessions, without
+/// deadlines. The deadlines are kept by the upstreams of the sessions.
 pub(crate) struct SharedServer {
     upstream: Arc<Upstream>,
     state: Mutex<SharedState>,
 }
 
-/// The sessions, the handshake, the session of each server question by request id, and the
-/// subscribers of each resource.
+/// The sessions by number, and the answer to the handshake. `questions` maps the id of each open
+/// question of the server to its session. `subscribers` maps the URI of each resource to the
+/// subscribed sessions.
 #[derive(Default)]
 struct SharedState {
     next: u64,

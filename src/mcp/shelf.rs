@@ -16,7 +16,7 @@ use ctxfs_engine::Engine;
 use ctxfs_store::{Conversation, Draft};
 use ctxfs_view::Form;
 
-// Time that counts wait for the store to be opened for another reason.
+// Delay before the store is opened only to save counts. It is often opened earlier for an output.
 const COUNT_DELAY: Duration = Duration::from_secs(5);
 const MAX_COUNTED: usize = 500;
 // Number of bytes written between checks for free disk space.

@@ -2,7 +2,8 @@
 //!
 //! A name depends only on the set of tools, not on the order of servers or lists, so it survives a
 //! restart. If two tools would get the same name, or names that differ only in case, both names get
-//! a hash. A name therefore never changes its meaning. The gateway's own names are reserved.
+//! a hash. A name therefore never passes from one tool to another. The gateway's own names are
+//! reserved.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,8 +14,9 @@ pub const MAX_BYTES: usize = 64;
 // taken.
 const HASH_DIGITS: [usize; 2] = [8, 16];
 
-/// A tool, identified by its server and the server's own name. It is displayed as `server/tool`, as
-/// in rules and limits. A server's configured name contains no `/`, so the display is unambiguous.
+/// A tool, identified by its server and the server's own name of the tool. The display form is
+/// `server/tool`, as in rules and limits. It is unambiguous, because a server's configured name
+/// contains no `/`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct ServerTool {
@@ -63,8 +65,8 @@ impl Naming {
     }
 }
 
-/// The offered names of all tools, in both directions. Names are unique even if case is ignored.
-/// They depend only on the set of tools. `by_name` has the tool with each offered name.
+/// The offered names of all tools, in both directions. Names are unique even if case is ignored,
+/// and depend only on the set of tools. `by_name` has the tool with each offered name.
 #[expect(missing_docs, reason = "described above")]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolNames {

@@ -36,9 +36,9 @@ const MAX_TORN: u32 = 3;
 ///
 /// A manager starts the server, feeds it from the queue and reads its output. Requests get new
 /// numbers, because clients number their requests independently. `timeout` is the time for an
-/// answer; progress restarts it. `profile` is known of the only server, if the gateway did the
-/// handshake with it. `acknowledged` is the number of the newest stream of notifications that the
-/// server confirmed.
+/// answer; progress restarts it. `profile` is set in a gateway with a single server, once the
+/// gateway has done the handshake on behalf of the client. `acknowledged` is the number of the
+/// newest stream of notifications that the server confirmed.
 pub(crate) struct Upstream {
     pub(crate) name: String,
     pub(crate) timeout: Option<Duration>,

@@ -3,7 +3,7 @@
 //! Any user of this machine can connect and keep many silent connections open. A new connection is
 //! therefore always accepted, and an old one is closed when the limit is reached. Connections of
 //! clients that are not admitted are closed first, then connections without a request, and then
-//! those of clients that do not read their answer.
+//! connections whose client does not read its answer.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -113,8 +113,8 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Records that a request has authenticated its client. The connection is then not closed as
-    /// long as there are connections of clients that are not admitted.
+    /// Records that a request has authenticated its client. If the limit is reached, connections
+    /// without this record are closed first.
     pub fn admit(&self) {
         self.state.lock().is_admitted = true;
     }
@@ -131,7 +131,7 @@ impl Connection {
     fn rank(&self) -> Option<(u8, Option<Instant>)> {
         let state = self.state.lock();
         match state.pace {
-            // The time of its requests does not matter.
+            // Activity does not protect a client that is not admitted.
             _ if !state.is_admitted => Some((0, None)),
             ConnectionPace::Idle => Some((1, Some(state.since))),
             ConnectionPace::Sending if state.since.elapsed() > SLOW => Some((2, Some(state.since))),
@@ -212,7 +212,7 @@ impl<B: Body + Unpin> Body for BusyBody<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
-        // The next part is requested when the client has read enough of this part.
+        // This function is called again once the client has read enough of this part.
         self.connection.set(if polled.is_ready() {
             ConnectionPace::Sending
         } else {

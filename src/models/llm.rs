@@ -1,7 +1,7 @@
 //! Language models behind HTTP endpoints.
 //!
 //! [`HttpModel`] is a [`LanguageModel`] with the settings of a target. The model sends requests
-//! over HTTP, retries them if this may help, and reports other faults as a `ModelFailure`.
+//! over HTTP, and retries them if this may help. It reports all other faults as a `ModelFailure`.
 //!
 //! [`LanguageModel`]: crate::extract::LanguageModel
 //!

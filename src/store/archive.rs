@@ -1,4 +1,5 @@
-//! A conversation as one file, for moving it or backing it up: a tar archive, compressed by zstd.
+//! A conversation as a single file, for moving it or backing it up: a tar archive, compressed by
+//! zstd.
 //!
 //! ```text
 //! c7/.ctxfs-archive     the description: format and conversation, one line of JSON
@@ -9,14 +10,14 @@
 //! c7/.ctxfs-digests     one line for each file above: its BLAKE3, as `b3sum` prints and checks it
 //! ```
 //!
-//! An archive does not store when it was made: exporting the same conversation twice gives the same
-//! bytes. `tar` can read the archive. The names of the archive's own files begin with `.ctxfs`; no
-//! file of a conversation can have such a name.
+//! An archive does not store the time at which it was made. Exporting the same conversation twice
+//! gives the same bytes. `tar` can read the archive. The names of the archive's own files begin
+//! with `.ctxfs`; no file of a conversation can have such a name.
 //!
 //! An archive is not trusted. Types, order, names and headers must be as `export` writes them.
 //! Sizes are compared with the free space before anything is written, and every digest is computed
 //! again. Members are first written to a directory that no reader sees. Once everything has been
-//! checked, one rename turns that directory into the conversation.
+//! checked, a single rename turns that directory into the conversation.
 
 mod export;
 mod extract;
@@ -34,12 +35,13 @@ pub use import::{ImportOptions, Imported};
 
 pub(super) use import::clean_staging;
 
-/// Format version that this code writes, and the newest that it reads. It is raised when an older
-/// ctxfs could not read the archive correctly.
+/// Format version that this code writes, and the newest that it reads. It must be raised if a
+/// change of the format would make an older ctxfs misread an archive.
 const FORMAT: u32 = 1;
 /// Compression level. This is zstd's default; it is about as fast as a disk.
 const LEVEL: i32 = 3;
-/// Maximum window of the decoder, as a power of two: 8 MiB, which zstd uses up to level 19.
+/// Maximum window of the decoder, as a power of two: 8 MiB, which is the window of zstd up to level
+/// 19.
 const WINDOW_LOG: u32 = 23;
 const BLOCK: usize = 256 * 1024;
 /// Maximum size of the extended header of one member, in bytes. On Linux an attribute has at most
@@ -98,7 +100,8 @@ pub enum ArchiveError {
     Refused { member: String, flaw: ArchiveFlaw },
 }
 
-/// A reason to refuse an archive. The word "it" in the text stands for the member.
+/// The reason why a member makes an archive unacceptable. The text is printed after the name of the
+/// member, and "it" in the text is the member.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the text of each flaw describes it")]
 pub enum ArchiveFlaw {

@@ -19,7 +19,8 @@ const OPEN_DIRS: usize = 64;
 /// files.
 ///
 /// Artifacts are ordered by `Record::created` and then by path. The creation time of a file without
-/// a record comes from the disk. Methods identify an artifact by its position in this order.
+/// a record comes from the disk. The methods identify an artifact by its position in this order,
+/// its `number`.
 #[derive(Debug)]
 pub struct Artifacts {
     base: Dir,
@@ -131,7 +132,7 @@ impl Artifacts {
         self.files[number].far.as_deref()
     }
 
-    /// Opens artifact `number` for reading. Its bytes must be on this disk.
+    /// Opens artifact `number` for reading. Fails if its bytes are not on this disk.
     pub fn open(&self, number: usize) -> io::Result<File> {
         let file = &self.files[number];
         match self.dirs.get(file.dir) {
@@ -141,7 +142,7 @@ impl Artifacts {
     }
 
     /// Returns the attributes of artifact `number`. Returns `None` if the artifact is gone or its
-    /// attributes cannot be read; in the second case its path is added to `unread`.
+    /// attributes cannot be read. In the second case, adds its path to `unread`.
     pub fn stat(&self, number: usize, unread: &mut UnreadPlaces) -> io::Result<Option<Stat>> {
         if let Some(far) = self.far(number) {
             return Ok(Some(far.stat));
@@ -237,8 +238,9 @@ impl Artifacts {
         Ok(())
     }
 
-    /// Returns the time of creation according to the disk, as `Conversation::fresh_record` does. A
-    /// file that no longer exists counts as the oldest.
+    /// Returns the time of creation according to the disk, in milliseconds since the epoch.
+    /// `Conversation::fresh_record` uses the same time. A file that no longer exists counts as the
+    /// oldest.
     fn created_on_disk(&self, number: usize) -> i64 {
         if let Some(far) = self.far(number) {
             return far.record.created;
@@ -263,10 +265,10 @@ fn artifacts_dir() -> Option<RelPath> {
 }
 
 impl Conversation {
-    /// Returns the outputs that may originally have had the same name as the output at `path`,
-    /// sorted by path. Such names differ only by the digits of an origin, for example
-    /// `x~3f09ab.txt` and `x.txt`. Only the hosts that wrote the outputs can tell if the names were
-    /// the same.
+    /// Returns the outputs that may have been written under the same name as the output at `path`,
+    /// sorted by path. The names of such outputs differ only by the digits of an origin, for
+    /// example `x~3f09ab.txt` and `x.txt`. Only the hosts that wrote the outputs know whether the
+    /// original names were equal.
     ///
     /// If there is no such output, this costs one `stat`.
     pub fn alike(&self, path: &RelPath) -> Result<Vec<RelPath>, StoreError> {

@@ -31,8 +31,8 @@ pub fn provenance_of(file: &File) -> io::Result<Provenance> {
 
 /// Writes `provenance` to the attributes of `file`. Does not change other attributes.
 ///
-/// It is not an error if the disk does not support attributes or has no room for a long value: the
-/// manifest has the full provenance.
+/// Does not fail if the disk does not support attributes or has no room for a long value. The
+/// manifest has the full provenance in any case.
 pub fn set_provenance(file: &File, provenance: &Provenance) -> io::Result<()> {
     let exit_code = provenance.exit_code.map(|code| code.to_string());
     let duration_ms = provenance.duration_ms.map(|duration| duration.to_string());
@@ -121,8 +121,8 @@ pub fn attribute(file: &File, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Returns the `user.*` attributes of `file`, sorted by name. These belong to the file; attributes
-/// with other prefixes belong to the disk.
+/// Returns the `user.*` attributes of `file`, sorted by name. Attributes with other prefixes belong
+/// to the disk and not to the file.
 pub fn user_attributes(file: &File) -> io::Result<Vec<(OsString, Vec<u8>)>> {
     let mut found = Vec::new();
     for name in attributes(file)? {

@@ -1,13 +1,13 @@
 //! The cache of views that took long to compute.
 //!
-//! Each result is a file in one directory. Its name is a hash of everything that the result depends
-//! on. Any change leads to another name, and no result is ever stale. When the total size of the
-//! results exceeds the bound of the cache, the least recently used results are removed. The
-//! directory, or any file in it, may be removed at any time; a reader keeps the result that it has
-//! open.
+//! Each result is a file in one directory. The name of the file is a hash of everything that the
+//! result depends on. If anything changes, the name changes too, so no result is ever stale. When
+//! the total size of the results exceeds the bound of the cache, the least recently used results
+//! are removed. The directory, or any file in it, may be removed at any time. A result that is open
+//! remains readable.
 //!
-//! A result gets its name when it is complete. It is not used after a reboot: after a power failure
-//! it is unknown which bytes have reached the disk.
+//! A result gets its name when it is complete. Results are not used after a reboot, because a power
+//! failure may have left them incomplete on the disk.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -19,8 +19,8 @@ use rustix::fs::{OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW};
 
 use crate::{Dir, FileType, Store, StoreError, file_lock, if_there, layout, stat_file};
 
-/// Version of the names. It is raised if a change within one version of ctxfs would give the same
-/// name to different bytes.
+/// Version of the names. It must be raised if a change within one version of ctxfs would give the
+/// same name to different bytes.
 const FORMAT: u32 = 1;
 
 static BOOT: LazyLock<Option<String>> =
@@ -53,7 +53,7 @@ impl Store {
         Cache::new(self.clone(), bound)
     }
 
-    /// Removes all results from the cache of views. A reader keeps the result that it has open.
+    /// Removes all results from the cache of views. A result that is open remains readable.
     pub fn clear_cache(&self) -> Result<(), StoreError> {
         let path = self.root().join(layout::CACHE);
         self.cache(0).clear().map_err(|error| StoreError::io("clear", &path, error))
@@ -105,7 +105,7 @@ impl Cache {
 
     /// Stores a complete result under the name `key`. Returns false if the result is larger than
     /// the bound of the cache, or if its draft file has been removed. In both cases, the result can
-    /// be read while its file is open.
+    /// still be read while its file is open.
     pub fn keep(&self, draft: Draft, key: &CacheKey) -> io::Result<bool> {
         if stat_file(&draft.file)?.size > self.bound {
             return Ok(false);
@@ -184,8 +184,8 @@ fn is_draft(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b".ctxfs")
 }
 
-/// Removes a draft unless its writer holds the lock on it. A draft may be removed after its
-/// creation and before it is locked; the only effect is that it cannot be kept.
+/// Removes a draft unless its writer holds the lock on it. If the draft was created but is not
+/// locked yet, its writer will find that it cannot be kept.
 fn remove_abandoned(dir: &Dir, name: &OsStr) {
     if let Ok(file) = dir.open_file(name, OFlags::RDWR)
         && file_lock::try_lock(&file).unwrap_or(false)

@@ -19,9 +19,9 @@ const DIED: &str = "its writer or the daemon stopped before it was closed";
 
 /// An open conversation.
 ///
-/// Records are read from the disk at each call, and include the records of all processes. Other
-/// modules add methods for one subject each: `artifacts`, `counts`, `far`, `gateway`, `history`,
-/// `removal`. Operations that combine several subjects are functions in `shared` and `archive`.
+/// Records are read from the disk at each call, and include the records of all processes. The
+/// modules `artifacts`, `counts`, `far`, `gateway`, `history` and `removal` add methods for one
+/// subject each. Operations that combine several subjects are functions in `shared` and `archive`.
 #[derive(Debug)]
 pub struct Conversation {
     id: Component,
@@ -44,7 +44,7 @@ impl Conversation {
         &self.id
     }
 
-    /// Returns the directory. It is held open, and stays the same directory after a rename.
+    /// Returns the directory. It is held open, so it is the same directory even after a rename.
     pub fn dir(&self) -> &Dir {
         &self.dir
     }
@@ -54,8 +54,8 @@ impl Conversation {
         &self.manifest
     }
 
-    /// Returns true if the conversation has a manifest. A conversation without one is new or has
-    /// lost its records.
+    /// Returns true if the conversation has a manifest. A conversation without a manifest is new or
+    /// has lost its records.
     pub fn has_manifest(&self) -> Result<bool, StoreError> {
         let found = if_there(self.dir.stat(layout::MANIFEST.as_ref()));
         let fault = |error| StoreError::io("look at", &self.path.join(layout::MANIFEST), error);
@@ -75,9 +75,9 @@ impl Conversation {
     /// Returns the record of the file at `path`, or `None` if no record was written or the file is
     /// gone.
     ///
-    /// A record of removed content is returned only if the file still exists as recorded. In that
-    /// case the removal was interrupted before it took effect, and the record is returned as it was
-    /// before the removal.
+    /// A record of removed content is returned only if the file still exists as recorded. The
+    /// removal was then interrupted before it took effect, and the record is returned without the
+    /// removal.
     pub fn record(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
         let record = self.manifest.record(&path.to_text())?;
         Ok(record.and_then(|record| {
@@ -95,8 +95,8 @@ impl Conversation {
         Ok(removed.filter(|_| self.dir.stat_at(path).is_err()))
     }
 
-    /// Returns the record of the file at `path`. If it has no record, returns one made from `stat`
-    /// and the file's attributes.
+    /// Returns the record of the file at `path`. If the file has no record, makes one from `stat`
+    /// and the extended attributes of the file.
     pub fn record_for(&self, path: &RelPath, stat: &Stat) -> Result<Record, StoreError> {
         Ok(self.record(path)?.unwrap_or_else(|| Record {
             provenance: provenance_at(&self.dir, path),
@@ -129,8 +129,8 @@ impl Conversation {
         Artifact::open(&self.dir, path).map_err(|error| self.error_at("read", path, error))
     }
 
-    /// Returns the records of all artifacts that are not gone, and of content that was removed by a
-    /// rule, in the order in which they were last written.
+    /// Returns the records of all artifacts that are not gone, in the order in which they were last
+    /// written. Includes records of content that a rule removed.
     pub fn records(&self) -> Result<StoredRecords, StoreError> {
         self.manifest.records()?.with_paths(is_artifact)
     }
@@ -141,9 +141,9 @@ impl Conversation {
         self.manifest.records()?.with_paths(|path| path.starts_with(&below) && is_artifact(path))
     }
 
-    /// Returns the record of the file at `path` for a caller that does not write the file, or `None`
-    /// if the file has no record. If the record says that the artifact is live, recovers the artifact
-    /// first. `lock` is the lock of the manifest, if the caller holds it.
+    /// Returns the record of the file at `path`, or `None` if the file has no record. For callers
+    /// that do not write the file: an artifact that is recorded as live is recovered first; see
+    /// [`Self::recover`]. `lock` is the lock of the manifest, if the caller holds it.
     pub fn current_record(
         &self,
         path: &RelPath,
@@ -157,13 +157,16 @@ impl Conversation {
     }
 
     /// Marks the artifact at `path` as incomplete if its writer or daemon died. This is the case if
-    /// its record has the state live, its owner has ended, and no process has the file open for
+    /// the artifact is recorded as live, its owner has ended, and no process has the file open for
     /// writing.
     ///
-    /// Returns the new record, or `None` if the writer has not died or the disk cannot tell. The
-    /// caller, which has found a live record and is not its writer, does the analysis. Without
-    /// `lock`, this does not wait: if another process holds the lock of the manifest, or if this
-    /// process has no write access, it returns the new record without writing it.
+    /// Returns the new record, which has no analysis. Returns `None` if the artifact is not live,
+    /// if its writer is alive, or if the disk cannot tell whether the file has a writer. The caller
+    /// must not be the writer.
+    ///
+    /// Without `lock`, this does not wait for the lock of the manifest. If another process holds
+    /// that lock, or if this process has no write access, the new record is returned but not
+    /// written.
     pub fn recover(
         &self,
         path: &RelPath,
@@ -183,8 +186,8 @@ impl Conversation {
         }
     }
 
-    /// Returns true if the record or the attributes of the file at `path` say that it is the output
-    /// of `call`.
+    /// Returns true if the file at `path` is the output of `call`, according to its record or its
+    /// attributes.
     pub fn is_output_of(&self, path: &RelPath, call: &OsStr) -> Result<bool, StoreError> {
         let is = |provenance: Provenance| provenance.call.is_some_and(|known| call == &*known);
         let recorded = self.record(path)?.is_some_and(|record| is(record.provenance));
@@ -199,7 +202,7 @@ impl Conversation {
     /// Returns a number that changes with every record, count and message, and whenever an output
     /// appears in or disappears from the folders of outputs.
     ///
-    /// The cost does not depend on the number of outputs. The number does not change while a live
+    /// The cost does not depend on the number of outputs. The number does not change when a live
     /// output grows, or when files change in subdirectories of the folders.
     pub fn state_number(&self) -> io::Result<u64> {
         let mut hasher = DefaultHasher::new();
@@ -227,12 +230,12 @@ impl Conversation {
     }
 }
 
-/// Returns the record that recovery writes for a live artifact, or `None` if the artifact has a
-/// writer.
+/// Returns the record that recovery writes for a live artifact, or `None` if the artifact may have
+/// a writer.
 ///
 /// The result stays valid while the lock of the manifest is held. A writer opens its file before it
-/// appends a record. If the writer is not detected here, its record comes after the lock is
-/// released.
+/// appends a record, and appending needs the lock. The record of a writer that is missed here
+/// therefore follows the record that recovery writes.
 fn incomplete(conversation: &Conversation, path: &RelPath) -> Result<Option<Record>, StoreError> {
     let Some(record) =
         conversation.record(path)?.filter(|record| record.state == ArtifactState::Live)

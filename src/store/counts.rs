@@ -1,8 +1,8 @@
 //! The counts of a conversation: a file of sums, one per line, to which all processes append.
 //!
-//! A line has the counts of one day and one tool since the previous line with that day and tool.
-//! Adding counts is one write under a lock. When the size of the file passes a power of two, the
-//! lines with the same day and tool are merged into one. Clients can name any number of tools, so
+//! A line has the counts of one day and one tool since the previous line for the same day and tool.
+//! Adding counts is one write under a lock. When the size of the file passes a power of two, all
+//! lines for the same day and tool are merged into one. Clients can name any number of tools, so
 //! the number of tools per day is bounded.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::file_lock::{LockedLines, each_line};
 use crate::{Conversation, Dir, StoreError, if_there, layout, stat_file};
 use ctxfs_core::model::{Counts, DailyCounts, MOST_TOOLS, OTHER_TOOLS, counted_tool};
 
-/// Minimum size in bytes at which the file is rewritten. A larger file is rewritten each time its
+/// Size in bytes up to which the file is not rewritten. A larger file is rewritten each time its
 /// size passes a power of two.
 const REWRITTEN: u64 = 64 * 1024;
 /// Maximum length of a line in bytes. ctxfs does not write longer lines.

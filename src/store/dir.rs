@@ -33,17 +33,17 @@ const LINKS_OF_LEAF: u32 = 2;
 /// A directory held open.
 ///
 /// Most methods make one system call, relative to the directory. A name must be exactly one path
-/// component; otherwise the call fails with EINVAL. Symbolic links are never followed: opening one
-/// fails with ELOOP or ENOTDIR. No method reaches outside the directory, even if an attacker
+/// component; otherwise the call fails with EINVAL. Symbolic links are never followed: opening a
+/// link fails with ELOOP or ENOTDIR. No method reaches outside the directory, even if an attacker
 /// changes its content during the call. Only regular files can be opened as files. For a fifo or a
-/// device, opening fails with ELOOP, as it could block or have side effects.
+/// device, opening fails with ELOOP, because it could block or have side effects.
 ///
-/// A mount point counts as a directory: a user with the right to mount may choose disks.
+/// A mount point counts as a directory, because only users with the right to mount can create it.
 #[derive(Debug)]
 pub struct Dir {
     fd: OwnedFd,
-    /// True if opening a file waits until another process gives up its lease on the file. The
-    /// kernel gives that process 45 seconds; see `/proc/sys/fs/lease-break-time`. If this is false,
+    /// True if opening a file waits while another process holds a lease on it. The kernel gives
+    /// that process 45 seconds to release the lease; see `/proc/sys/fs/lease-break-time`. If false,
     /// opening such a file fails with EAGAIN.
     waits: bool,
 }
@@ -64,9 +64,9 @@ impl Dir {
         Ok(Self { fd: rustix::fs::open(path, DIRECTORY, Mode::empty())?, waits: true })
     }
 
-    /// Returns the directory in a mode in which opening a file fails with EAGAIN instead of waiting
-    /// for a lease. Directories opened through it inherit the mode. The kernel still notifies the
-    /// holder of the lease, which then has to give it up.
+    /// Returns the directory, changed so that opening a file never waits for a lease but fails with
+    /// EAGAIN. This also applies to directories that are opened through it. The kernel still asks
+    /// the holder of the lease to release it.
     #[must_use]
     pub fn never_waiting(self) -> Self {
         Self { waits: false, ..self }
@@ -104,8 +104,8 @@ impl Dir {
         Ok(Self { fd, waits: self.waits })
     }
 
-    /// Opens the directory that is reached by following `names` one after another, starting from
-    /// this directory.
+    /// Opens the directory that is reached from this directory by following `names` one after
+    /// another.
     pub fn open_dir_below(&self, names: &[OsString]) -> io::Result<Self> {
         let names: Vec<&OsStr> =
             names.iter().map(|name| checked_name(name)).collect::<io::Result<_>>()?;
@@ -122,8 +122,8 @@ impl Dir {
     }
 
     /// Opens the file `name` in this directory. Never creates a file, even if `flags` contain
-    /// `OFlags::CREATE`. With `OFlags::NOATIME`, reads do not change the access time if the system
-    /// allows that.
+    /// `OFlags::CREATE`. With `OFlags::NOATIME`, reads do not change the access time, provided that
+    /// the user owns the file.
     pub fn open_file(&self, name: &OsStr, flags: OFlags) -> io::Result<File> {
         let name = checked_name(name)?;
         without_atime(flags - CREATING, |flags| self.open_regular(name, flags, Mode::empty()))
@@ -136,8 +136,8 @@ impl Dir {
         })
     }
 
-    /// Opens the file `name`, and creates it if it is missing. With `OFlags::EXCL`, fails if the
-    /// file exists. The umask of the process applies to `mode`.
+    /// Opens the file `name`, creating it if it is missing. With `OFlags::EXCL`, fails if the file
+    /// exists. The umask of the process applies to `mode`.
     pub fn create_file(&self, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<File> {
         let flags = flags | OFlags::CREATE;
         self.open_regular(checked_name(name)?, flags, Mode::from_raw_mode(mode & PERMISSIONS))
@@ -202,8 +202,8 @@ impl Dir {
         Ok(rustix::fs::unlinkat(&self.fd, checked_name(name)?, AtFlags::REMOVEDIR)?)
     }
 
-    /// Renames a file, within this directory or into `to_dir`, with the flags of renameat2(2). Some
-    /// disks refuse flags with EINVAL.
+    /// Renames a file, within this directory or into `to_dir`, with the flags of renameat2(2).
+    /// Fails with EINVAL on a disk that does not support the flags.
     pub fn rename(
         &self,
         from: &OsStr,
@@ -220,12 +220,12 @@ impl Dir {
         )?)
     }
 
-    /// Renames a file to a name that must be free, and fails with EEXIST if it is taken. On a disk
-    /// that lacks NOREPLACE, a file that gets the name between the check and the rename is
+    /// Renames a file to a name that must be free. Fails with EEXIST if the name is taken. On a
+    /// disk without NOREPLACE, a file that gets this name between the check and the rename is
     /// replaced.
     pub(super) fn rename_to_free(&self, from: &OsStr, to_dir: &Self, to: &OsStr) -> io::Result<()> {
         match self.rename(from, to_dir, to, RenameFlags::NOREPLACE) {
-            // The disk lacks NOREPLACE.
+            // The disk does not support NOREPLACE.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 if to_dir.stat(to).is_ok() {
                     return Err(Errno::EXIST.into());
@@ -247,7 +247,7 @@ impl Dir {
     }
 
     /// Calls `take` with the name, type and inode number of each entry except `.` and `..`, in the
-    /// order of the disk. This suits a directory that may be too large for [`Dir::entries`].
+    /// order of the disk. Unlike [`Dir::entries`], this needs little memory for a large directory.
     pub fn each_entry(
         &self,
         mut take: impl FnMut(&OsStr, FileType, u64) -> io::Result<()>,
@@ -265,8 +265,8 @@ impl Dir {
         Ok(())
     }
 
-    /// Changes the permissions of a file or directory, even of one that can be neither read nor
-    /// written. Fails with ELOOP for any other type.
+    /// Changes the permissions of a file or directory. Works even if the file can be neither read
+    /// nor written. Fails with ELOOP for any other type.
     pub fn chmod(&self, name: &OsStr, mode: u32) -> io::Result<()> {
         let file = self.open_beneath(checked_name(name)?, OFlags::PATH, Mode::empty())?;
         if stat_file(&file)?.kind() == FileType::Other {
@@ -298,7 +298,7 @@ impl Dir {
         Ok(rustix::fs::fsync(&self.fd)?)
     }
 
-    /// Returns the names that lead from this directory to an open file, according to the kernel.
+    /// Returns the names on the path from this directory to an open file, according to the kernel.
     /// Returns `None` if the file is not below this directory or has no name. The names may already
     /// be outdated when this returns.
     pub fn names_of(&self, file: &File) -> io::Result<Option<Vec<OsString>>> {
@@ -337,8 +337,8 @@ impl Dir {
     }
 
     /// Opens a path of one or more components in one system call. Opens the components one by one
-    /// if the path is longer than the kernel accepts, or if openat2 is not available because of an
-    /// old kernel or a sandbox.
+    /// in two cases: the path is longer than the kernel accepts, or openat2 is not available
+    /// because of an old kernel or a sandbox.
     fn open_beneath(&self, path: &OsStr, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         let all = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         if path.len() >= PATH_MAX {
@@ -389,8 +389,8 @@ pub(super) fn parent_dir(conversation: &Dir, path: &RelPath) -> io::Result<Dir> 
     }
 }
 
-/// Returns the path of an open file under /proc. It leads to that file even after the file is
-/// renamed or removed.
+/// Returns a path under /proc that leads to an open file, even after the file is renamed or
+/// removed.
 pub(super) fn proc_path(file: &impl AsFd) -> String {
     format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
 }
@@ -417,8 +417,8 @@ fn without_atime(flags: OFlags, open: impl Fn(OFlags) -> io::Result<File>) -> io
     }
 }
 
-/// Returns `name` if it is one component, and fails with EINVAL otherwise. The length is not
-/// checked, as the disk refuses a name that is too long.
+/// Returns `name` if it is a single component, and fails with EINVAL otherwise. The length is not
+/// checked, because the disk refuses a name that is too long.
 fn checked_name(name: &OsStr) -> io::Result<&OsStr> {
     let bytes = name.as_bytes();
     if matches!(bytes, b"" | b"." | b"..") || memchr::memchr2(b'/', 0, bytes).is_some() {
@@ -430,8 +430,8 @@ fn checked_name(name: &OsStr) -> io::Result<&OsStr> {
 impl Dir {
     /// Removes a file, or a directory with everything in it, at any depth.
     ///
-    /// The function does not recurse and has at most three descriptors open: it moves a directory
-    /// that is not empty to the top before emptying it. If the removal is interrupted, everything
+    /// Does not recurse, and has at most three descriptors open. A subdirectory that is not empty
+    /// is moved to the top before it is emptied. If the removal is interrupted, everything that is
     /// left is still below `name`.
     pub fn remove_all(&self, name: &OsStr) -> io::Result<()> {
         match self.unlink(name) {

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 /// Maximum number of places that are kept by name. Further places are only counted.
 const NAMED: usize = 64;
 
-/// Returns `None` if the result is that something is not there.
+/// Returns `None` for an error of the kind `NotFound`, so that a missing file is not a failure.
 pub(super) fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -17,7 +17,7 @@ pub(super) fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 /// A failure of the store. Every variant has a path. If the user can do something about the
-/// failure, its text names the next step.
+/// failure, the text names the next step.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the text of each error describes it")]
 pub enum StoreError {
@@ -38,7 +38,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Returns the error of `action` on `path`. Its text begins with "cannot `action` `path`".
+    /// Returns the error of `action` on `path`. The text begins with "cannot `action` `path`".
     pub fn io(action: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
         Self::Io { action, path: path.to_owned(), source: source.into() }
     }
@@ -53,9 +53,9 @@ impl StoreError {
         }
     }
 
-    /// Returns true if the error concerns only one place of the store, so that a walk can skip the
-    /// place and continue. Running out of descriptors, memory or disk space, and a read-only disk,
-    /// affect all places.
+    /// Returns true if the error concerns only one place of the store. A walk can then skip the
+    /// place and continue. A lack of descriptors, memory or disk space affects all places, and so
+    /// does a read-only disk.
     pub fn is_of_place(&self) -> bool {
         match self {
             Self::Io { source, .. } => is_of_place(source),
@@ -80,8 +80,8 @@ pub(super) fn is_of_place(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_none_or(|errno| !of_all.contains(&errno))
 }
 
-/// Returns true if `error` means that a name, or the name of a directory above it, is taken by a
-/// file.
+/// Returns true if `error` means that a file has the required name, or the name of a directory
+/// above it.
 pub(super) fn is_in_the_way(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::EXIST | Errno::NOTDIR | Errno::ISDIR))
 }
@@ -99,8 +99,8 @@ fn next_step(error: &io::Error) -> &'static str {
     }
 }
 
-/// The places that a walk skipped because they could not be read: the names of the first 64, and
-/// the total number. A named place is counted only once.
+/// The places that a walk skipped because they could not be read: the first 64 by name, and the
+/// total number. A named place is counted only once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnreadPlaces {
     named: Vec<UnreadPlace>,
@@ -127,8 +127,8 @@ impl UnreadPlaces {
         self.count += count;
     }
 
-    /// Adds the place of `error`, by its path relative to `dir`. If the error does not concern only
-    /// one place, fails with `error`.
+    /// Adds the place of `error`, by its path relative to `dir`. Fails with `error` if that
+    /// concerns more than one place; see [`StoreError::is_of_place`].
     pub fn pass_over(&mut self, dir: &Path, error: StoreError) -> Result<(), StoreError> {
         if !error.is_of_place() {
             return Err(error);
@@ -162,7 +162,7 @@ impl UnreadPlaces {
         self.count
     }
 
-    /// Returns true if there are no places: everything could be read.
+    /// Returns true if everything could be read.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -172,8 +172,8 @@ impl UnreadPlaces {
         &self.named
     }
 
-    /// Returns the text `and 3 more places` with the number of places that are not named, or `None`
-    /// if all are named.
+    /// Returns a text such as `and 3 more places` for the places that are not named, or `None` if
+    /// all are named.
     pub fn more(&self) -> Option<String> {
         let more = self.count - self.named.len() as u64;
         let plural = if more == 1 { "" } else { "s" };

@@ -1,10 +1,10 @@
-//! Files that arrive from other hosts, and artifacts whose bytes are in a bucket and not on this
-//! disk. Only the manifest lists the latter.
+//! Files that arrive from other hosts, and far artifacts: artifacts whose bytes are in a bucket and
+//! not on this disk. Only the manifest lists far artifacts.
 //!
-//! Such an artifact has the identity of a local file that does not exist. If its bytes were once on
-//! this disk, it is the identity of the removed file. If they never were, it is that of a file on a
-//! device number that no disk has. When the bytes are fetched, the new file is recorded as a copy
-//! that replaces the nonexistent file. This way, the artifact keeps its identity for all processes.
+//! A far artifact has the identity of a local file that does not exist. If its bytes were once on
+//! this disk, this is the file that was removed. Otherwise, it is an invented file on a device
+//! number that no disk has. When the bytes are fetched, the new file is recorded as a copy of the
+//! file that does not exist. The artifact therefore keeps its identity for all processes.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -23,7 +23,7 @@ const BLOCK: usize = 1 << 20;
 /// An artifact whose bytes are not on this disk: its path in the conversation, its record with the
 /// origin in the bucket, and the attributes that its file would have.
 ///
-/// In the attributes, the number of links (`nlink`) and the number of blocks are 0; see
+/// In these attributes, the number of links (`nlink`) and the number of blocks are 0; see
 /// [`Stat::is_far`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
@@ -34,9 +34,9 @@ pub struct FarArtifact {
 }
 
 impl Conversation {
-    /// Returns the artifact at `path` if its record says that its bytes are not on this disk. The
-    /// caller must already have checked that no file exists there: if one does, the record does not
-    /// apply.
+    /// Returns the artifact at `path` if it is far according to its record, and `None` otherwise.
+    /// The caller must have checked that no file exists at `path`, because the record does not
+    /// apply to such a file.
     pub fn far(&self, path: &RelPath) -> Result<Option<FarArtifact>, StoreError> {
         if !path.is_artifact() {
             return Ok(None);
@@ -78,13 +78,14 @@ impl Conversation {
     }
 }
 
-/// Records artifacts of another host whose bytes stay in the bucket. Each of `records` is that of the
-/// other host, with the path on this host, and with the origin and mode of the bytes in `far`.
+/// Records artifacts of another host whose bytes stay in the bucket. `records` come from the other
+/// host, but have the paths on this host. `far` in each record has the origin and mode of the
+/// bytes.
 ///
-/// Creates the parent directories of the paths. Returns the attributes of each artifact, or `None` if
-/// its path is taken or a file is in the way of a directory. Fails if no artifact could be recorded.
-/// New directories are on the disk when this returns. The records are not synced: if one is lost, the
-/// next pull records it again.
+/// Creates the parent directories of the paths. Returns the attributes of each artifact, or `None`
+/// if its path is taken or a file is in the way of a directory. Fails if no artifact could be
+/// recorded. New directories are on the disk when this returns. The records are not synced: if one
+/// is lost, the next pull records it again.
 pub fn record_far(
     conversation: &Conversation,
     records: &[Record],
@@ -115,8 +116,8 @@ pub fn record_far(
 impl FarArtifact {
     /// Writes the bytes of the artifact to this disk, under its name. The artifact keeps its
     /// identity. Returns false and leaves no file if the artifact was removed or renamed in the
-    /// meantime, or if a file has its name. Fails with `InvalidData` if the bytes do not have the
-    /// recorded digest.
+    /// meantime, or if another file has its name. Fails with `InvalidData` if the digest of the
+    /// bytes is not the recorded one.
     pub fn bring_here(
         &self,
         conversation: &Conversation,
@@ -160,8 +161,8 @@ impl FarArtifact {
 }
 
 impl Stat {
-    /// Returns true if these are the attributes of a [`FarArtifact`]. They must come from a lookup
-    /// by name: those of an open file without a name and without bytes look the same.
+    /// Returns true if these are the attributes of a [`FarArtifact`]. `self` must come from a
+    /// lookup by name, because an open file that is empty and has no name has the same numbers.
     pub fn is_far(&self) -> bool {
         self.nlink == 0 && self.blocks == 0
     }
@@ -174,8 +175,9 @@ fn far_of(conversation: &Conversation, path: &RelPath, record: Record) -> Option
     Some(FarArtifact { path: path.clone(), stat, record })
 }
 
-/// Returns true if the path of an artifact is free and no file is in the way of its directories.
-/// Creates the missing directories. `parent` caches the directory that was opened last.
+/// Returns true if the path of an artifact is free, and no file has the name of one of its
+/// directories. Creates the missing directories. `parent` caches the directory that was opened
+/// last.
 fn is_free(
     conversation: &Conversation,
     path: &RelPath,
@@ -213,13 +215,13 @@ fn stat_of(conversation: &Conversation, record: &Record, file: LocalFile, mode: 
     }
 }
 
-/// Returns the identity of an artifact whose bytes were never on this disk. It uses device 0, which
-/// no disk has.
+/// Returns the identity of an artifact whose bytes were never on this disk. The identity has device
+/// 0, which no disk has.
 fn imagined_file(id: &Component, record: &Record, far: &Far) -> LocalFile {
     let origin = &far.origin;
     let digest = blake3::hash(format!("{}/{origin}", id.to_text()).as_bytes());
     let number = digest.as_bytes().first_chunk::<8>();
-    // The front ends add to inode numbers; the upper bits are left free for that.
+    // The upper bits of the inode number stay 0, because the front ends add to inode numbers.
     let ino = u64::from_le_bytes(*number.expect("a digest has eight bytes")) >> 16;
     let born = Some(record.created.saturating_mul(1_000_000));
     LocalFile { dev: 0, ino, born, changed: record.modified, copied: None }
@@ -228,8 +230,8 @@ fn imagined_file(id: &Component, record: &Record, far: &Far) -> LocalFile {
 /// The permission bits that are kept. Set-user-ID and set-group-ID are not among them.
 pub(super) const MODE: u32 = 0o777;
 const CUT: &str = "its writer had not closed it when it was published";
-/// The attribute that marks a directory as created for a file of another host. An empty directory
-/// without it is not removed. On a disk without attributes, this is every empty directory.
+/// The attribute of a directory that was created for a file of another host. An empty directory is
+/// removed only if it has this attribute. On a disk without attributes, no directory is removed.
 const MADE: &str = "user.ctx.made";
 
 /// A file that arrives from another host.
@@ -247,8 +249,8 @@ pub struct Arrival<'a> {
     is_named: bool,
 }
 
-/// The facts about a file of another host, without its bytes: its record there, its permission bits,
-/// and its extended attributes. Only `user.*` attributes are set on this host.
+/// The facts about a file of another host, without its bytes: the record on that host, the
+/// permission bits, and the extended attributes. Only `user.*` attributes are set on this host.
 #[derive(Debug, Clone, Default)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Arrived {
@@ -290,9 +292,9 @@ impl<'a> Arrival<'a> {
         self.hasher.finalize().to_hex().to_string()
     }
 
-    /// Gives the complete file its name, and records the file if it is an artifact. Creates the
-    /// missing directories of the name. Returns the attributes of the file, or `None` if the name
-    /// is taken or a file is in the way of a directory.
+    /// Gives the complete file its name. Records the file if it is an artifact. Creates the missing
+    /// directories of the name. Returns the attributes of the file, or `None` if the name is taken
+    /// or a file is in the way of a directory.
     ///
     /// The bytes are synced before the file gets its name. The name is on the disk only after
     /// [`sync_parents`](crate::shared::sync_parents).
@@ -305,7 +307,7 @@ impl<'a> Arrival<'a> {
         };
         let recorded = self.record(&lock, &arrived.record);
         if recorded.is_err() {
-            // The error of the record is the one to return.
+            // The error of the record is returned.
             let _removed = dir.unlink(self.path.file_name());
         }
         recorded.map(Some)
@@ -335,9 +337,9 @@ impl<'a> Arrival<'a> {
         Ok(stat)
     }
 
-    /// Gives the complete file the name of the far artifact of `record`, and appends the record that
-    /// `after` returns. Returns false if the artifact has changed since `record` was read, or if the
-    /// name is taken.
+    /// Gives the complete file the name of the far artifact with this record. Then appends the
+    /// record that `after` returns. Returns false if the artifact has changed since `record` was
+    /// read, or if the name is taken.
     fn take_name(
         mut self,
         record: &Record,
@@ -390,8 +392,8 @@ impl Drop for Arrival<'_> {
     }
 }
 
-/// Returns the record of a far artifact that now has a local file. The record does not state
-/// anything about the bytes of that file.
+/// Returns the record of a far artifact that now has a local file. The record keeps the identity of
+/// the file that does not exist, so it does not describe the bytes of the local file.
 fn with_file(record: &Record) -> Record {
     let far = record.far.clone().map(|far| Far { here: true, ..far });
     Record { far, ..record.clone() }
@@ -452,7 +454,7 @@ pub(super) fn is_made(conversation: &Dir, path: &RelPath) -> bool {
 }
 
 /// Removes the parent directories of `path` that were created for files of other hosts and are now
-/// empty. A directory with a far artifact does not count as empty.
+/// empty. A directory that contains a far artifact is not empty.
 pub(super) fn remove_made_parents(conversation: &Conversation, path: &RelPath) {
     let dir = conversation.dir();
     let is_empty =

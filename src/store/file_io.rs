@@ -12,7 +12,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 use crate::{Dir, layout, stat_file};
 use ctxfs_core::model::{Content, RelPath};
 
-/// An artifact opened for reading. Its length is the length that the file had when it was opened.
+/// An artifact opened for reading. It ends where the file ended when it was opened.
 ///
 /// Readers do not see bytes that a writer adds later. If the file is truncated after it was opened,
 /// reads return fewer bytes.
@@ -69,8 +69,8 @@ pub fn read_full_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<u
     Ok(done)
 }
 
-/// Appends `bytes` to `file`. The kernel finds the end of the file and writes there in one step, so
-/// that other processes may append at the same time.
+/// Appends `bytes` to `file`. The kernel finds the end of the file and writes there in one step.
+/// Other processes may therefore append at the same time.
 pub fn append_all(file: &File, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         let slices = [IoSlice::new(bytes)];
@@ -85,15 +85,15 @@ pub fn append_all(file: &File, mut bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Replaces the content of the file `name`. A reader of `name` sees either the old content or the
-/// new one. With `syncs`, this holds even after a crash of the machine; without, a crash may leave
-/// neither.
+/// new one. If `syncs` is true, this holds even after a crash of the machine. Otherwise, such a
+/// crash may lose both.
 pub(super) fn replace_file(dir: &Dir, name: &OsStr, bytes: &[u8], syncs: bool) -> io::Result<()> {
     let temporary = layout::temporary();
     let temporary = OsStr::new(&temporary);
     let written = write_whole(dir, temporary, bytes, syncs)
         .and_then(|()| dir.rename(temporary, dir, name, RenameFlags::empty()));
     if written.is_err() {
-        // The first failure is the one to report.
+        // The first failure is reported.
         let _removed = dir.unlink(temporary);
         return written;
     }
@@ -107,8 +107,8 @@ fn write_whole(dir: &Dir, name: &OsStr, bytes: &[u8], syncs: bool) -> io::Result
     if syncs { file.sync_all() } else { Ok(()) }
 }
 
-/// A file, and the analysis of the bytes that are written through this value. Bytes that the file
-/// already has, or that are written in another way, are not analysed.
+/// A file, and an analyzer of the bytes that are written through this value. Other bytes are not
+/// analysed: bytes that the file already has, and bytes that are written in another way.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "described above")]
 pub struct AnalysedFile {

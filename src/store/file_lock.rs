@@ -21,10 +21,10 @@ pub(super) enum LockKind {
     Shared,
 }
 
-/// A locked file. Dropping it releases the lock.
+/// A locked file. Dropping this value releases the lock.
 ///
-/// The lock is released explicitly, because closing the file is not enough: if another thread has
-/// just started a process, that process has a copy of each descriptor until it calls `exec`.
+/// Closing the file is not enough to release the lock. If another thread has just started a
+/// process, that process has a copy of each descriptor until it calls `exec`.
 #[derive(Debug)]
 pub(super) struct LockedFile(File);
 
@@ -54,8 +54,8 @@ impl Drop for LockedFile {
     }
 }
 
-/// Takes an exclusive lock on `file`, or returns false if another process holds it. Fails with EBADF
-/// if `file` is not open for writing.
+/// Takes an exclusive lock on `file`, or returns false if another process holds it. Fails with
+/// EBADF if `file` is not open for writing.
 pub fn try_lock(file: &File) -> io::Result<bool> {
     check_writable(file)?;
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
@@ -70,8 +70,8 @@ pub fn unlock(file: &File) {
     rustix::fs::flock(file, FlockOperation::Unlock).ok();
 }
 
-/// Waits for the lock on the file `name` in `dir`. The file is used only for locking. Creates the
-/// file if it is missing.
+/// Waits for the lock on the file `name` in `dir`, creating the file if it is missing. The file is
+/// used only for locking.
 pub(super) fn lock_by_name(dir: &Dir, name: &str, kind: LockKind) -> io::Result<LockedFile> {
     open_locked(dir, name, OFlags::RDWR, &|file| lock(file, kind))
 }
@@ -110,8 +110,8 @@ pub(super) fn lock(file: &File, kind: LockKind) -> io::Result<()> {
     Ok(rustix::io::retry_on_intr(|| rustix::fs::flock(file, how))?)
 }
 
-/// Fails with EBADF if `file` is not writable. NFS refuses such a lock; this makes all disks behave
-/// alike.
+/// Fails with EBADF if `file` is not writable. Only NFS refuses the lock in this case; with this
+/// check, all disks behave alike.
 fn check_writable(file: &File) -> io::Result<()> {
     let mode = rustix::fs::fcntl_getfl(file)? & OFlags::ACCMODE;
     if mode == OFlags::RDONLY { Err(Errno::BADF.into()) } else { Ok(()) }
@@ -140,8 +140,9 @@ impl LockedLines {
         }
     }
 
-    /// Appends complete lines in one write, either all or none. If the last line in the file is
-    /// truncated, ends it first. Returns the offset of the end of the file before the write.
+    /// Appends complete lines in one write, either all or none. If a crash has truncated the last
+    /// line in the file, ends that line first. Returns the offset of the end of the file before the
+    /// write.
     pub(super) fn append(&self, lines: &[u8]) -> io::Result<u64> {
         let start = stat_file(self.file())?.size;
         let written = if self.ends_with_newline()? {
@@ -160,9 +161,9 @@ impl LockedLines {
         }
     }
 
-    /// Overwrites everything from `start` to the end with one blank line. The caller must have
-    /// appended those bytes. Overwriting needs no space on the disk. The file does not get shorter,
-    /// so that readers need not start over.
+    /// Overwrites everything from `start` to the end of the file with one blank line. The caller
+    /// must have appended those bytes. Overwriting needs no space on the disk. The file does not
+    /// get shorter, so readers can continue at their offsets.
     pub(super) fn take_back(&self, start: u64) -> io::Result<()> {
         let end = stat_file(self.file())?.size;
         // With O_APPEND, every write goes to the end of the file and its offset is ignored.

@@ -17,13 +17,13 @@ pub struct LockedPermissions {
 }
 
 impl Store {
-    /// Returns the text of the rules for permitted calls. It is empty if there are no rules. A
+    /// Returns the text of the rules for permitted calls, or an empty text if there are no rules. A
     /// change by another process is visible either completely or not at all.
     pub fn permissions(&self) -> Result<String, StoreError> {
         self.read_permissions().map_err(|error| self.permissions_error("read", error))
     }
 
-    /// Waits for the lock on the rules. The lock is needed to change them.
+    /// Waits for the lock that is needed to change the rules.
     pub fn lock_permissions(&self) -> Result<LockedPermissions, StoreError> {
         let name = layout::PERMISSIONS_LOCK;
         let locked = file_lock::lock_by_name(self.dir(), name, LockKind::Exclusive);
@@ -85,7 +85,7 @@ impl CatalogWriter<'_> {
         written.map_err(|error| error_of(self.conversation, error))
     }
 
-    /// Replaces the index, which is the list of the tools.
+    /// Replaces the index, which lists the tools.
     pub fn index(&self, text: &str) -> Result<(), StoreError> {
         let name = OsStr::new(layout::CATALOG_INDEX);
         let written = file_io::replace_file(&self.catalog, name, text.as_bytes(), false);

@@ -1,9 +1,9 @@
 //! The files below `history` of a conversation: the message log, the log of decisions about calls,
-//! the log of questions to language models, and their answers. The module `message` has the rules
-//! of the message log.
+//! the log of questions to language models, and their answers. The rules of the message log are in
+//! the module `message`.
 //!
-//! The answers about an output are the lines of `history/answers/<digest>.jsonl`. They belong to
-//! the bytes of the output, which may have any name, and are removed with the output.
+//! The answers about an output are the lines of `history/answers/<digest>.jsonl`. `<digest>` is the
+//! BLAKE3 of the bytes of the output, which may have any name. The file is removed with the output.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -41,8 +41,8 @@ impl Conversation {
         create_log(history).map_err(|error| self.log_error("open", error))
     }
 
-    /// Opens the message log as [`Self::writable_log_file`] does, but also creates its directory if
-    /// that is missing.
+    /// Opens the message log as [`Self::writable_log_file`] does. Also creates the directory of the
+    /// log if that is missing.
     pub fn ensured_log_file(&self) -> Result<File, StoreError> {
         create_log(ensured(self)).map_err(|error| self.log_error("open", error))
     }
@@ -86,8 +86,8 @@ pub fn each_answer(
     read.map_err(|error| fault(conversation, "read", layout::ANSWERS, error))
 }
 
-/// Appends a line with an answer about the output whose BLAKE3 is `digest`. Removes the answers
-/// about outputs that are no longer in the conversation.
+/// Appends a line with an answer about the output whose BLAKE3 is `digest`. Also removes the
+/// answers about outputs that the conversation no longer contains.
 pub fn append_answer(
     conversation: &Conversation,
     digest: &str,
@@ -113,15 +113,15 @@ pub fn each_logged(
     read.map_err(|error| fault(conversation, "read", name, error))
 }
 
-/// Removes the answers about the output of `record`, which has been removed. Ignores a failure, as
-/// [`append_answer`] also removes stale answers.
+/// Removes the answers about the output of `record`, which has been removed. Ignores a failure,
+/// because [`append_answer`] also removes such answers.
 pub(super) fn forget_answers(conversation: &Conversation, record: &Record) {
     let Some(analysis) = &record.analysis else { return };
     let removed = answers_dir(conversation)
         .and_then(|dir| Ok((file_name(&analysis.digest)?, dir)))
         .and_then(|(name, dir)| dir.unlink(&name));
     if removed.is_ok() {
-        // This fails while there are answers about other outputs.
+        // Removing the directory fails while there are answers about other outputs.
         let history = conversation.dir().open_dir(layout::HISTORY.as_ref());
         let _is_left = history.and_then(|dir| dir.rmdir(layout::ANSWERS.as_ref()));
     }

@@ -1,10 +1,10 @@
 //! Retention: which outputs are removed to make room, and in which order.
 //!
-//! Nothing is removed unless a rule requires it, and outputs whose bytes are in the bucket are only
-//! evicted. The least recently used output is removed first. Outputs that a message refers to are
-//! removed last. [`plan()`] decides what to remove, and [`sweep()`] removes it. Between the two,
-//! only other sweeps of the store are locked out. Each removal therefore checks again that its
-//! output has not been used.
+//! Nothing is removed unless a rule requires it. If the bytes of an output are in the bucket, only
+//! the local copy is removed. The least recently used output is removed first. Outputs that a
+//! message refers to are removed last. [`plan()`] decides what to remove, and [`sweep()`] removes
+//! it. In between, only other sweeps of the store are locked out. Each removal therefore checks
+//! again that its output has not been used.
 
 mod plan;
 
@@ -18,15 +18,16 @@ pub use plan::{PlannedRemoval, RemovalPlan, RetentionRules, SweepScope, plan};
 
 const STEP: usize = 256;
 
-/// Returns a function that evicts the local copies of shared outputs of one conversation. The
-/// function is used for one sweep.
+/// Returns, for a conversation, the function that evicts the local copies of its shared outputs.
+/// That function is used for one sweep.
 pub type EvictorOf<'a> = dyn Fn(&Component) -> Evictor<'a> + 'a;
 
-/// The result of a sweep. Each planned removal is in `removed`, or with a reason in `kept`. If the
-/// sweep ended early, or a conversation could not be read, the rest is in neither.
+/// The result of a sweep. A planned removal is in `removed` if it was done. Otherwise it is in
+/// `kept`, with the reason. If the sweep ended early, or a conversation could not be read, the
+/// remaining removals are in neither list.
 ///
-/// `plan` has the remaining room and the places that could not be read. Its list of removals is
-/// empty.
+/// `plan` has the remaining room and the places that could not be read. The list of removals in it
+/// is empty.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "described above")]
 pub struct SweepReport {
@@ -35,12 +36,12 @@ pub struct SweepReport {
     pub plan: RemovalPlan,
 }
 
-/// Makes a [`plan()`] for the time `now` and removes the artifacts in it. Waits for other sweeps of
-/// the store to end.
+/// Makes a [`plan()`] for the time `now` and removes the artifacts in it. First waits for other
+/// sweeps of the store to end.
 ///
-/// Skips places that cannot be read and outputs that cannot be removed, and reports them in the
-/// plan. Calls `progress` with the number of artifacts done and the total number. Ends early once
-/// `stop` returns true.
+/// Skips places that cannot be read and outputs that cannot be removed; the report lists both.
+/// Calls `progress` with the number of artifacts done and the total number. Ends early once `stop`
+/// returns true.
 pub fn sweep(
     store: &Store,
     rules: &RetentionRules,
@@ -54,9 +55,9 @@ pub fn sweep(
     })
 }
 
-/// Sweeps a store whose outputs are shared between hosts, as [`sweep()`] does. `let_go` evicts the
-/// local copies of outputs that are in the bucket. An output is removed only if this disk has the
-/// only copy.
+/// Sweeps a store whose outputs are shared between hosts, as [`sweep()`] does. If an output is in
+/// the bucket, `let_go` evicts its local copy. An output is removed only if the copy on this disk
+/// is the only one.
 pub fn sweep_shared(
     store: &Store,
     rules: &RetentionRules,

@@ -126,8 +126,8 @@ pub(super) const NEW_MANIFEST: &str = ".ctxfs-manifest";
 const REMOVING: &str = ".ctxfs-gone-";
 const ARRIVING: &str = ".ctxfs-come-";
 
-/// Maximum number of bytes of a name that are repeated in its scratch name. The limit keeps the
-/// scratch name below 255 bytes.
+/// Maximum number of bytes of a name that are repeated in its scratch name. With this limit, a
+/// scratch name has at most 255 bytes.
 const SHOWN_BYTES: usize = 220;
 
 pub(super) const DIRECTORIES: &[(&str, &[&str])] = &[
@@ -200,8 +200,9 @@ pub(super) fn replacing(name: &OsStr) -> OsString {
     scratch
 }
 
-/// Returns true if a name in a conversation's directory belongs to the store itself and is hidden
-/// from readers of the tree. This is the manifest and every name that begins with `.ctxfs`.
+/// Returns true if a name in the directory of a conversation belongs to the store itself and is
+/// hidden from readers of the tree. Such names are the manifest and every name that begins with
+/// `.ctxfs`.
 pub fn is_bookkeeping(name: &OsStr) -> bool {
     name == MANIFEST || name.as_bytes().starts_with(b".ctxfs")
 }

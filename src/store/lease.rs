@@ -1,5 +1,5 @@
-//! Tests whether a file still has a writer, by a lease on the file and by the process that owns its
-//! record.
+//! Tests whether a file has a writer, by a lease on the file, and whether the process that owns its
+//! record is running.
 
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd as _, RawFd};
@@ -15,11 +15,12 @@ const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// The `fcntl` command, which the `libc` crate lacks for this platform.
 const F_SETSIG: libc::c_int = 10;
 
-/// The kernel's answer to a request for a read lease on a file. It tells whether the file has
-/// writers.
+/// The answer of the kernel to a request for a read lease on a file. The kernel grants the lease
+/// only if the file has no writer.
 ///
-/// `Free`: no process has the file open for writing or mapped for writing. `Held`: a process has.
-/// `Unknown`: the disk does not support leases, or the file belongs to another user.
+/// - `Free`: no process has the file open for writing or mapped for writing.
+/// - `Held`: a process has the file open or mapped for writing.
+/// - `Unknown`: the disk does not support leases, or the file belongs to another user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub enum Lease {
@@ -28,13 +29,14 @@ pub enum Lease {
     Unknown,
 }
 
-/// Returns whether any process has `file` open for writing or has a writable mapping of it.
+/// Returns [`Lease::Held`] if any process has `file` open for writing or has a writable mapping of
+/// it.
 ///
 /// The caller must have opened `file` read-only, and only for this call. Every other open file
 /// description that is writable counts as a writer, even one of the caller. This function requests
 /// a read lease, which the kernel grants only if there is no writer, and releases it immediately.
-/// Until the lease is released, another process that opens the file for writing waits; with
-/// `O_NONBLOCK`, its `open` fails with EWOULDBLOCK.
+/// Until then, another process that opens the file for writing waits; with `O_NONBLOCK`, its `open`
+/// fails with EWOULDBLOCK.
 pub fn lease_of(file: &File) -> Lease {
     match take_lease(file) {
         Lease::Free => release(file.as_raw_fd()),
@@ -58,11 +60,11 @@ pub(super) fn take_lease(file: &File) -> Lease {
     }
 }
 
-/// Requests a lease as [`lease_of`] does, but returns `Held` only if the writer still exists a
-/// moment later.
+/// Requests a lease as [`lease_of`] does. If a writer is found, tries again for a moment, and
+/// returns `Held` only if the writer still exists.
 ///
-/// Between `fork` and `exec`, a process has copies of its parent's descriptors. Such a copy does
-/// not belong to a writer.
+/// Between `fork` and `exec`, a process has copies of the descriptors of its parent. Such a copy
+/// looks like a writer for a moment.
 pub(super) fn settled_lease(file: &File) -> Lease {
     for attempt in 1..ATTEMPTS {
         match lease_of(file) {
@@ -98,7 +100,7 @@ pub fn this_process() -> Option<Owner> {
 }
 
 /// Returns true if `owner` is still running. A process in another pid namespace is not visible and
-/// counts as ended; in that case the lease on the file tells whether it has a writer.
+/// counts as ended. In that case, only a lease on the file can show whether it has a writer.
 pub fn owner_lives(owner: Owner) -> bool {
     started(owner.pid) == Some(owner.started)
 }

@@ -1,13 +1,13 @@
 //! The disk: layout, manifest, artifacts, recovery.
 //!
-//! All files of ctxfs are read and written through this crate, and it does not interpret their
-//! content. Several processes may share a store, and they communicate only through the disk. Cached
-//! data is therefore checked against the disk before each use, usually with one `stat`.
+//! All files of ctxfs are read and written through this crate. It does not interpret their content.
+//! Several processes may share a store and communicate only through the disk. Cached data is
+//! therefore checked against the disk before each use, usually with one `stat`.
 //!
 //! [`Store`] contains the conversations. A [`Conversation`] has a directory ([`Dir`]) and a
 //! [`Manifest`], which contains the records of its artifacts. [`ArtifactWriter`] writes an
-//! artifact, and [`Artifacts`] lists the artifacts. The file tree and the rules for crashes are in
-//! `layout`.
+//! artifact, and [`Artifacts`] lists the artifacts. The module `layout` describes the file tree and
+//! the rules for crashes.
 
 mod archive;
 mod artifacts;

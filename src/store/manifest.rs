@@ -4,9 +4,9 @@
 //! it with a shorter one. Readers take no lock: they index complete lines and skip a line that is
 //! truncated or not a record. A thread that waits for the lock never holds the index.
 //!
-//! In a server, the threads that serve requests take turns with the lock and never wait for another
-//! process. If another process holds the lock, they fail, and the request is repeated
-//! ([`Manifest::lock_in_turn`]).
+//! In a server, the threads that serve requests take turns with the lock
+//! ([`Manifest::lock_in_turn`]) and never wait for another process. If another process holds the
+//! lock, the call fails, and the server repeats the request later.
 
 mod index;
 
@@ -25,20 +25,20 @@ use ctxfs_core::model::{Record, RelPath};
 
 pub use index::{RecordPosition, StoredRecords};
 
-/// Size in bytes at which collected records are appended in one write.
+/// Number of bytes of records that are collected before they are appended in one write.
 const PIECE: usize = 1 << 20;
 
 /// The records of one conversation.
 ///
-/// Each call first reads the records that any process has appended since the last call. This costs
-/// one `stat` if there are none. Records are found through an index of hashes, and records of any
-/// size use no memory.
+/// Each call first reads the records that any process has appended since the last call. If there
+/// are none, this costs one `stat`. Only an index of hashes is held in memory; the records
+/// themselves are read from the file.
 #[derive(Debug)]
 pub struct Manifest {
     dir: Arc<Dir>,
     path: PathBuf,
     index: Mutex<ManifestIndex>,
-    /// The mutex by which threads of this process take turns with the lock. Each may hold the lock
+    /// The mutex by which threads of this process take turns with the lock. A thread may hold it
     /// only briefly.
     turn: Arc<Mutex<()>>,
 }
@@ -48,8 +48,8 @@ impl Manifest {
         Self { dir, path, index: Mutex::default(), turn: Arc::default() }
     }
 
-    /// Returns the last record of `path`. Returns `None` if there is no record, or if it says that
-    /// the file is gone.
+    /// Returns the last record of `path`. Returns `None` if there is no record, or if the file is
+    /// gone according to the record.
     pub(super) fn record(&self, path: &str) -> Result<Option<Record>, StoreError> {
         let index = self.refreshed_index()?;
         let Some((file, line)) = index.find(path) else { return Ok(None) };
@@ -71,8 +71,8 @@ impl Manifest {
         Ok(paths.map(|path| index.created(path.as_ref())).collect())
     }
 
-    /// Returns for each of `paths`, in order, whether its record has the state live. Reads no
-    /// records, as the index contains the state.
+    /// Returns, for each of `paths`, in order, whether the artifact is live according to its
+    /// record. Reads no records, because the index contains the state.
     pub fn live<P: AsRef<str>>(
         &self,
         paths: impl Iterator<Item = P>,
@@ -81,8 +81,7 @@ impl Manifest {
         Ok(paths.map(|path| index.is_live(path.as_ref())).collect())
     }
 
-    /// Returns for each of `paths`, in order, whether its record says that its bytes are not on
-    /// this disk.
+    /// Returns, for each of `paths`, in order, whether the artifact is far according to its record.
     pub(super) fn are_far<P: AsRef<str>>(
         &self,
         paths: impl Iterator<Item = P>,
@@ -96,21 +95,22 @@ impl Manifest {
         Ok(StoredRecords::new(lines, self.path.clone()))
     }
 
-    /// Returns the traces, in the order of the file. Traces are the records of write-once content
-    /// that was removed or renamed. A trace is kept even if its path gets a later record.
+    /// Returns the traces, in the order of the file. A trace is the record of write-once content
+    /// that was removed or renamed. It is kept even if its path gets a later record.
     pub fn traces(&self) -> Result<StoredRecords, StoreError> {
         let lines = self.refreshed_index()?.traces();
         Ok(StoredRecords::new(lines, self.path.clone()))
     }
 
-    /// Returns the last record of each path whose bytes are not on this disk, oldest first. With
-    /// `dir`, returns only those of paths directly in that directory. Reads no other records.
+    /// Returns the last record of each path whose bytes are not on this disk, oldest first. If
+    /// `dir` is given, returns only the records of paths directly in that directory. Reads no other
+    /// records.
     pub fn far(&self, dir: Option<&str>) -> Result<StoredRecords, StoreError> {
         let lines = self.refreshed_index()?.far(dir);
         Ok(StoredRecords::new(lines, self.path.clone()))
     }
 
-    /// Returns the last records of the paths that consist of `path` and the digits of an origin,
+    /// Returns the last record of each path that consists of `path` and the digits of an origin,
     /// oldest first. Costs one `stat` if there are none.
     pub(super) fn with_digits(&self, path: &str) -> Result<StoredRecords, StoreError> {
         let lines = self.refreshed_index()?.with_digits(path);
@@ -137,8 +137,8 @@ impl Manifest {
 
     /// Waits for the lock. While it is held, no other thread or process can append.
     ///
-    /// The lock may be held by a process that has been stopped. While waiting, the caller must not
-    /// hold anything that views need.
+    /// A process that has been stopped may hold the lock for long. While waiting, the caller must
+    /// not hold anything that views need.
     pub fn lock(&self) -> Result<ManifestLock, StoreError> {
         let lines = LockedLines::lock(&self.dir, layout::MANIFEST);
         let lines = lines.map_err(|error| self.error("lock", error))?;
@@ -153,8 +153,8 @@ impl Manifest {
         Ok(lines.map(|lines| ManifestLock { lines, path: self.path.clone(), _turn: None }))
     }
 
-    /// Takes the lock, in turn with the other threads of this process that use this method. Each
-    /// must hold it only briefly. Fails with EAGAIN if the lock is held by another process, or by a
+    /// Takes the lock, in turn with the other threads of this process that use this method. The
+    /// caller must hold it only briefly. Fails with EAGAIN if another process holds the lock, or a
     /// thread that took it through another method.
     pub fn lock_in_turn(&self) -> Result<ManifestLock, StoreError> {
         let turn = Mutex::lock_arc(&self.turn);
@@ -164,7 +164,7 @@ impl Manifest {
     }
 
     /// Compacts the file if most of it is outdated. The caller must not hold the lock. Ignores a
-    /// failure, as the file then still contains all records.
+    /// failure, because the file then still contains all records.
     pub fn compact_if_wasteful(&self) {
         if self.is_wasteful() {
             // All records are in the file; if there is no room for the rewrite, nothing is lost.
@@ -180,7 +180,8 @@ impl Manifest {
     }
 
     fn rewrite(&self) -> io::Result<()> {
-        // The process that holds the lock may be stopped. A later append compacts the file instead.
+        // The process that holds the lock may be stopped, so this does not wait. A later append
+        // compacts the file.
         let Some(locked) = LockedLines::try_lock(&self.dir, layout::MANIFEST)? else {
             return Ok(());
         };
@@ -203,8 +204,9 @@ impl Manifest {
         self.index.lock().refresh(&self.dir)
     }
 
-    /// Clears the index, so that the next call reads the file from its start. This is needed after
-    /// records were taken back, as that does not shorten the file.
+    /// Clears the index, so that the next call reads the file from its start. The caller must do
+    /// this after records were taken back. That does not shorten the file, so the index cannot
+    /// detect it.
     pub fn read_again(&self) {
         *self.index.lock() = ManifestIndex::default();
     }
@@ -226,8 +228,8 @@ impl Manifest {
         self.index.lock().is_wasteful()
     }
 
-    /// Returns true if most of the file is outdated. Refreshes the index only if the index already
-    /// says so: a process that only appends never loads the index.
+    /// Returns true if most of the file is outdated. Updates the index only if most of the indexed
+    /// part was outdated before. A process that only appends therefore never loads the index.
     fn is_wasteful(&self) -> bool {
         let mut index = self.index.lock();
         index.is_wasteful() && index.refresh(&self.dir).is_ok() && index.is_wasteful()
@@ -244,8 +246,8 @@ impl Manifest {
     }
 }
 
-/// The lock on a manifest. No other thread or process can append to the manifest until this is
-/// dropped.
+/// The lock on a manifest. No other thread or process can append to the manifest until this value
+/// is dropped.
 pub struct ManifestLock {
     lines: LockedLines,
     path: PathBuf,
@@ -267,12 +269,11 @@ impl ManifestLock {
         Ok(())
     }
 
-    /// Appends any number of `records`, either all or none. A caller that fails later can pass the
-    /// result to [`Self::take_back`]. After an error, the caller must call
-    /// [`Manifest::read_again`].
+    /// Appends any number of `records`, either all or none. If the caller fails later, it can pass
+    /// the result to [`Self::take_back`]. After an error, it must call [`Manifest::read_again`].
     ///
-    /// Holds about one mebibyte of records in memory at a time and appends each such piece in one
-    /// write.
+    /// The records are appended in pieces, each in one write. Only one piece, about a mebibyte, is
+    /// in memory at a time.
     pub fn append_all(
         &self,
         mut records: impl Iterator<Item = Result<Record, StoreError>>,
@@ -307,7 +308,7 @@ impl ManifestLock {
     }
 
     /// Overwrites the records in `appended`, which must be the last in the file, with blanks.
-    /// Readers need not start over. The caller must then call [`Manifest::read_again`].
+    /// Readers can continue at their offsets. The caller must then call [`Manifest::read_again`].
     pub fn take_back(&self, appended: &Appended) -> Result<(), StoreError> {
         let taken = appended.start.map_or(Ok(()), |start| self.lines.take_back(start));
         taken.map_err(|error| StoreError::io("write", &self.path, error))

@@ -3,10 +3,10 @@
 //! Writers send pieces of any size, from which [`UnfinishedLine`] builds lines. Complete lines are
 //! checked, and long outputs in them are stored as artifacts (`offload`). Then the lines are
 //! appended in one step under a lock on the file ([`LockedLog`]). An artifact is on the disk before
-//! the line that refers to it. If the process dies in between, the artifact remains and is found
+//! the line that refers to it. If the process dies in between, the artifact remains, and it is used
 //! when the message is appended again.
 //!
-//! Memory is bounded for any input. A line is held in memory up to [`HELD`] bytes; a longer line is
+//! Memory is bounded for any input. A line is held in memory up to [`HELD`] bytes. A longer line is
 //! in a file without a name and is read in blocks.
 
 mod append;
@@ -34,8 +34,8 @@ pub const HELD: usize = 1 << 20;
 pub const LONGEST: u64 = 1 << 30;
 const BLOCK: usize = 256 << 10;
 
-/// The conversation to which messages are appended, and the provider of limits, stand-ins and
-/// secrets.
+/// The conversation to which messages are appended, and the host: the provider of limits, stand-ins
+/// and masks for secrets.
 #[derive(Clone, Copy)]
 #[expect(missing_docs, reason = "described above")]
 pub struct AppendContext<'a> {
@@ -51,8 +51,8 @@ impl std::fmt::Debug for AppendContext<'_> {
     }
 }
 
-/// The services that the layers above provide: limits, stand-ins and secrets. `engine` implements
-/// this trait, and tests have a simple implementation.
+/// The services that the layers above provide: limits, stand-ins and the masking of secrets.
+/// `engine` implements this trait. Tests use a simple implementation.
 pub trait Host {
     /// Returns the limits for the output of `tool`.
     fn limits(&self, tool: Option<&str>) -> Limits;
@@ -60,18 +60,19 @@ pub trait Host {
     /// Returns true if `reference`, for example a path or a handle, refers to a file of the store.
     fn is_stored(&self, reference: &str) -> bool;
 
-    /// Returns true if `output` is a stand-in for a stored file, which is decided by the reference
-    /// in it.
+    /// Returns true if `output` is a stand-in for a stored file. The reference in the stand-in
+    /// decides this.
     fn is_stand_in(&self, output: &[u8], limits: &Limits) -> io::Result<bool>;
 
     /// Returns true if secrets must be masked before output is stored.
     fn masks_stored(&self) -> bool;
 
-    /// Writes `output` to `sink` in the form in which it is stored.
+    /// Copies `output` to `sink` in the form in which outputs are stored, which is with secrets
+    /// masked if [`Self::masks_stored`] returns true.
     fn write_stored(&self, output: &mut dyn Read, sink: &mut dyn Write) -> io::Result<()>;
 
-    /// Called before an output is stored, which may take long. If this returns an error, the
-    /// message is refused.
+    /// Called before an output is stored, because storing may take long. If this returns an error,
+    /// the message is refused.
     fn allow_storing(&self) -> Result<(), MessageError> {
         Ok(())
     }
@@ -83,8 +84,9 @@ pub trait Host {
     fn preview(&self, path: &RelPath) -> Result<Preview, MessageError>;
 }
 
-/// An output that is too long for the log: the id of the call, after which the artifact is named, the
-/// description of the call, the number of bytes, and a reader of the bytes.
+/// An output that is too long for the log. `call` is the id of the call, after which the artifact
+/// is named. The other fields are the description of the call, the number of bytes, and a reader of
+/// the bytes.
 #[expect(missing_docs, reason = "described above")]
 pub struct LongOutput<'a> {
     pub call: String,
@@ -99,8 +101,9 @@ impl std::fmt::Debug for LongOutput<'_> {
     }
 }
 
-/// The text that replaces an output in a message when the output is stored as an artifact: the first
-/// characters of the output, and the path of the complete output, as the reader sees it.
+/// The text that replaces an output in a message when the output is stored as an artifact. `text`
+/// is the first characters of the output. `full_output_path` is the path of the complete output, as
+/// the reader sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Preview {
@@ -108,7 +111,7 @@ pub struct Preview {
     pub full_output_path: String,
 }
 
-/// The reason why nothing was appended. The text of `NotAMessage` states why a line is not a
+/// The reason why nothing was appended. The text in `NotAMessage` states why a line is not a
 /// message. `Host` is a refusal by the layers above, with its errno.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the text of each error describes it")]

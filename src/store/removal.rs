@@ -1,7 +1,7 @@
 //! Removes content to make room. The record stays and states when and why the content was removed.
 //!
-//! A candidate is kept if it is being written, or was changed or read since it was chosen. The
-//! rules for crashes are in `layout`.
+//! A candidate is kept if it is being written, or if it was changed or read after it was chosen.
+//! The rules for crashes are in `layout`.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -22,8 +22,8 @@ pub(super) const NO_LEASE: &str = "its disk cannot tell whether it is being writ
 pub(super) const STUCK: &str = "it cannot be removed from its directory";
 pub(super) const WRITTEN: &str = "it is being written";
 
-/// An artifact that is to be removed, as it was when this was decided. A candidate that has changed
-/// or was read since then is kept.
+/// An artifact that is to be removed, as it was when it was chosen. A candidate that was changed or
+/// read since then is kept.
 ///
 /// `path` is the path in the conversation. `changed` is the time of the last change of bytes or
 /// attributes, in nanoseconds since the epoch; no client can set it. `read` is the time of the last
@@ -49,8 +49,8 @@ pub enum RemovalOutcome {
 }
 
 impl Conversation {
-    /// Records that the file at `path` is gone. Also replaces the record of content that a rule
-    /// removed. The caller must hold the lock of the manifest. Returns the previous record.
+    /// Records that the file at `path` is gone. This also replaces a record of content that a rule
+    /// removed. Returns the previous record. The caller must hold the lock of the manifest.
     pub fn forget_locked(
         &self,
         lock: &ManifestLock,
@@ -64,8 +64,8 @@ impl Conversation {
         Ok(Some(record))
     }
 
-    /// Records that the content at `path`, a file with the attributes `stat`, is removed for the
-    /// reason in `removal`. Returns the previous record. The caller must hold the lock of the
+    /// Records that the content at `path` is removed for the reason in `removal`. `stat` has the
+    /// attributes of the file. Returns the previous record. The caller must hold the lock of the
     /// manifest, and must then remove or rename the file.
     pub fn retire_locked(
         &self,
@@ -111,8 +111,8 @@ impl SweepLock {
         Ok(outcomes)
     }
 
-    /// Completes the removals in `conversation` that a process left when it died. Unlinks the files
-    /// that it had renamed for removal.
+    /// Completes the removals in `conversation` that a process left unfinished when it died:
+    /// unlinks the files that it had renamed for removal.
     pub fn finish_removals(&self, conversation: &Conversation) -> Result<(), StoreError> {
         let dir = conversation.dir();
         let entries = dir.entries().map_err(|error| conversation.listing_error(error))?;
@@ -177,8 +177,8 @@ fn remove_files(
     leased.iter().map(remove).collect()
 }
 
-/// Splits the records of removals into those that failed and those that succeeded. The failed ones
-/// are returned without the removal.
+/// Splits the records of removals into two lists: the failed ones, without the removal, and the
+/// successful ones.
 fn split(records: Vec<Record>, failed: &[bool]) -> (Vec<Record>, Vec<Record>) {
     let (mut stay, mut gone) = (Vec::new(), Vec::new());
     for (record, failed) in records.into_iter().zip(failed) {
@@ -239,8 +239,9 @@ impl<'a> LeasedArtifact<'a> {
     }
 }
 
-/// Removes the file `name` of `dir` if its inode number is `ino`. Renames it first, to a name in
-/// the directory of its `conversation` that [`SweepLock::finish_removals`] finds after a crash.
+/// Removes the file `name` of `dir` if its inode number is `ino`. First renames it to a name in the
+/// directory of its `conversation`. After a crash, [`SweepLock::finish_removals`] finds the file by
+/// this name.
 ///
 /// If a process has just renamed another file to `name`, that file gets its name back.
 pub(super) fn remove_file(
@@ -276,8 +277,8 @@ fn open(conversation: &Dir, path: &RelPath) -> io::Result<(File, Stat)> {
     Ok((file, stat))
 }
 
-/// Returns the record of a file that is about to be removed. Drops the analysis if it is of other
-/// content.
+/// Returns the record of a file that is about to be removed. Leaves out the analysis if it
+/// describes other bytes than the file has.
 fn removed(record: Record, stat: &Stat, removal: &Removal) -> Record {
     let analysed = stat.matches(&record);
     Record {

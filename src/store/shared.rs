@@ -1,9 +1,9 @@
 //! The files that hosts share: lists them, applies changes of other hosts, and evicts local copies.
 //!
-//! The caller identifies a local file by its path and a [`FileMark`]. Each change is made under the
-//! lock of the manifest, after the file was opened as a `HeldFile`. The file must still match its
-//! mark and have no writer; otherwise it is kept, and the reason is returned. A process that has
-//! the file open can still read it to its end.
+//! The caller identifies a local file by its path and a [`FileMark`]. To change a file, a function
+//! takes the lock of the manifest and opens the file as a `HeldFile`. The file must still match its
+//! mark and have no writer. Otherwise it is kept, and the function returns the reason. A process
+//! that has the file open can still read it to its end.
 
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
@@ -27,8 +27,8 @@ const OTHER_BYTES: &str = "the bucket has other bytes";
 
 /// A place that [`each_file`] found, by its path in the conversation.
 ///
-/// A directory that `is_made` was created for a file of another host. It is removed when its last
-/// file is removed.
+/// `is_made` is true for a directory that was created for a file of another host. Such a directory
+/// is removed when its last file is removed.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "described above")]
 pub enum SharedPlace {
@@ -47,8 +47,8 @@ pub enum RenameOutcome {
     Kept(&'static str),
 }
 
-/// A rename from one path to another, at a time in milliseconds since the epoch. The time is stored
-/// in the trace that write-once content leaves at its old path.
+/// A rename from one path to another. `at` is the time in milliseconds since the epoch. For
+/// write-once content, the time is stored in the trace that stays at the old path.
 #[derive(Debug, Clone, Copy)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Rename<'a> {
@@ -57,8 +57,8 @@ pub struct Rename<'a> {
     pub at: i64,
 }
 
-/// The origin of an artifact's bytes in the bucket, and the facts that were published with them. With
-/// these, a host need not read all of the bytes.
+/// The origin of an artifact's bytes in the bucket, and the facts that were published with them.
+/// With these facts, a host need not read all of the bytes.
 #[derive(Debug, Clone, Copy)]
 #[expect(missing_docs, reason = "described above")]
 pub struct BucketBytes<'a> {
@@ -66,9 +66,9 @@ pub struct BucketBytes<'a> {
     pub shortcuts: Option<&'a Shortcuts>,
 }
 
-/// Returns true if hosts share the file at `path` as a file. All files are shared except the
-/// store's own files, the message log, scratch files, files with the name of a standard directory,
-/// and files that are too deep for a walk.
+/// Returns true if hosts share the file at `path` as a file. Not shared are the store's own files,
+/// the message log, scratch files, files with the name of a standard directory, and files that are
+/// too deep for a walk.
 pub fn is_shared(path: &RelPath) -> bool {
     let bytes = path.as_os_str().as_bytes();
     let end = memchr::memchr(b'/', bytes).unwrap_or(bytes.len());
@@ -80,7 +80,7 @@ pub fn is_shared(path: &RelPath) -> bool {
         && memchr::memchr_iter(b'/', bytes).count() <= ctxfs_core::model::MAX_DEPTH
 }
 
-/// Calls `meet` with each file that hosts share and with each directory. Returns the places that
+/// Calls `meet` with each file that hosts share, and with each directory. Returns the places that
 /// could not be read.
 pub fn each_file(
     conversation: &Conversation,
@@ -108,8 +108,8 @@ pub fn each_file(
     walked().map_err(|error| conversation.listing_error(error))
 }
 
-/// Removes the file at `path` and its record. `at` is the time in milliseconds since the epoch, for
-/// the trace that write-once content leaves.
+/// Removes the file at `path` and its record. Write-once content leaves a trace with the time `at`,
+/// in milliseconds since the epoch.
 ///
 /// Also removes parent directories that are now empty and were created for files of other hosts.
 /// The removal is on the disk only after [`sync_parents`].
@@ -142,8 +142,8 @@ pub fn remove(
     Ok(RemovalOutcome::Removed)
 }
 
-/// Removes the artifact `origin` at `path`, whose bytes were not on this disk when the caller
-/// checked. If they have been fetched since, removes the file as [`remove`] does.
+/// Removes the artifact `origin` at `path`. When the caller checked, its bytes were not on this
+/// disk. If they have been fetched since, removes the file as [`remove`] does.
 pub fn remove_far(
     conversation: &Conversation,
     path: &RelPath,
@@ -205,8 +205,8 @@ pub fn rename(
     Ok(RenameOutcome::Done)
 }
 
-/// Changes the path in the record of the artifact `origin`, whose bytes were not on this disk when
-/// the caller checked. If they have been fetched since, renames the file as [`rename`] does.
+/// Changes the path in the record of the artifact `origin`. When the caller checked, its bytes were
+/// not on this disk. If they have been fetched since, renames the file as [`rename`] does.
 pub fn rename_far(
     conversation: &Conversation,
     rename: Rename<'_>,
@@ -234,10 +234,11 @@ pub fn rename_far(
 }
 
 /// Removes the file at `path` from this disk; the artifact itself remains. The caller must have
-/// checked that the bucket has its bytes. The file is kept if its record does not match its bytes.
+/// checked that the bucket has the bytes. The file is kept if its record may not describe its
+/// bytes.
 ///
-/// If this is interrupted by a crash at any point, either the file still exists or the record
-/// states where the bytes are.
+/// After a crash at any point, either the file still exists or the record states where the bytes
+/// are.
 pub fn evict(
     conversation: &Conversation,
     path: &RelPath,
@@ -262,13 +263,13 @@ pub fn evict(
     kept_or_failed(conversation, path, error)
 }
 
-/// Checks that the record of the file at `path` describes the file, and that the file has the bytes
-/// of `known`, which is the record of this artifact in the bucket. Updates an outdated record.
-/// Returns the reason if a check fails.
+/// Checks that the record of the file at `path` describes the file, and that the file has the same
+/// bytes as `known`, the record of this artifact in the bucket. Updates an outdated record. Returns
+/// the reason if a check fails.
 ///
-/// A record is outdated if a program renamed the file or changed its attributes without ctxfs.
-/// Updating it reads the whole file, without holding a lock. `clock` is the clock of the store's
-/// disk.
+/// A record becomes outdated if a program other than ctxfs renames the file or changes its
+/// attributes. Updating it reads the whole file, without holding a lock. `clock` is the clock of
+/// the store's disk.
 pub fn ensure_recorded(
     conversation: &Conversation,
     path: &RelPath,
@@ -365,8 +366,8 @@ pub fn sync_parents(
     Ok(())
 }
 
-/// A file that matches its mark and has no writer. If its disk supports leases, no process can open
-/// the file for writing until this is dropped.
+/// A file that matches its mark and has no writer. If the disk supports leases, no process can open
+/// the file for writing until this value is dropped.
 struct HeldFile {
     dir: Dir,
     stat: Stat,
@@ -415,8 +416,8 @@ impl HeldFile {
         removal::remove_file((&self.dir, path.file_name()), self.stat.ino, conversation.dir())
     }
 
-    /// Renames the file. Returns its new directory and attributes. If the name belonged to another
-    /// file by then, returns `None` after giving that file its name back.
+    /// Renames the file. Returns its new directory and attributes. Returns `None` if another file
+    /// had the old name by then; that file gets its name back.
     fn rename(
         &self,
         conversation: &Conversation,
@@ -433,8 +434,8 @@ impl HeldFile {
     }
 }
 
-/// Returns the opened value. If an error concerns only this file, returns a reason to keep the
-/// file. Fails with any other error.
+/// Returns the opened value, or a reason to keep the file if an error concerns only this file.
+/// Fails with any other error.
 fn unless_of_place<T>(opened: io::Result<T>) -> io::Result<Result<T, &'static str>> {
     match opened {
         Ok(opened) => Ok(Ok(opened)),

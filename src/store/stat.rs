@@ -1,10 +1,10 @@
-//! The attributes of a file, and what they prove: that it is the same file, has the same bytes, or
-//! has the bytes of a record. Also the clock that dates them.
+//! The attributes of a file. By comparing them, this module decides whether two files are the same,
+//! and whether a file still has the recorded bytes. Also the clock of a disk, which dates changes.
 //!
-//! Two changes within one step of the clock get the same time, which hides the second one. Since
-//! 6.13, Linux gives changes on ext4, xfs, btrfs and tmpfs fine-grained times if the times were
-//! read since the previous change. On older kernels, a step is a few milliseconds; on ext2, and on
-//! ext4 with small inodes, it is a whole second.
+//! If a file changes twice within one step of the clock, both changes get the same time, which
+//! hides the second one. Since 6.13, Linux gives changes on ext4, xfs, btrfs and tmpfs fine-grained
+//! times if the times were read since the previous change. On older kernels, a step is a few
+//! milliseconds. On ext2, and on ext4 with small inodes, it is a whole second.
 
 use std::fs::File;
 use std::io;
@@ -18,8 +18,8 @@ use ctxfs_core::model::{ArtifactState, LocalFile, Record};
 const NANOS: i64 = 1_000_000_000;
 pub(super) const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
-/// A point in time as stored by the disk: seconds since the epoch, negative before it, and
-/// nanoseconds to add, which are below one billion.
+/// A point in time as stored by the disk. `seconds` counts from the epoch and is negative before
+/// it. `nanos` is added to it and is below one billion.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Time {
@@ -53,10 +53,10 @@ impl Time {
 }
 
 /// The attributes of a file or directory, named as in statx(2). A block has 512 bytes. `born` is
-/// `None` if the disk does not store it.
+/// `None` if the disk does not store the creation time.
 ///
 /// The owner of a file can set `atime` and `mtime`. Only the kernel sets `ctime`, the time of the
-/// last change of bytes or attributes. Some disks update `atime` rarely or never.
+/// last change of bytes or attributes. On some disks, `atime` is updated rarely or never.
 ///
 /// Comparing all fields is rarely useful. [`Self::same_file`] compares only the identity of files,
 /// [`Self::is_unchanged`] also their bytes and attributes, and [`Self::is_recorded`] compares a
@@ -125,8 +125,8 @@ impl Stat {
     }
 }
 
-/// The types of files that ctxfs distinguishes. `Other` is a link, fifo, socket or device, which ctxfs
-/// neither creates nor follows.
+/// The types of files that ctxfs distinguishes. `Other` is a link, fifo, socket or device. ctxfs
+/// neither creates nor follows such files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub enum FileType {
@@ -188,9 +188,9 @@ impl Stat {
         }
     }
 
-    /// Returns true if the file has the bytes that `record` describes. The record must be sealed or
-    /// incomplete. The file must not have changed in any way since it was recorded, and must not be
-    /// an unrecorded replacement.
+    /// Returns true if the file certainly has the bytes that `record` describes. The record must be
+    /// sealed or incomplete. The size, the modification time and the change time must match the
+    /// recorded file, or its recorded copy.
     pub fn is_recorded(&self, record: &Record) -> bool {
         let changed = record.file.map(|file| file.copied.unwrap_or(file.changed));
         let is_sealed = match record.state {
@@ -201,12 +201,11 @@ impl Stat {
         is_sealed && moment == (self.size, self.mtime.as_nanos(), Some(self.ctime.as_nanos()))
     }
 
-    /// Returns `record` updated for a change of this file's attributes from `before` to `self`. The
-    /// new record describes the same bytes.
+    /// Returns `record`, updated after the attributes of the file were changed from `before` to
+    /// `self`. The new record describes the same bytes.
     ///
-    /// If `record` did not describe the bytes before the change, or if the file was written in the
-    /// meantime, returns `record` unchanged. `sets_time` must be true if the change set the time of
-    /// the last write.
+    /// Returns `record` unchanged if it did not describe the bytes before the change, or if the
+    /// file was written in the meantime. `sets_time` must be true if the change set `mtime`.
     #[must_use]
     pub fn with_new_attributes(&self, before: &Self, sets_time: bool, record: Record) -> Record {
         let is_same = (self.ino, self.size) == (before.ino, before.size)
@@ -218,8 +217,8 @@ impl Stat {
         Record { modified: self.mtime.as_nanos(), file, ..record }
     }
 
-    /// Returns the identity `file`, updated with the change time in `self`. The change must not
-    /// have affected the bytes of the file.
+    /// Returns the identity `file` with the change time in `self`. The caller must know that the
+    /// bytes of the file have not changed.
     pub(super) fn renewed(&self, file: LocalFile) -> LocalFile {
         let changed = self.ctime.as_nanos();
         match file.copied {
@@ -228,29 +227,28 @@ impl Stat {
         }
     }
 
-    /// Returns true if the size and the time of the last write are as recorded. This does not prove
-    /// that the bytes are the recorded ones, as any program can set that time: see
-    /// [`Self::is_recorded`].
+    /// Returns true if the size and `mtime` are as recorded. This does not prove that the bytes are
+    /// the recorded ones, because any program can set `mtime`. [`Self::is_recorded`] does prove it.
     pub(super) fn matches(&self, record: &Record) -> bool {
         (self.size, self.mtime.as_nanos()) == (record.size, record.modified)
     }
 
-    /// Returns the origin of the file's bytes in the bucket. Returns `None` if the file is not a
-    /// fetched copy of a far artifact, or was written since it was fetched.
+    /// Returns the origin in the bucket of the bytes of a fetched copy. Returns `None` if the file
+    /// is not a fetched copy of a far artifact, or was written since it was fetched.
     pub fn far_origin<'a>(&self, record: &'a Record) -> Option<&'a str> {
         record.file.filter(|file| file.copied.is_some())?;
         let far = record.far.as_ref().filter(|far| far.here && self.is_recorded(record))?;
         Some(&far.origin)
     }
 
-    /// Returns false if the file cannot be a fetched copy: a copy is created later than its bytes
-    /// were last written. For most files this avoids reading their records.
+    /// Returns false if the file cannot be a fetched copy. A copy is created later than its bytes
+    /// were last written. For most files, this check makes reading the record unnecessary.
     pub fn may_be_copy(&self) -> bool {
         self.born.is_some_and(|born| born > self.mtime)
     }
 
-    /// Returns the attributes of the file that was originally sealed, if `record` says that this
-    /// file is a copy that replaced it. Otherwise returns `self`.
+    /// Returns the attributes of the file that was originally sealed if, according to `record`,
+    /// this file is a copy that replaced it. Otherwise returns `self`.
     #[must_use]
     pub fn original(&self, record: &Record) -> Self {
         match record.file.filter(|file| file.copied.is_some() && self.is_recorded(record)) {
@@ -266,9 +264,9 @@ impl Stat {
     }
 }
 
-/// A mark that identifies a file of this disk and the state of its bytes, independent of the file's
-/// name. It consists of the inode, the time of creation (0 if the disk does not store it), the
-/// size, and the time of the last write. Times are in nanoseconds since the epoch.
+/// A mark that identifies a file of this disk and the state of its bytes. It does not depend on the
+/// name of the file. `born` is the time of creation, or 0 if the disk does not store it. Times are
+/// in nanoseconds since the epoch.
 ///
 /// If a file still has the same mark, a host assumes that its bytes are unchanged and does not read
 /// them. Other attributes are ignored.
@@ -294,12 +292,12 @@ impl FileMark {
 }
 
 /// Maximum step of a clock that follows the kernel's ticks. There are at least 100 ticks per
-/// second; the value is two of the longest ticks, to allow for a clock that is being adjusted.
+/// second. The value is twice the longest tick, because the clock may be adjusted during a tick.
 const TICK: Duration = Duration::from_millis(20);
 /// Maximum step of a clock that stores whole seconds. FAT stores only even seconds.
 const SECONDS: Duration = Duration::from_secs(2);
-/// Two times closer than this come from a clock without ticks: the kernel has at most a thousand
-/// ticks per second.
+/// Difference of two times below which a clock has no ticks, because the kernel has at most a
+/// thousand ticks per second.
 const FINE: Duration = Duration::from_micros(500);
 /// Maximum number of changes made to measure the clock. On a busy machine, one change may take
 /// longer than a tick.
@@ -332,16 +330,15 @@ impl FileClock {
         Ok(Self { step: step_of(file)? })
     }
 
-    /// Returns true if the file with the attributes `stat` could change now and keep the same
-    /// times.
+    /// Returns true if a change of the file now could leave its times as they are in `stat`.
     pub fn is_recent(self, stat: &Stat) -> bool {
         self.settles_in(stat).is_some()
     }
 
-    /// Returns the time after which every change of the file with the attributes `stat` changes its
-    /// times. Returns `None` if that is already the case.
+    /// Returns the time to wait until every change of the file changes the times in `stat`. Returns
+    /// `None` if this is already the case.
     pub fn settles_in(self, stat: &Stat) -> Option<Duration> {
-        // No program can set ctime. If it lies in the future, a change made now gets a different
+        // No program can set `ctime`. If it lies in the future, a change made now gets another
         // time.
         let age = if self == Self::FINE { None } else { stat.ctime.age() };
         self.step.checked_sub(age?).filter(|wait| !wait.is_zero())

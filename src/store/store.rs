@@ -37,13 +37,14 @@ struct OpenStore {
 
 impl Store {
     /// Opens the store at `root`, creating it if it is missing. Reads one small file, and removes
-    /// what interrupted imports left behind.
+    /// the leftovers of interrupted imports.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         Self::open_with(root, |dir| dir)
     }
 
-    /// Opens the store as [`Self::open`] does. `made` may change the mode of its directory, and so of
-    /// all directories of the store.
+    /// Opens the store as [`Self::open`] does. `made` is called with its directory and returns the
+    /// directory to use, for example [`Dir::never_waiting`]. All directories of the store are
+    /// opened through it.
     pub fn open_with(root: &Path, made: fn(Dir) -> Dir) -> Result<Self, StoreError> {
         let dir = Dir::ensure(root, layout::DIRECTORY_MODE).map(made);
         let dir = dir.map_err(|error| StoreError::io("make", root, error))?;
@@ -103,8 +104,8 @@ impl Store {
     }
 
     /// Returns the conversation `id`, or `None` if it does not exist. All callers share one
-    /// instance while it is in use. A conversation that was renamed, or removed and created again,
-    /// gets a new instance.
+    /// instance while any of them uses it. A conversation that was renamed, or removed and created
+    /// again, gets a new instance.
     pub fn conversation(&self, id: &Component) -> Result<Option<Arc<Conversation>>, StoreError> {
         let path = layout::conversation_path(&self.0.root, id);
         let mut open = self.0.open.lock();
@@ -122,8 +123,8 @@ impl Store {
         let dir = dir.map_err(|error| StoreError::io("open", &path, error))?;
         let opened = Conversation::new(id.clone(), path.clone(), dir);
         let opened = Arc::new(opened.map_err(|error| StoreError::io("open", &path, error))?);
-        // Entries of conversations that are no longer in use are removed here, each time the number
-        // of entries is a power of two.
+        // Removes the entries of conversations that are no longer in use. This is done only when
+        // the number of entries is a power of two.
         if open.len().is_power_of_two() {
             open.retain(|_, conversation| conversation.strong_count() > 0);
         }
@@ -131,8 +132,8 @@ impl Store {
         Ok(Some(opened))
     }
 
-    /// If `error` concerns only one place, adds that place to `unread`, by its path below the
-    /// directory of all conversations. Otherwise fails with `error`.
+    /// Adds the place of `error` to `unread`, by its path below the directory of all conversations.
+    /// Fails with `error` if that concerns more than one place.
     pub fn pass_over(
         &self,
         error: StoreError,
@@ -142,7 +143,7 @@ impl Store {
     }
 
     /// Returns the time of the last write of a record or message in the conversation `id`. Returns
-    /// `None` if it has neither, or does not exist.
+    /// `None` if the conversation has no record and no message, or does not exist.
     pub fn touched(&self, id: &Component) -> Result<Option<Time>, StoreError> {
         let look = || -> io::Result<Option<Time>> {
             let dir = self.0.context.open_dir(id.as_os_str())?;
@@ -203,8 +204,8 @@ impl Store {
         SweepLock::wait(&self.0.dir).map_err(|error| StoreError::io("lock", &path, error))
     }
 
-    /// Opens a regular file of the store, with which the caller can test which operations the
-    /// kernel allows on the disk.
+    /// Opens a regular file of the store. The caller can use it to test which operations the kernel
+    /// allows on the disk.
     pub fn probe_file(&self) -> Result<File, StoreError> {
         let path = self.0.root.join(layout::VERSION);
         let file = self.0.dir.open_file(layout::VERSION.as_ref(), OFlags::RDONLY);
@@ -212,7 +213,7 @@ impl Store {
     }
 
     /// Returns true if the store is on overlayfs. Overlayfs is a stack of filesystems, and the
-    /// kernel limits the depth of stacking.
+    /// kernel limits the depth of such a stack.
     pub fn is_stacked(&self) -> bool {
         /// The value of `OVERLAYFS_SUPER_MAGIC` in linux/magic.h.
         const OVERLAYFS: i64 = 0x794c_7630;
@@ -235,11 +236,11 @@ impl Store {
         if_there(self.0.dir.open_file_at(&path, OFlags::RDONLY))
     }
 
-    /// Finds the file to which a handle, a reference or a path refers. Returns its conversation and
-    /// its path in that conversation.
+    /// Finds the file to which a handle, a reference or a path refers. Returns the conversation of
+    /// the file and its path in that conversation.
     ///
-    /// Finds only files that have views. For any `text` and any links in the store, it finds no
-    /// scratch files, no files of the store itself, and nothing outside the store.
+    /// Finds only files that have views. Whatever `text` and the links in the store are, it finds
+    /// no scratch files, no files of the store itself, and nothing outside the store.
     pub fn resolve(&self, text: &str) -> Result<Option<(Component, RelPath)>, StoreError> {
         for (id, path) in readings(text) {
             let Some(conversation) = self.conversation(&id)? else { continue };
@@ -326,8 +327,8 @@ fn is_absence(error: &io::Error) -> bool {
 }
 
 fn take_back(dir: &Dir, aside: &str, history: &Dir) -> io::Result<()> {
-    // The log may be gone: it was removed with the store's own files before the removal of the
-    // conversation failed.
+    // The log may be gone. If removing the conversation failed after the store's own files were
+    // removed, the log was removed with them.
     if_there(dir.rename_to_free(aside.as_ref(), history, layout::MESSAGES.as_ref())).map(drop)
 }
 

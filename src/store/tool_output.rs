@@ -1,4 +1,5 @@
-//! The directory in which some agent hosts store complete outputs, next to the files they work on.
+//! The directory in which some agent hosts store complete outputs, next to the files on which they
+//! work.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +17,7 @@ const NAMELESS: &str = "tool";
 const PREFIX: &str = "tool_";
 const SUFFIX: &str = ".json";
 
-/// A directory with files named `tool_<YYYYMMDD_HHMMSS>_<tool>.json`, each of which is one complete
+/// A directory with files named `tool_<YYYYMMDD_HHMMSS>_<tool>.json`. Each file is one complete
 /// output.
 ///
 /// Other files in the directory are never changed, and links in it are not followed.
@@ -70,11 +71,10 @@ impl ToolOutputDir {
     }
 
     /// Removes the outputs that were last written more than `age` before `now`. Returns the number
-    /// of removed outputs. If the time of the last write is in the future, the time of the last
-    /// change counts instead.
+    /// of removed outputs. If the time of the last write is in the future, `ctime` counts instead.
     ///
-    /// Removes only regular files whose names match the layout exactly. It is not an error if
-    /// another process removes a file at the same time.
+    /// Removes only regular files whose names match the layout exactly. Does not fail if another
+    /// process removes a file at the same time.
     pub fn expire(&self, age: Duration, now: SystemTime) -> Result<u64, StoreError> {
         let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let oldest = now.saturating_sub(age).as_nanos() as i64;

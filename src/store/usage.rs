@@ -18,12 +18,13 @@ pub const BLOCK: u64 = 4096;
 /// Minimum number of bytes that count for a file or directory. This is about the size of an inode
 /// and a name, which `st_blocks` does not include.
 pub const LEAST: u64 = 512;
-/// Maximum number of pieces of data that are examined in a range. Everything after them counts as a
+/// Maximum number of pieces of data that are examined in a range. The rest of the range counts as a
 /// hole.
 const MAX_PIECES: usize = 1024;
 
-/// Disk space used by the files of a conversation, including the store's own files: the number of
-/// files and directories, and their bytes on the disk as counted by [`room_of`].
+/// Disk space used by the files of a conversation, including the store's own files. `entries` is
+/// the number of files and directories. `bytes` is their size on the disk as counted by
+/// [`room_of`].
 ///
 /// `artifacts` is the total length of the artifacts in bytes. `is_whole` is false if a place could
 /// not be read and is therefore not counted.
@@ -115,8 +116,8 @@ fn is_own(name: &OsStr) -> bool {
     RelPath::below(None, name).is_err()
 }
 
-/// Returns the size of the extended attributes of a file in bytes. Some disks do not include them
-/// in the blocks of the file.
+/// Returns the size of the extended attributes of a file in bytes. On some disks, the blocks of the
+/// file do not include them.
 fn attribute_bytes(dir: &Dir, name: &OsStr) -> u64 {
     let mut path = format!("{}/", dir::proc_path(dir)).into_bytes();
     path.extend_from_slice(name.as_bytes());
@@ -127,9 +128,9 @@ fn attribute_bytes(dir: &Dir, name: &OsStr) -> u64 {
 /// `file`: blocks beyond its end, and blocks in holes. `stat` has the attributes of the file.
 /// Overwriting adds nothing.
 ///
-/// If the file has holes, space that is reserved but not yet written counts as a hole too. It is
-/// counted twice until the next measurement, because no system call distinguishes the two on every
-/// disk.
+/// In a file with holes, space that is reserved but not yet written counts as a hole too, because
+/// no system call distinguishes the two on every disk. Such space is counted twice until the next
+/// measurement.
 pub fn growth_of_write(file: &File, stat: &Stat, offset: u64, length: u64) -> io::Result<u64> {
     let end = offset.saturating_add(length);
     let (first, last) = (offset / BLOCK * BLOCK, whole_blocks(end));
@@ -162,11 +163,11 @@ fn holes(file: &File, from: u64, end: u64) -> io::Result<u64> {
     Ok(bytes + (end - at))
 }
 
-/// The number of bytes that may be written to a conversation before its usage is measured again. It
-/// is shared by all processes and locked while this value exists.
+/// The number of bytes that may be written to a conversation before its usage is measured again.
+/// All processes share this number. It is locked while this value exists.
 ///
-/// The file contains two numbers: the quota, and the room left since the last measurement. The file
-/// may be removed at any time; the usage is then measured again.
+/// The file contains two numbers: the quota, and the room left since the last measurement. If the
+/// file is removed, the usage is measured again.
 #[derive(Debug)]
 pub struct SharedRoom(LockedFile);
 
@@ -185,8 +186,8 @@ impl SharedRoom {
         locked.map(Self).map(Some).ok_or_else(|| io::Error::from_raw_os_error(libc::EAGAIN))
     }
 
-    /// Returns the number of bytes left below `quota`. Returns 0 if it was never measured or was
-    /// measured for a different quota.
+    /// Returns the number of bytes left below `quota`. Returns 0 if this was never measured, or was
+    /// measured for another quota.
     pub fn left(&self, quota: u64) -> io::Result<u64> {
         let mut numbers = [0; 16];
         if crate::read_full_at(&self.0, 0, &mut numbers)? < numbers.len() {

@@ -9,24 +9,24 @@ use ctxfs_core::model::{MAX_DEPTH, RelPath};
 /// Maximum depth of directories that a walk enters. A mount does not allow deeper directories to be
 /// created.
 pub(super) const MAX_LEVELS: usize = MAX_DEPTH;
-/// Maximum number of directories that a walk holds open. These are the innermost ones. When the
-/// walk returns to another directory, it opens it again by its path, which at most doubles the
-/// number of calls.
+/// Maximum number of directories that a walk holds open: the innermost ones. When the walk returns
+/// to another directory, it opens that directory again by its path. This at most doubles the number
+/// of calls.
 const HELD: usize = 16;
 /// Length in bytes from which a path counts as long. Paths in ordinary program trees are far
 /// shorter.
 const LONG: usize = 1024;
 const MAX_BYTES: usize = 64 << 20;
 
-/// A walk of all directories and files below a directory. It goes depth first and is sorted by the
-/// bytes of the names.
+/// A walk of all directories and files below a directory. It goes depth first. The entries of a
+/// directory are sorted by the bytes of their names.
 ///
-/// A place that cannot be read is added to `unread`, and the walk continues. This includes a
-/// directory that cannot be opened or listed, or is more than 256 levels deep. The walk fails only
-/// on an error that affects all places, for example if the process cannot open any more files.
+/// A place that cannot be read is added to `unread`, and the walk continues. Such a place may be a
+/// directory that cannot be opened or listed, or that is more than 256 levels deep. The walk fails
+/// only on an error that affects all places, for example if the process has no free descriptor.
 ///
-/// It does not follow links. It holds at most 20 descriptors, and the names in all directories on
-/// the path to the current one.
+/// The walk does not follow links. It holds at most 20 descriptors, and the names in all
+/// directories on the path to the current one.
 pub(super) struct DirWalk<F> {
     base: Dir,
     levels: Vec<WalkLevel>,
@@ -51,7 +51,7 @@ struct WalkLevel {
     /// The path relative to the base. `None` stands for the base itself.
     path: Option<RelPath>,
     number: usize,
-    /// `None` if the directory is not one of the innermost ones, and is therefore not held open.
+    /// `None` if the directory is not held open, because it is not one of the innermost ones.
     dir: Option<Dir>,
     entries: vec::IntoIter<DirEntry>,
 }
@@ -60,8 +60,8 @@ struct WalkLevel {
 pub(super) struct WalkEntry {
     pub(super) path: RelPath,
     pub(super) kind: FileType,
-    /// Number of the directory that contains the entry: 0 for the directory in which the walk
-    /// began, 1 for the directory that was entered next, and so on.
+    /// Number of the directory that contains the entry, in the order in which directories were
+    /// entered. The directory in which the walk began has the number 0.
     pub(super) dir: usize,
 }
 
@@ -167,8 +167,8 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> DirWalk<F> {
         Ok(true)
     }
 
-    /// Returns the innermost directory. If it is not held open, opens it again. If that fails,
-    /// skips the rest of its entries.
+    /// Returns the innermost directory, and opens it again if it is not held open. If that fails,
+    /// skips the rest of its entries and returns `None`.
     fn innermost(&mut self) -> io::Result<Option<&Dir>> {
         let Some(level) = self.levels.last() else { return Ok(None) };
         if level.dir.is_none() {
@@ -207,8 +207,8 @@ impl<F: FnMut(&Dir) -> io::Result<bool>> DirWalk<F> {
 /// A limit on the memory for the long paths in a list.
 ///
 /// A path may have 64 KiB, and a directory with such a path may contain any number of files. A list
-/// therefore accepts long paths only up to a total of 64 MiB, and reports the rest as unread. Other
-/// paths are always accepted.
+/// therefore accepts long paths only up to a total of 64 MiB. Further long paths are reported as
+/// unread. Other paths are always accepted.
 #[derive(Debug)]
 pub(super) struct PathBudget {
     left: usize,

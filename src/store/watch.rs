@@ -53,8 +53,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Returns true if anything has changed since the last call. There may then be new directories,
-    /// which the caller must add.
+    /// Returns true if anything has changed since the last call. The change may include new
+    /// directories, which the caller must then add.
     pub fn has_changed(&self) -> bool {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(&self.inotify, &mut buffer);
@@ -112,8 +112,8 @@ impl NameWatch {
         inotify::remove_watch(&self.0, id.0).ok();
     }
 
-    /// Calls `each` with every change that has been queued so far. Does not wait for changes, and
-    /// returns even if new changes keep arriving.
+    /// Calls `each` with every change that has been queued so far. Does not wait for changes.
+    /// Returns even if new changes keep arriving.
     pub fn take(&self, mut each: impl FnMut(NameChange)) {
         let Ok(bytes) = rustix::io::ioctl_fionread(&self.0) else {
             return each(NameChange::Lost);

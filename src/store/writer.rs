@@ -20,18 +20,18 @@ use ctxfs_core::model::{
 const BEFORE: u64 = 4096;
 const DROPPED: &str = "its writer stopped before it was closed";
 const APPENDING: OFlags = OFlags::WRONLY.union(OFlags::APPEND);
-/// Maximum gap in the numbering of a call's outputs before the search ends. Missing numbers belong
-/// to outputs that are being written or were removed.
+/// Maximum gap in the numbering of the outputs of a call before the search for further outputs
+/// ends. Missing numbers belong to outputs that are being written or were removed.
 const GAP: u32 = 16;
 
-/// A writer that streams one artifact to its plain file and analyses it at the same time.
+/// A writer that streams an artifact to its plain file and analyses it at the same time.
 ///
-/// When `write` returns, the bytes are in the file, under a name that readers see, and the record
-/// has the state live. `seal` completes the artifact. A writer that is dropped leaves an incomplete
+/// When `write` returns, the bytes are in the file under a name that readers see. The record has
+/// the state live. `seal` completes the artifact. A writer that is dropped leaves an incomplete
 /// artifact. A writer whose process is killed leaves a live artifact, which `Conversation::recover`
 /// handles.
 ///
-/// A writer never replaces an existing output: model servers reuse the ids of calls, and an output
+/// A writer never replaces an existing output. Model servers reuse the ids of calls, so an output
 /// with the same id may belong to another call.
 #[derive(Debug)]
 pub struct ArtifactWriter {
@@ -41,8 +41,8 @@ pub struct ArtifactWriter {
     path: RelPath,
     naming: Option<CallNaming>,
     record: Record,
-    /// True while all bytes of the file were written through `content`; its analysis then covers
-    /// the file. Otherwise the whole file is analysed when it is closed.
+    /// True as long as all bytes of the file were written through `content`, so that its analysis
+    /// covers the file. If false, the whole file is analysed when it is closed.
     is_analysed: bool,
     closed: bool,
 }
@@ -71,14 +71,16 @@ impl ArtifactWriter {
         Self::begin(conversation, dir, (file, path, None), provenance, analyzer(folder))
     }
 
-    /// Begins an artifact of a call. In the folder of tools it is named `<call>.txt`; if the
-    /// content is one JSON value or JSON Lines, `seal` renames it to `<call>.json`. Its bytes and
-    /// views are therefore available while it is written, and an output that a crash cuts off is
-    /// treated as text. In the folder of logs it is named `<call>.log`.
+    /// Begins an artifact of a call, named after the call.
+    ///
+    /// In the folder of tools, the name is `<call>.txt`. If the content is one JSON value or JSON
+    /// Lines, `seal` renames the file to `<call>.json`. An output therefore has a name while it is
+    /// written, and an output that a crash cuts off is treated as text. In the folder of logs, the
+    /// name is `<call>.log`.
     ///
     /// If the call already has an artifact, the new one is named `<call>-2`, and so on. If a call
-    /// id cannot be a name, a digest of it is used (see `call_stem`); `Provenance::call` stores the
-    /// id itself.
+    /// id cannot be a name, a digest of it is used (see `call_stem`). `Provenance::call` then
+    /// stores the id itself.
     pub fn create_for_call(
         conversation: &Arc<Conversation>,
         folder: Folder,
@@ -94,8 +96,8 @@ impl ArtifactWriter {
         Self::begin(conversation, dir, (file, path, Some(naming)), provenance, analyzer(folder))
     }
 
-    /// Continues the artifact `name`, which a writer in another process began and will
-    /// [leave](Self::leave), and adds the facts in `newer`. From now on, this process owns the
+    /// Continues the artifact `name`, and adds the facts in `newer`. A writer in another process
+    /// began the artifact and will [leave](Self::leave) it. From now on, this process owns the
     /// artifact.
     pub fn take_over(
         conversation: &Arc<Conversation>,
@@ -165,7 +167,7 @@ impl ArtifactWriter {
         stat_file(&self.content.file).map_or(0, |stat| stat.size)
     }
 
-    /// Returns up to 4 KiB that end at the offset `end`, and the offset of the first returned byte.
+    /// Returns up to 4 KiB before the offset `end`, and the offset of the first returned byte.
     pub fn bytes_before(&self, end: u64) -> io::Result<(u64, Vec<u8>)> {
         let start = end.saturating_sub(BEFORE);
         let mut bytes = vec![0; (end - start) as usize];
@@ -175,8 +177,8 @@ impl ArtifactWriter {
         Ok((start, bytes))
     }
 
-    /// Replaces everything after the first `length` bytes with `end`. If another process has
-    /// written to the artifact, fails and changes nothing.
+    /// Replaces everything after the first `length` bytes with `end`. Fails and changes nothing if
+    /// another process has written to the artifact.
     pub fn replace_end(&mut self, length: u64, end: &[u8]) -> io::Result<()> {
         let mut file = &self.content.file;
         if stat_file(file)?.size != self.written() {
@@ -187,8 +189,8 @@ impl ArtifactWriter {
         file.write_all(end)
     }
 
-    /// Returns the description of the call, to which facts can be added that became known later,
-    /// such as an exit code. It is recorded when the artifact is sealed.
+    /// Returns the description of the call. The caller can add facts that become known later, such
+    /// as an exit code. The description is recorded when the artifact is sealed.
     pub fn provenance(&mut self) -> &mut Provenance {
         &mut self.record.provenance
     }
@@ -206,14 +208,14 @@ impl ArtifactWriter {
         self.close(ArtifactState::Incomplete(why.to_owned()))
     }
 
-    /// Ends this writer without closing the artifact, which another process has taken over. Returns
-    /// the path of the artifact.
+    /// Ends this writer without closing the artifact, because another process has taken it over.
+    /// Returns the path of the artifact.
     pub fn leave(mut self) -> RelPath {
         self.closed = true;
         self.path.clone()
     }
 
-    /// Removes the artifact and its record, as if the artifact had never been begun.
+    /// Removes the artifact and its record, as if the artifact had never existed.
     pub fn discard(mut self) -> Result<(), StoreError> {
         let conversation = Arc::clone(&self.conversation);
         self.remove(&conversation.manifest().lock()?)
@@ -232,7 +234,7 @@ impl ArtifactWriter {
         Ok(completed)
     }
 
-    /// Returns the analysis of the whole file. Returns `None` if the file cannot be read; the next
+    /// Returns the analysis of the whole file, or `None` if the file cannot be read. The next
     /// reader then analyses it.
     fn analysis(&self) -> Option<Analysis> {
         if self.is_analysed {
@@ -273,8 +275,8 @@ impl ArtifactWriter {
         Record { state: ArtifactState::Gone, ..self.record.clone() }
     }
 
-    /// Gives the file its name for JSON. If there is no such name, or another process has put a
-    /// file there, returns false and leaves the file unchanged.
+    /// Renames the file to its name for JSON. Returns false and leaves the file unchanged if there
+    /// is no such name, or if another file has that name.
     fn rename_to_json(&mut self) -> Result<bool, StoreError> {
         let Some((naming, name)) = self.naming.as_ref().and_then(|n| Some((n, n.json()?))) else {
             return Ok(false);
@@ -389,12 +391,12 @@ fn create_new(dir: &Dir, name: &Component) -> io::Result<File> {
 }
 
 impl ArtifactWriter {
-    /// Returns the record of another output of the same call that has the same bytes and the same
-    /// state as this one, whose record is `own`. Compares the digests in the records and does not
-    /// read the files.
+    /// Returns the record of an earlier output of the same call with the same bytes and the same
+    /// state, or `None` if there is none. `own` is the record of this output. Compares the digests
+    /// in the records and does not read the files.
     ///
     /// This finds duplicates: a host with two hooks passes each output twice. Logs are not
-    /// compared, as a command that runs twice has two logs.
+    /// compared, because a command that runs twice has two logs.
     fn same_output(&self, own: &Record) -> Result<Option<Record>, StoreError> {
         let Some(naming) = self.naming.as_ref().filter(|of| of.folder() == Folder::Tool) else {
             return Ok(None);
@@ -415,8 +417,8 @@ impl ArtifactWriter {
         Ok(None)
     }
 
-    /// Returns the records of an output of the call, under any of its names. Leaves out a record if
-    /// its file is not as recorded.
+    /// Returns the records of the output with these names. Leaves out a record if its file is not
+    /// as recorded.
     fn recorded(&self, names: &CallNaming) -> Result<Vec<Record>, StoreError> {
         let mut found = Vec::new();
         for name in names.all() {
@@ -477,7 +479,7 @@ impl CallNaming {
         Self { number, ..self.clone() }
     }
 
-    /// Returns names that are free. They have the lowest free number, unless artifacts with lower
+    /// Returns free names. The number in them is the lowest free one, unless artifacts with lower
     /// numbers were removed. Calls `is_taken` about 2 log2(number) times.
     pub(super) fn free<E>(self, is_taken: impl Fn(&Self) -> Result<bool, E>) -> Result<Self, E> {
         let (mut taken, mut free) = (0, 1);
@@ -496,8 +498,8 @@ impl CallNaming {
         self.folder
     }
 
-    /// Returns the name used while the artifact is written. It is also the final name, unless the
-    /// artifact is renamed to [`Self::json`].
+    /// Returns the name that is used while the artifact is written. This is also the final name,
+    /// unless the artifact is renamed to [`Self::json`].
     pub(super) fn name(&self) -> Component {
         let extension = match self.folder {
             Folder::Tool => ".txt",

@@ -1,12 +1,12 @@
 //! Messages between the processes of ctxfs, over Unix stream sockets.
 //!
-//! A document is a length, four bytes little-endian, and JSON text of that length. A body is a
-//! series of chunks, each a length and its bytes; length 0 ends it. A body without its end was
-//! interrupted.
+//! A document is JSON text, preceded by its length in bytes. A body is a series of chunks, each
+//! preceded by its length in bytes. A chunk of length 0 ends the body. A body without this end was
+//! interrupted. Lengths have four bytes, little-endian.
 //!
-//! [`Channel`] transfers the documents and bodies of one request with a limit on its time. [`send`]
-//! and [`receive`] transfer short documents, each with a file descriptor if need be, over a socket
-//! that stays open.
+//! [`Channel`] transfers the documents and bodies of one request, with a deadline. [`send`] and
+//! [`receive`] transfer short documents over a socket that stays open. A file descriptor may
+//! accompany such a document.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -55,7 +55,8 @@ pub fn send(
 /// Waits for a document and for a file descriptor that is sent with it. Returns `None` at the end
 /// of the stream.
 ///
-/// The file descriptor is lost if this process has none left.
+/// If this process has reached its limit of open files, the document arrives without the file
+/// descriptor.
 pub fn receive<T: DeserializeOwned>(
     mut from: &UnixStream,
 ) -> io::Result<Option<(T, Option<OwnedFd>)>> {
@@ -93,11 +94,10 @@ fn document(value: &impl Serialize, most: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// One request and its reply over a socket of their own.
+/// Channel for one request and its reply. Each request has its own socket.
 ///
-/// Reading and writing fail with `TimedOut` at a deadline, so a peer that hangs or is stopped holds
-/// up the caller no longer than that. A document that is longer than the limit is refused before it
-/// is read.
+/// Reads and writes fail with `TimedOut` at the deadline, even if the peer hangs or is stopped. A
+/// document that is longer than the limit is refused before it is read.
 #[derive(Debug)]
 pub struct Channel<'a> {
     socket: &'a UnixStream,

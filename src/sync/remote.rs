@@ -18,7 +18,7 @@
 //! | `sync` | push and pull of one conversation |
 //! | `look` | new and missing segments in the bucket |
 //! | `push` | publishing local changes |
-//! | `fetch`, `blocks`, `artifacts` | reading the bytes of remote artifacts, and evicting local copies |
+//! | `fetch`, `blocks`, `artifacts` | reading remote artifacts, and evicting local copies |
 //! | `messages` | merged message log of all hosts |
 //! | `merge`, `tidy` | merges of segments, and garbage collection |
 //! | `purge` | immediate removal of bytes from the bucket |

@@ -1,8 +1,7 @@
 //! The catalog of views. Each view has one row.
 //!
-//! A row holds everything about a view except its text. These are generated from the rows: `View`,
-//! `ViewDir`, names and their parsing, listings, `.ignore`, the table of `README.md` and
-//! [`render`].
+//! A row holds everything about a view except its text. The rows generate `View`, `ViewDir`, names
+//! and their parsing, listings, `.ignore`, the table of `README.md` and [`render`].
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -347,19 +346,20 @@ pub(super) struct ViewType {
     // True if directory listings show the view beside every artifact. The other views are found by
     // name only.
     is_listed: bool,
-    // True if the view describes the whole content, which then has to be analysed first. The
-    // analysis and the record belong to a generation of the artifact, so the text is cached for
-    // that generation only. All other views read only the bytes that they show, so their texts may
-    // be cached on disk under a key that identifies these bytes.
+    // True if the view describes the whole content, which then has to be analysed first. The text
+    // is cached for one generation of the artifact only, like the analysis and the record.
+    //
+    // All other views read only the bytes that they show. The text of such a view may be cached on
+    // disk, under a key that identifies these bytes.
     needs_analysis: bool,
     pub(super) shows: Shows,
     pub(super) cost: RenderCost,
-    // True if the view reports the number of masked secrets in its own format. The first line of
-    // such a view is not free for a notice.
+    // True if the view itself reports the number of masked secrets, so that [`render`] adds no
+    // notice about them.
     counts_masks: bool,
     // True if the view is designed to be given to a model in place of the artifact.
     pub(super) is_stand_in: bool,
-    // True if the text of this view has views of its own: those with `is_of_views`.
+    // True if the text of this view has views of its own: all views whose `is_of_views` is true.
     pub(super) has_views: bool,
     // True if the view can also be applied to the text of another view.
     pub(super) is_of_views: bool,
@@ -375,8 +375,8 @@ pub(super) enum Shows {
     // No bytes of the artifact. The view describes the artifact in text that is valid for any
     // content.
     Facts,
-    // A few lines. They are held back until they are known to contain no NUL byte, because the
-    // analysis may not have covered them.
+    // A few lines, which are written only if they contain no NUL byte. The analysis cannot decide
+    // this, because it may not have reached these lines.
     Lines,
     // Text of any length. The view itself removes NUL bytes.
     Text,
@@ -461,8 +461,8 @@ fn render_unmarked(
     }
 }
 
-/// Writes lines unless they contain a NUL byte, which text does not. The lines are checked here
-/// because the analysis may not have covered them.
+/// Writes lines, or returns the notice on binary content if they contain a NUL byte. The analysis
+/// cannot decide this, because it may not have reached these lines.
 fn text_only(
     subject: &Subject<'_>,
     out: &mut dyn Write,

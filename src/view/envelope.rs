@@ -26,8 +26,9 @@ const COPY_BYTES: usize = 256 << 10;
 pub(super) const PREVIEW_BYTES: u64 = EnvelopePreview::MAX_BYTES;
 const SUBAGENT: &str = "Task";
 
-/// The stand-in for an output. It is the output itself if the output is a response that fits or
-/// that sets `truncation_skip`. Otherwise it is a new response around a part of the output.
+/// The stand-in for an output. `Untouched` means that the output itself is used: it is a response
+/// that fits, or that sets `truncation_skip`. `Wrapped` is a new response around a part of the
+/// output.
 ///
 /// `text` is valid JSON and a newline. `whole` is true if more time would not change the text.
 pub(super) enum Envelope {
@@ -94,7 +95,7 @@ pub(super) fn render(
     }
 }
 
-/// Returns the envelope for a reader who has `tools`. An empty list means that the tools are
+/// Returns the envelope for a model that has `tools`. An empty list means that the tools are
 /// unknown.
 pub(super) fn of(
     subject: &Subject<'_>,

@@ -46,7 +46,7 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
     Ok(Rendered { notice: notice(notices.into_iter().flatten()), whole })
 }
 
-// The lines of a document are not useful as context of each other.
+// The neighbours of an error in a JSON document say nothing about the error.
 fn of_document(found: &Findings, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     for finding in &found.shown {
         writeln!(out, "{}", error_line(finding))?;

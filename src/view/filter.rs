@@ -18,9 +18,9 @@ pub struct Filter {
     program: Vec<u8>,
 }
 
-/// The options of a filter. They are jq's options, and two more. `max` (`-m`) limits the number of
-/// results; 0 lifts the limit on their size instead. `from` (`--from`) is the first line from which
-/// values are read.
+/// The options of a filter: some of jq's options, and two more. `max` (`-m`) is the maximum number
+/// of results; 0 permits any number, and lifts the usual limit on their size. `from` (`--from`) is
+/// the first line from which values are read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one of jq's switches")]
 pub(super) struct FilterOptions {
@@ -75,7 +75,8 @@ impl Filter {
         Self { options: FilterOptions { from: Some(line), ..self.options.clone() }, ..self.clone() }
     }
 
-    // Returns the same filter with at most `max` results. 0 lifts the limit on their size instead.
+    // Returns the same filter with at most `max` results. 0 permits any number, and lifts the usual
+    // limit on their size.
     pub(super) fn at_most(&self, max: u64) -> Self {
         Self { options: FilterOptions { max: Some(max), ..self.options.clone() }, ..self.clone() }
     }

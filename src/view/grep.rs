@@ -69,8 +69,8 @@ fn search(
     Ok(finish(query, subject, &line_map, report, &outcome, expired)?)
 }
 
-/// How a search ended. `fallback` is the reason why the pattern was searched as literal text.
-/// `out_of_memory` is true if lines and their context did not fit into memory.
+/// The end of a search. `fallback` is the reason why the pattern was searched as literal text, if
+/// it was. `out_of_memory` is true if lines and their context did not fit into memory.
 struct SearchOutcome {
     fallback: Option<String>,
     out_of_time: bool,
@@ -234,7 +234,8 @@ fn builder(options: &SearchOptions) -> RegexMatcherBuilder {
     builder
 }
 
-// Builds a matcher for each line of `text`, because no match spans lines.
+// Builds a matcher for the lines of `text`, each of which is an alternative, because no match spans
+// lines.
 fn literals(builder: &RegexMatcherBuilder, text: &str) -> Result<RegexMatcher, Error> {
     let mut lines: Vec<&str> = text.split('\n').filter(|line| !line.is_empty()).collect();
     if lines.is_empty() {

@@ -38,8 +38,8 @@ const LIMIT_GROWTH: u64 = 8;
 // Minimum of the limit on results if the usual limit is lifted.
 const MIN_LIMIT: u64 = 16 << 20;
 
-/// Writes the results of `filter`. The filter receives masked text. Its results are masked again,
-/// because it may assemble or decode a new secret.
+/// Writes the results of `filter`. The filter receives masked text. The results are masked again,
+/// because a filter may assemble or decode a secret.
 pub(super) fn render(
     filter: &Filter,
     subject: &Subject<'_>,
@@ -113,7 +113,7 @@ fn request(filter: &Filter, steps: &[PathStep]) -> FilterRequest {
     }
 }
 
-// The notices of one run. `read` is the number of bytes of the content that were read.
+// The notices of one run. `read` is the offset up to which the content was read.
 struct FilterNotices<'a> {
     filter: &'a Filter,
     subject: &'a Subject<'a>,

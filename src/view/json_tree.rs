@@ -1,4 +1,4 @@
-//! The members of one value in a JSON document of any size, for a reader who opens a tree node by
+//! The members of one value in a JSON document of any size, for displays that open a tree node by
 //! node.
 //!
 //! The document is scanned up to the end of the value, and only the requested members are held in
@@ -109,8 +109,8 @@ pub fn json_members(
 /// Follows a path through the events of a scanner, and collects the members of the value at its
 /// end.
 ///
-/// The values of the stream are treated as items of an enclosing array, so that JSON Lines need no
-/// special case. The path of a single document begins with its number, 0.
+/// The documents of the content are treated as items of an enclosing array, so that JSON Lines need
+/// no special case. The path in a single document therefore begins with item 0.
 #[derive(Debug, Default)]
 struct MemberFinder {
     path: Vec<JsonStep>,

@@ -18,8 +18,8 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Returns the same reading, derived from the text of `base`, or `None` if that does not exist.
-    /// If `base` is `None`, returns the reading unchanged.
+    /// Returns the same file or directory, but derived from the text of `base`. Returns `None` if
+    /// `base` has no such view. If `base` is `None`, returns the reading unchanged.
     pub fn below(self, base: Option<&View>) -> Option<Self> {
         match (&self.base, base) {
             (_, None) => Some(self),
@@ -82,11 +82,13 @@ fn suffixed(name: &OsStr) -> Option<(&OsStr, &'static Derived)> {
 impl ViewDir {
     /// Returns the meaning of `name` in the directory, or `None` if the name has no meaning there.
     ///
-    /// If a view in the directory has views of its own, their directories are in the same
-    /// directory. `<filter>.grep` has the searches in the output of the filter, `.find` its
-    /// passages, `.lines` and `.pages` its parts. Any other suffix at the end of a filter is a key.
-    /// A filter that ends with a key of one of these four names must spell it as in `["lines"]`,
-    /// because a look-up does not say whether it expects a file or a directory.
+    /// In `X.jq/`, the output of a filter has directories of views beside it: `<filter>.grep`,
+    /// `<filter>.find`, `<filter>.lines` and `<filter>.pages`. Any other suffix is a key at the end
+    /// of the filter.
+    ///
+    /// A filter whose last key has one of these four names must spell it as in `["lines"]`. With
+    /// `.lines`, the name would always mean the directory, because a look-up does not tell if it
+    /// expects a file.
     pub fn child(self, name: &OsStr) -> Option<Reading> {
         let of_view = suffixed(name).and_then(|(stem, derived)| match derived {
             Derived::Dir(_) if !stem.is_empty() => {

@@ -20,7 +20,7 @@ const BACK: u64 = (Limits::STAND_IN_BYTES - REDACTION_BYTES) as u64 - STEP;
 // Minimum number of digits in a name.
 const DIGITS: usize = 4;
 
-/// The number of a page, from 1. Its name has at least four digits: `0001`.
+/// The number of a page, from 1. Printed with at least four digits: `0001`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PageNumber(u64);
 

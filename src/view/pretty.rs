@@ -53,7 +53,7 @@ pub(super) fn render(
     }
     let late = (!whole).then(|| out_of_time(subject, offset));
     let shown = out.counts().notice();
-    // Line numbers in a notice include the lines of the notice.
+    // Line numbers in the rest of the notice also count the line about masked secrets.
     let first = u64::from(shown.is_some());
     let rest = notice(subject, &values, late.as_deref(), first);
     Ok(Rendered { notice: [shown, rest].into_iter().flatten().reduce(|a, b| a + &b), whole })
@@ -102,7 +102,8 @@ fn out_of_time(subject: &Subject<'_>, offset: u64) -> String {
     )
 }
 
-// Line numbers in the notices include the notices themselves, and `first` lines before them.
+// Returns the notice. Line numbers in it count from the start of the view: they include the lines
+// of the notice itself, and `first` lines before it.
 fn notice(
     subject: &Subject<'_>,
     values: &ValueStream,
@@ -168,9 +169,9 @@ fn hidden(faults: &BrokenParts, subject: &Subject<'_>) -> Option<String> {
 
 /// Indents the values of a stream that arrives in pieces of any size.
 ///
-/// Text that is not JSON stays unchanged. If the broken value began in the current line, that text
-/// extends to the end of the line, so that one bad line among JSON Lines does not affect the
-/// others. Otherwise it extends to the end of the stream.
+/// Text that is not JSON stays unchanged. If the broken value began in the current line, the rest
+/// of the line stays unchanged, so that a bad line among JSON Lines does not affect the others.
+/// Otherwise the rest of the stream stays unchanged.
 #[derive(Debug, Default)]
 struct ValueStream {
     indenter: Indenter,
@@ -179,7 +180,8 @@ struct ValueStream {
     state: StreamState,
     // Number of bytes processed.
     taken: u64,
-    // Number of newlines processed, except those that the scanner counts.
+    // Number of newlines processed, not counting newlines in the current value, which the scanner
+    // counts.
     newlines: u64,
     // The start of the last line.
     line_start: u64,
@@ -352,8 +354,8 @@ const BLANKS: [u8; 2 * MAX_INDENT_LEVELS] = [b' '; 2 * MAX_INDENT_LEVELS];
 
 /// Writes tokens in their original spelling, with each key and each item on its own line.
 ///
-/// If `due` is set, the current line ends before the next token, which is the first inside its
-/// brackets or follows a comma.
+/// `due` is set after an opening bracket and after a comma. The current line then ends before the
+/// next token.
 #[derive(Debug, Default)]
 struct Indenter {
     text: Vec<u8>,

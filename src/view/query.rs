@@ -74,8 +74,8 @@ impl Query {
         Self { options, ..self.clone() }
     }
 
-    /// Returns the same search with at most `max` lines. 0 lifts the limit on the size of the
-    /// result instead.
+    /// Returns the same search with at most `max` lines. 0 permits any number, and lifts the limit
+    /// on the size of the result.
     pub(super) fn at_most(&self, max: u64) -> Self {
         Self { options: SearchOptions { max: Some(max), ..self.options.clone() }, ..self.clone() }
     }
@@ -114,8 +114,8 @@ pub(crate) enum CaseMode {
     Smart,
 }
 
-/// The scope of a search: one artifact, or all artifacts below a directory. Some options apply only
-/// to many artifacts.
+/// The scope of a search: one artifact, or all artifacts below a directory. A few options apply
+/// only to many artifacts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) enum SearchScope {
     #[default]
@@ -124,8 +124,8 @@ pub(crate) enum SearchScope {
 }
 
 /// ripgrep's options, as parsed, and two additions. `max` (`-m`) limits the number of matching
-/// lines; 0 lifts the limit on the size of the result instead. `from` and `resume` (`--from`) are
-/// the place where the search begins, in one artifact or in one of many.
+/// lines; 0 permits any number, and lifts the limit on the size of the result. `from` and `resume`
+/// (`--from`) are the place where the search begins, in one artifact or in one of many.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one of ripgrep's switches")]
 pub(crate) struct SearchOptions {

@@ -20,11 +20,13 @@ const _: () = assert!(READ > Limits::VIEW_BYTES && READ >= SNIFFED);
 // A last line up to this length is inside the part that all stand-ins read.
 const NEAR: u64 = 16 << 10;
 
-/// The ranges of an output that its `.summary`, `.head` and `.tail` read. They may overlap.
+/// The ranges of an output that its `.summary`, `.head` and `.tail` read. Ranges may overlap.
 ///
-/// `ends` are both ends of the output, independent of the limits. `found` are all ranges that were
-/// read when the views were rendered. `masked_ends` and `masked` are the ends and all ranges,
-/// extended by the surrounding bytes that are read if secrets are masked.
+/// `ends` has both ends of the output, independent of the limits. `found` has all ranges that were
+/// read when the views were rendered.
+///
+/// If secrets are masked, bytes around each range are read as well. `masked_ends` has the ranges of
+/// `ends`, and `masked` all ranges, extended by these bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract above tells it")]
 pub struct StandInReads {
@@ -40,9 +42,9 @@ struct Noted<'a> {
 }
 
 impl StandInReads {
-    /// Renders the three views of `subject`, and returns the ranges that they read. With the
-    /// shortcuts in the analysis these are small. Without shortcuts, the summary of an output with
-    /// errors reads everything to try searches.
+    /// Renders the three views of `subject`, and returns the ranges that they read. The ranges are
+    /// small if the analysis has shortcuts. Without shortcuts, the summary of an output with errors
+    /// reads everything to try searches.
     pub fn of(subject: &Subject<'_>) -> io::Result<Self> {
         let length = subject.content.len();
         let noted = Noted { content: subject.content, reads: Mutex::default() };
@@ -126,8 +128,8 @@ pub fn shortcuts(subject: &Subject<'_>) -> io::Result<Shortcuts> {
     Ok(Shortcuts { tried, last_line, places: Vec::new() })
 }
 
-/// Returns the views of `tried` that stay the same with secrets masked, and the views that are
-/// tried only if secrets are masked.
+/// Returns the views of `tried` whose results do not change if all known secrets are masked, and
+/// the views that are tried only with masked secrets.
 fn agreed(subject: &Subject<'_>, mut tried: Vec<TriedView>) -> io::Result<Vec<TriedView>> {
     let length = usize::try_from(subject.content.len()).map_err(io::Error::other)?;
     let masked = Masked::new(subject.content, &RULES).bytes(0, length)?;

@@ -8,7 +8,7 @@ use ctxfs_core::model::{Content, Subject, place_before_line};
 // Number of bytes that are read at once. It is large enough to make the overhead of a read call
 // small.
 const READ_BYTES: usize = 1 << 20;
-// Maximum distance in bytes from an offset to the start of its line that is searched.
+// Maximum number of bytes that are searched backward for the start of a line.
 const MAX_BACK_BYTES: u64 = 64 << 20;
 // Maximum number of bytes in which lines are counted. Counting them takes seconds.
 const MAX_COUNTED_BYTES: u64 = 8 << 30;

@@ -26,7 +26,7 @@ const PATH_COLUMN: usize = 48;
 const WORD_COLUMN: usize = 16;
 
 /// Writes the shape. Each line has a path in jq's syntax, the types of the values at that path,
-/// their number, and ranges and samples. These columns are separated by two or more spaces.
+/// their number, and ranges and samples. Columns are separated by two or more spaces.
 pub(super) fn render(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,

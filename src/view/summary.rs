@@ -23,7 +23,7 @@ pub(super) use facts::{also, ended};
 
 // Bytes that are reserved for a notice and for the lines that depend on the excerpt.
 const RESERVE: usize = 600;
-// Number of lines that are reserved for these.
+// Number of lines that are reserved for the same purpose.
 const RESERVED_LINES: usize = 6;
 
 /// Returns true if an output exceeds the limits up to which outputs are included unchanged in a

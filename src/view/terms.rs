@@ -1,5 +1,5 @@
-//! `.terms`: the most distinctive words of an artifact, for a reader who does not know what to
-//! search for. One pass counts the words. They are then ranked.
+//! `.terms`: the most distinctive words of an artifact, as suggestions for a search. A pass over
+//! the artifact counts the words, which are then ranked.
 
 mod words;
 
@@ -14,9 +14,10 @@ use ctxfs_core::materialize::frequent::Frequent;
 use ctxfs_core::model::{Content, Json, Subject};
 
 const TERMS: usize = 200;
-// Maximum number of words that are counted at the same time. They take about 10 MB.
+// Maximum number of words that are counted at the same time, which takes about 10 MB.
 const MAX_WORDS: usize = 1 << 16;
-// About a second of reading. If the artifact is larger, evenly spaced samples are read.
+// Maximum number of bytes that are read, which takes about a second. Of a larger artifact, evenly
+// spaced samples are read.
 const MAX_BYTES: u64 = 32 << 20;
 const SAMPLE_BYTES: u64 = 256 << 10;
 // A sample begins and ends between two words if there is a gap within this many bytes.

@@ -118,7 +118,7 @@ impl PageCatalog {
         self.wanted().version
     }
 
-    // Keeps the list up to date for a while.
+    // Locks the state. The list is then kept up to date for the time `WATCHED`.
     fn wanted(&self) -> MutexGuard<'_, CatalogState> {
         let mut state = self.state.lock();
         state.wanted = Some(Instant::now());
@@ -387,8 +387,8 @@ impl OutputRow {
 /// A conversation in the list of all conversations.
 ///
 /// `used` is the time of its last output or message, in milliseconds since the epoch. `long` is the
-/// number of outputs that exceed the limits, for which a model gets a stand-in. `errors` is the number of failed calls. If the conversation
-/// exists only on other hosts, only its name is known.
+/// number of outputs that exceed the limits, for which a model gets a stand-in. `errors` is the
+/// number of failed calls. If the conversation exists only on other hosts, only its name is known.
 #[derive(Debug)]
 pub(super) struct ConversationRow {
     pub(super) id: Component,

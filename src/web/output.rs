@@ -286,7 +286,7 @@ fn quoted(text: &str) -> String {
 
 const ERRORS: usize = 24;
 const LINE: usize = 200;
-// Time limit for reading the lines of entries. Entries after it show only line numbers.
+// Time limit for reading the lines of entries. After it, entries show only line numbers.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 // Returns the table of contents. It is empty for an output without errors and sections.

@@ -142,8 +142,8 @@ impl<'a> SearchScope<'a> {
         };
         let found = run(name);
         if let Err(EngineError::NotFound) = found {
-            // Some words are never searched for under their bare name, because programs look up
-            // files of these names.
+            // Certain words are never the name of a search, because programs look up files of these
+            // names.
             return Ok(run(&format!("-- {name}"))?);
         }
         Ok(found?)
@@ -226,8 +226,9 @@ impl SearchHit {
         Self::gap(line).or_else(|| Self::numbered(line, None)).or_else(|| Some(Self::other(line)))
     }
 
-    /// Parses a line from a search of several outputs. It has the same form after the path of the
-    /// output. A path may contain the separators, so the longest known path is used.
+    /// Parses a line from a search of several outputs: the path of an output, a separator, and a
+    /// line as in [`Self::of_line`]. A path may contain the separators, so the longest known path
+    /// is used.
     fn of_many(line: &str, is_output: &dyn Fn(&str) -> bool) -> Option<Self> {
         let ends = line.match_indices([':', '-']).map(|(at, _)| at);
         let named = ends.filter(|at| is_output(&line[..*at])).filter_map(|at| {

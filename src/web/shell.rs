@@ -1,5 +1,5 @@
-//! The frame of every page: head, landmarks and help, sortable tables with the pager of a long list,
-//! and the embedded style and script.
+//! The frame of every page: head, landmarks and help, sortable tables with the pager of a long
+//! list, and the embedded style and script.
 
 use std::cmp::Ordering;
 
@@ -148,7 +148,8 @@ impl Order {
         Self { by: column.name.to_owned(), descends }
     }
 
-    /// Sorts `rows` by `compare`, which gets the name of the column, in the direction of this order.
+    /// Sorts `rows` by `compare`, which gets the name of the column, in the direction of this
+    /// order.
     pub(super) fn sort<T>(&self, rows: &mut [&T], compare: fn(&T, &T, &str) -> Ordering) {
         rows.sort_by(|a, b| {
             let compared = compare(a, b, &self.by);

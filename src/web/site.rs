@@ -19,7 +19,6 @@ const COUNTERS: usize = 2;
 // Time after which a counting thread checks whether the file has grown.
 const ROUND: Duration = Duration::from_millis(200);
 
-/// The engine, and the state shared by all requests.
 pub(super) struct Site {
     pub(super) engine: Arc<Engine>,
     pub(super) gate: AccessGate,

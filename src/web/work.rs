@@ -42,7 +42,7 @@ pub(super) enum Lane {
     Search,
 }
 
-/// An answer that is being built. Its text is sent in pieces.
+/// An answer that is being built, whose text is sent in pieces.
 pub(super) struct Sink {
     begun: Option<oneshot::Sender<Result<()>>>,
     pieces: mpsc::Sender<Bytes>,

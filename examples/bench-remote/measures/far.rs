@@ -1,4 +1,4 @@
-//! A log that is in the bucket alone, looked at on hosts that know nothing of it.
+//! Reads of a log that only the bucket has, on hosts without local state.
 
 use std::fs;
 
@@ -8,11 +8,11 @@ use crate::plain;
 use crate::samples::NEEDLE;
 use crate::table::Client;
 
-/// Where the objects of the conversation are in its bucket.
+/// Prefix of the objects of the conversation.
 const OBJECTS: &str = "hosts/conversations/log/objects";
 
 impl Bench<'_> {
-    /// Opens computed files of the log, of so many lines, each on a host of its own.
+    /// Reads views of a log of `lines` lines, each view on a new host.
     pub(super) fn far(&self, bucket: &str, size: &str, lines: u64, report: &mut Report<'_>) {
         let searched = format!(
             "`.grep` of the log of {size} MB, on a host that knows nothing of it \
@@ -36,7 +36,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Fetches the log from a folder of a bucket, as other clients do.
+    /// Measures how other clients fetch the log from a folder of a bucket.
     pub(super) fn fetch(
         &self,
         what: &str,

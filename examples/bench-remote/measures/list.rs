@@ -1,4 +1,4 @@
-//! The list of many artifacts, on a host that knows nothing of them.
+//! Listing of many artifacts on a host without local state.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::table::Client;
 use crate::{names, plain, program};
 
 impl Bench<'_> {
-    /// Lists many artifacts; the others list as many objects.
+    /// Measures the listing of many artifacts. Other clients list the same number of objects.
     pub(super) fn list(&self, rounds: usize, report: &mut Report<'_>) -> Result<(), String> {
         let count = self.sizes.list;
         let writer = Host::filled(self, "listed", |dir| {
@@ -53,7 +53,7 @@ impl Bench<'_> {
     }
 }
 
-/// Returns true for the name of an artifact, and false for that of a computed file.
+/// Returns true for the name of an artifact, and false for the name of a view.
 fn is_artifact(name: &str) -> bool {
     name.strip_suffix(".txt").is_some_and(|number| number.parse::<usize>().is_ok())
 }

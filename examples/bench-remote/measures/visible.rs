@@ -1,4 +1,4 @@
-//! The time from `close` on one host until another one can read the output.
+//! Time from `close` on one host until another host can read the output.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,15 +8,15 @@ use crate::host::Host;
 use crate::measures::{Bench, Report};
 use crate::table::Client;
 
-/// How often the other host asks for the name.
+/// Interval at which the other host tries to read the output.
 const OFTEN: Duration = Duration::from_millis(20);
-/// The time after which it counts as lost.
+/// Time after which an output counts as lost.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// The outputs of a round.
+/// Number of outputs in a round.
 const OUTPUTS: usize = 5;
 
 impl Bench<'_> {
-    /// Writes outputs on one host, one after the other, and waits for each on another.
+    /// Writes outputs on one host, one after the other, and waits for each on another host.
     pub(super) fn visible(&self, rounds: usize, report: &mut Report<'_>) -> Result<(), String> {
         let bucket = "visible-ctxfs";
         self.server.make_bucket(bucket);
@@ -26,7 +26,7 @@ impl Bench<'_> {
         let conversation = dir.ancestors().nth(2).unwrap();
         fs::create_dir(conversation).map_err(|error| error.to_string())?;
         let there_dir = there.outputs("seen");
-        // The first one makes the conversation known there.
+        // The first output makes the conversation known on the other host.
         pass(&dir, &there_dir, "first.txt")?;
         let what = "`close` here until it is read there, with `every` and `poll` of 2 s";
         for number in 0..rounds * OUTPUTS {
@@ -46,8 +46,8 @@ impl Bench<'_> {
     }
 }
 
-/// Writes an output in one directory and waits until it can be read in the other. Returns the
-/// seconds.
+/// Writes an output in the directory `here` and waits until it can be read in `there`. Returns the
+/// time in seconds.
 fn pass(here: &Path, there: &Path, name: &str) -> Result<f64, String> {
     let text = format!("the output {name}\n");
     fs::write(here.join(name), &text).map_err(|error| error.to_string())?;

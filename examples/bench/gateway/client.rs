@@ -1,4 +1,4 @@
-//! A client of MCP servers: over stdio, and of a gateway over HTTP.
+//! Client of MCP servers over stdio, and of a gateway over HTTP.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// A client, and the process that it talks to.
+/// A client, and the server process to which it is connected.
 pub(crate) struct Client {
     child: Child,
     input: Option<ChildStdin>,
@@ -17,7 +17,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Starts a server, and shakes hands.
+    /// Starts a server and initializes the session.
     pub(crate) fn start(argv: &[String]) -> Self {
         let mut command = Command::new(&argv[0]);
         command.args(&argv[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -37,7 +37,7 @@ impl Client {
         input.write_all(format!("{message}\n").as_bytes()).unwrap();
     }
 
-    /// Reads a line. Returns its length; of a long one, no more than the beginning is kept.
+    /// Reads a line and returns its length. Only the beginning of a long line is kept.
     fn read(&mut self) -> usize {
         self.line.clear();
         let mut length = 0;
@@ -58,19 +58,20 @@ impl Client {
         }
     }
 
-    /// Calls a tool for a text of so many bytes. Returns the bytes of the answer.
+    /// Calls a tool that returns a text of `bytes` bytes. Returns the length of the answer in
+    /// bytes.
     pub(crate) fn call_text(&mut self, bytes: usize) -> usize {
         self.send(&call(1, bytes));
         self.read()
     }
 
-    /// Calls a tool for a text that passes.
+    /// Calls a tool that returns a text so short that the gateway forwards it.
     pub(crate) fn call_small(&mut self, bytes: usize) {
         let length = self.call_text(bytes);
         assert!(length > bytes, "{length} bytes");
     }
 
-    /// Makes `count` calls, so many at a time.
+    /// Makes `count` calls, of which `under_way` are concurrent.
     pub(crate) fn call_many(&mut self, count: usize, under_way: usize, bytes: usize) {
         let first = under_way.min(count);
         (0..first).for_each(|id| self.send(&call(id, bytes)));
@@ -94,7 +95,7 @@ impl Client {
         String::from_utf8(self.line.clone()).unwrap()
     }
 
-    /// Returns the instructions and the list of tools: what a model is told at the start.
+    /// Returns the instructions and the list of tools, which a model receives at the start.
     pub(crate) fn told(&mut self) -> String {
         let introduced: Value = serde_json::from_str(&self.introduced).unwrap();
         let tools: Value = serde_json::from_str(&self.ask("tools/list", &json!({}))).unwrap();
@@ -102,7 +103,7 @@ impl Client {
         format!("{instructions}\n{}", tools["result"]["tools"])
     }
 
-    /// Returns the most memory that the process had, in MB.
+    /// Returns the peak memory of the process in MB.
     pub(crate) fn peak(&self) -> f64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
@@ -139,7 +140,7 @@ impl HttpGateway {
         Self { child, address: address.unwrap() }
     }
 
-    /// Begins a session.
+    /// Opens a session.
     pub(crate) fn session(&self) -> HttpSession {
         let stream = TcpStream::connect(&self.address).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -172,7 +173,7 @@ impl HttpSession {
         assert!(length > bytes, "{length} bytes");
     }
 
-    /// Posts a message. Returns the length of the answer.
+    /// Posts a message. Returns the length of the answer in bytes.
     fn post(&mut self, message: &Value) -> usize {
         let body = message.to_string();
         let session = match &self.id {

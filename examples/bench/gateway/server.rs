@@ -1,5 +1,5 @@
-//! An MCP server that answers as fast as it can: texts of any length, and as many tools as it is
-//! told to have.
+//! MCP server that answers as fast as possible, with texts of any length. The number of its tools
+//! is an argument.
 
 use std::io;
 use std::io::{BufRead as _, BufWriter, Write};
@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufWriter, Write};
 use serde_json::{Value, json};
 
 const LINE: &str = "2026-01-13T12:00:00Z INFO worker: request 4711 done in 97 ms, caf\u{e9}\n";
-/// Lines that are written at once.
+/// Number of lines per write.
 const AT_ONCE: usize = 800;
 
 /// Serves the client at standard input and output.
@@ -59,7 +59,7 @@ fn text(bytes: usize, line: &str, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(br#""}]}"#)
 }
 
-/// Returns tools with descriptions and schemas as servers have them.
+/// Returns `count` tools with realistic descriptions and schemas.
 fn listed(count: usize) -> Value {
     let tool = |number: usize| {
         let property = |name: &str| {

@@ -1,9 +1,9 @@
-//! The kinds of outputs. Their words, names and numbers vary as those of real ones do.
+//! Kinds of outputs. Words, names and numbers in them vary as in real outputs.
 
 use std::fs;
 use std::path::Path;
 
-/// A part of an output, the `number`th of it.
+/// Function that returns part `number` of an output.
 type Sample = fn(number: u64) -> Vec<u8>;
 
 pub(super) const ALL: [(&str, Sample); 17] = [
@@ -26,7 +26,7 @@ pub(super) const ALL: [(&str, Sample); 17] = [
     ("colours", |n| text(coloured(n))),
 ];
 
-/// Returns so many bytes of an output.
+/// Returns an output of `size` bytes.
 pub(super) fn of_size(sample: Sample, size: usize) -> Vec<u8> {
     let mut output = Vec::with_capacity(size + (1 << 20));
     for number in 0.. {
@@ -43,7 +43,7 @@ fn text(text: String) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Returns a number that looks random: the finalizer of splitmix64.
+/// Returns a pseudorandom number, computed by the finalizer of splitmix64.
 fn random(number: u64, salt: u64) -> u64 {
     let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(salt);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -203,7 +203,7 @@ fn trace(n: u64) -> String {
     )
 }
 
-/// The source code of ctxfs itself, from the largest file on, each time with other numbers.
+/// Returns the source code of ctxfs, followed by a comment with `n`.
 fn source(n: u64) -> Vec<u8> {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut all = Vec::new();

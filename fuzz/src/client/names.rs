@@ -1,4 +1,4 @@
-//! Names of tools, and calls as a model writes them.
+//! Names of tools, and calls of tools as a model writes them.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use ctxfs_mcp::tool_name::{Naming, ServerTool, ToolNames, fits};
 
 const SERVERS: [&str; 3] = ["a", "A", "a__b"];
 const OURS: [&str; 2] = ["context_read", "run_tool_batch"];
-/// The most lines that are names.
+/// Maximum number of lines that are used as names.
 const MOST: usize = 200;
 
-/// Asserts that tools of these names have names that every client takes, each of its own, also if
-/// case is ignored; that each is found by its name; that the index keeps to its bound; and that
-/// whatever is called is a call or an error.
+/// Asserts these properties for tools with the names in `stream`: Each tool gets a unique name that
+/// every client accepts, also if case is ignored. Each tool is found by its name. The index keeps
+/// its size limit. Every text is parsed to a call or an error.
 pub(super) fn names(stream: &[u8]) {
     let lines: Vec<String> = stream
         .split(|byte| *byte == b'\n')

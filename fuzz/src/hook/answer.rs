@@ -1,11 +1,11 @@
-//! The answers that hosts expect.
+//! Answers that hosts expect.
 
 use serde_json::{Map, Value};
 
 use ctxfs_cli::hooks::Host;
 
-/// Returns the text that an answer hands to the model. Asserts that it has the fields that `host`
-/// knows, and no others.
+/// Returns the text in `answer` for the model. Asserts that the answer has exactly the fields that
+/// `host` expects.
 pub(super) fn handed(host: Host, answer: &str, event: Option<&Value>) -> String {
     let answer: Map<String, Value> = serde_json::from_str(answer).expect("an object");
     match host {
@@ -38,7 +38,7 @@ fn only<'a>(object: &'a Map<String, Value>, key: &str) -> &'a Value {
     &object[key]
 }
 
-/// Returns the one field beside the name of the event.
+/// Returns the only field other than the name of the event.
 fn specific<'a>(answer: &'a Map<String, Value>, event: Option<&Value>) -> (&'a str, &'a Value) {
     let fields = only(answer, "hookSpecificOutput").as_object().expect("an object");
     if let Some(event) = event {
@@ -49,7 +49,8 @@ fn specific<'a>(answer: &'a Map<String, Value>, event: Option<&Value>) -> (&'a s
     (key, value)
 }
 
-/// A result of the shell keeps its shape, one of a server its other blocks.
+/// Returns the text of an output for Claude Code. Asserts that the result of a shell keeps its
+/// other fields, and the result of an MCP server keeps its other blocks.
 fn of_claude_code(output: &Value, event: Option<&Value>) -> String {
     let given = event.map(|event| &event["tool_response"]);
     match output {
@@ -84,7 +85,8 @@ fn of_decision(answer: &Map<String, Value>, decision: &str) -> String {
     text_of(&answer["reason"])
 }
 
-/// All other fields of the result stay, and so does the line that ends it.
+/// Returns the text of an answer for Copilot. Asserts that the result keeps its other fields.
+/// Removes the last line of the text if it has a shell id.
 fn of_copilot(answer: &Map<String, Value>, event: Option<&Value>) -> String {
     let result = only(answer, "modifiedResult");
     let text = text_of(&result["textResultForLlm"]);

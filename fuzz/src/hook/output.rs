@@ -1,4 +1,4 @@
-//! The output in an event, read without the adapters.
+//! Output in an event, read without the adapters of ctxfs.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::hook::SPILLED;
 use ctxfs_cli::hooks::Host;
 
-/// Returns true if `stored` are the bytes of the output of `event`.
+/// Returns true if `stored` equals the output in `event`.
 pub(super) fn is_of(host: Host, event: &Value, stored: &[u8]) -> bool {
     match host {
         Host::ClaudeCode if event["hook_event_name"] == "PostToolUseFailure" => {
@@ -65,8 +65,8 @@ fn texts(blocks: &Value) -> Vec<u8> {
     }
 }
 
-/// Returns true if `text` is `stored`, perhaps after `openings` and before lines that the host
-/// adds.
+/// Returns true if `text` is `stored`, possibly preceded by `openings` and followed by lines that
+/// the host adds.
 fn is_framed(text: &[u8], stored: &[u8], openings: &[&str]) -> bool {
     let mut rest = text;
     loop {
@@ -82,7 +82,7 @@ fn is_framed(text: &[u8], stored: &[u8], openings: &[&str]) -> bool {
     }
 }
 
-/// Returns true if these are nothing but lines of the host.
+/// Returns true if `rest` has only lines that the host adds.
 fn is_added(rest: &[u8]) -> bool {
     let beginnings: [&[u8]; 7] = [
         b"</untrusted_context>",

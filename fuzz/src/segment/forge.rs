@@ -1,15 +1,15 @@
-//! Segments with right lengths, digests and frames, whatever they say.
+//! Segments with correct lengths, digests and frames, and arbitrary statements.
 
 use serde_json::{Map, Value, json};
 use tar::{EntryType, Header};
 
 use crate::segment::SEPARATOR;
 
-/// Bytes of a block of an archive.
+/// Block size of a tar archive in bytes.
 const BLOCK: usize = 512;
 
-/// Returns the segment of some texts: the head, the records, and contents. Lines with `bytes` or
-/// `parts` name one after the other.
+/// Builds a segment from texts: the head, the records, and contents. Each line with `bytes` or
+/// `parts` refers to the next content.
 pub(super) fn segment(texts: &[u8]) -> Vec<u8> {
     let mut texts = texts.split(|byte| *byte == SEPARATOR);
     let (head, records) = (texts.next().unwrap_or_default(), texts.next().unwrap_or_default());
@@ -23,7 +23,7 @@ pub(super) fn segment(texts: &[u8]) -> Vec<u8> {
     [head, packed, forge.frames].concat()
 }
 
-/// Returns a head that says this of its records, if it is an object.
+/// Sets the member `records` of a head. Returns the head unchanged if it is not an object.
 fn with_records(head: &[u8], records: Value) -> Vec<u8> {
     match serde_json::from_slice(head) {
         Ok(Value::Object(mut said)) => {
@@ -34,15 +34,16 @@ fn with_records(head: &[u8], records: Value) -> Vec<u8> {
     }
 }
 
-/// A writer of what follows the records.
+/// Writer of the frames after the records.
 struct Forge<T> {
-    /// The contents that no line has named yet.
+    /// Contents to which no line refers yet.
     contents: T,
     frames: Vec<u8>,
 }
 
 impl<'a, T: Iterator<Item = &'a [u8]>> Forge<T> {
-    /// Returns a line that says the truth of the next content, if it names one.
+    /// If a line has `bytes` or `parts`, corrects its statements about the next content. Returns
+    /// any other line unchanged.
     fn line(&mut self, line: &[u8]) -> Vec<u8> {
         let Ok(Value::Object(mut said)) = serde_json::from_slice(line) else {
             return line.to_vec();
@@ -79,7 +80,8 @@ impl<'a, T: Iterator<Item = &'a [u8]>> Forge<T> {
         }
     }
 
-    /// Adds the next content. Returns it, and where its frame is and how long.
+    /// Adds the frame of the next content. Returns the content, and the offset and length of the
+    /// frame.
     fn add(&mut self, name: &str) -> (&'a [u8], usize, usize) {
         let content = self.contents.next().unwrap_or_default();
         let (frame, at) = (frame(name, content), self.frames.len());
@@ -88,7 +90,7 @@ impl<'a, T: Iterator<Item = &'a [u8]>> Forge<T> {
     }
 }
 
-/// Returns the bytes of ranges together, if these can be.
+/// Returns the total length of ranges. Returns `None` if they are invalid.
 fn length(ranges: &Value) -> Option<u64> {
     let ranges: Vec<(u64, u64)> = serde_json::from_value(ranges.clone()).ok()?;
     ranges.iter().try_fold(0_u64, |sum, (start, end)| sum.checked_add(end.checked_sub(*start)?))

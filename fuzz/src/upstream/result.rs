@@ -1,4 +1,4 @@
-//! The texts of results, read by another parser.
+//! Texts of results, read by another parser.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::gateway::Head;
 /// Asserts that each text of a result is in the answer or in the store.
 pub(super) fn is_kept(came: &str, answer: &str, outputs: &BTreeMap<PathBuf, Vec<u8>>) {
     let Some(result) = Head::of(came).and_then(|head| head.result) else { return };
-    // Half of a surrogate pair is no character for this parser.
+    // This parser rejects a lone surrogate.
     let Ok(result) = serde_json::from_str::<Value>(result.get()) else { return };
     let Ok(answer) = serde_json::from_str::<Value>(answer) else { return };
     let shown = texts(&answer["result"]);
@@ -22,13 +22,13 @@ pub(super) fn is_kept(came: &str, answer: &str, outputs: &BTreeMap<PathBuf, Vec<
     assert_eq!(answer["result"]["isError"], result["isError"]);
 }
 
-/// Asserts that what is stored are texts and structures of the messages.
+/// Asserts that only texts and structures of the messages are stored.
 pub(super) fn are_texts(outputs: &BTreeMap<PathBuf, Vec<u8>>, messages: &[String]) {
     let results = messages.iter().filter_map(|message| Head::of(message)?.result);
     let all: Vec<&RawValue> = results.collect();
     let parsed = |raw: &&RawValue| serde_json::from_str::<Value>(raw.get());
     let Ok(values) = all.iter().map(parsed).collect::<Result<Vec<Value>, _>>() else { return };
-    // Binary contents pass: none is long enough here.
+    // Binary content is forwarded, because none is long enough here.
     let allowed: Vec<Vec<u8>> = values.iter().flat_map(texts).map(String::into_bytes).collect();
     for (path, bytes) in outputs {
         let is_structure = serde_json::from_slice::<Value>(bytes).is_ok_and(|stored| {

@@ -10,9 +10,9 @@
 //! ```
 //!
 //! The first request starts the process. After the process has died, the first request after a
-//! pause starts it again. It ends when the server ends. Its command line determines the bucket. The
-//! starter, a watchdog for a server, got the bucket before the server read the first byte of an
-//! output.
+//! pause starts it again. The process ends when the server ends. The bucket is given on the command
+//! line, by the starter of the process. For a server, this is a watchdog, which got the bucket
+//! before the server read the first byte of an output.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -32,7 +32,8 @@ use ctxfs_sync::remote::{Line, Objects, answer_request};
 /// process ends. With `read_only`, refuses requests that would change the bucket.
 pub(crate) fn run(url: &str, read_only: bool) -> anyhow::Result<()> {
     let url = BucketUrl::parse(url)?;
-    // Reads the key files that are needed only once, because a confined process cannot open them.
+    // Opening the bucket reads the key files that are needed only once. After the confinement, they
+    // cannot be opened.
     let bucket = Bucket::open(&url, env::of_object_stores());
     confine::bucket(url.local_directory(), &env::key_directories())?;
     Ok(serve(&starter_socket()?, bucket, &SharedDirectory::of(&url), read_only)?)

@@ -1,5 +1,5 @@
-//! The watchdogs: two small child processes of every server. They clear the mount if the server
-//! dies, even by `kill -9`, and perform the operations that a confined server is not allowed to.
+//! The watchdogs: two small child processes of every server, which clear the mount if the server
+//! dies, even by `kill -9`. They also perform operations that a confined server is not allowed to.
 //!
 //! ```text
 //! server  <- socket pair ->  watchdog     clears the mount; unmounts, reads /proc/<pid>/stat, and

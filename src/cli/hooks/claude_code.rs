@@ -183,10 +183,9 @@ fn specific(event: &ClaudeCodeEvent<'_>, field: &str, value: &Value) -> Value {
 const BEGINNING: usize = 1000;
 const FILES: usize = 8;
 
-/// Finds the file with the whole output of a failed command, and the exit code of that command.
-/// `error` shows a part of the output. While the hook runs, the host still has the file, but no
-/// event names it. Returns `None` if `error` shows the whole output, or if no such file
-/// is found.
+/// Finds the file with the whole output of a failed command, and the exit code in `error`, which
+/// shows a part of the output. The host keeps this file while the hook runs, but names it in no
+/// event. Returns `None` if `error` shows the whole output, or if no such file is found.
 fn find_failed_output(
     error: &str,
     transcript: &Path,
@@ -216,7 +215,7 @@ fn newest(dir: &Path) -> Vec<PathBuf> {
     found.into_iter().take(FILES).map(|(_, path)| path).collect()
 }
 
-// Opens the file only if it belongs to the user `uid`, because anyone may create directories in
+// Returns `None` unless the file belongs to the user `uid`. Other users can create directories in
 // `/tmp`.
 fn of_user(path: &Path, uid: u32) -> Option<Spill> {
     let spill = Spill::open(path).ok()?;

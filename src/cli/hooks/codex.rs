@@ -1,9 +1,9 @@
 //! Adapter for Codex. The formats are those of version 0.171.0.
 //!
 //! The host passes only 10 KB of a command's output to its hook. Commands therefore run under
-//! `ctxfs run`, which `ctxfs install codex` sets up. A hook is not used for this: a hook that
-//! replaces a command also has to allow it, and the host would then check the replacement instead
-//! of the model's command.
+//! `ctxfs run`, which `ctxfs install codex` sets up. A hook that replaces commands would be no
+//! alternative: it also has to allow the replacement, and the host would then no longer check the
+//! command of the model.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
 //! Adapter for GitHub Copilot CLI. The formats are those of version 1.0.102.
 //!
 //! For a long output, the host passes on 500 characters and the name of a file with the whole
-//! output. It removes this file when the session ends. A failed command is reported as a success
+//! output. The file is removed when the session ends. A failed command is reported as a success
 //! whose text states the failure at its end. If a server reports an error, the hook receives only a
 //! part of the error.
 

@@ -42,9 +42,9 @@ pub enum HookError {
     Engine(#[from] ctxfs_engine::EngineError),
 }
 
-/// A string in an event. If a host cuts a text inside a surrogate pair, it sends half of the pair.
-/// JSON allows that, but `serde_json` refuses it in strings. The half becomes U+FFFD, as it does
-/// where the host displays it.
+/// A string in an event. A host that cuts a text inside a surrogate pair sends half of the pair.
+/// JSON allows that, but `serde_json` refuses it in strings. The half becomes U+FFFD, which the
+/// host shows in its place too.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct EventText<'a>(pub(crate) Cow<'a, str>);
 
@@ -144,7 +144,7 @@ pub(crate) struct ToolResult<'a> {
 }
 
 impl<'a> ToolResult<'a> {
-    /// Returns the result of a tool of the host itself, other than a command.
+    /// Returns the result of one of the host's own tools, which is assumed not to run commands.
     pub(crate) fn new(
         conversation: &'a str,
         call: Cow<'a, str>,
@@ -180,7 +180,7 @@ impl Spill {
     // Fails for anything other than a regular file, and does not block on a FIFO.
     pub(crate) fn open(path: &std::path::Path) -> Result<Self, HookError> {
         let failed = |error| HookError::Spill { path: path.display().to_string(), error };
-        // These flags prevent the hook from blocking if the path is a FIFO or a device.
+        // The flags prevent the hook from blocking if the path is a FIFO or a device.
         let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
         let found = file.metadata().map_err(failed)?;

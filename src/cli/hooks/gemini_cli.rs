@@ -45,7 +45,8 @@ struct ToolResponse<'a> {
 
 struct GeminiText {
     text: String,
-    // True if the text is the whole result. Images would be lost if the result were replaced.
+    // True if the result is only this text. A result with images is not replaced, because the
+    // images would be lost.
     is_all: bool,
     // True if the result has exactly one part.
     is_one: bool,

@@ -4,8 +4,8 @@ use std::fmt;
 
 use ctxfs_core::model::Limits;
 
-/// An agent host that has an adapter. Its name is used in commands and settings. In records, the
-/// name is also the server of the host's own tools.
+/// An agent host that has an adapter. The name of the host is used in commands and settings.
+/// Records name it as the server of the host's own tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Host {
     /// Claude Code, and the Claude Agent SDK.
@@ -32,8 +32,8 @@ impl Host {
         Self::ALL.into_iter().find(|host| host.name() == name)
     }
 
-    /// Returns the name that is used in commands. In records, it is also the server of the host's
-    /// own tools.
+    /// Returns the name that is used in commands. Records name it as the server of the host's own
+    /// tools.
     pub fn name(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",

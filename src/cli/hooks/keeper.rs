@@ -140,8 +140,9 @@ impl<'a> OutputKeeper<'a> {
         self.shelf.find(id).map(drop)
     }
 
-    /// Returns the text for the model when the conversation `id` continues. The host names the
-    /// `source` of each session. A new session has no earlier outputs.
+    /// Returns the text that tells the model about earlier outputs of the conversation `id`. The
+    /// host calls the hook at the start of each session, with the `source` of the session. Returns
+    /// `None` for a new session, and if no output is stored.
     pub(crate) fn pointers(
         &self,
         id: &str,
@@ -213,8 +214,8 @@ fn names_artifact(args: &str) -> bool {
     ["/artifacts/tool/", "/artifacts/terminal/"].iter().any(|part| args.contains(part))
 }
 
-// Fails if not all of `output` can be stored, because the host's own result is worth more then. A
-// file that the host has cut is stored as incomplete.
+// Stores `output`. Fails if a part of it cannot be stored, because the host's own result is then
+// better than a stand-in. A file that the host has cut is stored as incomplete.
 fn store_output(
     open: &OpenConversation,
     call: String,

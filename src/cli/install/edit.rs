@@ -48,8 +48,8 @@ enum CopyAction {
     Drop,
 }
 
-/// What happens to a file. The names are part of the output of `--json`, and programs may rely on
-/// them.
+/// The kind of change of a file. The names are part of the output of `--json`, and programs may
+/// rely on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ChangeKind {
@@ -252,9 +252,9 @@ impl SettingsContent {
         }
     }
 
-    /// Returns the text of the file without the content, or `None` if nothing remains that someone
-    /// else added. `before` is the copy from before the installation. If nothing else has changed
-    /// since, the result equals `before`.
+    /// Returns the text of the file without the content, or `None` if nothing else remains.
+    /// `before` is the copy from before the installation. If nothing else has changed since, the
+    /// result equals `before`.
     pub(crate) fn without(
         &self,
         now: &str,
@@ -281,8 +281,7 @@ impl SettingsContent {
     }
 
     /// Returns the words with which the file calls the hook, as far as they are known. Returns
-    /// `None` if the file does not call the hook, and for TOML, which only accompanies a file with
-    /// the hook.
+    /// `None` if the file does not call the hook. A TOML file never does.
     pub(crate) fn hook(&self, now: &str) -> Result<Option<Vec<String>>, WrongShape> {
         match self {
             Self::Json(entries) => json::hook_words(now, entries),
@@ -434,7 +433,7 @@ fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Fails if the file cannot be replaced or created. A read-only file or directory is refused even
-/// for root, who could write to it.
+/// for root, although root could write to it.
 fn check_writable(path: &Path) -> Result<(), Failure> {
     let above = path.ancestors().skip(1).find(|dir| dir.exists()).unwrap_or(Path::new("/"));
     for place in [Some(path).filter(|path| path.exists()), Some(above)].into_iter().flatten() {

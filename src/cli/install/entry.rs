@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::{Environment, Failure, hooks::Host};
 
 /// An entry in a JSON file. A variable is a member of the object `env`, and replaces a previous
-/// value. A demanded number is a top-level member that the host requires. It is removed only if
-/// nothing else remains.
+/// value. A demanded number is a top-level member that the host requires. Removal keeps this number
+/// unless the file is otherwise empty.
 #[derive(Debug, Clone)]
 pub(crate) enum JsonEntry {
     Hook(HookEntry),
@@ -52,9 +52,9 @@ pub(crate) struct MemberEntry {
     pub(crate) value: &'static str,
 }
 
-/// A variable for the commands of a host. `former` is its value before the installation, which is
-/// used if there is no copy of the settings. `replaces` allows a value of the user to be replaced.
-/// `is_ours` recognizes values that an installation has set.
+/// A variable for the commands of a host. `former` is the value before the installation, for the
+/// case that there is no copy of the settings. `replaces` allows the installation to replace a
+/// value of the user. `is_ours` recognizes values that an installation has set.
 #[derive(Debug, Clone)]
 pub(crate) struct ValueEntry {
     pub(crate) name: &'static str,
@@ -66,8 +66,7 @@ pub(crate) struct ValueEntry {
 
 pub(crate) const PROGRAM_NAME: &str = "ctxfs";
 pub(crate) const STORE_OPTION: &str = "--store";
-// Directories of the caches of `npx`, and of `pipx run` and `uvx`. These caches are cleared from
-// time to time.
+// Directories of the caches of `npx`, `pipx run` and `uvx`, which are cleared from time to time.
 const CACHES: [&str; 2] = ["_npx", ".cache"];
 
 /// Returns the absolute path of this program. Prefers the path on `PATH`, which stays valid when
@@ -104,8 +103,8 @@ fn is_same(path: &Path, own: &Path) -> bool {
     real(path).is_some_and(|path| Some(path) == real(own))
 }
 
-/// Returns the command line that calls the hook of `host`. It names the store only if the hook
-/// would not find that store by itself. It has no other options, because hosts ask for trust again
+/// Returns the command line that calls the hook of `host`. The store is named only if the hook
+/// would not find it by itself. There are no other options, because hosts ask for trust again
 /// whenever the line changes.
 pub(crate) fn hook_line<'a>(program: &'a str, host: Host, store: Option<&'a str>) -> String {
     let words = [program].into_iter().chain(hook_arguments(host, store));

@@ -168,8 +168,9 @@ fn targets(
             let outputs = |store: &String| entry(outputs(store));
             let former_outputs = paths.former_store.iter().map(outputs);
             let former = former.cloned().map(entry).chain(former_outputs).collect();
-            // In the sandbox, bash assumes that it serves a network connection. Such a shell does
-            // not read `BASH_ENV` at shell level 1.
+            // In the sandbox, bash assumes that its input is a network connection. Such a shell
+            // reads `BASH_ENV` only if it was started by another shell, which this value makes it
+            // assume.
             let shell_level = ValueEntry {
                 name: "SHLVL",
                 value: "1".to_owned(),

@@ -107,7 +107,8 @@ fn has_text(document: &JsonDocument, entry: &TextEntry) -> bool {
     list.is_some_and(|list| list.elements().iter().any(is_it))
 }
 
-// A string in place of the object applies to all its members.
+// A string in place of an object on the path applies to all its members, so nothing is added if
+// this string is the value.
 fn put_member(document: &JsonDocument, entry: &MemberEntry) -> Result<(), WrongShape> {
     let is_general = |end: usize| {
         let text = document.find(&entry.path[..end]).and_then(|node| text_of(&node));
@@ -196,7 +197,7 @@ fn take_demanded(document: &JsonDocument, name: &str, before: Option<&JsonDocume
     }
 }
 
-// Some editors write a byte order mark.
+// Byte order mark, which editors may write.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// A JSON file as a tree that preserves every byte, including comments, trailing commas and
@@ -317,7 +318,7 @@ fn put_hooks(document: &JsonDocument, hooks: &[&HookEntry]) -> Result<(), WrongS
     Ok(())
 }
 
-// Ignores elements of another structure, because they belong to someone else.
+// Ignores elements of another structure, because ctxfs did not write them.
 fn found_hooks(document: &JsonDocument, hook: &HookEntry) -> Vec<FoundHook> {
     let events = document.find(&[HOOKS]).and_then(|node| node.as_object());
     let members = events.iter().flat_map(CstObject::properties);

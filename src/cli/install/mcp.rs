@@ -178,8 +178,8 @@ const USUAL: ServersRow = (&["mcpServers"], ServersForm::Json);
 const CODEX: ServersRow = (&["mcp_servers"], ServersForm::Toml);
 const OPENCODE: ServersRow = (&["mcp"], ServersForm::JsonList);
 
-// Returns the files in which the host may have servers. They need not exist, and a host may read
-// several of them.
+// Returns the files in which the host may have servers. A host may read several of them, and none
+// of them need exist.
 fn files_of(
     host: Host,
     scope: SettingsScope,

@@ -96,8 +96,8 @@ fn project_dir(host: Host) -> &'static str {
 }
 
 /// The paths that settings contain. `mount` is the mountpoint as readers see it. `former_store` is
-/// the store of the installed hook, if it differs from `store`. `named_store` is the store if hooks
-/// and units would not find it by themselves.
+/// the store of the installed hook, if it differs from `store`. `named_store` is the store to name
+/// in hooks and units, or `None` if they find the store by themselves.
 #[derive(Debug, Clone)]
 pub(crate) struct NamedPaths {
     pub(crate) program: String,

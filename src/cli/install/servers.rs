@@ -12,7 +12,7 @@ use crate::install::servers::entry::{CommandPlace, ServerEntry, ServerKind};
 
 pub(crate) use crate::install::servers::entry::ServersForm;
 
-// Some editors write a byte order mark.
+// Byte order mark, which editors may write.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 #[derive(Debug, Clone)]
@@ -31,8 +31,8 @@ pub(crate) struct WrappedServers {
     pub(crate) only: Option<String>,
 }
 
-/// The store that the words of `ctxfs mcp` name: the store that they already name, no store because
-/// `ctxfs mcp` finds it by itself, or a given store.
+/// The store to name in the words of `ctxfs mcp`. `Former` keeps the store that the words already
+/// name. `Found` names no store, because `ctxfs mcp` finds it by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NamedStore {
     Former,
@@ -46,9 +46,9 @@ pub(crate) struct FoundServer {
     pub(crate) state: ServerState,
 }
 
-/// How a server is started. `Wrapped` means that it runs through `ctxfs mcp` as `ctxfs install mcp`
-/// writes it. `WrappedByOthers` means that it runs through `ctxfs mcp` in another form. Programs
-/// may rely on the names.
+/// The way in which a server is started. `Wrapped` means that it runs through `ctxfs mcp` as `ctxfs
+/// install mcp` writes it. `WrappedByOthers` means that it runs through `ctxfs mcp` in another
+/// form. Programs may rely on the names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ServerState {
@@ -212,8 +212,8 @@ fn split(text: &str) -> (&'static str, &str) {
 
 const MCP: &str = "mcp";
 const NAME_OPTION: &str = "--name";
-// Disables the time limit of `ctxfs mcp`, because the host has its own limit, which must be the
-// shorter one.
+// Disables the time limit of `ctxfs mcp`, so that the time limit of the host is always reached
+// first.
 const NO_LIMIT: [&str; 2] = ["--timeout", "0"];
 const END_OF_OPTIONS: &str = "--";
 

@@ -42,8 +42,8 @@ pub(crate) struct ShellProgram {
 enum PreviousValue {
     Nothing,
     InSettings(String),
-    // The value is set in the environment of `ctxfs install`. The settings of the host hide it from
-    // the commands of the host.
+    // The value is set in the environment of `ctxfs install`. The entry for the wrapper in the
+    // settings of the host overrides it.
     InEnvironment(String),
 }
 
@@ -157,9 +157,9 @@ impl PreviousValue {
     }
 }
 
-// Returns the name of the settings file to edit. For a project, this is not the shared file:
-// everyone who works on the project uses that file, and Claude Code runs no command if the program
-// is missing.
+// Returns the name of the settings file to edit. For a project of Claude Code, this is the file of
+// this user and not the shared one. Users without the wrapper could run no command with the shared
+// file.
 pub(crate) fn settings(host: Host, scope: SettingsScope) -> &'static str {
     match (host, scope) {
         (Host::Codex, _) => "config.toml",

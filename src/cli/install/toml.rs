@@ -1,7 +1,7 @@
 //! Adds and removes entries in TOML files without changing any other byte.
 //!
-//! `toml_edit` normalizes line ends and the end of the file. Therefore an edit is made in its
-//! document and then applied to the original text ([`transplant`]).
+//! `toml_edit` normalizes line ends and the end of the file. An edit is therefore made in a
+//! `toml_edit` document, and then applied to the original text ([`transplant`]).
 
 use toml_edit::{Array, DocumentMut, InlineTable, Item, TableLike, Value};
 
@@ -156,8 +156,8 @@ fn is_empty_list(table: &dyn TableLike, list: &str) -> bool {
 
 const POLICY: &str = "shell_environment_policy";
 const SET: &str = "set";
-// If this list is not empty, commands receive only the variables that it names. That also applies
-// to the variables set here.
+// If this list is not empty, commands receive only the variables that it names. The list also
+// restricts the variables that ctxfs sets.
 const ONLY: &[&str] = &[POLICY, "include_only"];
 
 pub(crate) fn with_variables(text: &str, variables: &[ValueEntry]) -> Result<String, WrongShape> {

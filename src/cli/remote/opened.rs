@@ -15,18 +15,18 @@ use ctxfs_sync::remote::{
     Home, Limits, Moment, PushLock, RemoteArtifacts, RemoteError, Synchronizer,
 };
 
-// Requests are retried for this long.
+// Time during which a failed request is retried.
 const PATIENCE: Duration = Duration::from_mins(1);
-// How long to wait for another process of this store that uses the bucket.
+// Maximum time to wait until no other process uses the bucket for this store.
 const WAIT: Duration = Duration::from_mins(1);
 const AGAIN: Duration = Duration::from_millis(50);
-// The time of a command that may take any time.
+// Time limit of a command without a time limit.
 const NO_LIMIT: Duration = Duration::from_hours(24 * 365);
 const MOST_CONVERSATIONS: usize = 1_000_000;
 
-/// How a command uses the bucket. For `Publish`, the first host creates the mark of the bucket.
-/// `Begin` also replaces a known bucket that is permanently lost. For `Read`, the bucket must
-/// exist.
+/// The use of the bucket by a command. For `Publish`, the first host creates the mark of the
+/// bucket. `Begin` also replaces a known bucket that is permanently lost. For `Read`, the bucket
+/// must exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Publish,
@@ -34,8 +34,8 @@ pub(crate) enum Purpose {
     Read,
 }
 
-/// An open bucket. This process is the only one that may use it for the store. Requests are retried
-/// for a minute, and at most until `until`.
+/// An open bucket. No other process may use it for this store. A failed request is retried for a
+/// minute, but not after `until`.
 pub(crate) struct OpenBucket {
     pub(crate) store: Store,
     pub(crate) bucket: Bucket,

@@ -13,8 +13,8 @@ use ctxfs_core::model::{Component, visible};
 use ctxfs_sync::remote::{GcMode, RemoteError, RepairReport, Sent, look, standing};
 
 const DURABLE: Duration = Duration::from_secs(30);
-// A file that was just written counts as being written until the clock of its disk advances. These
-// are the number of attempts, and the time between two attempts.
+// A file that was just written counts as live until the clock of its disk advances, so live files
+// are checked several times. Number of checks, and time between two checks.
 const LOOKS: usize = 5;
 const MOMENT: Duration = Duration::from_millis(20);
 const WHAT: [&str; 2] = ["file was left out", "files were left out"];
@@ -74,7 +74,8 @@ pub(crate) fn durably(
     Err(Failure::new(FailureKind::Failed, text, "`ctxfs push` sends it later").into())
 }
 
-// If no names are given, also includes conversations whose removal has not been sent to the bucket.
+// Returns the named conversations. Without names, returns all conversations, and those whose
+// removal has not been sent to the bucket.
 fn selected(opened: &OpenBucket, named: &[String]) -> anyhow::Result<BTreeSet<Component>> {
     if named.is_empty() {
         let mut all: BTreeSet<_> = opened.store.conversations()?.into_iter().collect();
@@ -96,7 +97,8 @@ fn find(opened: &OpenBucket, id: &str) -> anyhow::Result<Component> {
     Ok(places::find_conversation(&opened.store, id)?.id().clone())
 }
 
-// A conversation that was not named and has no changes needs no request.
+// Sends a conversation. Returns `None` without a request if the conversation was not named and has
+// no changes.
 fn push_some(
     opened: &OpenBucket,
     id: &Component,

@@ -24,7 +24,7 @@ pub(crate) fn url(settings: &Settings) -> anyhow::Result<Option<&str>> {
     Ok(text)
 }
 
-/// Returns the bucket of the settings. The process that accesses it is started by `starter` at the
+/// Returns access to the bucket of the settings through a process, which `starter` starts at the
 /// first request. Returns `None` if no bucket is set.
 ///
 /// If the bucket is a directory, the process is confined to it and cannot create it. Therefore the

@@ -489,7 +489,7 @@ pub(crate) fn read(from: impl AsFd, block: &mut [u8]) -> io::Result<Option<usize
     match rustix::io::read(from, block) {
         Ok(count) => Ok(Some(count)),
         Err(Errno::AGAIN | Errno::INTR) => Ok(None),
-        // No process has the terminal open any more.
+        // No process has the terminal open.
         Err(Errno::IO) => Ok(Some(0)),
         Err(error) => Err(error.into()),
     }

@@ -29,9 +29,9 @@ pub(crate) struct CommandOutput<'a> {
     is_live: bool,
 }
 
-/// The output of a command that has ended. `short` is the whole output if it need not be stored;
-/// its logs are then removed. `why` is set if `held` contains more of the output than the logs.
-/// `is_written` is true if a background process still writes to the logs.
+/// The output of a command that has ended. `short` is the whole output if it is too short to be
+/// stored; the logs are then removed. `why` is the reason if `held` contains more of the output
+/// than the logs. `is_written` is true if a background process still writes to the logs.
 pub(crate) struct ClosedOutput {
     pub(crate) short: Option<Vec<u8>>,
     pub(crate) stored: Result<Option<StoredOutput>, EngineError>,
@@ -95,8 +95,7 @@ impl<'a> CommandOutput<'a> {
 }
 
 /// The logs of a command: one for both streams, and on request one for each stream. If the output
-/// is too large, bytes that do not fit are dropped except for the end of the output, and the
-/// command does not fail.
+/// exceeds a limit, its middle is dropped and the command does not fail.
 pub(crate) struct CommandLogs<'a> {
     both: Intake<'a>,
     apart: Option<(Intake<'a>, Intake<'a>)>,
@@ -156,9 +155,9 @@ impl<'a> CommandLogs<'a> {
         }
     }
 
-    /// Adds the facts in `newer`. Writes the bytes that masking held back, and the end of an output
-    /// that exceeded a limit. Returns the loss in the log of both streams. Nothing may be written
-    /// afterwards.
+    /// Adds the facts in `newer` to each log. Writes the bytes that masking held back, and the end
+    /// of an output that exceeded a limit. Returns the loss in the log of both streams, if there is
+    /// any. Nothing may be written afterwards.
     pub(crate) fn finish(&mut self, newer: &Provenance) -> Option<&Loss> {
         for log in self.each() {
             log.say(newer);
@@ -176,7 +175,7 @@ impl<'a> CommandLogs<'a> {
         seal(both, cut)
     }
 
-    /// Leaves all logs to another process. Returns the current log of both streams, marked as
+    /// Leaves all logs to another process. Returns the log of both streams up to now, marked as
     /// incomplete for the reason `why`.
     pub(crate) fn leave(self, why: &str) -> Result<StoredOutput, EngineError> {
         let (both, apart) = self.into_parts();
@@ -260,8 +259,9 @@ pub(crate) struct HostRule {
     pub(crate) policy: ReplacePolicy,
 }
 
-/// The bytes of an output that is not stored if it is short. Short means within the limits or, for
-/// a host that replaces only what it cuts, shown whole by the host.
+/// The bytes of an output that is stored only if it is long. Without a host, an output is short if
+/// it is within the limits. With a host that replaces only outputs that it cuts, an output is also
+/// short if the host shows it whole.
 pub(crate) struct ShortOutput {
     bytes: Option<Vec<u8>>,
     limits: Limits,

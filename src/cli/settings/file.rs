@@ -1,4 +1,4 @@
-//! Settings files in TOML. They are checked key by key, so that errors name the line.
+//! Settings files in TOML, checked key by key, so that errors name the line.
 
 mod models;
 
@@ -377,10 +377,10 @@ const NOTICE: usize = 300;
 
 /// The store's own settings file, restricted to the settings that it is allowed to set.
 ///
-/// Everyone who may write to the store may write this file, for example a command in the sandbox of
-/// an agent host. Therefore no setting in it sends data, names a key or a program, grants a right
-/// or affects anything outside of the store. No content of the file makes a command fail. An
-/// invalid entry is ignored and reported in a notice.
+/// Every user and program that may write to the store may write this file, for example a command in
+/// the sandbox of an agent host. Therefore no setting in it sends data, names a key or a program,
+/// grants a right or affects anything outside of the store. No content of the file makes a command
+/// fail. An invalid entry is ignored and reported in a notice.
 #[derive(Debug)]
 pub(crate) struct StoreFile {
     pub(crate) file: SettingsFile,

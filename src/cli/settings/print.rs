@@ -129,7 +129,8 @@ fn own_table(page: &mut String, settings: &Settings, group: SettingGroup) {
     }
 }
 
-// Must come last in `[extract]`, because the tables of providers follow.
+// Prints the targets, and the providers with their models. Must come last in `[extract]`, because
+// the tables of providers follow.
 fn models(page: &mut String, models: &ModelTables) {
     if let Some(Setting { value, origin }) = &models.targets {
         line(page, "targets", &list(value.iter().map(String::as_str)), origin);
@@ -230,8 +231,9 @@ fn wrapped(text: &str) -> String {
     lines + &line + "\n"
 }
 
-/// Checks a settings file. Either it is refused with its path and a hint, or printing its settings
-/// gives a file with the same settings. As a store's own file, it is never refused.
+/// Fuzz target. A settings file is either refused with its path and a hint, or printing its
+/// settings gives a file with the same settings. If it is the own file of a store, it is never
+/// refused.
 #[cfg(any(test, feature = "testing"))]
 pub fn fuzz_settings(data: &[u8]) {
     let dir = tempfile::tempdir().expect("a directory");

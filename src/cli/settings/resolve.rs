@@ -305,7 +305,7 @@ fn glob(pattern: &str) -> Option<globset::GlobMatcher> {
     globset::Glob::new(pattern).ok().filter(|_| is_glob).map(|glob| glob.compile_matcher())
 }
 
-// The value that passes outputs through unchanged, and also stores them.
+// The value of a limit with which outputs pass unchanged and are also stored.
 const MIRROR: SettingValue = SettingValue::Word("mirror");
 
 // The limits of each form of stand-in. If one of them is `mirror`, all limits of the form are off.

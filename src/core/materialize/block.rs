@@ -12,7 +12,7 @@ pub(super) struct ByteBlock<'b> {
 }
 
 impl<'b> ByteBlock<'b> {
-    // Positions are `u32`, so a block must be smaller than 4 GiB.
+    // Positions are `u32`, so `bytes` must be smaller than 4 GiB. `places` is a reused buffer.
     pub(super) fn new(bytes: &'b [u8], places: &'b mut Vec<u32>) -> Self {
         places.clear();
         places.extend(memchr::memchr_iter(b'\n', bytes).map(|at| at as u32));
@@ -29,8 +29,8 @@ impl<'b> ByteBlock<'b> {
     }
 }
 
-/// The line at the end of a stream that has no newline yet: its position, and its first `KEPT`
-/// bytes.
+/// The line at the end of a stream that has no newline yet. Keeps the position of the line and its
+/// first `KEPT` bytes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OpenLine<const KEPT: usize> {
     pub(super) lines: u64,

@@ -29,7 +29,7 @@ use crate::model::{ErrorLine, ErrorRank, Errors};
 pub use crate::materialize::failure::expectation::{COMPARISON, SIDE};
 pub use crate::materialize::failure::noise::bare;
 
-// Also the maximum of `ErrorLine::length`.
+// Number of bytes of a line that are examined, and maximum of `ErrorLine::length`.
 const LINE_BYTES: usize = 4096;
 
 /// Finds the error lines of a stream. Lines must be judged in order, because a line may announce a
@@ -51,7 +51,7 @@ struct ErrorCollector {
     best: BestLines,
     search_terms: SearchTerms,
     likeness: LikenessHasher,
-    // Collects every error line. Present only if the caller wants all of them.
+    // Collects every error line. `None` if the caller needs only the best lines.
     each: Option<Vec<ErrorMatch>>,
 }
 
@@ -121,7 +121,8 @@ impl FailureDetector {
 }
 
 impl ErrorCollector {
-    // Judges one line. `known` is the verdict on the line, if it was already judged.
+    // Judges one line. `known` is the verdict of the [`ErrorScanner`] on this line, if there is
+    // one.
     fn judge(&mut self, line: &[u8], number: u64, offset: u64, known: Option<RankedLine>) {
         let is_telling = line.len() <= LINE_BYTES || prefilter::has_telling(line, LINE_BYTES);
         let was_waiting = self.expectation.expected.is_some();
@@ -162,15 +163,17 @@ impl ErrorCollector {
     }
 }
 
-// Returns two parts of a line: the line as its program printed it, and the part that is examined.
+// Returns the examined part of a line in two forms: without and with the decoration that [`bare`]
+// removes.
 fn examined(line: &[u8]) -> (&[u8], &[u8]) {
     let head = &line[..line.len().min(LINE_BYTES)];
     let line = head.strip_suffix(b"\r").unwrap_or(head);
     (bare(line), line)
 }
 
-/// An error line that [`error_lines`] found. `index` counts lines from 0. `place` is the offset in
-/// the line of the fragment that marks it as an error. A lower `rank` is more informative.
+/// An error line that [`error_lines`] found. `index` is the number of the line, counted from 0.
+/// `place` is the offset in the line of the fragment that marks the line as an error. A lower
+/// `rank` is more informative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct ErrorMatch {
@@ -191,7 +194,7 @@ pub fn error_lines<'l>(lines: impl IntoIterator<Item = &'l [u8]>) -> Vec<ErrorMa
     failures.found.each.unwrap_or_default()
 }
 
-// After this many harmless lines in a row, `last_harmless` compares only every 16th line.
+// After this many searches without success, `last_harmless` searches only at every 16th call.
 const IN_VAIN: u32 = 16;
 
 /// Finds lines that look like errors from their shapes alone. The result depends only on the block,
@@ -199,7 +202,7 @@ const IN_VAIN: u32 = 16;
 #[derive(Debug, Clone, Default)]
 pub(super) struct ErrorScanner {
     verdicts: Verdicts,
-    // Number of harmless lines since the last one that was followed by a known harmless line.
+    // Number of calls of `last_harmless` since the last one that found more than one line.
     alone: u32,
 }
 
@@ -211,8 +214,8 @@ pub(super) struct FoundError {
 }
 
 impl ErrorScanner {
-    /// Sets `found` to the error lines among the lines that end in `block`, in order. The first
-    /// line is treated as if it began in `block`.
+    /// Sets `found` to the error lines among the lines that end in `block`, in order. If the first
+    /// line began in an earlier block, only its part in `block` is examined.
     pub(super) fn scan(&mut self, block: ByteBlock<'_>, found: &mut Vec<FoundError>) {
         found.clear();
         let bytes = &block.bytes[..block.last_line()];
@@ -230,10 +233,12 @@ impl ErrorScanner {
         }
     }
 
-    /// Returns the index of the last line in the run of known harmless lines that begins at `line`.
-    /// In some outputs, nearly every line is a candidate, and recognizing the shape of a known line
-    /// is faster than searching the line for fragments. After some lines without success, the
-    /// comparison is made only rarely.
+    /// Given a harmless line, returns the index of the last line of the run of harmless lines that
+    /// begins at `line`. Only lines whose shapes are known extend the run.
+    ///
+    /// In some outputs, nearly every line contains a fragment. Recognizing a known shape is then
+    /// faster than searching for fragments. If several calls found no run, most calls return `line`
+    /// at once.
     fn last_harmless(&mut self, block: ByteBlock<'_>, mut line: usize) -> usize {
         if self.alone >= IN_VAIN && !self.alone.is_multiple_of(IN_VAIN) {
             self.alone = self.alone.wrapping_add(1);

@@ -21,9 +21,9 @@ pub struct Frequent<K, V> {
     forgotten: u64,
 }
 
-/// The count of one key: the number of occurrences that were counted, and an upper bound for the
-/// number of those that were missed because the key may have been dropped. `value` was created at
-/// the first counted occurrence.
+/// The count of one key. `times` is the number of counted occurrences. `missed` is an upper bound
+/// for the number of other occurrences, which were lost if the key was dropped earlier. `value` was
+/// created at the first counted occurrence.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Count<V> {

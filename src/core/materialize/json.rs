@@ -2,11 +2,12 @@
 //!
 //! A single value is a document. Two or more values, each on a separate line, are JSON Lines. The
 //! first value must be an object, an array or a string, and the values of JSON Lines must be
-//! objects or arrays, because readers regard a lone number or word as text.
+//! objects or arrays. Readers regard a lone number or word as text.
 //!
-//! A stream that begins with a bracket and is not JSON is *broken* JSON only if it begins with
-//! enough valid JSON (`EVIDENCE_BYTES`, `EVIDENCE_TOKENS`) or ends inside a value. Lines such as
-//! `[INFO] starting` and `[12] done` are therefore text. Nothing is scanned after the first error.
+//! A stream that begins with a bracket but is not JSON may be *broken* JSON or text. It is broken
+//! JSON only if it begins with enough valid JSON (`EVIDENCE_BYTES`, `EVIDENCE_TOKENS`) or ends
+//! inside a value. Lines such as `[INFO] starting` and `[12] done` are therefore text. Nothing is
+//! scanned after the first error.
 
 mod example;
 mod filter;
@@ -27,11 +28,11 @@ pub use crate::materialize::json::scan::{
     Events, LONGEST_ESCAPE, Scalar, ScanOutcome, Scanner, escaped_char,
 };
 
-/// Minimum number of bytes of valid JSON before an error that make a stream broken JSON rather than
+/// Minimum number of bytes of valid JSON before an error for a stream to be broken JSON and not
 /// text. The bracketed prefix of a log line (`[2026-11-21 10:00:00.123 INFO main]`) is shorter.
 const EVIDENCE_BYTES: u64 = 64;
-/// Minimum number of keys, values and closing brackets that a broken JSON stream must also have
-/// before the error. For example, `{"k": v}` has three.
+/// Minimum number of keys, values and closing brackets before the error. A stream of broken JSON
+/// must also have these. For example, `{"k": 1}` has three.
 const EVIDENCE_TOKENS: u64 = 3;
 
 /// The kind of JSON that a stream is: none, a single value, or two or more values, one per line.
@@ -46,7 +47,8 @@ pub enum JsonKind {
     Broken { offset: u64, line: u64 },
 }
 
-/// Scans a stream as long as it is JSON. After the first error, or for text, scanning is free.
+/// Scans a stream as long as it is JSON. Once the stream is known not to be JSON, `push` returns at
+/// once.
 #[derive(Debug, Clone, Default)]
 pub(super) struct JsonDetector<E = Shape> {
     state: DetectorState,
@@ -105,7 +107,7 @@ impl JsonDetector {
 
 impl<E: Events> JsonDetector<E> {
     /// Takes the next bytes. `offset` and `newlines` are the number of bytes and newlines before
-    /// them. `invalid` is the offset of the first sequence that is not UTF-8, if there is one. That
+    /// them. `invalid` is the offset of the first sequence that is not UTF-8, if there is one. The
     /// sequence begins in `bytes` or at most three bytes before `bytes`.
     pub(super) fn push(&mut self, bytes: &[u8], offset: u64, newlines: u64, invalid: Option<u64>) {
         if self.is_off() {
@@ -139,7 +141,7 @@ impl<E: Events> JsonDetector<E> {
         }
     }
 
-    // Returns the number of lines that the complete values have when they are indented.
+    // Returns the number of lines of the complete values when they are indented.
     fn pretty_lines(&self) -> u64 {
         self.documents + self.scanner.breaks()
     }
@@ -166,8 +168,8 @@ impl<E: Events> JsonDetector<E> {
         Ok(())
     }
 
-    /// Examines a byte between values. It must be white space or the first byte of a value. The
-    /// scanner takes the first byte of a value.
+    /// Examines a byte between values. Returns `None` if it is neither white space nor the first
+    /// byte of a value. The caller must pass the first byte of a value to the scanner.
     fn begin(&mut self, byte: u8) -> Option<()> {
         match (byte, &self.state) {
             (b' ' | b'\t' | b'\r', _) => {}
@@ -223,8 +225,8 @@ fn distance(offset: u64, at: u64) -> usize {
     usize::try_from(at.saturating_sub(offset)).unwrap_or(usize::MAX)
 }
 
-/// Detects JSON without the rest of the analysis, and passes the events to `E`. The rules are the
-/// same as in the analysis.
+/// Detects JSON by the rules of the analysis, but without the rest of the analysis. Passes the
+/// events to `E`.
 #[derive(Debug, Default)]
 pub struct JsonReader<E> {
     seen: u64,

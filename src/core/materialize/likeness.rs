@@ -7,7 +7,7 @@ use foldhash::fast::FixedState;
 
 // Minimum number of hexadecimal digits. A shorter word, such as `3d` or `1e5`, is not a number.
 const HEX_DIGITS: usize = 4;
-// A group of a UUID may consist of letters only.
+// Minimum number of characters of a group of a UUID. A group may consist of letters only.
 const GROUP: usize = 4;
 
 const DIGIT: u8 = 1;
@@ -48,8 +48,8 @@ const fn classes() -> [u8; 256] {
 // Represents a number in a hash.
 const NUMBER: u64 = 1 << 32;
 
-// Lines whose first bytes agree have the same form. For a line with few words, all words except the
-// last must agree.
+// Maximum number of bytes that [`LikenessHasher::head`] hashes, and maximum number of words of a
+// line whose last word it leaves out. Lines with equal heads have the same form.
 const HEAD_BYTES: usize = 48;
 const HEAD_WORDS: usize = 4;
 
@@ -68,7 +68,8 @@ impl LikenessHasher {
         exact(&self.buffer)
     }
 
-    // Returns a different hash with the same property as `of`, at a fraction of the cost.
+    // Returns another hash that is equal for lines that differ only in numbers, at a fraction of
+    // the cost of `of`.
     pub(super) fn quick(&mut self, line: &[u8]) -> u64 {
         let mut rest = line;
         let (mut hash, mut last, mut joined) = (0, 0, false);
@@ -108,7 +109,7 @@ impl LikenessHasher {
     }
 }
 
-// Hashes the bytes unchanged. The hash is the same in every process.
+// Returns the hash of the bytes with their numbers. It is the same in every process.
 pub(super) fn exact(bytes: &[u8]) -> u64 {
     let mut hasher = FixedState::default().build_hasher();
     hasher.write(bytes);

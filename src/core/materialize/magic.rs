@@ -3,18 +3,18 @@
 use crate::model::{Encoding, Json};
 
 /// Number of bytes at the start that are examined to recognize a format. Office documents differ
-/// from other archives within these bytes; all other formats of `infer` differ in the first 512
-/// bytes.
+/// from other archives within these bytes. All other formats that `infer` knows differ in the first
+/// 512 bytes.
 const HEAD_BYTES: usize = 16 << 10;
-// Number of bytes that distinguish text from binary. They include the magic bytes of tar at offset
-// 257.
+// Number of bytes that must be text if the content is text. The magic bytes of tar, at offset 257,
+// are among them.
 const MARK_BYTES: usize = 512;
 // Formats whose first bytes may all be plain text.
 const TEXT_LIKE: [&[u8]; 2] = [b"%PDF-", b"SQLite format 3"];
 /// The magic bytes of older office documents and other OLE files. `infer` reports all of these
 /// files as text documents.
 const COMPOUND: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
-// Case and leading white space are ignored.
+// Beginnings of text formats and their MIME types. Case and leading white space are ignored.
 const TEXT_TYPES: [(&str, &str); 5] = [
     ("<!doctype html", "text/html"),
     ("<html", "text/html"),
@@ -36,8 +36,8 @@ impl Magic {
 
     /// Returns true if the stream begins like a binary format.
     ///
-    /// The magic bytes of some formats are two letters (`BM`, `MZ`) with which a sentence may
-    /// begin. They count only if the first bytes are not text.
+    /// The magic bytes of some formats are two letters (`BM`, `MZ`) with which a sentence may also
+    /// begin. Such letters count only if the first bytes are not text.
     pub(super) fn is_binary(&self) -> bool {
         format(&self.head).is_some()
     }

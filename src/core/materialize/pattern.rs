@@ -7,11 +7,11 @@ use std::sync::OnceLock;
 use memchr::memmem;
 use regex::bytes::{Captures, Regex, RegexBuilder};
 
-/// A regular expression for lines. It is compiled when the first line is seen that may match.
+/// A regular expression for lines. It is compiled when a line is seen that may match.
 ///
-/// Character classes are ASCII only, which makes compiling several times as fast: a byte of any
-/// other character is neither a letter nor a space. Most patterns have a literal that occurs in
-/// every match. A line without the literal only takes one substring search.
+/// Character classes are ASCII only: a byte of any other character is neither a letter nor a space.
+/// This makes compiling several times as fast. Most patterns have a literal that occurs in every
+/// match. For a line without the literal, one substring search is enough.
 pub struct Pattern {
     text: &'static str,
     literal: &'static str,

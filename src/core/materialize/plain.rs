@@ -2,8 +2,8 @@
 //!
 //! Erased text is removed. A frame of progress is removed if the next frame is drawn over it. Any
 //! other text before a carriage return is kept, together with the carriage return. An escape
-//! sequence ends at the end of its line, so line numbers do not change. Bytes are only removed,
-//! never changed, so a text that is as long as the log is equal to the log.
+//! sequence ends at the latest at the end of its line, so line numbers do not change. Bytes are
+//! only removed, never changed. If the text is as long as the log, the two are therefore equal.
 
 use std::mem;
 use std::ops::Range;
@@ -17,13 +17,15 @@ use crate::materialize::terminal::is_drawn_over;
 /// longer line, nothing is overwritten.
 const HELD: usize = 64 * 1024;
 
-/// Removes escape sequences from a stream. The result does not depend on how the stream was split.
+/// Removes escape sequences and overwritten text from a stream. The result does not depend on how
+/// the stream was split.
 #[derive(Debug, Clone, Default)]
 pub(super) struct EscapeStripper {
     printer: PlainPrinter,
     controlled: bool,
     start: FrameStart,
-    // True if the line is too long to be held. The part that was already written is kept.
+    // True if the line is too long to be held. Nothing in it is overwritten, and its first part was
+    // already passed on.
     long: bool,
     // The frame before `held`. `held` may be drawn over it.
     before: Vec<u8>,
@@ -31,14 +33,14 @@ pub(super) struct EscapeStripper {
     held: Vec<u8>,
 }
 
-// What precedes the next text.
+// The control that precedes the next text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum FrameStart {
     #[default]
     None,
     // A carriage return: the text begins a frame.
     Return,
-    // The line was erased, or the cursor was moved to the first column.
+    // An erased line, or a cursor moved to the first column: the text overwrites the line.
     Anew,
 }
 
@@ -167,7 +169,8 @@ pub fn strip_escapes(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Finds the sequences after which a line is redrawn. The stream may be split anywhere.
+/// Finds the escape sequences after which the line is drawn again. The stream may be split
+/// anywhere.
 #[derive(Debug, Clone, Copy, Default)]
 enum RedrawScanner {
     #[default]
@@ -180,8 +183,9 @@ enum RedrawScanner {
 }
 
 impl RedrawScanner {
-    // Splits `bytes` after each such sequence. Calls `each` with each part and the effect of the
-    // sequence that ends it.
+    // Splits `bytes` after each escape sequence that lets the line be drawn again. Calls `each`
+    // with each part and the effect of the sequence at its end. The last part may have no such
+    // sequence.
     fn split(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8], Option<Print<'static>>)) {
         let (mut from, mut at) = (0, 0);
         while at < bytes.len() {
@@ -272,9 +276,8 @@ fn print_part(escapes: &mut StripBytes, bytes: &[u8], each: &mut impl FnMut(Prin
 
 const ESCAPE: u8 = 0x1b;
 
-/// Appends to `out` the text of a line that has only colours, or only carriage returns. For any
-/// other line, returns false without appending anything; the general stripper must process the
-/// line.
+/// Appends the text of a line to `out`, if the line has only colours or only carriage returns. For
+/// any other line, returns false and appends nothing. The caller must then use [`EscapeStripper`].
 fn print_simple(line: &[u8], out: &mut Vec<u8>) -> bool {
     let ended = line.iter().rposition(|byte| *byte != b'\r').map_or(0, |last| last + 1);
     let text = &line[..ended];
@@ -291,7 +294,7 @@ fn print_simple(line: &[u8], out: &mut Vec<u8>) -> bool {
 }
 
 /// Returns true if the line is UTF-8 and has no control characters except escape, carriage return
-/// and white space. C1 controls are not permitted either.
+/// and white space. The control characters U+0080 to U+009F are not permitted either.
 fn is_plain(line: &[u8]) -> bool {
     // A fold without an early exit compiles to vector instructions.
     let has_control = line.iter().fold(false, |found, byte| found | is_other_control(*byte));
@@ -313,7 +316,7 @@ fn print_frames(line: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(last);
 }
 
-// Returns false without appending anything if the line has other sequences than colours.
+// Returns false and appends nothing if the line has sequences other than colours.
 fn print_coloured(line: &[u8], out: &mut Vec<u8>) -> bool {
     let start = out.len();
     let mut rest = line;
@@ -337,9 +340,9 @@ fn colour_length(sequence: &[u8]) -> Option<usize> {
     (arguments.get(length) == Some(&b'm')).then_some(length + 2)
 }
 
-/// Returns the ranges of `log` that are part of its text, in order. Adjacent ranges are joined.
+/// Returns the ranges of `log` that belong to its text, in order. Adjacent ranges are joined.
 ///
-/// Together they are the text that [`strip_escapes`] returns.
+/// The bytes in these ranges are the text that [`strip_escapes`] returns.
 pub fn text_ranges(log: &[u8]) -> Vec<Range<usize>> {
     let mut kept = Vec::new();
     let mut start = 0;
@@ -355,7 +358,7 @@ pub fn text_ranges(log: &[u8]) -> Vec<Range<usize>> {
     kept
 }
 
-// The text between two carriage returns.
+// The ranges of the text between two carriage returns, and the text itself.
 #[derive(Default)]
 struct FrameParts {
     parts: Vec<Range<usize>>,

@@ -1,4 +1,5 @@
-//! The text of a terminal log as a content. It is read from checkpoints in the log.
+//! The text of a terminal log without escape sequences, as a content. Reading begins at checkpoints
+//! in the log.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,21 +11,21 @@ use parking_lot::Mutex;
 use crate::materialize::plain::EscapeStripper;
 use crate::model::{Content, read_pieces};
 
-/// Number of bytes per read. The cost of a read is small compared with the analysis, and the bytes
-/// fit into the second-level cache.
+/// Number of bytes per read. The cost of a read call is small compared with the analysis, and the
+/// bytes fit into the second-level cache.
 pub(super) const BLOCK_BYTES: usize = 256 << 10;
 const STEP: usize = 64 * 1024;
 // Initial number of log bytes between two checkpoints.
 const SPACING: u64 = 256 * 1024;
-// Number of log bytes between dense checkpoints, for readers of small parts of the text.
+// Number of log bytes between two checkpoints for readers of small parts of the text.
 const DENSE: u64 = 8 * 1024;
 /// Maximum number of checkpoints. When it is reached, every other checkpoint is dropped, so a log
 /// may have any length.
 const MOST: usize = 4096;
 
-/// A position in the log from which its text can be read: the number of bytes before it in the log
-/// (`raw`) and in the text (`plain`), and the state of the stripper, which holds no text at this
-/// position.
+/// A position in the log from which its text can be read. `raw` is the number of bytes of the log
+/// before it, and `plain` the number of bytes of the text before it. `stripper` is the state at
+/// this position, in which no text is held.
 #[derive(Debug, Clone, Default)]
 struct Checkpoint {
     raw: u64,
@@ -32,8 +33,8 @@ struct Checkpoint {
     stripper: EscapeStripper,
 }
 
-/// Positions in a log from which its text can be read. They are valid for any log that begins with
-/// the same bytes. Clones share the positions.
+/// Positions in a log from which its text can be read, valid for any log that begins with the same
+/// bytes. Clones share the positions.
 #[derive(Debug, Clone, Default)]
 pub struct Checkpoints(Arc<Vec<Checkpoint>>);
 
@@ -70,9 +71,9 @@ impl Checkpoints {
         Ok(Self(Arc::new(lines.cloned().collect())))
     }
 
-    /// Returns checkpoints at line beginnings. Each is given by the number of bytes before it in
-    /// the log and in the text. Positions that are out of order or exceed the maximum number are
-    /// ignored.
+    /// Returns checkpoints at beginnings of lines. Each item of `places` has the number of bytes
+    /// before the line in the log and in the text. Positions that are out of order or exceed the
+    /// maximum number are ignored.
     pub fn at(places: &[(u64, u64)]) -> Self {
         let mut checkpoints: Vec<Checkpoint> = Vec::new();
         for (raw, plain) in places.iter().take(MOST) {
@@ -86,9 +87,9 @@ impl Checkpoints {
         Self(Arc::new(checkpoints))
     }
 
-    /// Returns where reading must start for the range `text` of the text: the offset in the log and
-    /// the offset in the text. Also returns the range of the log that is then read at most. The log
-    /// has `length` bytes.
+    /// Returns how to read the range `text` of the text. The first pair is the position at which
+    /// reading must start: the offset in the log and the offset in the text. The second value is
+    /// the range of the log that is read at most. The log has `length` bytes.
     pub fn around(&self, text: &Range<u64>, length: u64) -> ((u64, u64), Range<u64>) {
         let start = self.before(text.start, length);
         let after = self.0.partition_point(|checkpoint| checkpoint.plain < text.end);
@@ -96,8 +97,8 @@ impl Checkpoints {
         ((start.raw, start.plain), start.raw..end.min(length))
     }
 
-    /// Returns the last checkpoint that is at or before offset `plain` of the text and at or before
-    /// offset `raw` of the log.
+    /// Returns the last checkpoint before or at both offsets: `plain` in the text, and `raw` in the
+    /// log.
     fn before(&self, plain: u64, raw: u64) -> Checkpoint {
         let past =
             self.0.partition_point(|checkpoint| checkpoint.plain <= plain && checkpoint.raw <= raw);
@@ -165,14 +166,14 @@ impl Default for TextExtractor {
     }
 }
 
-/// Maximum number of cached blocks. They cover the distance between two checkpoints, so reading
-/// backwards or at random does not read blocks repeatedly.
+/// Maximum number of cached blocks. The blocks cover the distance between two checkpoints. Reading
+/// backwards or at random therefore does not read blocks repeatedly.
 const KEPT: usize = 16;
 
-/// The text of a log as a content.
+/// The text of a log without escape sequences, as a content.
 ///
 /// A read that continues a recent read processes only the bytes that it needs. Any other read
-/// starts at the checkpoint before its offset.
+/// starts at the last checkpoint before its offset.
 pub struct PlainText<C> {
     log: C,
     checkpoints: Checkpoints,
@@ -226,8 +227,9 @@ impl<C: Content> PlainText<C> {
         Ok(block)
     }
 
-    /// Returns the block from which to read on towards `offset`: a cached block, or an empty block
-    /// at a checkpoint. It does not begin after `offset`.
+    /// Returns the block from which to read on towards `offset`. This is the cached block or the
+    /// checkpoint that is nearest to `offset`, but not after it. A checkpoint is returned as an
+    /// empty block.
     fn nearest(&self, offset: u64) -> Arc<PlainBlock> {
         let recent = self.recent.lock();
         let kept = recent.iter().filter(|block| block.start <= offset).max_by_key(|b| b.start);

@@ -6,21 +6,22 @@
 
 use crate::model::Unlike;
 
-// Maximum number of bytes of a word, and minimum number of words of a passage.
+// Maximum number of bytes of a word, minimum number of words of a passage, and maximum number of
+// passages.
 const WORD: usize = 20;
 const WORDS: usize = 4;
 const PASSAGES: usize = 6;
-// Minimum number of bytes of an output. The output must also be at least [`BULK`] times as large as
+// Minimum number of bytes of an output, and minimum ratio of the size of the output to the size of
 // its prose and spaces.
 const BYTES: u64 = 4000;
 const BULK: u64 = 20;
-// After this many bytes, the search stops if the output has too many spaces.
+// Number of bytes after which the search stops if the output has too many spaces.
 const JUDGED: u64 = 64 << 10;
 const KEPT: u64 = 400;
 
-/// Finds the prose in a stream. `lines` is the number of newlines and `start` the offset of the
-/// last line; both are counted up to index `counted` of the current block. `spaces` counts the
-/// spaces between words outside passages.
+/// Finds the prose in a stream. `lines` is the number of newlines, and `start` is the offset of the
+/// last line. Both cover the current block up to index `counted`. `spaces` counts the spaces
+/// between words outside passages.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ProseFinder {
     seen: u64,
@@ -35,9 +36,10 @@ pub(super) struct ProseFinder {
     is_off: bool,
 }
 
-/// A run of consecutive words: the position of its first byte, the end of its last complete word,
-/// and its number of complete words. `plain` counts the complete words that consist of letters and
-/// punctuation only. `open` is the length of the incomplete word at the end.
+/// A run of consecutive words. `offset`, `line` and `column` are the position of the first byte,
+/// and `end` is the end of the last complete word. `words` counts the complete words, and `plain`
+/// the complete words of letters and punctuation only. `open` is the length of the incomplete word
+/// at the end.
 #[derive(Debug, Clone, Copy)]
 struct WordRun {
     offset: u64,

@@ -13,16 +13,18 @@ use crate::model::{Repeated, Unlike};
 
 const EXACT_BYTES: u64 = 2 << 20;
 const STRIDE_BYTES: u64 = 256 << 10;
-// Samples contain the lines that begin in this many bytes at the start of a stride.
+// Size in bytes of the sample at the start of each stride. A sample consists of the lines that
+// begin in these bytes.
 const SAMPLE_BYTES: u64 = 8 << 10;
-// A longer line is not counted, because it usually contains more than one statement.
+// Maximum length in bytes of a counted line. A longer line usually contains more than one
+// statement.
 const LINE_BYTES: usize = 1024;
-// Maximum number of groups that are counted at a time. They fill a hash table of 4,096 slots, about
-// 300 KB.
+// Maximum number of groups that are counted at a time. This many groups fill a hash table of 4,096
+// slots, about 300 KB.
 const ROOM: usize = 3584;
 // Minimum number of occurrences of a reported line.
 const FEWEST: u64 = 5;
-// A line is reported only if at least one in 50 lines is like it.
+// Minimum share of a reported line, as a divisor: at least one line in 50 must be like it.
 const SHARE: u64 = 50;
 const SHORTEST: usize = 4;
 const REPORTED: usize = 8;
@@ -40,7 +42,7 @@ pub(super) struct RepeatedLines {
 enum SamplingState {
     Nothing,
     Line(Vec<u8>),
-    // In a gap between samples. The gap ends at the first newline after this many bytes.
+    // In a gap between samples. The gap ends at the first newline after this many further bytes.
     Gap(u64),
 }
 
@@ -122,7 +124,7 @@ impl RepeatedLines {
             self.inside = SamplingState::Line(line);
             return bytes.len();
         };
-        // A line that is too long is neither held completely nor counted.
+        // The line may be incomplete if it is too long. `add` does not count such a line.
         self.counts.add(&line, self.line + 1, self.offset.saturating_sub(before));
         self.line += 1;
         end + 1
@@ -199,24 +201,25 @@ impl Count<LineGroup> {
     }
 }
 
-// Minimum number of lines of an output.
+// Minimum number of lines of an output in which odd lines are searched. A line is odd if it
+// resembles no other line.
 const UNLIKE_LINES: u64 = 40;
 // Minimum number of lines with the same shape.
 const SHAPE_LINES: u64 = 5;
 // Minimum percentage of lines that have a shape.
 const SHAPED_PERCENT: u64 = 85;
-// Maximum number of consecutive lines that are odd. More lines are a part of the output.
+// Maximum number of consecutive odd lines. More consecutive lines are a normal part of the output.
 const MOST_TOGETHER: u64 = 4;
-// Maximum number of lines between two odd lines that are reported together. They add details.
+// Maximum number of other lines between two odd lines that are reported as one passage.
 const UNLIKE_GAP: u64 = 1;
-// Maximum number of groups. If there are more, none of them is odd.
+// Maximum number of groups of odd lines. With more groups, no line is odd.
 const UNLIKE_GROUPS: usize = 12;
 const UNLIKE_BYTES: u64 = 400;
 
 impl RepeatedLines {
-    /// Returns the lines that resemble no other line. Lines that are close together form one
-    /// passage. Returns nothing if not every line was counted, or if few lines are similar to each
-    /// other.
+    /// Returns the odd lines: lines that resemble no other line. Odd lines that are close together
+    /// form one passage. Returns nothing in two cases: not every line was counted, or few lines are
+    /// similar to each other.
     pub(super) fn unlike(&self) -> Vec<Unlike> {
         self.ended().map_or_else(|| self.counts.unlike(), |counts| counts.unlike())
     }

@@ -15,7 +15,7 @@ use crate::materialize::sections::kinds::{Heading, SectionGroup};
 use crate::materialize::sections::outline::OutlineDetector;
 use crate::model::{Section, Sections};
 
-// Also the maximum length of a name.
+// Number of bytes of a line that are examined, and maximum length of a name.
 const LINE_BYTES: usize = 256;
 
 #[derive(Debug, Clone)]
@@ -72,8 +72,8 @@ impl SectionDetector {
         });
     }
 
-    /// Takes the complete lines of a block after its first newline. The line that ends at the first
-    /// newline has already been examined.
+    /// Takes the complete lines of a block after its first newline. The caller has already examined
+    /// the line that ends at the first newline.
     fn whole_lines(&mut self, block: ByteBlock<'_>) {
         let ByteBlock { bytes, newlines } = block;
         let before = self.apart;

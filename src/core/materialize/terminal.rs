@@ -1,10 +1,10 @@
 //! Recognizes output that was made for a terminal: output with colours, or with progress that
 //! overwrites itself.
 //!
-//! A frame of progress is the text between two carriage returns. A carriage return may also be a
-//! line end, as in a table from an old Macintosh, in HL7, or on a serial console. Text therefore
-//! counts as overwritten only if nothing but numbers, bars and blanks is lost. For example,
-//! `Reading... done` overwrites `Reading... 9%`, and `verify: 17%|#### |` overwrites
+//! A frame of progress is the text between two carriage returns. However, a carriage return may
+//! also end a line, as in a table from an old Macintosh, in HL7, or on a serial console. A frame
+//! therefore counts as overwritten only if it loses nothing but numbers, bars and blanks. For
+//! example, `Reading... done` overwrites `Reading... 9%`, and `verify: 17%|#### |` overwrites
 //! `verify:  8%|##  |`. A frame with other words is kept.
 
 use memchr::{memchr, memchr2};
@@ -27,11 +27,12 @@ pub(super) fn is_for_terminal(start: &[u8]) -> bool {
     (memchr(ESCAPE, text).is_some() || has_frames(text)) && !magic::begins_binary(&start[..first])
 }
 
-/// Returns true if frames of progress overwrite each other: either two frames that show a
-/// percentage or a rate, or several frames that differ in numbers. The latter count only if the
-/// text has a newline, because otherwise they may be its lines.
+/// Returns true if frames of progress overwrite each other. This is so for two frames that show a
+/// percentage or a rate, and for several frames in a row that differ only in numbers. The second
+/// case counts only if the text has a newline. Without one, the frames may be ordinary lines that
+/// end with a carriage return.
 ///
-/// Text after the last line end is not examined, because it may continue.
+/// Text after the last newline or carriage return is not examined, because it may continue.
 fn has_frames(text: &[u8]) -> bool {
     if matches!(text.trim_ascii_start(), [b'{' | b'[' | b'<', ..]) {
         return false;
@@ -52,15 +53,15 @@ fn has_frames(text: &[u8]) -> bool {
     })
 }
 
-// Minimum number of equal bytes at the start of two similar frames.
+// Minimum number of bytes at the start in which two similar frames agree.
 const ALIKE: usize = 4;
 // Number of digits in each group except the first of a number such as `1,234,567`.
 const GROUP: usize = 3;
 // Maximum number of letters in the unit of a number, such as `12MiB` or `3s`.
 const UNIT: usize = 6;
 
-/// Returns true if no information is lost when a terminal draws `after` over `before`: `after` is
-/// the next frame of the same progress, or blanks that erase it.
+/// Returns true if no information is lost when a terminal draws `after` over `before`. This is the
+/// case if `after` is the next frame of the same progress, or blanks that erase the frame.
 ///
 /// Records are never overwritten, even if they differ only in numbers: `1,Ann` and `2,Ann`.
 pub(super) fn is_drawn_over(before: &[u8], after: &[u8]) -> bool {
@@ -102,8 +103,8 @@ fn has_words_of(frame: &[u8], before: &[u8]) -> bool {
         .all(|old| words.next().is_some_and(|new| memchr::memmem::find(new, old).is_some()))
 }
 
-/// Returns true if a text has fields, such as `1,Ann` or `OBX|1||x`. The commas inside a number do
-/// not separate fields.
+/// Returns true if a text has fields, such as `1,Ann` or `OBX|1||x`. Commas between the digits of a
+/// number do not separate fields.
 fn is_record(text: &[u8]) -> bool {
     let is_field = |byte: u8| byte.is_ascii_alphanumeric() || byte >= 0x80;
     text.windows(3).enumerate().any(|(at, part)| {
@@ -115,14 +116,14 @@ fn is_record(text: &[u8]) -> bool {
     })
 }
 
-// Returns true for a digit, a comma and a group of three digits.
+// Returns true for a digit, a comma and a group of exactly three digits.
 fn is_group(text: &[u8]) -> bool {
     let digits = text[2..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     text[0].is_ascii_digit() && digits == GROUP
 }
 
-/// Iterates over the words of a text: runs of letters that are not the unit of a number. `N/A` is
-/// not a word, because it may be used in place of a number.
+/// Iterates over the words of a frame. A word is a run of letters that is not the unit of a number.
+/// `N/A` is not a word, because it may stand for a number.
 struct FrameWords<'t>(&'t [u8]);
 
 impl<'t> Iterator for FrameWords<'t> {
@@ -164,8 +165,8 @@ fn letters(text: &[u8]) -> usize {
     length
 }
 
-/// Returns the length of the symbol at the start of `text`. Bars and spinners use the characters
-/// U+2000 to U+2FFF and those above U+FFFF, which have more than one byte.
+/// Returns the length in bytes of the symbol at the start of `text`. Bars and spinners consist of
+/// characters from U+2000 to U+2FFF and above U+FFFF, which have more than one byte.
 fn symbol(text: &[u8]) -> usize {
     let length = match text[0] {
         0xe2 => 3,

@@ -6,8 +6,8 @@ use crate::materialize::block::ByteBlock;
 const LONGEST_SEQUENCE: usize = 4;
 
 /// Counts characters in the same way as `String::from_utf8_lossy`: each maximal sequence that is
-/// not UTF-8 counts as one character. `pending` is the beginning of a sequence that may be
-/// completed by the next bytes.
+/// not UTF-8 counts as one character. `pending` is the beginning of a sequence that the next bytes
+/// may complete.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CharCounter {
     count: u64,
@@ -126,7 +126,8 @@ impl EncodingDetector {
         !self.has_high
     }
 
-    // Returns true if the bytes so far, taken as a whole, are not UTF-8.
+    // Returns true if the bytes so far are not UTF-8 as a whole. An incomplete character at the end
+    // counts as invalid.
     pub(super) fn is_broken(&self) -> bool {
         self.chars.first_invalid.is_some() || self.chars.pending_length > 0
     }
@@ -139,8 +140,8 @@ impl EncodingDetector {
 
 /// Counts lines, and the characters of the longest line.
 ///
-/// Characters are counted only if a line has more bytes than the longest line has characters,
-/// because no other line can be longer.
+/// The characters of a line are counted only if the line has more bytes than the longest line has
+/// characters. A line with fewer bytes cannot be longer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LineCounter {
     newlines: u64,

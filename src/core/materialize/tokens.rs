@@ -1,19 +1,24 @@
 //! Estimates the number of language-model tokens.
 //!
-//! The cost of a byte is the frequency with which a token begins at it, given the byte before and
-//! the byte after. `costs.txt` has the costs, by the classes of the three bytes. For digits, the
-//! class depends on their position in groups of three. `scripts/tokens` computed the costs from
-//! about 20 MB: logs, listings, code, documents, data, and text in about 50 languages. They are the
-//! mean for three tokenizers: `o200k_base` and `cl100k_base` of the npm package `tiktoken`, and the
-//! tokenizer of `@anthropic-ai/tokenizer`.
+//! The cost of a byte is the frequency with which a token begins at it. The frequency depends on
+//! the classes of the byte, of the byte before and of the byte after. The class of a digit depends
+//! on its position in a group of three digits. `costs.txt` has the costs. `scripts/tokens` computed
+//! them from about 20 MB of logs, listings, code, documents, data, and text in about 50 languages.
+//! Each cost is the mean for three tokenizers: `o200k_base` and `cl100k_base` of the npm package
+//! `tiktoken`, and the tokenizer of `@anthropic-ai/tokenizer`.
 //!
-//! The counts of the three tokenizers for 153 real outputs (`tests/tokens.toml`) differ by 9 % on
-//! average. For 7 outputs, they differ so much that no estimate is within 10 % of all three. Of 106
-//! outputs that were also used to compute the costs, 102 estimates are within
-//! [`TOKEN_ERROR_PERCENT`] of each tokenizer. For the 7 outputs, the estimate is within this error
-//! of one tokenizer, or between two of them. Of 47 outputs that were set aside, 45 estimates are
-//! within [`TOKEN_ERROR_PERCENT`]. The root-mean-square error against the middle of the three
-//! counts is 2.3 %, and 2.5 % for the outputs that were set aside.
+//! The error was measured with 153 real outputs (`tests/tokens.toml`). The counts of the three
+//! tokenizers differ by 9 % on average. For 7 of the outputs, they differ so much that no estimate
+//! is within 10 % of all three.
+//!
+//! - 106 outputs were also used to compute the costs. For 102 of them, the estimate is within
+//!   [`TOKEN_ERROR_PERCENT`] of each tokenizer.
+//! - 47 outputs were set aside. For 45 of them, the estimate is within [`TOKEN_ERROR_PERCENT`] of
+//!   each tokenizer.
+//! - For the 7 outputs, the estimate is within this error of one tokenizer, or between two of them.
+//!
+//! The root-mean-square error against the middle of the three counts is 2.3 %. For the outputs that
+//! were set aside, it is 2.5 %.
 //!
 //! The first 1 MiB is counted completely. After that, only the first 8 KiB of each 128 KiB are
 //! counted, by absolute offset.
@@ -22,17 +27,19 @@
 /// outputs are within this error.
 pub const TOKEN_ERROR_PERCENT: u32 = 10;
 
-// At about 600 MB/s, this takes 1.7 ms.
+// Number of bytes that are counted completely. At about 600 MB/s, this takes 1.7 ms.
 const EXACT_BYTES: u64 = 1 << 20;
 const STRIDE_BYTES: u64 = 128 << 10;
-// Counting a sixteenth of all bytes takes less time than hashing all of them.
+// Number of bytes that are counted in each stride. Counting a sixteenth of all bytes takes less
+// time than hashing all of them.
 const SAMPLE_BYTES: u64 = 8 << 10;
 
-/// The table of costs. Its first three lines have the classes of a byte as the byte before, as the
-/// byte itself, and as the byte after. Each of these lines has the classes of all bytes, followed
-/// by those of the second and the third digit in a group. After them comes a line for each pair of
-/// the first two classes, with the costs by the third class. Classes and costs are characters that
-/// count from [`FIRST`].
+/// The table of costs. Classes and costs are characters that count from [`FIRST`].
+///
+/// The first three lines have the class that a byte has as the byte before, as the byte itself, and
+/// as the byte after. Each of these lines has the classes of all 256 bytes, and then the classes of
+/// the second and the third digit in a group. The other lines have the costs. There is one line for
+/// each pair of the first two classes, with one cost for each third class.
 static COSTS: &[u8] = include_bytes!("tokens/costs.txt");
 const FIRST: u8 = b'!';
 const CLASSES_LINE: usize = 256 + 2 + 1;
@@ -57,16 +64,16 @@ pub(super) struct TokenCounter {
     sampled_bytes: u64,
 }
 
-// Sums up the costs. The cost of a byte can only be added when the next byte is known.
+// Sums up the costs. The cost of a byte is added when the next byte is known.
 #[derive(Debug, Clone, Default)]
 struct CostEstimate {
     cost: u64,
     window: Option<ByteWindow>,
 }
 
-/// The last three bytes, as sums in three parts. All three bytes have been added to the lowest
-/// part, which is the index of a cost in [`COSTS`]. The last two bytes have been added to the
-/// second part, and the last byte to the third part.
+/// The sums of the entries of [`ADDED`] for the last three bytes, in three parts. The lowest part
+/// includes all three bytes and is the index of a cost in [`COSTS`]. The second part includes the
+/// last two bytes, and the third part the last byte.
 #[derive(Debug, Clone, Copy)]
 struct ByteWindow {
     parts: u64,
@@ -156,8 +163,8 @@ impl ByteWindow {
     }
 }
 
-/// Returns whether the byte at `offset` is counted, and the number of bytes from `offset` on for
-/// which this is the same.
+/// Returns true if the byte at `offset` is counted. Also returns the number of bytes from `offset`
+/// on for which the answer is the same.
 fn sampling(offset: u64) -> (bool, u64) {
     let Some(behind) = offset.checked_sub(EXACT_BYTES) else {
         return (true, EXACT_BYTES - offset);

@@ -22,7 +22,7 @@ pub struct Analysis {
     /// Estimated number of language-model tokens. `materialize::tokens` describes the method and
     /// its error.
     pub tokens: u64,
-    /// Whether the bytes are JSON, and the structure of the JSON.
+    /// The JSON structure of the bytes, if they are JSON.
     pub json: Json,
     /// JSON fields that indicate errors, worst first; at most 3.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -51,8 +51,8 @@ pub struct Analysis {
     /// the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plain: Option<u64>,
-    /// Facts that allow views to be made without reading all bytes. Records of larger outputs in a
-    /// bucket have them.
+    /// Facts that allow views to be made without reading all bytes. Only records of larger outputs
+    /// in a bucket have them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortcuts: Option<Box<Shortcuts>>,
     /// The [`Analysis::VERSION`] that produced this analysis; 0 in records without a version.
@@ -84,9 +84,10 @@ impl Analysis {
 
 /// The encoding of bytes as text. An empty output is ASCII.
 ///
-/// `Ascii`: every byte is below 0x80. `Utf8`: valid UTF-8. `Broken`: text with some bytes that are
-/// not UTF-8, which views show as U+FFFD. `Binary`: not text, because the bytes contain NUL, or
-/// begin like a known binary format.
+/// - `Ascii`: every byte is below 0x80.
+/// - `Utf8`: valid UTF-8.
+/// - `Broken`: text with some bytes that are not UTF-8. Views show these bytes as U+FFFD.
+/// - `Binary`: not text. The bytes contain NUL, or begin like a known binary format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "described above")]
@@ -97,10 +98,10 @@ pub enum Encoding {
     Binary,
 }
 
-/// Whether some bytes are JSON, with the structure of the JSON in one line.
+/// The JSON structure of bytes. `shape` is its text form, which is one line.
 ///
 /// A single value is a document. Several values on separate lines are JSON Lines. Bytes that begin
-/// like JSON and do not continue as JSON are broken.
+/// like JSON but do not continue as JSON are broken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Json {
@@ -133,7 +134,8 @@ pub enum Json {
     },
     /// Begins like JSON, with `{` or `[`, but does not continue as JSON.
     Broken {
-        /// Byte offset of the first byte that cannot be JSON; the length, if the end is missing.
+        /// Byte offset of the first byte that cannot be JSON. If only the end is missing, this is
+        /// the length.
         offset: u64,
         /// The line that contains this byte, counted from 1.
         line: u64,
@@ -144,9 +146,9 @@ pub enum Json {
 /// of errors.
 ///
 /// `path` is the field in jq's syntax, such as `.items[].severity`. `of` is the number of values of
-/// the field. If `least` is true, all numbers are lower bounds. `counts` has at most 8 known words
-/// with their counts, worst first. `records` has at most 16 records with an error: the first record
-/// of each kind, most significant first.
+/// the field. `least` is true if all numbers are lower bounds. `counts` has the number of
+/// occurrences of at most 8 known words, worst word first. `records` has at most 16 records with an
+/// error, most significant first. Each of them is the first record of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Trouble {
@@ -160,7 +162,8 @@ pub struct Trouble {
 }
 
 /// A JSON record (an array item or an object) that represents `times` similar records. `line` and
-/// `offset` locate its first byte. `outer` locates the object that contains it as an item.
+/// `offset` are the position of the first byte of the record. `outer` is the position of the object
+/// that contains the record as an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct TroubleRecord {
@@ -172,11 +175,11 @@ pub struct TroubleRecord {
     pub times: u64,
 }
 
-/// The lines of an output that look like errors. `count` is their number; `shown` has at most 48 of
-/// them, best first. Lines that differ only in numbers share one entry.
+/// The lines of an output that look like errors. `count` is the number of these lines. `shown` has
+/// at most 48 of them, best first. Lines that differ only in numbers share one entry.
 ///
 /// `words` are at most 6 search terms that occur in this output, such as `Error`, `Exception` and
-/// `panicked`. They are regular expressions, best first.
+/// `panicked`. Each term is a regular expression. The best term comes first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Errors {
@@ -185,8 +188,9 @@ pub struct Errors {
     pub words: Vec<String>,
 }
 
-/// A line that looks like an error. It represents `times` lines (including itself) that differ only
-/// in numbers. `last` is the position of the last of them, unless that is this line.
+/// A line that looks like an error. It represents all lines that differ from it only in numbers.
+/// `times` is the number of these lines, including itself. `last` is the position of the last of
+/// them; `None` if that is this line.
 ///
 /// The line begins at `offset`. `length` is its length without the newline, at most 4,096 bytes.
 /// `rank` is judged from this line alone.
@@ -214,12 +218,13 @@ pub struct LinePosition {
 
 /// The rank of an error line, judged from the line alone. The most informative rank comes first.
 ///
-/// `Cause` is the reason for a failure: an innermost cause, a failed assertion, a panic. `Error` is
-/// one that a tool explicitly marks as such, for example a compiler's error or a fatal message.
-/// `Exit` is the exit of a program, and `Logged` a log entry whose level or status means an error.
-/// `Report` is a message about something that went wrong while a program ran. `Tally` covers names
-/// and counts of failures, headings and progress messages. `Outer` is an exception that was caused
-/// by another exception.
+/// - `Cause`: the reason for a failure, such as an innermost cause, a failed assertion or a panic.
+/// - `Error`: an error that a tool marks as one, for example a compiler error or a fatal message.
+/// - `Exit`: the exit of a program.
+/// - `Logged`: a log entry whose level or status means an error.
+/// - `Report`: a message about something that went wrong while a program ran.
+/// - `Tally`: names and counts of failures, headings and progress messages.
+/// - `Outer`: an exception that was caused by another exception.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -284,8 +289,8 @@ pub struct Unlike {
     pub length: u32,
 }
 
-/// The sections of an output. Each begins with a line that names it: the files of a diff, the
-/// modules of a test run, the sections of a document.
+/// The sections of an output, such as the files of a diff, the modules of a test run or the
+/// sections of a document. A section begins with a line that names it.
 ///
 /// `shown` has the first 16 sections, followed by the 16 largest of the rest. Both groups are in
 /// the order of the output.
@@ -303,8 +308,9 @@ impl Sections {
     }
 }
 
-/// A section of an output, from `line` to `last`. It ends where the next section begins. Its name
-/// begins at `offset` and has `length` bytes, at most 256.
+/// A section of an output, from `line` to `last`. The section ends where the next one begins.
+/// `offset` and `length` are the position and length in bytes of its name. A name has at most 256
+/// bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Section {
@@ -314,10 +320,10 @@ pub struct Section {
     pub length: u32,
 }
 
-/// Facts about an output that save views from reading more than they show. A reader that has only a
-/// part of the bytes uses them to make the same stand-ins.
+/// Facts about an output that save views from reading more than they show. With these facts, a
+/// reader that has only a part of the bytes makes the same stand-ins as one that has all of them.
 ///
-/// All of them can be computed again from the bytes, including those that are missing here.
+/// All of these facts can be computed again from the bytes, even if they are missing here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Shortcuts {
@@ -333,9 +339,9 @@ pub struct Shortcuts {
     pub places: Vec<(u64, u64)>,
 }
 
-/// A view that a summary tried, such as `.grep/timeout`, to lead a reader to `line` in few bytes.
-/// `lines` is the length of the view in lines, if the view is short. `shows` is true if the view
-/// shows the line.
+/// The result of trying a view, such as `.grep/timeout`. A summary tries views to find a short one
+/// that leads a reader to `line`. `lines` is the number of lines of the view, or `None` if the view
+/// is long or cannot be made. `shows` is true if the view shows the line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct TriedView {
@@ -348,7 +354,8 @@ pub struct TriedView {
 }
 
 impl Shortcuts {
-    /// Returns the recorded result for `view` as a way to `line`, if the view was tried.
+    /// Returns the recorded result of trying `view` to lead a reader to `line`, or `None` if the
+    /// view was not tried for this line.
     pub fn tried(&self, view: &str, line: u64) -> Option<&TriedView> {
         self.tried.iter().find(|tried| tried.line == line && tried.view == view)
     }

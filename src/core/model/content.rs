@@ -31,12 +31,12 @@ pub trait Content: Send + Sync {
     }
 
     /// Returns the last position at or before `offset` for which the number of preceding newlines
-    /// is known without reading. Most implementations only return the beginning.
+    /// is known without reading. The default implementation returns the beginning.
     fn lines_before(&self, _offset: u64) -> io::Result<LinesBefore> {
         Ok(LinesBefore::default())
     }
 
-    /// Returns the offset of the last line, if it is known without reading.
+    /// Returns the offset of the last line, or `None` if it is not known without reading.
     fn last_line(&self) -> io::Result<Option<u64>> {
         Ok(None)
     }
@@ -56,8 +56,9 @@ pub struct LinesBefore {
     pub newlines: u64,
 }
 
-/// Returns the last known position in `content` that has fewer than `newlines` newlines before it,
-/// or the beginning. A search for the end of line number `newlines` can start there.
+/// Returns the position from which to search for the end of line number `newlines`. This is the
+/// last known position that has fewer than `newlines` newlines before it. If no position is known,
+/// it is the beginning.
 pub fn place_before_line(content: &dyn Content, newlines: u64) -> io::Result<LinesBefore> {
     let (mut found, mut low, mut high) = (LinesBefore::default(), 0, content.len());
     if content.lines_before(high)?.offset == 0 {
@@ -123,8 +124,9 @@ impl Content for [u8] {
 
 /// Implements [`Content::read_at`] for content of `length` bytes that is produced in pieces.
 ///
-/// `copy` fills the given buffer with bytes from the given offset. It returns at least 1, or 0 if
-/// the content has become shorter.
+/// `copy` gets an offset and a buffer, and writes bytes from that offset on into the buffer. It
+/// returns the number of bytes written, which is at least 1. It returns 0 only if the content has
+/// become shorter.
 pub fn read_pieces(
     length: u64,
     offset: u64,
@@ -146,8 +148,8 @@ pub fn read_pieces(
 pub struct Subject<'a> {
     /// The bytes.
     pub content: &'a dyn Content,
-    /// The analysis of `content`, or of its first `analysis.bytes` bytes if there was no time to
-    /// read all of it.
+    /// The analysis of `content`. If there was no time to read all of it, this is the analysis of
+    /// the first `analysis.bytes` bytes.
     pub analysis: &'a Analysis,
     /// The record of the artifact in the manifest.
     pub record: &'a Record,
@@ -172,7 +174,8 @@ impl<'a> Subject<'a> {
         self.redacts.map_or(&[], |redactor| redactor.names())
     }
 
-    /// Returns the number of stored bytes. A terminal log has more stored bytes than `content`.
+    /// Returns the number of stored bytes. For a terminal log, `content` has fewer bytes, because
+    /// it lacks the escape sequences.
     pub fn size(&self) -> u64 {
         if self.analysis.plain.is_some() { self.record.size } else { self.content.len() }
     }
@@ -184,7 +187,8 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Returns the result of [`Subject::view_bytes`], given whether secrets are masked.
+/// Returns the maximum number of bytes of a view; see [`Subject::view_bytes`]. `masked` is true if
+/// secrets are masked.
 pub fn view_bytes(masked: bool) -> usize {
     Limits::VIEW_BYTES - if masked { REDACTION_BYTES } else { 0 }
 }
@@ -195,19 +199,19 @@ impl std::fmt::Debug for Subject<'_> {
     }
 }
 
-/// Writes the input of a filter to its first argument. Returns when everything is written, when
-/// writing fails because the filter has stopped reading, or when the second argument returns true.
+/// Writes the input of a filter to its first argument. Returns in three cases: everything is
+/// written; writing fails because the filter has stopped reading; the second argument returns true.
 pub type Feed<'a> = dyn Fn(&mut dyn Write, &dyn Fn() -> bool) -> io::Result<()> + Sync + 'a;
 
 /// Runs jq filters and contains their faults.
 ///
-/// One line of jq can run forever, use up all memory, or recurse until the stack overflows. A stack
-/// overflow kills the process. An implementation therefore runs each filter in a separate process
-/// with limits.
+/// A single line of jq can run forever, use up all memory, or recurse until the stack overflows. A
+/// stack overflow kills the process. An implementation therefore runs each filter in a separate
+/// process with limits.
 pub trait Filters: Send + Sync {
-    /// Runs one filter. Its input is the output of `feed`; its output is passed to `take`. Stops
-    /// the filter when `take` returns false or `expired` returns true. Fails if `feed` or `take`
-    /// fails, or if the process cannot be started.
+    /// Runs one filter. The filter reads the output of `feed`, and `take` gets the output of the
+    /// filter. Stops the filter when `take` returns false or `expired` returns true. Fails if
+    /// `feed` or `take` fails, or if the process cannot be started.
     fn run(
         &self,
         feed: &Feed<'_>,
@@ -216,12 +220,14 @@ pub trait Filters: Send + Sync {
     ) -> io::Result<FilterOutcome>;
 }
 
-/// The result of running a filter. A fault of the filter is an outcome; [`Filters::run`] returns an
-/// error for any other failure.
+/// The result of running a filter. A fault of the filter is one of these outcomes. For any other
+/// failure, [`Filters::run`] returns an error.
 ///
-/// `Done` means that the filter ended by itself, `Enough` that it was stopped because `take` needed
-/// no more output, and `TooDeep` that its recursion overflowed the stack. `Failed` contains the
-/// error message. `Unavailable` means that there is no runner.
+/// - `Done`: the filter ended by itself.
+/// - `Enough`: the filter was stopped because `take` needed no more output.
+/// - `TooDeep`: recursion of the filter overflowed the stack.
+/// - `Failed`: the filter ended with this error message.
+/// - `Unavailable`: there is no runner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract of the type describes its variants")]
 pub enum FilterOutcome {
@@ -234,7 +240,7 @@ pub enum FilterOutcome {
     Unavailable,
 }
 
-/// A runner for subjects whose views run no filter. Its outcome is always `Unavailable`.
+/// A runner for subjects whose views run no filter. The outcome is always `Unavailable`.
 #[derive(Debug, Clone, Copy)]
 pub struct NoFilters;
 
@@ -258,14 +264,14 @@ pub trait Redactor: Send + Sync {
     /// Returns `text` with its secrets masked. The length does not change.
     fn text(&self, text: &str) -> String;
 
-    /// Returns a writer that masks the secrets in its input and writes the result to `out`. It may
-    /// hold bytes back until it is finished.
+    /// Returns a writer that masks the secrets in its input and writes the result to `out`. The
+    /// writer may hold bytes back until [`RedactingWriter::finish`] is called.
     fn writer<'a>(&'a self, out: &'a mut dyn Write) -> Box<dyn RedactingWriter + 'a>;
 }
 
 /// A writer that masks secrets.
 pub trait RedactingWriter: Write {
-    /// Writes the bytes that were held back. No byte may follow.
+    /// Writes the bytes that were held back. Nothing may be written afterwards.
     fn finish(&mut self) -> io::Result<()>;
 }
 

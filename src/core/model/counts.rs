@@ -6,7 +6,8 @@ use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-/// A number of events, and their total size in bytes and in tokens, as estimated by `materialize`.
+/// A number of events, and their total size in bytes and in tokens. `materialize` estimates the
+/// tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Amount {
@@ -17,12 +18,14 @@ pub struct Amount {
 
 /// Counts of events. A count never decreases.
 ///
-/// `stored` counts outputs and later additions to them. `handed` counts stand-ins that were given
-/// to a model, and outputs that were given to it directly because they are short. `read` counts
-/// reads of all other views, and `views` the reads of each kind of view. `expired` counts outputs
-/// that a rule removed, and `deleted` those that a person or program removed. `calls` counts calls
-/// of the gateway, and `index` its light indexes. `questions` counts questions to language models;
-/// the log of each conversation lists them.
+/// - `stored`: outputs, and later additions to them.
+/// - `handed`: stand-ins that were given to a model, and outputs that are short enough to be given
+///   to it directly.
+/// - `read`: reads of all other views. `views` counts the reads of each kind of view.
+/// - `expired`: outputs that a rule removed.
+/// - `deleted`: outputs that a person or program removed.
+/// - `calls`: calls of the gateway. `index` counts its light indexes.
+/// - `questions`: questions to language models. The log of each conversation lists them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
@@ -60,12 +63,12 @@ pub struct DailyCounts {
     pub counts: Counts,
 }
 
-/// Maximum number of tools that are counted by name, per conversation and day and in sums. The
-/// number must be bounded because clients choose the names of tools.
+/// Maximum number of tools that are counted by name, in each of these: a conversation and day, and
+/// a sum. Clients choose the names of tools, so the number must be bounded.
 pub const MOST_TOOLS: usize = 500;
 /// The name under which all other tools are counted.
 pub const OTHER_TOOLS: &str = "(other)";
-// In bytes. Longer names count as [`OTHER_TOOLS`].
+// Maximum length in bytes of the name of a tool. Tools with longer names count as [`OTHER_TOOLS`].
 const LONGEST_TOOL: usize = 256;
 
 /// Returns the name under which the outputs of `tool` are counted.
@@ -76,7 +79,7 @@ pub fn counted_tool(tool: String) -> String {
 /// Sums of counts: in total, by tool and by day.
 ///
 /// The tool `""` stands for outputs whose tool is not known. When there are more than
-/// [`MOST_TOOLS`] tools, the half with the fewest events is merged into [`OTHER_TOOLS`].
+/// [`MOST_TOOLS`] tools, the less frequent half of them is merged into [`OTHER_TOOLS`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Sums {
@@ -141,9 +144,9 @@ impl Counts {
             + self.questions.times
     }
 
-    /// Returns the bytes or tokens that the model did not have to read, as selected by `of`: those
-    /// that were stored minus those that were given to the model. The result is negative if the model
-    /// was given more than was stored, for example because it read the same part twice.
+    /// Returns the number of bytes or tokens that the model did not have to read: the stored ones
+    /// minus the ones given to the model. `of` selects bytes or tokens. The result is negative if
+    /// the model was given more than was stored, for example because it read the same part twice.
     pub fn saved(&self, of: fn(&Amount) -> u64) -> i64 {
         let signed = |amount: &Amount| i64::try_from(of(amount)).unwrap_or(i64::MAX);
         let given = signed(&self.handed).saturating_add(signed(&self.read));
@@ -188,9 +191,9 @@ impl AddAssign<&Counts> for Counts {
     }
 }
 
-/// Finished calls of a tool: their number, the number of failed calls, the total duration in
-/// milliseconds, the bytes of the server's answers, and the bytes of these answers that were given
-/// to the client.
+/// Finished calls of a tool. `times` is the number of calls, `errors` the number of failed calls,
+/// and `millis` the total duration in milliseconds. `received` is the number of bytes of the
+/// server's answers, and `given` the number of these bytes that were given to the client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
@@ -202,8 +205,9 @@ pub struct CallCounts {
     pub given: u64,
 }
 
-/// Sessions that were given a light index instead of the schemas of tools, with the tokens of the
-/// indexes and the tokens of the schemas.
+/// Sessions that were given a light index instead of the schemas of tools. `times` is the number of
+/// sessions, `tokens` the size of the indexes in tokens, and `schemas` the size of the schemas in
+/// tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
@@ -215,9 +219,9 @@ pub struct IndexCounts {
 
 /// Questions about outputs, and their cost.
 ///
-/// `times` counts all questions, and `cached` those that had been answered before. `calls` counts
-/// calls of models. `input` and `output` count the tokens of requests and replies. `nanodollars` is
-/// the price in billionths of a dollar. `millis` is the duration in milliseconds.
+/// `times` counts all questions, and `cached` the questions that had been answered before. `calls`
+/// counts calls of models. `input` and `output` count the tokens of requests and replies.
+/// `nanodollars` is the price in billionths of a dollar. `millis` is the duration in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]

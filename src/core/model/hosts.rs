@@ -23,29 +23,29 @@ pub trait OtherHosts: Debug + Send + Sync {
     /// completed.
     fn changed(&self, conversation: &Component, sealed: Option<u64>);
 
-    /// Returns true if it is worth waiting for changes by other hosts in the conversation `at`. If
-    /// `at` is `None`, this is about changes to the list of conversations.
+    /// Returns true if the caller should [look](Self::look) for changes by other hosts in the
+    /// conversation `at`. If `at` is `None`, this is about changes to the list of conversations.
     fn is_look_due(&self, at: Option<&Component>) -> bool;
 
-    /// Waits until the changes of other hosts have arrived here, at most for `patience`. Concurrent
-    /// callers share one request. Returns true if changes may have been applied since the caller's
-    /// previous look.
+    /// Fetches and applies the changes of other hosts. Waits for this, but at most for `patience`.
+    /// Concurrent callers share one request. Returns true if changes may have been applied since
+    /// the caller's previous look.
     fn look(&self, at: Option<&Component>, patience: Duration) -> bool;
 
     /// Returns the conversations of other hosts that the last `look` without a conversation found.
-    /// Some of them may also exist on this host.
+    /// The list may include conversations that also exist on this host.
     fn conversations(&self) -> Arc<[Component]>;
 
-    /// Returns a function that removes local copies of outputs of a conversation. It is valid for
-    /// one round of removals.
+    /// Returns a function that removes local copies of outputs of a conversation. The function is
+    /// valid for one round of removals.
     fn evictor(&self, conversation: &Component) -> Evictor<'_>;
 
     /// Returns true if local copies of shared outputs are removed when the disk is nearly full.
     fn evicts(&self) -> bool;
 
-    /// Returns the paths of outputs that were written under the name `path` and were given a
-    /// different path because `path` was taken. If the output at `path` was itself renamed, its
-    /// original path is included.
+    /// Returns the paths of outputs that were also written under the name `path`. Such an output
+    /// got another path because `path` was taken. If the output at `path` itself was renamed for
+    /// this reason, its original path is included.
     fn same_name(&self, _conversation: &Component, _path: &RelPath) -> Vec<String> {
         Vec::new()
     }
@@ -57,7 +57,7 @@ pub trait OtherHosts: Debug + Send + Sync {
 /// The result of removing the local copy of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EvictionResult {
-    /// The copy was removed. Its name and record remain, and its bytes are fetched when they are
+    /// The copy was removed. The name and the record remain. The bytes are fetched when they are
     /// read.
     Gone,
     /// The copy was kept for this reason, although other hosts have the output.
@@ -89,8 +89,9 @@ pub struct HostsReport {
     pub requests: Vec<RequestReport>,
 }
 
-/// The requests of one kind, in the classes by which object stores set prices: their number, and
-/// the bytes of objects that were received or sent.
+/// The requests of one kind. The kinds are the classes by which object stores set prices.
+/// `requests` is the number of requests. `bytes` is the number of bytes of objects that were
+/// received or sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct RequestReport {
@@ -106,8 +107,9 @@ pub trait FarStore: Debug + Send + Sync {
     fn open(&self, conversation: &Component, record: &Record) -> io::Result<FarFile>;
 }
 
-/// An artifact whose bytes are not on this disk, open for reading. A read fails if the bytes do not
-/// match the digest in the record. `attributes` are the extended attributes named `user.*`.
+/// An artifact that is open for reading although its bytes are not on this disk. A read fails if
+/// the bytes do not match the digest in the record. `attributes` are the extended attributes named
+/// `user.*`.
 #[derive(Clone)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct FarFile {

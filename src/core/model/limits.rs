@@ -11,17 +11,18 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// limit off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum number of characters of an output that its summary shows whole.
+    /// Maximum number of characters of an output that its summary shows whole. `max_inline_bytes`
+    /// applies too.
     pub max_inline_chars: u64,
-    /// Maximum number of bytes of such an output. Both limits apply.
+    /// Maximum number of bytes of an output that its summary shows whole.
     pub max_inline_bytes: u64,
     /// Number of lines of the head in a summary. The tail has the same number.
     pub snippet_lines: usize,
     /// Number of bytes of the head in a summary. The tail has the same number.
     pub snippet_bytes: usize,
-    /// Maximum number of lines of an output that an envelope shows.
+    /// Maximum number of lines of an output that an envelope shows whole. `max_bytes` applies too.
     pub max_lines: u64,
-    /// Maximum number of bytes of an output that an envelope shows. Both limits apply.
+    /// Maximum number of bytes of an output that an envelope shows whole.
     pub max_bytes: u64,
     /// The part of an output that an envelope shows.
     pub direction: Direction,
@@ -33,11 +34,14 @@ pub struct Limits {
     pub message_threshold: u64,
     /// Number of characters of a longer output that the message log contains.
     pub message_preview: usize,
-    /// Maximum number of bytes of an output that a host with the `tool_output` tool is given whole.
+    /// Maximum number of bytes of an output that is given whole to a host with the `tool_output`
+    /// tool.
     pub tool_response_max_bytes: u64,
-    /// Maximum number of tokens of such an output, if limited. Exceeding either limit is enough.
+    /// Maximum number of tokens of an output that is given whole to such a host. `None` if only the
+    /// bytes are limited.
     pub token_budget: Option<u64>,
-    /// True if outputs within the limits are stored, too, because one of the limits is `mirror`.
+    /// True if outputs within the limits are stored too. A user requests this by setting a limit to
+    /// `mirror`.
     pub mirror: bool,
 }
 
@@ -70,7 +74,7 @@ impl Limits {
     /// Number of lines of `.tail` and `.head`.
     pub const TAIL_LINES: u64 = 200;
 
-    /// Returns true if an output can exceed these limits.
+    /// Returns true if an output can exceed the limits on inline outputs.
     pub fn may_replace(&self) -> bool {
         self.max_inline_bytes < Self::NEVER || self.max_inline_chars < Self::NEVER
     }
@@ -102,8 +106,8 @@ impl Default for Limits {
     }
 }
 
-/// The limits for the output of each tool. They never change, because the bytes of a view depend on
-/// them.
+/// The limits for the output of each tool. The limits never change, because the bytes of a view
+/// depend on them.
 pub trait LimitsByTool: Send + Sync + std::fmt::Debug {
     /// Returns the limits of `tool`, as named by `Provenance::tool_name`. A tool without limits of
     /// its own has the default limits.
@@ -117,8 +121,8 @@ impl LimitsByTool for Limits {
     }
 }
 
-/// A JSON list of at most `MOST` entries. A longer list is an error that is raised before the list
-/// is in memory, because a server may send millions of empty blocks.
+/// A JSON list of at most `MOST` entries. Deserializing a longer list fails before the rest of the
+/// list is in memory. A server may send millions of empty blocks.
 #[derive(Debug)]
 pub struct ShortList<T, const MOST: usize>(pub Vec<T>);
 

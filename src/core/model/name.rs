@@ -1,4 +1,4 @@
-//! Names of conversations and files: which names are valid, and what a name says about its file.
+//! Names of conversations and files: which names are valid, and properties that follow from a name.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -8,13 +8,13 @@ use crate::model::text;
 
 /// Maximum length in bytes of a name that the store's filesystem accepts (`NAME_MAX`).
 pub const NAME_MAX: usize = 255;
-/// Maximum nesting of directories below a conversation. Tools stay far below it: the longest path
-/// that a system call accepts leaves 16 bytes for each of 256 names.
+/// Maximum nesting of directories below a conversation. Real tools use far fewer levels. The
+/// longest path that a system call accepts leaves 16 bytes for each of 256 names.
 pub const MAX_DEPTH: usize = 256;
 // Names with this prefix are reserved for the ctxfs filesystem.
 const RESERVED: &[u8] = b".ctxfs";
 
-/// The reason why a name is not valid. The message is for people; callers map the error to an
+/// The reason why a name is not valid. The message is for people; callers convert the error to an
 /// errno.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant has a message")]
@@ -194,11 +194,11 @@ impl Folder {
     }
 }
 
-/// Returns true if a file with this name is a scratch file. A scratch file is stored like any
-/// other, but it is never sealed and has no views.
+/// Returns true if a file with this name is a scratch file. A scratch file is stored like any other
+/// file, but it is never sealed and has no views.
 ///
 /// Scratch names begin with a dot or end in `~`, `.tmp`, `.part`, `.swp` or `.<random>.tmp`.
-/// Editors, rsync and servers write files with such names before they rename them.
+/// Editors, rsync and servers write a file under such a name before they rename it.
 pub fn is_scratch(name: &OsStr) -> bool {
     let name = name.as_bytes();
     let ends = |end: &[u8]| name.len() > end.len() && name.ends_with(end);
@@ -209,8 +209,8 @@ pub fn is_scratch(name: &OsStr) -> bool {
 pub const LEAST_DIGITS: usize = 6;
 
 /// Returns the path with `~` and `digits` before the extension. For example, `x~3f09ab.txt` is an
-/// output that was written as `x.txt` when a different output had that name. A name that would
-/// become too long is shortened.
+/// output that was written as `x.txt` when another output had that name. The name is shortened if
+/// it would be too long.
 pub fn with_digits(path: &str, digits: &str) -> String {
     let (parent, stem, extension) = parts(path);
     let room = NAME_MAX - digits.len() - extension.len() - "~".len();
@@ -218,12 +218,12 @@ pub fn with_digits(path: &str, digits: &str) -> String {
     while !stem.is_char_boundary(end) {
         end -= 1;
     }
-    // Cutting an escape in half yields a different name, but a valid one.
+    // If an escape is cut in half, the result is a different name, but still a valid one.
     format!("{parent}{}~{digits}{extension}", &stem[..end])
 }
 
-/// Returns the path without the `~` and the digits in its name, or `None` if it has none. This
-/// inverts [`with_digits`], unless the name was shortened.
+/// Returns the path without the `~` and the digits in its name, or `None` if the name has no such
+/// digits. This is the inverse of [`with_digits`], unless the name was shortened.
 pub fn without_digits(path: &str) -> Option<String> {
     let (parent, stem, extension) = parts(path);
     let (plain, digits) = stem.rsplit_once('~')?;

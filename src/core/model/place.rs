@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{Component, Record, RelPath};
 
-/// The root directory of a tree under the name that its readers use, such as `/ctx`. It contains
-/// either all conversations or the files of a single conversation.
+/// The root directory of a tree, such as `/ctx`. The path is the one by which readers know the
+/// tree. The tree contains either all conversations or the files of a single conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Root {
     /// The directory of all conversations.
@@ -33,9 +33,8 @@ impl Root {
     }
 }
 
-/// The names by which a reader refers to an artifact: the root of the tree under the name that the
-/// reader uses, the conversation, and the path inside the conversation. A file outside any tree has
-/// only a path.
+/// The names by which a reader refers to an artifact: the root of the tree as the reader knows it,
+/// the conversation, and the path inside the conversation. A file outside any tree has only a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     root: String,
@@ -44,8 +43,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// Returns a place in the tree of all conversations, whose root the reader calls `prefix`, such
-    /// as `/ctx`.
+    /// Returns a place in the tree of all conversations. `prefix` is the root of the tree as the
+    /// reader knows it, such as `/ctx`.
     pub fn new(prefix: &str, conversation: &str, path: &RelPath) -> Self {
         Self::below(&Root::All(prefix.to_owned()), conversation, path)
     }
@@ -61,8 +60,7 @@ impl Place {
         Self { root: String::new(), conversation: String::new(), path: path.to_owned() }
     }
 
-    /// Returns the place of a view of the artifact. Its path is the path of the artifact followed
-    /// by `suffix`.
+    /// Returns the place of a view of the artifact: the path of the artifact followed by `suffix`.
     #[must_use]
     pub fn of_view(&self, suffix: &str) -> Self {
         Self { path: format!("{}{suffix}", self.path), ..self.clone() }
@@ -98,17 +96,17 @@ impl Place {
     }
 }
 
-// A handle may omit these directories.
+// Directories that a handle may omit.
 const FOLDERS: [&str; 2] = ["artifacts/tool", "artifacts/terminal"];
 // Extensions that a handle may omit after a call id.
 const EXTENSIONS: [&str; 3] = ["", ".json", ".txt"];
 
-/// Returns the handle of an artifact (`formats.md`, section 3): a relative path by which a model
-/// can request the artifact later.
+/// Returns the handle of an artifact (`formats.md`, section 3). A model can request the artifact
+/// later by this relative path.
 ///
-/// The handle is `<conversation>/<call id>` if the id of the call is a UUID that ctxfs generated.
-/// It is `<conversation>/<file name>` for any other output of a tool, and `<conversation>/<path>`
-/// for any other file. [`readings`] resolves all three forms.
+/// The handle is `<conversation>/<call id>` if ctxfs generated the call id, which is then a UUID.
+/// For any other output of a tool it is `<conversation>/<file name>`, and for any other file
+/// `<conversation>/<path>`. [`readings`] resolves all three forms.
 pub fn handle(record: &Record, conversation: &str, path: &str) -> String {
     let name = path.strip_prefix("artifacts/tool/").filter(|name| !name.contains('/'));
     let name = name.unwrap_or(path);
@@ -122,8 +120,8 @@ pub fn handle(record: &Record, conversation: &str, path: &str) -> String {
 /// reference such as `ctx://c7/artifacts/tool/9f3k.txt`, or an absolute path that ends like a
 /// reference.
 ///
-/// Every component is checked, so no path leaves its conversation. The caller must check which of
-/// the files exist.
+/// Every component is checked, so no path leaves its conversation. The files need not exist; the
+/// caller must check that.
 pub fn readings(text: &str) -> Vec<(Component, RelPath)> {
     if text.starts_with('/') {
         return text.match_indices("/artifacts/").filter_map(|(at, _)| split(text, at)).collect();
@@ -153,7 +151,7 @@ fn split(text: &str, at: usize) -> Option<(Component, RelPath)> {
 pub struct ContextRef {
     /// `ctx://<conversation>/<path>`.
     pub id: String,
-    /// `artifact`, `history` or `catalog`. In a manifest also `closed` for a file that the reader
+    /// `artifact`, `history` or `catalog`. A manifest also uses `closed` for a file that the reader
     /// is not permitted to read, and `unread` for a directory that could not be listed.
     pub kind: String,
     /// MIME type, if known.

@@ -4,10 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::Analysis;
 
-/// The record of an artifact: one line of the manifest. The last line for a path is the valid one.
+/// The record of an artifact: one line of the manifest. If a path has several lines, the last one
+/// is valid.
 ///
 /// A record contains facts that cannot be computed from the bytes (call, times, state), and the
-/// analysis, which can. Losing a record does not lose the artifact.
+/// analysis, which can be computed again. Losing a record does not lose the artifact.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "RawRecord")]
 pub struct Record {
@@ -22,11 +23,11 @@ pub struct Record {
     pub state: ArtifactState,
     /// Size in bytes at the time of recording.
     pub size: u64,
-    /// Time of the last modification at the time of recording, in nanoseconds since the epoch.
+    /// Time of the last modification when the record was written, in nanoseconds since the epoch.
     /// `analysis` is valid as long as the file has this time and `size`.
     pub modified: i64,
-    /// The file that was analysed. As long as the attributes of the file match, its bytes have the
-    /// digest in the record.
+    /// The file that was analysed. As long as the file has these attributes, the digest in the
+    /// record is correct.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<LocalFile>,
     /// Time when the artifact was first seen, in milliseconds since the epoch.
@@ -46,8 +47,8 @@ pub struct Record {
     /// True if the content must never change because the artifact was sealed under `--write-once`.
     #[serde(skip_serializing_if = "is_false")]
     pub once: bool,
-    /// Present if the content was removed or is about to be. The other fields then describe the
-    /// removed content. The removal takes effect only if the file no longer exists; see
+    /// Present if the content was removed or is about to be removed. The other fields then describe
+    /// the removed content. The removal takes effect only when the file no longer exists; see
     /// `Conversation::record`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removed: Option<Removal>,
@@ -56,11 +57,11 @@ pub struct Record {
     pub far: Option<Far>,
 }
 
-/// The location of bytes that are not on this disk. `origin` is the artifact in the shared bucket,
-/// `<segment>:<place>`. `mode` has the permission bits of its file.
+/// The location of bytes in the shared bucket. `origin` is the artifact in the bucket,
+/// `<segment>:<place>`. `mode` has the permission bits of the artifact's file.
 ///
-/// If `here` is true, the bytes have since been fetched: the file on this disk contains them, and
-/// it is removed together with its name.
+/// If `here` is true, the bytes have since been fetched into the file on this disk. Removing this
+/// file then removes the artifact.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Far {
@@ -81,7 +82,8 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// A removal of content, either by a rule or, under `--write-once`, by a person or program.
+/// A removal of content by a rule, by a person or by a program. Removals by a person or program are
+/// recorded only for write-once content.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Removal {
     /// Time of the removal, in milliseconds since the epoch.
@@ -103,15 +105,14 @@ impl Removal {
     /// The rule of a rename: the content has a new path.
     pub const RENAME: &str = "rename";
 
-    /// Returns the removal, at the time `at`, of content that must never change. Its record stays
-    /// in the manifest.
+    /// Returns a removal of write-once content at the time `at`. The record stays in the manifest.
     pub fn unlinked(at: i64) -> Self {
         let why = "somebody removed it".to_owned();
         Self { at, rule: Self::UNLINK.to_owned(), why, stays: true }
     }
 
-    /// Returns the removal, at the time `at`, of content that must never change and was renamed.
-    /// `to` is its new reference.
+    /// Returns the removal of write-once content that was renamed at the time `at`. `to` is the new
+    /// reference of the content.
     pub fn renamed(at: i64, to: &str) -> Self {
         let why = format!("it is {to} now");
         Self { at, rule: Self::RENAME.to_owned(), why, stays: true }
@@ -128,8 +129,7 @@ pub struct Owner {
     pub started: u64,
 }
 
-/// The state of an artifact. It depends on the artifact's writers: an artifact is live while it is
-/// open for writing.
+/// The state of an artifact. An artifact is live while a writer has it open.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "state", content = "why")]
 pub enum ArtifactState {
@@ -213,8 +213,8 @@ impl Record {
         self.provenance.call.as_deref().unwrap_or(stem)
     }
 
-    /// Returns this record for content that was removed. `size` and `modified` are those of the
-    /// removed content.
+    /// Returns this record for content that was removed. `size` and `modified` describe the removed
+    /// content.
     #[must_use]
     pub fn retired(&self, size: u64, modified: i64, removal: Removal) -> Self {
         Self { size, modified, owner: None, removed: Some(removal), ..self.clone() }
@@ -334,17 +334,17 @@ fn state(stage: Stage, why: Option<String>) -> Result<ArtifactState, &'static st
 
 /// The local file whose bytes were analysed when an artifact was sealed.
 ///
-/// Only the kernel can set the change time of a file (`ctime`). As long as the file has the
-/// recorded change time, length and modification time, its bytes match the analysis and the digest
-/// in the record.
+/// Only the kernel can set the change time of a file (`ctime`). The bytes match the analysis and
+/// the digest in the record as long as the file has the recorded change time, length and
+/// modification time.
 ///
-/// A program may replace the file by a copy with the same bytes. It compares the digest, sets the
-/// modification time of the copy to that of the original, and records the change time of the copy
-/// as `copied`. The other fields keep their values, so the artifact keeps its identity.
+/// A program may replace the file by a copy with the same bytes. To keep the identity of the
+/// artifact, ctxfs compares the digest and gives the copy the modification time of the original. It
+/// then records the change time of the copy as `copied`. The other fields keep their values.
 ///
 /// `dev` and `ino` are the device number of the disk and the inode number. `born` is the creation
-/// time, if the disk stores it, and `changed` is the change time. All times are in nanoseconds since
-/// the epoch.
+/// time, or `None` if the disk does not store it. `changed` is the change time. All times are in
+/// nanoseconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub struct LocalFile {
@@ -357,9 +357,9 @@ pub struct LocalFile {
     pub copied: Option<i64>,
 }
 
-/// The sizes in bytes of the views that a directory lists next to an artifact. They are stored so
-/// that listing a directory computes no views. They are valid for one `basis`, which identifies
-/// everything that the views depend on.
+/// The sizes in bytes of the views that a directory lists next to an artifact. With the stored
+/// sizes, listing a directory computes no views. The sizes are valid for one `basis`, which
+/// identifies everything that the views depend on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct ViewSizes {

@@ -1,10 +1,9 @@
 //! Lossless conversion of names to text.
 //!
 //! A name is a sequence of bytes, but JSON and the input of a model are text. A byte that is not
-//! UTF-8 is written as `\x` and two lower-case hexadecimal digits, such as `\xff`. A backslash in
-//! the name is written as `\x5c` if it would be mistaken for the beginning of such an escape.
-//! Different names therefore have different texts, and a UTF-8 name without such a sequence is
-//! unchanged.
+//! UTF-8 is written as `\x` and two lower-case hexadecimal digits, such as `\xff`. A backslash that
+//! would look like the beginning of such an escape is written as `\x5c`. Different names therefore
+//! have different texts. A UTF-8 name that contains nothing like an escape is unchanged.
 
 // Length of an escape: `\x` and two digits.
 const ESCAPE: usize = 4;
@@ -41,8 +40,8 @@ pub fn decode(text: &str) -> Vec<u8> {
     name
 }
 
-// Decodes the escape at the beginning of `text`. Returns `None` unless it stands for a backslash or
-// a byte that is not ASCII.
+// Decodes the escape at the beginning of `text`. Returns `None` if `text` does not begin with an
+// escape of a backslash or of a byte that is not ASCII.
 fn escaped(text: &str) -> Option<u8> {
     let digits = text.strip_prefix(r"\x")?.get(..2)?;
     let is_digit = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');

@@ -21,8 +21,8 @@ pub fn is_hidden(c: char) -> bool {
 }
 
 /// Returns `text` on one line, with every hidden character replaced by its escape, such as
-/// `\u{202e}`. Newlines and tabs are escaped, too. The result is cut after at most `bytes` bytes; a
-/// note at the end then says how many bytes were cut.
+/// `\u{202e}`. Newlines and tabs are escaped, too. The result is cut after at most `bytes` bytes,
+/// and a note with the number of cut bytes is appended.
 pub fn escaped(text: &str, bytes: usize) -> String {
     let mut shown = String::new();
     for (at, c) in text.char_indices() {

@@ -1,10 +1,10 @@
 //! The patterns of the sets. Each is tried only where one of its beginnings occurs.
 //!
-//! One automaton finds all beginnings, and a short regex is run only at these positions. The time
-//! of a search therefore does not depend on earlier searches, and hostile text takes at most a
-//! fixed multiple of the time that other text takes. A single regex of all patterns, run by lazy
-//! automata, would be hundreds of times slower for text that makes it build new states for each
-//! byte, such as base64 of JSON. It would also stay slow for later text.
+//! A single automaton finds all beginnings, and a short regex runs only at these positions. The
+//! time of a search therefore does not depend on earlier searches, and hostile text takes at most a
+//! fixed multiple of the time of other text. The alternative would be one regex of all patterns,
+//! run by lazy automata. It builds new states for each byte of some texts, such as base64 of JSON.
+//! For such text and for later text, it would be hundreds of times slower.
 
 use std::ops::Range;
 
@@ -20,7 +20,8 @@ const JWT_HEADER: usize = 1000;
 const JWT_CLAIMS: usize = 4000;
 // Minimum number of characters in a part, without its fixed beginning.
 const JWT_PART: usize = 10;
-// The base64 encoding of the beginning of an object. The first two parts begin with it.
+// The base64 encoding of the beginning of a JSON object. The first two parts of a token begin with
+// it.
 const JWT_OBJECT: &[u8] = b"eyJ";
 // Minimum and maximum number of bytes in an assigned value.
 const VALUE_LEAST: usize = 8;
@@ -28,8 +29,8 @@ const VALUE: usize = 1000;
 // Maximum number of characters in a URL scheme.
 const SCHEME: usize = 21;
 
-/// The compiled patterns of the sets. `beginnings` finds the beginnings of all patterns, and
-/// `owners` maps each beginning to its pattern.
+/// The compiled patterns of the sets. `beginnings` finds the beginnings of all patterns. `owners`
+/// has the index of the pattern of each beginning.
 pub(super) struct KnownPatterns {
     beginnings: Option<AhoCorasick>,
     owners: Vec<usize>,
@@ -43,21 +44,21 @@ struct KnownPattern {
     tail: PatternTail,
 }
 
-/// A position where a pattern may match. If positions are tried in ascending order, the first one
-/// with a match yields the next match.
+/// A position where a pattern may match. The order of these values is the order of the search: the
+/// first one that matches gives the next match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PatternStart {
     pub(super) start: usize,
     pub(super) pattern: usize,
 }
 
-/// Runs of bytes that were already examined. They save examining the bytes again for each beginning
-/// inside a run.
+/// Runs of bytes that were already examined. Several beginnings may lie in one run, and the run is
+/// then examined only once.
 #[derive(Debug, Default)]
 pub(super) struct KnownRuns {
     value: Run,
     jwt: [Run; 3],
-    // A range in which no last line of a private key begins.
+    // A range in which the last line of a private key cannot begin.
     pub(super) keyless: Run,
 }
 
@@ -130,7 +131,7 @@ impl KnownPatterns {
         let KnownPattern { regex, group, tail, .. } = &self.patterns[candidate.pattern];
         let input = Input::new(bytes).range(candidate.start..).anchored(Anchored::Yes);
         let found = regex.search(&input)?.range();
-        // A tail continues the part at the end of the match, whose length is fixed.
+        // The part that a tail continues is at the end of the match. It has a fixed length.
         let (inner, end) = match tail {
             PatternTail::None => (secret(regex, *group, &input, &found), found.end),
             PatternTail::Jwt => {
@@ -236,8 +237,8 @@ fn is_in_value(byte: u8) -> bool {
     !matches!(byte, b'\t'..=b'\r' | b' ') && !b"\"'<>\\,;(){}[]".contains(&byte)
 }
 
-// Returns where a match begins if it may begin at `at`: after a word boundary, or with an escaped
-// line break or tab.
+// Returns the start of a match whose token begins at `at`. The token must follow a word boundary,
+// or an escaped line break or tab. The escape is part of the match. Returns `None` otherwise.
 fn starts_after_break(bytes: &[u8], at: usize) -> Option<usize> {
     match bytes[..at] {
         [.., b'\\', b'n' | b'r' | b't'] => Some(at - 2),

@@ -9,12 +9,12 @@ use serde::Serialize;
 
 use crate::materialize::escape_length;
 
-// For secrets that are too short for a mask with a name.
+// The mask for secrets that are too short for a mask with a name.
 const UNNAMED: &str = "[redacted]";
-// For secrets that are shorter than [`UNNAMED`].
+// The mask for secrets that are shorter than [`UNNAMED`].
 const SHORTEST: &str = "[redact]";
 
-// The longest sequence that sets a colour, `ESC[38;2;255;255;255m`, plus one byte.
+// Maximum length of a sequence that sets a colour: `ESC[38;2;255;255;255m`, plus one byte.
 const COLOUR_BYTES: usize = 20;
 
 // The length of the shortest mask that can be recognized and counted.
@@ -46,8 +46,8 @@ fn parted(secret: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (visible, colours)
 }
 
-// Returns the length of a colour sequence at the start of `bytes`, or 0. Only short sequences of
-// numbers are colours, because they cannot contain a secret.
+// Returns the length of a colour sequence at the start of `bytes`, or 0 if there is none. Only a
+// short sequence of numbers counts as a colour. It cannot contain a secret.
 fn colour_length(bytes: &[u8]) -> usize {
     let length = escape_length(bytes);
     let is_colour = bytes.starts_with(b"\x1b[")

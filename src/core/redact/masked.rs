@@ -20,8 +20,8 @@ use parking_lot::Mutex;
 use crate::model::{Content, LinesBefore, RedactingWriter, Redactor, read_pieces};
 use crate::redact::rules::{LINE, REACH, SecretRules};
 
-/// Block size in bytes. A block is large compared with the surrounding bytes that are searched with
-/// it.
+/// Block size in bytes. It is large compared with the surrounding bytes that are searched with each
+/// block.
 pub const BLOCK: u64 = 256 * 1024;
 
 /// The part of a content that must be read to mask a block. `bytes` is the range to read, and
@@ -86,11 +86,12 @@ pub fn read_to_mask(range: &Range<u64>, length: u64) -> Range<u64> {
     first.bytes.start..last.bytes.end
 }
 
-/// Returns the masks for the secrets that begin in block `number`, each with its offset. The
-/// content has `length` bytes and is read by `read`.
+/// Returns the masks for the secrets that begin in block `number`, each with its offset in the
+/// content. The content has `length` bytes; `read` returns the given number of bytes from the given
+/// offset on.
 ///
-/// The caller must write the masks before it requests the next block, because a mask may extend
-/// into that block.
+/// The caller must write the masks into the content before it requests the next block, because a
+/// mask may extend into that block.
 pub fn masks<E>(
     rules: &SecretRules,
     number: u64,
@@ -111,8 +112,9 @@ pub fn masks<E>(
     Ok(masks.collect())
 }
 
-/// Returns the number of bytes, in a content of `length` bytes, that are masked in the same way
-/// after the content has grown. A secret near the end may continue in the new bytes.
+/// Returns the length of the prefix of a content that is masked in the same way after the content
+/// has grown. The content has `length` bytes now. A secret near the end may continue in the new
+/// bytes.
 pub fn settled(length: u64) -> u64 {
     length.saturating_sub(REACH as u64)
 }
@@ -184,13 +186,13 @@ impl std::fmt::Debug for Masked<'_> {
 /// A writer that masks secrets in the bytes that it passes on, with the same result as [`Masked`].
 ///
 /// It holds back bytes that may be part of a secret: a block and its surroundings, about 300 KiB.
-/// `finish` writes the held bytes; `flush` does not. After an error, the writer cannot be used any
-/// more.
+/// `finish` writes the held bytes; `flush` does not. After an error, the writer must not be used
+/// again.
 pub struct MaskingWriter<'a, W> {
     rules: &'a SecretRules,
     out: W,
-    // The bytes from `offset` on: bytes that are not written yet, and earlier bytes that the search
-    // needs.
+    // The bytes from `offset` on: bytes that are not written yet, and earlier bytes that a search
+    // may still need.
     held: Vec<u8>,
     offset: u64,
     number: u64,
@@ -216,8 +218,8 @@ impl<'a, W: Write> MaskingWriter<'a, W> {
         self.offset + self.held.len() as u64
     }
 
-    /// Writes the next block. The content is known up to `end`. Drops the bytes that no later block
-    /// needs.
+    /// Writes the next block. `end` is the offset up to which the content has arrived. Drops the
+    /// bytes that no later block needs.
     fn emit(&mut self, end: u64) -> io::Result<()> {
         let window = MaskWindow::of(self.number, end);
         let inside = |offset: u64| (offset - self.offset) as usize;

@@ -4,8 +4,8 @@
 //! a JSON string without its escapes. A secret must be found in each of these forms, and masked in
 //! the original bytes. A rendition therefore records the source range of each of its bytes.
 //!
-//! Escapes are decoded anywhere in a text, because JSON may occur anywhere. They are decoded
-//! repeatedly, because a JSON string may itself contain JSON.
+//! JSON may occur anywhere in a text, so its escapes are decoded anywhere. Decoding is repeated,
+//! because a JSON string may itself contain JSON.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::materialize::json::{LONGEST_ESCAPE, escaped_char};
 use crate::materialize::{escape_length, text_ranges};
 
 /// Number of times that JSON escapes are decoded. For example, a message contains the output of a
-/// tool, the output contains a response, and the response contains a document.
+/// tool, the output contains an HTTP response, and the response contains a document.
 const LEVELS: usize = 5;
 const ESCAPE: u8 = 0x1b;
 // Number of bytes that are checked for a control character at once.
@@ -33,7 +33,7 @@ struct SourceRange {
     end: u32,
 }
 
-// Returns `None` if the text would not change.
+// Removes parts of a rendition. Returns `None` if the text would not change.
 type Strip = fn(&Rendition) -> Option<Rendition>;
 
 /// Calls `visit` with each rendition of `bytes` that differs from `bytes`. There are at most 17
@@ -68,8 +68,8 @@ impl Rendition {
         self.places[part.start].start as usize..self.places[part.end - 1].end as usize
     }
 
-    /// Calls `visit` with this text, which was stripped and has been decoded `level` times. Then
-    /// decodes and strips it repeatedly, and calls `visit` with each result.
+    /// Calls `visit` with this text, which is stripped and has been decoded `level` times. Then
+    /// repeatedly decodes the text, strips it, and calls `visit` with the result.
     fn each_stripped(&self, level: usize, strip: Strip, visit: &mut dyn FnMut(&Self)) {
         visit(self);
         let Some(decoded) = self.decoded().filter(|_| level < LEVELS) else { return };
@@ -112,8 +112,9 @@ impl Rendition {
         })
     }
 
-    /// Returns true if a terminal may omit more of the text than a cleaning view does. This is so
-    /// if the text has control characters other than line ends and those of plain sequences.
+    /// Returns true if a terminal may omit more of the text than a cleaning view does. This is the
+    /// case if the text has control characters that are neither line ends nor part of sequences
+    /// that every reader omits.
     fn is_more_than_coloured(&self) -> bool {
         let mut at = 0;
         while let Some(control) = next_control(&self.text[at..]) {
@@ -126,12 +127,13 @@ impl Rendition {
         false
     }
 
-    // Returns the text with its JSON escapes decoded.
+    // Returns the text with its JSON escapes decoded, or `None` if it has none.
     fn decoded(&self) -> Option<Self> {
         let mut decoded = Self::empty();
         let (mut at, mut kept) = (0, 0);
         while let Some(escape) = memchr::memchr(b'\\', &self.text[at..]).map(|next| at + next) {
-            // Such a backslash ends a terminal sequence. JSON contains no ESC character.
+            // A backslash after ESC ends a terminal sequence and is not a JSON escape. JSON
+            // contains no ESC character.
             let is_terminator = escape > 0 && self.text[escape - 1] == ESCAPE;
             let Some((character, length)) =
                 escaped_char(&self.text[escape..]).filter(|_| !is_terminator)

@@ -12,18 +12,21 @@ use crate::redact::known::{KnownPatterns, KnownRuns, Match, PatternStart, Run, c
 use crate::redact::mask;
 use crate::redact::sets::{PatternSet, SecretCheck};
 
-/// Maximum length of a secret in bytes, including the bytes that its pattern needs around it.
+/// Maximum length of a secret in bytes. The length includes the context that the pattern of the
+/// secret needs.
 pub(super) const REACH: usize = 16 * 1024;
-/// Number of bytes before [`REACH`] that are searched for the beginning of a line. A search that
-/// begins inside a line may mistake part of a word for a whole word.
+/// Number of bytes in which the beginning of a line is searched. They come before the [`REACH`]
+/// bytes in front of the searched block. A search that begins inside a line may mistake part of a
+/// word for a whole word.
 pub(super) const LINE: usize = 4 * 1024;
 // The name is limited because it appears in every mask.
 const NAME_BYTES: usize = 32;
 // Maximum length of the last line of a private key.
 const KEY_END_BYTES: usize = 71;
 
-/// A user-defined rule. `name` appears in its masks. Where `regex` matches, the group `secret` is
-/// masked. Without such a group, the first group is masked; without any group, the whole match.
+/// A user-defined rule. `name` appears in its masks. `regex` matches the secret, or the secret with
+/// its context. Of a match, the group `secret` is masked. Without such a group, the first group is
+/// masked; without any group, the whole match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the contract of the type describes its fields")]
 pub struct Rule {
@@ -31,10 +34,14 @@ pub struct Rule {
     pub regex: String,
 }
 
-/// The reason why rules are not valid. `Name`: the name cannot appear in a mask. `Regex`: the
-/// regular expression does not parse or is too large. `Empty`: the regular expression matches the
-/// empty text. These three contain the index of the rule. `TooLarge`: all rules together are too
-/// large.
+/// The reason why rules are not valid.
+///
+/// - `Name`: the name cannot appear in a mask.
+/// - `Regex`: the regular expression does not parse or is too large.
+/// - `Empty`: the regular expression matches the empty text.
+/// - `TooLarge`: all rules together are too large.
+///
+/// The first three contain the index of the rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant has a message")]
 pub enum RuleError {
@@ -133,8 +140,8 @@ impl SecretRules {
         })
     }
 
-    // Returns the secret of the match, if the match is accepted, and the index at which to
-    // continue.
+    // Returns the secret of the match, or `None` if the match fails its check. Also returns the
+    // index at which to continue the search.
     fn secret(
         &self,
         bytes: &[u8],
@@ -156,8 +163,8 @@ struct Matches<'r, 'b> {
     bytes: &'b [u8],
     candidates: Peekable<vec::IntoIter<PatternStart>>,
     runs: KnownRuns,
-    // The cache for the regex of user-defined rules. Each search has a separate cache, because
-    // hostile text may make a cache slow.
+    // The cache for the regex of user-defined rules. It is new for each search, because hostile
+    // text may fill a cache with states that make later searches slow.
     own_cache: Option<meta::Cache>,
     own: NextOwn,
 }
@@ -291,8 +298,10 @@ fn widened(secret: Range<usize>, start: usize) -> Range<usize> {
 }
 
 /// Returns the end of the private key whose first line is `first`. This is the end of the last line
-/// of the key, or, if that is missing, the end of the last line that looks like part of a key.
-/// Calls must be in the order of the first lines. No last line begins inside `keyless`.
+/// of the key. If that is missing, it is the end of the last line that looks like part of a key.
+///
+/// Calls must be in the order of the first lines. `keyless` is a range in which no last line
+/// begins; it is updated for the next call.
 fn key_end(bytes: &[u8], first: &Range<usize>, keyless: &mut Run) -> Option<usize> {
     let farthest = bytes.len().min(first.start + REACH);
     let start = first.end.min(farthest);
@@ -315,8 +324,8 @@ static KEY_BODY: LazyLock<Regex> = LazyLock::new(|| {
     let line = "[A-Za-z0-9+/=]{32,}";
     let header = r"(?:Proc-Type|DEK-Info|Version|Comment): [^\n\\]{0,100}";
     let last = format!("{gap}[A-Za-z0-9+/=]{{1,31}}");
-    // The limit of 8 headers, more than any key has, avoids scanning many headers again for each
-    // first line among them.
+    // The limit of 8 headers is more than any key has. Without it, many headers would be scanned
+    // again for each first line among them.
     let headers = format!("(?:{gap}{header}){{0,8}}");
     let regex = format!(r"(?-u)\A(?:{headers}(?:{gap}{line})+(?:{last})?)?");
     Regex::new(&regex).expect("it is tested")

@@ -1,7 +1,7 @@
 //! Artificial secrets for tests: one for each pattern, in all forms in which readers may see a
 //! secret.
 //!
-//! They are assembled from parts so that secret scanners do not report this file.
+//! The secrets are assembled from parts so that secret scanners do not report this file.
 #![allow(
     dead_code,
     missing_debug_implementations,
@@ -87,7 +87,6 @@ pub fn samples() -> Vec<Sample> {
 /// A form in which a program may write a text.
 #[derive(Debug, Clone)]
 pub enum WrittenForm {
-    /// Unchanged.
     Plain,
     /// With escape sequences inserted. The number gives the position of a sequence, as a fraction
     /// of the text.
@@ -95,7 +94,7 @@ pub enum WrittenForm {
     /// Escaped as a JSON string, repeatedly. Each inner list belongs to one level, and its numbers
     /// choose the escapes.
     Escaped(Vec<Vec<u8>>),
-    /// Overwriting an earlier text on the same line.
+    /// With control characters that a terminal omits: carriage returns and a bell.
     Overwriting,
 }
 
@@ -119,7 +118,7 @@ pub fn written_form() -> impl Strategy<Value = WrittenForm> {
 }
 
 impl WrittenForm {
-    /// Returns `text` in this form.
+    /// Returns `text` encoded as this variant describes.
     pub fn of(&self, text: &str) -> String {
         match self {
             Self::Plain => text.to_owned(),

@@ -19,7 +19,7 @@ const CHUNK: usize = 256;
 
 impl SecretRules {
     /// Returns the secrets in `bytes` that begin in `range`, in order and without overlap. The
-    /// search begins at the start of `range`.
+    /// search begins at the start of `range`. It covers all renditions.
     pub(super) fn secrets<'a>(
         &'a self,
         bytes: &'a [u8],
@@ -102,8 +102,9 @@ fn near_escapes(bytes: &[u8], range: &Range<usize>) -> Vec<Range<usize>> {
     parts
 }
 
-/// Returns true if a chunk contains a character that may make its renditions differ: a backslash,
-/// or a control character other than blanks and line ends.
+/// Returns true if a chunk contains a character that may make its renditions differ from it. These
+/// characters are the backslash, a carriage return that does not end a line, and other control
+/// characters except blanks and line ends.
 fn has_escape(bytes: &[u8], chunk: Range<usize>) -> bool {
     let is_escape = |byte: &u8| {
         let is_control = *byte < b' ' && !matches!(*byte, b'\n' | b'\r' | b'\t' | 0);
@@ -116,8 +117,10 @@ fn has_escape(bytes: &[u8], chunk: Range<usize>) -> bool {
         || memchr::memchr_iter(b'\r', text).any(overwrites)
 }
 
-// Returns the start of a line that begins at most [`LINE`] bytes before `at - REACH`, but not
-// before `first`. If there is none, returns `first` if it is that near, and `at - REACH` otherwise.
+// Returns the position at which to begin a search for secrets that contain the byte at `at`. This
+// is the beginning of the last line that begins in the [`LINE`] bytes before `at - REACH`. If no
+// line begins there, it is `first` if that lies in these bytes, and `at - REACH` otherwise. The
+// position is never before `first`.
 fn line_start(bytes: &[u8], at: usize, first: usize) -> usize {
     let latest = at.saturating_sub(REACH).max(first);
     let earliest = latest.saturating_sub(LINE).max(first);
@@ -125,7 +128,7 @@ fn line_start(bytes: &[u8], at: usize, first: usize) -> usize {
     newline.map_or(if earliest == first { first } else { latest }, |at| earliest + at + 1)
 }
 
-// Extends `range` to whole JSON escapes, so that a masked JSON string stays valid.
+// Extends `range` so that it cuts no JSON escape, because a masked JSON string must stay valid.
 fn whole_escapes(bytes: &[u8], range: &mut Range<usize>) {
     if let Some(escape) = escape_around(bytes, range.start) {
         range.start = escape.start;

@@ -3,10 +3,11 @@
 //! In each pattern, the capture group is the secret. A secret may follow a blank, a punctuation
 //! character, or an escaped line break in a JSON string.
 //!
-//! A pattern is tried only where one of its `beginnings` occurs. A pattern must therefore be short,
-//! except for a repetition at its end, which may be unlimited. If some other part may be long, the
-//! regex ends with the minimum of that part, and [`PatternTail`] matches the rest. Text that often
-//! begins a match without completing it is then not scanned again for each beginning.
+//! A pattern is tried only where one of its `beginnings` occurs. Hostile text may have many
+//! beginnings without a complete match, so trying a pattern must be cheap. The regex is therefore
+//! short, except for a repetition at its end, which may be unlimited. If another part may be long,
+//! the regex ends with the minimum of that part, and [`PatternTail`] matches the rest. The rest is
+//! then examined once, and not again for each beginning in it.
 
 /// A named set of patterns for the setting `redact.sets`. `about` describes the secrets that the
 /// set finds.
@@ -19,7 +20,7 @@ pub struct PatternSet {
 }
 
 /// A pattern of a set. Each match begins with `before` and one of `beginnings`, in upper or lower
-/// case. `label` is the name in its masks.
+/// case. `label` is the name in the masks of the pattern.
 #[derive(Debug)]
 pub(super) struct SecretPattern {
     pub(super) label: &'static str,
@@ -30,8 +31,8 @@ pub(super) struct SecretPattern {
     pub(super) check: SecretCheck,
 }
 
-/// What comes before a match. `Anything`: any byte may precede it. `Break`: a word boundary, or an
-/// escaped line break or tab.
+/// The text that must come before a match. `Anything`: any byte. `Break`: a word boundary, or an
+/// escaped line break or tab. `Scheme`: the scheme of a URL, which belongs to the match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatternPrefix {
     Anything,
@@ -39,8 +40,8 @@ pub(super) enum PatternPrefix {
     Scheme,
 }
 
-/// What continues a match. `Jwt`: the rest of the first part of a JSON Web Token, and its other two
-/// parts. `Value`: the rest of an assigned value, and the byte that ends the value.
+/// The continuation of a match. `Jwt`: the rest of the first part of a JSON Web Token, and its
+/// other two parts. `Value`: the rest of an assigned value, and the byte that ends the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatternTail {
     None,
@@ -50,9 +51,9 @@ pub(super) enum PatternTail {
 
 /// A condition under which a match is a secret.
 ///
-/// `Literal`: the match is not a placeholder, such as `$PASSWORD`, `%(name)s` or `****`. `Mixed`:
-/// the match is not a placeholder, and it has both letters and digits, unlike a word. `Key`: the
-/// match is the first line of a private key, and the rest of the key follows.
+/// - `Literal`: the match is not a placeholder, such as `$PASSWORD`, `%(name)s` or `****`.
+/// - `Mixed`: the match is not a placeholder, and has both letters and digits, unlike a word.
+/// - `Key`: the match is the first line of a private key, and the rest of the key follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SecretCheck {
     None,

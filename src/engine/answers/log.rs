@@ -16,9 +16,11 @@ use ctxfs_store::{Conversation, StoreError, history};
 /// Maximum number of characters of a question or an answer in an entry.
 const PREVIEW: usize = 500;
 
+/// A question with its outcome.
+///
 /// - `time`: the time at which the question ended, in UTC
-/// - `input`: `input`, `output` and `nanodollars` are sums over all calls
-/// - `nanodollars`: the cost, in billionths of a dollar
+/// - `input`, `output`: the number of tokens of all calls
+/// - `nanodollars`: the cost of all calls, in billionths of a dollar
 /// - `ended`: the outcome: `answered`, `cut`, `not found`, `shown`, `stopped` or `failed`
 /// - `preview`: the first characters of the answer or of the error message
 #[derive(Debug, Serialize, Deserialize)]
@@ -68,7 +70,7 @@ pub(super) fn add(asked: &AskedDocument<'_>, answer: &Answer, took: Duration) {
 fn append(asked: &AskedDocument<'_>, entry: &LogEntry) -> Result<()> {
     let AskedDocument { engine, conversation, .. } = asked;
     let line = json_line(entry)?;
-    // Calls that have cost money are logged even without room.
+    // Model calls have cost money, so a question with calls is logged even without room.
     let room = reserve_line(engine, conversation, line.len() as u64);
     let _room = if entry.calls.is_empty() { Some(room?) } else { room.ok() };
     Ok(history::append(conversation, history::EXTRACTIONS, &line)?)

@@ -2,8 +2,8 @@
 //!
 //! The kernel keeps an entry for every name that it has looked up, and the server keeps a node for
 //! every entry, until memory is short. A reader can look up any number of views, such as `X.grep/1`
-//! and `X.grep/2`. So this module records recent look-ups, and makes the kernel drop the entries of
-//! older ones. A file that is open stays open.
+//! and `X.grep/2`. This module therefore records recent look-ups, and makes the kernel drop the
+//! entries of older ones. A file that is open stays open.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
@@ -47,8 +47,8 @@ impl ViewDentries {
     /// until a pending operation is answered, so no worker can send it.
     ///
     /// Dropping an entry detaches the mounts on it. A view loses such mounts at its next version
-    /// anyway, but a file must keep them. So the thread skips an entry if `is_there` returns true
-    /// for it: a file now has the name.
+    /// anyway, but a file must keep them. The thread therefore skips an entry if `is_there` returns
+    /// true: a file now has the name.
     pub(super) fn start(
         self: &Arc<Self>,
         kernel: Notifier,

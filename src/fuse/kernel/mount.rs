@@ -183,8 +183,8 @@ fn unmount_directly(target: &Path) -> Result<(), MountError> {
     })
 }
 
-/// Returns the mount flags. They disable set-uid programs and devices, because any writer to the
-/// store could create such files.
+/// Returns the mount flags, which disable set-uid programs and devices. Any writer to the store
+/// could create such files.
 fn mount_flags(options: &MountOptions) -> MountFlags {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOATIME;
     if options.noexec { flags | MountFlags::NOEXEC } else { flags }

@@ -2,8 +2,8 @@
 //!
 //! While an inode is open in passthrough, the kernel demands that all its opens use one backing
 //! object, and refuses opens in other modes. See Documentation/filesystems/fuse-passthrough.rst and
-//! `fs/fuse/iomode.c`. So an inode is open in one mode at a time, and all opens of it share one
-//! backing id.
+//! `fs/fuse/iomode.c`. An inode is therefore open in one mode at a time, and all opens of it share
+//! one backing id.
 
 use std::fs::File;
 use std::io;
@@ -27,7 +27,7 @@ pub(super) struct PassthroughFiles {
     open: DashMap<u64, (Ino, Option<Arc<BackingId>>)>,
 }
 
-/// The opens of one inode: the backing id that those with passthrough share, and the number of
+/// The opens of one inode: the backing id that all opens with passthrough share, and the number of
 /// opens without passthrough.
 #[derive(Debug, Default)]
 struct InodeOpens {

@@ -3,9 +3,9 @@
 //! The kernel gives each request to the worker that has waited longest. With many waiting workers,
 //! each request wakes a thread that has slept for long, often on another processor: with four, a
 //! round trip takes about twice as long as with two. But with only two workers, every client would
-//! have to wait while both are busy with the disk. So two workers wait and the rest are parked. A
-//! parked worker is woken when no waiting worker is left. A worker parks when that has not happened
-//! for a while.
+//! have to wait while both are busy with the disk. Two workers therefore wait, and the rest are
+//! parked. When no waiting worker is left, a parked worker is woken. When that has not happened for
+//! a while, a worker parks.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};

@@ -31,15 +31,16 @@ const HELD: Duration = Duration::from_mins(10);
 const MAX_ROUNDS: u32 = 32;
 const GONE: &str = "the call was answered already, or was held too long: make it anew";
 
-/// Returns true if the server's requests cannot be sent to the client, because new clients accept
-/// none. The only exception is a single server that is new itself, which talks to the client
-/// directly.
+/// Returns true if requests of this server must reach the client in results, because a new client
+/// accepts no requests. Returns false for a single server that is new too, because such a server
+/// needs no translation.
 pub(crate) fn must_carry(relay: &Relay, from: &Upstream) -> bool {
     relay.client.is_modern() && (relay.hub.is_some() || from.era.get() != Some(Era::Modern))
 }
 
-/// Handles a server's request for a client that accepts no requests. A batch, a held call or a
-/// later call carries the request. Otherwise it is refused.
+/// Handles a server's request for a client that accepts no requests. The client gets it as a
+/// question in the result of an open call or batch, or of its next call. If that is not possible,
+/// the request is refused.
 pub(crate) fn take_request(
     relay: &Arc<Relay>,
     from: &Arc<Upstream>,
@@ -82,8 +83,8 @@ fn read(
     Ok(EarlyQuestion { from: Arc::clone(from), id: id.to_owned(), kind, request, room })
 }
 
-/// Chooses the client request that carries a question: the request on whose stream the question
-/// arrived, else the newest request without questions, else the newest request.
+/// Chooses the client request that carries a question. Prefers the request on whose stream the
+/// question arrived, then the newest request without questions, then the newest request.
 fn choose_carrier(requests: &mut PendingRequests, kind: InputKind) -> Option<u64> {
     let able = requests.by_age().into_iter().filter_map(|(number, pending)| {
         let Carrier { abilities, carries, .. } = pending.carrier()?;
@@ -168,7 +169,8 @@ impl EarlyQuestion {
     }
 }
 
-/// Makes a new request carry the questions that waited for one.
+/// Adds the stored early questions of a server to a new request, whose result will carry them to
+/// the client.
 pub(crate) fn carry_early(relay: &Arc<Relay>, from: &Arc<Upstream>, request: u64) {
     let abilities = from.with_requests(|requests| {
         let pending = requests.waiting.get_mut(&request)?;
@@ -181,7 +183,8 @@ pub(crate) fn carry_early(relay: &Arc<Relay>, from: &Arc<Upstream>, request: u64
     }
 }
 
-/// Removes questions that their server no longer asks.
+/// Removes the questions of a server whose ids fulfill `is_it`, because the server has cancelled
+/// them.
 pub(crate) fn withdraw(relay: &Relay, from: &Arc<Upstream>, is_it: &dyn Fn(&str) -> bool) {
     drop(relay.client.take_early(from, |early| is_it(&early.id)));
     from.with_requests(|requests| {

@@ -38,8 +38,8 @@ pub(crate) fn open_subscription(relay: Arc<Relay>, id: String, asked: Subscripti
     });
 }
 
-/// Returns the next notification that arrived before the subscription was open. Returns `None`
-/// after the last one. From then on, notifications are sent directly.
+/// Returns the next notification that arrived before the subscription was open, or `None` after the
+/// last one. After `None`, further notifications are sent directly.
 fn next_early(relay: &Relay, id: &str) -> Option<String> {
     let mut open = relay.client.subscriptions.lock();
     let listener = open.get_mut(id)?;

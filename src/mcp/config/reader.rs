@@ -120,8 +120,8 @@ struct Expanded {
     has_others: bool,
 }
 
-/// Substitutes `${VAR}` and `${VAR:-default}`. As in a shell, the default also replaces an empty
-/// value. Substituted values are not expanded again.
+/// Substitutes `${VAR}` and `${VAR:-default}`. The default also replaces an empty value, as in a
+/// shell. Substituted values are not expanded again.
 fn expand(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Expanded {
     let mut expanded = Expanded::default();
     let mut rest = text;

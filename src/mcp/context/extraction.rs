@@ -24,8 +24,8 @@ pub(crate) struct QuestionMonitor<'a> {
     pub(crate) tell: &'a (dyn Fn(&CallRecord) + Sync),
 }
 
-/// Returns the name of the tool in limits and permissions. It counts as a tool of the server
-/// `ctxfs`.
+/// Returns the name of `tool_output` in limits and permissions, where it counts as a tool of the
+/// server `ctxfs`.
 pub(crate) fn true_name() -> ServerTool {
     ServerTool { server: "ctxfs".to_owned(), tool: NAME.to_owned() }
 }

@@ -41,8 +41,8 @@ const PATH: &str = "/mcp";
 const MAX_TO_BEGIN: u64 = 1 << 20;
 // If the first answer takes longer than this, the response becomes a stream of events.
 const FIRST_ANSWER_TIME: Duration = Duration::from_secs(5);
-// The limit for the first answer of a session. It is longer, because only a response with a result
-// can carry the session id.
+// Time limit for the first answer of a session. A session needs more time, because only a response
+// with a result can carry the session id.
 const HANDSHAKE: Duration = Duration::from_secs(30);
 // Maximum time between two parts of a body, and for the whole body.
 const BODY_IDLE_TIME: Duration = Duration::from_secs(30);

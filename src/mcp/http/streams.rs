@@ -21,10 +21,9 @@ use crate::raw_object::RawObject;
 const MAX_HELD: usize = 256;
 const MAX_HELD_BYTES: usize = 1 << 20;
 
-/// The streams of a session and the requests that wait on them. If `is_shared`, the session is used
-/// by several clients of a revision without sessions. A message that names no request is then
-/// dropped unless exactly one request stream is open, because it could be about another client's
-/// request.
+/// The streams of a session and the requests that wait on them. If `is_shared`, several clients of
+/// a revision without sessions use the session. Then a message that names no request may be about
+/// another client's request, and is dropped unless exactly one request stream is open.
 pub(crate) struct Streams {
     state: Mutex<StreamsState>,
     is_shared: bool,

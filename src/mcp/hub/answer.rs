@@ -23,8 +23,8 @@ const NOT_SHARED: [&str; 2] = ["tasks", "experimental"];
 // The `_meta` key that holds the server's own name of a tool or prompt.
 const TRUE_NAME: &str = "ctxfs/tool";
 
-/// Introduces the client to the servers after a first request that does not open a session. Waits
-/// for the servers for a limited time.
+/// Introduces the client to the servers if its first request is neither `initialize` nor
+/// `server/discover`. Waits for the servers for a limited time.
 pub(crate) async fn begin(relay: &Arc<Relay>, hub: &Hub, params: Option<&RawValue>) {
     let params = params.map_or("{}", RawValue::get);
     let params: Value = serde_json::from_str(params).unwrap_or_default();

@@ -59,9 +59,9 @@ pub(crate) enum SkippedCall {
 
 /// Decides which calls of a batch start next, based on the outcomes of the others.
 ///
-/// It runs at most `parallel_limit` reading calls at a time, and any other call alone. It makes no
-/// calls itself. The caller reports starts, ends and answers, so the order can be tested without
-/// servers.
+/// At most `parallel_limit` reading calls run at a time, and any other call runs alone. The plan
+/// makes no calls itself: the caller reports starts, ends and answers. The order can therefore be
+/// tested without servers.
 #[derive(Debug, Clone)]
 pub(crate) struct BatchPlan {
     calls: Vec<(PlannedCall, CallState)>,

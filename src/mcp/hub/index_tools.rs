@@ -1,5 +1,5 @@
-//! Index mode: two tools stand for all tools of the servers. One describes tools, and the other
-//! calls them.
+//! Index mode: two tools stand for all tools of the servers. `get_tool_details` describes tools,
+//! and `run_tool_batch` calls them.
 //!
 //! A client does not update the tools and instructions that it got at the start, so the list of
 //! tools is fixed. Later changes appear in `catalog/index.json` and in answers of

@@ -21,8 +21,8 @@ const INTRODUCTION_TIME: Duration = Duration::from_secs(5);
 const MIN_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_BACKOFF: Duration = Duration::from_mins(1);
 
-/// Introduces the client to all servers with the given `initialize` parameters. Later calls do not
-/// introduce it again. Waits for the servers up to [`INTRODUCTION_TIME`].
+/// Introduces the client to all servers, with the `initialize` parameters of the first call. Later
+/// calls only wait. Waits for the servers up to [`INTRODUCTION_TIME`].
 pub(crate) async fn begin(relay: &Arc<Relay>, hub: &Hub, parameters: impl FnOnce() -> String) {
     let is_first = {
         let mut session = hub.session.lock();
@@ -117,8 +117,8 @@ pub(crate) async fn publish(relay: &Relay, hub: &Hub, server: usize, introduced:
     }
 }
 
-/// Fetches the lists that a notification names, then notifies the client. Does nothing if a fetch
-/// is already running.
+/// Fetches the lists that a notification names, then notifies the client. If a list is already
+/// being fetched, the running task fetches it again.
 pub(crate) fn changed(relay: &Arc<Relay>, server: usize, notification: &str) {
     let Some(hub) = &relay.hub else { return };
     for kind in CatalogKind::ALL.into_iter().filter(|kind| kind.notification() == notification) {

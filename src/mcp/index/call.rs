@@ -101,8 +101,9 @@ fn unquoted(value: &Value) -> Option<Map<String, Value>> {
     }
 }
 
-/// Returns the arguments of a call. If the call has both `arguments` and other members, another
-/// member is added if the schema has a property of its name and `arguments` does not contain it.
+/// Returns the arguments of a call. Without a member `arguments`, all other members of the call are
+/// arguments. With it, another member is added if the schema has a property of this name and
+/// `arguments` does not contain it. Returns `None` if `arguments` is no object.
 fn arguments_of(tool: &Tool, call: Map<String, Value>) -> Option<Map<String, Value>> {
     let takes = |key: &str| tool.schema()["properties"].get(key).is_some();
     let given = call.get(ARGUMENTS).filter(|_| !call_is_flat(&call, &takes));

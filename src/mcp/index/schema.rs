@@ -1,10 +1,10 @@
 //! Checks arguments against the JSON Schema of a tool, so that a model learns of mistakes before
 //! the call is made.
 //!
-//! The server checks its arguments itself, so the check lets pass whatever it cannot decide.
-//! Schemas come from untrusted servers. The check therefore takes a limited number of steps to a
-//! limited depth, runs regular expressions in linear time, and fetches nothing. General validators
-//! have no such limits, although references can double the work at each step.
+//! The server checks its arguments itself, so arguments pass if the check cannot decide. Schemas
+//! come from untrusted servers. The check therefore takes a limited number of steps to a limited
+//! depth, runs regular expressions in linear time, and fetches nothing. General-purpose validators
+//! have no such limits: a few references in a schema can multiply their work.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -48,7 +48,7 @@ pub(crate) fn fitness(schema: &Value, arguments: &Value) -> Fitness {
     }
 }
 
-/// Whether one value fits. `Unsure` means that a keyword is not supported, or that no steps are
+/// The result for one value. `Unsure` means that a keyword is not supported, or that no steps are
 /// left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SchemaFit {

@@ -18,8 +18,8 @@ const ARGUMENTS_BYTES: usize = 2000;
 const MIN_BYTES: usize = 40;
 const MAX_ARGUMENTS: usize = 30;
 
-/// The decision about a call: it is made, the user is asked first, or it is refused. [`Decider`]
-/// says who decided.
+/// The decision about a call: it is made, the user is asked first, or it is refused. [`Decider`] is
+/// the origin of the decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
     Allowed(Decider),
@@ -27,8 +27,8 @@ pub(crate) enum Decision {
     Refused(Decider),
 }
 
-/// Who decided: rules, the user now, or the user earlier in this conversation. `NobodyToAsk` means
-/// that the call was refused because the client cannot ask the user.
+/// The origin of a decision: rules, the user now, or the user earlier in this conversation.
+/// `NobodyToAsk` means that the call was refused because the client cannot ask the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decider {
     Rules(RuleSource),
@@ -37,8 +37,8 @@ pub(crate) enum Decider {
     NobodyToAsk,
 }
 
-/// The tools that the user has allowed in a conversation. They are kept only in memory, because an
-/// agent could edit the files of the conversation.
+/// The tools that the user has allowed in a conversation. The list is kept only in memory, because
+/// an agent could edit the files of the conversation.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SessionAllowances(HashSet<ServerTool>);
 
@@ -149,8 +149,8 @@ impl UserAnswer {
     }
 }
 
-/// The question to the user about a call. Its texts come from servers and models, and must not be
-/// able to forge a line of the question.
+/// The question to the user about a call. The texts in it come from servers and models, and must
+/// not be able to forge a line of the question.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallQuestion<'a> {
     pub(crate) tool: &'a ServerTool,

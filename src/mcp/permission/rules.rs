@@ -117,7 +117,7 @@ impl Rules {
 
 /// The effect that a call may have. `Execute` runs code or commands from the arguments. `Unknown`
 /// means that no trusted source states the risk. The risk comes from the user's globs, or else from
-/// the annotations of a trusted server. A greater risk needs more care.
+/// the annotations of a trusted server. Values are ordered from the lowest to the highest risk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Risk {
@@ -153,8 +153,9 @@ impl fmt::Display for Risk {
     }
 }
 
-/// The annotations of a tool that determine its risk. `destructiveHint` is ignored, because adding
-/// something is a change too. Only a tool annotated as read-only gets a lower risk.
+/// The annotations of a tool that determine its risk: `Read` if the tool is annotated as read-only,
+/// and `Write` otherwise. `destructiveHint` is ignored, because a call that only adds something is
+/// a change too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Annotations {
@@ -180,7 +181,7 @@ pub struct InvalidGlob {
     why: String,
 }
 
-/// The user's risks of tools. They override the servers' annotations.
+/// The risks of tools in the user's settings, which override the servers' annotations.
 pub type RiskRules = GlobRules<Risk>;
 
 /// Values by globs of `server/tool`. In a glob, `*` also matches `/`, as in `[tool."..."]` of the

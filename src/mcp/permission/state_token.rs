@@ -93,7 +93,7 @@ fn parts(token: &str) -> Option<(u64, blake3::Hash, Vec<u8>)> {
     }
     let expires = parts.next()?.parse().ok()?;
     let written = parts.next()?;
-    // Capital digits would be read as well, but a changed token is none.
+    // `from_hex` also accepts capital digits, but a token must be exactly as it was issued.
     let mac = blake3::Hash::from_hex(written).ok().filter(|mac| *mac.to_hex() == *written)?;
     let payload = from_hex(parts.next()?)?;
     parts.next().is_none().then_some((expires, mac, payload))

@@ -47,9 +47,9 @@ const SHOWN: usize = 300;
 const LISTENER_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_LISTENER_BACKOFF: Duration = Duration::from_mins(1);
 
-/// The connection to a server over HTTP, optionally with a session. If the server has lost the
-/// session, a message that fails for this reason renews it once, with `initialize` and the log
-/// level. `renewing` is locked during a renewal.
+/// The connection to a server over HTTP, optionally with a session. A message that fails because
+/// the server has lost the session renews the session once, with `initialize` and the log level.
+/// `renewing` is locked during a renewal.
 pub(crate) struct Link<I> {
     upstream: Arc<Upstream>,
     context: ManagerContext<I>,
@@ -76,8 +76,8 @@ impl LinkSession {
     }
 }
 
-/// True while a line is being processed. A request that is given up during this time ends only
-/// afterwards, because the processing of a line must not be interrupted.
+/// True while a line of the response is being processed. Processing must not be interrupted, so a
+/// request that is given up during this time ends after it.
 #[derive(Default)]
 struct BusyFlag(AtomicBool);
 
@@ -328,7 +328,7 @@ impl<I: Inbox> Link<I> {
             .collect();
         let colon = if shown.is_empty() { "" } else { ": " };
         let why = format!("answered {status}{colon}{shown}");
-        // Some servers report a lost session with a different status.
+        // A server may report a lost session with a different status.
         let names_session = reason.to_ascii_lowercase().contains("session");
         let is_lost =
             status == StatusCode::NOT_FOUND || (status == StatusCode::BAD_REQUEST && names_session);
@@ -500,8 +500,8 @@ async fn listen<I: Inbox>(link: Weak<Link<I>>) {
     }
 }
 
-/// Returns true if the listener stream should not be opened again: the server offers none, or the
-/// session is over. The next message detects a session that is over.
+/// Returns true if the listener stream should not be opened again, because the server offers none
+/// or the session is lost. The next message detects a lost session.
 fn is_final(status: StatusCode) -> bool {
     status.is_success()
         || (status.is_client_error()

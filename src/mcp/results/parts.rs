@@ -14,8 +14,7 @@ use crate::message::Message;
 use crate::raw_object::{RawObject, Unescaper, elements, text};
 
 const BLOCK: usize = 64 * 1024;
-// Longer texts on disk are not decoded for counting. Their encoded length is used as an upper
-// bound.
+// Longer texts on disk are not decoded for counting; the encoded length is used as an upper bound.
 const COUNTED: u64 = 16 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +26,7 @@ pub(crate) enum PartKind {
 
 /// A text, binary content or structured content of a result. `block` is the element of `content`
 /// that contains `value`. `bytes` and `chars` are the size of the decoded content. `text` is the
-/// decoded text, unless it is on disk.
+/// decoded text, or `None` for other kinds and for a text on disk.
 pub(crate) struct ResultPart<'a> {
     pub(crate) kind: PartKind,
     pub(crate) block: &'a RawValue,

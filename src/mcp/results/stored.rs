@@ -15,8 +15,8 @@ use ctxfs_view::{Audience, Form, StandIn};
 const STAND_IN: u64 = 64 * 1024;
 const READING_HINT: &str = "tools:  context_read reads these names, context_grep searches them\n";
 
-/// The text that replaces a part: only its name, or a stand-in with an excerpt. [`Replace`] is the
-/// condition for replacing it.
+/// The kind of text that replaces a part: only the name of the stored part, or a stand-in with an
+/// excerpt. [`Replace`] is the condition under which the part is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InPlace {
     Name(Replace),

@@ -179,8 +179,9 @@ fn without_link(message: &Message, block: &RawValue) -> Option<Edit> {
     Some(Edit::new(message.range_of(block), with))
 }
 
-/// Returns the edits that remove structured content that is not an object. If the result has no
-/// other content, the structured content becomes a text.
+/// Returns the edits that remove structured content that is not an object, because an old client
+/// accepts only objects. If the result has no other content (`is_alone`), the structured content
+/// becomes a text.
 fn structured(message: &Message, object: &RawObject<'_>, is_alone: bool) -> Vec<Edit> {
     let Some(value) = object.get("structuredContent") else { return Vec::new() };
     let member = ObjectMember::of(message, object, "structuredContent");
@@ -228,8 +229,8 @@ pub(crate) fn is_input_required(result: &RawValue) -> bool {
 }
 
 impl InputRequired {
-    /// Reads a result that asks for input. The error text continues a sentence that starts with the
-    /// server's name.
+    /// Reads a result that asks for input. The error text is a predicate whose subject is the
+    /// server: `asks for more than 32 things at once`.
     pub(crate) fn of(result: &RawValue, client: InputKinds) -> Result<Self, String> {
         let result = RawObject::parse(result).unwrap_or_default();
         let state = result.get("requestState").filter(|state| state.get().starts_with('"'));

@@ -117,8 +117,9 @@ impl SharedServer {
         }
     }
 
-    /// Updates the subscribers of a resource. Returns true if a session unsubscribes while other
-    /// sessions remain subscribed.
+    /// Updates the subscribers of a resource if `method` subscribes or unsubscribes. Returns true
+    /// if a session unsubscribes while other sessions remain subscribed, in which case the server
+    /// must keep its subscription.
     fn others_are_subscribed(&self, session: u64, method: &str, parsed: &Parsed) -> bool {
         let subscribes = match method {
             "resources/subscribe" => true,

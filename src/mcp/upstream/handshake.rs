@@ -24,8 +24,8 @@ const PROBE: Duration = Duration::from_secs(10);
 // Error codes that only 2026-07-28 servers use.
 const MODERN_ERRORS: std::ops::RangeInclusive<i64> = -32022..=-32020;
 
-/// Why a handshake failed. After `Other`, the server may use the other revision. After `Failed`,
-/// the other revision is not tried.
+/// The reason why a handshake failed. After `Other`, the server may use the other revision. After
+/// `Failed`, the other revision is not tried.
 enum HandshakeError {
     Other(String),
     Failed(String),

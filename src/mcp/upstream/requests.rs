@@ -26,9 +26,9 @@ const MAX_RESPONSES: usize = 32 << 20;
 // Requests whose results can ask for input.
 const ASKING: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
 
-/// A client request for a server of the other era. The translation ends with `None` if the request
-/// was answered or held instead. Otherwise it returns the edits to apply before the request goes to
-/// the server, and how the answer is translated.
+/// A client request for a server of the other era. Translating it returns the edits to apply before
+/// it is sent, and the translation of its answer. The result is `None` if the request is not sent,
+/// because it was answered here or repeats a held call.
 pub(crate) struct ForeignRequest<'a> {
     pub(crate) relay: &'a Arc<Relay>,
     pub(crate) index: usize,
@@ -116,7 +116,8 @@ impl ForeignRequest<'_> {
                 CarryMode::Held(Box::new(CarriedQuestions::new(identity)))
             }),
         };
-        // These responses answer a result that asked for input without a state.
+        // Responses that belong to no held call are removed, because an old server does not know
+        // them.
         let responses = ObjectMember::of(&self.request.message, &params, "inputResponses");
         let meta = translation::without_meta(&self.request.envelope, &self.request.message);
         let edits = meta.into_iter().chain(responses.map(|member| member.removed())).collect();

@@ -78,9 +78,9 @@ async fn input_of_client(
 /// Gets the input that an answer asks for, through `ask`. Returns the members to add to the
 /// repeated call, or `None` if the answer asks for nothing.
 ///
-/// A server that needs no input is answered after a pause. Fails if a call has had too many rounds,
-/// or if the client cannot provide the input. The error text continues a sentence that starts with
-/// the server's name.
+/// If the server asks for a repetition without input, waits for a pause first. Fails if a call has
+/// had too many rounds, or if the client cannot provide the input. The error text is a predicate
+/// whose subject is the server: `asked for input more than 10 times`.
 pub(crate) async fn input<A: Future<Output = Result<Vec<InputResponse>, String>>>(
     round: u32,
     message: &Message,
@@ -105,7 +105,8 @@ pub(crate) async fn input<A: Future<Output = Result<Vec<InputResponse>, String>>
 }
 
 /// Sends all requests to the client at once and collects the answers. Dropping the future cancels
-/// unanswered requests. The error text continues a sentence that starts with the server's name.
+/// unanswered requests. The error text is a predicate whose subject is the server: `asked, and the
+/// client is gone`.
 pub(crate) async fn put_to_client(
     relay: &Arc<Relay>,
     requests: Vec<InputRequest>,

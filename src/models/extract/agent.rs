@@ -1,7 +1,7 @@
 //! The reading agent: a model that looks into a document until it can answer.
 //!
-//! Models with tool calls use tools: `by_calls`. Other models request a look with one JSON object per
-//! turn: `by_actions`.
+//! A look is a search in the document, or a range of its lines. Models that support tool calls
+//! request looks by calls (`by_calls`). Other models send one JSON object per turn (`by_actions`).
 
 pub(super) mod by_actions;
 pub(super) mod by_calls;
@@ -11,12 +11,13 @@ use crate::extract::language_model::needed;
 use crate::extract::look::{AgentLook, FirstLook, LineForm, LookResult};
 use crate::extract::{DocumentError, ModelRequest, Turn};
 
-/// Number of consecutive looks without a line after which the agent gives up.
+/// The agent gives up after this many looks if none of them has shown a line.
 const BARREN: u32 = 3;
 const LEFT_OUT: &str = "(left out, to make room)";
 
 /// Answer of the reading agent. The text begins with [`NOTHING`](crate::extract::prompt::NOTHING)
-/// if nothing was found. `lines` are the line numbers that the answer cites. They may not exist.
+/// if nothing was found. `lines` are the line numbers that the answer cites. The document may not
+/// have these lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct AgentAnswer {
     pub(super) text: String,
@@ -39,13 +40,14 @@ impl LookLog {
         Self { first: first.look.clone(), taken: Vec::new(), shown, barren: 0 }
     }
 
-    /// Returns true if the last look showed no new line. As long as no line was shown at all,
-    /// [`BARREN`] such looks are allowed.
+    /// Returns true if no further look is useful, because the last one showed no new line. Before
+    /// the first line is shown, this takes [`BARREN`] such looks.
     fn is_exhausted(&self) -> bool {
         self.barren >= if self.shown.is_empty() { BARREN } else { 1 }
     }
 
-    /// Performs a look. A repeated look continues where the earlier one was cut.
+    /// Performs a look. If the same look was taken before, continues where it was cut. If it was
+    /// not cut, the result has no lines, and a note asks for a different look.
     fn take(
         &mut self,
         inquiry: &Inquiry<'_>,
@@ -76,7 +78,8 @@ impl LookLog {
     }
 }
 
-/// Replaces the oldest results until the request and the reply fit into the context.
+/// Replaces the oldest results by [`LEFT_OUT`], until the request and its reply fit into `context`
+/// tokens.
 fn make_room(request: &mut ModelRequest, context: u64) {
     for at in 1..request.turns.len().saturating_sub(1) {
         if needed(request) <= context {

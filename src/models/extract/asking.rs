@@ -44,8 +44,8 @@ struct SoFar {
     tokens: u64,
 }
 
-/// A request that was not answered. `Spent::used` includes the tokens of the request that was not
-/// sent, because with them the question would exceed its limit.
+/// Reason why a request has no answer. `Spent` means that the request was not sent, because the
+/// question would exceed its token limit. `used` includes the estimate for this request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages describe variants and fields")]
 pub enum AskError {
@@ -157,7 +157,7 @@ impl AskError {
     }
 }
 
-/// The number of calls and tokens of a question so far, shown to a person who waits for the answer.
+/// Number of calls and tokens of a question so far, for progress messages.
 #[derive(Debug, Default)]
 pub struct CallTally {
     calls: u64,

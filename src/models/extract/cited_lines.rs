@@ -1,5 +1,5 @@
-//! The lines that support an answer: their numbers and their text. Also looks up the quotes of an
-//! answer in the document, so that invented quotes can be marked.
+//! The lines that support an answer: their numbers and their text. Quotes in an answer that do not
+//! occur in the document are marked.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -101,8 +101,8 @@ const MOST: usize = 400;
 const QUOTES: usize = 20;
 const MARK: &str = " (not found in the output)";
 
-/// An answer with a mark after each quote that does not occur in the document. `lines` has the
-/// first line that contains each quote that occurs. `quotes` is the number of quotes that were
+/// An answer with a mark after each quote that does not occur in the document. For each quote that
+/// occurs, `lines` has the first line that contains it. `quotes` is the number of quotes that were
 /// looked up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct CheckedQuotes {
@@ -130,8 +130,8 @@ pub(super) fn checked(document: &dyn Document, form: LineForm, answer: &str) -> 
     checked
 }
 
-/// Looks up each line of an answer. Returns the first line of the document that contains it, for
-/// each line that was found.
+/// Looks up the lines of an answer in the document. For each line that occurs, returns the number
+/// of the first line of the document that contains it.
 pub(super) fn copied_lines(document: &dyn Document, form: LineForm, answer: &str) -> Vec<u64> {
     let lines = answer.lines().map(str::trim);
     let lines = lines.filter(|line| (LEAST..=MOST).contains(&line.chars().count()));

@@ -18,11 +18,11 @@ pub trait Document: Send + Sync {
     fn view(&self, name: &str) -> Result<String, DocumentError>;
 }
 
-/// Facts about a document. `tool` and `arguments` are empty if unknown; the arguments are JSON as
-/// it was sent, or a command line. `name` is the name that models use: the last part of the handle.
-/// `digest` is the BLAKE3 digest of the bytes, in hexadecimal. `bytes` and `lines` are those of the
-/// text, and `tokens` is an estimate. If `is_binary` is true, the output is not text, and its bytes
-/// are never shown.
+/// Facts about a document. `tool` and `arguments` are empty if unknown. `arguments` is JSON as it
+/// was sent, or a command line. `name` is the name that models use: the last part of the handle.
+/// `digest` is the BLAKE3 digest of the bytes, in hexadecimal. `bytes` and `lines` count the text,
+/// and `tokens` is an estimate for it. If `is_binary` is true, the output is not text, and its
+/// bytes are never shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct DocumentFacts {
@@ -65,8 +65,8 @@ impl DocumentFacts {
     }
 }
 
-/// A document that refuses views once the question is stopped. This matters because a view of a
-/// long output takes time, and an answer may need twenty views.
+/// A document that refuses views once the question is stopped. Without this, a stopped question
+/// could go on for long: a view of a long output takes time, and an answer may need twenty views.
 pub(super) struct StoppableDocument<'a> {
     document: &'a dyn Document,
     stopped: &'a Stopped<'a>,

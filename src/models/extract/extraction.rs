@@ -17,8 +17,8 @@ pub struct Extraction {
 }
 
 /// An answer: its text, followed by the lines that support it. `found` is false if the model found
-/// nothing, and `None` if no model was used. `is_cut` is true if a model ran out of tokens. The
-/// text mentions this.
+/// nothing, and `None` if no model was used. `is_cut` is true if a model ran out of tokens; the
+/// text then says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct AnswerText {
@@ -42,9 +42,9 @@ impl Extraction {
         self.calls.iter().fold(0, |sum, call| sum.saturating_add(call.nanodollars))
     }
 
-    /// Returns the text that is given to a model.
+    /// Returns the outcome as a text for a model.
     pub fn text(&self, facts: &DocumentFacts) -> String {
-        // Other programs choose the tool name and the handle. They must stay within the first line.
+        // The tool name and the handle come from other programs, and must not break the first line.
         let tool = visible::one_line(&facts.tool);
         let tool = if tool.is_empty() { "unknown" } else { &tool };
         let handle = visible::whole(&facts.handle);
@@ -67,9 +67,9 @@ impl Extraction {
     }
 }
 
-/// Reason why a mode failed. `NoRoom::prompt` is the number of tokens of the request without the
-/// document, plus those of the reply. `Unreducible::parts` is the number of findings that do not
-/// fit into one request.
+/// Reason why a mode failed. `NoRoom::prompt` is the number of tokens of the reply and of the
+/// request without the document. `Unreducible::parts` is the number of findings that do not fit
+/// into one request.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages describe variants and fields")]
 pub enum ModeError {

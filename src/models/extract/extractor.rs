@@ -165,9 +165,11 @@ fn in_full(inquiry: &Inquiry<'_>, plan: &FullPlan) -> Result<AnswerText, ModeErr
     handed_on(inquiry, text, found, cut.as_deref())
 }
 
-/// Returns an answer followed by the lines that it quotes or cites. If there are none, the lines
-/// are those that the answer copies. The prompt does not request line numbers, so a last line such
-/// as `Lines: 3120` may be the answer itself, and is kept.
+/// Returns an answer followed by the lines of the document that it quotes or cites. If it neither
+/// quotes nor cites, the lines that it copies follow.
+///
+/// A last line such as `Lines: 3120` is kept. The prompt does not request line numbers, so this
+/// line may be the answer itself.
 fn with_lines(document: &dyn Document, form: LineForm, answer: &str) -> String {
     let (_, named) = split_off_lines(answer);
     let checked = checked(document, form, answer);
@@ -202,8 +204,9 @@ fn by_agent(inquiry: &Inquiry<'_>) -> Result<AnswerText, ModeError> {
     handed_on(inquiry, text, found, answer.is_cut.then_some("all of it"))
 }
 
-/// Completes an answer. If the model found nothing, lines of the document are added, because the
-/// model may have missed something. `cut` names the parts about which the model ran out of tokens.
+/// Completes the text of an answer. If the model ran out of tokens, adds a note about the parts
+/// concerned (`cut`). If the model found nothing, adds an excerpt of the document, because the
+/// model may have missed something.
 fn handed_on(
     inquiry: &Inquiry<'_>,
     mut text: String,
@@ -235,10 +238,13 @@ impl std::fmt::Debug for Extractor<'_> {
     }
 }
 
-/// Upper bound for the cost of answering a question with the first target. `target` is `None` if no
-/// model would be used. `chunks` has the number of chunks, and the approximate size of each in
-/// bytes. `calls` is the maximum number of calls. `usage` is an estimate: the sum over the chunks,
-/// or the token limit of a question.
+/// Expected cost of answering a question with the first target. `target` is `None` if no model
+/// would be used.
+///
+/// If the document is read in full, `chunks` has the number of chunks and the approximate size of
+/// each in bytes, and `usage` is an estimate for all chunks. `calls` counts a call for each chunk,
+/// and a call that combines the findings. If the reading agent answers, `chunks` is `None`, `calls`
+/// is the maximum number of turns, and `usage` is the token limit of a question.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct ExtractPlan {
@@ -251,7 +257,7 @@ pub struct ExtractPlan {
 }
 
 impl Extractor<'_> {
-    /// Returns the cost of a question without calling a model.
+    /// Estimates the cost of a question. Calls no model.
     pub fn plan(
         &self,
         document: &dyn Document,
@@ -273,7 +279,7 @@ impl Extractor<'_> {
             (Mode::FullChunked, chunks, count + u64::from(count > 1), plan.usage)
         } else {
             let calls = u64::from(self.settings.max_steps);
-            // The agent reads more than it writes.
+            // Tokens of the limit that replies cannot use are input.
             let output = (calls * profile.reply_tokens()).min(most);
             (Mode::ReadGrep, None, calls, TokenUsage { input: most - output, output })
         };
@@ -282,7 +288,8 @@ impl Extractor<'_> {
     }
 }
 
-/// Returns about `most` bytes of a document, with notes about the omitted parts.
+/// Returns about `most` bytes of a document: its head, the lines that look like errors, and its
+/// tail. Notes mark the omitted parts.
 pub(super) fn truncated(document: &dyn Document, most: usize) -> Result<String, DocumentError> {
     let content = document.content();
     if content.len() <= most as u64 {

@@ -138,8 +138,8 @@ fn part_of_chunk(
     Ok(findings)
 }
 
-/// A chunk as the model sees it: its number, counted from 1, and the bytes that the previous chunk
-/// shows as well.
+/// Description of a chunk for the model. `number` counts from 1. About `shared` bytes at the start
+/// of the chunk are also the end of the previous chunk.
 struct ShownChunk {
     number: u64,
     count: u64,
@@ -183,9 +183,9 @@ fn request(
 
 const INSTEAD: usize = 3;
 
-/// Combined findings. The text begins with [`NOTHING`] if nothing was found. `unknown` are the
-/// parts for which no reply had the required format, and `cut` those about which the model ran out
-/// of tokens.
+/// Combined findings. The text begins with [`NOTHING`] if nothing was found. `unknown` names the
+/// parts for which no reply had the required format. `cut` names the parts about which the model
+/// ran out of tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reduced {
     pub(super) text: String,
@@ -214,8 +214,8 @@ fn reduce(inquiry: &Inquiry<'_>, findings: Vec<ChunkFinding>) -> Result<Reduced,
     Ok(Reduced { text, unknown, cut })
 }
 
-/// Combines the findings in groups that each fit into one request. Adds the parts whose reply was
-/// cut to `cut`.
+/// Combines the findings in groups, each of which fits into one request. If a reply was cut, adds
+/// the parts of its group to `cut`. Fails if no two findings fit into one request.
 fn round(
     inquiry: &Inquiry<'_>,
     findings: &[(String, String)],
@@ -307,7 +307,8 @@ fn without(nothing: &[String]) -> String {
     text
 }
 
-/// The ends of a chunk may move to a line start by at most `1 / LEEWAY` of the chunk size.
+/// Each end of a chunk moves back to a line start if there is one within `1 / LEEWAY` of the chunk
+/// size.
 const LEEWAY: u64 = 8;
 const MOST_LEEWAY: u64 = 64 * 1024;
 const LEAST_BYTES: u64 = 256;
@@ -378,7 +379,8 @@ fn leeway(size: u64) -> u64 {
     (size / LEEWAY).min(MOST_LEEWAY)
 }
 
-/// Returns the best position for a cut at or before `at`. A later `at` never has an earlier cut.
+/// Returns the position of the cut for `at`: the last line start within `leeway` bytes before it,
+/// or else the start of the character there. A later `at` never has an earlier cut.
 fn cut(content: &dyn Content, at: u64, leeway: u64) -> io::Result<u64> {
     if at == 0 || at >= content.len() {
         return Ok(at.min(content.len()));

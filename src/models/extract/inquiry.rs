@@ -1,4 +1,4 @@
-//! One question to one model about one document.
+//! A question to a model about a document.
 
 use crate::extract::asking::{AskError, CallKind, QuestionBudget};
 use crate::extract::extraction::ModeError;
@@ -112,9 +112,9 @@ pub(super) struct ChunkFinding {
     pub(super) is_cut: bool,
 }
 
-/// Content of a reply about a part of the document. If nothing relevant was found, the text
-/// describes the content of the part. `NoForm` means that the reply does not have the required
-/// format.
+/// Content of a reply about a part of the document. `Nothing` means that the part has nothing
+/// relevant, and has a description of the part. `NoForm` means that the reply does not have the
+/// required format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FindingKind {
     Something(String),

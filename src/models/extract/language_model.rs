@@ -36,8 +36,8 @@ pub struct ModelProfile {
 }
 
 /// Way in which a model requests a look into a document: by tool calls (`Native`), or by one JSON
-/// object per turn, in the format of a schema (`None`). `Auto` uses tool calls, and changes to
-/// `None` if the first reply has none.
+/// object per turn, in the format of a schema (`None`). `Auto` begins with tool calls, and changes
+/// to `None` if the first reply neither calls a tool nor answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub enum ToolUse {
@@ -70,8 +70,8 @@ pub enum Turn {
     Results(Vec<CallResult>),
 }
 
-/// A tool that a model may call. Its name consists of letters and underscores. `parameters` is the
-/// JSON Schema of the arguments. It describes an object.
+/// A tool that a model may call. The name consists of letters and underscores. `parameters` is the
+/// JSON Schema of the arguments, which are an object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub struct ToolSpec {
@@ -80,8 +80,8 @@ pub struct ToolSpec {
     pub parameters: Value,
 }
 
-/// A call of a tool by a model. The result repeats the id. There may be no tool with this name, and
-/// the arguments may not be valid JSON.
+/// A call of a tool by a model, which is not validated: there may be no tool with this name, and
+/// the arguments may not be valid JSON. The result repeats the id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub struct ToolCall {
@@ -90,7 +90,7 @@ pub struct ToolCall {
     pub arguments: String,
 }
 
-/// Result of the call with this id: a text for the model.
+/// Result of a call, as a text for the model. `id` is the id of the call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub struct CallResult {
@@ -139,11 +139,14 @@ pub struct ModelFailure {
     pub usage: TokenUsage,
 }
 
-/// Kind of a failure. After an `Overflow`, the request and the reply do not fit into the context,
-/// and a shorter request may fit. An `Unavailable` endpoint does not answer, cannot answer at
-/// present, or ended its answer early, and retries did not help. An endpoint has `Rejected` the
-/// request, for example because of a wrong key or an unknown model; retries do not help. `Stopped`
-/// means that the question was stopped.
+/// Kind of a failure:
+///
+/// - `Overflow`: the request and its reply do not fit into the context. A shorter request may fit.
+/// - `Unavailable`: the endpoint does not answer, cannot answer at present, or ended its reply
+///   early. Retries did not help.
+/// - `Rejected`: the endpoint refuses the request, for example because of a wrong key or an unknown
+///   model. Retries do not help.
+/// - `Stopped`: the question was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub enum ModelFailureKind {

@@ -1,4 +1,4 @@
-//! The looks of the reading agent into a document.
+//! The looks of the reading agent: searches in a document, and ranges of its lines.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -123,7 +123,7 @@ impl fmt::Display for AgentLook {
 
 fn find(document: &dyn Document, form: LineForm, words: &str) -> Result<LookResult, DocumentError> {
     if form != LineForm::Plain {
-        // Only unchanged lines can be ranked.
+        // The search for words (`find/`) exists only for unchanged lines.
         let word = rarest(document, form, words)?;
         return grep(document, form, &regex_syntax::escape(word.unwrap_or(words)), true);
     }
@@ -272,8 +272,8 @@ fn each_word(text: &str) -> impl Iterator<Item = &str> {
 /// The first look of the reading agent: a search for the words of the question.
 ///
 /// A model would perform this look itself, at the cost of one turn. Nothing else is shown at the
-/// beginning, because each turn sends it again. With the summary and both ends of the output, a
-/// question took three times as many tokens, and not more answers were right; see
+/// beginning, because each turn sends the whole conversation again. With the summary and both ends
+/// of the output, a question took three times as many tokens, and not more answers were right; see
 /// docs/EXTRACTION.md.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FirstLook {

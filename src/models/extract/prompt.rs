@@ -109,8 +109,8 @@ impl Wrapper {
         format!("</ai-agent-{}-FINAL>", self.nonce)
     }
 
-    /// Returns the answer in a reply: the content of the last wrapper that is not empty. Its
-    /// closing tag may be missing. Returns `None` if there is no such wrapper.
+    /// Returns the answer in a reply: the content of the last wrapper that is not empty, even if
+    /// its closing tag is missing. Returns `None` if there is no such wrapper.
     ///
     /// The last wrapper counts because a model that thinks aloud may write the tags before it
     /// answers.

@@ -10,12 +10,14 @@ use crate::extract::LanguageModel;
 
 /// Settings of questions. The targets are tried in their order until one answers.
 ///
-/// Outputs with at most `max_chunks_full` chunks are read in full, and so are outputs whose lines
-/// have more than `long_line_bytes` on average, regardless of their size. `overlap_percent` is the
-/// overlap of neighbouring chunks, at most 50. `concurrency` is the maximum number of chunks that
-/// are read at the same time, and `max_steps` that of turns of the reading agent.
-/// `max_tokens_per_question` limits requests and replies together. `inline_bytes` limits the text
-/// that is shown without a model, and `timeout` one call. If `view` is true, reading
+/// An output is read in full if it has at most `max_chunks_full` chunks, or if its lines have more
+/// than `long_line_bytes` bytes on average. `overlap_percent` is the overlap of neighbouring
+/// chunks, at most 50. `concurrency` is the maximum number of chunks that are read at the same
+/// time.
+///
+/// `max_steps` is the maximum number of turns of the reading agent. `max_tokens_per_question`
+/// limits the tokens of all requests and replies. `inline_bytes` limits the text that is shown
+/// without a model. `timeout` limits a single call. If `view` is true, reading
 /// `X.extract/<question>` calls a model.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "described above")]
@@ -126,7 +128,7 @@ pub struct UnknownMode(String);
 /// called.
 type MakeModel = dyn Fn(&TargetSettings) -> Arc<dyn LanguageModel> + Send + Sync;
 
-/// The models of the settings. They are created when a question first needs them.
+/// The models of the settings, which are created when a question first needs them.
 pub struct Models {
     settings: ExtractSettings,
     make: Box<MakeModel>,
@@ -153,7 +155,7 @@ impl Models {
     }
 }
 
-/// No models.
+/// No targets, and therefore no models.
 impl Default for Models {
     fn default() -> Self {
         let settings = ExtractSettings::default();

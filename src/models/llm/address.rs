@@ -72,7 +72,7 @@ impl fmt::Debug for Address {
     }
 }
 
-/// Number of characters at the start of a key by which the key is recognized in a text. An endpoint
+/// Words that begin with this many characters of the key are masked in texts, because an endpoint
 /// may show only a part of the key.
 const BEGINNING: usize = 8;
 const MASK: &str = "[key]";

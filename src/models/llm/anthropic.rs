@@ -112,7 +112,8 @@ struct BlockDelta {
     stop_reason: Option<String>,
 }
 
-/// The token counts so far. Tokens from a cache are included.
+/// The token counts so far. `input_tokens` excludes tokens that are written to or read from a
+/// cache.
 #[derive(Deserialize)]
 #[expect(clippy::struct_field_names, reason = "the names of the form")]
 struct MessageUsage {
@@ -217,8 +218,8 @@ fn ends(stop_reason: Option<&str>, reply: &mut PartialReply) {
     }
 }
 
-/// Records token counts. Each count includes the earlier ones. The maximum is kept, because some
-/// servers send 0 for some of the counts in one of their events.
+/// Records token counts. Each event has the totals so far. The maximum of each total is kept,
+/// because the events of some servers have 0 in place of some totals.
 fn count(usage: Option<&MessageUsage>, reply: &mut PartialReply) {
     let Some(usage) = usage else { return };
     let input =

@@ -1,9 +1,11 @@
 //! The parameters that an endpoint accepts.
 
-/// Optional parameters of requests to an endpoint. A model starts with all of them, and drops those
-/// that the endpoint rejects by name. Reasoning models of `OpenAI` require the limit of the reply
-/// as `max_completion_tokens` and reject `temperature`. Most other servers require `max_tokens`.
-/// `counts` requests the token counts of a streamed reply, by `stream_options`.
+/// Parameters of requests that only some endpoints accept. If an endpoint rejects a parameter by
+/// name, later requests omit or replace it.
+///
+/// If `completion_tokens` is true, the limit of the reply is sent as `max_completion_tokens`,
+/// otherwise as `max_tokens`. Reasoning models of `OpenAI` require the former, and reject
+/// `temperature`. `counts` requests the token counts of a streamed reply, by `stream_options`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dialect {
     pub(super) completion_tokens: bool,
@@ -30,8 +32,8 @@ impl Default for Dialect {
 }
 
 impl Dialect {
-    /// Returns the dialect without the parameter that caused a rejection. Returns `None` if none of
-    /// these parameters caused it, or if the parameter was already dropped.
+    /// Returns the dialect without the parameter that caused a rejection. Returns `None` if the
+    /// error names no parameter of this dialect.
     pub(super) fn without(self, complaint: &crate::llm::fault::Complaint) -> Option<Self> {
         let is_schema = ["response_format", "json_schema", "output_config", "output_format"]
             .iter()

@@ -102,7 +102,8 @@ impl EndpointConnections {
         let handle = runtime.handle().clone();
         let (end, ended) = oneshot::channel::<()>();
         // Callers run their requests on their own threads. This thread runs connections and timers
-        // for them. It continues after a request is abandoned, so that its connection is closed.
+        // for them. The thread outlives an abandoned request, so that it can close the connection
+        // of this request.
         thread::Builder::new().name("llm".to_owned()).spawn(move || {
             let _ended = runtime.block_on(ended);
             // A name lookup that hangs must not keep the process alive.

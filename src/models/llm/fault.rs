@@ -7,9 +7,8 @@ use serde_json::Value;
 use crate::extract::TokenUsage;
 use crate::llm::patience::Interrupted;
 
-/// A failed attempt. `what` is the fault in words that follow the name of the endpoint: `ended its
-/// reply before the end`. There is no `Debug` implementation, because the endpoint's text may
-/// contain the key.
+/// A failed attempt. `what` is a predicate whose subject is the endpoint: `ended its reply before
+/// the end`. There is no `Debug` implementation, because the endpoint's text may contain the key.
 pub(super) struct AttemptFault {
     pub(super) kind: FaultKind,
     pub(super) what: String,
@@ -50,12 +49,12 @@ impl AttemptFault {
         Self { kind, what: what.into(), complaint, hint, usage }
     }
 
-    /// A reply that ended early, or an event that does not belong to a reply.
+    /// Fault for a reply that ended early, or for an event that does not belong to a reply.
     pub(super) fn broken(what: impl Into<String>) -> Self {
         Self::new(FaultKind::Passing(None), what, Hint::Later)
     }
 
-    /// A reply that exceeds a limit.
+    /// Fault for a reply that exceeds a limit.
     pub(super) fn beyond(what: impl Into<String>) -> Self {
         Self::new(FaultKind::Lasting, what, Hint::Address)
     }
@@ -80,7 +79,7 @@ impl AttemptFault {
         asked: Option<Duration>,
     ) -> Self {
         let (kind, hint) = follows(status.as_u16(), &complaint, asked);
-        // Some statuses have no name, such as 529.
+        // A status may have no name, such as 529.
         let name = status.canonical_reason().map_or_else(String::new, |name| format!(" {name}"));
         Self { complaint, ..Self::new(kind, format!("answered {}{name}", status.as_u16()), hint) }
     }
@@ -145,8 +144,7 @@ const OVERFLOW: &[&str] = &[
     "context window",
 ];
 
-/// Error types with the status that each corresponds to. An error inside a stream has no other
-/// status.
+/// Error types and their HTTP statuses. An error inside a stream has only a type.
 const TYPES: &[(&str, u16)] = &[
     // Anthropic.
     ("invalid_request_error", 400),
@@ -204,7 +202,8 @@ impl Complaint {
         self.marks.iter().any(|mark| mark == "insufficient_quota")
     }
 
-    /// Returns the status that the error contains or corresponds to.
+    /// Returns the HTTP status of the error: the status of a type in [`TYPES`], or an error code
+    /// that is a number. Returns `None` if the error has neither.
     pub(super) fn status(&self) -> Option<u16> {
         let of_type = |mark: &String| {
             let known = TYPES.iter().find(|(name, _)| name == mark).map(|(_, status)| *status);

@@ -20,8 +20,8 @@ use ctxfs_core::model::visible;
 
 /// A model behind an endpoint.
 ///
-/// Several threads may call it at the same time; none of them may be running asynchronous code. It
-/// keeps connections and one thread until it is dropped. It records which parameters the endpoint
+/// Several threads may call the model at the same time, but not from asynchronous code. The model
+/// keeps connections and a thread until it is dropped, and records which parameters the endpoint
 /// accepts.
 pub struct HttpModel {
     target: TargetSettings,
@@ -92,8 +92,8 @@ impl HttpModel {
         self.endpoint.connections.handle.block_on(self.endpoint.attempt(body, patience))
     }
 
-    /// Returns `dialect` without the parameter that the endpoint rejected, and remembers the change
-    /// for later requests.
+    /// Returns `dialect` without the parameter that the endpoint rejected, and records the change
+    /// for later requests. Returns `None` if `fault` is not about such a parameter.
     fn learn(&self, dialect: Dialect, fault: &AttemptFault) -> Option<Dialect> {
         if fault.kind != FaultKind::Rejected {
             return None;
@@ -103,7 +103,7 @@ impl HttpModel {
         dialect.without(&fault.complaint)
     }
 
-    /// Waits before the next attempt. Fails with `fault` if there is no further attempt.
+    /// Waits before the next attempt. Fails with `fault` if no further attempt is allowed.
     fn pause(
         &self,
         fault: AttemptFault,
@@ -201,8 +201,8 @@ impl FailureContext<'_> {
         ModelFailure { kind, message, usage: self.usage }
     }
 
-    /// Returns the text of an endpoint on one line, without hidden characters and without the key,
-    /// which the text may contain.
+    /// Returns `said`, a text of the endpoint, on one line, without hidden characters and without
+    /// the key.
     fn shown(&self, said: &str) -> String {
         let line = visible::one_line(said);
         let line = self.key.map_or_else(|| line.clone(), |key| key.removed_from(&line));

@@ -217,7 +217,7 @@ fn add_call(part: CallPart<'_>, reply: &mut PartialReply) -> Result<(), AttemptF
     if let Some(name) = &function.name {
         call.is_named(name)?;
     }
-    // Some servers send an object instead of its text.
+    // A server may send an object instead of its text.
     let arguments = function.arguments.map(|arguments| {
         serde_json::from_str::<String>(arguments.get()).unwrap_or_else(|_| arguments.get().into())
     });

@@ -12,12 +12,12 @@ pub(super) const MOST_ENTRIES: usize = 1024;
 pub(super) const MOST_CALLS: usize = 64;
 pub(super) const MOST_ARGUMENTS: usize = 256 * 1024;
 const MOST_NAME: usize = 256;
-/// Token counts above this are clamped to it. No context has so many tokens.
+/// Larger token counts are reduced to this. No context has this many tokens.
 const MOST_TOKENS: f64 = 1e12;
 
-/// Part of a reply that has arrived so far. Its size is limited. `has_begun` is true once a part
-/// has arrived, even an empty one, `is_complete` once only the token counts may be missing, and
-/// `is_over` once the endpoint has marked the end.
+/// Part of a reply that has arrived so far, of limited size. `has_begun` is true once a part has
+/// arrived, even an empty one. `is_complete` is true once only the token counts may be missing.
+/// `is_over` is true once the endpoint has marked the end.
 #[derive(Default)]
 pub(super) struct PartialReply {
     text: String,
@@ -55,9 +55,11 @@ impl PartialReply {
         }
     }
 
-    /// Returns the call that a part belongs to: the last call at `place`. Creates a call if there
-    /// is none, or if that call has a different `id`. A part without a place and an id belongs to
-    /// the last call. Some endpoints send no places, or the same place for all calls.
+    /// Returns the call to which a part belongs, and creates it if there is none. This is the last
+    /// call at `place` that has no other `id`. A part that has neither a place nor an id belongs to
+    /// the last call.
+    ///
+    /// Endpoints may send no places, or the same place for all calls.
     pub(super) fn call(
         &mut self,
         place: Option<usize>,
@@ -98,7 +100,7 @@ impl PartialReply {
 }
 
 impl PartialCall {
-    /// Records the name. Some endpoints repeat it with each part.
+    /// Records the name, which an endpoint may repeat with each part.
     pub(super) fn is_named(&mut self, given: &str) -> Result<(), AttemptFault> {
         if self.name.is_empty() {
             self.name = name(given)?;

@@ -22,9 +22,9 @@ use ctxfs_core::model::{ArtifactState, Component, Content, FarFile, FarStore, Re
 
 const WRITTEN: &str = "it was still being written when it was exported";
 const ARTIFACTS: &str = "artifacts";
-/// Limits on the time spent on failing fetches: the total after which no more fetches are tried,
-/// and the maximum that one fetch adds to the total.
+/// Total time of failing fetches after which no more fetches are tried.
 const MAX_FAILING: Duration = Duration::from_mins(1);
+/// Maximum time that a single failing fetch adds to the total.
 const MAX_OF_ONE: Duration = Duration::from_secs(30);
 const ELSEWHERE: &str = "its bytes are in the bucket that hosts share, and no bucket is set here";
 const UNTRIED: &str = "its bytes are in the bucket, which did not answer for others: not tried";
@@ -34,11 +34,11 @@ const NO_DIRECTORY: &str = "its directory is not there, or cannot be read";
 const MAX_WAIT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Sources of an export in addition to the files of the conversation. By default there are none:
-/// the archive has the files on this disk.
+/// Sources of an export in addition to the files of the conversation. With the default, the archive
+/// has only the files on this disk.
 ///
-/// `log` is used in place of the message log's file. `far` has the artifacts whose bytes are not on
-/// this disk.
+/// If `log` is given, it replaces the file of the message log. `far` opens the artifacts whose
+/// bytes are not on this disk.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(missing_docs, reason = "described above")]
 pub struct ExportParts<'a> {
@@ -52,10 +52,11 @@ pub struct ExportParts<'a> {
 /// up to the export, marked incomplete. `changed` counts artifacts whose content differs from the
 /// digest in their record.
 ///
-/// What follows is not in the archive. `unread` are the places that could not be read, by path in
-/// the conversation; `elsewhere` counts those of them that are artifacts in the bucket. `unseen`
-/// counts links, special files and invalid names, which readers of the tree do not see. `gone`
-/// counts files and directories that were removed or renamed during the export.
+/// The other fields describe places that are not in the archive. `unread` are the places that could
+/// not be read, by path in the conversation. `elsewhere` is the number of places in `unread` that
+/// are artifacts in the bucket. `unseen` counts links, special files and invalid names, which
+/// readers of the tree do not see. `gone` counts files and directories that were removed or renamed
+/// during the export.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Exported {
@@ -70,7 +71,7 @@ pub struct Exported {
 }
 
 /// Returns the total size in bytes of all files of a conversation, including artifacts in the
-/// bucket. This is about the number of bytes that [`export`] reports to `progress`.
+/// bucket. The sum of the numbers that [`export`] passes to `progress` is about as large.
 pub fn bytes_to_export(conversation: &Conversation) -> Result<u64, StoreError> {
     let sum = || {
         let mut walk = walk(conversation)?;
@@ -86,15 +87,15 @@ pub fn bytes_to_export(conversation: &Conversation) -> Result<u64, StoreError> {
     Ok(here.saturating_add(far_bytes(conversation)))
 }
 
-/// Writes all files of a conversation to `out` as one archive. Calls `progress` with the number of
-/// bytes of each read.
+/// Writes all files of a conversation to `out` as a single archive. After each read, calls
+/// `progress` with the number of bytes read.
 ///
 /// Each file is archived with the length that it had when it was opened. An artifact that is being
-/// written is marked incomplete. A place that cannot be read is left out and reported. The names of
+/// written is marked incomplete. A place that cannot be read is left out and reported. The names in
 /// the directories on the current path are held in memory, and everything else in temporary files.
 ///
-/// Reads a far artifact, of which `parts` has the source, twice: before its member begins, all of its
-/// bytes must have been fetched and have the recorded digest.
+/// An artifact whose bytes are only in the bucket is read twice. The first read checks the recorded
+/// digest before the member begins, because a member cannot be taken back.
 pub fn export(
     conversation: &Conversation,
     parts: ExportParts<'_>,
@@ -105,7 +106,8 @@ pub fn export(
         Export::new(conversation, parts, out, progress).map_err(ArchiveError::Write)?;
     export.write_description().map_err(ArchiveError::Write)?;
     export.write_directory(None, conversation.dir().stat_self())?;
-    // The far artifacts are listed before the names are read, as bytes may be fetched in between.
+    // The far artifacts are listed before the names are read, because an artifact may be fetched in
+    // between.
     export.expect_far(None)?;
     let fault = |error| conversation.listing_error(error);
     let mut walk = walk(conversation).map_err(fault)?;
@@ -132,7 +134,7 @@ fn walk(conversation: &Conversation) -> io::Result<DirWalk<impl FnMut(&Dir) -> i
 struct Export<'a, W: Write> {
     conversation: &'a Conversation,
     log: Option<&'a File>,
-    /// Paths of the far artifacts that are still to be written, in the order of the walk.
+    /// Paths of the far artifacts that are not written yet, in the order of the walk.
     far: BTreeSet<PathBuf>,
     fetching: Fetching<'a>,
     last_dir: Option<RelPath>,
@@ -140,8 +142,8 @@ struct Export<'a, W: Write> {
     digests: DigestList,
     records: BufWriter<File>,
     progress: &'a mut dyn FnMut(u64),
-    /// Remaining time to wait for files that were closed a moment ago. A server needs a while to
-    /// notice that a file was closed, and to record that it is complete.
+    /// Remaining time to wait for files that were closed a moment ago. A server needs some time to
+    /// notice that a file was closed and to record that it is complete.
     wait_left: Duration,
     done: Exported,
 }
@@ -209,7 +211,7 @@ impl<'a, W: Write> Export<'a, W> {
         }
     }
 
-    /// Pauses to wait for a writer. Returns false if no time is left.
+    /// Waits a little for a writer. Returns false without waiting if no time is left.
     fn pause(&mut self) -> bool {
         let Some(left) = self.wait_left.checked_sub(PAUSE) else { return false };
         self.wait_left = left;
@@ -394,7 +396,7 @@ struct Fetching<'a> {
 
 impl Fetching<'_> {
     /// Opens an artifact and reads all of it once, to detect a failure before its member begins.
-    /// After a minute of failures, fails without trying.
+    /// Fails at once if earlier fetches failed for a minute in total.
     fn fetch(
         &mut self,
         conversation: &Component,
@@ -450,11 +452,12 @@ fn far_bytes(conversation: &Conversation) -> u64 {
 }
 
 impl<W: Write> Export<'_, W> {
-    /// Adds far artifacts to the paths that are still to be written: those of the directory `dir`,
-    /// or of the whole conversation if `dir` is `None`. The caller must do this for the
-    /// conversation before any names are read, and for each directory after its names are read. An
-    /// artifact that is fetched or evicted in between is then in one of the lists or among the
-    /// names.
+    /// Adds the far artifacts of the directory `dir` to the paths that are still to be written. If
+    /// `dir` is `None`, adds those of the whole conversation.
+    ///
+    /// An artifact may be fetched or evicted during the export. To find it in any case, the caller
+    /// must list the whole conversation before any names are read, and each directory again after
+    /// its names are read.
     fn expect_far(&mut self, dir: Option<&RelPath>) -> Result<(), StoreError> {
         if dir.is_some_and(|dir| !Path::new(dir.as_os_str()).starts_with(ARTIFACTS)) {
             return Ok(());
@@ -478,9 +481,9 @@ impl<W: Write> Export<'_, W> {
         Ok(())
     }
 
-    /// Removes and returns the first far path that comes before `path`. If `path` is `None`,
-    /// removes and returns the first far path. Also removes `path` itself, as the walk has found
-    /// its file.
+    /// Takes the next far path that must be written before the walk writes `path`. If `path` is
+    /// `None`, takes the next of all remaining paths. Also forgets `path` itself, because the walk
+    /// has found its file.
     fn take_far_before(&mut self, path: Option<&RelPath>) -> Option<RelPath> {
         if let Some(path) = path {
             let path = Path::new(path.as_os_str());
@@ -490,8 +493,8 @@ impl<W: Write> Export<'_, W> {
         self.far.pop_first().and_then(|first| RelPath::new(first).ok())
     }
 
-    /// Writes an artifact whose file did not exist when its directory was read, or has been removed
-    /// since.
+    /// Writes an artifact that the walk did not find as a file, or whose file has been removed
+    /// since. The artifact may be a file by now, far, or gone.
     fn write_without_file(&mut self, path: &RelPath) -> Result<(), ArchiveError> {
         if !self.has_directory_of(path) {
             self.done.unread.add(path.to_text(), NO_DIRECTORY);

@@ -43,8 +43,8 @@ impl ImportWriter {
         &self.conversation
     }
 
-    /// Adds the conversation's own directory. Its mode is always 0700; the mode in the archive is
-    /// ignored.
+    /// Adds the conversation's own directory. The mode in the archive is ignored: this directory
+    /// always has the mode 0700.
     pub(super) fn add_top(&mut self, found: &ArchiveMember) -> Result<(), ArchiveError> {
         if !self.open.is_empty() {
             return Err(found.refused(ArchiveFlaw::Order));
@@ -141,8 +141,8 @@ impl ImportWriter {
         Ok(set.map_err(|error| self.conversation.error_at("change", path, error))?)
     }
 
-    /// Copies the content to `file` and returns its digest. For an artifact, analyses the bytes and
-    /// also returns the analysis. The facts that the archive states about the bytes are not
+    /// Copies the content to `file` and returns its digest. For an artifact, also analyses the
+    /// bytes and returns the analysis. Facts about the bytes that the archive states are not
     /// trusted.
     fn content(
         &mut self,
@@ -178,8 +178,8 @@ fn finish_file(file: &File, found: &ArchiveMember) -> io::Result<()> {
     attributes::set_mode_and_time(file, found.mode, found.modified)
 }
 
-/// Returns true if `path` is below the directory `dir`. `None` stands for the conversation's own
-/// directory.
+/// Returns true if `path` is below the directory `dir`. If `dir` is `None`, this is the
+/// conversation's own directory.
 fn holds(dir: Option<&RelPath>, path: &RelPath) -> bool {
     dir.is_none_or(|dir| {
         let rest = path.as_os_str().as_bytes().strip_prefix(dir.as_os_str().as_bytes());
@@ -187,7 +187,8 @@ fn holds(dir: Option<&RelPath>, path: &RelPath) -> bool {
     })
 }
 
-/// Returns true if `a` comes before `b` in an archive, which sorts names by their bytes.
+/// Returns true if `a` comes before `b` in an archive. Archives are sorted by the bytes of the
+/// names.
 fn is_before(a: &RelPath, b: &RelPath) -> bool {
     let names = |path: &RelPath| -> Vec<Vec<u8>> {
         let bytes = OsStr::as_bytes(path.as_os_str());
@@ -212,8 +213,8 @@ impl<R: BufRead> Unpacked<R> {
         Ok(Self { decoder, left: most })
     }
 
-    /// Returns true if only zeros are left in the tar stream and nothing follows the compressed
-    /// data.
+    /// Returns true if the rest of the tar stream consists of at most [`MAX_PADDING`] zeros and
+    /// nothing follows the compressed data.
     pub(super) fn require_end(mut self) -> io::Result<bool> {
         let mut padding = Vec::new();
         self.by_ref().take(MAX_PADDING as u64 + 1).read_to_end(&mut padding)?;
@@ -243,8 +244,8 @@ pub(super) enum ArchiveEntry {
     Member(ArchiveMember),
 }
 
-/// Reads the header of `entry`. `header` is the extended header that came before the entry. If this
-/// returns a member, the caller must read its content next.
+/// Reads the header of `entry`. `header` is the extended header that came before the entry. If the
+/// result is a member, the caller must read its content next.
 pub(super) fn read_entry<R: Read>(
     entry: &mut Entry<'_, R>,
     header: Option<Vec<u8>>,

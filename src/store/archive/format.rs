@@ -21,8 +21,8 @@ const BILLION: i128 = 1_000_000_000;
 
 /// A file or directory of an archive, without its content.
 ///
-/// The name begins with the id of the conversation. The name of a directory ends with `/`. The
-/// attributes are `user.*`.
+/// The name begins with the id of the conversation. The name of a directory ends with `/`. Only
+/// attributes named `user.*` are included.
 #[derive(Debug)]
 pub(super) struct ArchiveMember {
     pub(super) name: Vec<u8>,
@@ -138,8 +138,7 @@ pub(super) struct MemberContent<'a, R> {
     left: u64,
     pub(super) hasher: blake3::Hasher,
     progress: &'a mut dyn FnMut(u64),
-    /// The reason why a read failed. It is kept here because `tar` does not return errors
-    /// unchanged.
+    /// The reason why a read failed. It is stored here because `tar` wraps the errors of a reader.
     pub(super) failed: Option<ReadFailure>,
 }
 
@@ -209,8 +208,8 @@ impl<R: Read> Read for HashingReader<R> {
     }
 }
 
-/// A list of digests, with a line `<64 hexadecimal digits>  <name>` for each file. It is kept in a
-/// file, as it may not fit into memory.
+/// A list of digests, with a line `<64 hexadecimal digits>  <name>` for each file. The list is
+/// stored in a file, because it may not fit into memory.
 pub(super) struct DigestList(BufWriter<File>);
 
 impl DigestList {
@@ -234,8 +233,8 @@ impl DigestList {
         Ok((file, length))
     }
 
-    /// Compares this list with `list`, the list in the archive. The lists must be equal. The first
-    /// line that differs names the damaged file.
+    /// Compares this list with `list`, which comes from the archive. Fails if the lists differ. The
+    /// error names the file of the first line that differs.
     pub(super) fn compare(self, list: &mut dyn Read) -> Result<(), ArchiveError> {
         let (own, length) = self.finish().map_err(ArchiveError::Read)?;
         let mut own = BufReader::with_capacity(BLOCK, own);

@@ -1,8 +1,9 @@
 //! Creates a conversation from an archive.
 //!
 //! Members are staged in directories of the store that readers do not see. Every import holds a
-//! shared lock on a file beside the staging area. If a process gets an exclusive lock, no import is
-//! running, and everything in the staging area was left by processes that died.
+//! shared lock on a file beside the staging area. A process that gets an exclusive lock knows that
+//! no import is running, and that everything in the staging area is a leftover of processes that
+//! died.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -22,9 +23,9 @@ use ctxfs_core::model::{ArtifactState, Component, NameError, Record, RelPath, is
 
 const MAX_DESCRIPTION: u64 = 4096;
 
-/// The share of the inodes of a disk that an import leaves free, as a divisor.
+/// Share of the inodes of a disk that an import leaves free, as a divisor.
 const SPARE_INODES: u64 = 100;
-/// The lowest generation that is refused. This is the limit of exact integers in JavaScript.
+/// Lowest generation that is refused. Lower numbers are exact integers in JavaScript.
 const MAX_GENERATIONS: u64 = 1 << 53;
 /// Maximum number of milliseconds before or after the epoch. This is the range of dates in
 /// JavaScript.
@@ -32,11 +33,12 @@ const MAX_MILLIS: u64 = 8_640_000_000_000_000;
 const BATCH: usize = 256;
 const CUT: &str = "its writer had not closed it when the archive was made";
 
-/// The options of an import. They limit what an untrusted archive can use.
+/// The options of an import, which limit the resources that an untrusted archive can use.
 ///
-/// `id` is the id of the new conversation; by default that in the archive. `most_bytes` limits the
-/// uncompressed size, and `most_files` the number of files and directories. `min_free` bytes must
-/// stay free on the store's disk. The conversation may use `quota` bytes of it.
+/// `id` is the id of the new conversation; `None` for the id in the archive. `most_bytes` limits
+/// the uncompressed size, and `most_files` the number of files and directories. `min_free` is the
+/// number of bytes that must stay free on the store's disk. `quota` is the number of bytes of the
+/// disk that the conversation may use.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "described above")]
 pub struct ImportOptions {
@@ -61,7 +63,7 @@ impl Store {
     /// Creates a conversation from `archive`, either completely or not at all.
     ///
     /// The archive need not be trusted; the module `archive` lists the checks. Memory is bounded
-    /// except for the index of the records. The conversation appears in one step at the end.
+    /// except for the index of the records. Readers see the conversation only when it is complete.
     pub fn import(
         &self,
         archive: impl BufRead,
@@ -105,8 +107,8 @@ fn read_members<R: Read>(
     }
 }
 
-/// Returns the error for a failed read. At the start of the input, this distinguishes a file that
-/// was never an archive from a damaged archive.
+/// Returns the error for a failed read. A failure at the start of the input means that the input is
+/// not an archive, unless the error shows that it is a damaged one.
 fn unreadable(error: io::Error, most: u64, at_start: bool) -> ArchiveError {
     let damaged = error.raw_os_error().is_some() || error.kind() == io::ErrorKind::UnexpectedEof;
     if at_start && !damaged { ArchiveError::Foreign } else { read_error(error, most) }
@@ -117,16 +119,16 @@ struct Import {
     top: Vec<u8>,
     options: ImportOptions,
     writer: ImportWriter,
-    /// The digests of the members so far. `None` once they have been compared with the archive's
-    /// list, which is the last member.
+    /// The digests of the members so far. The last member of an archive is its list of digests;
+    /// this is `None` once the two have been compared.
     digests: Option<DigestList>,
     manifest_seen: bool,
     members: u64,
     files: u64,
     bytes: u64,
     room: u64,
-    // This must be the last field: its directory is removed after everything that uses it is
-    // dropped.
+    // This must be the last field, because fields are dropped in order. The directory is removed
+    // after everything that uses it is dropped.
     staging: Staging,
 }
 
@@ -250,8 +252,9 @@ impl Import {
         Ok(Some(path))
     }
 
-    /// Fails unless one more file of `size` bytes fits below the quota and on the disk. The disk
-    /// must also have a free inode for it, and keep one in [`SPARE_INODES`] of its inodes free.
+    /// Fails unless one more file of `size` bytes fits into the quota and on the disk. The disk
+    /// must also have a free inode for the file, beyond the share of [`SPARE_INODES`] that stays
+    /// free.
     fn require_room(&mut self, store: &Store, size: u64) -> Result<(), ArchiveError> {
         self.room = self.room.saturating_add(crate::whole_blocks(size).max(crate::LEAST));
         if let Some(quota) = self.options.quota.filter(|quota| self.room > *quota) {
@@ -297,8 +300,8 @@ fn own_name(top: &[u8], name: &str) -> Vec<u8> {
     [top, b"/", name.as_bytes()].concat()
 }
 
-/// Adds the records in `lines` to a conversation. All files of the conversation must be there, each
-/// with a fresh record. `most` is the maximum size of the archive in bytes, for the error message.
+/// Adds the records in `lines` to a conversation that already has all files, each with a fresh
+/// record. `most` is the maximum size of the archive in bytes, for the error message.
 fn take_records(
     conversation: &Conversation,
     lines: &mut dyn Read,
@@ -335,9 +338,9 @@ fn parse(line: &[u8]) -> Option<(RelPath, Record)> {
     possible.then_some((path, record))
 }
 
-/// Returns a record of the archive adapted to this host. If the conversation has a record of the
-/// file here, takes the size, time, identity and analysis from it. Fails if the two records have
-/// different digests.
+/// Adapts a record of the archive to this host. If the conversation has a record of the same file,
+/// takes the size, time, identity and analysis from that record. Fails if the archive's record has
+/// a digest and that differs.
 fn checked(
     conversation: &Conversation,
     (path, mut record): (RelPath, Record),
@@ -357,8 +360,8 @@ fn checked(
 const CONVERSATION: &str = "conversation";
 const DIGESTS_FILE: &str = "digests";
 
-/// The directory of one import. Dropping this removes the directory with everything that is still
-/// in it.
+/// The directory of a single import. Dropping this value removes the directory with everything that
+/// is still in it.
 pub(super) struct Staging {
     root: PathBuf,
     store: Dir,
@@ -390,7 +393,7 @@ impl Staging {
     }
 
     /// Moves the conversation to `id` in one step. Fails with EEXIST if `id` is taken. The content
-    /// is synced before the move, and the name is synced before this returns.
+    /// is synced to the disk before the move, and the new name before this returns.
     pub(super) fn publish(self, context: &Dir, id: &Component) -> io::Result<()> {
         rustix::fs::syncfs(&self.own)?;
         let rename = |flags| self.own.rename(CONVERSATION.as_ref(), context, id.as_os_str(), flags);

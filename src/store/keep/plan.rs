@@ -1,10 +1,11 @@
 //! Decides which artifacts are removed, in which order and why.
 //!
-//! Artifacts that a message refers to go last. A message refers to an artifact by its path (in
-//! `fullOutputPath`, a reference or any text) or, if it is the result of the artifact's call, by
-//! `tool_call_id`. The log is read as bytes, one block at a time, and its lines may have any length.
-//! Lines that are not messages count too: keeping an output too long is better than removing it too
-//! early.
+//! Artifacts that a message refers to go last. A message may refer to an artifact by its path, in
+//! `fullOutputPath`, in a reference or in any text. The result of a call also refers, by
+//! `tool_call_id`, to the artifact of that call.
+//!
+//! The log is read as bytes, one block at a time, and its lines may have any length. Lines that are
+//! not messages count too: keeping an output too long is better than removing it too early.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,15 +22,16 @@ const AGE: &str = "keep_age";
 const CONVERSATION: &str = "keep_conversation";
 const STORE: &str = "keep_store";
 const FREE: &str = "keep_free";
-/// Fraction of a limit that is freed in addition when the limit is exceeded, as a divisor. With a
-/// tenth free, a sweep is not needed for every new output.
+/// Part of a limit that is freed in addition when the limit is exceeded, as a divisor. With a tenth
+/// of the limit free, not every new output causes a sweep.
 const SLACK: u64 = 10;
 
 /// The limits on outputs. Without limits, all outputs are kept.
 ///
-/// `age` is the time since the last use after which an output is removed. `conversation` and `store`
-/// limit the total size in bytes of the outputs of each conversation and of the store. `free` is
-/// the number of bytes that should be free on the store's disk.
+/// - `age`: the time since the last use after which an output is removed.
+/// - `conversation`: the maximum total size in bytes of the outputs of each conversation.
+/// - `store`: the maximum total size in bytes of all outputs of the store.
+/// - `free`: the number of bytes that should be free on the store's disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct RetentionRules {
@@ -39,8 +41,9 @@ pub struct RetentionRules {
     pub free: Option<u64>,
 }
 
-/// The outputs that a sweep may remove: all outputs of the store, or those of one conversation. Only
-/// the rules for the age and for the bytes of a conversation apply to the latter.
+/// The outputs that a sweep may remove: all outputs of the store, or the outputs of one
+/// conversation. For a single conversation, only two rules apply: the age, and the bytes of a
+/// conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub enum SweepScope {
@@ -60,22 +63,22 @@ impl RetentionRules {
     }
 }
 
-/// Returns the number of bytes to free so that `used` drops a little below `limit`. Returns 0 if
-/// `used` is within the limit.
+/// Returns the number of bytes to free so that `used` drops below `limit` by the slack. Returns 0
+/// if `used` is within the limit.
 fn excess(used: u64, limit: u64) -> u64 {
     if used <= limit { 0 } else { used - (limit - limit / SLACK) }
 }
 
-/// Returns the number of bytes to free so that `free` rises a little above `least`. Returns 0 if
-/// `free` is at least `least`.
+/// Returns the number of bytes to free so that `free` rises above `least` by the slack. Returns 0
+/// if `free` is at least `least`.
 fn lack(free: u64, least: u64) -> u64 {
     if free >= least { 0 } else { least.saturating_add(least / SLACK) - free }
 }
 
 /// An artifact as found by the sweep. It takes about 100 bytes of memory plus its path.
 ///
-/// Times are in milliseconds since the epoch, except `changed`, which is in nanoseconds. Artifacts
-/// with `live` are never removed. Artifacts with `referenced` are removed last;
+/// Times are in milliseconds since the epoch, except `changed`, which is in nanoseconds. An
+/// artifact with `live` is never removed. An artifact with `referenced` is removed last.
 /// [`Inventory::find_references`] sets this field.
 #[derive(Debug)]
 struct StoredArtifact {
@@ -175,13 +178,13 @@ impl StoredArtifact {
     }
 }
 
-/// Returns the time of the last use of a file. The result and `now`, the current time, are in
-/// milliseconds since the epoch.
+/// Returns the time of the last use of a file: the later one of the last change and the last read.
+/// The result and `now`, the current time, are in milliseconds since the epoch.
 ///
-/// A program with write access to a file can set its access and modification times to any value. A
-/// change therefore counts by its ctime, which only the kernel sets, and a read in the future does
-/// not count. Setting the times of a file cannot make it appear to be used later than the moment
-/// when they were set.
+/// A program with write access to a file can set the access and modification times to any value.
+/// Therefore the time of a change is `ctime`, which only the kernel sets, and an access time in the
+/// future is ignored. If a program sets the times of a file, the last use is at most the moment
+/// when it did so.
 fn last_use(stat: &Stat, now: i64) -> i64 {
     let changed = stat.ctime.as_millis().min(now);
     let read = Some(stat.atime.as_millis()).filter(|read| *read <= now);
@@ -219,8 +222,8 @@ fn inventories(
 }
 
 /// Calls `work` with the conversation `id` and with a list to which `work` adds places that cannot
-/// be read. Returns `None` if the conversation is gone or cannot be read; in the second case it is
-/// added to `unread`.
+/// be read. Returns `None` if the conversation is gone or cannot be read. In the second case, adds
+/// the conversation to `unread`.
 pub(super) fn in_conversation<T>(
     store: &Store,
     id: &Component,
@@ -246,8 +249,9 @@ pub(super) fn in_conversation<T>(
 
 /// An artifact that a plan removes, and the reason, with the facts that are shown to the user.
 ///
-/// `on_disk` is the number of bytes that it takes on the disk, and `used` the time of its last use
-/// in milliseconds since the epoch. `referenced` is true if a message refers to it.
+/// `on_disk` is the number of bytes that the artifact takes on the disk. `used` is the time of its
+/// last use, in milliseconds since the epoch. `referenced` is true if a message refers to the
+/// artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct PlannedRemoval {
@@ -262,9 +266,10 @@ pub struct PlannedRemoval {
 /// them.
 ///
 /// `room` is the number of bytes by which each conversation may grow before it exceeds the limit
-/// for conversations. `store_room` is that of the store; `None` if there is no such limit, or if the
-/// sweep covered one conversation. `unread` are the places that could not be read, by path below
-/// the directory of all conversations. The plan treats them as empty.
+/// for conversations. `store_room` is the number of bytes by which the store may grow. It is `None`
+/// if the store has no limit, or if the sweep covered one conversation. `unread` are the places
+/// that could not be read, by path below the directory of all conversations. The plan treats such
+/// places as empty.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct RemovalPlan {
@@ -444,8 +449,8 @@ impl Planner {
     }
 }
 
-/// A number of bytes that a rule limits. `rule` is the name of the setting, `what` is the subject
-/// of the sentence that states the reason, and `size` returns the bytes that the removal of an
+/// A quantity that a rule limits, in bytes. `rule` is the name of the setting. `what` is the
+/// subject of the sentence that states the reason. `size` returns the bytes that the removal of an
 /// artifact frees.
 struct Limited {
     rule: &'static str,
@@ -491,8 +496,8 @@ const MENTION: usize = 512;
 const PATH: &[u8] = b"artifacts/";
 const CALL: &[u8] = b"\"tool_call_id\"";
 
-/// Returns for each of `paths` whether a message refers to it. Both the messages of the local log
-/// and the messages in `published`, which come from all hosts, count.
+/// Returns, for each of `paths`, whether a message refers to it. Reads the messages of the local
+/// log, and the messages of all hosts in `published`.
 pub(super) fn referenced(
     conversation: &Conversation,
     published: Option<File>,
@@ -550,8 +555,9 @@ impl ArtifactNames {
         }
     }
 
-    /// Returns the artifact whose path is a prefix of `text`. If several are, the longest path
-    /// wins. The path may be followed by the name of a view or the end of a sentence.
+    /// Returns the number of the artifact whose path is a prefix of `text`, or `None` if there is
+    /// none. Of several such paths, the longest counts. The path may be followed by the name of a
+    /// view or the end of a sentence.
     fn path(&self, text: &[u8]) -> Option<usize> {
         let end = memchr::memchr3(b'"', b'\\', b'\n', text).unwrap_or(text.len());
         let mut name = &text[..end.min(MENTION)];
@@ -572,9 +578,9 @@ fn text_value(after: &[u8]) -> Option<&[u8]> {
     (rest[end] == b'"').then_some(&rest[..end])
 }
 
-/// Calls `look` with windows of the file, and with the number of fresh bytes at the start of each
-/// window. Consecutive windows overlap by the length of a mention. Every byte is fresh in exactly
-/// one window.
+/// Calls `look` with windows of the file. Consecutive windows overlap by the length of a mention,
+/// so that a window contains each mention completely. `look` also gets the number of fresh bytes at
+/// the start of the window. Every byte is fresh in exactly one window.
 fn each_window(file: &File, mut look: impl FnMut(&[u8], usize)) -> io::Result<()> {
     let mut buffer = vec![0; BLOCK + MENTION];
     let mut offset = 0;

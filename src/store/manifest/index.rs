@@ -15,19 +15,22 @@ use crate::{Dir, Stat, StoreError, if_there, layout, read_full_at, stat_file};
 use ctxfs_core::model::{Record, Stage, without_digits};
 
 /// Number of bytes that are read at once. The first refresh reads the whole manifest; later ones
-/// usually read only a little at its end.
+/// usually read only a few bytes at its end.
 const READ_BYTES: usize = 128 * 1024;
-/// Number of outdated lines that never make a compaction worthwhile.
+/// Number of outdated lines up to which a file is never compacted.
 const SPARE_LINES: u64 = 1024;
-/// Number of outdated lines per current line that are tolerated in addition before a compaction.
+/// Number of outdated lines that each current line adds to [`SPARE_LINES`].
 const DEAD_PER_LIVE: u64 = 4;
 
 /// An index of the part of the manifest that has been read. It is empty until the first `refresh`.
+/// A path is represented by two keyed 64-bit hashes.
 ///
-/// A path is represented by two keyed 64-bit hashes. 100,000 artifacts take 5 MiB. The same number
-/// of traces adds 4 MiB, of artifacts whose bytes are not on this disk 3 MiB, and of names with
-/// digits of an origin 5 MiB. Methods that return lines also return the file, so that the lines can
-/// be read without holding the index.
+/// The index of 100,000 artifacts takes 5 MiB. Three properties take more memory, per 100,000
+/// artifacts that have them: 4 MiB for traces, 3 MiB for bytes that are not on this disk, and 5 MiB
+/// for names with digits of an origin.
+///
+/// Methods that return lines also return the file. The caller can read the lines without holding
+/// the index.
 #[derive(Debug, Default)]
 pub(super) struct ManifestIndex {
     source: Option<IndexedFile>,
@@ -54,9 +57,8 @@ struct IndexedFile {
     stat: Stat,
 }
 
-/// The position of a record in a manifest file. For the life of the process, equal positions mean
-/// the same record. Positions in different files are never equal, even if one file replaced the
-/// other.
+/// The position of a record in a manifest file. In a process, equal positions always mean the same
+/// record. Positions in different files are never equal, even if one file replaced the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RecordPosition {
     source: u64,
@@ -162,7 +164,7 @@ impl ManifestIndex {
         *self = Self { keys: self.keys.clone(), ..Self::default() };
     }
 
-    /// Reads the new lines. If the last line has no newline yet, leaves it for a later call.
+    /// Reads the new lines. A last line without a newline is left for a later call.
     fn extend(&mut self, stat: Stat) -> io::Result<()> {
         let Some(source) = self.source.as_mut().filter(|source| source.stat.size != stat.size)
         else {
@@ -253,8 +255,8 @@ impl IndexedFile {
     }
 }
 
-/// A reader that starts at a given offset. It does not use the file cursor, which all users of the
-/// file share.
+/// A reader that starts at a given offset. It does not use the file cursor, which is shared by all
+/// users of the file.
 struct ReadFrom {
     file: Arc<File>,
     offset: u64,
@@ -275,7 +277,7 @@ const BLOCK: u64 = 64 << 10;
 const GAP: u64 = 4 << 10;
 
 /// The fields of a record that the index needs, and all mandatory fields. If a mandatory field is
-/// missing, the index skips the line, and the previous record of the path stays current.
+/// missing, the index skips the line, and the previous record of the path stays valid.
 #[derive(Debug, Deserialize)]
 pub(super) struct IndexedRecord<'a> {
     #[serde(borrow)]
@@ -330,7 +332,7 @@ impl<'a> IndexedRecord<'a> {
 }
 
 /// Parses a record. If its analysis cannot be parsed, for example because another version of ctxfs
-/// wrote it, returns the record without the analysis, which can be computed again.
+/// wrote it, returns the record without the analysis. The analysis can be computed again.
 pub(super) fn parse(line: &[u8]) -> Option<Record> {
     serde_json::from_slice(line).ok().or_else(|| {
         let mut value: serde_json::Value = serde_json::from_slice(line).ok()?;
@@ -370,8 +372,8 @@ impl RecordLine {
 }
 
 /// An iterator over the records of a manifest at one moment. Records that are appended later are
-/// not included. A record is read when it is requested, or shortly before. A record that has not
-/// been read takes 24 bytes of memory.
+/// not included. A record is read when it is requested, or shortly before. Until then, it takes 24
+/// bytes of memory.
 #[derive(Debug, Clone)]
 pub struct StoredRecords {
     file: Option<Arc<File>>,
@@ -437,7 +439,7 @@ impl LineBlock {
         read.map(drop)
     }
 
-    /// Returns the bytes of a line. They are fewer than recorded if the file has become shorter.
+    /// Returns the bytes of a line, or fewer if the file has become shorter.
     fn line(&self, line: RecordLine) -> &[u8] {
         let at = |offset: u64| self.bytes.len().min(offset.saturating_sub(self.start) as usize);
         &self.bytes[at(line.offset)..at(line.end())]

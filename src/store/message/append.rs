@@ -13,17 +13,16 @@ use crate::message::{
 use crate::{Artifact, Conversation, append_all, file_lock, history, stat_file};
 use ctxfs_core::model::Content as _;
 
-/// Messages that are ready to be appended. They have been checked, and their long outputs are
-/// stored.
+/// Checked messages that are ready to be appended. Long outputs in them are already stored.
 #[derive(Debug, Default)]
 pub struct Batch(Vec<EditedLine>);
 
 impl Batch {
-    /// Adds `bytes` to `unfinished` and calls `append` with the messages that are now complete.
-    /// Their long outputs are already on the disk at that point.
+    /// Adds `bytes` to `unfinished` and calls `append` with the messages that are now complete. The
+    /// long outputs of these messages are on the disk before `append` is called.
     ///
-    /// If one of the lines is not a message, all of them are discarded, including the previously
-    /// unfinished line, which ended in these bytes. If there was no room or the disk failed,
+    /// If any of the lines is not a message, all of them are discarded, including the line that was
+    /// unfinished before and ended in these bytes. If there was no room or the disk failed,
     /// `unfinished` is unchanged, and the caller may try the same bytes again.
     pub fn take<E: From<MessageError>>(
         unfinished: &mut UnfinishedLine,
@@ -98,8 +97,8 @@ impl Batch {
     }
 }
 
-/// A line that is a message. `layout` is set if outputs in the message may have to be stored. One
-/// write may contain as many as 65,536 messages.
+/// A line that is a message. `layout` is present if outputs in the message may have to be stored.
+/// It is boxed because a single write may contain 65,536 messages.
 struct CheckedMessage {
     line: LogLine,
     layout: Option<Box<MessageLayout>>,
@@ -175,8 +174,8 @@ impl EditedLine {
     }
 }
 
-/// The locked file of a log. A process needs an exclusive `flock` on it to append, so no other
-/// process appends until this is dropped.
+/// The locked file of a log. Appending needs an exclusive `flock` on this file. No other process
+/// appends until this value is dropped.
 #[derive(Debug)]
 pub struct LockedLog<'a>(&'a Arc<File>);
 
@@ -216,7 +215,7 @@ impl<'a> LockedLog<'a> {
         Ok(end)
     }
 
-    /// Appends `batch`, either completely or not at all. `end` is the length that
+    /// Appends `batch`, either completely or not at all. `end` is the length of the log, which
     /// [`LockedLog::repair`] returned. If the disk accepts only a part, the log is truncated to
     /// `end`.
     pub fn append(&self, batch: &Batch, end: u64) -> io::Result<()> {
@@ -228,7 +227,7 @@ impl<'a> LockedLog<'a> {
         let written = batch.0.iter().try_for_each(|message| message.write(&mut out));
         let written = written.and_then(|()| out.flush());
         if written.is_err() {
-            // A plain drop would write the rest of the buffer.
+            // Dropping the writer would write the rest of its buffer.
             drop(out.into_parts());
             self.0.set_len(end)?;
         }
@@ -255,7 +254,7 @@ impl io::Write for AppendWriter<'_> {
 }
 
 /// Appends a line that is not a message to a separate file beside the log of `conversation`. A long
-/// line takes several writes, during which the file is locked.
+/// line takes several writes; the file is locked until the last of them.
 pub fn set_aside(line: &LogLine, conversation: &Conversation) -> Result<(), MessageError> {
     let mut aside = history::set_aside_file(conversation)?;
     file_lock::lock(&aside, file_lock::LockKind::Exclusive)?;

@@ -8,11 +8,12 @@ use ctxfs_core::model::{Folder, RelPath, readings};
 
 const FULL_OUTPUT: &str = "\n\n[Full output: ";
 
-/// A message, parsed for display. It may have any of the common forms, and its members may have any
-/// type.
+/// A message, parsed for display. The message may have any of the common forms, and its members may
+/// have any type.
 ///
-/// `role` is `user`, `assistant` or `tool`, for example, and `mode` the name of a kind of sub-agent.
-/// The result of a call has the name of the tool, and the duration of the call in milliseconds.
+/// `role` is, for example, `user`, `assistant` or `tool`. `mode` is the name of a kind of
+/// sub-agent. If the message is the result of a call, it has the name of the tool and the duration
+/// of the call in milliseconds.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "described above")]
@@ -64,7 +65,7 @@ pub enum MessageTime {
 }
 
 impl MessageEntry {
-    /// Parses a line of the log. With `mask`, masks secrets twice: first in the whole line, since
+    /// Parses a line of the log. With `mask`, masks secrets twice: first in the whole line, because
     /// the name of a member can show that its value is secret, and then in each text.
     pub fn parse(line: &str, mask: Option<&dyn Fn(&str) -> String>) -> serde_json::Result<Self> {
         let Some(mask) = mask else { return serde_json::from_str(line) };
@@ -114,8 +115,8 @@ impl MessageEntry {
         }
     }
 
-    /// Returns the path and size of the artifact with the complete output, or `None` if the
-    /// conversation does not contain it.
+    /// Returns the path and size of the artifact with the complete output. Returns `None` if the
+    /// message refers to no artifact of the conversation.
     pub fn artifact(&self, conversation: &Conversation) -> Option<(RelPath, u64)> {
         let output = self.output.as_ref();
         let path = output.map_or(&self.full_output_path, |names| &names.full_output_path);

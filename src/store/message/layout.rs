@@ -70,8 +70,8 @@ impl MessageLayout {
         }
     }
 
-    /// Reads the object of a call, which must begin at `start`; only blanks may come before it.
-    /// Returns its members and its end, or `None` if there is no such object.
+    /// Reads the object of a call in `text`. The object must begin at `start`, but blanks may come
+    /// before it. Returns its members and its end, or `None` if there is no such object.
     pub(super) fn of_call(text: &dyn Content, start: u64) -> io::Result<Option<(Self, u64)>> {
         Self::of_object(text, start..text.len(), &NAMES_OF_CALLS)
     }
@@ -159,7 +159,8 @@ impl<'de> Visitor<'de> for ValuesVisitor<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<LineSpan>, A::Error> {
         let mut spans = Vec::new();
-        // To see that the list has not ended, the parser has read the first byte of the value.
+        // To find that the list has not ended, the parser has already read the first byte of the
+        // value.
         let seed = || ValueSpan { position: self.position, peeked: 1 };
         while let Some(span) = list.next_element_seed(seed())? {
             if spans.len() < self.most {
@@ -197,8 +198,8 @@ impl<'de> Visitor<'de> for MembersVisitor<'_> {
     }
 }
 
-/// A deserialization seed that skips a value and returns its span, including the blanks before it.
-/// The span of a number may be one byte too long.
+/// Skips a value during deserialization and returns its span, including the blanks before it. The
+/// span of a number may be one byte too long, because the parser reads the byte after the number.
 struct ValueSpan<'a> {
     position: &'a Cell<u64>,
     peeked: u64,
@@ -214,8 +215,8 @@ impl<'de> DeserializeSeed<'de> for ValueSpan<'_> {
     }
 }
 
-/// Returns the error for a failed parse. Distinguishes a failure to read from a line that is not a
-/// message.
+/// Returns the error for a failed parse. A failure to read is distinguished from a line that is not
+/// a message.
 fn refused(error: &serde_json::Error) -> MessageError {
     match error.io_error_kind() {
         Some(kind) if kind != io::ErrorKind::Other => MessageError::Io(kind.into()),
@@ -297,8 +298,8 @@ impl Read for SpanReader<'_> {
     }
 }
 
-/// A reader that tracks the position of a parser to the byte. It fails on input for which the
-/// parser would need unbounded memory: deeply nested brackets and very long member names.
+/// A reader that counts the bytes that a parser has read. It fails on input for which the parser
+/// would need unbounded memory: deeply nested brackets and very long member names.
 pub(super) struct BoundedReader<'a> {
     inner: SpanReader<'a>,
     position: &'a Cell<u64>,
@@ -368,7 +369,7 @@ impl Read for BoundedReader<'_> {
 
 /// A reader of the text of a JSON string. The string must be valid and include its quotes.
 ///
-/// JSON can contain one half of a surrogate pair, which is not a character. Such a half is read as
+/// JSON can contain half of a surrogate pair, which is not a character. Such a half is read as
 /// U+FFFD.
 pub(super) struct JsonStringReader<'a> {
     string: SpanReader<'a>,

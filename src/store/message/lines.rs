@@ -1,4 +1,4 @@
-//! The log as it is shown to readers, its lines, and a line that is written in pieces.
+//! The log as readers see it, its lines, and a line that is written in pieces.
 
 use std::fmt;
 use std::fs::File;
@@ -90,7 +90,7 @@ impl LogLines {
         Self { log: log.into(), offset, block: Vec::new(), used: 0 }
     }
 
-    /// Returns the offset of the end of the last line that was returned, including its newline.
+    /// Returns the offset of the end of the last returned line, after its newline.
     pub fn reached(&self) -> u64 {
         self.offset + self.used as u64
     }
@@ -162,9 +162,9 @@ pub fn whole(file: &File, size: u64) -> io::Result<u64> {
     Ok(0)
 }
 
-/// Opens the log of `conversation` in its current state: first the messages that `others` have
-/// published, and then the complete lines of the local file. Returns `None` if there is no local
-/// log.
+/// Opens the log of `conversation` in its current state: first the messages in `others`, which
+/// hosts have published, and then the other complete lines of the local file. Returns `None` if
+/// there is no local log.
 pub fn log_of(
     conversation: &Conversation,
     others: Option<&dyn OtherMessages>,
@@ -186,17 +186,17 @@ pub(super) fn whole_of(file: Arc<File>) -> io::Result<Artifact> {
 }
 
 /// Access to the messages that hosts have published in a conversation. `sync` implements this
-/// trait, so that no other layer depends on `sync`.
+/// trait. Other crates therefore need not depend on `sync`.
 pub trait OtherMessages: fmt::Debug + Send + Sync {
     /// Returns the messages to show before the local log of `conversation`. `own` are the
-    /// attributes of the local log file. Returns `None`, after one system call, if only the local
-    /// file is to be shown.
+    /// attributes of the local log file. Returns `None` if only the local file is to be shown; this
+    /// case costs one system call.
     fn published(&self, conversation: &Component, own: &Stat)
     -> io::Result<Option<Arc<Published>>>;
 }
 
-/// The messages that hosts have published, in their common order, as complete lines. They include
-/// the beginning of the local log.
+/// The messages that hosts have published, as complete lines, in an order that is the same on all
+/// hosts. The beginning of the local log is among them.
 #[derive(Debug)]
 pub struct Published {
     file: Arc<File>,
@@ -209,8 +209,8 @@ pub struct Published {
 }
 
 impl Published {
-    /// Returns the messages in `range` of `file`. They include the first `covers` bytes of the
-    /// local log.
+    /// Returns the messages in `range` of `file`. The first `covers` bytes of the local log are
+    /// among them.
     pub fn new(file: Arc<File>, range: Range<u64>, edition: u64, covers: u64) -> Self {
         Self { file, range, edition, covers }
     }
@@ -239,8 +239,8 @@ impl Content for Published {
     }
 }
 
-/// The log as it is shown: the published messages of all hosts, followed by the local messages that
-/// are not published yet.
+/// The log as readers see it: the published messages of all hosts, followed by the local messages
+/// that are not published yet.
 #[derive(Debug, Clone)]
 pub struct Log {
     published: Option<Arc<Published>>,
@@ -263,8 +263,7 @@ impl Log {
         Self { length: self.length.min(length), ..self }
     }
 
-    /// Returns true if there are published messages, in which case the log differs from the local
-    /// file.
+    /// Returns true if there are published messages. The log then differs from the local file.
     pub fn is_shared(&self) -> bool {
         self.published.is_some()
     }
@@ -313,11 +312,11 @@ impl Content for Log {
     }
 }
 
-/// The beginning of a line. It is in memory, and if it is long, the first part is in a file without
-/// a name.
+/// The beginning of a line. The last part is in memory. If the line is long, the first part is in a
+/// file without a name.
 ///
-/// A clone is independent of the original: they share the file, but existing bytes in the file are
-/// never changed.
+/// A clone is independent of the original. The two share the file, but bytes in the file are never
+/// changed.
 #[derive(Debug, Clone)]
 pub struct UnfinishedLine {
     held: Vec<u8>,
@@ -336,15 +335,15 @@ impl UnfinishedLine {
         self.len() == 0
     }
 
-    /// Limits the number of bytes that are left in memory, from the next write on. The limit is
-    /// never more than [`HELD`].
+    /// Sets the maximum number of bytes that stay in memory after a write. It applies from the next
+    /// write on, and is never more than [`HELD`].
     pub fn hold_at_most(&mut self, bytes: usize) {
         self.most = bytes.min(HELD);
     }
 
-    /// Appends bytes without a newline. They stay in memory up to the limit of
-    /// [`Self::hold_at_most`]. If `is_end` is true, up to [`HELD`] bytes stay in memory, because
-    /// the caller takes the line immediately.
+    /// Appends bytes without a newline. If more bytes would then be in memory than
+    /// [`Self::hold_at_most`] allows, moves all of them to the file. If `is_end` is true, [`HELD`]
+    /// bytes are allowed, because the caller takes the line immediately.
     pub(super) fn push(
         &mut self,
         bytes: &[u8],
@@ -400,8 +399,8 @@ impl UnfinishedLine {
     }
 }
 
-/// Returns the capacity to reserve for `length` bytes. It is a power of two, so that a line that
-/// grows byte by byte is rarely moved.
+/// Returns the capacity to reserve for `length` bytes. The capacity is a power of two, so that a
+/// line that grows byte by byte is rarely moved.
 fn capacity(length: usize) -> usize {
     if length == 0 { 0 } else { length.next_power_of_two() }
 }

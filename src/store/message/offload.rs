@@ -1,8 +1,8 @@
 //! Stores long outputs of messages as artifacts and leaves their beginning in the log.
 //!
-//! In a tool's message, the output is the content. In an assistant's message, outputs are the
-//! responses of calls in the text: `<function_call>{..., "response": ...}</function_call>`. The
-//! text is decoded to find the calls. The line is then changed at the bytes that encode the output.
+//! In the message of a tool, the output is the content. In the message of an assistant, outputs are
+//! the responses of calls in the text: `<function_call>{..., "response": ...}</function_call>`. To
+//! find the calls, the text is decoded. The changes are then made in the encoded line.
 
 use std::io::{self, BufRead as _, Read, Write};
 use std::os::unix::ffi::OsStrExt as _;
@@ -49,8 +49,9 @@ pub(super) fn edits(
     }
 }
 
-/// The change to an object whose output is stored as an artifact. If the output is a list, the
-/// replacement is a list too.
+/// The changes to an object whose output is stored as an artifact. `content` is the span of the
+/// output and `path` the span of an existing path. If `is_list` is true, the output is a list and
+/// is replaced by a list.
 struct Offload {
     content: LineSpan,
     is_list: bool,
@@ -60,7 +61,7 @@ struct Offload {
 
 impl Offload {
     /// Stores the output of an object if it is too long for the log. Returns `None` if the object
-    /// does not change. If the object has no id of its own, the artifact is named after `id`.
+    /// does not change. If the object has no call id, the artifact is named after `id`.
     fn of(
         line: &dyn Content,
         layout: &MessageLayout,
@@ -119,8 +120,7 @@ impl Offload {
     }
 }
 
-/// Returns the span of a value. Removes the extra byte that the span of a number may have at its
-/// end.
+/// Returns `span` without the extra byte that the span of a number may have at its end.
 fn trim_number(line: &dyn Content, span: &LineSpan) -> io::Result<LineSpan> {
     let first = MessageOutput::of(line, span)?.first;
     let last = line.bytes(span.end - 1, 1)?;
@@ -176,7 +176,8 @@ impl<'a> MessageOutput<'a> {
         context.host.is_stand_in(&bytes, limits)
     }
 
-    /// Returns a name for an output without a call id. It depends only on the bytes of the output.
+    /// Returns a name for an output without a call id. The name depends only on the bytes of the
+    /// output.
     fn digest(&self) -> io::Result<String> {
         let mut analyzer = ctxfs_core::materialize::Analyzer::new();
         let mut reader = self.reader()?;
@@ -189,10 +190,11 @@ impl<'a> MessageOutput<'a> {
         }
     }
 
-    /// Returns the path of the artifact of `call` with exactly these bytes. If there is none,
-    /// stores it.
+    /// Returns the path of the artifact of `call` that has exactly these bytes. Stores the artifact
+    /// if there is none.
     ///
-    /// An existing artifact with other bytes is not changed, as an earlier message may refer to it.
+    /// An existing artifact with other bytes is not changed, because an earlier message may refer
+    /// to it.
     fn store(
         &self,
         call: &str,
@@ -200,8 +202,8 @@ impl<'a> MessageOutput<'a> {
         length: u64,
         context: &AppendContext<'_>,
     ) -> Result<RelPath, MessageError> {
-        // If two messages of one call are stored at the same time, the lock lets the second one
-        // find the output of the first.
+        // Two messages of one call may be stored at the same time. With the lock, the second one
+        // finds the output of the first.
         let conversation = context.conversation;
         let name = layout::OUTPUT_LOCK;
         let lock = file_lock::lock_by_name(
@@ -265,8 +267,8 @@ struct ComparingWriter {
 }
 
 impl ComparingWriter {
-    /// Returns a writer that compares what is written with the file at `path`. Returns `None` if
-    /// the file does not have exactly `length` bytes.
+    /// Returns a writer that compares its input with the file at `path`. Returns `None` if the file
+    /// does not have exactly `length` bytes.
     fn with(conversation: &Conversation, path: &RelPath, length: u64) -> io::Result<Option<Self>> {
         let file = Artifact::open(conversation.dir(), path)?;
         Ok((file.len() == length).then_some(Self { file, at: 0, differs: false }))
@@ -375,8 +377,8 @@ fn escaped(text: String) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// Turns the error for an object that is not a message into `None`. Such a call in a text is left
-/// unchanged.
+/// Turns the error for a line that is not a message into `None`. An object of a call that causes
+/// this error is left unchanged.
 fn none_if_refused<T>(result: Result<T, MessageError>) -> Result<Option<T>, MessageError> {
     match result {
         Err(MessageError::NotAMessage(_)) => Ok(None),

@@ -1,8 +1,8 @@
 //! Blocking requests to the bucket.
 //!
-//! Each request has a deadline. Until then, it is retried after failures of the network or the
-//! store. All requests are counted. Keys are relative to the prefix of the bucket. No request
-//! replaces an object.
+//! Each request has a deadline. After a failure of the network or the store, the request is retried
+//! until its deadline. All requests are counted. Keys are relative to the prefix of the bucket. No
+//! request replaces an object.
 
 mod client;
 mod fault;
@@ -42,7 +42,8 @@ const SET_ASIDE: usize = 64 << 10;
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// A bucket: objects under keys. Clones share connections, threads and counters. Requests are the
-/// methods of [`Objects`]. They block, so they must not be called on a thread of an async runtime.
+/// methods of [`Objects`]. Requests block, so they must not be made on a thread of an async
+/// runtime.
 #[derive(Clone)]
 pub struct Bucket(Arc<BucketInner>);
 
@@ -79,7 +80,8 @@ impl Bucket {
     }
 
     /// Creates the directory of a `file://` bucket with mode 0700 if it is missing and its parent
-    /// exists. Call this only before writing the mark of the bucket. Readers create nothing.
+    /// exists. Call this only before writing the mark of the bucket, `ctxfs.json`. Readers create
+    /// nothing.
     pub fn make_directory(&self) -> Result<(), BucketError> {
         let Some(directory) = self.0.store.directory() else { return Ok(()) };
         directory.make().map_err(|error| BucketError::Url {
@@ -88,14 +90,16 @@ impl Bucket {
         })
     }
 
-    /// Returns the error because of which a request is being retried; `None` if no request is.
+    /// Returns the last error of a request that is being retried. Returns `None` if no request is
+    /// being retried.
     pub fn last_failure(&self) -> Option<String> {
         self.0.store.last_failure.lock().clone()
     }
 
-    /// Lists the entries of a directory that the other lists skip because ctxfs does not create
-    /// them: links, special files, and names that are not UTF-8. Only a bucket that is a directory
-    /// can have such entries. For other buckets, this makes no request and returns an empty list.
+    /// Lists the entries that [`Objects::list`] and [`Objects::list_dirs`] skip: links, special
+    /// files, and names that are not UTF-8. ctxfs creates none of these. Only a bucket that is a
+    /// directory can have such entries. For other buckets, this makes no request and returns an
+    /// empty list.
     pub fn list_odd(&self, prefix: &str) -> Result<Vec<String>, BucketError> {
         let Some(bucket) = self.0.store.directory() else { return Ok(Vec::new()) };
         let fault = |error: io::Error| Fault::at(bucket, prefix, &error).into_error("list", prefix);
@@ -128,7 +132,8 @@ impl Bucket {
         Path::parse(full).map_err(|error| Fault::Never(format!("that is no key: {error}")))
     }
 
-    /// Returns the full prefix of a directory, which is empty or ends with a slash.
+    /// Prepends the prefix of the bucket to the prefix of a directory. The result is empty or ends
+    /// with a slash.
     fn directory(&self, prefix: &str) -> Result<String, Fault> {
         let path = self.path(prefix.trim_end_matches('/'))?;
         let path: &str = path.as_ref();
@@ -425,8 +430,9 @@ impl Bucket {
         }
     }
 
-    /// Returns the final outcome if the key needs no request. Otherwise returns `Again` as its
-    /// initial state.
+    /// Returns the outcome for a key that needs no request: the key is invalid, or belongs to a
+    /// temporary file. For any other key, returns [`Fault::Again`], so that the first request
+    /// includes the key.
     async fn begin(&self, key: &str) -> Result<(), Fault> {
         if let Some(bucket) = self.0.store.directory().filter(|_| staged_for(key).is_some()) {
             return remove_staged(bucket, key).map_err(|error| Fault::at(bucket, key, &error));

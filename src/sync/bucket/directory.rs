@@ -1,10 +1,10 @@
 //! A bucket that is a directory on disk.
 //!
 //! The path of the directory itself may contain links. Below the directory, links and special files
-//! are refused. The client would follow links, and it fails on names that are not UTF-8. So this
-//! module makes the lists itself, and checks the path of a key before the client opens it. A
-//! process with write access to the directory can still create a link between the check and the
-//! steps of the client.
+//! are refused. The file system client of `object_store` follows links, and fails on names that are
+//! not UTF-8. This module therefore lists directories itself, and checks the path of a key before
+//! the client opens it. A process with write access to the directory can still create a link after
+//! the check and before the client opens the path.
 
 use std::ffi::OsString;
 use std::io;
@@ -22,8 +22,9 @@ use rustix::path::Arg;
 const PRIVATE: u32 = 0o700;
 const DEEPEST: usize = 8;
 
-/// The directory of a bucket. It may be missing, for example while its disk is not mounted.
-/// Requests fail then, except that the mark of the bucket counts as absent.
+/// Directory of a bucket. While the directory is missing, for example because its disk is not
+/// mounted, requests fail. The exception is a read of the mark `ctxfs.json`, which reports that the
+/// bucket has no mark.
 #[derive(Debug)]
 pub(crate) struct Directory {
     pub(super) root: PathBuf,
@@ -102,8 +103,9 @@ impl Directory {
             .map_or_else(|| Ok(Vec::new()), |opened| entries_of(&opened))
     }
 
-    /// Opens a directory below this one. Opens the last component with `flags`. Returns `None` if
-    /// the directory is missing.
+    /// Opens a subdirectory. `directory` is its path relative to the bucket, and `flags` apply to
+    /// the last component. Returns `None` if it is missing. Fails with an error that [`is_odd`]
+    /// recognizes if a component is a link or not a directory.
     pub(super) fn walk(&self, directory: &str, flags: OFlags) -> io::Result<Option<OwnedFd>> {
         let mut parts = directory.split('/').filter(|part| !part.is_empty()).peekable();
         let flags = |is_last: bool| {

@@ -93,9 +93,11 @@ impl BucketError {
     }
 }
 
-/// Bytes in the bucket are not in the format of ctxfs, or bytes to be written would not be.
+/// Error for bytes that are not in the format of ctxfs, whether they were read from the bucket or
+/// are about to be written.
 ///
-/// The texts do not quote the bytes. They call the object `it`; the caller adds the key.
+/// Error texts do not quote the bytes. The subject of each text is `it`; the caller adds the key of
+/// the object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages describe variants and fields")]
 pub enum FormatError {

@@ -1,7 +1,7 @@
-//! Single zstd frames in memory. The reader of a frame gives the maximum size of its content.
+//! Single zstd frames in memory. The reader of a frame states the maximum size of the content.
 //!
-//! A frame cannot make a reader allocate more than this maximum. Decompression in one step needs no
-//! window, and a frame that announces larger content is refused.
+//! A frame cannot make a reader allocate more than this maximum. A frame that announces larger
+//! content is refused, and the whole content is decompressed in one step, without a window buffer.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -11,7 +11,7 @@ use zstd::zstd_safe;
 
 use crate::bucket::FormatError;
 
-/// Returns the maximum size of the frame of a content of a given size.
+/// Returns the maximum size in bytes of a frame, from the size of its content.
 pub(super) use zstd_safe::compress_bound as most_packed;
 
 /// The default level of zstd, which compresses about as fast as a disk writes.

@@ -32,10 +32,12 @@ impl std::str::FromStr for BucketId {
     }
 }
 
-/// Format and id that the first host stored in `ctxfs.json`, and a property of the store. If
-/// `write_once` is true, hosts may neither replace nor remove anything. All hosts of a bucket must
-/// agree on it: see [`Self::agreeing`]. `conditional` is true if the store has refused to create a
-/// second object under one key. `Objects::found` tests this. It is not stored in the bucket.
+/// Identity of a bucket. The first host stores `format`, `id` and `write_once` in `ctxfs.json`. If
+/// `write_once` is true, hosts neither replace nor remove anything. All hosts of a bucket must
+/// agree on `write_once`: see [`Self::agreeing`].
+///
+/// `conditional` is not stored. It is true if the store has refused to create a second object under
+/// one key, which `Objects::found` tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Identity {

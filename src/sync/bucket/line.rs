@@ -28,8 +28,8 @@ pub enum Line {
     Message(MessageLine),
 }
 
-/// Renames the artifact to the path `to`, which is spelled as `RelPath::to_text` does. `stamp` is
-/// the time of the rename.
+/// Renames the artifact to the path `to`, in the form of `RelPath::to_text`. `stamp` is the time of
+/// the rename.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct MoveLine {
@@ -49,7 +49,7 @@ pub struct RemoveLine {
 }
 
 /// Publishes a line of the message log, without its newline. `stamp` is the time at which the line
-/// was appended. In a merge, `origin` states where the message was first published.
+/// was appended. In a merge, `origin` is the origin of the first publication.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct MessageLine {
@@ -128,7 +128,7 @@ fn check_path(path: &str) -> Result<(), FormatError> {
 
 /// Maximum size in bytes of an artifact that is stored in a segment.
 pub const SMALL_BYTES: u64 = 256 << 10;
-/// Upper limit of generations, below the largest integer that JavaScript represents exactly.
+/// Exclusive upper limit of generations. JavaScript represents smaller integers exactly.
 const MOST_GENERATIONS: u64 = 1 << 53;
 /// Range of dates in JavaScript, in milliseconds around the epoch.
 const MOST_MILLIS: u64 = 8_640_000_000_000_000;
@@ -136,15 +136,15 @@ const ATTRIBUTE: &str = "user.";
 /// Mask of the permission bits that are kept. The set-user-ID and set-group-ID bits are dropped.
 const MODE: u32 = 0o777;
 
-/// Publishes an artifact. A `remove` line removes the artifacts that it replaces. Parsing and
-/// writing check the same limits, so every host can read a line that was written.
+/// Publishes an artifact. If the artifact replaces others, a separate `remove` line removes them.
+/// Parsing and writing check the same limits, so every host can read a line that was written.
 ///
-/// The record has the path. Its fields `file`, `owner`, `view_sizes` and `far` are valid on one
-/// host only, so they are neither written nor read. `attributes` are the extended attributes
-/// `user.*`. Values that are not UTF-8 are escaped like file names. `stamp` is the time at which
-/// the artifact got its path, and `place` the location of the bytes. `parts` are ranges of a larger
-/// artifact whose bytes are also in the segment. `origin` is the origin of the first publication,
-/// if it was in another segment.
+/// `record` includes the path. The fields `file`, `owner`, `view_sizes` and `far` of `record` are
+/// valid on one host only, so they are neither written nor read. `attributes` are the extended
+/// attributes `user.*`. Values that are not UTF-8 are escaped like file names. `stamp` is the time
+/// at which the artifact got its path, and `place` is the location of the bytes. If the bytes are
+/// in an object, the segment may contain `parts` of them too. `origin` is the origin of the first
+/// publication, if that was in another segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct PutLine {
@@ -157,9 +157,10 @@ pub struct PutLine {
     pub origin: Option<Origin>,
 }
 
-/// Location of the bytes of an artifact: nowhere because it is empty, in the segment, or in an
-/// object. `size` is the size of the artifact in bytes. In the segment, the frame starts at the
-/// offset `at` from the end of the records' frame, and has `packed` bytes.
+/// Location of the bytes of an artifact. `Empty` has no bytes, the bytes of `Inside` are in the
+/// segment, and those of `Object` are in an object. `size` is the size of the artifact in bytes.
+/// The frame of `Inside` starts `at` bytes after the end of the records' frame, and has `packed`
+/// bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub enum Place {
@@ -220,7 +221,8 @@ impl Place {
 }
 
 impl PutLine {
-    /// Returns the BLAKE3 digest of the artifact's bytes, if the record has it.
+    /// Returns the BLAKE3 digest of the artifact's bytes. Returns `None` if the record has no
+    /// analysis.
     pub fn digest(&self) -> Option<&str> {
         self.record.analysis.as_ref().map(|analysis| analysis.digest.as_str())
     }
@@ -264,16 +266,15 @@ fn is_attribute(name: &str) -> bool {
 }
 
 const AROUND: usize = 1024;
-/// Maximum number of bytes of an artifact that are sent with its record if the artifact has an
-/// object.
+/// Maximum total number of bytes in the ranges of [`Parts`].
 pub const PARTS_BYTES: u64 = 8 << 20;
 const MOST: usize = 256;
 
-/// Ranges of a larger artifact whose bytes are also in the segment, so that short views need no
-/// request for the object. `ranges` are pairs of start and end, sorted and disjoint. Their bytes
-/// are concatenated in one frame, which starts at the offset `at` from the end of the records'
-/// frame and has `packed` bytes. `digest` is the BLAKE3 digest of the concatenated bytes, in
-/// lower-case hexadecimal.
+/// Parts of an artifact whose bytes are in an object. The segment contains a copy of these parts,
+/// so that short views need no request for the object. `ranges` are pairs of start and end in the
+/// artifact, sorted and disjoint. A single frame has the bytes of all ranges, concatenated. The
+/// frame starts `at` bytes after the end of the records' frame, and has `packed` bytes. `digest` is
+/// the BLAKE3 digest of the concatenated bytes, in lower-case hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Parts {

@@ -16,11 +16,11 @@ const SEGMENT: &str = ".tar.zst";
 const OBJECT: &str = ".zst";
 const BLOCKS: &str = ".blocks";
 const DIGITS: usize = 32;
-/// Characters of a conversation's name that are percent-encoded. These include all characters with
-/// a special meaning in a key, a shell or a URL.
+/// Characters of a conversation's name that are percent-encoded. The set includes all characters
+/// with a special meaning in a key, a shell or a URL.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
 
-/// Name of an object. It is a random 128-bit number, so it is unique and cannot be guessed. Its
+/// Name of an object. It is a random 128-bit number, so it is unique and cannot be guessed. The
 /// text form is 32 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]

@@ -1,5 +1,5 @@
-//! Objects. Each has the bytes of one larger artifact, packed in blocks that can be read
-//! separately.
+//! Objects. An object has the bytes of one artifact that is too large for a segment. The bytes are
+//! packed in blocks that can be read separately.
 //!
 //! An object is a sequence of zstd frames. Each frame has a block of 1 MiB of content; the last
 //! block may be shorter. `zstd -d` unpacks the whole object. A separate table has 48 bytes per
@@ -45,9 +45,9 @@ struct BlockRow {
 
 /// Table of the blocks of an object. Blocks and lines are counted from 0.
 ///
-/// Frame sizes and line counts are plausible for the size of the content. Only the digest of the
-/// table proves that the table is correct. `ObjectPlace::read_table` compares it with the digest in
-/// the record.
+/// [`Self::parse`] checks only that frame sizes and line counts are plausible.
+/// `ObjectPlace::read_table` also compares the digest of the table with the digest in the record,
+/// which proves that the table is correct.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocks {
     rows: Vec<BlockRow>,
@@ -159,8 +159,8 @@ fn digest_text(table: &[u8]) -> String {
     blake3::hash(table).to_hex().to_string()
 }
 
-/// Checks that each frame follows the previous one and is no longer than a frame of a block can be,
-/// and that no block has more newlines than bytes.
+/// Returns false if the rows are impossible. Each frame must end after the previous one and must
+/// not be longer than the largest frame of a block. No block can have more newlines than bytes.
 fn are_possible(rows: &[BlockRow]) -> bool {
     let most = frame::most_packed(BLOCK_BYTES as usize) as u64;
     let (mut end, mut lines, mut most_lines) = (0, 0, 0);
@@ -190,8 +190,9 @@ pub struct BlockPacker<W> {
 }
 
 /// Result of packing content into an object. `size` is the number of bytes of the content, and
-/// `packed` is the number of bytes of the object. `blocks` is the table of blocks. The content and
-/// the table each have a BLAKE3 digest in lower-case hexadecimal.
+/// `packed` is the number of bytes of the object. `blocks` is the table of blocks. `digest` and
+/// `blocks_digest` are the BLAKE3 digests of the content and of the table, in lower-case
+/// hexadecimal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct PackedObject {

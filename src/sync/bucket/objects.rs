@@ -12,9 +12,9 @@ use crate::bucket::identity::Identity;
 /// Requests to a bucket. A [`Bucket`](crate::bucket::Bucket) makes them directly; other
 /// implementations pass them to another process.
 ///
-/// Each request blocks, and returns by its deadline. Until then, it is retried after temporary
-/// failures. Keys are relative to the prefix of the bucket. No request replaces an object. Each
-/// error names the key and the next step. [`BucketError::may_pass`] tells whether a retry can help.
+/// Each request blocks, and returns by its deadline. Temporary failures are retried until then.
+/// Keys are relative to the prefix of the bucket. No request replaces an object. Each error names
+/// the key and the next step. [`BucketError::may_pass`] tells whether a retry can help.
 pub trait Objects: Sync {
     /// Reads an object or a range of it, at most 128 MiB. A range may extend past the end of the
     /// object. It is an error if a range starts at or after the end.
@@ -85,10 +85,10 @@ pub trait Objects: Sync {
         deadline: Deadline,
     ) -> Vec<(String, Result<(), BucketError>)>;
 
-    /// Lists the temporary files of writes to keys of ctxfs in `directories`. The writes were
-    /// interrupted or are still running. Each `name` is a whole key that [`Self::delete`] accepts.
-    /// Times are by the clock of the disk. Only a bucket that is a directory has such files. For
-    /// other buckets, this makes no request and returns an empty list.
+    /// Lists the temporary files in `directories` that belong to running or interrupted writes of
+    /// ctxfs. The `name` of each file is a whole key, which [`Self::delete`] accepts. Times are by
+    /// the clock of the disk. Only a bucket that is a directory has such files. For other buckets,
+    /// this makes no request and returns an empty list.
     fn list_staged(
         &self,
         _directories: &[String],
@@ -97,8 +97,8 @@ pub trait Objects: Sync {
         Ok(Vec::new())
     }
 
-    /// Reads the identity of the bucket, and sets `conditional` to false. Returns `None` if the
-    /// bucket is not initialized.
+    /// Reads the identity of the bucket. [`Identity::conditional`] is not tested, and is false in
+    /// the result. Returns `None` if the bucket is not initialized.
     fn identity(&self, deadline: Deadline) -> Result<Option<Identity>, BucketError>;
 
     /// Reads the identity of the bucket, and initializes the bucket first if needed. Fails if
@@ -107,13 +107,13 @@ pub trait Objects: Sync {
     /// If two hosts initialize the bucket at the same time, one of them writes the mark and both
     /// get the same identity.
     ///
-    /// Tests whether the store refuses a second object under one key, by creating the mark again
-    /// with the same bytes. Nothing is lost if the store does not refuse. With read-only
-    /// credentials, the store counts as one that does not refuse.
+    /// To set [`Identity::conditional`], tries to create the mark a second time, with the same
+    /// bytes. Nothing is lost if the store accepts that. With read-only credentials, `conditional`
+    /// is false.
     fn found(&self, write_once: bool, deadline: Deadline) -> Result<Identity, BucketError>;
 
-    /// Does what [`Self::found`] does, except that it returns `None` instead of initializing the
-    /// bucket.
+    /// Like [`Self::found`], but returns `None` if the bucket is not initialized, instead of
+    /// initializing it.
     fn met(&self, write_once: bool, deadline: Deadline) -> Result<Option<Identity>, BucketError>;
 
     /// Returns the number of requests since the bucket was opened, by kind.
@@ -173,8 +173,8 @@ impl Deadline {
     }
 }
 
-/// Number of requests of one kind, and the bytes of objects that they transferred. Failed requests
-/// are included.
+/// Number of requests of one kind, including failed ones, and the number of transferred bytes of
+/// objects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Tally {
@@ -184,7 +184,7 @@ pub struct Tally {
 
 /// Number of requests to a bucket since it was opened, by kind: reads and writes of objects and
 /// parts, list pages, deletions, and requests for size and time. One deletion request may delete
-/// many keys. The byte count of lists is unknown.
+/// many keys. The bytes of lists are not counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub struct RequestCounts {

@@ -7,9 +7,9 @@
 //! parts/<origin>      some of the bytes of larger artifacts
 //! ```
 //!
-//! A segment is a tar archive. Each member, with its header and padding, is a separate zstd frame,
-//! and so is the end of the archive. `zstd -d | tar x` unpacks everything. A reader that has the
-//! range of a frame can unpack that frame alone. Equal content results in equal bytes. A merge
+//! A segment is a tar archive. Each member, with its header and padding, is a separate zstd frame.
+//! The end of the archive is a frame, too. `zstd -d | tar x` unpacks everything. A reader that has
+//! the range of a frame can unpack that frame alone. Equal content results in equal bytes. A merge
 //! copies frames unchanged from the segments that it covers. Members are named by origins, because
 //! the origin of an artifact is the same in every segment.
 
@@ -55,8 +55,9 @@ struct RecordsFrame {
     lines: u32,
 }
 
-/// Returns the origin of the artifact or message in line `place` of segment `id`. A line may state
-/// another origin only if this segment covers the segment of that origin.
+/// Returns the origin of the artifact or message in line `place` of segment `id`: the `stated`
+/// origin, or by default the position of the line. A line may state an origin in another segment
+/// only if segment `id` covers that segment.
 fn origin_of(
     id: SegmentId,
     covers: &Covers,
@@ -128,9 +129,9 @@ fn name_and_size(bytes: &[u8]) -> Option<(Vec<u8>, u64)> {
 /// is trusted. A range outside the segment is an error, and sizes over the limits are refused
 /// before memory is allocated.
 ///
-/// `id` is the name as stated in the head. The reader compares it with the key. `covers` are the
-/// segments that this one covers. The frame of the records is at `records_start..records_end`.
-/// Offsets of the bytes of artifacts are relative to its end.
+/// `id` is the name that the head states. The reader must compare it with the key. `covers` are the
+/// segments that this segment covers. The frame of the records is at `records_start..records_end`.
+/// The offsets of the bytes of artifacts are relative to `records_end`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct SegmentHead {
@@ -189,9 +190,9 @@ impl SegmentHead {
         Ok(Self { id, covers, records_start, records_end, size, lines })
     }
 
-    /// Returns the digest of a segment, by which a merge identifies it. `first_bytes` is the
-    /// beginning of the segment. Returns `None` if it does not include all records. The digest
-    /// covers only the stored head and records, which contain the digests of everything else.
+    /// Returns the digest by which a merge identifies this segment. It covers the stored head and
+    /// records, which contain the digests of everything else. `first_bytes` is the beginning of the
+    /// segment. Returns `None` if `first_bytes` does not include all records.
     pub fn digest(&self, first_bytes: &[u8]) -> Option<SegmentDigest> {
         first_bytes.get(..self.records_end as usize).map(SegmentDigest::of)
     }
@@ -332,8 +333,9 @@ fn too_large() -> FormatError {
 
 const PARTS: &str = "parts/";
 
-/// Bytes of an artifact to publish. They are empty, or at most [`SMALL_BYTES`] to pack into the
-/// segment, or a frame of another segment whose content has `size` bytes, or an object.
+/// Bytes of an artifact to publish. `Bytes` are at most [`SMALL_BYTES`], and are packed into the
+/// segment. `Packed` is a frame of another segment, which is copied; the content of the frame has
+/// `size` bytes. `Object` is an object that has the bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub enum PutBytes<'a> {
@@ -343,9 +345,10 @@ pub enum PutBytes<'a> {
     Object(ObjectPlace),
 }
 
-/// Part of an artifact's bytes to store in the segment, for an artifact that has an object. One
-/// form is at most [`PARTS_BYTES`] of bytes to pack, concatenated from sorted and disjoint ranges.
-/// The other form is a frame of another segment, with its description in that segment.
+/// Bytes to store in the segment as [`Parts`] of an artifact that has an object. `Bytes` has at
+/// most [`PARTS_BYTES`] to pack, concatenated from `ranges`, which are sorted and disjoint.
+/// `Packed` has a frame of another segment, with the description of that frame in the other
+/// segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub enum PutParts<'a> {

@@ -1,5 +1,5 @@
-//! URLs of buckets, which the setting `[remote] url` contains, and the clients of their stores. A client
-//! is built from a URL and the environment.
+//! URLs of buckets, as in the setting `[remote] url`, and the clients of their stores. A client is
+//! built from a URL and the environment.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -180,8 +180,8 @@ struct ClientSettings {
 }
 
 impl BucketUrl {
-    /// Creates a client. Reads credentials, region, endpoint and encryption from the variables in
-    /// `environment` that the tools of each service use.
+    /// Creates a client. Reads credentials, region, endpoint and encryption from `environment`. The
+    /// variables have the same names as for the tools of the service.
     ///
     /// Makes no request. A directory may be missing, since the first writer creates it, but its
     /// parent must exist. Plain HTTP needs `AWS_ALLOW_HTTP=true`, except for endpoints on this
@@ -318,8 +318,8 @@ impl ClientSettings {
         Ok(())
     }
 
-    /// Converts an error of a builder. The error text names the setting, and prints its value only
-    /// if that is a number, a switch or a path.
+    /// Converts an error of a client builder. The error text names the setting, and contains the
+    /// value only if that is a number, a switch or a path.
     fn refuse(&self, error: &object_store::Error) -> BucketError {
         let error = error.to_string();
         let why = format!(
@@ -396,9 +396,9 @@ struct Account {
     gcs_base_url: Option<String>,
 }
 
-/// Returns the URL in a service account. The variable `name` has the account itself or the path of
-/// its file as its `value`. Returns `None` for an unreadable account, which the client reports
-/// itself.
+/// Returns the `gcs_base_url` of a service account. `value` is the value of the variable `name`:
+/// the account itself, or the path of its file. Returns `None` if the account has no such URL or is
+/// unreadable. The client of the store reports an unreadable account.
 fn address_of_account(name: &str, value: &str) -> Option<String> {
     let account = match name {
         ACCOUNT => value.as_bytes().to_vec(),
@@ -438,7 +438,7 @@ fn is_of_a_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._".contains(&byte)
 }
 
-/// Query parameters that identify list requests: of S3 and Google, and of Azure.
+/// Query parameters that identify list requests: first for S3 and Google, then for Azure.
 const REQUESTS: [&str; 2] = ["list-type=2", "comp=list"];
 const ANSWERS: [&str; 2] = ["<ListBucketResult", "<EnumerationResults"];
 const TRUNCATED: &str = "<IsTruncated>true</IsTruncated>";
@@ -452,10 +452,11 @@ enum NoList {
     NoNext,
 }
 
-/// Connector that fails a list request if the response is truncated or not a list.
+/// HTTP connector that checks the responses to list requests. A request fails if its response is
+/// not a list, or is a truncated list without the token for the next page.
 ///
-/// The clients take any other XML, such as the error page of a proxy, for an empty list. The caller
-/// would then treat all objects as unused.
+/// The clients of `object_store` take any other XML, such as the error page of a proxy, for an
+/// empty list. The caller would then treat all objects as missing.
 #[derive(Debug)]
 struct ListConnector;
 

@@ -19,9 +19,9 @@ use ctxfs_store::{
 
 const REFUSED: &str = "its path is refused: no file that hosts share can have it";
 
-/// Outcome of [`apply`]. The steps in `done` are applied and synced to disk. In them, the entry of
-/// an added file has the key and version of the new file. The next pull retries the skipped files
-/// in `left`. If the disk is full or the limits are reached, `no_room` has the first such error.
+/// Outcome of [`apply`]. The steps in `done` are applied and synced to disk; the entries of added
+/// files have the keys and versions of the new files. The next pull retries the skipped files in
+/// `left`. If the disk is full or the limits are reached, `no_room` has the first such error.
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
     pub done: Vec<Step>,
@@ -41,13 +41,12 @@ pub struct SkippedFile {
 }
 
 /// Applies steps one by one, and skips the ones that fail. `now` is the time in milliseconds since
-/// the epoch; it goes into the records of files whose content must not change. The caller must hold
-/// the push lock. New files stay within `limits`. Only the first file that exceeds them is
-/// reported.
+/// the epoch, for the traces that removed or renamed write-once files leave. The caller must hold
+/// the push lock. Files that exceed `limits` are skipped, and only the first of them is reported.
 ///
 /// A file is changed only if it is a shared file, is in the state that the step expects, and is not
 /// open for writing. A rename never replaces a file. If a run is interrupted, each file is complete
-/// under its old name, its new name, or a temporary name derived from the new one.
+/// under its old name, its new name, or a temporary name derived from one of these.
 pub(crate) fn apply<'a>(
     conversation: &'a Conversation,
     steps: Vec<Step>,
@@ -148,8 +147,8 @@ impl<'a> Applying<'a> {
         tried
     }
 
-    /// Returns the value of an attempt at `path`. If the error concerns this path only, skips the
-    /// path and returns `None`.
+    /// Returns the value of `tried`. If `tried` failed because of this path only, or because the
+    /// disk is full, skips the path and returns `None`.
     fn unless_failed_at<T>(
         &mut self,
         path: &str,
@@ -235,8 +234,8 @@ const RECORDS: usize = 256 << 10;
 const BLOCK: usize = 128 << 10;
 const TAKEN: &str = "something else has its name, or is in the way";
 
-/// Source of the bytes of remote files. An entry represents its first known artifact. Temporary
-/// errors stop the whole run; other errors skip one file.
+/// Source of the bytes of remote files. If an entry has several artifacts, the first known one is
+/// used. Temporary errors stop the whole run; other errors skip one file.
 pub(crate) trait Fetch {
     fn order(&self, _entries: &mut [Entry]) {}
 
@@ -261,11 +260,12 @@ pub(crate) trait Fetch {
 pub(crate) struct RemoteArtifact {
     pub origin: Origin,
     pub record: Record,
-    /// Bytes of the artifact's line in the bucket. The local record has about the same size.
+    /// Size in bytes of the artifact's line in the bucket. It estimates the size of the local
+    /// record.
     pub bytes: usize,
 }
 
-/// A file that is being fetched. Its record has the size of the content and, in its analysis, the
+/// A file that is being fetched. `record` has the size of the content, and its analysis has the
 /// digest.
 pub(crate) struct FetchedFile<'a> {
     pub record: Record,
@@ -568,7 +568,7 @@ fn complete(
 const TRIES: usize = 8;
 const DIGITS: usize = 8;
 
-/// Renames in an order in which each new name is free.
+/// Renames, run in an order in which each new name is free.
 #[derive(Default)]
 struct Renames<'s> {
     pending: Vec<PendingRename<'s>>,
@@ -642,7 +642,8 @@ impl<'s> Renames<'s> {
 
     fn step_aside(&mut self, which: usize, applying: &mut Applying<'_>) -> Result<(), RemoteError> {
         for number in 0..TRIES {
-            // If one path is below the other, a temporary name is free next to only one of the two.
+            // If one path is below the other, a temporary name can be created next to only one of
+            // them.
             let PendingRename { at, to, .. } = &self.pending[which];
             let beside = if number % 2 == 0 { to } else { at };
             let Some(aside) = aside(beside) else { continue };

@@ -25,8 +25,8 @@ use ctxfs_store::{BucketBytes, Conversation, FarArtifact, FileClock, FileMark, R
 /// Default time limit for reading the bytes of a remote artifact.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Remote artifacts of a bucket. Only the bytes that are read are fetched. They are cached for
-/// later readers. Clones share the cache.
+/// Remote artifacts of a bucket. Fetches only the blocks that are read, and caches them for later
+/// readers. Clones share the cache.
 ///
 /// Read errors are I/O errors. The error is ESTALE if another host removed the bytes.
 #[derive(Clone)]
@@ -162,8 +162,8 @@ impl RemoteArtifacts {
         Ok(source.bucket().get(&key, Some(range), source.deadline())?.to_vec())
     }
 
-    /// Returns the bytes of a small artifact. They are stored locally with its record, unless its
-    /// segment is large.
+    /// Returns the bytes of a small artifact. The bucket is read only if the local copy of the
+    /// segment is truncated and lacks them.
     fn small(
         &self,
         notes: &Notes,
@@ -212,10 +212,12 @@ pub(super) fn attributes_of(said: &BTreeMap<String, String>) -> Vec<(OsString, V
     said.iter().map(|(name, value)| (OsString::from(name), text::decode(value))).collect()
 }
 
-/// An object some of whose bytes arrived with its record. Reads of these bytes need no request for
-/// the object. They are loaded on the first read. If loading fails, the object is read instead. If
-/// loading fails because the bucket is unreachable, only cached blocks of the object are read, so
-/// that a reader does not wait for two time limits in a row.
+/// Content of an object, of which the segment contains some [`Parts`]. Reads of these parts need no
+/// request for the object. The parts are loaded on the first read. If that fails, the object is
+/// read instead.
+///
+/// If the parts cannot be loaded because the bucket is unreachable, only cached blocks of the
+/// object are read, so that a reader does not wait for two time limits in a row.
 struct PartsContent {
     artifacts: RemoteArtifacts,
     conversation: Component,
@@ -391,10 +393,10 @@ fn find(notes: &Notes, origin: Origin) -> Result<Option<IndexedSegment>, RemoteE
 const AT_ONCE: usize = 8;
 
 impl RemoteArtifacts {
-    /// Removes the local file of the artifact at `path` if the bucket has all of its bytes. Reads
-    /// them back from the bucket first. `entry` is the artifact's entry in the agreement, and
-    /// `clock` is the clock of the store's disk. Name, record and small views stay. The caller must
-    /// hold the push lock.
+    /// Removes the local file of the artifact at `path` if the bucket has all of its bytes. To
+    /// check this, reads all of them from the bucket. `entry` is the artifact's entry in the
+    /// agreement, and `clock` is the clock of the store's disk. Name, record and small views stay.
+    /// The caller must hold the push lock.
     ///
     /// The first and the last block stay in the cache, so that `.summary`, `.head` and `.tail` need
     /// no request.

@@ -18,9 +18,9 @@ use crate::remote::{
 use crate::replica::{Claim, Entry, FileKey, FileVersion, Origin, SegmentId, State};
 
 /// Result of a check: the numbers of living artifacts and of segments in the bucket, and the
-/// problems found. `unnamed` are the objects that no living artifact uses. They do not count as a
-/// problem, because some belong to a running push. Garbage collection deletes the others when they
-/// are a week old.
+/// problems found. `unnamed` are the objects that no living artifact uses. Unnamed objects do not
+/// count as a problem, because a running push may have stored them. Garbage collection deletes
+/// unnamed objects that are a week old.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "described above")]
 pub struct CheckReport {
@@ -143,7 +143,7 @@ fn problems_of_segments(
 ) -> Vec<CheckProblem> {
     let problem = |id: &SegmentId, why: String| CheckProblem { what: format!("segment {id}"), why };
     let refused = refused.iter().chain(&looked.refused);
-    // Reading the segments reports the ones that the look refused once more.
+    // Segments that the look refused are in both lists. The map keeps each only once.
     let refused: BTreeMap<_, _> = refused.map(|(id, error)| (id, error.to_string())).collect();
     let refused = refused.into_iter().map(|(id, why)| problem(id, why));
     let gone = looked.lost.iter().chain(&looked.missing);

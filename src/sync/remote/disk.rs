@@ -98,7 +98,7 @@ pub(super) fn write(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
     write_with(dir, name, |file| file.write_all(bytes))
 }
 
-/// Does what [`write`] does, with the bytes that `print` writes.
+/// Like [`write`], but `print` writes the new content.
 pub(super) fn write_with(
     dir: &Dir,
     name: &str,
@@ -154,12 +154,13 @@ fn found<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Downloads keep `min_free` bytes free, plus `min_free` divided by this number. Otherwise local
-/// writers could find the disk full right after a pull.
+/// Downloads keep `min_free` bytes free, plus `min_free` divided by this number. Without this
+/// reserve, local writers could find the disk full right after a pull.
 const BESIDE: u64 = 4;
 
-/// Limits of downloads: the bytes to keep free on the disk, and the maximum bytes of a
-/// conversation. Local writers have the same limits.
+/// Limits of downloads. `min_free` is the number of bytes to keep free on the disk. `quota` is the
+/// maximum number of bytes of a conversation; `None` means that there is no maximum. Local writers
+/// have the same limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Limits {

@@ -53,8 +53,8 @@ pub enum RemoteError {
          secret, is deleted with the tools of the store, by its operator"
     )]
     WriteOnce,
-    /// Some segments are unreadable or missing. The objects that they name are unknown, so nothing
-    /// may be deleted.
+    /// At least one segment is unreadable or missing. An unknown segment may name any object, so
+    /// nothing may be deleted.
     #[error(
         "nothing is deleted in `{conversation}`, as not all that hosts said of it can be read: \
          segment `{segment}` {why}{}; `ctxfs remote check {conversation}` names all", more(*others)
@@ -67,9 +67,9 @@ pub enum RemoteError {
     NoLog { conversation: String },
 }
 
-/// Reason why the content of a segment is unknown: it left the bucket, it is listed but cannot be
-/// read, or it is damaged or in a newer format. Nothing is deleted in the meantime, because an
-/// unknown segment may name any object.
+/// Reason why the content of a segment is unknown. A `Missing` segment has left the bucket. An
+/// `Absent` segment is listed, but cannot be read. An `Unreadable` segment is damaged or in a newer
+/// format. An unknown segment may name any object, so nothing is deleted while there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
     #[error("is missing in the bucket (its host sends it again with `ctxfs push`)")]

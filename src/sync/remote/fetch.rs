@@ -23,8 +23,8 @@ use ctxfs_core::model::{Far, Record};
 
 const BLOCKS_AT_ONCE: usize = 8;
 
-/// Time of the downloads of a pull. With `OnRead`, the bytes of artifacts stay in the bucket until
-/// they are read. Files that are not artifacts are downloaded immediately in both cases.
+/// When a pull downloads bytes. With `OnRead`, the bytes of artifacts stay in the bucket until they
+/// are read. Files that are not artifacts are downloaded immediately in both cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub enum Downloads {
@@ -104,7 +104,7 @@ impl Fetch for Fetcher<'_> {
 
 impl<'a> Fetcher<'a> {
     /// Creates a fetcher for `bucket`. `notes` has the local segments, and `state` is their merged
-    /// state. Each file gets a new deadline.
+    /// state. `deadline` returns the deadline of a request that starts now.
     pub(crate) fn new(
         bucket: &'a dyn Objects,
         (notes, state): (&'a Notes, &'a State<Stored, StoredMessage>),
@@ -132,7 +132,7 @@ impl<'a> Fetcher<'a> {
         if let Some(segment) = last.as_ref().filter(|segment| segment.id() == id) {
             return Ok(Rc::clone(segment));
         }
-        // Two segments in memory would take twice the space.
+        // Free the previous segment first, so that only one is in memory.
         *last = None;
         let segment = Rc::new(self.notes.open_segment(id)?);
         *last = Some(Rc::clone(&segment));
@@ -151,8 +151,8 @@ impl<'a> Fetcher<'a> {
         })
     }
 
-    /// Returns the bytes of a small artifact. They are stored locally with its record, unless its
-    /// segment is large.
+    /// Returns the bytes of a small artifact. The bucket is read only if the local copy of the
+    /// segment is truncated and lacks them.
     fn small(&self, segment: &StoredSegment, place: &Place) -> Result<Vec<u8>, RemoteError> {
         segment.bytes_or(place, |range| {
             let id = segment.id();
@@ -259,7 +259,8 @@ impl SegmentRanges<u64> {
         }
         let wanted = self.0.iter().map(|((id, start), end)| (*id, *start..*end)).collect();
         let fetched = self.0.keys().copied().zip(fetch(wanted));
-        // A range that failed is requested alone later. That request reports the error.
+        // A failed range is left out. The bytes are later requested alone, and that request reports
+        // the error.
         SegmentRanges(fetched.filter_map(|(at, bytes)| Some((at, bytes.ok()?))).collect())
     }
 }

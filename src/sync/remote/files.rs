@@ -21,8 +21,8 @@ use ctxfs_store::{
 /// retention removed do not count as removed.
 #[derive(Debug, Default)]
 pub(crate) struct LocalFiles {
-    /// Files by path. The digest of a file is empty if the base has the file in this state, because
-    /// it is not published again.
+    /// Files by path. If a file is unchanged since the base, its digest is empty, because the file
+    /// is not published again.
     pub found: BTreeMap<String, FoundFile>,
     /// Directories that must stay even when they are empty, because they were not created for files
     /// of other hosts.
@@ -30,21 +30,22 @@ pub(crate) struct LocalFiles {
     /// Paths in the base whose files retention removed from this disk. Retention is local, so these
     /// files count neither as present nor as removed.
     pub swept: BTreeSet<String>,
-    /// Unreadable places. `found` has the files there as they are in the base, so that they count
-    /// neither as changed nor as removed.
+    /// Unreadable places. `found` has the files in these places as the base states them, so that
+    /// they count neither as changed nor as removed.
     pub unread: UnreadPlaces,
     is_blind: bool,
 }
 
-/// Scans the files of a conversation. `known` is the agreed base. A file that is in the state that
-/// the base has is not read again. `clock` is the clock of the store's disk.
+/// Scans the files of a conversation. `known` is the agreed base. A file that is unchanged since
+/// the base is not read. `clock` is the clock of the store's disk.
 ///
-/// A file has a digest once it is complete. A file is complete if its record says so and no process
-/// has it open for writing. Its next change must also be visible in its times.
+/// A file gets a digest once it is complete: its record says so, and no process has it open for
+/// writing. If the analysis in the record matches the file, the digest is taken from there.
+/// Otherwise the file is read, once its times are so old that the next write must change them.
 ///
 /// `is_of_bucket` returns true for artifacts of this bucket. It returns false for artifacts of
-/// another bucket through which the store was shared before. Local copies of the latter count as
-/// plain local files.
+/// another bucket through which the store was shared before. The downloaded copy of such an
+/// artifact counts as a plain local file.
 pub(crate) fn files(
     conversation: &Conversation,
     known: &Base,
@@ -77,7 +78,8 @@ pub(crate) fn files(
     for (path, found) in remote {
         all.found.entry(path).or_insert(found);
     }
-    // A file of another bucket that took a name has not removed an artifact of this bucket.
+    // An artifact of another bucket may have the path of an entry. The artifact of this bucket does
+    // not count as removed then.
     let taken: BTreeSet<String> = other.into_iter().map(|(path, _)| path).collect();
     for entry in known.entries.iter().filter(|entry| taken.contains(&entry.path)) {
         all.assume_entry(entry);
@@ -140,15 +142,16 @@ impl LocalFiles {
     }
 }
 
-/// Returns all keys that the file of an entry may have. They differ after an eviction.
+/// Returns all keys that the file of an entry may have. An eviction changes the key of a file.
 fn keys_of(entry: &Entry) -> impl Iterator<Item = FileKey> {
     let remote = entry.origins.iter().map(|origin| FileKey::Remote(*origin));
     std::iter::once(entry.key).chain(remote)
 }
 
-/// Returns the agreement and the current files. The agreement is adjusted: it lacks the files that
-/// retention removed here, so that the next look finds them as remote artifacts. It also follows
-/// files that were restored from a copy of the store or that got new times.
+/// Returns the agreement and the current files. The returned agreement is adjusted. Files that
+/// retention removed on this host are left out, so that the next look finds them as remote
+/// artifacts. Entries of files that were restored from a copy of the store, or that got new times,
+/// are updated.
 fn compare(
     conversation: &Conversation,
     notes: &Notes,
@@ -187,8 +190,8 @@ fn compared(
     Ok((agreement, files, has_same))
 }
 
-/// Returns all segments of this bucket of which this host has any state. The store may have been
-/// shared through another bucket before.
+/// Returns all segments of this bucket that this host knows. Origins in any other segment are from
+/// another bucket, through which the store was shared before.
 fn segments_of(notes: &Notes, agreement: &Agreement) -> Result<BTreeSet<SegmentId>, RemoteError> {
     let mut segments: BTreeSet<_> = notes.segments()?.into_iter().collect();
     segments.extend(notes.covered()?.ids());
@@ -212,8 +215,8 @@ impl<'a> FileDigests<'a> {
         Self { conversation, known, places, clock }
     }
 
-    /// Returns the digest of the file at `path`. The digest is empty if the base has the file in
-    /// this state. Returns `None` while the file is incomplete. Adds unreadable places to `unread`.
+    /// Returns the digest of the file at `path`. The digest is empty if the file is unchanged since
+    /// the base. Returns `None` while the file is incomplete. Adds unreadable places to `unread`.
     fn of(
         &self,
         path: &RelPath,
@@ -273,8 +276,8 @@ impl<'a> FileDigests<'a> {
     }
 }
 
-/// Reads a file and returns its digest. Returns `None` if the file does not match `stat` before and
-/// after reading.
+/// Reads a file and returns its digest. Returns `None` if the file has changed since `stat` was
+/// taken.
 fn digest_of(file: &File, stat: &Stat) -> io::Result<Option<String>> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(file)?;
@@ -294,8 +297,10 @@ struct DiskScan {
 }
 
 impl DiskScan {
-    /// Walks the directory until two walks miss the same entries of the base. A walk can miss a
-    /// file that is renamed during the walk, and such a file must not count as removed.
+    /// Scans the directory. Repeats the walk until no entry of the base is missing, or two
+    /// consecutive walks miss the same entries. A single walk can miss a file that is renamed
+    /// meanwhile, and such a file must not count as removed. After [`WALKS`] walks, scans once more
+    /// and treats no missing file as removed.
     fn of(conversation: &Conversation, known: &Base) -> Result<Self, StoreError> {
         let mut before = None;
         for _ in 0..WALKS {
@@ -421,7 +426,7 @@ pub(super) fn shared_path(text: &str) -> Option<RelPath> {
 /// `oldest` describe the complete files that are not sent yet: their number, their total size and
 /// their oldest modification time. `live` files are still being written; they are sent once they
 /// are complete. `others` is the number of renames and removals that are not sent yet, and
-/// `messages` the bytes of messages.
+/// `messages` is the number of bytes of messages that are not sent yet.
 ///
 /// `unshared` are the messages that cannot be shared. The key is the offset in the local log, the
 /// value the length, both in bytes. `is_partial` is true if part of the conversation could not be

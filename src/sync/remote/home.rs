@@ -73,7 +73,7 @@ impl Home {
         Ok(Self { remote, dir: Arc::new(dir), conversations, bucket, limits })
     }
 
-    /// Sets the limits of downloads. They are the same as those of local writers.
+    /// Sets the limits of downloads. Local writers have the same limits.
     #[must_use]
     pub fn within(self, limits: Limits) -> Self {
         Self { limits, ..self }
@@ -106,7 +106,8 @@ impl Home {
 
     /// Chooses a new writer id for this store, because a copy of the store uses the old one.
     pub fn new_writer(&self) -> Result<WriterId, RemoteError> {
-        // Some bits of a UUID are fixed, at different positions in its two halves.
+        // A UUID has fixed bits, at different positions in its two halves. XOR makes all bits
+        // random.
         let (first, second) = uuid::Uuid::new_v4().as_u64_pair();
         let writer = WriterId(first ^ second);
         self.dir.write_json(WRITER, &WriterFile { writer })?;
@@ -193,8 +194,9 @@ fn known_in(remote: &Dir) -> io::Result<Vec<KnownBucket>> {
 }
 
 impl Home {
-    /// Saves the URL of the bucket and whether the bucket is write-once, for use while the bucket
-    /// is unreachable. Pushes rely on this state, so it must be saved after each identity check.
+    /// Saves the URL of the bucket and its write-once setting, for use while the bucket is
+    /// unreachable. Must be called after each identity check, because pushes read the setting from
+    /// here.
     pub fn keep_bucket(&self, url: &str, write_once: bool) -> Result<(), RemoteError> {
         let text = serde_json::to_vec(&BucketFile { url: url.to_owned(), write_once });
         let text = text.expect("a URL can be JSON");

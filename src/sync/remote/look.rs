@@ -33,13 +33,15 @@ const LISTS: usize = 3;
 /// the bucket. `is_copied` is true if a copy of this host also publishes: the bucket has segments
 /// of this host's writer id that this host did not write.
 ///
-/// If one of the other lists has entries, part of the log is unknown on this host. Nothing may then
-/// be deleted from the bucket. `refused` are segments that arrived damaged or in a newer format.
-/// Damaged ones are fetched again only by a pull or a check. Those in a newer format are fetched
-/// again by each look. `lost` and `missing` are segments of this host and of other hosts that left
-/// the bucket without being covered. The local copies stay. `absent` are segments that are in the
-/// list but cannot be found by a read. `gaps` has the first segment of each gap in the segment
-/// numbers of a writer. The segment was published, but is now neither present nor covered.
+/// If `refused`, `lost`, `missing`, `absent` or `gaps` has entries, part of the log is unknown on
+/// this host, and nothing may be deleted from the bucket.
+///
+/// `refused` are segments that arrived damaged or in a newer format. Damaged ones are fetched again
+/// only by a pull or a check. Each look fetches those in a newer format again. `lost` and `missing`
+/// are segments of this host and of other hosts that left the bucket without being covered. The
+/// local copies stay. `absent` are segments that the bucket lists but cannot return. `gaps` has the
+/// first segment of each gap in the segment numbers of a writer. This segment was published, but is
+/// now neither present nor covered.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "described above")]
 pub struct LookReport {
@@ -486,7 +488,8 @@ pub trait Looker: fmt::Debug + Send + Sync {
     }
 }
 
-/// Outcome of a look: whether the bucket answered, and the conversations in it if they were listed.
+/// Outcome of a look. `is_answered` is true if the bucket answered. `conversations` are the
+/// conversations in the bucket, or `None` if the look did not list them.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct LookOutcome {

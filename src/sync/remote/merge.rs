@@ -14,14 +14,17 @@ use crate::remote::{
 };
 use crate::replica::{Accepted, Claim, Covers, Origin, Removed, SegmentId, Stamp, merge};
 
-/// Minimum number of segments for a merge that reduces their number.
+/// Minimum number of small segments for a merge. Fewer are merged only if they contain bytes that
+/// were removed at least a week ago.
 const MANY: usize = 64;
-/// Size in bytes from which a segment counts as large. A large segment is merged only if it has
-/// bytes that were removed at least a week ago.
+/// Size in bytes from which a segment counts as large. A large segment is merged only to drop bytes
+/// that were removed at least a week ago. Otherwise the merge would copy many bytes to save one
+/// request.
 const LARGE: u64 = 16 << 20;
 const MOST_BYTES: u64 = 32 << 20;
-/// Record bytes from which a segment counts as large. The maximum in a merge is `MOST_RECORDS`.
-/// Readers accept twice that maximum, so the records still fit after renames make paths longer.
+/// Bytes of records from which a segment counts as large. A merge has at most `MOST_RECORDS` bytes
+/// of records. Readers accept twice as many, so the records still fit if renames have made paths
+/// longer.
 const LARGE_RECORDS: u64 = MOST_RECORDS / 2;
 const MOST_RECORDS: u64 = 16 << 20;
 const DAY: u64 = 24 * 60 * 60 * 1000;
@@ -53,9 +56,9 @@ impl SegmentSize {
 }
 
 impl Push<'_> {
-    /// Merges segments if there are many, or if some contain bytes that were removed at least a
-    /// week ago. Merges as many as fit into one segment. Must follow a look. Does nothing while a
-    /// segment is being sent or is unreadable.
+    /// Merges segments if there are many, or if segments contain bytes that were removed at least a
+    /// week ago. Merges as many as fit into one segment. The caller must look first. Does nothing
+    /// while a segment is being sent or is unreadable.
     pub(crate) fn merge(
         &self,
         looked: &LookReport,
@@ -71,7 +74,8 @@ impl Push<'_> {
             return Ok(pushed);
         }
         match self.merge_part(&found.pieces, &part, session, &mut pushed) {
-            // Renames have made paths too long for one segment. The segments stay as they are.
+            // Renames have made the records too large for one segment. The segments stay as they
+            // are.
             Err(RemoteError::Segment { source: FormatError::TooLarge { .. }, .. }) => {}
             merged => pushed.again = !merged?,
         }
@@ -110,7 +114,7 @@ impl Push<'_> {
         Ok(useless.into_iter().filter_map(|id| log.get(&id).cloned()).collect())
     }
 
-    /// Merges `segments` into one. Returns false if the caller must start over.
+    /// Merges the segments `part` of `all` into one. Returns false if the caller must start over.
     pub(crate) fn merge_part(
         &self,
         all: &[Piece],
@@ -192,8 +196,8 @@ impl Push<'_> {
     /// has been empty for a week. `now` is the time of the store in milliseconds: see `store_now`.
     /// Returns each deleted segment with its outcome.
     ///
-    /// The delay protects other hosts that list the bucket in pages. Their lists must not miss both
-    /// a merge and the segments that it covers.
+    /// The delay protects other hosts that list the bucket in pages. Without it, a list could miss
+    /// both a merge and the segments that it covers.
     pub(crate) fn sweep(
         &self,
         looked: &LookReport,
@@ -244,7 +248,7 @@ fn remove_lines(removed: &Removed) -> Vec<RemoveLine> {
 }
 
 /// Returns the segments with bytes that were removed at least a week ago. Uses the time of the
-/// latest segment as the current time. If that is too early, the merge is only delayed.
+/// latest segment as the current time. An early time only delays the merge.
 fn stale(pieces: &[Piece], log: &SegmentList) -> BTreeSet<SegmentId> {
     let now = log.values().map(|listed| listed.modified_ms).max().unwrap_or_default();
     let is_old =

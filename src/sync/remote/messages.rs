@@ -4,14 +4,13 @@
 //! <store>/remote/messages/<conversation>/published.jsonl
 //! ```
 //!
-//! As long as the merged messages equal the published part of the local log, readers get the local
-//! log. Otherwise they get the merged log, which is in this file, followed by the unpublished rest
-//! of the local log.
+//! Readers get the local log if its published part equals the merged messages. Otherwise readers
+//! get the merged log, which is in this file, followed by the unpublished rest of the local log.
 //!
 //! The first line of the file is a [`PublishedHead`]. It identifies the local log to which the file
 //! belongs, and states the length of the published part of that log. A file that belongs to a
-//! different local log is ignored. The file is rewritten after a pull. Until then it stays valid,
-//! since later messages of this host follow it.
+//! different local log is ignored. The file is rewritten after a pull. It stays valid until then,
+//! since readers append the later messages of this host from the local log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -260,7 +259,7 @@ fn write_line(line: &LogLine, out: &mut impl Write) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-/// Maximum bytes of cached records. They include at least two segments.
+/// Maximum bytes of cached records, enough for two segments of maximum size.
 const MOST: usize = 64 << 20;
 
 /// Reads messages from their segments. Messages of several hosts alternate, so the reader caches

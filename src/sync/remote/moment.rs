@@ -33,7 +33,8 @@ impl Moment {
     }
 
     /// Returns the time since `earlier`, which is the larger of the differences by the two clocks.
-    /// After a reboot, the uptime is a lower bound of the second difference.
+    /// After a reboot, the difference of the uptimes is unknown. The current uptime is used
+    /// instead, as its lower bound.
     pub(crate) fn since(&self, earlier: &Self) -> Duration {
         let wall = self.wall.saturating_sub(earlier.wall);
         let is_same = self.boot == earlier.boot;

@@ -224,15 +224,15 @@ impl Notes {
 const PURGING: &str = "purging.json";
 const MOST_PURGING: u64 = 64 << 20;
 
-/// Artifacts and messages that an unfinished purge removes. They are saved before the purge deletes
-/// anything, so that the next purge can continue it.
+/// Artifacts and messages that an unfinished purge removes. The list is saved before the purge
+/// deletes anything, so that the next purge can continue it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Purging {
     pub origins: BTreeSet<Origin>,
     #[serde(default)]
     pub messages: BTreeSet<Origin>,
-    /// Objects of these artifacts. Also includes objects of other removed artifacts that no record
-    /// names once the segments are deleted.
+    /// Objects of `origins`, and of other removed artifacts in the same segments. No record names
+    /// these objects once the segments are deleted.
     pub objects: BTreeSet<ObjectName>,
 }
 
@@ -264,9 +264,8 @@ const FIRST: u64 = 4 << 10;
 const MORE: u64 = 16;
 const TOGETHER: usize = 64;
 
-/// A local segment. It has the records, and the bytes of small artifacts unless the file was
-/// truncated after the records, as the files of large segments are. Missing bytes are read from the
-/// bucket.
+/// A local segment. The file of a large segment is truncated after the records. Otherwise it also
+/// has the bytes of small artifacts. Missing bytes are read from the bucket.
 #[derive(Debug)]
 pub(crate) struct StoredSegment {
     pub head: SegmentHead,

@@ -8,16 +8,16 @@ use crate::remote::{Notes, RemoteError, StoredSegment};
 use crate::replica::{Claim, Move, Origin, Segment, SegmentId, add_move};
 
 const MOST_ARTIFACTS: usize = 100_000;
-/// Maximum number of other statements in a conversation: messages, moves and removals.
+/// Maximum number of messages, moves and removals in a conversation.
 const MOST_STATEMENTS: usize = 1_000_000;
 
 /// A segment in the form that the rules require.
 pub type Piece = Segment<Stored, StoredMessage>;
 
-/// Index entry of an artifact. It has the range of the artifact's line in the records of a segment,
-/// which is parsed on demand. `size` is the size of the artifact in bytes. `small` is true if the
-/// segment contains the bytes of the artifact. `object` is `None` if the artifact is small or
-/// empty.
+/// Index entry of an artifact. `line` is the range of its line in the records of `segment`; the
+/// line is parsed on demand. `size` is the size of the artifact in bytes. `small` is true if the
+/// segment contains bytes of the artifact, all or parts of them. `object` is `None` if the segment
+/// contains all bytes or the artifact is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Stored {
@@ -28,7 +28,7 @@ pub struct Stored {
     pub object: Option<ObjectName>,
 }
 
-/// Index entry of a message. It has the range of the message's line in the records of a segment.
+/// Index entry of a message. `line` is the range of its line in the records of `segment`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct StoredMessage {
@@ -36,9 +36,10 @@ pub struct StoredMessage {
     pub line: Range<u32>,
 }
 
-/// Parsed segments of a conversation: those that no other local segment covers, and those that are
-/// ignored, with the reasons. If any are ignored, content that seems to be removed may be in them.
-/// Hosts with the same segments refuse the same ones, so they compute the same state.
+/// Parsed segments of a conversation. `pieces` are the segments that no other local segment covers.
+/// `refused` are the ignored segments, with the reasons. Content that seems to be removed may be in
+/// a refused segment. Hosts with the same segments refuse the same ones, so they compute the same
+/// state.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Pieces {
@@ -95,8 +96,8 @@ struct PieceReader {
 }
 
 impl PieceReader {
-    /// Returns the segments, sorted by falling number of covered segments. In this order, covered
-    /// segments need not be parsed.
+    /// Returns the segments, sorted by descending number of covered segments. A merge comes before
+    /// the segments that it covers, so these need not be parsed.
     fn order(&mut self, notes: &Notes) -> Result<Vec<SegmentId>, RemoteError> {
         let mut order = Vec::new();
         for id in notes.segments()? {

@@ -1,8 +1,8 @@
 //! Requests to the bucket through another process, which has network access and credentials.
 //!
-//! Each request uses its own socket. So requests do not wait for each other, closing a socket
-//! cancels its request, and a protocol error affects one request only. A [`Line`] creates the
-//! sockets and manages the process.
+//! Each request uses its own socket. Requests therefore do not wait for each other, closing a
+//! socket cancels its request, and a protocol error affects one request only. A [`Line`] creates
+//! the sockets and manages the process.
 //!
 //! ```text
 //! client                                        server
@@ -13,7 +13,7 @@
 //!                                            <-  bytes or names of the outcome, if any
 //! ```
 //!
-//! An object is written only if its body has an end.
+//! The server writes an object only after it has received the end of the body.
 //!
 //! | module | content |
 //! |---|---|

@@ -1,9 +1,9 @@
 //! Immediate removal of bytes from the bucket, for example of a secret.
 //!
-//! A removed file disappears from all hosts, but its bytes leave the bucket only some days later.
-//! The same holds for a message that was deleted from the log. A purge deletes these bytes without
-//! the delay. It first saves a list of what it will delete, so that after an interruption the next
-//! purge of the conversation can continue it.
+//! A removed file disappears from all hosts, but its bytes leave the bucket only some days later. A
+//! message that was deleted from the log also stays in the bucket for some days. A purge deletes
+//! bytes without this delay. It first saves a list of what it will delete, so that after an
+//! interruption the next purge of the conversation can continue it.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -35,13 +35,13 @@ const ROUNDS: usize = 4;
 /// `artifacts` is the number of artifacts to purge: all that ever had the path, as far as the
 /// records show. `messages` is the number of removed messages to purge. `is_removed_here` is true
 /// if a local file was removed. `kept` is the reason why a local file was kept; the purge stopped
-/// at that point. `missing` are the segments that are missing in the bucket. They may contain the
+/// at that point. `missing` are the segments that are missing in the bucket; they may contain the
 /// bytes, and a host may send them again. `is_left` is true if some segments still contain the
 /// bytes because another host is publishing them.
 ///
 /// `unnamed` is the number of remaining objects that no record names, so their content is unknown.
-/// They come from interrupted pushes, or belong to artifacts that were removed before a merge. They
-/// remain because they are younger than a day, or because part of the log is unreadable.
+/// Such objects come from interrupted pushes, or belong to artifacts that were removed before a
+/// merge. Objects remain if they are younger than a day, or if part of the log is unreadable.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "described above")]
 pub struct PurgeReport {
@@ -99,7 +99,7 @@ impl Synchronizer<'_> {
             return Err(RemoteError::WriteOnce);
         }
         if !dry_run {
-            // An intent may contain the bytes.
+            // A pending intent may contain bytes to purge.
             push.settle(&mut session)?;
             if let Some(conversation) = conversation.filter(|_| is_log(path)) {
                 self.push_removed_messages(&push, conversation, &mut session)?;
@@ -138,7 +138,8 @@ impl Synchronizer<'_> {
         Ok(purged)
     }
 
-    /// Looks into the bucket. Fails if a segment is unreadable, because it may contain the bytes.
+    /// Looks into the bucket. Fails if a segment is unreadable, because it may contain bytes to
+    /// purge.
     fn look_at_readable(&self, notes: &Notes) -> Result<LookReport, RemoteError> {
         let looked = look(self.bucket, notes, (self.deadline)())?;
         let is_readable = looked.refused.is_empty() && notes.refused()?.is_empty();
@@ -172,9 +173,9 @@ impl Synchronizer<'_> {
         }
     }
 
-    /// Rewrites the segments that have records or bytes to purge, and deletes the old ones. If
-    /// another host lists the bucket at the same time, its list may miss both. Its next look finds
-    /// the merge.
+    /// Replaces each segment that has records or bytes to purge by a merge without them, and
+    /// deletes the old segments. If another host lists the bucket at the same time, its list may
+    /// miss both the segment and the merge. The next look of that host finds the merge.
     fn rewrite_segments(&self, run: &mut PurgeRun<'_>) -> Result<(), RemoteError> {
         for _ in 0..ROUNDS {
             let notes = run.push.notes;
@@ -216,8 +217,8 @@ impl Synchronizer<'_> {
     }
 
     /// Deletes objects that no record names, if they are so old that no push can still publish
-    /// them. The record of a purged artifact may be gone, so its object can be among them. Counts
-    /// the younger objects.
+    /// them. Counts the younger ones. The object of a purged artifact can be among them, because
+    /// its record may be gone already.
     fn delete_unnamed(&self, notes: &Notes, purged: &mut PurgeReport) -> Result<(), RemoteError> {
         let (id, deadline) = (notes.conversation(), (self.deadline)());
         purged.deletions.extend(collect_staged(self.bucket, id, (None, UNNAMED), deadline)?);
@@ -292,8 +293,8 @@ struct KnownPieces {
 }
 
 impl KnownPieces {
-    /// Parses all segments. Looks skip covered segments, so this fetches the covered ones that are
-    /// not stored locally.
+    /// Parses all segments, including covered ones. Looks do not fetch covered segments, so this
+    /// fetches the ones that are not stored locally.
     fn read(
         sync: &Synchronizer<'_>,
         notes: &Notes,
@@ -425,8 +426,8 @@ impl Synchronizer<'_> {
         self.push(conversation).map(drop)
     }
 
-    /// Removes the local files of purged artifacts, including renamed ones. Returns true if there
-    /// were any. Also returns the reason if one was kept.
+    /// Removes the local files of purged artifacts, including renamed ones. Returns true if a file
+    /// was removed. If a file was kept, also returns the reason.
     fn remove_here(
         &self,
         notes: &Notes,

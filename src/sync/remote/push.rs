@@ -36,8 +36,8 @@ pub(super) use batch::{PackedFile, message_text};
 /// files in the segment replace do not count.
 pub(super) const MOST_REMOVED: usize = 100_000;
 const MOST_MOVED: usize = 4 << 20;
-/// Maximum bytes of a removal. `MOVE_BYTES` is the maximum for a move without its path, and
-/// `ESCAPED` is the maximum for one escaped byte of the path.
+/// Maximum bytes of one origin in a `remove` line. `MOVE_BYTES` is the maximum of a move without
+/// its path, and `ESCAPED` is the maximum of one escaped byte of the path.
 const REMOVED_BYTES: usize = 48;
 const MOVE_BYTES: usize = 128;
 const ESCAPED: usize = 2;
@@ -57,9 +57,9 @@ pub(crate) struct Push<'a> {
     pub deadline: &'a dyn Fn() -> Deadline,
 }
 
-/// Result of a push. It has the segments that were sent, and the files that were not published. If
-/// `again` is true, the caller must compare and push once more. `is_new_writer` is true if a copy
-/// of this host was detected.
+/// Result of a push. `segments` were sent, and `left` has the files and messages that were not
+/// published, with the reasons. If `again` is true, the caller must compare and push once more.
+/// `is_new_writer` is true if a copy of this host was detected.
 #[derive(Debug, Default)]
 pub(crate) struct Pushed {
     pub segments: Vec<SegmentId>,
@@ -92,10 +92,11 @@ impl Push<'_> {
         Ok(pushed)
     }
 
-    /// Looks if the last look is a day old. This is necessary because a host that was restored from
-    /// a backup, even with its memory, does not have the segments that it sent after the backup.
-    /// Segments stay in the bucket for at least a day after a look, merged or not. Until then, the
-    /// bucket cannot accept a different segment of the same name.
+    /// Looks into the bucket if the last look is at least a day old. A host that was restored from
+    /// a backup, even with its memory, does not know the segments that it sent after the backup,
+    /// and would reuse their names. Segments stay in the bucket for at least a day after a look,
+    /// even if they are merged. During that day, the bucket refuses another segment with the same
+    /// name.
     fn look_first(&self, session: &mut Session, pushed: &mut Pushed) -> Result<(), RemoteError> {
         let now = (self.now)();
         if session.looked.as_ref().is_some_and(|looked| now.since(looked) < DAY) {
@@ -219,8 +220,9 @@ fn leave_bad_moves(changes: &mut Changes, pushed: &mut Pushed) {
 }
 
 /// State of a segment in the bucket after an attempt to send it. A segment that was merged counts
-/// as sent. If the bucket has a different segment with this name, a copy of this host publishes
-/// too. An old segment is not in the bucket and must not be sent.
+/// as sent. `Copied` means that the bucket has a different segment with this name, so a copy of
+/// this host publishes too. `Old` means that the segment is not in the bucket and is too old to be
+/// sent.
 enum SendOutcome {
     Sent,
     Copied,

@@ -19,9 +19,9 @@ use crate::remote::{
 use crate::replica::{Base, Entry, Origin, SegmentId};
 use ctxfs_store::Conversation;
 
-/// Result of a repair: the segments and the number of objects that were sent again, the paths of
-/// artifacts whose bytes this host does not have, and the keys under which the bucket has different
-/// bytes, which stay.
+/// Result of a repair. `segments` are the segments that were sent again, and `objects` is the
+/// number of objects that were sent again. `lost` are the paths of artifacts whose bytes this host
+/// does not have. `taken` are keys under which the bucket has other bytes; these are not replaced.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "described above")]
 pub struct RepairReport {
@@ -32,8 +32,8 @@ pub struct RepairReport {
 }
 
 impl Synchronizer<'_> {
-    /// Sends lost segments and objects of this host again, as far as this host still has their
-    /// bytes. Makes no request if `looked` reports no loss.
+    /// Sends segments of this host that the bucket lost, and the objects that they name. Skips
+    /// artifacts whose bytes this host no longer has. Makes no request if `looked` reports no loss.
     pub fn resend(
         &self,
         conversation: &Conversation,

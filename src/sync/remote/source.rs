@@ -46,8 +46,8 @@ pub(crate) struct OwnLine {
     pub text: Option<Vec<u8>>,
 }
 
-/// Files and messages of a conversation on this host. A source returns a file only if the file is
-/// in the state that the caller compared.
+/// Files and messages of a conversation on this host. A source returns a file only if it still has
+/// the key and version that the caller states.
 pub(crate) trait PushSource {
     fn open(
         &self,
@@ -130,8 +130,8 @@ impl<'a> LocalSource<'a> {
 }
 
 impl PushSource for LocalSource<'_> {
-    /// Opens a file. The first call syncs the disk. Otherwise a crash of the machine could leave
-    /// fewer bytes than were sent, and the shorter file would count as a change.
+    /// Opens a file. The first call syncs the disk. Without the sync, a crash of the machine could
+    /// leave fewer bytes than were sent, and the shorter file would count as a change.
     fn open(
         &self,
         path: &str,
@@ -273,8 +273,8 @@ fn extend_chain(before: u64, line: &LogLine) -> io::Result<u64> {
     Ok(u64::from_le_bytes(first))
 }
 
-/// Returns the corresponding position in the current log file. In a copy of the store, finds the
-/// position by its hash chain. Returns `None` if the log was replaced or removed.
+/// Returns the position in the current log file that corresponds to `at`. In a copy of the store,
+/// finds the position by its hash chain. Returns `None` if the log was replaced or removed.
 pub(super) fn locate_log(
     conversation: &Conversation,
     at: LogPosition,
@@ -290,7 +290,7 @@ pub(super) fn locate_log(
 fn place_in(file: &Arc<File>, at: LogPosition) -> io::Result<Option<LogPosition>> {
     let mark = FileMark::of(&stat_file(file)?);
     let start = LogPosition { inode: mark.ino, born: mark.born, ..LogPosition::default() };
-    // Publish a truncated file again up to its end.
+    // A truncated file keeps the position, and is published again from its beginning.
     if (at.inode, at.born) == (mark.ino, mark.born) {
         return Ok(Some(at));
     }
@@ -327,8 +327,8 @@ pub(super) fn is_original_directory(
 }
 
 /// Returns the messages that readers saw together with the log that `at` refers to. A replacement
-/// of that log removes these messages. They are the messages of `writer` and the ones that were
-/// shown last.
+/// of that log removes these messages. The result has the messages of `writer`, and the messages
+/// that were shown last.
 pub(super) fn replaced_messages(
     notes: &Notes,
     at: &LogPosition,

@@ -30,8 +30,8 @@ use ctxfs_store::{
 const ROUNDS: usize = 8;
 const SECOND: u64 = 1_000_000_000;
 
-/// Time at which a push publishes a changed file: immediately, or once it has been unchanged for a
-/// while. Otherwise a log that is reopened often would be sent each time.
+/// When a push publishes a changed file: immediately, or once it has been unchanged for a while.
+/// With `WhenQuiet`, a log that is often reopened is not sent each time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pacing {
     Immediate,
@@ -57,11 +57,12 @@ impl std::fmt::Debug for Synchronizer<'_> {
     }
 }
 
-/// Result of a push: the segments that were sent, and the files and messages that were not
-/// published, by path, with the reasons. `live` files are still being written; they are sent once
-/// they are complete. `is_partial` is true if part of the conversation could not be read. Files in
-/// that part were neither sent nor treated as removed. The push is complete if nothing was left
-/// out, no file is still being written, and the conversation was read completely.
+/// Result of a push. `segments` are the segments that were sent. `left` has the files and messages
+/// that were not published, by path, with the reasons. `live` files are still being written; they
+/// are sent once they are complete. `is_partial` is true if part of the conversation could not be
+/// read. Files in that part were neither sent nor treated as removed.
+///
+/// The push is complete if `left` and `live` are empty and `is_partial` is false.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Sent {
@@ -72,8 +73,8 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// Prepends the result of an earlier push: its segments, and its reports that are made only
-    /// once.
+    /// Adds the result of an earlier push: its segments come first, and its one-time reports are
+    /// kept.
     pub fn follow(&mut self, before: Self) {
         self.segments.splice(0..0, before.segments);
         let told = before.left.into_iter().filter(|(_, why)| why.is_told_once());
@@ -172,7 +173,7 @@ impl Synchronizer<'_> {
 
     /// Treats files as still being written if they were published before and were changed recently.
     /// Such a file is held back until it has been unchanged for one second per MiB. Returns true if
-    /// there are any.
+    /// a file is held back.
     fn hold_back(&self, changes: &Changes, files: &mut LocalFiles) -> bool {
         let now = (self.now)().micros().saturating_mul(1000) as i64;
         let mut holds = false;
@@ -240,8 +241,8 @@ impl Synchronizer<'_> {
         self.apply_look(conversation, &notes, (looked, None), downloads)
     }
 
-    /// Does what [`Self::pull`] does, for a conversation that is not in the store. If the
-    /// conversation is empty in the bucket or is not there, returns `None` and stores nothing.
+    /// Like [`Self::pull`], for a conversation that is not in the store. If the conversation is
+    /// empty or missing in the bucket, returns `None` and stores nothing.
     pub fn pull_new(
         &self,
         id: &Component,
@@ -429,8 +430,8 @@ fn forget_replaced_log(conversation: &Conversation, notes: &Notes) -> Result<(),
 
 impl Synchronizer<'_> {
     /// Downloads all artifacts of a conversation that have no local bytes, within the limits.
-    /// Returns the number of downloads and the skipped artifacts. Of the artifacts for which there
-    /// is no room, returns only the first.
+    /// Returns the number of downloads and the skipped artifacts. If several artifacts have no
+    /// room, returns only the first of them.
     pub fn fetch_all(
         &self,
         conversation: &Conversation,

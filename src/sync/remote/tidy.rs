@@ -9,8 +9,8 @@ use crate::remote::{
 use crate::replica::{Changes, SegmentId, State};
 use ctxfs_core::model::Component;
 
-/// Maximum number of restarts. A restart follows a pending intent, and the detection of a copy of
-/// this host.
+/// Maximum number of restarts. A merge starts over after it has finished a pending intent, and
+/// after it has detected a copy of this host.
 const ROUNDS: usize = 8;
 
 const MANY: usize = 64;
@@ -47,8 +47,9 @@ impl GarbageReport {
 }
 
 impl Synchronizer<'_> {
-    /// Does what [`Self::tidy`] does after a push, if there are many uncovered segments. Otherwise
-    /// returns `None`.
+    /// Like [`Self::tidy`], but does nothing and returns `None` below `MANY` segments that no merge
+    /// covers. Used after each push. If part of the log is unreadable, returns this in
+    /// [`GarbageReport::blind`], not as an error.
     pub fn tidy_many(
         &self,
         id: &Component,
@@ -68,10 +69,11 @@ impl Synchronizer<'_> {
         }
     }
 
-    /// Merges the segments of a conversation if there are many, or if some contain bytes that were
-    /// removed at least a week ago. Deletes segments that have been covered for a day, and objects
-    /// that are at least a week old and that no living record names. Also deletes temporary files of
-    /// writes that were interrupted at least a week ago.
+    /// Merges the segments of a conversation if there are many, or if segments contain bytes that
+    /// were removed at least a week ago. With [`GcMode::Delete`], also deletes segments that have
+    /// been covered for a day, objects that are at least a week old and that no living record
+    /// names, and temporary files of writes that were interrupted at least a week ago. With
+    /// [`GcMode::Look`], only reports what would be done.
     pub fn tidy(&self, id: &Component, tidying: GcMode) -> Result<GarbageReport, RemoteError> {
         let notes = self.home.conversation(id)?;
         let push = self.pushing(&notes, &NoSource);
@@ -189,8 +191,8 @@ pub struct Collected {
 /// Deletes the objects of a conversation that no living record names and that are older than a week
 /// by the clock of the store. If `dry_run` is true, only lists them.
 ///
-/// Lists the objects before it reads the log, because a record that is published in between can
-/// then only name a younger object. Fails without deleting anything if part of the log cannot be
+/// Lists the objects before it reads the log. A record that is published between the two steps can
+/// then name only a younger object. Fails without deleting anything if part of the log cannot be
 /// read.
 pub(crate) fn collect(
     bucket: &dyn Objects,

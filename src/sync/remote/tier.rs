@@ -60,7 +60,7 @@ struct TierInner {
     looks: LookQueue,
     looker: Option<Arc<dyn Looker>>,
     others: Mutex<Arc<[Component]>>,
-    /// Conversation of the last look. It stays open so that the reader who waited for the look need
+    /// Conversation of the last look. It stays open, so that a reader that waited for the look need
     /// not load the records again.
     last: Mutex<Option<Arc<Conversation>>>,
     same_names: SameNames,
@@ -87,8 +87,7 @@ impl Tier {
         )))
     }
 
-    /// Does what [`Self::new`] does, for a process that only reads the store. `looker` runs the
-    /// looks.
+    /// Like [`Self::new`], for a process that only reads the store. `looker` runs the looks.
     pub fn looking_by(
         store: Store,
         bucket: Arc<dyn Objects + Send>,
@@ -278,7 +277,8 @@ fn requests(counts: &RequestCounts) -> Vec<RequestReport> {
 
 const WAIT: Duration = Duration::from_secs(2);
 
-/// A round in which local copies of a conversation are evicted. It reads the agreement once.
+/// A round in which local copies of a conversation are evicted. It reads the agreement again only
+/// after a change.
 struct Eviction<'a> {
     inner: &'a TierInner,
     id: Component,
@@ -343,7 +343,7 @@ impl<'a> Eviction<'a> {
 }
 
 /// Maximum number of cached conversations. `NAMES` is the maximum number of their cached names. The
-/// most recent conversation stays cached even if it has more.
+/// most recent conversation stays cached even if it exceeds this maximum.
 const CONVERSATIONS: usize = 64;
 const NAMES: usize = 100_000;
 

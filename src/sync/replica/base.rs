@@ -48,9 +48,9 @@ pub(crate) struct FoundFile {
     pub digest: Option<Arc<str>>,
 }
 
-/// A file whose bytes are those of artifacts in the bucket, according to the agreement. `asked` is
-/// the requested path, if the file did not get that path because another file had it. `version` is
-/// the state of the bytes that were published. `digest` is empty if unknown.
+/// Agreement of host and bucket about one file. The file at `path` has the bytes of the artifacts
+/// `origins`. `asked` is the path that these artifacts request, if another file has that path.
+/// `version` is the state of the bytes that were published. `digest` is empty if unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Entry {
@@ -73,10 +73,10 @@ pub struct Base {
 }
 
 impl Base {
-    /// Adds remote artifacts that exist locally but are missing in the base. This happens if a
-    /// crash came after the artifact was recorded locally and before the base was saved. A removal
-    /// or replacement that happened before the crash does not include these artifacts, so they
-    /// stay.
+    /// Adds the remote artifacts among `files` that are missing in the base. A crash leaves such
+    /// artifacts if it happens after an artifact was recorded locally and before the base was
+    /// saved. If the local record was removed or replaced before this call, the artifact is not
+    /// added. It then does not count as removed on this host, and stays in the bucket.
     pub(crate) fn add_unrecorded(&mut self, files: &BTreeMap<String, FoundFile>) {
         let known = self.entries.iter().flat_map(|entry| &entry.origins);
         let known: BTreeSet<_> = known.copied().collect();
@@ -90,7 +90,7 @@ impl Base {
     }
 
     /// Updates the entries of files that were touched or restored but still have the published
-    /// bytes. These files are then not sent again. Returns true if there are any.
+    /// bytes. Such files are then not sent again. Returns true if an entry was updated.
     pub(crate) fn follow_unchanged(&mut self, files: &BTreeMap<String, FoundFile>) -> bool {
         let places = FileIndex::of(files);
         let is_touched = self.follow_touched(&places);
@@ -110,9 +110,9 @@ impl Base {
         is_any
     }
 
-    /// Updates the entries of files that were restored from a copy of the store. Such a file
-    /// differs from the file of its entry, but has the same path, bytes and time. A file that was
-    /// written since then, even with the same bytes, has a new time and counts as changed.
+    /// Updates the entries of files that were restored from a copy of the store. Such a file has
+    /// another inode than its entry, but the same path, bytes and time. A file that was written
+    /// after it was restored has a new time. It counts as changed, even if its bytes are the same.
     fn follow_restored(&mut self, places: &FileIndex<'_>) -> bool {
         let files = places.files;
         let is_known = |entry: &Entry| {
@@ -184,8 +184,8 @@ impl Entry {
         Self { path, asked: None, origins, key, version, digest: digest.unwrap_or_default() }
     }
 
-    /// Returns true if the file at the entry's path is a copy of the entry's file. Its time may be
-    /// rounded down to seconds, as in archives.
+    /// Returns true if the file at the entry's path is a copy of the entry's file. The time of the
+    /// copy may be rounded down to seconds, as in archives.
     fn is_copied_to(&self, found: &FoundFile) -> bool {
         let Self { version: FileVersion { size, modified }, digest, .. } = self;
         let second = modified.div_euclid(SECOND) * SECOND;
@@ -212,8 +212,8 @@ impl Entry {
 }
 
 /// Local changes that are missing in the bucket: files with new bytes by path, artifacts with new
-/// paths, and artifacts that were removed or replaced by a complete file. They are computed by
-/// comparison, so there is no queue that a crash could lose.
+/// paths, and removed artifacts. Replaced artifacts are in [`LocalPut::replaces`]. The changes are
+/// computed by comparing files with the base, so there is no queue that a crash could lose.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Changes {
@@ -222,9 +222,9 @@ pub struct Changes {
     pub removed: BTreeSet<Origin>,
 }
 
-/// A file with new bytes. Its digest is `None` while the file is being written; it cannot be
-/// published then. The file replaces the artifacts that were seen at its path, and the artifacts
-/// whose bytes it had before.
+/// A file with new bytes. `digest` is `None` while the file is being written; the file cannot be
+/// published then. `replaces` are the artifacts that this host saw at the path, and the artifacts
+/// whose bytes the file had before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct LocalPut {
@@ -237,9 +237,9 @@ pub struct LocalPut {
 impl Changes {
     /// Computes the changes since `base`. `files` are the current files.
     ///
-    /// Several artifacts may request one path. If the first of them is removed, the changes move
-    /// the others to the paths at which they are seen. Otherwise one of them would take the place
-    /// of the removed one.
+    /// Several artifacts may request one path, and only one of them has it. If that artifact is
+    /// removed, the changes include moves of the others to their current paths. Without these
+    /// moves, another artifact would get the freed path.
     pub(crate) fn since(base: &Base, files: &BTreeMap<String, FoundFile>) -> Self {
         let places = FileIndex::of(files);
         let mut changes = Self::default();
@@ -310,14 +310,14 @@ impl Changes {
 /// sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Publication<A, M> {
-    /// The segment. Its artifacts have the places from 0, in the order of their paths. The places
-    /// of its messages follow.
+    /// The places of the artifacts count from 0 in the order of the paths. The places of the
+    /// messages follow.
     pub segment: Segment<A, M>,
     pub accepted: Accepted,
 }
 
 /// Changes to the base that become valid when a segment is stored: entries of published files, new
-/// paths, and removed or replaced artifacts. They are saved to disk until then.
+/// paths, and removed or replaced artifacts. Until then, the changes are kept on disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Accepted {
     pub puts: Vec<Entry>,

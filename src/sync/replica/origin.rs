@@ -25,7 +25,7 @@ impl ParseIdError {
 }
 
 /// Id of a writer. A writer publishes segments with consecutive numbers. A store is one writer
-/// until it detects a copy of itself; then it chooses a new id. An id is a random number. Its text
+/// until it detects a copy of itself; then it chooses a new id. An id is a random number. The text
 /// form is 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
@@ -191,8 +191,8 @@ pub struct Clock {
     last: Stamp,
 }
 
-/// Latest stamp that is accepted, about 300,000 years in the future. It leaves room for later
-/// stamps of this host after a stamp of a host with a wrong clock.
+/// Latest accepted stamp, about 292,000 years after the epoch. A later stamp, from a host with a
+/// wrong clock, counts as this one, so that this host can still create later stamps.
 const LATEST: Stamp = Stamp(u64::MAX / 2);
 
 impl Clock {

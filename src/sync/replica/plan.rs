@@ -8,10 +8,13 @@ use crate::replica::base::FileIndex;
 use crate::replica::{Base, Changes, Entry, FileKey, FileVersion, FoundFile, Origin, Stamp, State};
 use ctxfs_core::model::{LEAST_DIGITS, with_digits};
 
-/// A change of a local file, with the resulting entry of the base. A step states the expected state
-/// of the file. A file in a different state stays unchanged. A removal follows the removal of the
-/// file's artifacts, or their move to another path, by another host. The path of a rename is free
-/// after the removals and the other renames. Files may swap paths.
+/// A change of a local file. `found` is the expected state of the file; a file in another state
+/// stays unchanged. `was` is the key of the file in the base, and `entry` is the new entry of the
+/// base.
+///
+/// A file is removed if another host has removed its artifacts or has moved them to another path.
+/// The target path of a rename is free once all removals and the other renames are done. Files may
+/// swap paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
     Remove { path: String, found: FoundFile, was: FileKey },
@@ -19,8 +22,8 @@ pub(crate) enum Step {
     Add { entry: Entry },
 }
 
-/// Steps of a plan in the order removals, renames, additions, and the base that holds if none of
-/// the steps is done.
+/// Steps in the order removals, renames, additions. `base` is the base that holds if no step is
+/// done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub steps: Vec<Step>,
@@ -29,8 +32,8 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Plans the steps after which `files` match `state`. `changes` are the local changes of this
-    /// host since `base`. Files with unpublished changes stay as they are. Files must not replace
-    /// `directories`.
+    /// host since `base`. Files with unpublished changes stay as they are. No file gets the path of
+    /// one of `directories`.
     pub(crate) fn new<A, M>(
         base: &Base,
         files: &BTreeMap<String, FoundFile>,
@@ -62,8 +65,8 @@ impl Plan {
     }
 }
 
-/// Returns the assigned paths on a host with these local changes. The changes count as later than
-/// all artifacts in the state.
+/// Returns the paths of all artifacts on a host with the local changes `changes`. Local changes
+/// count as later than all artifacts in `state`.
 pub fn seen<A, M>(
     state: &State<A, M>,
     changes: &Changes,
@@ -150,9 +153,9 @@ impl<'a> Planning<'a> {
         }
     }
 
-    /// Returns the files with these bytes. A remote artifact belongs to one origin only, so it
-    /// cannot be used after the removal of that origin, even if other artifacts have the same
-    /// bytes.
+    /// Returns the indices in `held` of files that have the bytes for `seen`. A remote artifact
+    /// without local bytes is included only if its own origin is in `seen`. Other artifacts may
+    /// have the same bytes, but this one becomes unreadable once its origin is removed.
     fn files_of(&self, seen: &Name) -> impl Iterator<Item = usize> {
         let files = seen.origins.iter().filter_map(|origin| self.by_origin.get(origin).copied());
         files.filter(|file| match self.held[*file].found.key {
@@ -180,8 +183,8 @@ impl<'a> Planning<'a> {
     }
 
     /// Adopts a downloaded file that has the path and bytes of an artifact and whose entry was lost
-    /// in a crash. A file that was written on this host stays local, even if another host wrote the
-    /// same bytes, because a removal by that host does not include this file.
+    /// in a crash. A file that was written on this host is not adopted, even if another host wrote
+    /// the same bytes, because a removal by that host must not remove this file.
     fn adopt(&mut self, name: String, seen: Name, changes: &Changes) {
         let is_held = seen.origins.iter().any(|origin| self.by_origin.contains_key(origin));
         let put = changes
@@ -255,8 +258,8 @@ struct PathRequest<'a> {
     digest: Option<&'a Arc<str>>,
 }
 
-/// The artifacts at one path, the latest first. They all have the same bytes. `is_local` is true if
-/// an unpublished local file is at the path. `asked` is the requested path, if another artifact has
+/// The artifacts at one path, the latest first. All have the same bytes. `is_local` is true if an
+/// unpublished local file is at the path. `asked` is the requested path, if another artifact has
 /// that path. `digest` is empty if unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
@@ -272,10 +275,10 @@ pub struct Name {
 pub type AssignedPaths = BTreeMap<String, Name>;
 
 /// Assigns a path to each artifact. If several artifacts request the same path, the latest one gets
-/// it. The others get digits of their origin before the extension, as in `x~3f09ab.txt`. Artifacts
-/// with the same bytes share a path. No artifact gets the path of a directory, which is either in
-/// `directories` or contains another file. The result depends only on the artifacts and the
-/// directories.
+/// it. The others get the first digits of a hash of their origin before the extension, as in
+/// `x~3f09ab.txt`. Artifacts with the same bytes share a path. No artifact gets the path of a
+/// directory, which is either in `directories` or contains another file. The result depends only on
+/// the artifacts and the directories.
 fn assign_paths(mut asking: Vec<PathRequest<'_>>, directories: &BTreeSet<String>) -> AssignedPaths {
     // Local files come first, because they were written after all artifacts that this host has
     // seen.
@@ -297,8 +300,8 @@ fn assign_paths(mut asking: Vec<PathRequest<'_>>, directories: &BTreeSet<String>
 struct PathAssigner<'a> {
     directories: &'a BTreeSet<&'a str>,
     asked: &'a [PathRequest<'a>],
-    /// Artifacts at their requested paths, sorted. They are collected in a vector, because a B-tree
-    /// that is filled in order has half-empty nodes.
+    /// Artifacts at their requested paths, sorted. This is a vector, because a B-tree that is
+    /// filled in order has half-empty nodes.
     first: Vec<(String, Name)>,
     others: AssignedPaths,
 }

@@ -7,7 +7,7 @@ use crate::replica::{Origin, SegmentDigest, SegmentId, Stamp};
 
 /// Content of a segment: published artifacts and messages, renames and removals. `A` and `M` are
 /// additional data about each artifact and message, which the rules ignore. A merge covers other
-/// segments. Its artifacts keep their origins, which are in the covered segments.
+/// segments. The artifacts of a merge keep their origins, which are in the covered segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Segment<A, M> {
@@ -19,8 +19,8 @@ pub struct Segment<A, M> {
     pub messages: BTreeMap<Origin, (Stamp, M)>,
 }
 
-/// An artifact with its requested path and the time at which it got that path. The path is spelled
-/// as `RelPath::to_text` does. `artifact` is additional data.
+/// An artifact with its requested path and the time at which it got that path. The path is in the
+/// form of `RelPath::to_text`. `artifact` is additional data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct Claim<A> {
@@ -137,7 +137,7 @@ impl Covered {
     /// Returns `None` if no segment of this name is covered.
     ///
     /// Merges may state different digests for one name if they covered segments of different copies
-    /// of a host. A segment whose digest none of them states was not sent.
+    /// of a host. If no merge states the digest of a segment, the bucket never had this segment.
     pub(crate) fn has(&self, id: SegmentId, digest: SegmentDigest) -> Option<bool> {
         self.0.get(&id).map(|digests| digests.contains(&digest))
     }
@@ -200,7 +200,7 @@ impl<A: Clone, M: Clone> State<A, M> {
 }
 
 impl<A, M> State<A, M> {
-    /// Does what [`Self::of`] does, but consumes the segments.
+    /// Like [`Self::of`], but consumes the segments.
     pub fn of_all(mut segments: Vec<Segment<A, M>>) -> Self {
         let covered = covered(&segments);
         segments.retain(|segment| !covered.contains(&segment.id));
@@ -303,12 +303,13 @@ pub(crate) fn add_move(all: &mut BTreeMap<Origin, Move>, origin: Origin, to: Mov
     }
 }
 
-/// Merges the segments `part` of `all` into segment `id`. The result has their living content, and
-/// their moves and removals of origins that are not covered. Moves of removed origins are dropped.
+/// Merges the segments `part` of `all` into segment `id`. The result has the living content of
+/// `part`. From the moves and removals in `part`, the result has only those of uncovered origins.
+/// Moves of removed origins are dropped.
 ///
-/// Two hosts may merge the same segments concurrently. If their merges state different digests for
-/// one name, both are valid. The writer whose segment is not the covered one sends its content
-/// again.
+/// Two hosts may merge the same segments concurrently. Both merges are valid, even if they state
+/// different digests for one name. A writer whose segment has none of these digests sends its
+/// content again.
 pub(crate) fn merge<A: Clone, M: Clone>(
     id: SegmentId,
     all: &[&Segment<A, M>],

@@ -155,8 +155,8 @@ fn last(content: &dyn Content, budget: PreviewBudget) -> io::Result<PreviewEnd> 
     let block = block(content, from, budget)?;
     let mut builder = PreviewBuilder::new(budget);
     for (start, end, c) in block.char_indices().rev() {
-        // A newline at the very end terminates the last line. Every other newline terminates the
-        // line before it.
+        // In this direction, a newline completes the line after it. The newline at the very end of
+        // the output completes none.
         if c == '\n' && end < block.len() && !builder.end_line() {
             break;
         }
@@ -176,8 +176,8 @@ fn block(content: &dyn Content, from: u64, budget: PreviewBudget) -> io::Result<
     content.bytes(from, budget.bytes + REST_OF_CHAR)
 }
 
-/// Collects characters in either direction as long as they fit. `whole` is the length of the
-/// collected text, and of the output bytes that it shows, at the end of the last whole line.
+/// Collects characters in either direction as long as they fit. `whole` describes the text up to
+/// the last complete line: its length, and the number of output bytes that it shows.
 struct PreviewBuilder {
     budget: PreviewBudget,
     part: PreviewEnd,

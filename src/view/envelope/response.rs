@@ -82,7 +82,7 @@ pub(super) fn read(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Res
 }
 
 /// Returns true if the content is valid JSON as shown. Masked content is parsed again, because a
-/// mask may replace more than a part of a string. Returns `None` if time ran out.
+/// mask may extend beyond a string. Returns `None` if time ran out.
 fn is_json(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Result<Option<bool>> {
     let is_document = |json: &Json| matches!(json, Json::Document { .. });
     if subject.redacts.is_none() || !is_document(&subject.analysis.json) {
@@ -124,8 +124,9 @@ fn skips(
     Ok(Some(bytes(content, range)? == b"true"))
 }
 
-/// Returns the raw text of the value in `range`. Returns `None` if the value is too large or if
-/// some parsers cannot read it: too deep nesting, a number out of range or half a surrogate pair.
+/// Returns the raw text of the value in `range`, or `None` without a range. Also returns `None`,
+/// and adds the member to `left_out`, if the value is too large, or if some parsers cannot read it:
+/// nested too deeply, a number out of range, half a surrogate pair.
 fn carried(
     content: &dyn Content,
     index: usize,

@@ -13,9 +13,9 @@ const MAX_LINES_BELOW: usize = 24;
 // Maximum length, in lines, of a trace that is joined to its error line.
 pub(crate) const LONGEST_TRACE: usize = 60;
 
-/// A line of the content and its neighbours, without the last newline. Neighbours that were read
-/// only in part are left out. The line itself is kept in any case; `ends` is true if it was read to
-/// its end.
+/// A line of the content and its neighbours. `above` has the lines before it, and is `None` for the
+/// first line. `below` has the line itself and the lines after it. A neighbour that was read only
+/// in part is left out. `ends` is true if the line itself was read to its end.
 struct LinesAround {
     above: Option<Vec<u8>>,
     below: Vec<u8>,
@@ -43,8 +43,9 @@ fn whole_above(bytes: &[u8], cut: bool) -> Option<Vec<u8>> {
     Some(bytes[from..].to_vec())
 }
 
-/// An error line with the lines above and below it, as text for classifying the error. Bytes that
-/// are not UTF-8 are replaced by U+FFFD, and a long line is truncated.
+/// An error line with the lines above and below it, as text for classifying the error. `below`
+/// begins with the error line. Bytes that are not UTF-8 are replaced by U+FFFD, and a long line is
+/// truncated.
 pub(crate) struct ErrorContext {
     above: Option<String>,
     below: String,
@@ -70,7 +71,7 @@ impl ErrorContext {
         self.below.split('\n').next().map_or("", judged)
     }
 
-    // The line, including the prefixes and suffixes that other programs add to it.
+    // The error line, with the prefixes and suffixes that other programs add to it.
     pub(crate) fn whole(&self) -> &str {
         self.below.split('\n').next().map_or("", cut)
     }
@@ -101,8 +102,8 @@ pub(super) struct NearbyLine {
     pub(super) ends: bool,
 }
 
-/// An error line, a few lines before it, and the lines after it that belong to it, in order.
-/// `continues` is true if more lines belong to it than are shown.
+/// An error line, a few lines before it, and the lines after it that belong to it. `continues` is
+/// true if more lines belong to it than are shown.
 pub(super) struct Nearby {
     pub(super) lines: Vec<NearbyLine>,
     pub(super) continues: bool,

@@ -16,11 +16,11 @@ use ctxfs_core::model::{Content, ErrorLine, ErrorRank, Json, Subject};
 const OFTEN_TIMES: u64 = 3;
 // The last line of strace output for a program that succeeded.
 const TRACER_SUCCESS: &[u8] = b"+++ exited with 0 +++\n";
-// Two errors at most this many lines apart may be the same error, printed twice.
+// Two errors fewer than this many lines apart may be the same error, printed twice.
 const NEAR_LINES: u64 = 8;
 
 /// An error, with its message and its owner: the test, file or step that it belongs to. `owner` is
-/// `None` unless another line names it.
+/// `None` if neither a line nearby nor a field of the line itself names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) at: ErrorLine,
@@ -30,8 +30,8 @@ pub(crate) struct Finding {
 }
 
 /// The errors of an output. `shown` has the most informative errors, best first. `lesser` has
-/// errors that add nothing to those in `shown`. `count` is the number of error lines, and
-/// `mentions` is the number of lines that only mention errors.
+/// errors that add nothing to `shown`. `count` is the number of error lines, and `mentions` is the
+/// number of lines that only mention errors.
 pub(crate) struct Findings {
     pub(crate) shown: Vec<Finding>,
     pub(crate) lesser: Vec<Finding>,
@@ -87,8 +87,8 @@ impl Findings {
         }
     }
 
-    /// Moves errors to `lesser` if they add nothing once the reason of the failure is known. In the
-    /// output of a tracer, also moves calls that usually fail if any other error is known.
+    /// Moves errors to `lesser` if they add nothing once the reason of the failure is known. Also
+    /// moves traced system calls that commonly fail, if any other error is known.
     fn part_with_lesser(&mut self) {
         let has = |ranks: &[ErrorRank]| {
             self.shown.iter().any(|finding| ranks.contains(&finding.weight().0))
@@ -178,7 +178,7 @@ fn has_traced_success(content: &dyn Content) -> io::Result<bool> {
     Ok(content.bytes(start, TRACER_SUCCESS.len())? == TRACER_SUCCESS)
 }
 
-// Returns true for an unindented line in a form that only errors have.
+// Returns true for an unindented line of a rank that only real errors have.
 fn is_marked_strongly(at: &ErrorLine, lines: &ErrorContext) -> bool {
     matches!(at.rank, ErrorRank::Cause | ErrorRank::Error) && !lines.own().starts_with([' ', '\t'])
 }

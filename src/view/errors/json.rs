@@ -1,5 +1,6 @@
-//! The errors of JSON. Documents and reports are judged by the fields of their records, and so are
-//! single lines that are objects, as logs, linters and `go test -json` print them.
+//! The errors of JSON. The fields of a record decide if it is an error. This applies to documents,
+//! to reports, and to single lines that are objects, as logs, linters and `go test -json` print
+//! them.
 
 use std::io;
 
@@ -64,9 +65,14 @@ fn read_record(content: &dyn Content, at: &TroubleRecord) -> io::Result<Option<E
     Ok(Some(ErrorRecord { at, message: kind + &lines.join(" | "), owner, has_line }))
 }
 
-/// A field with a role in an error record. The field with the smallest `weight` wins. Ambiguous
-/// names weigh more than clear ones, ends of ranges weigh more than those, and messages of items
-/// weigh most. Ties are decided by the number of levels, then by the order of names.
+/// A field with a role in an error record. Of the fields with the same role, the one with the
+/// smallest `weight` is used. The weight has these parts, most important first:
+///
+/// - true for the message of an array item,
+/// - true for the end of a range,
+/// - true for an ambiguous name,
+/// - the level of the field,
+/// - the place of its name in the list of known names.
 struct ErrorField {
     role: FieldRole,
     weight: (bool, bool, bool, usize, usize),
@@ -94,7 +100,7 @@ struct FieldReader {
     key: Vec<u8>,
 }
 
-/// An object or array that has not ended. Its fields are not collected if `is_skipped` is true.
+/// An object or array that has not ended. If `is_skipped` is true, its fields are not collected.
 /// `is_end` is true if it describes the end of a range.
 #[derive(Clone, Copy)]
 struct OpenValue {

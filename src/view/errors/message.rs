@@ -11,8 +11,8 @@ const MAX_DETAILS: usize = 3;
 const SIDES_LINES: usize = 8;
 const REPORT_LINES: usize = 60;
 const BYTES_BEFORE: usize = 120;
-// A line longer than this many bytes is shown only from the telling word on, with some bytes before
-// that word.
+// Of a line of more than this many bytes, the start is left out if the first word about an error
+// comes late.
 const LONG_LINE: usize = 240;
 const LINE_JOINT: &str = " | ";
 

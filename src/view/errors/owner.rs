@@ -16,7 +16,7 @@ const OWNER_CHARS: usize = 160;
 const FLUSH: &str = r"^[^\s#|]";
 
 /// Returns the owner of an error: the name of a test or step, a place in a file, or both. Returns
-/// `None` if no other line names one.
+/// `None` if neither a line nearby nor a field of the line itself names one.
 pub(crate) fn owner(lines: &ErrorContext) -> Option<String> {
     let owner = json::line_owner(lines.whole()).or_else(|| owner_nearby(lines))?;
     let text: String = owner.chars().take(OWNER_CHARS).collect();
@@ -157,7 +157,7 @@ static NAMES: OwnerRules = LazyLock::new(|| {
     ]
 });
 
-// Headings that scripts print above their steps. They are used if no other rule matches.
+// Headings that scripts print above their steps, for errors that match no other rule.
 static STEPS: OwnerRules = LazyLock::new(|| {
     let heading = r"^(?:# )?(?:={2,3}|-{3}|>{2,3}|\*{3}) ([\w./].{0,80}?)(?: [=*<-]{2,3})?$";
     vec![

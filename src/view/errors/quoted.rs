@@ -18,8 +18,8 @@ const END_LINES: usize = 5;
 // report itself.
 const REPORT_SHARE: usize = 10;
 const MARKED_REPORT_SHARE: usize = 25;
-// Sentences that begin with the same word count as reports if there are at least this many and they
-// make up one line in 8.
+// Sentences that begin with the same word count as reports if there are at least this many of them,
+// in more than one of 8 lines.
 const OFTEN_SENTENCES: usize = 4;
 const SENTENCE_SHARE: usize = 8;
 const MINIFIED_BYTES: usize = 800;
@@ -121,9 +121,9 @@ fn is_setting(lines: &ErrorContext) -> bool {
         && near(lines).any(|line| KEY.is_match(line))
 }
 
-/// Recognizes a line such as `gen: error: 6 fields`, among lines that differ from it only in the
-/// word `error`. If there are many different words in that position, they are names and not
-/// verdicts.
+/// Recognizes a line such as `gen: error: 6 fields`, in which `error` is a name and not a verdict.
+/// Lines nearby then differ from it only in this word, and have several different words in its
+/// place.
 fn is_name(lines: &ErrorContext) -> bool {
     let own = words(lines.own());
     let around = lines.above().take(ROW_LINES).chain(lines.below().take(ROW_LINES));
@@ -136,7 +136,7 @@ fn words(line: &str) -> Vec<&str> {
 }
 
 /// Returns the only word in which `line` differs from `own`, if `own` has an error word in that
-/// position. Numbers may differ too.
+/// position. Differences between numbers do not count.
 fn one_other<'l>(own: &[&str], line: &[&'l str]) -> Option<&'l str> {
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
     let mut others = own
@@ -201,8 +201,9 @@ static MARKED: Pattern = Pattern::new(
 );
 
 /// Returns true for a line of source code, a document or a manual: most lines around it are code or
-/// sentences, and few are program reports. A line that `is_marked` as an error or that looks like a
-/// report may be a message of the program that printed the text.
+/// sentences, and few are program reports. A line that `is_marked` as an error, or that looks like
+/// a report, must stand inside a text with fewer reports. Otherwise it may be a message of the
+/// program that printed the text.
 fn is_in_text(lines: &ErrorContext, is_marked: bool) -> bool {
     let filled = |line: &&str| !line.trim().is_empty();
     let above: Vec<&str> = lines.above().take(TEXT_LINES).filter(filled).collect();
@@ -256,7 +257,7 @@ impl TextForms {
                 return Self { text: 0, ..forms };
             }
         }
-        // A program begins its repeated messages with the same word.
+        // Many sentences with the same first word are messages of a program.
         for count in sentences.into_values() {
             let is_often = count >= OFTEN_SENTENCES && SENTENCE_SHARE * count > forms.lines;
             *(if is_often { &mut forms.reports } else { &mut forms.text }) += count;
@@ -291,7 +292,8 @@ impl TextForm {
     }
 }
 
-// Skips a leading number, because numbered items of a list do not count as similar.
+// Returns the first word after a number, so that the items of a numbered list do not count as
+// similar. Returns the whole line if this word does not begin with a letter.
 fn first_word(line: &str) -> &str {
     let is_number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
     let word = line.split_whitespace().find(|word| !is_number(word)).unwrap_or_default();

@@ -16,7 +16,7 @@ use crate::range::TextPosition;
 use ctxfs_core::materialize::error_lines;
 use ctxfs_core::model::Content;
 
-// Maximum size in bytes of the errors after the first one that are shown in context.
+// Maximum size in bytes up to which further errors after the first one are shown in context.
 const CONTEXT_BYTES: usize = 5000;
 // Maximum size in bytes of all errors, without notices.
 const TOTAL_BYTES: usize = 7500;
@@ -170,8 +170,8 @@ fn print(line: &NearbyLine, found: &Findings) -> PrintedLine {
     PrintedLine { above: String::new(), text, below: String::new() }
 }
 
-/// Returns the position in a long line around which the window is placed. In an error line this is
-/// the error.
+/// Returns the position around which the window of a long line is placed: the error in an error
+/// line, the start of any other line.
 fn window_position(line: &NearbyLine, is_error: bool) -> TextPosition {
     let seen = if is_error { error_lines([line.text.as_slice()]) } else { Vec::new() };
     let place = seen.first().map_or(0, |seen| seen.place);

@@ -1,5 +1,5 @@
-//! The first pass of `.find`. It counts how often each word occurs, and finds the nearest words for
-//! those that do not occur.
+//! The first pass of `.find`. It counts how often each word occurs. For a word that does not occur,
+//! it finds the nearest word that does.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,17 +12,19 @@ use crate::find::stretches::{ContentSlice, Stretch, Stretches};
 use crate::find::{scan, stretches, words};
 use ctxfs_core::model::Content;
 
-// About a second of reading. Words are assumed to be as frequent in the rest of the content.
+// Maximum number of bytes in which words are counted, which takes about a second. Words are assumed
+// to be as frequent in the rest of the content.
 pub(super) const MAX_CENSUS_BYTES: u64 = 512 << 20;
-// The census is divided into this many parts. The first part gives the frequency of the words that
-// occur in it.
+// The census is divided into this many parts. Words that occur in the first part are not counted in
+// the others.
 const FIRST_PART: u64 = 16;
 // A long line counts as one unit for each of this many bytes.
 const UNIT_BYTES: u64 = 512;
-// About a second of reading. If the content is larger, evenly spaced samples are read.
+// Maximum number of bytes in which near words are searched, which takes about a second. Of a larger
+// content, evenly spaced samples are read.
 pub(super) const MAX_NEAREST_BYTES: u64 = 64 << 20;
 const SAMPLE_BYTES: u64 = 256 << 10;
-// Number of nearby words that are kept for each missing word.
+// Maximum number of equally near words that are kept for each missing word.
 const MAX_KEPT_WORDS: usize = 64;
 // A missing word may be replaced by one of its prefixes if that has at least this length: `auth`
 // for `authentication`.
@@ -34,8 +36,9 @@ const FAR_DISTANCE: usize = 9;
 
 /// The occurrences of one word, counted in lines.
 ///
-/// `joint` is the byte between the two parts of a name, if it is the same in all occurrences.
-/// `prefix` is the common beginning of all forms of the word, in lower case.
+/// `joint` is the byte between the parts of a name, or `Varies`; it is `None` if the word does not
+/// occur. `prefix` is the common beginning, in lower case, of all forms of the word; it is `None`
+/// if not all forms were seen.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TermCount {
     pub(super) lines: u64,
@@ -50,8 +53,8 @@ pub(super) enum Joint {
     Varies,
 }
 
-/// The occurrences of all words. `units` counts lines, and the parts of long lines. `is_whole` is
-/// false if a part of the content was not read.
+/// The occurrences of all words. `units` counts lines, where a long line counts as several.
+/// `is_whole` is false if a part of the content was not read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Census {
     pub(super) units: u64,
@@ -65,8 +68,8 @@ impl Census {
     }
 
     /// Counts the words of `matcher` in the first `most` bytes of `content`. Words that occur in
-    /// the first part of these bytes are assumed to be as frequent in the rest. Only the other
-    /// words are searched for in the rest.
+    /// the first part of these bytes are assumed to be as frequent in the other parts, in which
+    /// only the remaining words are counted.
     pub(super) fn take(
         content: &dyn Content,
         matcher: &Matcher,

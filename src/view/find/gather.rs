@@ -42,7 +42,8 @@ struct LineFinder {
 /// Gathers the lines in `content` that have words of `chosen`. Stretches of about `stretch` bytes
 /// are searched in parallel.
 ///
-/// A line is scored for its own words. The lines around it count when it becomes a passage.
+/// A line is scored for its own words only. Words in the lines around it count later, in the score
+/// of the passage.
 pub(super) fn lines(
     content: &dyn Content,
     chosen: &ChosenTerms,
@@ -127,7 +128,7 @@ pub(super) struct Candidate {
 }
 
 /// The extent of a candidate in the content: a line with its neighbours, a window of a long line or
-/// string, or a value of JSON.
+/// string, or a value of JSON. `of` is the line in which a window or value begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CandidateSpan {
     Line(LineOffset),
@@ -160,8 +161,8 @@ impl CandidateSpan {
     }
 }
 
-/// The best candidates so far. Holds at most twice `MAX_CANDIDATES`, and no candidate with a score
-/// of `floor` or less.
+/// The best candidates so far. Holds fewer than twice `MAX_CANDIDATES`. A new candidate must have a
+/// score above `floor`.
 pub(super) struct Pool {
     kept: Vec<(Candidate, u64)>,
     taken: u64,
@@ -189,7 +190,7 @@ impl Pool {
         }
     }
 
-    // Keeps only some candidates of those that are alike.
+    // Keeps the best candidates, of which at most `MAX_ALIKE` are alike.
     fn shrink(&mut self) {
         self.kept.sort_by_key(|(candidate, number)| (Reverse(candidate.score), *number));
         let mut alike: HashMap<u64, usize> = HashMap::new();

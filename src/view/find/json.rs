@@ -1,8 +1,9 @@
 //! The second pass of `.find` over JSON. It finds the innermost objects that have the words.
 //!
-//! One scan follows the structure of one or more values, and examines only strings that may have a
-//! word. For an object larger than a passage, only its own members are scored, without the objects
-//! in it.
+//! A scan follows the structure of one or more values, and examines only strings that may have a
+//! word. An object that is too large for a passage is not scored as a whole. Instead, each of its
+//! scalar members is scored, except in its first `RECORD_BYTES` bytes, where the size of the object
+//! is not known yet.
 
 mod record;
 
@@ -151,7 +152,9 @@ impl<'a> JsonScan<'a> {
         Ok(at)
     }
 
-    // Skips a whole line without words, at the start of a top-level value.
+    // Handles the start of a top-level value, which must be an object or array. If the line ends
+    // with the matching bracket and has no words, skips the line. Otherwise opens the value.
+    // Returns the number of bytes consumed.
     fn skip_line(&mut self, bytes: &[u8], at: usize, here: u64) -> Result<Option<usize>, NotJson> {
         let open = bytes[at];
         if !matches!(open, b'{' | b'[') {
@@ -354,7 +357,8 @@ impl<'a> JsonScan<'a> {
             self.pool.add((value * SCORE_UNIT) as u64, 0, place);
             return;
         };
-        // In an object that is too large to be shown, each member becomes a passage.
+        // The object is already too large for a passage, so the member becomes a candidate. An item
+        // of an array always does.
         if end - frame.start > RECORD_BYTES || !frame.is_object {
             let score = (value * SCORE_UNIT * 0.97) as u64;
             let likeness = frame.likeness(&all);
@@ -418,8 +422,8 @@ fn piece(rest: &[u8]) -> usize {
 }
 
 /// An open object or array. `start` is the offset of its first byte, or of its key if it has one.
-/// `has_key` is true between a key and the end of its value. `own` is the set of words in its own
-/// members. `all` also includes the words in deeper members.
+/// `has_key` is true between a key and the end of its value. `own` has the words in its own
+/// members, and `all` also the words in deeper members. `best` is the best score of a value inside.
 #[derive(Debug, Default)]
 struct Frame {
     is_object: bool,

@@ -104,8 +104,9 @@ fn candidates(terms: &[Term]) -> Option<Regex> {
     RegexBuilder::new(&needles.join("|")).case_insensitive(true).unicode(false).build().ok()
 }
 
-/// How well a word in a text fits a term, worst first. The word begins with the term, is another
-/// form of it (`eviction` and `evicted`), or is the same apart from case and accents.
+/// Quality of the match between a word in a text and a term, worst first: the word begins with the
+/// term, is another form of it (`eviction` and `evicted`), or equals it apart from case and
+/// accents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum TermFit {
     Begins,
@@ -123,8 +124,8 @@ impl TermFit {
     }
 }
 
-/// A word to search for, folded and split into pieces. `asked` is the number of the given word that
-/// this term represents as a whole or in part. `whole` is all pieces joined: `oomkilled` for
+/// A word to search for, folded and split into pieces. `asked` is the number of the word in the
+/// question; the term is this word or a part of it. `whole` is all pieces joined: `oomkilled` for
 /// `OOMKilled`.
 #[derive(Debug, Clone)]
 pub(super) struct Term {
@@ -137,7 +138,7 @@ pub(super) struct Term {
 #[derive(Debug, Clone)]
 struct TermPiece {
     text: String,
-    // Set only if the term is one piece of letters.
+    // Set only if the piece consists of letters.
     stem: Option<String>,
 }
 
@@ -163,8 +164,8 @@ impl TermPiece {
         (is_both && is_word(letters)).then(|| [letters, number].join("-"))
     }
 
-    /// Returns true if `word` begins with the piece, and the piece is a name of sufficient length
-    /// or a number whose digits end there.
+    /// Returns true if `word` begins with the piece. A piece of letters must have at least
+    /// `MIN_PREFIX` characters. Digits at the end of the piece must not continue in `word`.
     fn begins(&self, word: &str) -> bool {
         let Some(rest) = word.strip_prefix(self.text.as_str()) else { return false };
         if self.stem.is_some() {
@@ -233,8 +234,8 @@ impl Term {
         &self.whole
     }
 
-    // Returns how well the words of `parts` from index `at` on match, and the number of parts that
-    // match.
+    // Matches the words of `parts` from index `at` on. Returns the quality of the match, and the
+    // number of parts that match.
     pub(super) fn fit(
         &self,
         text: &[u8],

@@ -1,6 +1,6 @@
 //! The words and names in a text, split into parts and folded: `payment` and `gateway` of
-//! `paymentGateway`. A folded word represents all its forms. It has no case, accents or simple
-//! endings.
+//! `paymentGateway`. Folding removes case and accents. [`stem`] removes simple endings, so that all
+//! forms of a word have the same stem.
 
 use bstr::ByteSlice as _;
 use unicode_normalization::char::decompose_compatible;
@@ -14,7 +14,8 @@ const MIN_STEM: usize = 3;
 // Minimum number of characters before an ending that often belongs to the word itself: `state`.
 const MIN_LATIN_STEM: usize = 4;
 
-/// A part of a word: letters and digits up to a joint such as `_`, or up to a hump.
+/// A part of a word: letters and digits up to a joint such as `_`, or up to a hump, such as the `G`
+/// of `paymentGateway`.
 ///
 /// `start` and `end` are offsets in the text. `folded` is the range in the folded text. `begins`
 /// and `ends` are true if no letter or digit is directly before or after the part.

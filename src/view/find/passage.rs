@@ -114,8 +114,8 @@ impl Passage {
     }
 }
 
-/// Returns how close together the words of `found` are: 1 for adjacent words, less for each byte
-/// between them.
+/// Returns a measure of how close together the words of `found` are: 1 for a single word, and less
+/// for each byte of the shortest range with all words.
 pub(super) fn nearness(hits: &[(u64, usize)], found: &FoundTerms) -> f64 {
     let wanted = found.terms().count_ones();
     if wanted < 2 {

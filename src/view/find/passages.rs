@@ -16,7 +16,7 @@ const MAX_PASSAGES: usize = 48;
 const PHRASE_PERCENT: u64 = 8;
 const MAX_PHRASES: u64 = 3;
 
-/// The passages of an artifact, best first. They do not overlap. `header` is the first line of a
+/// The passages of an artifact, best first, without overlaps. `header` is the first line of a
 /// table. `count` is the number of passages with any of the words. `stopped` is the offset at which
 /// time ran out.
 #[derive(Debug, Default)]

@@ -1,5 +1,5 @@
-//! The words of a question. This module chooses which of them to search for, and the search that
-//! finds all their lines.
+//! The words of a question. This module chooses which of them to search for, and builds the `.grep`
+//! query that finds all their lines.
 
 use crate::Query;
 use crate::find::census::{Census, Joint, NearestWords, TermCount};
@@ -8,8 +8,9 @@ use crate::find::{matcher, parts, words};
 
 // Further words are ignored.
 const MAX_ASKED: usize = 24;
-// Parts of a weight: the part that every word has (the rest depends on how rare the word is), the
-// part that a replacement for a missing word has, and the part that a part of a name has.
+// The weight of a word is at least `ANY_WORD_WEIGHT`, and up to 1 if the word is rare. It is
+// multiplied by `REPLACED_WEIGHT` for the replacement of a missing word, and by `NAME_PART_WEIGHT`
+// for a part of a name.
 const ANY_WORD_WEIGHT: f64 = 0.4;
 const REPLACED_WEIGHT: f64 = 0.8;
 const NAME_PART_WEIGHT: f64 = 0.6;
@@ -34,8 +35,8 @@ pub(super) struct FindQuestion {
 /// The words to search for: words of the question that occur, and replacements for others.
 ///
 /// `phrases` are phrases of the question with a word that is not searched for alone. `replaced`
-/// pairs words with their replacements. `absent` has the words without a replacement. `query` is
-/// the search for all lines.
+/// pairs words with their replacements. `absent` has the words that neither occur nor have a
+/// replacement. `query` is the `.grep` query for all lines with the words.
 #[derive(Debug)]
 pub(super) struct ChosenTerms {
     pub(super) asked: Vec<String>,
@@ -77,8 +78,8 @@ impl FindQuestion {
         Ok(Self { asked, matcher: Matcher::new(terms), phrases })
     }
 
-    /// Returns the words that do not occur in any form, with their numbers. Leaves out words with
-    /// digits, because the returned words may be replaced by similar ones.
+    /// Returns the words that occur in no form and may be misspelt, with their numbers. Only single
+    /// words of letters may be misspelt. Returns none if a part of the content was not counted.
     pub(super) fn missing(&self, census: &Census) -> Vec<(usize, &str)> {
         let missing = self.terms().filter(|term| self.choices(term, census).is_empty());
         let missing = missing.take(if census.is_whole { usize::MAX } else { 0 });
@@ -91,8 +92,8 @@ impl FindQuestion {
         self.matcher.terms[..self.asked.len()].iter()
     }
 
-    /// Returns the terms for a given word: the word itself if it occurs, otherwise those of its
-    /// parts that occur.
+    /// Returns the terms for a word of the question: the word itself if it occurs, otherwise the
+    /// parts of it that occur.
     fn choices(&self, term: &Term, census: &Census) -> Vec<ChosenTerm> {
         let terms = || self.matcher.terms.iter().zip(&census.tallies).enumerate();
         let of_word = || terms().filter(|(_, (other, _))| other.asked == term.asked);
@@ -172,7 +173,8 @@ impl ChosenTerm {
     }
 }
 
-// Returns the search for all lines with the words. Leaves out words that are in most lines.
+// Returns the query for all lines with the words. Leaves out common words, unless all words are
+// common.
 fn query(choices: &[ChosenTerm], units: u64) -> Query {
     let rare = |choice: &&ChosenTerm| choice.lines.saturating_mul(COMMON_SHARE) <= units;
     let all = || choices.iter();

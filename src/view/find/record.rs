@@ -18,13 +18,14 @@ use ctxfs_core::model::Content;
 // Number of bytes that are read before and after a line.
 const BYTES_BEFORE: u64 = 8 << 10;
 const BYTES_AFTER: usize = 24 << 10;
-// Share of the score that depends on how close together the words are.
+// The score grows by up to this fraction if the words are close together.
 const NEARNESS_SHARE: f64 = 0.15;
-// A passage may have lines with further words in this many lines before and after its line.
+// Lines with further words are added to a passage if they are at most this many lines from its
+// anchor line.
 const NEAR_LINES: u64 = 6;
 // Maximum number of lines in a passage.
 const MAX_LINES: usize = 7;
-// A longer paragraph is treated as a log.
+// A paragraph of more lines is treated as a log.
 const MAX_PARAGRAPH: usize = 24;
 // Number of lines of a section that are examined.
 const SECTION_LINES: usize = 120;
@@ -33,7 +34,7 @@ const SECTION_ERRORS: usize = 3;
 // Minimum number of characters in a rule, and in each part of a rule around a heading.
 const MIN_RULE: usize = 4;
 const MIN_HEADING_RULE: usize = 3;
-// Number of lines with words that are shown of a trace, in addition to its most informative lines.
+// Number of lines of a trace that are preferred because they have words.
 const TRACE_WORD_LINES: usize = 2;
 
 pub(super) fn of_line(
@@ -94,7 +95,7 @@ pub(super) fn score(found: &FoundTerms, places: &[(u64, usize)], chosen: &Chosen
     (found.value(&chosen.weights) * near * SCORE_UNIT) as u64
 }
 
-// Returns the part of its weight that a word keeps at this distance in lines.
+// Returns the factor for the weight of a word at this distance from the anchor, in lines.
 fn nearness(distance: u64) -> f64 {
     0.7 - 0.08 * distance as f64
 }
@@ -196,8 +197,7 @@ fn fill(shown: &mut Vec<usize>) {
     }
 }
 
-/// The lines around an anchor line. Some belong to the anchor by indentation or as part of its
-/// paragraph.
+/// The anchor line of a passage, which has the words, and the lines around it.
 struct AnchoredLines<'t> {
     lines: Vec<SourceLine<'t>>,
     anchor: usize,
@@ -246,8 +246,8 @@ impl<'t> AnchoredLines<'t> {
         self.text(at).iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()
     }
 
-    // Returns the line that contains the anchor as a detail, then the line that contains that line,
-    // and so on, outermost last.
+    // Returns up to two lines: the nearest line above the anchor that is indented less, and the
+    // nearest line above that which is indented even less.
     fn head(&self) -> Vec<usize> {
         let mut heads = Vec::new();
         let mut indent = self.indent(self.anchor);
@@ -273,7 +273,7 @@ impl<'t> AnchoredLines<'t> {
             .collect()
     }
 
-    // Returns the lines of the paragraph, those near the anchor first.
+    // Returns the lines of the paragraph, nearest to the anchor first.
     fn paragraph(&self) -> Vec<usize> {
         let blank = |at: &usize| self.is_blank(*at);
         let first = (0..self.anchor).rev().find(blank).map_or(0, |at| at + 1);

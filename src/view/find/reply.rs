@@ -10,10 +10,10 @@ use crate::number::{counted, grouped};
 use crate::range::TextPosition;
 use ctxfs_core::model::Limits;
 
-// After this many bytes, only passages follow that are about as good as the best one.
+// After this many bytes, a reply shows only passages that are about as good as the best one.
 const USUAL_BYTES: usize = 1500;
-// Minimum score of a passage as a percentage of the best score, first in general and then beyond
-// the usual size.
+// Minimum score of a passage as a percentage of the best score, within the first `USUAL_BYTES` of a
+// reply and after them.
 const MIN_SCORE_PERCENT: u64 = 50;
 const MIN_LATE_SCORE_PERCENT: u64 = 97;
 // Maximum number of passages, and maximum number of passages that differ only in numbers.
@@ -113,9 +113,9 @@ impl FromArtifact<'_> {
     }
 }
 
-/// The facts in the first line. `terms` is the set of words in the best passage, as bits. `among`
-/// is ` in 3 of 12 artifacts` for a directory. `grep` is the path of the searches of the artifact
-/// or directory: `X.grep`.
+/// The facts in the first line of a reply. `terms` is the set of words in the best passage, as
+/// bits. `among` is ` in 3 of 12 artifacts` for a directory. `grep` is the path of the searches of
+/// the artifact or directory: `X.grep`.
 pub(super) struct ReplySummary<'a> {
     pub(super) chosen: &'a ChosenTerms,
     pub(super) terms: u64,

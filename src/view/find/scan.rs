@@ -104,8 +104,8 @@ impl<F: FnMut(&LineSegment<'_>)> LineScan<'_, F> {
         start
     }
 
-    // Passes on the first line of `bytes`, or a piece of it, and returns its length. Returns `None`
-    // if more bytes have to be read first.
+    // Passes the first line of `bytes`, or a piece of it, to `each`, unless it has no word. Returns
+    // the number of bytes consumed, or `None` if more bytes have to be read first.
     fn segment(&mut self, bytes: &[u8], offset: u64, ends: bool) -> Option<usize> {
         if bytes.is_empty() {
             return None;

@@ -41,8 +41,8 @@ impl Content for ContentSlice<'_> {
 }
 
 /// Consecutive whole lines of a content. `from` begins with the first of these lines and extends to
-/// the end of the content. `last` is an offset in the last line. The end of that line is found
-/// while it is read.
+/// the end of the content. `last` is an offset in the last of these lines. Readers find the end of
+/// that line themselves.
 pub(super) struct Stretch<'a> {
     from: ContentSlice<'a>,
     last: u64,
@@ -103,7 +103,8 @@ impl<'a> Stretches<'a> {
             });
             let (mut state, mut all, mut taken) = (start(), PassExtent::default(), 0);
             let mut next = || pass.next(|number, stop| look(&mut state, number, stop), expired);
-            // The stretches that were begun in time count up to the place where each search ended.
+            // After time ran out, the stretches that were begun still count, each up to the place
+            // where its search ended.
             while let Some(outcome) = next().or_else(|| pass.next_begun()) {
                 taken += 1;
                 let Some((offset, seen, extent)) = outcome? else { continue };
@@ -124,7 +125,7 @@ impl<'a> Stretches<'a> {
     }
 
     /// Returns the lines that begin in the stretch `number`, or `None` if no line begins there. The
-    /// end of the last line may be far away, and is found while the line is read.
+    /// last line may extend far beyond the stretch, so its end is not searched here.
     fn stretch(&self, number: u64) -> io::Result<Option<Stretch<'a>>> {
         let (from, length) = (number * self.length, self.content.len());
         let to = length.min(from + self.length);

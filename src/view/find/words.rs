@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::query;
 
-/// The words that a reader searches for, as they were written. They are the name of a search.
+/// The words that a reader searches for, as written in the name of the search.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Words(Vec<u8>);
 

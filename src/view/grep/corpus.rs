@@ -10,8 +10,7 @@ use ctxfs_core::redact::SecretRules;
 // Maximum size in bytes of the names of artifacts in one notice.
 const NAMES_BYTES: usize = 1000;
 
-/// The artifacts below a directory, in display order. They are opened one by one, from several
-/// threads.
+/// The artifacts below a directory, in display order. Several threads load them, one by one.
 pub trait Corpus: Sync {
     /// Returns the number of artifacts.
     fn len(&self) -> usize;
@@ -133,7 +132,8 @@ impl SearchOmissions {
         Self { closed_directories: corpus.closed_directories(), unlisted, ..self }
     }
 
-    // Returns the result of a visit. Notes an artifact that has none, except one that is gone.
+    // Returns the result of a visit. If there is none, counts the artifact as left out, unless the
+    // artifact is gone.
     pub(crate) fn note<T>(&mut self, visited: Visited<T>, name: impl Fn() -> String) -> Option<T> {
         match visited {
             Visited::Done(result) => return Some(result),

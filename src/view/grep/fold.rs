@@ -2,8 +2,8 @@
 //!
 //! The searcher holds whole lines in memory. A line of more than [`PIECE`] bytes is therefore
 //! passed as several lines, each of which repeats the last [`OVERLAP`] bytes of the previous one.
-//! [`LineMap`] maps these lines back to lines and columns of the content. A match belongs to the
-//! first piece that contains its start with enough room after it. A match that is longer than the
+//! [`LineMap`] maps these lines back to lines and columns of the content. A match that starts in an
+//! overlap is found in two pieces, but belongs to only one of them. A match that is longer than the
 //! overlap and crosses the end of a piece is missed or shortened. `^` and `$` can match inside a
 //! folded line, where a piece begins or ends.
 
@@ -36,7 +36,6 @@ pub(super) struct LineMap {
     folds: RefCell<Vec<Fold>>,
     now: Cell<ReadPosition>,
     pub(super) out_of_time: Cell<bool>,
-    // True if reading the content failed.
     pub(super) failed: Cell<bool>,
 }
 
@@ -104,8 +103,8 @@ impl LinePiece {
         self.start != PieceStart::Line
     }
 
-    /// Returns true if a match that starts at `at` belongs to this piece. A match in the overlap is
-    /// found in two pieces.
+    /// Returns true if a match that starts at `at` belongs to this piece. A match in an overlap is
+    /// found in two pieces, but belongs to only one.
     pub(super) fn owns(&self, at: usize) -> bool {
         (at > 0 || self.is_first()) && self.next.is_none_or(|next| at <= next)
     }
@@ -117,8 +116,9 @@ impl LinePiece {
 }
 
 impl LineMap {
-    /// Returns the map of a search that begins at byte `offset`, whose position is `from`. The
-    /// first `skipped` bytes of that line are not text.
+    /// Returns the map of a search that begins at byte `offset` of the content. `from` is the
+    /// position of this byte, not counting the first `skipped` bytes of its line, which are a byte
+    /// order mark.
     pub(super) fn new(offset: u64, from: TextPosition, skipped: u64) -> Self {
         let start = if from.column == 1 { PieceStart::Line } else { PieceStart::Asked };
         let column = from.column - 1 + skipped;

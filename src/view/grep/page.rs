@@ -19,12 +19,13 @@ const CHARS_BEFORE: usize = 120;
 // Number of characters in a window, without the marks of its cuts.
 const WINDOW_CHARS: usize = Limits::LINE_CHARS - 2 * CUT_MARK.len();
 
-/// A place where a result can end and from which another search can continue.
+/// A place where a result can end. `length` is the number of bytes of the result before it, and
+/// `from` is the position where another search can continue. `shown` is the number of matching
+/// lines before the place, including a line that is shown in part. `torn` is true if a match before
+/// the place lacks some of its context.
 ///
-/// `artifact` and `before` are used in a result on many artifacts. `artifact` is the number of the
-/// current artifact, and `before` is the number of matching lines in earlier artifacts. `shown` is
-/// the number of matching lines of the current artifact before the place, including a line that is
-/// shown in part. `torn` is true if a match before the place lacks some of its context.
+/// In a result on many artifacts, `artifact` is the number of the current artifact, `shown` counts
+/// only its lines, and `before` is the number of matching lines in earlier artifacts.
 #[derive(Clone, Copy)]
 pub(crate) struct CutPoint {
     pub(super) length: usize,
@@ -49,7 +50,7 @@ impl CutPoint {
 }
 
 /// Returns the last place within `budget` bytes that separates no match from its context. If there
-/// is none, returns the last place of any kind within the budget, or else the first place.
+/// is none, returns the last place within the budget, or else the first place of all.
 pub(super) fn latest(cuts: &[CutPoint], budget: usize) -> Option<CutPoint> {
     let fits = |cut: &&CutPoint| 0 < cut.length && cut.length <= budget;
     let mut latest = cuts.iter().rev().filter(fits);
@@ -69,7 +70,6 @@ pub(crate) struct Page<'a> {
     most: usize,
     // True once the text exceeds its limit, or if all text is dropped.
     pub(super) full: bool,
-    // True if writing failed.
     pub(super) failed: bool,
 }
 
@@ -176,8 +176,8 @@ pub(crate) fn excerpt(line: &[u8], range: &Range<usize>, inside: bool, ends: boo
     text
 }
 
-/// Returns the notice that explains the number of a line that is shown only as windows. `name` is
-/// the name of its artifact with a colon, or empty.
+/// Returns the notice that explains positions such as `12@345`, which stand before the windows of a
+/// long line. `name` is the name of its artifact with a colon, or empty.
 pub(crate) fn long_lines(name: &str, at: TextPosition) -> String {
     let TextPosition { line, column } = at;
     format!("some lines are long: {name}{line}@{column} is line {line} at byte column {column}")

@@ -29,7 +29,7 @@ const THREAD_NAME: &str = "ctxfs-scout";
 // Number of bytes that are read and searched at once. It is large enough to make the overhead of a
 // read call small, and small enough for the cache of one processor.
 const BLOCK_BYTES: usize = 128 << 10;
-// Runs of lines shorter than this number of bytes are not left out.
+// Minimum size in bytes of consecutive lines that are left out.
 const MIN_GAP: usize = 4 << 10;
 // If a search has more lines of context than this, nothing is left out. This many lines of any
 // length fit into the searcher's memory, so leaving out lines cannot change how a search ends.
@@ -188,8 +188,8 @@ impl ChunkQueue {
 ///
 /// Most lines of a large content do not match. A second searcher with the same settings finds the
 /// matching lines block by block, while the bytes are in the processor's cache. Long runs of other
-/// lines are left out of the chunks for the main searcher, and are only counted. All rules about
-/// what is shown stay in the main searcher.
+/// lines are left out of the chunks for the main searcher, and are only counted. The main searcher
+/// alone decides which lines are shown.
 ///
 /// `block` holds the bytes that were read but not searched, and free space.
 struct Prefilter<'a> {
@@ -202,8 +202,8 @@ struct Prefilter<'a> {
 }
 
 /// The searcher that finds matching lines. `margin` is the number of lines to keep on both sides of
-/// a gap: the maximum context, and one more line to show that the lines around the gap are not
-/// adjacent.
+/// a gap. If the search shows context, this is the maximum context, and one more line to show that
+/// the lines around the gap are not adjacent.
 struct MatchFinder<'a> {
     matcher: &'a RegexMatcher,
     searcher: Searcher,
@@ -310,7 +310,7 @@ impl<'a> Prefilter<'a> {
     }
 }
 
-/// Receives the matches in some lines, and records the gaps between them. `end` is the offset after
+/// Receives the matches in `lines`, and records the gaps between them. `end` is the offset after
 /// the last match. `left` is the number of further matches after which leaving out lines no longer
 /// pays off.
 struct GapFinder<'a> {
@@ -323,7 +323,8 @@ struct GapFinder<'a> {
 }
 
 impl GapFinder<'_> {
-    // Records the gap between the last match and `start`.
+    // Records the gap between the last match and `start`, unless it is too short without its
+    // margins.
     fn note(&mut self, start: usize) {
         let between = &self.lines[self.end..start];
         if between.len() < self.min_gap {

@@ -24,8 +24,8 @@ const CONTEXT_BYTES: usize = 64 << 20;
 ///
 /// `lines` counts matching lines. `matches` counts matches if the options require it. `windowed` is
 /// the first line that is shown only as windows. `line` is the last line that matched, and `after`
-/// is the number of lines of context that may follow it. If `gap` is true, `--` is printed before
-/// the next line.
+/// is the number of lines of context that may still follow. If `gap` is true, `--` is printed
+/// before the next line.
 pub(super) struct MatchReport<'a> {
     matcher: &'a RegexMatcher,
     options: &'a SearchOptions,
@@ -40,8 +40,9 @@ pub(super) struct MatchReport<'a> {
     inverted: Inverted,
 }
 
-/// The pieces of a line that do not match, and the text to show for that line. Under `-v`, a line
-/// in pieces is shown if none of its pieces matches.
+/// A line that is searched in pieces under `-v`. It is shown if none of its pieces matches.
+/// `pieces` is the number of pieces so far without a match. `at` and `start` are the position and
+/// the text to show.
 #[derive(Default)]
 struct Inverted {
     line: u64,

@@ -2,8 +2,7 @@
 //!
 //! In `.items[10:20] | .[] | select(.ok)` the path is `.items[10:20]`. Everything after the first
 //! pipe sees only the values that the path selects. A filter such as `.items[0] + .total` has no
-//! path in this sense, because something other than a pipe follows the path and the rest of the
-//! filter sees the document.
+//! path in this sense: no pipe follows `.items[0]`, and `.total` sees the whole document.
 
 use std::num::ParseIntError;
 
@@ -25,8 +24,8 @@ pub(super) struct PathStep {
 }
 
 /// The target of a step. `Each` is `[]`, or a range of items such as `[10:20][]`. Without a range,
-/// `Each` also selects each value of an object. A path cannot be followed beyond `FromEnd`, such as
-/// `[-1]`.
+/// `Each` also selects each value of an object. `FromEnd`, such as `[-1]`, ends the part of a path
+/// that can be followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum StepTarget {
     // `.key`, `["key"]`
@@ -238,8 +237,9 @@ pub(super) enum SelectedRange {
 /// Finds the values that the steps select, while a scanner passes over a document.
 ///
 /// A value to which a step does not apply, such as a number under `.key`, is selected unchanged.
-/// The rest of the filter then fails on it as in jq. If an object has a key twice, the first one is
-/// used. jq uses the last one, which is known only at the end of the object.
+/// The rest of the filter then fails on it as in jq. If an object has a key twice, the first value
+/// is used. jq uses the last value, but only the end of the object would show which one is the
+/// last.
 pub(super) struct PathSelector<'a> {
     steps: &'a [PathStep],
     // The offset of the bytes that the scanner is processing.

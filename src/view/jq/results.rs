@@ -18,7 +18,7 @@ pub(super) struct Results<'a> {
     text: Vec<u8>,
     // The end of each result in `text`, and the line of its value.
     ends: Vec<(usize, u64)>,
-    // Maximum number of results. 0 lifts the limit on their size instead.
+    // Maximum number of results. 0 permits any number, and lifts the usual limit on their size.
     max: Option<u64>,
     // Maximum size in bytes of the results.
     pub(super) limit: u64,

@@ -30,8 +30,8 @@ pub(super) struct ValueSender<'a> {
     line: u64,
 }
 
-/// How the scanner finished with a value. `Whole` has the offset of its end. `Long` means that it
-/// exceeded the allowed length. `Broken` has the offset at which valid JSON ends.
+/// The outcome of scanning a value. `Whole` has the offset of the end of the value. `Long` means
+/// that the value exceeds the allowed length. `Broken` has the offset at which valid JSON ends.
 enum PassedValue {
     Whole(u64),
     Long,
@@ -49,8 +49,8 @@ impl<'a> ValueSender<'a> {
         Self { content, steps, stop, out, block: Vec::new(), base: 0, at: 0, line: 1 }
     }
 
-    /// Sends all values from `line` on. Returns the number of bytes that were read, even on
-    /// failure.
+    /// Sends all values from `line` on. Returns the offset up to which the content was read, even
+    /// on failure.
     pub(super) fn run(mut self, line: u64) -> (u64, io::Result<()>) {
         let sent = self.values(line).and_then(|()| self.out.flush());
         (self.at, sent)
@@ -103,8 +103,8 @@ impl<'a> ValueSender<'a> {
         })
     }
 
-    /// Scans the value at the current position if it has at most `most` bytes. Calls `after` after
-    /// each block.
+    /// Scans the value at the current position, or gives up with `Long` if it has more than `most`
+    /// bytes. Calls `after` after each block.
     fn pass<E: Events>(
         &mut self,
         events: &mut E,

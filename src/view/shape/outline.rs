@@ -14,8 +14,7 @@ pub(super) const KEY_BYTES: usize = 256;
 const SAMPLE_BYTES: usize = 128;
 // Maximum number of levels that have nodes. Deeper values are omitted.
 pub(super) const MAX_LEVELS: usize = 16;
-// When an object has this many different keys, it is checked for the first time whether it is a
-// map.
+// When an object gets this many different keys, it becomes a map if it looks like one.
 const MANY_KEYS: usize = 64;
 // An object with more keys is a map, whatever its values are.
 const MAX_KEYS: usize = 512;
@@ -67,8 +66,8 @@ pub(super) struct ObjectField {
     pub(super) node: usize,
 }
 
-/// The tree of all paths. Its root is the first node. Memory is bounded, so some values may have no
-/// node. Those values are marked as hidden at the nearest node above them.
+/// The tree of all paths. The first node is the root. Memory is bounded, so a value may have no
+/// node. Then the nearest node above it is marked as `hidden`.
 #[derive(Debug, Default)]
 pub(super) struct ShapeOutline {
     nodes: Vec<PathNode>,
@@ -101,7 +100,8 @@ impl ShapeOutline {
         &self.nodes[index]
     }
 
-    // Decides which objects are maps. Must be called at the end.
+    // Turns objects with at least `MIN_MAP_KEYS` keys into maps if their values have the same keys.
+    // Must be called after the last value.
     pub(super) fn settle(&mut self) {
         for index in 0..self.nodes.len() {
             let node = &self.nodes[index];
@@ -186,8 +186,8 @@ impl ShapeOutline {
         Some(value)
     }
 
-    // An object with many keys is a map if the values of its keys have the same types. Several
-    // objects with many keys are maps if they have few keys in common.
+    // If there is a single object at this path, it is a map if the values of all its keys have the
+    // same type. If there are several objects, they are maps if they have few keys in common.
     fn is_map(&self, node: usize) -> bool {
         let PathNode { fields, objects, .. } = &self.nodes[node];
         let seen: u64 = fields.iter().map(|field| self.nodes[field.node].seen).sum();

@@ -11,8 +11,8 @@ use crate::scan;
 use ctxfs_core::materialize::LikenessHasher;
 use ctxfs_core::model::{Json, Limits, Subject};
 
-/// Number of bytes that are read at either end. They are more than fit into an excerpt, even if
-/// cleaning removes many of them.
+/// Number of bytes that are read at either end. This is more than fits into an excerpt, even if
+/// cleaning removes many bytes.
 pub(crate) const READ: usize = 64 << 10;
 // Characters that are reserved for the words that mark a cut.
 const MARK_CHARS: usize = 48;
@@ -195,7 +195,7 @@ fn shares(subject: &Subject<'_>, budget: ExcerptBudget) -> (ExcerptBudget, Excer
 
 fn head(subject: &Subject<'_>, budget: ExcerptBudget) -> io::Result<ExcerptLines> {
     let bytes = subject.content.bytes(0, READ)?;
-    // The other half belongs to the tail.
+    // Lines in the second half are left to the tail.
     let half = bytes.len().min((subject.content.len() / 2) as usize);
     let (mut part, mut fold) = (ExcerptLines::default(), LineFold::default());
     let mut left = budget.bytes;
@@ -234,8 +234,9 @@ fn head(subject: &Subject<'_>, budget: ExcerptBudget) -> io::Result<ExcerptLines
     Ok(part)
 }
 
-/// Returns the longest start of `line` that fits together with the mark for the cut, and its number
-/// of bytes. Unless the line is `needed`, it is shown only if a start of the usual length fits.
+/// Returns the line if it fits, or else its longest start that fits together with a mark for the
+/// cut. Also returns the number of bytes of the line that are shown. Returns `None` if a start of
+/// the usual length does not fit and the line is not `needed`.
 fn start_of(line: &[u8], bytes: usize, needed: bool) -> (Option<String>, usize) {
     let whole = clean(line, Limits::LINE_CHARS, bytes.saturating_sub(1));
     if whole.used == line.len() {
@@ -299,8 +300,8 @@ fn tail(
     Ok(part)
 }
 
-/// Returns the end of the last line, and the column at which it begins. `line` is the part of the
-/// last line that was read.
+/// Returns the end of the last line, after a mark with the column at which it begins, and sets the
+/// columns of `part`. `line` is the part of the last line that was read.
 fn end_of(
     subject: &Subject<'_>,
     line: &[u8],
@@ -386,8 +387,8 @@ struct LineFold {
 }
 
 impl LineFold {
-    /// Returns how many of the first `lines` can be folded, because enough lines of their forms
-    /// were shown. Returns 0 if there are too few to fold.
+    /// Returns the number of lines at the start of `lines` that can be folded, because enough lines
+    /// of their forms were shown. Returns 0 if there are fewer than `MIN_FOLDED`.
     fn run<'a>(&mut self, lines: impl Iterator<Item = &'a [u8]>) -> usize {
         let count = lines.take_while(|line| self.is_known(line)).count();
         if count < MIN_FOLDED { 0 } else { count }

@@ -87,7 +87,8 @@ pub(super) fn without_excerpt(subject: &Subject<'_>) -> io::Result<Vec<String>> 
 
 pub(super) fn with_all(subject: &Subject<'_>, redacted: Option<String>) -> Vec<String> {
     let lines = subject.analysis.lines;
-    // Overwritten progress output is not part of the text.
+    // The sizes differ if the content is the text as a terminal shows it, without overwritten
+    // progress output.
     let is_text = subject.size() != subject.content.len();
     let as_shown = if is_text { " as a terminal shows it" } else { "" };
     let range =
@@ -236,10 +237,10 @@ fn shape(subject: &Subject<'_>) -> Option<String> {
     }
 }
 
-/// Returns the path of the readable form of JSON, with its number of lines if they were counted,
-/// and a filter that has results. If `is_next` is true, the filter is presented as the next step.
-/// Otherwise both are on one line if they fit. A document that already has many lines needs no
-/// readable form.
+/// Returns the lines that offer views of JSON: `.pretty`, with its number of lines if they were
+/// counted, and a filter that has results. If `is_next` is true, the filter comes first, as the
+/// next step. Otherwise both are on one line if they fit. `.pretty` is left out if the output
+/// already has as many lines.
 fn read(subject: &Subject<'_>, is_next: bool) -> [Option<String>; 2] {
     let (lines, example) = match &subject.analysis.json {
         Json::Document { pretty_lines, example, .. } => (*pretty_lines, example.as_deref()),
@@ -269,7 +270,8 @@ fn errors(found: &Findings) -> Option<String> {
     (found.count > 0).then(|| format!("errors: {lines} {verb}"))
 }
 
-// Returns the line on lines that only mention error words. It is printed after the output.
+// Returns the line that counts output lines with error words, if no line is an error. It is printed
+// after the output.
 pub(super) fn mentions(subject: &Subject<'_>, found: &Findings) -> Option<String> {
     let words = subject.analysis.errors.words.join("|");
     let is_all = found.shown.is_empty() && found.mentions > 0 && !words.is_empty();
@@ -278,8 +280,8 @@ pub(super) fn mentions(subject: &Subject<'_>, found: &Findings) -> Option<String
     is_all.then(|| capped(&format!("--- mentions: {lines} with words of errors: {path} ---")))
 }
 
-/// Returns the path of a view with shorter lines if some lines are too long for many readers. JSON
-/// has a better view.
+/// Returns the line that offers `.wrap`, if a line is longer than readers show. Returns `None` for
+/// JSON, for which `.pretty` is better.
 fn long(subject: &Subject<'_>) -> Option<String> {
     let is_json = matches!(subject.analysis.json, Json::Document { .. } | Json::Lines { .. });
     let long = subject.analysis.longest_line > Limits::LINE_CHARS as u64 && !is_json;

@@ -1,7 +1,7 @@
-//! The ways to read on that a summary names. A step that leads to an error is named only if trying
-//! it shows the error in few bytes.
+//! The steps in a summary: views with which a reader can continue. A step that leads to an error is
+//! offered only if trying it shows the error in few bytes.
 //!
-//! A name ends at four spaces, because searches and filters contain single spaces.
+//! Four spaces end the name of a view, because searches and filters contain single spaces.
 
 use std::cell::RefCell;
 use std::io;
@@ -21,7 +21,7 @@ const PART_LINES: u64 = 10;
 // Minimum number of letters in a word to search for, and maximum number of words.
 const MIN_WORD_LETTERS: usize = 4;
 const MAX_WORDS: usize = 3;
-// The step to use if the summary has no words of the output to suggest.
+// The step that is offered if the summary cannot suggest words of the output.
 const ANY_WORDS: &str = "find:   .find/WORDS    (the passages that fit some words best)";
 // Maximum number of lines that a search shows, and the number of lines up to which it also shows
 // context.
@@ -40,8 +40,7 @@ const STEP_BYTES: usize = 8 << 10;
 const MAX_SEARCHED_BYTES: u64 = 16 << 20;
 const MAX_FOUND_BYTES: u64 = 512 << 10;
 
-// Returns the line that names the artifact itself. The names in other lines are appended to that
-// name.
+// Returns the line that names the artifact itself. The other lines have suffixes of this name.
 pub(super) fn file(subject: &Subject<'_>) -> String {
     format!(
         "file:   {}    (names below that begin with a dot are added to it)",
@@ -127,8 +126,8 @@ fn word_choices(message: &str) -> Vec<Vec<&str>> {
     choices
 }
 
-/// Returns the lines around an error, extended to the last exception that it caused as long as the
-/// part stays small.
+/// Returns the step to the lines around the first error. The range extends to the last exception
+/// that the error caused, if the range stays small.
 fn part_step(subject: &Subject<'_>, found: &Findings) -> io::Result<Option<String>> {
     let Some(error) = found.shown.first() else { return Ok(None) };
     let at = error.at;

@@ -235,7 +235,7 @@ fn filter_of(path: &[JsonStep], is_lines: bool) -> String {
 }
 
 /// Parses a filter that [`filter_of`] returned. Returns `None` for any other filter. Also returns
-/// `None` for a deep path, because each node repeats the path to it.
+/// `None` for a path of more than `DEEPEST` steps, because each node on the page repeats its path.
 fn parse_filter(filter: &str) -> Option<Vec<JsonStep>> {
     if filter.len() > LONGEST {
         return None;

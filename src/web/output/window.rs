@@ -49,8 +49,8 @@ impl RequestedOutput<'_> {
         address::output(self.id, self.look.path())
     }
 
-    /// Returns the requested view if it fits the output, or else the view that fits best. A link to
-    /// a line needs a view with lines, so a tree does not fit it best.
+    /// Returns the requested view if it fits the output, or else the view that fits best. For a
+    /// link to a line, a view with lines fits better than a tree.
     pub(super) fn view(&self) -> OutputView {
         let mut named = OutputView::ALL.into_iter().filter(|view| view.name() == self.query.view);
         if let Some(asked) = named.find(|view| view.fits(self)) {

@@ -7,18 +7,18 @@ use aho_corasick::AhoCorasick;
 use crate::materialize::failure::rules::Rank;
 use crate::model::{ErrorLine, ErrorRank, LinePosition};
 
-// `model::Errors` guarantees this maximum.
+// Maximum number of reported lines. `model::Errors` documents this number.
 const SHOWN: usize = 48;
-/// Number of lines that are kept from the start and from the end of each rank. The first error
+/// Numbers of lines of each rank that are kept: the first ones and the last ones. The first error
 /// often causes the others, and the last error is often the outcome.
 const FIRST: usize = 12;
 const LAST: usize = 4;
-/// Number of lines that each rank may use before the rest of [`SHOWN`] is distributed. The sum is
+/// Number of lines that each rank may use before the remaining places are distributed. The sum is
 /// [`SHOWN`].
 const SHARE: [usize; ErrorRank::COUNT] = [16, 12, 4, 6, 5, 3, 2];
 
-// Maximum number of lines between two parts of one stack trace. These lines are the frames of the
-// first part.
+// Maximum number of lines between two headings of one stack trace. The lines between them are
+// frames.
 const TRACE_LINES: u64 = 300;
 
 /// The first and the last lines of each rank, in bounded memory. Lines that differ only in numbers
@@ -78,7 +78,7 @@ impl BestLines {
         }
     }
 
-    // Keeps a line under its rank. Of similar exit lines, the last one is kept.
+    // Keeps a line under the given rank. Of similar exit lines, the last one is kept.
     fn keep(&mut self, mut line: ErrorCandidate, rank: ErrorRank) {
         line.at.rank = rank;
         self.ranks[rank as usize].add(line, rank == ErrorRank::Exit);
@@ -129,7 +129,7 @@ fn ends(lines: &[ErrorCandidate], count: usize) -> impl Iterator<Item = ErrorCan
 }
 
 const MOST_TERMS: usize = 6;
-// Better terms come first. As a regular expression, each term matches itself.
+// Better terms come first. A term used as a regular expression matches itself.
 pub(super) const SEARCH_TERMS: [&str; 26] = [
     "Caused by",
     "panicked",
@@ -174,8 +174,8 @@ impl SearchTerms {
         self.occurred[rank.kept() as usize] |= terms;
     }
 
-    /// Returns the terms, starting with those of the most informative rank. If one term contains
-    /// another, only the one that comes first is returned.
+    /// Returns the terms, beginning with the terms of the most informative rank. If one term
+    /// contains another, only the better one is returned.
     pub(super) fn best(&self) -> Vec<String> {
         let mut best: Vec<&str> = Vec::new();
         for occurred in self.occurred {

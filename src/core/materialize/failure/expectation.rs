@@ -16,15 +16,19 @@ const CAUSES_LINES: u64 = 12;
 
 const CAUSE: Rank = Rank::Is(ErrorRank::Cause);
 
-/// The kind of line that an earlier line announced, and the last line number at which it may occur.
+/// The kind of line that an earlier line announced, and the number of the last line that may be of
+/// this kind.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Expectation {
     pub(super) expected: Option<(AnnouncedKind, u64)>,
 }
 
-/// The message of a panic, on the next line; the exception at the end of a Python traceback, which is
-/// the first line that is not indented; the expected and the actual value of a comparison; or an
-/// indented list of causes, of which the last is the innermost.
+/// The kinds of lines that an earlier line announces.
+///
+/// `Message`: the message of a panic, on the next line. `Exception`: the exception at the end of a
+/// Python traceback, which is the first line that is not indented. `Sides`: the expected and the
+/// actual value of a comparison. `Causes`: an indented list of causes, of which the last is the
+/// innermost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AnnouncedKind {
     Message,

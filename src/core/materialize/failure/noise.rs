@@ -8,7 +8,7 @@ use memchr::memmem;
 use crate::materialize::failure::prefilter;
 
 /// Extensions of files that programs print, sorted. Words that follow a dot in error messages are
-/// omitted, such as `code` in `error.code` and `timeout` in `socket.timeout`.
+/// not in the list, such as `code` in `error.code` and `timeout` in `socket.timeout`.
 const EXTENSIONS: [&str; 92] = [
     "a", "bash", "bat", "bc", "bin", "bz2", "c", "cc", "cfg", "cjs", "class", "conf", "cpp", "crt",
     "cs", "css", "csv", "cxx", "dat", "deb", "dll", "ex", "exe", "exs", "gif", "go", "gz", "h",
@@ -19,7 +19,7 @@ const EXTENSIONS: [&str; 92] = [
     "ts", "tsv", "tsx", "txt", "vue", "xml", "xz", "yaml", "yml", "zip",
 ];
 
-// A log may contain one of these before the name of a process.
+// Log levels that may stand before the name of a process, with a slash between them.
 const LEVELS: [&[u8]; 5] = [b"DEBUG/", b"INFO/", b"WARNING/", b"ERROR/", b"CRITICAL/"];
 
 // `ImageMagick` prints one of these before a position in its source code.
@@ -59,7 +59,7 @@ fn words(line: &[u8]) -> impl Iterator<Item = Range<usize>> {
 }
 
 fn is_name(word: &[u8], next: Option<&u8>) -> bool {
-    // The rules recognize messages of Go by this extension.
+    // The rules recognize messages of Go by `.go:`, so this text is kept.
     let is_place_in_go = word.ends_with(b".go") && next == Some(&b':');
     if is_place_in_go || word.starts_with(b"HTTP/") {
         return false;
@@ -85,7 +85,8 @@ fn is_magick(word: &[u8]) -> bool {
     parts.len() == 4 && parts[1].ends_with(b".c") && parts[3].iter().all(u8::is_ascii_digit)
 }
 
-// Also returns true for the version of a library, such as `.so.1.2`.
+// Returns true if the word ends with a known extension, or with the version of a library such as
+// `.so.1.2`.
 fn has_extension(word: &[u8]) -> bool {
     if !word.contains(&b'.') {
         return false;
@@ -101,7 +102,7 @@ fn has_extension(word: &[u8]) -> bool {
 
 // The shape of `2026-11-23T05:22:36`. A `d` stands for a digit.
 const TIME: &[u8] = b"dddd-dd-ddTdd:dd:dd";
-// The beginning of the last field, which contains the text.
+// The beginning of the last field of a `go test -json` event. The field contains the text.
 const OUTPUT: &[u8] = b",\"Output\":\"";
 
 /// Returns the line as its program printed it. Removes three kinds of decoration: the time that a

@@ -1,6 +1,6 @@
 //! A prefilter for error lines. Every line that a rule accepts contains one of the fragments.
 //!
-//! Some fragments also occur in harmless text. For example, every line of an access log contains
+//! Fragments may also occur in harmless text. For example, every line of an access log contains
 //! `HTTP`, and many JSON records contain `"error":null`. The text around a fragment therefore
 //! decides whether the fragment counts.
 
@@ -10,9 +10,9 @@ use std::sync::LazyLock;
 use aho_corasick::{AhoCorasick, Input, MatchKind, Span, packed};
 use memchr::{memchr, memmem, memrchr};
 
-/// The fragments. There are at most 64, so that the search can use vector instructions. Each has at
-/// least four bytes, because a shorter one would halve the speed. The first letter is omitted where
-/// it may be a capital.
+/// The fragments. The search uses vector instructions only for at most 64 fragments. Each has at
+/// least four bytes, because a shorter one would halve the speed. A first letter that may be a
+/// capital is omitted.
 pub(super) const FRAGMENTS: [&str; 63] = [
     "rror",
     "RROR",
@@ -80,13 +80,13 @@ pub(super) const FRAGMENTS: [&str; 63] = [
 ];
 
 /// Returns the offset of the first fragment at or after `at` that counts. `bytes` must be complete
-/// lines, or one line with [`CONTEXT_BYTES`] after its examined part.
+/// lines, or one line with [`CONTEXT_BYTES`] after the part in which fragments are searched.
 pub(super) fn find(bytes: &[u8], at: usize) -> Option<usize> {
     find_telling(bytes, at).map(|found| found.start)
 }
 
-/// Returns true if the first `length` bytes of `line` contain a fragment that counts. The line must
-/// have [`CONTEXT_BYTES`] after these bytes, or end earlier.
+/// Returns true if the first `length` bytes of `line` contain a fragment that counts. If the line
+/// is longer than `length`, it must include the next [`CONTEXT_BYTES`] bytes, as far as they exist.
 pub(super) fn has_telling(line: &[u8], length: usize) -> bool {
     let seen = &line[..line.len().min(length + CONTEXT_BYTES)];
     find_telling(seen, 0).is_some_and(|found| found.end <= length)
@@ -144,7 +144,7 @@ fn has_server_error(text: &[u8]) -> bool {
         let at = from + found;
         let is_start = at == 0 || !text[at - 1].is_ascii_alphanumeric();
         let digits = text[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-        // A number that continues beyond the examined text may be a status.
+        // A number that is cut off at the end of the examined text may be a status.
         if is_start && (digits == 3 || (digits < 3 && at + digits == CONTEXT_BYTES)) {
             return true;
         }
@@ -157,7 +157,7 @@ fn is_of_exit(text: &[u8]) -> bool {
     memmem::find(text, b"xit").is_some()
 }
 
-// Returns true if a key is followed by a value that means no error, such as `":null`.
+// Returns true if the text after a key has a value that means no error, such as `":null`.
 fn is_none(text: &[u8]) -> bool {
     let text = text.strip_prefix(b"s").unwrap_or(text);
     let Some(value) = text.strip_prefix(b"\":") else { return false };

@@ -1,10 +1,12 @@
 //! Finds the first of many patterns that matches a line.
 //!
-//! Patterns that are anchored at the start of a line share one automaton. They seldom contain a
-//! literal, but for most lines the search ends after a few bytes. For the other patterns, an
-//! automaton finds the literals that a line contains. Only patterns with one of these literals are
-//! tried, and they are compiled on first use. A single automaton for all patterns would have more
-//! states than any cache can hold, because each combination of words is a separate state.
+//! Patterns that are anchored at the start of a line share one automaton. Anchored patterns seldom
+//! contain a literal, but for most lines the search ends after a few bytes.
+//!
+//! For the other patterns, an automaton finds the literals that a line contains. Only patterns with
+//! one of these literals are tried, and they are compiled on first use. A single automaton for all
+//! patterns would have more states than any cache can hold, because each combination of words is a
+//! separate state.
 
 use std::sync::OnceLock;
 
@@ -19,12 +21,12 @@ use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
 // Cache size in bytes of the lazy automaton of one pattern, per thread.
 const AUTOMATON_BYTES: usize = 256 << 10;
-// Enough for 128 patterns.
+// Number of words of [`RuleBits`]. Two words are enough for 128 patterns.
 const BIT_WORDS: usize = 2;
 
-/// Patterns in order of precedence. `starts` contains the anchored patterns, and `of_start` their
-/// indexes. `called` contains the patterns for each literal, and `always` the patterns without
-/// literals.
+/// Patterns in order of precedence. `starts` contains the anchored patterns, and `of_start` the
+/// index of each of them in `patterns`. `called` lists, for each literal, the patterns that require
+/// it. `always` lists the other patterns without a required literal.
 pub(super) struct RuleSet {
     patterns: Vec<RulePattern>,
     starts: LinePatterns,
@@ -122,11 +124,11 @@ impl RuleBits {
     }
 }
 
-// Bytes of a literal beyond this length make little difference.
+// Length in bytes from which a literal distinguishes lines well. Longer literals are not preferred.
 const LONG_LITERAL: usize = 6;
 
-/// Returns lower-case texts. Every match of `pattern` contains at least one of them, in any case.
-/// Returns `None` if there are no such texts.
+/// Returns lower-case literals of which every match of `pattern` contains at least one, in upper or
+/// lower case. Returns `None` if there are no such literals.
 fn required_literals(pattern: &str) -> Option<Vec<Vec<u8>>> {
     let parsed = ParserBuilder::new().unicode(false).utf8(false).build().parse(pattern);
     required(&parsed.ok()?)
@@ -163,7 +165,8 @@ fn required_in_turn(parts: &[Hir]) -> Option<Vec<Vec<u8>>> {
         .max_by_key(|texts| telling(texts))
 }
 
-// Prefers long literals, and few of them, because they distinguish lines best.
+// Returns a sort key for a set of literals. Sets of long and few literals have greater keys,
+// because they distinguish lines best.
 fn telling(texts: &[Vec<u8>]) -> (usize, usize) {
     let shortest = texts.iter().map(Vec::len).min().unwrap_or(0);
     (shortest.min(LONG_LITERAL), usize::MAX - texts.len())

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use crate::materialize::failure::rule_set::RuleSet;
 use crate::model::ErrorRank;
 
-/// The rank of an error line, judged from this line alone. For a line of a stack trace, the rank is
-/// final only when no deeper cause follows.
+/// The rank of an error line, judged from this line alone. For a line of a stack trace, the final
+/// rank depends on later lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rank {
     Is(ErrorRank),
@@ -51,9 +51,9 @@ static SET: LazyLock<RuleSet> = LazyLock::new(|| RuleSet::new(patterns()));
 /// The rules. The first pattern that matches gives the rank; `None` means that the line is not an
 /// error.
 ///
-/// Patterns that match only errors come first. They are followed by patterns for lines that are not
-/// errors, and then by words that usually indicate an error. A line is matched only if it contains
-/// one of `prefilter::FRAGMENTS`.
+/// First come patterns that match only errors, then patterns for lines that are not errors, and
+/// then words that usually indicate an error. A line is matched only if it contains one of
+/// `prefilter::FRAGMENTS`.
 const RULES: [(Option<Rank>, &str); 93] = [
     // A row of `ls -l`, `find -ls` or `tar -tv`.
     (NO, r"^\s*(\d+\s+)*[-bcdlps]([r-][w-][xsS-]){2}[r-][w-][xtT-][.+@]?\s"),

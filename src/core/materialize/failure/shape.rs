@@ -1,7 +1,7 @@
 //! The shape of a line: the line with `x` for words that no rule contains, and `1` for numbers.
 //!
-//! The rules are applied to the shape. One decision therefore applies to all lines of an output
-//! with the same shape, whatever names, paths and numbers they contain.
+//! The rules are applied to the shape. A single decision therefore applies to all lines of an
+//! output with the same shape, whatever names, paths and numbers they contain.
 
 use std::sync::LazyLock;
 
@@ -14,13 +14,13 @@ use crate::materialize::likeness::{exact, mixed, word};
 
 // Minimum number of digits of a hexadecimal number.
 const HEX_DIGITS: usize = 4;
-// Maximum length of a run of letters or digits in a shape. No rule counts further.
+// Maximum length of a run of letters or digits in a shape. No rule needs a longer run.
 const RUN: usize = 20;
-// Must be a power of two.
+// Number of words whose shapes are cached. Must be a power of two.
 const REMEMBERED_WORDS: usize = 2048;
 
-/// Builds the shapes of lines. `words` caches the hash of the shape of each word, in a slot that is
-/// selected by the hash of the word. The buffers are reused for the next line.
+/// Builds the shapes of lines. `words` is a hash table that caches, for each word, the hash of the
+/// shape of the word. The buffers are reused for the next line.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ShapeBuilder {
     shape: Vec<u8>,
@@ -33,9 +33,9 @@ struct KnownWord {
     shape: u64,
 }
 
-/// `Is` contains the shape of a part, and `Itself` a word that is identical to its shape. `Quantity`
-/// is a number with a unit, such as `240ms`, and contains the unit. `Word` may occur in a rule; its
-/// flag is true at the start of the line.
+/// A part of a line. `Is` contains the shape of the part. `Itself` is a word that is identical to
+/// its shape. `Quantity` is a number with a unit, such as `240ms`, and contains the unit. `Word` is
+/// a word that may occur in a rule; its flag is true at the start of the line.
 enum LinePart<'l> {
     Other(u8),
     Is(&'static [u8]),
@@ -131,8 +131,8 @@ fn add_word(word: &[u8], at_start: bool, shape: &mut Vec<u8>) {
     }
 }
 
-/// Adds the shape of an unknown word: its capitals and digits, with one letter for each run of
-/// small letters. A word without small letters, such as `E0382` or `EISDIR`, keeps its first
+/// Adds the shape of an unknown word. Capitals and digits are kept, and each run of small letters
+/// becomes one letter. A word without small letters, such as `E0382` or `EISDIR`, keeps its first
 /// letter.
 fn add_unknown(word: &[u8], shape: &mut Vec<u8>) {
     let mut last = 0;
@@ -184,11 +184,12 @@ fn unit(word: &[u8]) -> Option<&[u8]> {
     is_unit.then_some(unit)
 }
 
-// Words of at most this length count as known.
+// Maximum length of a word that always counts as known.
 const SHORT: usize = 3;
 
-/// Returns true if `word` contains a word of more than [`SHORT`] letters that occurs in a rule, in
-/// any case. Some of these words only count at the start of a line.
+/// Returns true if `word` contains a known word: a word of more than [`SHORT`] letters that occurs
+/// in a rule. Upper and lower case are equal. Words that rules match only at the start of a line
+/// count only if `at_start` is true.
 fn is_known_word(word: &[u8], at_start: bool) -> bool {
     KNOWN_WORDS.is_match(word)
         || (at_start && START_WORDS.is_match(word))
@@ -218,7 +219,7 @@ fn searcher<'t>(texts: impl Iterator<Item = &'t str>) -> AhoCorasick {
     built.expect("the words are few and short")
 }
 
-// Splits a pattern into the words that it matches only at the start of a line, and the rest.
+// Splits a pattern in two: the words that it matches only at the start of a line, and the rest.
 fn start_words(pattern: &str) -> (&str, &str) {
     let group = pattern.strip_prefix(r"^\s*(").and_then(|rest| rest.split_once(')'));
     match group {

@@ -5,8 +5,8 @@ use crate::materialize::failure::rules::Rank;
 use crate::materialize::failure::shape::ShapeBuilder;
 use crate::materialize::failure::{best, noise, rules};
 
-/// Initial and maximum number of cached shapes; powers of two. Few outputs have many shapes, but
-/// source code has tens of thousands.
+/// Initial and maximum number of cached shapes. Both are powers of two. Most outputs have few
+/// shapes, but source code has tens of thousands.
 const FEWEST: usize = 256;
 const MOST: usize = 32 << 10;
 
@@ -16,8 +16,8 @@ pub(crate) struct RankedLine {
     pub(super) hints: LineHints,
 }
 
-/// Properties of an error line besides its rank: the kind of line that it announces, and its search
-/// terms, with one bit per term.
+/// Properties of an error line besides its rank. `announces` is the kind of later line that it
+/// announces. `terms` has one bit for each search term that it contains.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LineHints {
     pub(super) announces: Option<AnnouncedKind>,
@@ -50,7 +50,7 @@ impl Verdicts {
         verdict
     }
 
-    // Returns true if a line of this shape was judged before and is harmless.
+    // Returns true if a line of this shape is known to be harmless.
     pub(super) fn is_harmless(&mut self, line: &[u8]) -> bool {
         let hash = self.shapes.hash(line) | 1;
         self.known(hash).is_some_and(|(_, verdict)| verdict.is_none())

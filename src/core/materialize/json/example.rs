@@ -6,17 +6,17 @@ use crate::materialize::json::shape::{Shape, ShapeNode};
 use crate::materialize::json::trouble::{RESULT_BYTES, RESULTS};
 
 const LEVELS: usize = 6;
-// In bytes.
+// Maximum size in bytes of a number, a boolean or null.
 const WORD: u64 = 24;
 // Maximum number of keys or items that are shown.
 const KEYS: usize = 20;
 const KEY_BYTES: u64 = Shape::KEY_BYTES as u64;
-// If an array has at most this number of items, a collection inside its items may be shown instead.
+// Maximum number of items of an array for which an inner collection may be shown instead.
 const FEW: u64 = 10;
 const TEXT_CHARS: u64 = 80;
 
-/// An array or map with `count` items or values. `item` is the node of these items or values.
-/// `weight` counts the values in the collection at all levels.
+/// An array or map with `count` items or values. `item` is the node in which these items or values
+/// are merged. `weight` is the number of values in the collection, at all levels.
 struct Collection<'s> {
     path: ShapePath,
     item: &'s ShapeNode,
@@ -114,7 +114,8 @@ impl<'s> Collection<'s> {
         if is_object { keys(&first, item) } else { list(&path, item) }
     }
 
-    // Returns the collection inside each item, if it contains most of the values.
+    // Returns the collection inside each item, if it contains most of the values. Returns `None`
+    // otherwise.
     fn inner(&self, shape: &'s Shape) -> Option<Self> {
         let mut found = Vec::new();
         if self.item.objects == 0 || self.count > FEW {
@@ -127,7 +128,7 @@ impl<'s> Collection<'s> {
     }
 }
 
-// Returns a filter such as `.items[]|{id,name}`, with as many results as fit.
+// Returns a filter such as `.items[]|{id,name}`. `-m` limits the number of results.
 fn printed(path: &str, made: &Projection) -> String {
     let most = (RESULT_BYTES / (made.bytes + 4)).clamp(1, RESULTS);
     format!("-c -m{most} {path}{}", made.text())

@@ -4,13 +4,14 @@ use crate::materialize::json::roles::{CERTAIN, FieldRole, role};
 use crate::materialize::json::scan::{Events as _, Scalar};
 use crate::materialize::json::shape::{Shape, ShapeNode};
 
-// An object with this many keys may be a map even if its keys are identifiers.
+// Minimum number of keys of an object that counts as a map although its keys are identifiers.
 const MANY: usize = 4;
 
-/// A path to values: keys, and steps to each item of an array or each value of a map.
+/// A path to values in a document. It consists of keys and steps. A step leads to each item of an
+/// array or to each value of a map.
 ///
 /// `segments` are the keys (as `.a.b`) before, between and after the steps. There is at least one
-/// segment, which may be empty.
+/// segment, and a segment may be empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ShapePath {
     segments: Vec<String>,
@@ -41,7 +42,7 @@ impl ShapePath {
         Self { through_map: true, ..self.each() }
     }
 
-    // Returns true if some items on the path may be of a different kind.
+    // Returns true if some values on the path may be of another kind than the path requires.
     pub(super) fn is_vague(&self) -> bool {
         self.through_map && self.depth() > 1
     }
@@ -50,7 +51,7 @@ impl ShapePath {
         self.segments.len() - 1
     }
 
-    // Returns the path to the item from which the keys of the last segment start.
+    // Returns the path without its last keys. It leads to the item that contains these keys.
     pub(super) fn record(&self) -> Self {
         let mut path = self.clone();
         path.segments.pop();
@@ -58,8 +59,9 @@ impl ShapePath {
         path
     }
 
-    /// Splits the path in two: the path to the item that contains the innermost item, and the path
-    /// from there to the innermost item.
+    /// Splits the path at its last step but one. The first part leads to the item that contains the
+    /// innermost item, and the second part leads from there to the innermost item. Returns `None`
+    /// if the path has no step.
     pub(super) fn split(&self) -> Option<(Self, Self)> {
         let at = self.depth().checked_sub(1)?;
         let mut outer = self.segments[..at].to_vec();
@@ -77,7 +79,8 @@ impl ShapePath {
         rooted(self.segments.join("[]"))
     }
 
-    // Returns the path as a filter. Only the first `certain` steps are certain to have items.
+    // Returns the path as a filter. After the first `certain` steps, the filter skips values that
+    // have no items.
     pub(super) fn filter(&self, certain: usize) -> String {
         let mut text = String::new();
         for (at, segment) in self.segments.iter().enumerate() {
@@ -117,8 +120,9 @@ fn is_bare(key: &[u8]) -> bool {
     key.iter().all(bare) && key.first().is_some_and(|first| !first.is_ascii_digit())
 }
 
-/// Returns true if the keys of an object are data: the object has more keys than a shape records,
-/// or all its values are of the same kind.
+/// Returns true if the keys of an object are data. This is the case if the object has more keys
+/// than a shape records. Otherwise all its values must be objects or all must be arrays. Keys that
+/// are identifiers then also require at least [`MANY`] objects with a key in common.
 pub(super) fn is_map(shape: &Shape, node: &ShapeNode) -> bool {
     if node.rest.is_some() {
         return true;
@@ -146,8 +150,8 @@ const MESSAGES: usize = 2;
 // Maximum number of bytes of the fields of a record without known roles.
 const PLAIN_BYTES: u64 = 400;
 
-/// A field of a record that contains strings or numbers. `path` is its path from the record, and
-/// `key` its key as written. `always` is true if the field is certain to be a string.
+/// A field of a record that contains strings or numbers. `path` leads from the record to the field.
+/// `key` is the key as written. `always` is true if the field is certain to be a string.
 #[derive(Debug, Clone)]
 pub(super) struct RecordField {
     path: String,
@@ -172,7 +176,8 @@ pub(super) fn record_fields(shape: &Shape, record: &ShapeNode) -> Vec<RecordFiel
     fields
 }
 
-/// Adapts `fields` so that they also fit `others`, the fields of other records of the same kind.
+/// Adapts `fields` so that a projection of them also fits `others`, the fields of other records of
+/// the same kind.
 pub(super) fn merge_fields(fields: &mut [RecordField], others: &[RecordField]) {
     for field in fields {
         match others.iter().find(|other| other.path == field.path) {
@@ -219,9 +224,9 @@ fn has_scalars(node: &ShapeNode) -> bool {
     any && node.objects == 0 && node.arrays == 0
 }
 
-/// Returns the most informative field with the role `wanted`. Only a place may be in the first item
-/// of an array, and in that case a line may be, too. Other fields of the item do not describe the
-/// record.
+/// Returns the most informative field with the role `wanted`. The fields of the first item of an
+/// array describe the item and not the record, so they are skipped. There are two exceptions: a
+/// place in such an item, and a line if the best place is in such an item.
 pub(super) fn best_field(fields: &[RecordField], wanted: FieldRole) -> Option<&RecordField> {
     let is_of_item = |field: &RecordField| field.path.contains("[0]");
     let has_place = |field: &&RecordField| wanted == FieldRole::Place || !is_of_item(field);
@@ -237,8 +242,8 @@ pub(super) fn best_field(fields: &[RecordField], wanted: FieldRole) -> Option<&R
 }
 
 impl Projection {
-    /// Selects the fields that identify a record with an error, the field `selected` if given, and
-    /// the message.
+    /// Selects three kinds of fields: fields that identify a record with an error, the field
+    /// `selected` if given, and the message.
     pub(super) fn of_trouble(fields: &[RecordField], selected: Option<&str>) -> Self {
         let roles = [FieldRole::Place, FieldRole::Line, FieldRole::Kind];
         let known = roles.iter().filter_map(|role| best_field(fields, *role));

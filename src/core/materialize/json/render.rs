@@ -13,16 +13,18 @@ use std::fmt::Write as _;
 
 use crate::materialize::json::shape::{Shape, ShapeNode};
 
-// A line of a stand-in has 500 characters. The remainder is for the text around the shape.
+// Maximum number of characters of a shape. A line of a stand-in has 500; the rest is for the text
+// around the shape.
 const CHARS: usize = 400;
-// Longer strings are shown with their length, because a reader may not want to read them whole.
+// Length in bytes above which the length of a string is shown, because a reader may not want to
+// read such a string whole.
 const LONG_TEXT: u64 = 1000;
 /// Maximum number of characters of a key in a shape. A longer key is cut and ends with [`KEY_CUT`].
 pub const KEY_CHARS: usize = 40;
 /// The end of a key that was cut.
 pub const KEY_CUT: &str = "...";
-// Pairs of levels and keys per object, most detailed first. The first pair whose shape fits is
-// used.
+// Pairs of a number of levels and a number of keys per object, most detailed first. The shape is
+// rendered with the first pair that makes it fit.
 const DETAIL: [(usize, usize); 9] =
     [(8, 64), (5, 64), (4, 64), (3, 64), (3, 16), (2, 32), (2, 12), (1, 24), (1, 8)];
 

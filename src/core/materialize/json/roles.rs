@@ -3,9 +3,12 @@
 // Maximum length of a key with a role.
 const KEY_BYTES: usize = 24;
 
-/// The role of a field in a record, derived from its key: the file, test or object that the record
-/// describes, the line in that file, the rule or kind that the record belongs to, or the message,
-/// which describes what happened.
+/// The role of a field in a record, derived from its key.
+///
+/// - `Place`: the file, test or object that the record describes.
+/// - `Line`: the line in that file.
+/// - `Kind`: the rule or kind to which the record belongs.
+/// - `Message`: the description of what happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "described above")]
 pub enum FieldRole {
@@ -15,8 +18,9 @@ pub enum FieldRole {
     Message,
 }
 
-/// Returns the role of the field `key`, and a number that is smaller for more informative keys. If
-/// the number is less than [`CERTAIN`], the key has no other meaning.
+/// Returns the role of the field `key`, and a number that is smaller for more informative keys. A
+/// number below [`CERTAIN`] means that the key has no other meaning. Returns `None` if the key has
+/// no role.
 pub fn role(key: &[u8]) -> Option<(FieldRole, usize)> {
     let name = name(key)?;
     let roles = [
@@ -32,10 +36,11 @@ pub fn role(key: &[u8]) -> Option<(FieldRole, usize)> {
     })
 }
 
-/// The lowest number that [`role`] returns for keys that may have a different meaning.
+/// Lowest number that [`role`] returns for keys that may have another meaning.
 pub const CERTAIN: usize = 10;
 
-// Keys without any other meaning, and keys that may have a different meaning.
+// The keys of a role: first the keys without any other meaning, then the keys that may have another
+// meaning.
 type RoleKeys = [&'static str; 2];
 
 const PLACES: RoleKeys = [
@@ -49,9 +54,13 @@ const MESSAGES: RoleKeys =
 
 /// The ways in which the values of a field may indicate an error.
 ///
-/// `word`: by a known word. `http`: by an HTTP status. `count`: by a number of errors. `exit`: by
-/// an exit code. `bad`: by this boolean value. `level`: by a numeric log level. `lint`: by a
-/// severity of `ESLint`.
+/// - `word`: by a known word.
+/// - `http`: by an HTTP status.
+/// - `count`: by a number of errors.
+/// - `exit`: by an exit code.
+/// - `bad`: by this boolean value.
+/// - `level`: by a numeric log level.
+/// - `lint`: by a severity of `ESLint`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "a field may tell it in several ways")]
 pub(super) struct TroubleField {

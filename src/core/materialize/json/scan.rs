@@ -13,7 +13,7 @@ pub enum ScanOutcome {
     Wrong(usize),
 }
 
-/// The state of a scan. The result does not depend on how the value was split.
+/// The state of a scan. The result does not depend on the pieces in which the value arrived.
 ///
 /// Memory is bounded. Nesting deeper than 1,048,576 levels is an error. Only the beginnings of
 /// keys, strings and numbers are kept, up to the limits of the [`Events`] receiver.
@@ -23,10 +23,11 @@ pub struct Scanner {
     nesting: Nesting,
     in_key: bool,
     length: u64,
-    // The beginning of a key, string or number that continues from an earlier block.
+    // The beginning of a key, string or number that began in an earlier block.
     kept: Vec<u8>,
     tokens: u64,
-    // One for each comma, and two for each array or object that is not empty.
+    // Number of newlines in the indented form: one per comma, and two per array or object that is
+    // not empty.
     breaks: u64,
     newlines: u64,
     one_line: bool,
@@ -43,7 +44,7 @@ enum ScannerState {
     CommaOrEnd,
     Text,
     Escape,
-    // The number of missing hexadecimal digits.
+    // The number of hexadecimal digits that are still missing.
     Hex(u8),
     Number(NumberState),
     // A word, the number of bytes already read, and its kind.
@@ -51,7 +52,7 @@ enum ScannerState {
 }
 
 impl Scanner {
-    // Makes newlines in values errors from now on.
+    // From now on, a newline inside a value is an error.
     pub(super) fn one_line(&mut self) {
         self.one_line = true;
     }
@@ -83,8 +84,8 @@ impl Scanner {
         self.nesting.depth == MAX_DEPTH
     }
 
-    /// Returns true inside a string, a number or a word, and between the colon after a key and the
-    /// value.
+    /// Returns true in two cases: inside a string, a number or a word, and between the colon after
+    /// a key and the value.
     pub fn is_in_pair(&self) -> bool {
         match self.state {
             ScannerState::Text
@@ -345,8 +346,7 @@ impl Scanner {
     }
 
     /// Scans the rest of a number, as far as `bytes` contain it. The number ends before the first
-    /// byte that does not belong to it. If the number is incomplete at that point, this byte is an
-    /// error.
+    /// byte that does not belong to it. That byte is an error if the number is incomplete.
     #[inline]
     fn number<E: Events>(
         &mut self,
@@ -499,7 +499,7 @@ pub trait Events {
     #[inline]
     fn begins(&mut self, _at: usize) {}
 
-    /// Returns true if the receiver needs the written form of the next value if that is a number.
+    /// Returns true if the receiver needs the text of the next value, if that value is a number.
     #[inline]
     fn reads_numbers(&self) -> bool {
         true
@@ -509,7 +509,8 @@ pub trait Events {
     #[inline]
     fn scalar(&mut self, _scalar: Scalar, _written: &[u8]) {}
 
-    /// The value is a string that begins with `start`. Its length is `length` bytes as written.
+    /// The value is a string that begins with `start`. The whole string has `length` bytes as
+    /// written.
     #[inline]
     fn text(&mut self, _start: &[u8], _length: u64) {}
 
@@ -558,7 +559,7 @@ pub trait Events {
 /// support far fewer levels.
 const MAX_DEPTH: usize = 1 << 20;
 
-// One bit for each open bracket: 1 for an object, 0 for an array.
+// The open brackets, with one bit for each: 1 for an object, 0 for an array.
 #[derive(Debug, Clone, Default)]
 struct Nesting {
     bits: Vec<u64>,

@@ -1,7 +1,7 @@
 //! The structure of JSON values. Values are merged while they are scanned.
 //!
 //! The tree has one node for the root, one for each key of an object, and one for all items of an
-//! array. All values of a node are merged. Fields that may indicate errors also have a
+//! array. A node merges all values at its position. Fields that may indicate errors also have a
 //! [`FieldTally`].
 
 use crate::materialize::json::roles::{FieldRole, TroubleField, role};
@@ -11,8 +11,8 @@ use crate::model::TroubleRecord;
 
 // Number of levels with nodes. Deeper values are shown as `...`.
 const LEVELS: usize = 10;
-/// Maximum number of keys of an object that have separate nodes. An object with more keys is a map,
-/// and the values of the remaining keys share one node.
+/// Maximum number of keys of an object that have separate nodes. An object with more keys is a map.
+/// The values of its other keys share one node.
 const KEYS: usize = 64;
 // With their keys, nodes take at most about 300 KB.
 const NODES: usize = 1024;
@@ -41,8 +41,9 @@ pub(super) struct ShapeNode {
     use_of: FieldUse,
 }
 
-/// How the values of a field are used: they are counted, or they determine the kind of the record.
-/// A message determines the kind only if no other field does.
+/// Use of the values of a field. `Tally`: the values are counted, in the tally with this index.
+/// `Kind`: the values determine the kind of the record. `Message`: the values determine the kind
+/// only if the record has no `Kind` field.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum FieldUse {
     #[default]
@@ -66,18 +67,19 @@ pub(super) struct ShapeField {
 pub(crate) struct Shape {
     pub(super) nodes: Vec<ShapeNode>,
     open: Vec<OpenNode>,
-    // Number of open brackets without a node.
+    // Number of open brackets that have no node because they are too deep or there was no room.
     below: u64,
     tallies: Vec<FieldTally>,
-    // Errors in objects that have not ended: index of the tally, rank, and number of open brackets.
+    // Errors in objects that have not ended. Each has the index of its tally, its rank, and the
+    // number of open brackets.
     pending: Vec<(usize, u8, usize)>,
     is_used: bool,
-    // `base` is the offset of the block. `at` is the offset in the block of the value that begins,
-    // and `line` its line.
+    // `base` is the offset of the current block. `at` is the offset in the block at which the
+    // current value begins, and `line` is the line of that offset.
     base: u64,
     at: u64,
     line: u64,
-    // True if there was no room for all values.
+    // True if some values were not recorded for lack of room.
     pub(super) partial: bool,
 }
 
@@ -89,12 +91,12 @@ struct OpenNode {
     // the same order.
     next: usize,
     value: Option<usize>,
-    // Number of items or keys of the node before this container.
+    // Number of items or keys that the node had when this container began.
     before: u64,
     offset: u64,
     line: u64,
-    // A hash of the fields that determine the kind, and true if it comes from a field other than a
-    // message.
+    // A hash of the fields that determine the kind of the record. The flag is true if the hash
+    // comes from a field other than a message.
     kind: (u32, bool),
 }
 
@@ -285,7 +287,7 @@ impl Events for Shape {
         }
     }
 
-    // The shape is not shown, so it is discarded.
+    // A shape of broken JSON is not shown, so it is discarded.
     fn broken(&mut self) {
         *self = Self::default();
     }
@@ -303,7 +305,7 @@ fn hash(key: &[u8]) -> u64 {
     head.rotate_left(20) ^ tail ^ key.len() as u64
 }
 
-// Each tally takes about 1 KB.
+// Maximum number of tallies. Each takes about 1 KB.
 const TALLIES: usize = 128;
 const PENDING: usize = 64;
 
@@ -367,7 +369,7 @@ impl Shape {
         }
     }
 
-    // Records an error. It is kept when the innermost object ends.
+    // Records an error until the innermost object ends. The error is then added to its tally.
     fn note(&mut self, tally: usize, rank: Option<u8>) {
         let Some(rank) = rank.filter(|_| self.pending.len() < PENDING) else { return };
         self.pending.push((tally, rank, self.open.len()));
@@ -386,8 +388,8 @@ impl Shape {
         }
     }
 
-    /// Returns the position of the record that contains the innermost object. The record is an item
-    /// of an array, or the object itself.
+    /// Returns the position of the record that contains the innermost object. The record is the
+    /// innermost array item around that object, or the object itself if there is none.
     fn record(&self) -> Option<TroubleRecord> {
         let is_item = |at: usize| at == 0 || self.open[at - 1].array;
         let last = self.open.len().checked_sub(1)?;

@@ -1,4 +1,4 @@
-//! Counts the values of one field that indicate errors, and defines the list of these values.
+//! Counts the values of one field that indicate errors, and lists these values.
 //!
 //! Values that are not in the list are not kept.
 
@@ -8,7 +8,7 @@ use crate::materialize::json::roles::TroubleField;
 use crate::materialize::json::scan::Scalar;
 use crate::model::TroubleRecord;
 
-// Maximum number of kinds of records. One record of each kind is kept.
+// Maximum number of kinds of records of a field. The first record of each kind is kept.
 const KINDS: usize = 16;
 
 /// The values of one field that may indicate errors: counts of known words, and the first record of
@@ -17,13 +17,13 @@ const KINDS: usize = 16;
 pub(super) struct FieldTally {
     field: TroubleField,
     counts: Vec<(TroubleWord, u64)>,
-    // True if a number was outside the expected range.
+    // True if a number was not in the range of statuses, levels or severities.
     odd: bool,
     recent: RecentText,
     records: Vec<FirstRecord>,
 }
 
-// A cache of the last text, because a text is often repeated.
+// The result for the previous text, because a text is often repeated.
 #[derive(Debug, Clone, Copy, Default)]
 struct RecentText {
     packed: u128,
@@ -188,7 +188,7 @@ enum Spelling {
 impl TroubleWord {
     const TRUE: Self = Self::listed(0);
     const FALSE: Self = Self::listed(1);
-    // A count above 0, and an exit code other than 0.
+    // `SOME` is a count above 0. `NOT_ZERO` is an exit code other than 0.
     const SOME: Self = Self::listed(2);
     const NOT_ZERO: Self = Self::listed(3);
     const SERVER_ERROR: Self = Self::listed(4);
@@ -250,8 +250,8 @@ impl TroubleWord {
     }
 }
 
-/// The entries of [`VALUES`], followed by the listed words, with their ranks. `letters` has the
-/// first letters of the words of each length, one bit per letter.
+/// The entries of [`VALUES`], followed by the words, with their ranks. `letters` has, for each word
+/// length, one bit for each letter with which a word of that length begins.
 struct WordList {
     words: Vec<(&'static str, u8)>,
     letters: [u32; WORD_BYTES + 1],

@@ -16,9 +16,11 @@ pub(super) const RESULT_BYTES: u64 = 1900;
 pub(super) const RESULTS: u64 = 10;
 const LEVELS: usize = 24;
 
-/// A field that indicates errors: its values at all nodes with the same path. `records` are the
-/// record that contains the field, and the record around that record. `others` are its records at
-/// other nodes. `mixed` is true if some of the records are not objects.
+/// A field that indicates errors. Fields at several nodes are one group if their paths are equal.
+///
+/// `records` are two nodes: the record that contains the field, and the record around it. `others`
+/// are further nodes of records that contain the field. `mixed` is true if some of these values are
+/// not objects.
 struct TroubleGroup<'s> {
     path: ShapePath,
     records: [Option<&'s ShapeNode>; 2],
@@ -35,8 +37,9 @@ struct TroubleSearch<'s> {
     groups: Vec<TroubleGroup<'s>>,
 }
 
-/// Returns the fields that indicate errors, worst first. Also returns a filter that selects the
-/// records with the worst values of the first field. If `lines` is true, each line is a record.
+/// Returns the fields that indicate errors, worst first. Also returns a filter for the first of
+/// these fields. The filter selects the records with the worst values. If `lines` is true, each
+/// line is a record.
 pub(super) fn of(shape: &Shape, lines: bool) -> (Vec<Trouble>, Option<String>) {
     let mut search = TroubleSearch { shape, groups: Vec::new() };
     if let Some(root) = shape.nodes.first() {
@@ -174,7 +177,7 @@ impl TroubleGroup<'_> {
         format!("-c -m{most} {program}")
     }
 
-    // Returns true if some values on the path may be of a different kind.
+    // Returns true if some values on the path may be of another kind than the path requires.
     fn is_vague(&self) -> bool {
         let is_mixed = |node: &ShapeNode| node.objects < node.seen;
         self.mixed || self.path.is_vague() || self.records[1].is_some_and(is_mixed)

@@ -15,11 +15,11 @@ enum HeadingPosition {
     First,
 }
 
-// Kinds are numbered, with the most informative kind first.
+// Number of kinds of sections. Kinds are numbered from 0, with the most informative kind first.
 pub(super) const KINDS: usize = 18;
 
-/// A line that divides an output. It either begins a section of a kind, with the range of the
-/// section's name in the line, or ends a section of a kind.
+/// A line that divides an output. `Begins` has the kind of the section that begins, and the range
+/// of its name in the line. `Ends` has the kind of the section that ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Heading {
     Begins(usize, Range<usize>),
@@ -148,7 +148,7 @@ static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     RULES.iter().map(|(.., text)| pattern(text).expect("a pattern of this file")).collect()
 });
 
-// Number of sections that are kept: the first ones, and the largest of the others.
+// Numbers of sections that are kept: the first ones, and the largest of all others.
 const FIRST: usize = 16;
 const LARGEST: usize = 16;
 // Minimum average number of lines of a section. Shorter sections consist of little more than their

@@ -1,8 +1,8 @@
 //! Finds sections that can only be recognized from several lines: in manual pages, under underlined
 //! headings, in directory listings, and in search results. Also finds the statuses of access logs.
 //!
-//! If the first lines of an output are neither search results nor log entries, only the beginnings
-//! of paragraphs are examined after them.
+//! The first lines decide whether the output is a list of search results or an access log. If it is
+//! neither, only the beginnings of paragraphs are examined from then on.
 
 use std::sync::LazyLock;
 
@@ -14,15 +14,16 @@ use crate::model::{Section, Sections};
 
 const LINE_BYTES: usize = 256;
 const HEADING_BYTES: usize = 80;
-// Number of lines after which it is decided whether an output is search results, an access log, or
-// neither.
+// Number of lines after which it is decided whether the output is a list of search results, an
+// access log, or neither.
 const JUDGED: u64 = 64;
-// The line below a heading may be up to two characters shorter or longer than the heading.
+// The line below a heading underlines it if their lengths differ by less than this number of
+// characters.
 const UNDERLINE: usize = 3;
 
 static BLANK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\n\n"));
 
-// Most informative kind first.
+// The kinds of sections, most informative first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OutlineKind {
     Listing,
@@ -33,8 +34,8 @@ enum OutlineKind {
 
 const KINDS: usize = 4;
 
-/// Finds sections line by line. `inside` is true unless the last line was blank. `returns` is true
-/// if one of the first lines ends with a carriage return.
+/// Finds sections line by line. `inside` is false at the start and after a blank line. `returns` is
+/// true if one of the first lines ends with a carriage return.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OutlineDetector {
     open: OpenLine<LINE_BYTES>,
@@ -82,8 +83,8 @@ impl OutlineDetector {
         self.open.push(rest);
     }
 
-    /// Skips complete lines that change nothing, which are all lines of a paragraph except its
-    /// first two. Returns the number of skipped bytes.
+    /// Skips complete lines in the middle of a paragraph, after its first two lines. Returns the
+    /// number of skipped bytes.
     fn skipped(&mut self, bytes: &[u8]) -> usize {
         let is_off = self.search.is_off && self.statuses.is_off && self.open.lines >= JUDGED;
         let inside = self.inside && self.heading.is_none() && self.open.is_empty();
@@ -141,7 +142,8 @@ impl OutlineDetector {
         }
     }
 
-    // Decides about a possible heading from the line below it.
+    // Decides whether the possible heading is one, from the line below it. `below` is `None` at the
+    // end of the output.
     fn take_heading(&mut self, below: Option<&[u8]>) {
         let Some(heading) = self.heading.take() else { return };
         let Some((kind, length)) = heading.kind(below.unwrap_or_default()) else { return };

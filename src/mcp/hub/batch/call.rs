@@ -96,8 +96,8 @@ pub(crate) async fn make(
     stored.unwrap_or_else(|_| FinishedCall::failed("a fault of the gateway".to_owned()))
 }
 
-/// Calls a server, and repeats the call with input if the server asks for it. The error text
-/// continues a sentence that starts with the server's name.
+/// Calls a server, and repeats the call with input if the server asks for it. The error text is a
+/// predicate whose subject is the server.
 async fn asked(
     relay: &Arc<Relay>,
     upstream: &Upstream,

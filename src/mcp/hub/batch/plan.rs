@@ -187,8 +187,8 @@ fn append(relay: &Relay, lines: &str) {
     }
 }
 
-/// How a client can ask the user: by an `elicitation/create` request, by an `input_required` result
-/// after which it repeats the call, or not at all.
+/// The way in which a client can ask the user: by an `elicitation/create` request, by an
+/// `input_required` result after which it repeats the call, or not at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AskChannel {
     Elicitation,

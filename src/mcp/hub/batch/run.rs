@@ -1,5 +1,6 @@
-//! `run_tool_batch`: makes the calls of a batch. If the user or a server needs an answer that comes
-//! with the repeated call, the batch is held.
+//! `run_tool_batch`: makes the calls of a batch. A client may be able to answer a question of the
+//! gateway or of a server only by repeating the call. The batch is then held until the client
+//! repeats it.
 //!
 //! The client carries a signed token that identifies the batch and is valid only for the same call.
 //! Calls that were already made are not made again. Calls whose servers asked for input continue
@@ -39,8 +40,8 @@ struct BatchClient<'a> {
     profile: Option<ClientProfile>,
 }
 
-/// Why a batch stopped. `Asks` means that all remaining calls need an answer of the user or of the
-/// client.
+/// The reason why a batch stopped. `Asks` means that all remaining calls need an answer of the user
+/// or of the client.
 enum DriveEnd {
     Done,
     Asks,

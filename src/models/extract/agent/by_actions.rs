@@ -1,12 +1,14 @@
 //! The agent without tool calls. The model sends one JSON object per turn, in the format of a
 //! schema.
 //!
-//! Small models follow this format if the program enforces the rules. Line numbers must be among
-//! those that were shown, and no answer is offered before any line was shown. A repeated action is
-//! not offered in the next turn, and the last turn offers only the answer. After a look that shows
-//! nothing new, the next turn is the last one, because from then on a small model only repeats
-//! itself. Lines that the model has passed over are sent again only in the last turn, because each
-//! turn sends the whole conversation.
+//! Small models answer well only if the program limits their choice in each turn:
+//!
+//! - An answer may cite only lines that were shown. Before the first line, no answer is offered.
+//! - If the model repeats an action, the next turn does not offer that action.
+//! - The last turn offers only the answer. A look without new lines makes the next turn the last
+//!   one, because a small model would only repeat itself.
+//! - Each turn sends the whole conversation. To keep it short, lines that the model has passed over
+//!   are left out, and sent again only in the last turn.
 
 use std::collections::BTreeMap;
 
@@ -21,8 +23,8 @@ use crate::extract::look::{AgentLook, FirstLook, LineForm, LookResult, NumberedL
 use crate::extract::prompt::{NOTHING, Prompt, Wrapper, is_nothing};
 use crate::extract::{ModelRequest, ReplyEnd, Turn};
 
-/// Maximum number of lines from which an answer can choose. They are the ones with the highest
-/// numbers.
+/// Maximum number of line numbers that the schema of an answer permits. Only the highest numbers
+/// are kept.
 const CHOICE: usize = 200;
 const WORDS: usize = 80;
 const NO_OBJECT: &str = "The reply is no JSON object of the required form.";
@@ -95,7 +97,7 @@ pub(in crate::extract) fn answer(
         let action = action(&reply.text);
         is_cut = action.is_none() && reply.end == ReplyEnd::Length;
         let shown = match action {
-            // Some endpoints do not enforce the schema.
+            // The endpoint may not enforce the schema.
             Some(ActionReply::Answer { .. }) if looks.shown.is_empty() => {
                 return Ok(nothing(NO_LINE, &looks));
             }
@@ -149,7 +151,8 @@ fn request(
 }
 
 /// Returns the request for the last turn. The model must choose from all lines that it has seen. If
-/// these do not fit into its context, it must choose from the lines of the latest looks.
+/// they do not fit into its context, it must choose from the lines of the latest looks, as many as
+/// fit.
 fn last_request(inquiry: &Inquiry<'_>, wrapper: &Wrapper, seen: &[SeenLook]) -> ModelRequest {
     let fits = |request: &ModelRequest| needed(request) <= inquiry.model.profile().context_tokens;
     let latest = (0..seen.len()).map(|from| &seen[from..]);
@@ -210,8 +213,8 @@ fn schema(lines: &BTreeMap<u64, &NumberedLine>, offered: &[&str]) -> Value {
             json!({"type": "array", "items": {"enum": choice}, "minItems": 1, "maxItems": 3});
         forms.push(object(json!({"found": {"const": true}, "lines": lines, "text": text(400)})));
     }
-    // In the order of keys, `found` comes before the look. The model therefore decides whether it
-    // has found something before it describes the next look.
+    // Keys are sorted, so `found` comes first. The model therefore decides if it has found
+    // something before it describes the next look.
     for name in offered {
         forms.push(object(match *name {
             "find" => json!({"found": no, "look": {"const": name}, "words": text(WORDS)}),

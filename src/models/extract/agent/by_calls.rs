@@ -13,8 +13,8 @@ use crate::extract::{CallResult, ModelReply, ModelRequest, ToolCall, ToolSpec, T
 
 const AT_ONCE: usize = 8;
 
-/// Answers with tools. Returns `None` if the first reply neither calls a tool nor answers. If
-/// `sure` is true, the model is known to support tools, and is asked again instead.
+/// Answers with tool calls. If `sure` is true, the model is known to support tools. Otherwise,
+/// returns `None` if the first reply neither calls a tool nor answers.
 pub(in crate::extract) fn answer(
     inquiry: &Inquiry<'_>,
     form: LineForm,

@@ -24,8 +24,8 @@ const SET_ASIDE: u64 = 8 << 20;
 const TURN: usize = 100;
 
 /// Client of an object store. Each call makes one request and counts it; [`StoreClient::persist`]
-/// adds the retries. Errors are classified as a [`Fault`] by what the caller can do next, so no
-/// other code matches on the error texts of the client.
+/// adds the retries. Errors are classified as a [`Fault`] by the possible next step of the caller.
+/// Only the classification matches on error texts of `object_store`.
 pub(super) struct StoreClient {
     pub(super) opened: OpenStore,
     pub(super) requests: Mutex<RequestCounts>,
@@ -100,8 +100,9 @@ impl StoreClient {
         self.persist(deadline, patience(bytes.len() as u64), put).await
     }
 
-    /// Returns `size` if the object exists with this size, and otherwise `fault`. The request that
-    /// failed with `fault` may have been the repetition of one whose response was lost.
+    /// Returns `size` if the object exists with this size, and otherwise fails with `fault`. An
+    /// upload may fail with `fault` although an earlier attempt has created the object: the
+    /// response to that attempt was lost.
     pub(super) async fn uploaded(
         &self,
         path: &Path,
@@ -299,9 +300,9 @@ pub(super) async fn within<T>(
     tokio::time::timeout(limit, future).await.unwrap_or_else(|_| Err(late()))
 }
 
-/// Exponential backoff. Each pause is up to twice as long as the previous one, up to 5 s. Pauses
-/// are jittered, so that hosts whose requests failed at the same time do not all retry at the same
-/// time.
+/// Exponential backoff. The maximum of a pause starts at 100 ms and doubles up to 5 s. Each pause
+/// is a random part of its maximum, at least half, so that hosts whose requests failed at the same
+/// time do not all retry at the same time.
 pub(super) struct Pauses {
     longest: Duration,
 }

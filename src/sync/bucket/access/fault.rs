@@ -1,4 +1,4 @@
-//! Errors of the store's client, classified by what the caller can do next.
+//! Errors of the store's client, classified by the possible next step of the caller.
 
 use std::error::Error;
 use std::io;
@@ -29,9 +29,9 @@ const PASSING: [&str; 5] =
 const OF_KEYS: [&str; 5] =
     ["ExpiredToken", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId", "AccessDenied"];
 
-/// A failed request, by what the caller can do next. `Odd` means that the key denotes something
-/// that ctxfs does not create: a link, a device or a directory. `OddKey` means that a key in a list
-/// is not a valid path. The client then returns nothing of the list.
+/// A failed request, classified by the possible next step of the caller. `Odd` means that the key
+/// denotes something that ctxfs does not create: a link, a device or a directory. `OddKey` means
+/// that a key in a list is not a valid path; the client of the store then returns no list at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
     Absent,
@@ -214,8 +214,9 @@ impl ErrorResponse {
         }
     }
 
-    /// Returns the text of one element of the XML body. Other elements are not read, because some
-    /// stores repeat the access key and the signed request in them.
+    /// Returns the text of the first element `name` of the XML body, or an empty text. Error texts
+    /// use only `Code` and `Message`, because other elements may repeat the access key and the
+    /// signed request.
     fn element(&self, name: &str) -> &str {
         let inner = self.body.split_once(&format!("<{name}>")).map_or("", |(_, rest)| rest);
         inner.split_once(&format!("</{name}>")).map_or("", |(inner, _)| inner)

@@ -24,7 +24,7 @@ const PAGE: usize = 1000;
 const SLOW_LIST: Duration = Duration::from_mins(2);
 
 impl StoreClient {
-    /// Lists the objects below `directory`, in any order. A page may repeat an object.
+    /// Lists the objects below `directory`, in any order. An object may be in the list twice.
     pub(super) async fn list(
         &self,
         directory: &str,
@@ -39,7 +39,7 @@ impl StoreClient {
         }
     }
 
-    /// Lists at least the first `limit` subdirectories of `directory`, if there are so many.
+    /// Lists subdirectories of `directory`: all of them, or at least the first `limit` by name.
     pub(super) async fn list_dirs(
         &self,
         directory: &str,
@@ -142,7 +142,7 @@ impl StoreClient {
     }
 }
 
-/// Converts a prefix to a path without encoding it. An empty prefix is the prefix of all keys.
+/// Converts a prefix to a path without encoding it. An empty prefix matches all keys.
 fn exact(prefix: &str) -> Path {
     Path::parse(prefix).unwrap_or_default()
 }

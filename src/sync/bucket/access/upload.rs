@@ -28,8 +28,7 @@ pub(super) fn part_size(expected: u64) -> usize {
 const HELD: usize = 40 << 20;
 const AT_ONCE: usize = 4;
 const COMPLETE: Duration = Duration::from_mins(3);
-/// Time limit for aborting an upload. If the abort fails, a lifecycle rule of the bucket must
-/// remove the parts.
+/// Time limit for aborting an upload.
 const GIVE_UP: Duration = Duration::from_secs(5);
 
 /// A multipart upload. Dropping it before [`Self::complete`] succeeds aborts the upload, which
@@ -158,8 +157,8 @@ impl PartUpload {
         match completed {
             Ok(()) => Ok(size),
             Err(fault @ Fault::Again(_)) => Err(fault),
-            // If the response to an earlier attempt was lost, the object already exists. Stores
-            // answer differently when the parts are unknown.
+            // If the response to an earlier attempt was lost, the object exists and the store no
+            // longer knows the parts. Stores report unknown parts with different errors.
             Err(Fault::Absent) => {
                 let forgot = Fault::Never("the store forgot the parts".to_owned());
                 counted.uploaded(&self.path, size, forgot, self.deadline).await

@@ -83,9 +83,10 @@ impl BlockSource {
         Deadline::after(self.patience)
     }
 
-    /// Returns the error for bytes that are missing in the bucket. This is ESTALE if the bucket is
-    /// still the same, because then another host has removed the bytes. It is another error if the
-    /// bucket is different: while a disk is not mounted, an empty directory is in its place.
+    /// Returns the error for bytes that are missing in the bucket. The error is ESTALE if the
+    /// bucket is still the same, because another host has then removed the bytes. Otherwise it is
+    /// another error: while the disk of a bucket is not mounted, an empty directory is in its
+    /// place.
     pub(crate) fn gone(&self) -> io::Error {
         match self.bucket.identity(self.deadline()) {
             Ok(Some(found)) if found.id == self.id => io::Error::from_raw_os_error(libc::ESTALE),
@@ -175,7 +176,7 @@ impl BlockSource {
         }
     }
 
-    /// Prefetches blocks in a thread. Returns false without starting one if enough threads are
+    /// Prefetches blocks in a new thread. Starts no thread and returns false if enough threads are
     /// prefetching, or if blocks cannot be cached.
     fn fetch_ahead(self: &Arc<Self>, object: &Arc<RemoteObject>, blocks: Range<usize>) -> bool {
         let ahead = Arc::clone(&self.ahead);
@@ -268,8 +269,8 @@ struct Flight {
     landed: Condvar,
 }
 
-/// Obligation to run a fetch. Dropping the guard, even during a panic, ends the fetch with an error
-/// for all waiting readers.
+/// Guard of a fetch that its owner must run and report to [`Self::end`]. If the guard is dropped
+/// before, for example during a panic, all waiting readers get an error.
 struct FlightGuard<K: Hash + Eq + Copy> {
     flights: SingleFlight<K>,
     keys: Vec<K>,
@@ -290,8 +291,8 @@ impl<K> Default for SingleFlight<K> {
 
 impl<K: Hash + Eq + Copy> SingleFlight<K> {
     /// Starts a fetch of the longest prefix of `keys` that no other thread is fetching. If another
-    /// thread is fetching the first key, returns that fetch as the error, for the caller to wait
-    /// on.
+    /// thread is fetching the first key, returns that fetch as an error, and the caller must wait
+    /// for it.
     fn begin(&self, keys: impl IntoIterator<Item = K>) -> Result<FlightGuard<K>, Arc<Flight>> {
         let mut flights = self.0.lock();
         let (mut mine, flight) = (Vec::new(), Arc::<Flight>::default());
@@ -365,8 +366,8 @@ fn copy(error: &io::Error) -> io::Error {
 
 /// Maximum number of blocks in a window. The blocks of a window are fetched together.
 const MOST_BLOCKS: usize = 32;
-/// Maximum bytes in a window of several blocks. At 100 MB/s, their transfer takes twice as long as
-/// a round trip of 20 ms. The next window is fetched during that time.
+/// Maximum bytes in a window of several blocks. At 100 MB/s, the transfer takes 40 ms. The next
+/// window is requested meanwhile, which hides a round trip of 20 ms.
 const WINDOW_BYTES: u64 = 4 << 20;
 
 /// Content of an object. Blocks are fetched when they are read, and ahead of sequential readers.

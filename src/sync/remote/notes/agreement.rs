@@ -3,7 +3,8 @@
 //! `agreement.jsonl` is a journal. Each line has the changed entries, the first artifacts of
 //! dropped entries, and the progress of this host. A line that a crash left incomplete is ignored,
 //! so the changes of a segment are applied as a whole or not at all. Entries are identified by
-//! their first artifact. No artifact is in two entries, whereas hard links have the same file key.
+//! their first artifact, because no artifact is in two entries. The file key cannot identify an
+//! entry, because hard links share it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,8 +23,8 @@ use ctxfs_store::FileMark;
 const AGREEMENT: &str = "agreement.jsonl";
 /// Compact the file when it is more than this many times as long as its live content.
 const MOST_BALLAST: u64 = 5;
-/// Estimated bytes of an entry. Together with `EMPTY`, the estimate for a file without entries, it
-/// avoids most computations of the exact length.
+/// Estimated bytes of an entry. `EMPTY` is the estimate for a file without entries. The two
+/// estimates avoid most computations of the exact length.
 const ENTRY: u64 = 300;
 const EMPTY: u64 = 64 << 10;
 const END: u64 = 64 << 10;

@@ -100,8 +100,8 @@ impl ProcessObjects {
         Self { line, counted: Mutex::default(), fail_fast: None }
     }
 
-    /// Does what [`Self::new`] does, for interactive readers. A read takes at most `most`. For some
-    /// seconds after a failure, all reads fail immediately.
+    /// Creates a bucket for interactive readers: see [`Self::new`]. A read takes at most `most`.
+    /// For 5 s after a failure, all reads fail immediately.
     pub fn hasty(line: Arc<dyn Line>, most: Duration) -> Self {
         Self { fail_fast: Some(FailFast::new(most)), ..Self::new(line) }
     }
@@ -432,8 +432,8 @@ const FAIL_FAST_FOR: Duration = Duration::from_secs(5);
 
 type Got = Result<Vec<Result<Bytes, BucketError>>, BucketError>;
 
-/// Fail-fast reads for interactive readers. Reads have a short time limit, and make no requests for
-/// some seconds after a failure.
+/// Fail-fast reads for interactive readers. Reads have a short time limit. After a failure, they
+/// make no request for [`FAIL_FAST_FOR`].
 #[derive(Debug)]
 struct FailFast {
     most: Duration,
@@ -445,8 +445,8 @@ impl FailFast {
         Self { most, failed: Mutex::default() }
     }
 
-    /// Calls `get` with a shortened deadline. Fails immediately if a failure happened a short time
-    /// ago.
+    /// Calls `get` with a shortened deadline. Fails immediately if a read has failed within the
+    /// last [`FAIL_FAST_FOR`].
     fn get(&self, what: &str, deadline: Deadline, get: impl FnOnce(Deadline) -> Got) -> Got {
         let failed = *self.failed.lock();
         if failed.is_some_and(|failed| failed.elapsed() < FAIL_FAST_FOR) {

@@ -15,8 +15,8 @@ use crate::remote::process::protocol::{
 /// request.
 const GRACE: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_hours(24);
-/// Requests end by this time before their deadline, so that their error arrives in time. For short
-/// requests, it is a tenth of the remaining time.
+/// Time before the deadline of the client at which a request ends, so that its error still arrives
+/// in time. It is at most a tenth of the remaining time.
 const EARLY: Duration = Duration::from_millis(200);
 
 /// Serves the request on `socket`. `objects` is the bucket, or the reason why there is none.

@@ -1,7 +1,8 @@
-//! Content of one segment to publish: files, messages, moves and removals. Also defines its limits.
+//! Content of one segment to publish: files, messages, moves and removals; and the limits of this
+//! content.
 //!
-//! Larger files are packed while they are read. This produces the blocks of an object, and the parts
-//! that are stored in the segment with the record.
+//! Larger files are packed while they are read. This produces the blocks of an object, and the
+//! parts that are stored in the segment with the record.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -154,9 +155,9 @@ fn written(line: Line) -> Result<(Line, usize), FormatError> {
     Ok((line, written.len()))
 }
 
-/// Number of bytes of small artifacts from which a segment is full. `MOST_RECORDS` is the same for
-/// records. Even with one more line of maximum length, the segment stays a quarter below the limits
-/// of readers.
+/// Number of bytes of small artifacts from which a segment is full. `MOST_RECORDS` is the number of
+/// bytes of records from which it is full. Even with one more line of maximum length, the segment
+/// stays a quarter below the limits of readers.
 const MOST_BYTES: u64 = 4 << 20;
 const MOST_RECORDS: usize = 8 << 20;
 const MOST_LINES: usize = 20_000;
@@ -185,7 +186,7 @@ pub(super) struct FinishedSegment {
 
 impl Batch {
     /// Starts a segment with moves and removals, whose lines have `weight` bytes. If `ends` is
-    /// true, they remove the conversation.
+    /// true, the removals state that the whole conversation was removed.
     pub(super) fn new(changes: Changes, weight: usize, ends: bool) -> Self {
         Self { changes, ready: BTreeMap::new(), messages: None, ends, bytes: 0, weight }
     }
@@ -285,8 +286,8 @@ impl Upload {
 }
 
 /// Reason why a file or a message was not published. The rest of the push continues. The next push
-/// retries files, and reports them again. A message that cannot be shared stays on this host; it is
-/// reported only once.
+/// retries files, and reports them again. A message that cannot be shared stays on this host, and
+/// is reported only once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages describe variants and fields")]
 pub enum LeftOut {
@@ -381,19 +382,21 @@ impl<F: Read> Read for PackedFile<F> {
     }
 }
 
-/// Maximum packed bytes of parts if the text has no masks of secrets. `PACKED_MASKED` applies if it
-/// has. The two ends of the text are sent even if they are larger.
+/// Maximum packed bytes of parts with the ends and findings of a text. `PACKED_MASKED` is the
+/// maximum of parts that also have the ranges needed to mask secrets. The two ends of the text are
+/// sent even if they are larger.
 const PACKED: u64 = 1 << 20;
 const PACKED_MASKED: u64 = 512 << 10;
 const MOST_RANGES: usize = 250;
-/// The size of a segment includes the bytes of parts divided by this number, because parts are
-/// packed in memory.
+/// The unpacked bytes of parts are divided by this number before they count toward the size of a
+/// segment.
 const WEIGHT: u64 = 4;
 
 #[derive(Debug)]
 pub(super) struct PartsPlan {
-    /// Growing sets of ranges, each with its maximum packed bytes. They are the ends, the findings,
-    /// the ranges that masks at the ends require, and the ranges that all masks require.
+    /// Sets of ranges, each with its maximum packed bytes. Each set extends the previous one. In
+    /// order, they add the ends of the text, the findings, the ranges needed to mask secrets at the
+    /// ends, and the ranges needed to mask all secrets.
     steps: Vec<(Vec<Range<u64>>, u64)>,
 }
 
@@ -553,9 +556,9 @@ fn of_text(
     Ok((shortcuts, reads))
 }
 
-/// Does what [`of_text`] does, for a log with escape sequences. The stand-ins of such a log show
-/// its plain text. Maps their ranges to positions in the log, and adds checkpoints from which the
-/// log can be decoded.
+/// Like [`of_text`], for a log with escape sequences. The stand-ins of such a log show its plain
+/// text. Maps the ranges of the text to ranges of the log, and adds checkpoints from which the log
+/// can be decoded.
 fn of_log(
     record: &Record,
     analysis: &Analysis,

@@ -1,7 +1,7 @@
 //! Conversations with changes that may be missing in the bucket.
 //!
-//! The files to send are found on disk, so the backlog has only the names of conversations. Its
-//! size is limited by their number in the store.
+//! The files to send are found on disk, so the backlog has only the names of conversations. The
+//! number of conversations in the store limits the size of the backlog.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

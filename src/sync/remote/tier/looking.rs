@@ -142,8 +142,8 @@ impl TierInner {
         came.error.or(no_room).map_or(Ok(true), Err)
     }
 
-    /// Removes a conversation from the list of remote ones after a look did not find it or it was
-    /// removed.
+    /// Removes a conversation from the list of remote ones if it is not in the store. Called after
+    /// a look at it, and after its removal.
     pub(super) fn drop_gone(&self, id: &Component) {
         let mut others = self.others.lock();
         if others.contains(id) && matches!(self.access.store.conversation(id), Ok(None)) {
@@ -159,7 +159,7 @@ impl TierInner {
         let is_gone = |id: &Component| known.home.is_gone(&self.access.store, id).unwrap_or(false);
         let (gone, mut conversations): (Vec<_>, Vec<_>) = all.partition(is_gone);
         self.look_again(known, &gone);
-        // Some conversations may have been removed during the list.
+        // Conversations may have been removed during the list.
         conversations.retain(|id| !is_gone(id));
         Ok(LookOutcome { is_answered: true, conversations: Some(conversations) })
     }

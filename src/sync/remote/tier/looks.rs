@@ -10,7 +10,8 @@ use ctxfs_core::model::Component;
 const LOOKERS: usize = 4;
 const MOST_WAITING: usize = 256;
 const MOST_KNOWN: usize = 4096;
-/// Maximum age of a look that may have fetched a file that its reader has just failed to find.
+/// Maximum age of a look that counts as having just ended. A file that a reader failed to find
+/// before the look may be here now.
 const JUST: Duration = Duration::from_millis(100);
 
 /// Target of a look. It is a conversation, or `None` for the list of conversations.

@@ -20,13 +20,14 @@ const FINAL_PAUSE: Duration = Duration::from_millis(20);
 /// `SCAN_SELDOM` times the duration of the last scan.
 const SCAN: Duration = Duration::from_secs(10);
 const SCAN_SELDOM: u32 = 50;
-/// Tolerance for coarse file times. A change that is up to this much older than the last scan still
-/// counts as newer.
+/// Tolerance for coarse file times. A scan includes changes that are at most this much older than
+/// the previous scan.
 const SLACK: Duration = Duration::from_secs(2);
 const SESSIONS: usize = 4096;
 
-/// Result of one unit of work of the pusher. It is idle until a time, unless the backlog changes.
-/// It has ended if the tier is shutting down and everything possible was pushed.
+/// Result of one unit of work of the pusher. `Idle` means that there is no work before `until`,
+/// unless the number of changes of the backlog exceeds `changes`. `Ended` means that the tier is
+/// shutting down and everything possible was pushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PusherStep {
     Worked,
@@ -34,8 +35,9 @@ pub(super) enum PusherStep {
     Ended,
 }
 
-/// Outcome of a push of one conversation. It is partial if some files are still being written. The
-/// bucket is busy if another process holds the push lock, or if it is unreachable.
+/// Outcome of a push of one conversation. `Partly` means that files are still being written, were
+/// left out, or could not be read. `Busy` means that another process holds the push lock, or that
+/// the bucket is unreachable.
 #[derive(Debug, PartialEq, Eq)]
 enum PushOutcome {
     Sent,
@@ -61,9 +63,9 @@ impl TierInner {
         }
     }
 
-    /// Does one unit of work. It pushes a conversation that is due. If there is none, it checks
-    /// conversations for unsent changes. If there is nothing to check, it scans for changes of
-    /// other processes.
+    /// Does one unit of work: pushes a conversation that is due. If none is due, checks one
+    /// conversation for unsent changes. If there is none to check, scans for changes of other
+    /// processes.
     pub(super) fn step(&self) -> PusherStep {
         let now = (self.now)();
         let waits = self.breaker.retry_at(now);

@@ -30,11 +30,11 @@ const AFTER_WORD: usize = 240;
 // Parts of a line are joined up to this length, across gaps of at most this many bytes.
 const JOINED_BYTES: usize = 480;
 const MAX_GAP: usize = 24;
-// Members beyond this number are not distinguished.
+// Maximum number of members that are examined.
 const MAX_LEAVES: usize = 4096;
 
-// A value with the bytes that were read. `range` is its place in `bytes`, which also have a margin
-// around the value.
+// A value, and the bytes that were read for it. `range` is the place of the value in `bytes`, which
+// have a margin on both sides. `offset` is the place of `bytes` in the content.
 struct ReadValue<'t> {
     bytes: &'t [u8],
     range: Range<usize>,
@@ -188,8 +188,8 @@ fn shown(leaves: &[Leaf], hits: &[Vec<Hit>], length: usize, chosen: &ChosenTerms
     shown
 }
 
-// Returns the members with words. Each member adds more to the words of the members before it than
-// any later member would.
+// Returns up to `MAX_MEMBERS` members with words, most informative first: the next one is always
+// the member whose words add the most weight to the words so far.
 fn with_words(hits: &[Vec<Hit>], chosen: &ChosenTerms) -> Vec<usize> {
     let mut left: Vec<usize> = (0..hits.len()).filter(|at| !hits[*at].is_empty()).collect();
     let mut chosen_members = Vec::new();
@@ -254,8 +254,8 @@ fn may_join(text: &[u8], one: &MemberPart, other: &MemberPart) -> bool {
         && between.iter().all(|byte| b"{}[],: ".contains(byte))
 }
 
-/// A member without members of its own, or the start of a member that has some (`opens`). The range
-/// includes the key. `container` is the number of the object or array around the member.
+/// A scalar member, or, if `opens` is true, the key and the bracket that begin an object or array.
+/// The range begins at the key. `container` is the number of the enclosing object or array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Leaf {
     pub(super) start: usize,

@@ -24,7 +24,6 @@ use ctxfs_core::materialize::{SNIFFED, is_binary};
 use ctxfs_core::model::{Content, view_bytes};
 use ctxfs_core::redact::Masked;
 
-// The start of an artifact.
 pub(super) const START: TextPosition = TextPosition { line: 1, column: 1 };
 // Artifacts below this size are read whole. None of their lines has to be searched in pieces.
 const WHOLE_BYTES: usize = fold::PIECE;
