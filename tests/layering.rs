@@ -83,7 +83,7 @@ const MAY_BY_PATH: &[(&str, &str)] = &[
     ("cli/hooks/event", "OpenOptions"),
     ("sync/bucket/directory", "DirBuilder fs::open"), // The bucket, which the user names.
     ("fuse/kernel/mount", "OpenOptions fs::metadata fs::read fs::statfs .canonicalize()"),
-    ("engine/quota store/testing store/archive/export", "tempfile::"),
+    ("engine/quota store/archive/export", "tempfile::"),
 ];
 
 #[test]

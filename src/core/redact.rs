@@ -20,6 +20,7 @@ mod masked;
 mod rendition;
 mod rules;
 #[cfg(any(test, feature = "testing"))]
+#[path = "redact/tests/samples.rs"]
 pub mod samples;
 mod search;
 mod sets;

@@ -40,6 +40,7 @@ mod http;
 mod http_message;
 mod hub;
 #[cfg(any(test, feature = "testing"))]
+#[path = "tests/in_memory.rs"]
 pub mod in_memory;
 mod json_rpc;
 mod line_reader;

@@ -10,6 +10,7 @@ mod document;
 mod extraction;
 mod extractor;
 #[cfg(any(test, feature = "testing"))]
+#[path = "extract/tests/fixture.rs"]
 pub mod fixture;
 mod full;
 mod inquiry;

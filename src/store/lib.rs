@@ -71,6 +71,7 @@ pub use writer::{ArtifactWriter, Completed, call_stem};
 use error::if_there;
 
 #[cfg(any(test, feature = "testing"))]
+#[path = "tests/testing.rs"]
 mod testing;
 #[cfg(any(test, feature = "testing"))]
 pub use testing::{disk_clock, mere_owner};

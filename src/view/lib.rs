@@ -58,6 +58,7 @@ pub use stand_in::{Audience, Form, StandIn, is_stand_in, stand_in, stand_in_alwa
 pub use title::Title;
 
 #[cfg(any(test, feature = "testing"))]
+#[path = "tests/fixture.rs"]
 pub mod fixture;
 #[cfg(test)]
 mod tests;
