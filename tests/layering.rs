@@ -25,7 +25,6 @@ const CRATES: &[(&str, &str)] = &[
     ("fuse mcp web cli", "ctxfs_engine::"),
     ("cli", "ctxfs_sync:: ctxfs_fuse:: ctxfs_mcp:: ctxfs_web::"),
     ("main", "ctxfs_cli::"),
-    ("models/extract/fixture", "ctxfs_view::"), // For tests of other crates.
 ];
 /// All but the program. The hooks know nothing of the program around them.
 const LIBRARIES: &str = "core view store sync models engine fuse mcp web cli/hooks";
