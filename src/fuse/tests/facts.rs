@@ -57,7 +57,7 @@ fn a_change_of_just_now_is_not_relied_upon() {
     fixture.settle();
     let fixture = Fixture::of(Fixture::serve(&fixture.dir, EngineOptions::default()), &fixture);
     fixture.fs.engine().store().date_by(FileClock::of_steps(Duration::from_hours(1)));
-    let stat = stat_file(&File::open(fixture.plain("a.txt")).unwrap()).unwrap();
+    let stat = stat_file(File::open(fixture.plain("a.txt")).unwrap()).unwrap();
     let node = fixture.fs.0.nodes.get(fixture.ino("a.txt")).unwrap();
     // Several changes within one step of the clock: the time stays the same, the attribute does
     // not.
