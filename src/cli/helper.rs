@@ -193,16 +193,18 @@ pub(crate) fn starter_socket() -> io::Result<UnixStream> {
     Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
 }
 
-/// Answers each request that arrives over `control` in its own thread, at most `most` requests at
-/// the same time. A request is a socket. Further requests wait in `control`, which has room for a
-/// few hundred. Returns when the other end of `control` is closed or `goes_on` returns false.
+/// Answers the requests that arrive over `control`. Each request is a socket, over which `answer`
+/// reads and replies. Each request has its own thread, and at most `most` threads run at a time.
+/// Further requests wait in `control`, which has room for a few hundred. Returns when the other end
+/// of `control` is closed, or when `goes_on` returns false after a request has arrived.
 pub(crate) fn answer_each(
     control: &UnixStream,
     most: usize,
     goes_on: impl Fn() -> bool,
     answer: impl Fn(&UnixStream) -> io::Result<()> + Send + Sync + 'static,
 ) -> io::Result<()> {
-    // Each running request holds a further reference.
+    // Each running request holds another reference, so the number of references is the number of
+    // running requests plus one.
     let answer = Arc::new(answer);
     while let Some(((), socket)) = channel::receive(control)? {
         if !goes_on() {

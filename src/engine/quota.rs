@@ -20,9 +20,9 @@ use ctxfs_store::{Conversation, FileType, SharedRoom, Usage, room_of, stat_file}
 /// Maximum number of bytes that are written between two measurements of a conversation with few
 /// files.
 const BETWEEN: u64 = 16 * 1024 * 1024;
-/// Number of bytes that may be written between two measurements for each file of the conversation.
-/// Applies if the product exceeds `BETWEEN`. A measurement looks at each file, so this keeps the
-/// cost per stored output constant as the number of files grows.
+/// For a conversation with many files, the maximum number of bytes between two measurements is the
+/// number of files times `FOR_EACH`, if that is more than `BETWEEN`. A measurement looks at each
+/// file, so this keeps the cost per stored output constant as the number of files grows.
 const FOR_EACH: u64 = 4096;
 /// Maximum number of bytes that a process holds for its next writes. Most writes then do not have
 /// to lock the shared room.
@@ -33,7 +33,7 @@ const PART: u64 = 16;
 /// this many times the duration of the measurement, unless this process removes something in the
 /// meantime.
 const REFUSING: u32 = 10;
-/// A measurement that takes less than this may be made for each write, by any thread.
+/// If the last measurement took at most this time, any thread may measure again for each write.
 const QUICK: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Default)]
@@ -290,8 +290,8 @@ impl Quota {
             .is_some_and(|known| request.growth > known.free && request.fitting(known.free) == 0)
     }
 
-    /// Measures. If too little room is left, removes the oldest outputs where a retention rule
-    /// allows that, and measures once more.
+    /// Measures the room that is left below the quota. If the room is too small for the request,
+    /// removes the oldest outputs that a retention rule allows to remove, and measures once more.
     fn measure_and_make_room(
         &self,
         retention: &Retention,

@@ -1,5 +1,5 @@
-//! The files and directories of the store for a door without inodes, which finds them by their
-//! names.
+//! The files and directories of the store, for doors without inodes. Such a door finds a file or
+//! directory by its name.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

@@ -1,6 +1,8 @@
-//! The tree as a door without inodes traverses it: from the root, name by name.
+//! Access to the tree by path. A door is an interface to clients, such as the command line. Doors
+//! without inodes use this module. The mount has inodes, and looks up one name at a time.
 //!
-//! Each name is looked up in an open directory, so no path leads out of the store.
+//! A path is followed from the root, name by name. Each name is looked up in an open directory, so
+//! no path leads out of the store.
 
 use std::ffi::OsStr;
 use std::io;

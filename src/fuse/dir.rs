@@ -221,8 +221,11 @@ pub(super) fn note_unlinked(fs: &Shared, file: &FileNode, conversation: Option<C
     fs.engine.changed(&id, None);
 }
 
-/// Removes a computed file or directory. Succeeds without an effect if `kind` matches. Only the
-/// summary of removed content is really removed.
+/// Removes the computed file or directory `name`. `kind` is the kind that the caller removes.
+///
+/// A computed file or directory cannot be removed. If it is of the kind `kind`, the call succeeds
+/// without an effect, and otherwise it fails. The only exception is the summary of removed content,
+/// which is really removed.
 fn remove_computed(
     fs: &Shared,
     parent: &Arc<Node>,

@@ -306,8 +306,9 @@ impl<'a> PlannedRename<'a> {
         moved.inspect_err(|_| self.undo(fs))
     }
 
-    /// Renames on disk and records the new names. The links are locked meanwhile. A thread that
-    /// opens a directory by the names from before the rename reads the names again.
+    /// Renames on disk and stores the new names in the links of the nodes. The links stay locked
+    /// until both are done. If another thread has read the old names to open a directory, it
+    /// notices the rename, and reads the names again.
     fn move_names(&self, from: &End<'_>, to: &End<'_>, flags: RenameFlags) -> Result<()> {
         let (from_dir, to_dir) = (from.dir.open()?, to.dir.open()?);
         let mut link = self.node.link().map(LinkCell::lock);

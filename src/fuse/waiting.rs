@@ -5,8 +5,8 @@
 //! ends its client. One thread retries all requests. Conversations take turns. The requests of a
 //! conversation take turns too, because they may wait for different locks.
 //!
-//! If a signal ends a client whose request runs on a different thread, the retrying thread answers
-//! the client ([`Unanswered`]).
+//! Other threads may work on a request for a long time. If a signal ends the client of such a
+//! request before the reply, the retrying thread sends the reply ([`Unanswered`]).
 
 use std::cell::Cell;
 use std::collections::{HashSet, VecDeque};
@@ -68,7 +68,7 @@ pub(super) struct WaitingRoom {
 struct WaitingQueue {
     waiting: VecDeque<(JobOwner, VecDeque<WaitingRequest>)>,
     unanswered: Vec<Unanswered>,
-    /// Number of retried requests that wait again, since the last round was counted.
+    /// Number of requests of the current round that were retried and have to wait again.
     back: usize,
     closed: bool,
 }
@@ -87,9 +87,9 @@ impl WaitingRoom {
         self.thread.join();
     }
 
-    /// Keeps a request of the client thread `tid` until its next retry. Gives the request back as
-    /// an error if it cannot wait: a new request if too many of the conversation's requests wait
-    /// already, and any request if the mount is ending.
+    /// Keeps a request of the client thread `tid` until its next retry. Returns the request as an
+    /// error if it cannot wait. A new request cannot wait if [`MOST`] requests of the conversation
+    /// wait already. No request can wait once the mount is ending.
     pub(super) fn add(
         &self,
         whom: JobOwner,
@@ -114,8 +114,8 @@ impl WaitingRoom {
         Ok(())
     }
 
-    /// Interrupts a request that another thread works on, if a signal ends its client before the
-    /// reply.
+    /// Watches a request that another thread works on. If a signal ends the client of the request
+    /// before the reply, the request is interrupted.
     pub(super) fn watch(&self, request: Unanswered) {
         let mut queue = self.queue.lock();
         queue.unanswered.push(request);

@@ -125,9 +125,9 @@ pub(crate) struct Declared {
     pub(crate) resources: bool,
 }
 
-/// A call of a new client to an old server, held until the client repeats it. `request` is the
-/// number of the call at the server. `ended` is set if the server answers or fails the call before
-/// the client repeats it.
+/// A call of a client of revision 2026-07-28 to a server of an older revision, held until the
+/// client repeats it. `request` is the number of the call at the server. `ended` is set if the call
+/// is answered or fails before the client repeats it.
 pub(crate) struct HeldCall {
     from: Arc<Upstream>,
     request: u64,
@@ -137,9 +137,9 @@ pub(crate) struct HeldCall {
 /// The answer to a call, or the code and the text of its failure.
 pub(crate) type CallEnd = Result<Message, (i32, String)>;
 
-/// A request of an old server that arrived while the new client had no open call to carry it. The
-/// client's next call that can provide this kind of input will carry it. `room` is the memory
-/// reserved for it.
+/// A request of a server of an older revision. It arrived while the client, of revision 2026-07-28,
+/// had no open call that could carry it. The client's next call that can provide this kind of
+/// input will carry it. `room` is the memory reserved for it.
 pub(crate) struct EarlyQuestion {
     from: Arc<Upstream>,
     id: String,
@@ -148,8 +148,9 @@ pub(crate) struct EarlyQuestion {
     room: OwnedSemaphorePermit,
 }
 
-/// A new client's subscription. `early` holds the notifications that arrive before the client is
-/// told that the subscription is open. The protocol requires that message to come first.
+/// A subscription of a client of revision 2026-07-28. The protocol requires that the first message
+/// tells the client that the subscription is open. `early` holds the notifications that arrive
+/// before this message is sent.
 struct Subscription {
     filter: SubscriptionFilter,
     early: Option<Vec<String>>,

@@ -139,12 +139,13 @@ async fn request(relay: &Arc<Relay>, request: ClientRequest) {
 
 /// The part of the gateway that answers a request.
 ///
-/// `Subscription`: the gateway sends the notifications that a new client subscribes to, because the
-/// servers are old or several. `Handshake`: the gateway answers from the stored profile of the only
-/// server. `LogLevel`: the gateway stores an old client's log level, which a new server gets with
-/// each request. `Hub`: the hub answers on behalf of all servers. `Own`: the gateway's own tools
-/// and resources. `ServerByReference`: the references in the arguments are resolved before the
-/// server gets the call.
+/// `Subscription`: the gateway sends the notifications that a client of revision 2026-07-28
+/// subscribes to, because there are several servers or the only server has an older revision.
+/// `Handshake`: the gateway answers from the stored profile of the only server. `LogLevel`: the
+/// gateway stores the log level that a client of an older revision sets. A server of revision
+/// 2026-07-28 gets this level with each request. `Hub`: the hub answers on behalf of all servers.
+/// `Own`: the gateway's own tools and resources. `ServerByReference`: the references in the
+/// arguments are resolved before the server gets the call.
 enum Responder {
     Subscription,
     Handshake,

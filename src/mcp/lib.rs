@@ -11,8 +11,8 @@
 //! gateway that answers. Server messages enter at `from_upstream`. If there are several servers or
 //! a light index, `hub` answers on behalf of the servers.
 //!
-//! In all comments, an old client or server uses a revision up to 2025-11-25, and a new one uses
-//! 2026-07-28. Inside the gateway, a message has the revision of its sender. It is translated where
+//! The gateway supports two kinds of protocol revisions: 2026-07-28, and the older revisions up to
+//! 2025-11-25. Inside the gateway, a message has the revision of its sender. It is translated where
 //! it leaves the gateway, if the receiver needs the other form: `upstream` translates requests, and
 //! `client` translates answers and notifications.
 //!

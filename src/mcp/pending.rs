@@ -226,8 +226,9 @@ impl PendingRequests {
 }
 
 /// The translation of an answer to the revision of the client. `Opening` is for the answer to
-/// `initialize` from a server of unknown revision. `Repeatable` is for a request of an old client
-/// to a new server, and `Carrier` for a request of a new client to an old server.
+/// `initialize` from a server of unknown revision. The other two are for a client and a server of
+/// different revisions. `Repeatable` is for a server of revision 2026-07-28, and `Carrier` for a
+/// client of revision 2026-07-28.
 pub(crate) enum Translation {
     Opening { version: String },
     Repeatable(Repeatable),
@@ -241,9 +242,10 @@ pub(crate) struct Repeatable {
     pub(crate) rounds: u32,
 }
 
-/// A request of a new client to an old server, whose result can carry questions to the client.
-/// `is_kept` is true if the client may cache the result. `logs` is true if the client wants log
-/// messages. `token` is the progress token that the client sent last.
+/// A request of a client of revision 2026-07-28 to a server of an older revision. The result of the
+/// request can carry questions of the server to the client. `abilities` are the kinds of input that
+/// the client can provide. `logs` is true if the client wants log messages. `is_kept` is true if
+/// the client may cache the result. `token` is the progress token that the client sent last.
 #[derive(Debug)]
 pub(crate) struct Carrier {
     pub(crate) abilities: InputKinds,
@@ -342,7 +344,8 @@ impl CarriedQuestions {
         }
     }
 
-    /// Removes the questions whose ids fulfill `is_it`, because their server no longer asks them.
+    /// Removes the questions that the server no longer asks. `is_it` returns true for the id of
+    /// such a question.
     pub(crate) fn withdraw(&mut self, is_it: &dyn Fn(&str) -> bool) {
         for question in self.questions.extract_if(.., |question| is_it(&question.id)) {
             drop(question.reply.send(QuestionReply::Withdrawn));

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `handshake` | finds out which revision a server speaks |
 //! | `requests` | client requests in the revision of a server of the other era |
-//! | `rounds` | old client, new server: gets the input that the server needs and repeats the call |
+//! | `rounds` | gets the input that a 2026-07-28 server needs, and repeats an older client's call |
 //! | `notifications` | subscribes to the notifications of a 2026-07-28 server |
 
 pub(crate) mod handshake;
@@ -53,17 +53,18 @@ pub(crate) struct Upstream {
     acknowledged: watch::Sender<u64>,
 }
 
-/// Handshakes on behalf of a new client. `done` counts finished handshakes, so that a request that
-/// waited for one does not start another.
+/// Handshakes on behalf of a client of revision 2026-07-28. `done` counts finished handshakes, so
+/// that a request that waited for one does not start another.
 #[derive(Default)]
 struct Introduction {
     turn: tokio::sync::Mutex<()>,
     done: AtomicU64,
 }
 
-/// The gateway's subscription at a new server: the wanted notifications, and the task that reads
-/// the stream. A change opens a new stream and then ends the old one. `failures` counts consecutive
-/// streams that ended without confirmation; each one lengthens the pause before the next attempt.
+/// The gateway's subscription at a server of revision 2026-07-28: the wanted notifications, and the
+/// task that reads the stream. A change opens a second stream and then ends the first. `failures`
+/// counts consecutive streams that ended without confirmation. Each failure lengthens the pause
+/// before the next attempt.
 #[derive(Default)]
 struct Notifications {
     wanted: SubscriptionFilter,

@@ -3,12 +3,15 @@
 //!
 //! ```text
 //! c7/.ctxfs-archive     the description: format and conversation, one line of JSON
-//! c7/                   directories and files, depth first; the entries of a directory are
-//! c7/artifacts/         sorted by the bytes of their names; with modes, times to the nanosecond,
-//! c7/artifacts/...      and extended attributes `user.*`
+//! c7/                   the directory of the conversation
+//! c7/...                the directories and files in it, such as `c7/artifacts/`
 //! c7/manifest.jsonl     one record for each file, as it was when the file was read
 //! c7/.ctxfs-digests     one line for each file above: its BLAKE3, as `b3sum` prints and checks it
 //! ```
+//!
+//! Directories and files are stored depth first. The entries of a directory are sorted by the bytes
+//! of their names. Each directory and file is stored with its mode, its modification time to the
+//! nanosecond, and its extended attributes `user.*`.
 //!
 //! An archive does not store the time at which it was made. Exporting the same conversation twice
 //! gives the same bytes. `tar` can read the archive. The names of the archive's own files begin

@@ -5,8 +5,8 @@ use crate::summary::also;
 use crate::{Title, clean, kind};
 use ctxfs_core::model::{Analysis, Place, Record, Removal};
 
-/// Describes a removed output: when and why it was removed, the call that produced it, its type and
-/// its size.
+/// Describes a removed output. The text has the time and reason of the removal, the call that
+/// produced the output, and the type and size of the output.
 pub fn removed(record: &Record, removal: &Removal, place: &Place) -> String {
     let (at, why) = (moment(removal.at), &removal.why);
     let is_renamed = removal.rule == Removal::RENAME;
@@ -19,8 +19,9 @@ pub fn removed(record: &Record, removal: &Removal, place: &Place) -> String {
     text([first], known(record, place), (!is_renamed).then_some(again))
 }
 
-/// Describes an output whose bytes are in the bucket that hosts share and cannot be read now: the
-/// reason, the call that produced it, its type and size, and other outputs of the same name.
+/// Describes an output whose bytes are in the bucket that hosts share, and cannot be read now. The
+/// text has the reason `why`, the call that produced the output, the type and size of the output,
+/// and the other outputs of the same name (`same_name`).
 pub fn away(record: &Record, why: &str, place: &Place, same_name: &[String]) -> String {
     let first = "[ctxfs] AWAY: the bytes of this output are in the bucket that hosts share.";
     let why = format!("They cannot be read now: {why}");

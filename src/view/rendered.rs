@@ -36,8 +36,8 @@ impl Rendered {
         Self { notice: Some(notice.to_owned()), whole: false }
     }
 
-    /// Returns the result of a view of the text at `place`, of which only the beginning was
-    /// available in time.
+    /// Returns this result with a notice in front: the view shows only the beginning of the text at
+    /// `place`, because the rest of the text was not available in time.
     #[must_use]
     pub fn of_beginning(self, place: &Place) -> Self {
         let notice = format!(

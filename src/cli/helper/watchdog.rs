@@ -185,7 +185,8 @@ const LOOKS: usize = 100;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 const AFTER_THE_OTHER: Duration = Duration::from_secs(1);
 
-/// Answers the server until the server ends, then clears a dead mount that it left.
+/// Answers the requests of the server until the server ends. Then clears the mount if the server
+/// has left a dead one.
 pub(crate) fn run(watch: &Watch) -> anyhow::Result<()> {
     let server = starter_socket()?;
     let (mut signals, told) = (Signals::new(STOP_SIGNALS)?, server.try_clone()?);
@@ -268,7 +269,15 @@ fn clear(target: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A request of the server. The last two come with the socket of the process to start.
+/// A request that the server of the mount sends to a watchdog.
+///
+/// - `Unmount`: unmount the mount of the server
+/// - `Stat`: return the content of `/proc/<pid>/stat`
+/// - `Another`: start another watchdog
+/// - `Remote`: start the process that accesses the bucket
+///
+/// With `Another` and `Remote`, the server also passes a socket. It becomes the standard input of
+/// the new process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum WatchdogRequest {
     Unmount,

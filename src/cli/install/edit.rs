@@ -21,7 +21,7 @@ const COPY: &str = ".ctxfs.bak";
 
 /// A settings file and the content that ctxfs adds to it. `path` may be a symbolic link.
 /// Directories that become empty are removed up to `base`. If `is_shared` is true, another
-/// installation of ctxfs edits the same file and owns the copy beside it.
+/// `EditedFile` has the same `path`, and only that one makes and removes the copy `FILE.ctxfs.bak`.
 #[derive(Debug)]
 pub(crate) struct EditedFile {
     pub(crate) path: PathBuf,

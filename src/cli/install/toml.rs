@@ -28,8 +28,8 @@ pub(crate) fn with_text(text: &str, entry: &TextEntry) -> Result<String, WrongSh
     Ok(transplant(text, &plain, &document.to_string()))
 }
 
-/// Returns `text` without `entry`, and without its list and table if they become empty. Keeps
-/// everything that `before` contains, which is the file from before the installation.
+/// Returns `text` without `entry`, and without its list and table if they become empty. `before` is
+/// the text of the file from before the installation. Everything that `before` contains is kept.
 pub(crate) fn without_text(
     text: &str,
     entry: &TextEntry,
@@ -183,8 +183,8 @@ pub(crate) fn with_variables(text: &str, variables: &[ValueEntry]) -> Result<Str
     variables.iter().try_fold(text, |text, variable| with_text(&text, &allowed_name(variable)))
 }
 
-/// Returns `text` without `variables`, and without tables that become empty. Restores the values
-/// that `before` contains, which is the file from before the installation.
+/// Returns `text` without `variables`, and without tables that become empty. `before` is the text
+/// of the file from before the installation. Values that `before` contains are restored.
 pub(crate) fn without_variables(
     text: &str,
     variables: &[ValueEntry],
@@ -277,9 +277,9 @@ fn variables_block(text: &str, variables: &[ValueEntry]) -> String {
     format!("[{POLICY}.{SET}]{newline}{lines}")
 }
 
-/// Applies the edit that changes `plain` to `edited` to `original`. `plain` is `original` as
-/// printed by `toml_edit`: with `\n` line ends, a final newline and no byte order mark. Every byte
-/// outside the edit is preserved, and added lines use the line ends of `original`.
+/// Returns `original` with the edit by which `edited` differs from `plain`. `plain` is `original`
+/// as printed by `toml_edit`: with `\n` line ends, a final newline and no byte order mark. Every
+/// byte outside the edit is preserved, and added lines use the line ends of `original`.
 fn transplant(original: &str, plain: &str, edited: &str) -> String {
     if plain == edited {
         return original.to_owned();

@@ -28,11 +28,12 @@ pub use crate::materialize::json::scan::{
     Events, LONGEST_ESCAPE, Scalar, ScanOutcome, Scanner, escaped_char,
 };
 
-/// Minimum number of bytes of valid JSON before an error for a stream to be broken JSON and not
-/// text. The bracketed prefix of a log line (`[2026-11-21 10:00:00.123 INFO main]`) is shorter.
+/// Minimum number of bytes of valid JSON before the first syntax error. With fewer bytes, the
+/// stream is text and not broken JSON. The bracketed prefix of a log line
+/// (`[2026-11-21 10:00:00.123 INFO main]`) is shorter.
 const EVIDENCE_BYTES: u64 = 64;
-/// Minimum number of keys, values and closing brackets before the error. A stream of broken JSON
-/// must also have these. For example, `{"k": 1}` has three.
+/// Minimum number of keys, values and closing brackets before the first syntax error. With fewer,
+/// the stream is text and not broken JSON. For example, `{"k": 1}` has three.
 const EVIDENCE_TOKENS: u64 = 3;
 
 /// The kind of JSON that a stream is: none, a single value, or two or more values, one per line.

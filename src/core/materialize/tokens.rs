@@ -34,16 +34,19 @@ const STRIDE_BYTES: u64 = 128 << 10;
 // time than hashing all of them.
 const SAMPLE_BYTES: u64 = 8 << 10;
 
-/// The table of costs. Classes and costs are characters that count from [`FIRST`].
+/// The table of costs. The cost of a byte depends on three classes: one of the previous byte, one
+/// of the byte, and one of the next byte. Each class and each cost is a character, which counts
+/// from [`FIRST`].
 ///
-/// The first three lines have the class that a byte has as the byte before, as the byte itself, and
-/// as the byte after. Each of these lines has the classes of all 256 bytes, and then the classes of
-/// the second and the third digit in a group. The other lines have the costs. There is one line for
-/// each pair of the first two classes, with one cost for each third class.
+/// The first three lines map bytes to classes. Line 1 is for the previous byte, line 2 for the
+/// byte, and line 3 for the next byte. Each of these lines has the classes of all 256 bytes, and
+/// then the classes of the second and the third digit in a group. The other lines have the costs:
+/// one line for each pair of a class of line 1 and a class of line 2, with one cost for each class
+/// of line 3.
 static COSTS: &[u8] = include_bytes!("tokens/costs.txt");
 const FIRST: u8 = b'!';
 const CLASSES_LINE: usize = 256 + 2 + 1;
-// Length of a line of costs, and number of such lines for each class of the byte before.
+// Length of a line of costs, and number of such lines for each class of the previous byte.
 const COSTS_LINE: usize = 20 + 1;
 const LINES: usize = 80;
 // The cost of one token. The costs in [`COSTS`] are square roots.

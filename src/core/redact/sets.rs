@@ -4,10 +4,11 @@
 //! character, or an escaped line break in a JSON string.
 //!
 //! A pattern is tried only where one of its `beginnings` occurs. Hostile text may have many
-//! beginnings without a complete match, so trying a pattern must be cheap. The regex is therefore
-//! short, except for a repetition at its end, which may be unlimited. If another part may be long,
-//! the regex ends with the minimum of that part, and [`PatternTail`] matches the rest. The rest is
-//! then examined once, and not again for each beginning in it.
+//! beginnings without a complete match, so trying a pattern must be cheap. The regex therefore
+//! matches only short text, except for a repetition at its end, which may be unlimited. A match
+//! may have a long part that is not at its end, such as the first part of a JSON Web Token. The
+//! regex then ends after the minimum length of that part, and [`PatternTail`] matches the rest. The
+//! rest is examined once, and not again for each beginning in it.
 
 /// A named set of patterns for the setting `redact.sets`. `about` describes the secrets that the
 /// set finds.

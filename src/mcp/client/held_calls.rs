@@ -1,5 +1,7 @@
-//! New client, old server: a request of the server ends the client's call with `input_required`.
-//! The call is held, and continues when the client repeats it with the answers.
+//! Calls of a client of revision 2026-07-28 to a server of an older revision. If the server sends
+//! a request to the client, the gateway ends the client's call with the result `input_required`.
+//! The gateway holds the call at the server. The call continues when the client repeats it with the
+//! answers.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -31,9 +33,9 @@ const HELD: Duration = Duration::from_mins(10);
 const MAX_ROUNDS: u32 = 32;
 const GONE: &str = "the call was answered already, or was held too long: make it anew";
 
-/// Returns true if requests of this server must reach the client in results, because a new client
-/// accepts no requests. Returns false for a single server that is new too, because such a server
-/// needs no translation.
+/// Returns true if requests of this server must reach the client in results, because a client of
+/// revision 2026-07-28 accepts no requests. Returns false if this is the only server and also has
+/// revision 2026-07-28, because messages are then not translated.
 pub(crate) fn must_carry(relay: &Relay, from: &Upstream) -> bool {
     relay.client.is_modern() && (relay.hub.is_some() || from.era.get() != Some(Era::Modern))
 }
@@ -183,8 +185,8 @@ pub(crate) fn carry_early(relay: &Arc<Relay>, from: &Arc<Upstream>, request: u64
     }
 }
 
-/// Removes the questions of a server whose ids fulfill `is_it`, because the server has cancelled
-/// them.
+/// Removes the questions that a server has cancelled. `is_it` returns true for the id of such a
+/// question.
 pub(crate) fn withdraw(relay: &Relay, from: &Arc<Upstream>, is_it: &dyn Fn(&str) -> bool) {
     drop(relay.client.take_early(from, |early| is_it(&early.id)));
     from.with_requests(|requests| {
@@ -268,8 +270,8 @@ fn give_up(call: HeldCall, why: &'static str) {
     }
 }
 
-/// Processes the answer to a new client's request. If the request is held, the answer is stored
-/// until the client repeats it.
+/// Processes a server's answer to a request of a client of revision 2026-07-28. If the request is
+/// held, the answer is stored until the client repeats the request.
 pub(crate) async fn carrier_answered(relay: &Arc<Relay>, answer: ServerAnswer) {
     if answer.pending.client_id.is_none() {
         return relay.client.held_call_ended(answer.pending, Ok(answer.message));

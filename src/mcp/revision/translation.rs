@@ -80,8 +80,8 @@ pub(crate) fn without_meta(envelope: &Envelope, message: &Message) -> Option<Edi
     Some(Edit::new(message.range_of(meta), with))
 }
 
-/// Returns the members to insert at the start of a result for a new client. `is_kept` is true if
-/// clients may cache the result.
+/// Returns the members to insert at the start of a result for a client of revision 2026-07-28.
+/// `is_kept` is true if clients may cache the result.
 pub(crate) fn modern_members(is_kept: bool) -> &'static str {
     if is_kept { COMPLETE_AND_KEPT } else { COMPLETE }
 }
@@ -98,8 +98,8 @@ pub(crate) fn is_kept(method: &str) -> bool {
     method.ends_with("/list") || matches!(method, "resources/read" | "server/discover")
 }
 
-/// Returns the edits that turn an old server's result into a result for a new client. Returns no
-/// edits for a result that is not in memory.
+/// Returns the edits that turn the result of a server of an older revision into a result for a
+/// client of revision 2026-07-28. Returns no edits for a result that is not in memory.
 pub(crate) fn completed(message: &Message, result: &Range<usize>, is_kept: bool) -> Vec<Edit> {
     let Some(json) = raw(message, result.clone()) else { return Vec::new() };
     if message.hole(json).is_some() {
@@ -130,7 +130,8 @@ pub(crate) fn modern_error(message: &Message) -> Vec<Edit> {
     found().into_iter().collect()
 }
 
-/// Converts an old server's error that requires page visits into a result that asks for them.
+/// Converts an error into a result that asks for input. The error is from a server of a revision
+/// before 2026-07-28, and says that the user must visit pages. Returns `None` for other errors.
 pub(crate) fn pages(message: &Message) -> Option<String> {
     let error = error_in(message)?;
     error.get("code").filter(|code| code.get() == URL_REQUIRED)?;
@@ -151,9 +152,9 @@ pub(crate) fn without_new(message: &Message, result: &Range<usize>) -> Vec<Edit>
     message::without_members(message, &object, result.start, &NEW)
 }
 
-/// Returns the edits that turn a new server's call result into a result for an old client.
-/// Structured content that is not an object is removed. If `links` is false, each `resource_link`
-/// becomes text.
+/// Returns the edits that turn the result of a call from a server of revision 2026-07-28 into a
+/// result for a client of an older revision. Structured content that is not an object is removed.
+/// If `links` is false, each `resource_link` becomes text.
 pub(crate) fn older(message: &Message, result: &Range<usize>, links: bool) -> Vec<Edit> {
     let Some(object) = raw(message, result.clone()).and_then(RawObject::parse) else {
         return Vec::new();
@@ -179,9 +180,9 @@ fn without_link(message: &Message, block: &RawValue) -> Option<Edit> {
     Some(Edit::new(message.range_of(block), with))
 }
 
-/// Returns the edits that remove structured content that is not an object, because an old client
-/// accepts only objects. If the result has no other content (`is_alone`), the structured content
-/// becomes a text.
+/// Returns the edits that remove structured content that is not an object, because a client of a
+/// revision before 2026-07-28 accepts only objects. If the result has no other content
+/// (`is_alone`), the structured content becomes a text.
 fn structured(message: &Message, object: &RawObject<'_>, is_alone: bool) -> Vec<Edit> {
     let Some(value) = object.get("structuredContent") else { return Vec::new() };
     let member = ObjectMember::of(message, object, "structuredContent");
@@ -206,8 +207,8 @@ fn text_block(text: &str) -> String {
     format!(r#"{{"type":"text","text":{}}}"#, quoted(text))
 }
 
-/// A new server's result that asks for input before the call can continue. `state` is returned to
-/// the server as written.
+/// A result of a server of revision 2026-07-28 that asks for input before the call can continue.
+/// `state` is returned to the server as written.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct InputRequired {
     pub(crate) requests: Vec<InputRequest>,

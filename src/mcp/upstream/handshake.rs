@@ -18,8 +18,8 @@ use crate::revision::{self, ClientProfile, Era, ServerProfile};
 use crate::server_request::{self, OwnRequest, result_of};
 use crate::upstream::{Introduction, Upstream};
 
-/// Time to wait for an answer to `server/discover`. After it, the server is assumed to be old,
-/// because some old servers ignore all requests before `initialize`.
+/// Time to wait for an answer to `server/discover`. After this time, the server is assumed to have
+/// a revision before 2026-07-28, because some such servers ignore all requests before `initialize`.
 const PROBE: Duration = Duration::from_secs(10);
 // Error codes that only 2026-07-28 servers use.
 const MODERN_ERRORS: std::ops::RangeInclusive<i64> = -32022..=-32020;
@@ -120,9 +120,9 @@ async fn by_discover(
     Ok(introduction)
 }
 
-/// Does the handshake with the only server on behalf of a new client. Requests that arrive during
-/// the handshake wait for it and share the outcome. If the handshake fails, these requests go to
-/// the server, which answers them itself.
+/// Does the handshake with the only server on behalf of a client of revision 2026-07-28. Requests
+/// that arrive during the handshake wait for it and share the outcome. If the handshake fails,
+/// these requests go to the server, which answers them itself.
 pub(crate) async fn shake_hands(relay: &Arc<Relay>, upstream: &Arc<Upstream>) {
     let Introduction { turn, done } = &upstream.introduction;
     let before = done.load(Ordering::Relaxed);

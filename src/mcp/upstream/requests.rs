@@ -116,8 +116,8 @@ impl ForeignRequest<'_> {
                 CarryMode::Held(Box::new(CarriedQuestions::new(identity)))
             }),
         };
-        // Responses that belong to no held call are removed, because an old server does not know
-        // them.
+        // Responses that belong to no held call are removed, because a server of an older revision
+        // does not know them.
         let responses = ObjectMember::of(&self.request.message, &params, "inputResponses");
         let meta = translation::without_meta(&self.request.envelope, &self.request.message);
         let edits = meta.into_iter().chain(responses.map(|member| member.removed())).collect();
@@ -170,8 +170,8 @@ impl ForeignRequest<'_> {
         Some(RequestIdentity { name, digest: digest.into() })
     }
 
-    /// Sets the log level of an old server if it changed, and waits for the answer up to
-    /// [`LEVEL_TIMEOUT`], so that the client's request comes after the change. The answer is
+    /// Sets the log level of a server of an older revision if it changed. Waits for the answer up
+    /// to [`LEVEL_TIMEOUT`], so that the client's request comes after the change. The answer is
     /// ignored, because a server without logs refuses the change.
     async fn log_at(&self, level: &str) {
         let upstream = self.upstream();

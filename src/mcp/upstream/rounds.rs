@@ -32,8 +32,8 @@ pub(crate) fn asks(answer: &ServerAnswer) -> bool {
     result.is_some_and(is_input_required)
 }
 
-/// Puts the input that an answer asks for to the client, and repeats the request with the
-/// responses. A cancelled request is not repeated.
+/// Asks the client for the input that the server's answer requires. Then repeats the request to the
+/// server, with the responses of the client. A cancelled request is not repeated.
 pub(crate) async fn repeat(relay: Arc<Relay>, mut again: Repeatable, answer: ServerAnswer) {
     let ServerAnswer { from, mut pending, message, .. } = answer;
     let Some(client_id) = pending.client_id.clone() else { return };
@@ -75,8 +75,8 @@ async fn input_of_client(
     members.await?.ok_or_else(|| "answered no result".to_owned())
 }
 
-/// Gets the input that an answer asks for, through `ask`. Returns the members to add to the
-/// repeated call, or `None` if the answer asks for nothing.
+/// Gets the input that a server's answer requires, by calling `ask`. Returns the members to add to
+/// the repeated call, or `None` if the answer requires no input.
 ///
 /// If the server asks for a repetition without input, waits for a pause first. Fails if a call has
 /// had too many rounds, or if the client cannot provide the input. The error text is a predicate

@@ -1,4 +1,5 @@
-//! The result of a question and its text for a model, and the errors of the modes.
+//! The outcome of a question about a document, its form as a text for a model, and the errors with
+//! which a mode of answering can fail.
 
 use crate::extract::asking::{AskError, CallRecord};
 use crate::extract::{DocumentError, DocumentFacts, Mode, TokenUsage};
@@ -16,9 +17,9 @@ pub struct Extraction {
     pub calls: Vec<CallRecord>,
 }
 
-/// An answer: its text, followed by the lines that support it. `found` is false if the model found
-/// nothing, and `None` if no model was used. `is_cut` is true if a model ran out of tokens; the
-/// text then says so.
+/// An answer. `text` is the text of the answer, followed by the lines of the document that support
+/// it. `found` is false if the model found nothing, and `None` if no model was used. `is_cut` is
+/// true if a model ran out of tokens; the text then says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described above")]
 pub struct AnswerText {

@@ -22,8 +22,8 @@ const AGE: &str = "keep_age";
 const CONVERSATION: &str = "keep_conversation";
 const STORE: &str = "keep_store";
 const FREE: &str = "keep_free";
-/// Part of a limit that is freed in addition when the limit is exceeded, as a divisor. With a tenth
-/// of the limit free, not every new output causes a sweep.
+/// If a limit is exceeded, removals free the excess and another 1/`SLACK` of the limit. Without
+/// this slack, every new output would cause a sweep.
 const SLACK: u64 = 10;
 
 /// The limits on outputs. Without limits, all outputs are kept.

@@ -1,4 +1,5 @@
-//! Conversion of local segments to the form that the rules of `replica` require.
+//! Parses local segments into values of `Segment`. The module `replica` computes the state of a
+//! conversation from these values.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
@@ -11,7 +12,7 @@ const MOST_ARTIFACTS: usize = 100_000;
 /// Maximum number of messages, moves and removals in a conversation.
 const MOST_STATEMENTS: usize = 1_000_000;
 
-/// A segment in the form that the rules require.
+/// A parsed segment, as the module `replica` takes it to compute the state of a conversation.
 pub type Piece = Segment<Stored, StoredMessage>;
 
 /// Index entry of an artifact. `line` is the range of its line in the records of `segment`; the

@@ -315,8 +315,8 @@ pub(super) fn log_start(conversation: &Conversation) -> Result<LogPosition, Remo
     Ok(LogPosition { inode: mark.ino, born: mark.born, ..LogPosition::default() })
 }
 
-/// Returns true if the directory of the conversation is at least as old as the log of the position.
-/// The birth times on the disk may be unknown; the result is then false.
+/// Returns true if the directory of the conversation is at least as old as the log file that `at`
+/// refers to. Returns false if one of the two birth times is unknown.
 pub(super) fn is_original_directory(
     conversation: &Conversation,
     at: LogPosition,

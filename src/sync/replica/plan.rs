@@ -1,4 +1,5 @@
-//! Planning of the steps after which the local files match a state, and the paths of its artifacts.
+//! Assigns a path to each artifact of a state, and plans the steps that change the local files.
+//! After these steps, the local files match the state.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -65,8 +66,9 @@ impl Plan {
     }
 }
 
-/// Returns the paths of all artifacts on a host with the local changes `changes`. Local changes
-/// count as later than all artifacts in `state`.
+/// Returns the paths of all artifacts on a host with the local changes `changes`: the artifacts in
+/// `state` that the host has not removed or replaced, and the files that the host has added. Local
+/// changes count as later than all artifacts in `state`.
 pub fn seen<A, M>(
     state: &State<A, M>,
     changes: &Changes,

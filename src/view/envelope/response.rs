@@ -1,4 +1,5 @@
-//! Outputs that are themselves responses of the common protocol.
+//! Recognizes outputs that are already responses of the common protocol of tool responses. This is
+//! the protocol of `.envelope.json` (`formats.md`, section 2).
 
 use std::io;
 use std::ops::Range;
@@ -17,7 +18,7 @@ const CARRIED_BYTES: u64 = 16 << 10;
 const WORD_BYTES: u64 = 128;
 const READ_BYTES: usize = 256 << 10;
 
-// The envelope replaces `data` and `text`, and carries over the last three.
+// The envelope replaces `data` and `text`, and carries over `stats`, `context` and `error`.
 const MEMBER_NAMES: [&str; 6] = ["status", "data", "text", "stats", "context", "error"];
 const STATUS: usize = 0;
 const STATS: usize = 3;

@@ -69,7 +69,7 @@ fn read_record(content: &dyn Content, at: &TroubleRecord) -> io::Result<Option<E
 /// smallest `weight` is used. The weight has these parts, most important first:
 ///
 /// - true for the message of an array item,
-/// - true for the end of a range,
+/// - true for the end of a range of lines or columns,
 /// - true for an ambiguous name,
 /// - the level of the field,
 /// - the place of its name in the list of known names.
@@ -100,8 +100,9 @@ struct FieldReader {
     key: Vec<u8>,
 }
 
-/// An object or array that has not ended. If `is_skipped` is true, its fields are not collected.
-/// `is_end` is true if it describes the end of a range.
+/// An object or array that the scanner has not read to its end. If `is_skipped` is true, the fields
+/// of the value are not collected. `is_end` is true if the value is inside a field such as `end`,
+/// which describes the end of a range of lines or columns.
 #[derive(Clone, Copy)]
 struct OpenValue {
     is_array: bool,

@@ -78,8 +78,9 @@ impl FindQuestion {
         Ok(Self { asked, matcher: Matcher::new(terms), phrases })
     }
 
-    /// Returns the words that occur in no form and may be misspelt, with their numbers. Only single
-    /// words of letters may be misspelt. Returns none if a part of the content was not counted.
+    /// Returns the words that may be misspelt, each with its number in the question. A word may be
+    /// misspelt if it consists of letters, and if neither a form of the word nor a part of it
+    /// occurs. Returns no words if a part of the content was not counted.
     pub(super) fn missing(&self, census: &Census) -> Vec<(usize, &str)> {
         let missing = self.terms().filter(|term| self.choices(term, census).is_empty());
         let missing = missing.take(if census.is_whole { usize::MAX } else { 0 });

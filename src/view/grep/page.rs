@@ -42,8 +42,9 @@ impl CutPoint {
         Self { length, artifact, before: lines, from, shown: 0, torn: false }
     }
 
-    /// Returns the same place in a result on many artifacts, after `length` bytes and `lines`
-    /// matching lines of earlier artifacts.
+    /// Converts this place in the result on a single artifact into the place in a result on many
+    /// artifacts. `artifact` is the number of the single artifact. The results on earlier artifacts
+    /// have `length` bytes and `lines` matching lines.
     pub(super) fn of(self, artifact: usize, length: usize, lines: u64) -> Self {
         Self { length: self.length + length, artifact, before: lines, ..self }
     }

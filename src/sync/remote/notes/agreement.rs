@@ -21,10 +21,10 @@ use crate::replica::{Base, Clock, Entry, Origin, Stamp, WriterId};
 use ctxfs_store::FileMark;
 
 const AGREEMENT: &str = "agreement.jsonl";
-/// Compact the file when it is more than this many times as long as its live content.
+/// `agreement.jsonl` is compacted when it is more than this many times as long as its live content.
 const MOST_BALLAST: u64 = 5;
-/// Estimated bytes of an entry. `EMPTY` is the estimate for a file without entries. The two
-/// estimates avoid most computations of the exact length.
+/// Estimated length of an entry in bytes. `EMPTY` is the estimate for a file without entries. The
+/// two estimates avoid most computations of the exact length of the live content.
 const ENTRY: u64 = 300;
 const EMPTY: u64 = 64 << 10;
 const END: u64 = 64 << 10;
@@ -33,8 +33,9 @@ const END: u64 = 64 << 10;
 const LONG: usize = 64;
 const BLOCK: usize = 64 << 10;
 
-/// A value computed from the agreement. It is recomputed only after the agreement has changed. The
-/// mark of the file identifies its state, since each save changes the mark.
+/// A value computed from the agreement. It is recomputed only after the agreement has changed.
+/// `mark` is the [`FileMark`] that `agreement.jsonl` had before the computation. Each save of the
+/// agreement changes the mark of the file.
 #[derive(Debug)]
 pub(crate) struct AgreementCache<T> {
     pub(crate) mark: Option<FileMark>,

@@ -11,12 +11,12 @@ use crate::remote::process::protocol::{
     LARGEST, ListedName, NAMES, Reply, ReplyEnvelope, Request, RequestEnvelope, WireError,
 };
 
-/// Time limit for receiving a request, and for sending its response after the deadline of the
-/// request.
+/// Time limit for receiving a request. Also the time after the deadline of the client in which the
+/// response can still be sent.
 const GRACE: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_hours(24);
-/// Time before the deadline of the client at which a request ends, so that its error still arrives
-/// in time. It is at most a tenth of the remaining time.
+/// The server gives up a request this long before the deadline of the client, so that the error
+/// arrives in time. If a tenth of the remaining time is shorter, the tenth is used instead.
 const EARLY: Duration = Duration::from_millis(200);
 
 /// Serves the request on `socket`. `objects` is the bucket, or the reason why there is none.

@@ -1,4 +1,4 @@
-//! Looks into the bucket, made on behalf of readers.
+//! Runs the looks: on behalf of readers, this module asks the bucket for changes of other hosts.
 
 use std::sync::Arc;
 use std::thread;
@@ -13,8 +13,8 @@ use crate::remote::{Downloads, LookOutcome, PullReport, RemoteError, Synchronize
 use ctxfs_core::model::Component;
 use ctxfs_store::Conversation;
 
-/// Time limit for retries of the requests of a look. `LOCK` is the time limit for waiting for the
-/// push lock.
+/// Time limit of a look for retries of its requests to the bucket. `LOCK` is the time limit of a
+/// look for waiting for the push lock.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOCK: Duration = Duration::from_secs(2);
 const CONVERSATIONS_AGE: Duration = Duration::from_mins(1);
