@@ -199,8 +199,12 @@ fn append_stdin(args: &AppendArgs, cli: &Cli, context: &Context) -> anyhow::Resu
     let root = settings.store(&context.environment)?;
     let id = places::conversation_id(&args.conversation)?;
     let advertised = settings.text(SettingKey::Advertise);
-    let shown =
-        places::reader_root(advertised, &places::mounts_of(&root), Some(&id), &context.environment);
+    let shown = places::reader_root(
+        advertised,
+        || places::mounts_of(&root),
+        Some(&id),
+        &context.environment,
+    );
     let store = Store::open(&root)?;
     store.create_conversation(&id)?;
     let engine = view::open_engine(store, &shown, Some(&id), settings)?;

@@ -196,7 +196,7 @@ impl GatewayShelf {
             return (Root::All(Root::REFERENCES.to_owned()), false);
         }
         let id = Some(&self.id);
-        (places::reader_root(advertised, &mounts, id, &self.user.environment), true)
+        (places::reader_root(advertised, || &mounts, id, &self.user.environment), true)
     }
 
     fn try_open(&self) -> anyhow::Result<GatewayConversation> {

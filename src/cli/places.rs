@@ -101,10 +101,10 @@ const ELSEWHERE: &str = "choose another place: `ctxfs mount --store STORE DIR`";
 /// where this store is mounted, or else the place where only this conversation is mounted, or else
 /// the place where `ctxfs mount` would mount the store.
 ///
-/// `mounts` are those of the store.
-pub(crate) fn reader_root(
+/// `mounts` returns the mounts of the store. It is called only without `given`.
+pub(crate) fn reader_root<M: AsRef<[StoreMount]>>(
     given: Option<&str>,
-    mounts: &[StoreMount],
+    mounts: impl FnOnce() -> M,
     id: Option<&Component>,
     environment: &Environment,
 ) -> Root {
@@ -112,7 +112,9 @@ pub(crate) fn reader_root(
     if let Some(given) = given {
         return Root::All(given.to_owned());
     }
-    let mounted = |only: Option<&Component>| mounts.iter().find(|at| at.only.as_ref() == only);
+    let mounts = mounts();
+    let mounted =
+        |only: Option<&Component>| mounts.as_ref().iter().find(|at| at.only.as_ref() == only);
     if let Some(all) = mounted(None) {
         return Root::All(shown(all.target.clone()));
     }

@@ -234,7 +234,7 @@ fn engine_for(
     let id = places::conversation_id(id)?;
     let prefix = settings.text(SettingKey::Advertise);
     let root =
-        places::reader_root(prefix, &places::mounts_of(&place), Some(&id), &context.environment);
+        places::reader_root(prefix, || places::mounts_of(&place), Some(&id), &context.environment);
     let options = engine::options(settings, &root, Some(&id))?;
     Ok((engine::open(Store::open(&place)?, options), id))
 }

@@ -47,7 +47,7 @@ impl PathInTree {
             return Ok(Self { root: Root::One(prefix), only: mount.only, path });
         }
         let reader_root = |id: Option<&Component>| {
-            places::reader_root(advertised, &mounts, id, &context.environment)
+            places::reader_root(advertised, || &mounts, id, &context.environment)
         };
         let path = resolved(store, relative(path, &mounts, &reader_root(None)))?;
         let only = conversation_of(&path);

@@ -137,7 +137,7 @@ fn options(
     context: &Context,
 ) -> Result<EngineOptions, Failure> {
     let given = settings.text(SettingKey::Advertise);
-    let seen = places::reader_root(given, &places::mounts_of(root), only, &context.environment);
+    let seen = places::reader_root(given, || places::mounts_of(root), only, &context.environment);
     let mut options = engine::options(settings, &seen, None)?;
     if let Some(only) = only {
         options.prefix = seen.of(&only.to_text());

@@ -39,7 +39,8 @@ enum Start {
 }
 
 // The confined page cannot restart the process.
-const LOST: &str = "`ctxfs start-beside`, which does that, has ended: start `ctxfs web` again";
+const LOST: &str =
+    "the process `start-beside`, which does that, has ended: start `ctxfs web` again";
 const READ: Duration = Duration::from_secs(5);
 
 pub(crate) struct PageHelpers {

@@ -209,7 +209,12 @@ fn serve(
 ) {
     while let Ok(Some(((), socket))) = receive(server) {
         let Some(socket) = socket.map(UnixStream::from) else { continue };
-        if let Ok(Some((request, passed))) = receive(&socket) {
+        // The other end of this socket may outlive the server.
+        let limit = Some(PATIENCE);
+        let is_limited = socket.set_read_timeout(limit).and(socket.set_write_timeout(limit));
+        if is_limited.is_ok()
+            && let Ok(Some((request, passed))) = receive(&socket)
+        {
             let reply: WatchdogReply = reply(request, passed).map_err(|error| error.to_string());
             // Fails if the server does not wait for the reply.
             drop(send(&socket, &reply, None));
