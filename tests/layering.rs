@@ -37,8 +37,12 @@ const LAYERS: &[Rule] = &[
     ("core/materialize", r"\bcrate::redact\b", NONE),
     ("store", r"\bcrate::message\b", &[("store/message", "crate::message")]),
     ("store", r"\bcrate::keep\b", &[("store/keep", "crate::keep")]),
-    ("sync/replica", r"\bcrate::(bucket|remote)\b|\bctxfs_(store|view)\b|\bhyper::", NONE),
-    ("sync/bucket", r"\bcrate::remote\b|\bctxfs_(store|view)\b", NONE),
+    (
+        "sync/replica",
+        r"\bcrate::(bucket|remote)\b|\bctxfs_(store|view|core::materialize)\b|\bhyper::",
+        NONE,
+    ),
+    ("sync/bucket", r"\bcrate::remote\b|\bctxfs_(store|view|core::materialize)\b", NONE),
     ("sync/remote", r"\b(object_store|hyper)::", NONE),
     ("models/extract", r"\bcrate::(llm|http_client|http_server)\b|\bhyper::", NONE),
     ("models/llm", r"\bcrate::http_server\b|\bctxfs_core::materialize\b", NONE),
@@ -48,7 +52,7 @@ const LAYERS: &[Rule] = &[
     ("fuse", r"\bcrate::kernel\b", &[("fuse/kernel", "crate::kernel")]),
     ("fuse", r"\bparking_lot\b", &[("fuse/kernel", "parking_lot")]), // See `engine/sync.rs`.
     ("fuse/kernel", r"\bctxfs_core::materialize\b|\bctxfs_(store|view)\b", NONE),
-    ("store sync fuse/kernel mcp web cli/hooks", r"\bctxfs_core::redact\b", NONE),
+    ("store sync models/extract fuse/kernel mcp web cli/hooks", r"\bctxfs_core::redact\b", NONE),
     ("sync/remote fuse mcp web cli/hooks", r"\bctxfs_store::keep\b", NONE),
     ("mcp cli/hooks", r"\bctxfs_store::message\b", NONE),
     ("mcp web", r"\bctxfs_models::llm\b", NONE),

@@ -66,7 +66,7 @@ pub fn in_order<S, T: Send>(
 /// the given order, so the longest should come first.
 pub fn run(tasks: Vec<Task<'_>>) {
     let tasks: Vec<_> = tasks.into_iter().map(|task| Mutex::new(Some(task))).collect();
-    let pass = OrderedPass::new(tasks.len(), BOUNDS);
+    let pass = OrderedPass::new(tasks.len(), PassBounds { results: usize::MAX, ..BOUNDS });
     let run = |number: usize, _: &dyn Fn() -> bool| {
         let task = tasks[number].lock().take();
         (task.into_iter().for_each(|task| task()), 0)

@@ -56,7 +56,7 @@ pub mod workers;
 pub use answers::many::Answers;
 pub use answers::{Answer, Question};
 pub use computed::{Base, Computed, OpenText, Reader, Recipe, User};
-pub use counting::Counters;
+pub use counting::{Counters, proportion};
 pub use engine::Engine;
 pub use error::{EngineError, Result, io_error_number, reason_of_loss};
 pub use intake::{
@@ -89,7 +89,7 @@ pub use tracker::RewriteCount;
 pub use tree::{OpenedFile, Tree};
 
 pub(crate) use computed::{BaseText, Callback, VERSION};
-pub(crate) use counting::{Counting, proportion};
+pub(crate) use counting::Counting;
 pub(crate) use deadline::{LateSlot, ReadLimit, Timed, extended_deadline};
 pub(crate) use filters::FilterProcesses;
 pub(crate) use lines::LineIndex;

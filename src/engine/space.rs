@@ -88,7 +88,10 @@ impl Engine {
             return Ok(Reservation::default());
         }
         // If the conversation has been removed, only unnamed files of it can remain.
-        let conversation = self.store.conversation(id)?;
+        let conversation = match self.conversation(id) {
+            Err(EngineError::NotFound) => None,
+            found => Some(found?),
+        };
         let conversation = conversation.as_deref();
         let request = RoomRequest { id, conversation, growth, partly: false };
         let reserved = reserve_part(self, &request)?;

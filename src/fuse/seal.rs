@@ -25,7 +25,7 @@ use ctxfs_core::model::{
 };
 use ctxfs_core::redact::{BLOCK, SecretRules, masks, settled};
 use ctxfs_engine::sync::lower_priority;
-use ctxfs_engine::{Counters, DoorFile as _, Engine, FileLife as _, RewriteCount};
+use ctxfs_engine::{Counters, DoorFile as _, Engine, FileLife as _, RewriteCount, proportion};
 use ctxfs_store::{Artifact, Lease, lease_of, provenance_of, stat_file};
 
 /// Pause before the next attempt to seal a file that may still be written through a mapping.
@@ -344,8 +344,7 @@ fn count_stored(
     let (Some(id), Some(tokens)) = (node.conversation(), tokens) else { return Ok(()) };
     let bytes = node.as_file()?.life().take_uncounted();
     if bytes > 0 {
-        let tokens = u128::from(tokens.0) * u128::from(bytes) / u128::from(tokens.1.max(1));
-        let stored = Amount::once(bytes, u64::try_from(tokens).unwrap_or(u64::MAX));
+        let stored = Amount::once(bytes, proportion(tokens.0, bytes, tokens.1));
         let counts = Counts { stored, ..Counts::default() };
         fs.engine.count(&id, tool.unwrap_or_default(), &counts);
     }

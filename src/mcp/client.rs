@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::held::HeldCalls;
-use crate::json_rpc::{self, Envelope, INTERNAL_ERROR, cancelled_because, raw};
+use crate::json_rpc::{self, Envelope, INTERNAL_ERROR, cancelled_because};
 use crate::message::{Message, Outgoing};
 use crate::pending::{MAX_QUESTIONS, PendingRequest};
 use crate::queue::Sender;
@@ -86,7 +86,7 @@ pub(crate) struct ClientRequest {
 
 impl ClientRequest {
     pub(crate) fn raw_params(&self) -> Option<&RawValue> {
-        raw(&self.message, self.envelope.params.clone()?)
+        self.envelope.params(&self.message)
     }
 
     pub(crate) fn params(&self) -> RawObject<'_> {

@@ -144,11 +144,11 @@ impl SessionInbox {
         {
             return self.foreign_notification(from, parsed).await;
         }
-        let params = envelope.params(message).and_then(RawObject::parse).unwrap_or_default();
+        let params = || envelope.params(message).and_then(RawObject::parse).unwrap_or_default();
         let mut edits = Vec::new();
         match &**method {
             "notifications/progress" => {
-                if let Some(token) = params.get("progressToken") {
+                if let Some(token) = params().get("progressToken") {
                     from.progressed(token.get());
                 }
             }
@@ -159,14 +159,15 @@ impl SessionInbox {
                 relay.client.answered(&number.to_string());
                 edits.push(Edit::new(range, number.to_string()));
             }
-            _ => {
-                if let Some(id) = json_rpc::subscription_id(&params)
+            _ if message.text().contains(json_rpc::SUBSCRIPTION_KEY) => {
+                if let Some(id) = json_rpc::subscription_id(&params())
                     && let Some(number) = json_rpc::number_of(id)
                     && let Some(client_id) = from.client_id(number)
                 {
                     edits.push(Edit::new(message.range_of(id), client_id));
                 }
             }
+            _ => {}
         }
         relay.client.send(parsed.message.edited(edits)).await;
     }

@@ -288,7 +288,6 @@ fn article(id: &Component, logged: &LoggedMessage, row: Option<&OutputRow>) -> M
         }
     };
     let role = &message.role;
-    let called = [message.tool_name.as_str(), &message.call_id()].join(" ");
     let is_result = matches!(&**role, "tool" | "function");
     html! {
         article.message id=(anchor) data-role=(role) {
@@ -299,6 +298,7 @@ fn article(id: &Component, logged: &LoggedMessage, row: Option<&OutputRow>) -> M
                 " " a.anchor href={ "#" (anchor) } aria-label="Link to this message" { "#" }
             }
             @if is_result {
+                @let called = [message.tool_name.as_str(), &message.call_id()].join(" ");
                 (call_section(id, row, &Given::Text(&message.said()), called.trim()))
             } @else {
                 (message_text(&message.said()))

@@ -108,7 +108,7 @@ fn carry(relay: &Arc<Relay>, request: u64, question: EarlyQuestion) {
     let EarlyQuestion { from, id, request: members, room, .. } = question;
     from.count_asked(true);
     let (reply, replied) = oneshot::channel();
-    tokio::spawn(reply_to(Arc::clone(&from), id.clone(), room, replied));
+    tokio::spawn(reply_to(Arc::downgrade(&from), id.clone(), room, replied));
     let is_first = from.with_requests(|requests| {
         let carrier = requests.waiting.get_mut(&request)?.carrier_mut()?;
         match &mut carrier.carries {
@@ -131,14 +131,16 @@ fn carry(relay: &Arc<Relay>, request: u64, question: EarlyQuestion) {
     }
 }
 
-/// Sends the reply to a server's question. `_room` is the memory of the question.
+/// Sends the reply to a server's question. `_room` is the memory of the question. The requests of
+/// the server hold the other end of `replied`, so a reference to the server would keep both alive.
 async fn reply_to(
-    from: Arc<Upstream>,
+    from: Weak<Upstream>,
     id: String,
     _room: OwnedSemaphorePermit,
     replied: oneshot::Receiver<QuestionReply>,
 ) {
     let reply = replied.await.unwrap_or(QuestionReply::Refused("the call has ended"));
+    let Some(from) = from.upgrade() else { return };
     from.count_asked(false);
     match reply {
         QuestionReply::Result(result) => from.notify(json_rpc::answer(&id, &result)),
@@ -151,14 +153,15 @@ fn wait_for_call(relay: &Arc<Relay>, question: EarlyQuestion) {
     if !relay.client.profile().abilities().has(question.kind) {
         return question.refuse("the client cannot do that");
     }
-    let (from, id) = (Arc::clone(&question.from), question.id.clone());
+    let (from, id) = (Arc::downgrade(&question.from), question.id.clone());
+    let time = question.from.timeout.unwrap_or(HELD);
     if let Err(question) = relay.client.put_early(question) {
         return question.refuse(FULL);
     }
     let relay = Arc::downgrade(relay);
     tokio::spawn(async move {
-        sleep(from.timeout.unwrap_or(HELD)).await;
-        let Some(relay) = relay.upgrade() else { return };
+        sleep(time).await;
+        let Some((relay, from)) = relay.upgrade().zip(from.upgrade()) else { return };
         for late in relay.client.take_early(&from, |early| early.id == id) {
             late.refuse("the client made no call in time");
         }

@@ -77,7 +77,7 @@ async fn ask_in_time(relay: &Arc<Relay>, server: usize) -> Vec<String> {
     match relay.upstreams[server].timeout {
         None => ask(relay, hub, server).await,
         Some(time) => {
-            let late = |_| vec![format!("did not answer within {} s", time.as_secs())];
+            let late = |_| vec![format!("did not answer within {} s", time.as_secs_f64())];
             timeout(time, ask(relay, hub, server)).await.unwrap_or_else(late)
         }
     }
