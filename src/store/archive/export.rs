@@ -585,7 +585,7 @@ impl FileState {
         path: &RelPath,
         file: &ExportedFile,
     ) -> Result<Self, StoreError> {
-        conversation.current_record(path, None)?;
+        conversation.recover(path, None)?;
         let record = conversation.record_for(path, &file.stat)?;
         let is_live = record.state == ArtifactState::Live || file.has_writer();
         Ok(Self { record, is_live })

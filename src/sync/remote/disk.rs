@@ -89,7 +89,7 @@ impl StateDir {
                 dir.unlink(new(file).as_ref()).ok();
             }
         }
-        written.and_then(|()| dir.sync()).map_err(self.failed("write to", ""))
+        written.and_then(|()| dir.sync()).map_err(RemoteError::at("write to", &self.path))
     }
 }
 
