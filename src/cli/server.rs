@@ -257,7 +257,6 @@ fn start_session(
 fn fs_options(plan: &MountPlan) -> FsOptions {
     let (defaults, settings) = (FsOptions::default(), &plan.settings);
     FsOptions {
-        write_once: settings.is_on(SettingKey::WriteOnce),
         coherence: match settings.text(SettingKey::Coherence) {
             Some("strict") => Coherence::Strict,
             _ => Coherence::Relaxed,

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use crate::{
-    AnalysisGoal, AnalysisSoFar, ByteState, Engine, FileId, FileRef, Identity, Result,
+    AnalysisGoal, AnalysisSoFar, ByteState, DoorFile, Engine, FileId, FileRef, Identity, Result,
     RewriteCount, STEP, Snapshot, Source, SourceState,
 };
 use ctxfs_core::materialize::{Analyzer, SNIFFED, is_for_terminal};
@@ -36,13 +36,13 @@ impl Snapshot {
         self.to_analyse(engine).current(expired)
     }
 
-    /// Returns the analysis of the current bytes, if it is known without reading them.
+    /// Returns the analysis of the current bytes, or `None` if they would have to be analysed now.
     pub(crate) fn known_analysis(&self, engine: &Engine) -> Result<Option<Arc<Analysis>>> {
         let file = self.to_analyse(engine);
         file.known(&file.byte_state()?)
     }
 
-    /// Analyses at least the first `goal` bytes, or less if `expired` returns true before.
+    /// Analyses at least the first `goal` bytes, but stops as soon as `expired` returns true.
     pub(crate) fn analyse(
         &self,
         engine: &Engine,
@@ -70,28 +70,29 @@ impl Snapshot {
     }
 }
 
-impl Source {
-    /// Analyses the file, which is open as `open`, by at least one step and until `expired` returns
-    /// true. Returns the analysis once it is complete. Continues from an earlier call.
-    pub fn analyse(
-        &self,
-        engine: &Engine,
-        open: &File,
-        expired: &dyn Fn() -> bool,
-    ) -> Result<Option<Analysis>> {
-        let found = Analysed::of(engine, self, open).current(expired)?;
-        Ok(found.whole.then(|| (*found.analysis).clone()))
-    }
+/// Analyses `file`, which is open as `open`, until `expired` returns true, but by at least one step.
+/// Continues where an earlier call stopped. Returns the analysis once it is complete.
+pub(crate) fn analyse_open(
+    engine: &Engine,
+    file: &Arc<dyn DoorFile>,
+    open: &File,
+    expired: &dyn Fn() -> bool,
+) -> Result<Option<Analysis>> {
+    let found = Analysed::of(engine, &**file, open).current(expired)?;
+    Ok(found.whole.then(|| (*found.analysis).clone()))
+}
 
+impl Source {
     /// Analyses the next step of a file that is being written, is open as `open`, and ends at
     /// `end`. Returns true if another step should follow at once.
     ///
     /// Does nothing if less than a quarter of a step is left. Also does nothing if keeping the
     /// state of this analysis would evict the state of another file of the conversation, because
-    /// each step would then start over. Sealing analyses such a file once.
+    /// each step would then start over. Such a file is analysed once, when it is sealed.
     pub fn follow(&self, engine: &Engine, open: &File, end: u64) -> Result<bool> {
-        let following = Analysed::of(engine, self, open);
-        let seen = self.state().tracker.read(Analyzer::seen);
+        let Self::File(file) = self else { return Ok(false) };
+        let following = Analysed::of(engine, &**file, open);
+        let seen = following.state.tracker.read(Analyzer::seen);
         let can_be_kept =
             || seen > 0 || engine.kept_analyses.has_room(following.conversation.as_ref());
         if end.saturating_sub(seen) < STEP / 4 || !can_be_kept() {
@@ -105,18 +106,15 @@ impl Source {
 }
 
 impl<'a> Analysed<'a> {
-    fn of(engine: &'a Engine, source: &'a Source, open: &'a File) -> Self {
-        let place = match source {
-            Source::File(file) => file.place(),
-            Source::Log(_) => None,
-        };
+    fn of(engine: &'a Engine, file: &'a dyn DoorFile, open: &'a File) -> Self {
+        let place = file.place();
         Self {
             engine,
-            state: source.state(),
+            state: file.state(),
             file: FileRef::Here(open),
             is_log: place.as_ref().is_some_and(|(_, path)| path.is_terminal()),
             conversation: place.map(|(id, _)| id),
-            is_fixed: matches!(source, Source::Log(_)),
+            is_fixed: false,
             record: None,
         }
     }
@@ -207,8 +205,8 @@ fn begins_for_terminal(file: FileRef<'_>) -> Result<bool> {
 
 /// Returns the analysis in the manifest if it is still valid. It is valid for sealed bytes, and for
 /// a file that has the recorded length and modification time and was not rewritten by this process.
-/// An analysis by another version of ctxfs is used only for remote bytes, because a new one would
-/// have to fetch all of them.
+/// An analysis by another version of ctxfs is used only for remote bytes, because a new analysis
+/// would have to fetch all of them.
 fn recorded(record: Option<&Record>, state: &ByteState, is_far: bool) -> Option<Arc<Analysis>> {
     let record = record?;
     let same = match state.identity {

@@ -62,8 +62,8 @@ impl Recipe {
     /// Returns the version of the file that this recipe makes from the directory `dir`.
     ///
     /// The version of a search or of the manifest changes with every change below the directory.
-    /// For other recipes, returns the default version: the text never changes, or the door has the
-    /// version.
+    /// For other recipes, returns the default version: their text never changes, or the door
+    /// determines the version.
     pub fn version(&self, engine: &Engine, dir: &dyn SourceDir) -> Result<Version> {
         match self {
             Self::Manifest(reader) => manifest::version(engine, dir, reader),

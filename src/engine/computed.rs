@@ -18,7 +18,7 @@ use ctxfs_view::{CorpusQuery, RenderCost, View};
 /// Maximum number of bytes whose tokens are counted. The count for a longer text is extrapolated.
 const SAMPLE: u64 = 256 * 1024;
 
-/// The name of the page with the version of the program. This page exists without a server.
+/// The name of the page with the version of the program. This page exists even without a server.
 pub(crate) const VERSION: &str = "version";
 
 /// The kind and the arguments of a computed file.
@@ -92,8 +92,8 @@ impl Recipe {
     }
 }
 
-/// Mode bits of a class of users: `READ` reads a file, `READ_AND_SEARCH` reads and enters a
-/// directory.
+/// Mode bits of a class of users. With `READ`, they can read a file. With `READ_AND_SEARCH`, they
+/// can list and enter a directory.
 const READ: u32 = 0o4;
 const READ_AND_SEARCH: u32 = 0o5;
 
@@ -115,9 +115,9 @@ pub struct User {
 }
 
 impl Reader {
-    /// Returns true if the file that `stat` describes has a mode that lets the reader read the
-    /// file. The reader must also be able to enter a directory. Calls `stat` only if the mode
-    /// matters.
+    /// Returns true if the mode of a file or directory lets this reader read it. The mode of a
+    /// directory must also let the reader enter. Calls `stat`, which returns the attributes, only
+    /// if the mode matters.
     ///
     /// Capabilities are ignored, because their effect depends on user namespaces.
     pub(crate) fn may_read<E>(
@@ -223,8 +223,8 @@ pub(crate) struct TextWork {
 
 pub(crate) struct BaseText {
     pub(crate) text: Arc<ViewText>,
-    /// The time at which the view of this text was requested. Computing the text used up part of
-    /// the view's deadline.
+    /// The time at which the view of this text was requested. The time spent on computing the text
+    /// counts against the view's deadline.
     pub(crate) asked: Instant,
 }
 
@@ -248,8 +248,8 @@ impl Computed {
         self.progress.lock().size
     }
 
-    /// Sets the length to that in a record, if no length is known yet. A text of another length is
-    /// then an error.
+    /// Sets the length to `size`, which is from a record, if no length is known yet. A text of
+    /// another length is then an error.
     pub fn know_size(&self, size: u64) {
         self.progress.lock().size.get_or_insert(size);
     }
@@ -325,8 +325,8 @@ impl Computed {
     }
 }
 
-/// An open computed file. It holds the text, and counts the bytes read when it is dropped. Only
-/// views and searches of a conversation are counted.
+/// An open computed file. It holds the text. When it is dropped, it adds the bytes that were read
+/// to the counts, but only for views and searches of a conversation.
 pub struct OpenText {
     counting: Arc<Counting>,
     of: Arc<Computed>,
@@ -347,7 +347,7 @@ impl OpenText {
     }
 
     /// Returns the number of bytes that the reader has seen. If no read was recorded, the kernel
-    /// served the reader from bytes that it had cached for an earlier reader.
+    /// served this reader from its cache. The most that any reader has seen is then returned.
     fn seen(&self) -> u64 {
         match self.read.load(Relaxed) {
             0 => self.of.readers.get().map_or(0, |readers| readers.read.load(Relaxed)),

@@ -39,9 +39,8 @@ impl Drop for LatePermit<'_> {
     }
 }
 
-/// The time limit for reading the subject of a view. Reads fail once the view's deadline has passed
-/// by a few seconds. While a view may continue past its deadline, `extended` is true and reads
-/// succeed.
+/// The time limit for reading the subject of a view. Reads fail from a few seconds after the view's
+/// deadline. While a view may continue past its deadline, `extended` is true and reads succeed.
 ///
 /// Every read of the subject checks the limit, so even a loop that does not check the deadline
 /// ends.

@@ -15,7 +15,6 @@ use crate::{
     text_cache,
 };
 use ctxfs_core::model::{Component, Counts, Record};
-use ctxfs_core::redact::SecretRules;
 use ctxfs_store::{Cache, Conversation, Store};
 use ctxfs_view::Rendered;
 
@@ -181,11 +180,7 @@ impl Engine {
         &self.options
     }
 
-    pub fn stored_rules(&self) -> Option<&SecretRules> {
-        self.secrets.stored().map(|redaction| &*redaction.rules)
-    }
-
-    pub fn note_sealed(&self, id: &Component, bytes: u64) {
+    pub(crate) fn note_sealed(&self, id: &Component, bytes: u64) {
         self.retention.note_sealed(id, bytes);
         self.changed(id, Some(bytes));
     }

@@ -145,8 +145,8 @@ fn is_ready(output: &impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// Returns the outcome that an exit status stands for. When the stack or the memory runs out,
-/// Rust's runtime aborts with a message that names the cause.
+/// Returns the outcome that the exit status and the error messages `words` stand for. When the
+/// stack or the memory runs out, Rust's runtime aborts with a message that names the cause.
 fn outcome(status: ExitStatus, words: &str) -> FilterOutcome {
     if status.success() {
         return FilterOutcome::Done;

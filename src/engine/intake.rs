@@ -147,8 +147,8 @@ impl<'a> Intake<'a> {
     ///
     /// At a limit or on a full disk, the end of the output replaces the last stored bytes. The end
     /// has at most 256 KiB, and at most a quarter of the size of the artifact. A line before the
-    /// end gives the number of missing bytes and the reason. An artifact of less than 16 KiB, or on
-    /// a failing disk, keeps only its beginning.
+    /// end gives the number of missing bytes and the reason. An artifact keeps only its beginning
+    /// if it is smaller than 16 KiB or if the disk fails.
     #[must_use]
     pub fn keeping_end(mut self) -> Self {
         self.sink.get_mut().keeps_end = true;
@@ -429,8 +429,8 @@ pub struct Loss {
 }
 
 impl Overflow {
-    /// Stores the end of the output if the error is a limit or a full disk. Returns the loss, and
-    /// the reason to put into the record.
+    /// If a limit or a full disk caused the error, replaces the last stored bytes with the end of
+    /// the output. Returns the loss, and the reason to put into the record.
     pub(crate) fn settle(&mut self, artifact: &mut ArtifactWriter) -> (Loss, String) {
         let reason = failure(&self.error);
         let number = io_error_number(&self.error);
@@ -453,8 +453,8 @@ impl Overflow {
         }
     }
 
-    /// Replaces the last bytes of the artifact with the end of the output, after a line about the
-    /// missing bytes. Returns the number of missing bytes, or `None` if the artifact is too small.
+    /// Replaces the last bytes of the artifact with a line about the missing bytes and the end of
+    /// the output. Returns the number of missing bytes, or `None` if the artifact is too small.
     fn store_end(&mut self, artifact: &mut ArtifactWriter, why: &str) -> io::Result<Option<u64>> {
         let written = artifact.written();
         let most = written / PART;

@@ -37,6 +37,7 @@ pub mod quota;
 mod redaction;
 pub mod resolve;
 mod retention;
+mod seal;
 mod search;
 mod shares;
 mod show;
@@ -74,6 +75,7 @@ pub use others::Others;
 pub use quota::Reservation;
 pub use redaction::{MaskedForm, Redaction};
 pub use resolve::{DiskEntry, RemovedContent, Resolved, SpecialName};
+pub use seal::{RecordChange, SealStep, SealedFile};
 pub use shares::{Client, Share, Shares};
 pub use snapshot::{SharedLog, Source};
 pub use source::{
@@ -88,6 +90,7 @@ pub use text::{Spool, ViewText};
 pub use tracker::RewriteCount;
 pub use tree::{OpenedFile, Tree};
 
+pub(crate) use analysis::analyse_open;
 pub(crate) use computed::{BaseText, Callback, VERSION};
 pub(crate) use counting::Counting;
 pub(crate) use deadline::{LateSlot, ReadLimit, Timed, extended_deadline};
@@ -100,6 +103,7 @@ pub(crate) use patience::{allow_slow, may_wait, to_the_end};
 pub(crate) use quota::{Quotas, RoomRequest};
 pub(crate) use redaction::{FileFacts, Secrets, ShownFile};
 pub(crate) use retention::Retention;
+pub(crate) use show::view_sizes;
 pub(crate) use snapshot::{Snapshot, basis_of_sizes};
 pub(crate) use source::{LiveFiles, facts_number, is_message_log, keyed_hash};
 pub(crate) use space::{

@@ -31,7 +31,7 @@ pub struct LineCount {
 #[derive(Default)]
 pub(crate) struct LineIndex(Mutex<LineMarks>);
 
-/// The marks of a file, and the facts that show whether the file has only grown since.
+/// The marks of a file, and facts that show whether the file has only grown since it was last seen.
 ///
 /// - `seen`: the identity, length and modification time of the file when it was last seen. `None`
 ///   if it was never seen.

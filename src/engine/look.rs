@@ -134,12 +134,12 @@ impl Look {
         self.masked(|content| content.bytes(offset, most))
     }
 
-    /// Returns the rows starting at `offset`, at which a row must begin.
+    /// Returns the rows starting at `offset`, which must be the start of a row.
     pub fn rows_from(&self, offset: u64) -> io::Result<LineWindow> {
         self.masked(|content| lines::forward(content, offset))
     }
 
-    /// Returns the last rows before `offset`. A row must begin or the file must end at `offset`.
+    /// Returns the last rows before `offset`, which must be the start of a row or the file's end.
     pub fn rows_before(&self, offset: u64) -> io::Result<LineWindow> {
         self.masked(|content| lines::backward(content, offset))
     }

@@ -1,5 +1,5 @@
-//! The identities of files on disk and of their bytes, and files that are open for reading: a file
-//! on this disk, or a remote artifact.
+//! Files that are open for reading: a file on this disk, or a remote artifact. Also the identities
+//! of files on disk and of their bytes.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,8 @@ use crate::{EngineError, EngineOptions, Result};
 use ctxfs_core::model::{Component, Content, FarFile, FarStore, LinesBefore, Provenance, Record};
 use ctxfs_store::{FarArtifact, Stat, Time, provenance_of, read_full_at, stat_file};
 
-/// The identity of the bytes of a file. Caches store results computed from the bytes under it.
+/// The identity of the bytes of a file. Caches use it as the key of results that depend on the
+/// bytes.
 ///
 /// Two artifacts with the same bytes have the same identity. If a cached text also depends on the
 /// record or the place, its key must include these.
@@ -104,7 +105,7 @@ pub(crate) struct FileContent {
 }
 
 impl OpenFile {
-    /// Returns the description of the tool call in the extended attributes. It may be newer than
+    /// Reads the description of the tool call from the extended attributes. It may be newer than
     /// the description in the record.
     pub(crate) fn provenance(&self) -> io::Result<Provenance> {
         match self {
@@ -218,8 +219,8 @@ mod tests {
     use ctxfs_core::materialize::Analyzer;
     use ctxfs_core::model::ArtifactState;
 
-    /// Returns a file with this inode number, and the record of the file as sealed with these
-    /// bytes.
+    /// Returns the attributes of a file with this inode number, and the record of the file after it
+    /// was sealed with these bytes.
     fn sealed(ino: u64, bytes: &[u8]) -> (Stat, Record) {
         let stat = Stat { ino, ..Stat::imagined() };
         let mut analyzer = Analyzer::new();

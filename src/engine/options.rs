@@ -11,6 +11,7 @@ use crate::Redaction;
 use ctxfs_core::model::{
     Component, FarStore, Limits, LimitsByTool, OtherHosts, Place, RelPath, Root,
 };
+use ctxfs_core::redact::SecretRules;
 use ctxfs_models::extract::Models;
 use ctxfs_store::keep::RetentionRules;
 use ctxfs_store::message::OtherMessages;
@@ -32,8 +33,8 @@ pub struct EngineOptions {
     /// True if a complete output may not be replaced.
     pub write_once: bool,
     pub max_artifact: Option<u64>,
-    /// Maximum number of bytes of a log in `artifacts/terminal`, in addition to the limit of
-    /// `max_artifact`.
+    /// Maximum number of bytes of a log in `artifacts/terminal`. `max_artifact` limits such a log
+    /// as well.
     pub max_terminal: Option<u64>,
     /// Maximum number of bytes of all files of a conversation.
     pub quota: Option<u64>,
@@ -66,8 +67,8 @@ pub struct EngineOptions {
     /// names from them that this host does not have. If `None`, no other host shares the
     /// conversations.
     pub other_hosts: Option<Arc<dyn OtherHosts>>,
-    /// The number of file descriptors to divide between all uses. If `None`, the limit of the
-    /// process (`RLIMIT_NOFILE`) at the time when the engine is created.
+    /// The number of file descriptors to divide between all uses. If `None`, this is the limit that
+    /// the process has (`RLIMIT_NOFILE`) when the engine is created.
     pub descriptors: Option<u64>,
 }
 
@@ -109,10 +110,16 @@ impl EngineOptions {
     pub fn place(&self, id: &Component, path: &RelPath) -> Place {
         Place::below(&self.root(), &id.to_text(), path)
     }
+
+    /// Returns the secrets to mask in stored files, if they are masked.
+    pub fn stored_rules(&self) -> Option<&SecretRules> {
+        let redaction = self.redaction.as_ref().filter(|redaction| redaction.stored);
+        redaction.map(|redaction| &*redaction.rules)
+    }
 }
 
-/// Maximum number of descriptors reserved for the server itself: recording and analysing writes,
-/// searches, and views.
+/// Maximum number of descriptors reserved for the work of the server itself: to record and analyse
+/// written files, to search, and to compute views.
 const OWN: usize = 512;
 const DIRS: usize = 4096;
 /// Maximum number of conversations whose manifests stay indexed in memory. Each takes two

@@ -1,8 +1,8 @@
 //! The patience of a thread: whether its current request may do slow work or wait for another
 //! process.
 //!
-//! A thread that serves requests must do neither. It fails with [`EngineError::Slow`] or EAGAIN
-//! before it has changed anything, and the caller retries the request on another thread.
+//! A thread that serves requests must do neither. The request then fails with [`EngineError::Slow`]
+//! or EAGAIN before it has changed anything, and the caller retries it on another thread.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

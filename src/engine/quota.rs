@@ -140,8 +140,8 @@ impl Drop for Reservation {
 }
 
 impl Quotas {
-    /// Reserves room below a quota of `most` bytes. If the room is too small for the request,
-    /// grants the rest if the caller can use fewer bytes, and otherwise nothing. Without a quota,
+    /// Reserves room below a quota of `most` bytes. If there is less room than requested, grants
+    /// what is left if the caller can use fewer bytes, and otherwise nothing. Without a quota,
     /// grants the whole request.
     pub(crate) fn reserve(
         &self,

@@ -86,8 +86,8 @@ impl Share {
         true
     }
 
-    /// Changes the amount without a check. For cases in which a refusal would cost more than
-    /// exceeding the share.
+    /// Changes the amount without a check. Used where a refusal would cost more than exceeding the
+    /// share.
     pub(crate) fn resize(&mut self, amount: u64) {
         self.shares.held.lock().set(&self.by, self.amount, amount);
         self.amount = amount;

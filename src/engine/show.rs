@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::deadline::deadline;
 use crate::sync::thread;
 use crate::{
-    AnalysisSoFar, Base, BaseText, Computed, Counters, Engine, EngineError, FileContent, FileFacts,
+    AnalysisSoFar, Base, BaseText, Computed, Counters, DoorFile, Engine, EngineError, FileContent, FileFacts,
     FileId, Identity, OpenFile, QUICK_INPUT, ReadLimit, Recipe, Result, ShownFile, Snapshot,
     Source, Spool, Timed, Version, ViewText, basis_of_sizes, extended_deadline, facts_number,
     others_at, others_of, present_record, sniff,
@@ -28,8 +28,8 @@ type RenderResult = std::result::Result<Rendered, RenderError>;
 /// - `key`: the key under which to keep the text, if the file has not changed by the end of the
 ///   computation
 /// - `may_go_on`: true if this view may continue past its deadline
-/// - `beginning`: true if there was only time for the beginning of the text without escape
-///   sequences
+/// - `beginning`: true if the content is the text without escape sequences, and there was only time
+///   for the beginning of this text
 struct FileView<'a> {
     of: &'a Computed,
     view: &'a View,
@@ -98,43 +98,44 @@ fn show_snapshot(engine: &Engine, mut shown: FileView<'_>) -> Result<ViewText> {
     }
 }
 
-impl Source {
-    /// Returns the sizes of the views that listings show, so that a listing does not have to
-    /// compute any view. The file is sealed and open as `open`. The descriptor should not update
-    /// the access time, because sealing is no access by a user.
-    ///
-    /// Returns `None` if the sizes must not be recorded: for a large file, for a file that may
-    /// change without a change of its times, for one of several outputs that were written under the
-    /// same name, and if secrets are masked.
-    pub fn view_sizes(&self, engine: &Engine, open: &Arc<File>) -> Option<ViewSizes> {
-        let Self::File(file) = self else { return None };
-        let (place, stat) = (file.place()?, stat_file(open).ok()?);
-        let (id, path) = &place;
-        let is_pinned = engine.secrets.0.is_none() && !engine.store.clock().is_recent(&stat);
-        let has_its_name_alone =
-            || others_of(engine, id, path).is_ok_and(|others| others.is_empty());
-        if stat.size > QUICK_INPUT || !is_pinned || !has_its_name_alone() {
-            return None;
-        }
-        let conversation = engine.conversation(id).ok()?;
-        let record = present_record(&*file.state().life.lock(), &conversation, path, &stat, None);
-        let mut record = record.ok()?;
-        record.provenance.update(&provenance_of(open).ok()?);
-        let facts = facts_number(&place, &record, &[]);
-        let size = |view: &View| {
-            let recipe = Recipe::View(view.clone().shared());
-            let computed = Computed::new(recipe, Base::Nothing, Version::default());
-            let snapshot = Snapshot::of(engine, file, OpenFile::Here(Arc::clone(open))).ok()?;
-            let shown = FileView::new(&computed, view, snapshot);
-            let may_go_on = view.shows_beginning();
-            let text = show_snapshot(engine, FileView { may_go_on, ..shown }).ok()?;
-            text.is_whole().then(|| text.len())
-        };
-        let (summary, tail) = (size(&View::Summary)?, size(&View::Tail)?);
-        let basis = basis_of_sizes(engine, &place, (&record, facts), &stat);
-        // Another output of the same name may have arrived while the views were measured.
-        has_its_name_alone().then_some(ViewSizes { basis, summary, tail })
+/// Returns the sizes of the views that listings show, so that a listing does not have to compute any
+/// view. The file is sealed and open as `open`. The descriptor should not update the access time,
+/// because sealing is no access by a user.
+///
+/// Returns `None` if the sizes must not be recorded: for a large file, for a file that may change
+/// without a change of its times, for one of several outputs that were written under the same name,
+/// and if secrets are masked.
+pub(crate) fn view_sizes(
+    engine: &Engine,
+    file: &Arc<dyn DoorFile>,
+    open: &Arc<File>,
+) -> Option<ViewSizes> {
+    let (place, stat) = (file.place()?, stat_file(open).ok()?);
+    let (id, path) = &place;
+    let is_pinned = engine.secrets.0.is_none() && !engine.store.clock().is_recent(&stat);
+    let has_its_name_alone =
+        || others_of(engine, id, path).is_ok_and(|others| others.is_empty());
+    if stat.size > QUICK_INPUT || !is_pinned || !has_its_name_alone() {
+        return None;
     }
+    let conversation = engine.conversation(id).ok()?;
+    let record = present_record(&*file.state().life.lock(), &conversation, path, &stat, None);
+    let mut record = record.ok()?;
+    record.provenance.update(&provenance_of(open).ok()?);
+    let facts = facts_number(&place, &record, &[]);
+    let size = |view: &View| {
+        let recipe = Recipe::View(view.clone().shared());
+        let computed = Computed::new(recipe, Base::Nothing, Version::default());
+        let snapshot = Snapshot::of(engine, file, OpenFile::Here(Arc::clone(open))).ok()?;
+        let shown = FileView::new(&computed, view, snapshot);
+        let may_go_on = view.shows_beginning();
+        let text = show_snapshot(engine, FileView { may_go_on, ..shown }).ok()?;
+        text.is_whole().then(|| text.len())
+    };
+    let (summary, tail) = (size(&View::Summary)?, size(&View::Tail)?);
+    let basis = basis_of_sizes(engine, &place, (&record, facts), &stat);
+    // Another output of the same name may have arrived while the views were measured.
+    has_its_name_alone().then_some(ViewSizes { basis, summary, tail })
 }
 
 /// Returns true if `error` means that remote bytes cannot be read and the text of `view` can report
@@ -430,8 +431,8 @@ fn without_places(analysis: &Analysis) -> Analysis {
     }
 }
 
-/// Maximum wait until the times of a file have settled: from then on, each change is certain to
-/// change them.
+/// Maximum wait until the times of a file have settled. After that, each change of the file is
+/// certain to change its times.
 const WAIT: Duration = Duration::from_millis(20);
 
 /// Returns the keys of the text of `view` in the store's cache, which outlives this process. The

@@ -12,7 +12,6 @@ use std::sync::{Arc, LazyLock, Weak};
 
 use crate::sync::{DashMap, Mutex};
 use crate::{FileId, Result, RewriteCount, Tracker};
-use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::{Component, Record, RelPath, ViewSizes};
 use ctxfs_store::{
     Conversation, Dir, FileClock, HISTORY, MESSAGES, ManifestLock, Stat, Time, stat_file,
@@ -86,6 +85,25 @@ pub trait FileLife: Send {
         true
     }
 
+    /// Records that the file was sealed.
+    fn sealed(&mut self) {}
+
+    /// Returns the number of sealed bytes that are not counted yet, and counts from 0 again.
+    fn take_uncounted(&mut self) -> u64 {
+        0
+    }
+
+    /// Returns the length of the prefix that contains no secrets.
+    fn redacted(&self) -> u64 {
+        0
+    }
+
+    /// Records that the first `bytes` bytes contain no secret. `changed` has the new attributes if
+    /// secrets were overwritten with masks.
+    fn masked(&mut self, bytes: u64, changed: Option<&Stat>) {
+        let _ = (bytes, changed);
+    }
+
     /// Adds the facts that the manifest lacks to `record`. `recorded` is true if the manifest has a
     /// record of the file.
     fn bring_up(&self, record: Record, recorded: bool) -> Record {
@@ -102,10 +120,6 @@ impl<L: FileLife> SourceState<L> {
 }
 
 impl<L: FileLife + ?Sized> SourceState<L> {
-    pub fn analysed(&self) -> u64 {
-        self.tracker.read(Analyzer::seen)
-    }
-
     pub fn view_size(&self, view: &View, version: &Version) -> Option<u64> {
         let known = self.facts.0.lock();
         let known = known.as_ref().filter(|known| known.version == sized_by(version))?;
@@ -125,11 +139,18 @@ impl<L: FileLife + ?Sized> SourceState<L> {
 
     /// Detects changes by other processes to the file, which is open as `file`. Returns the number
     /// of times that the bytes were rewritten, and the attributes of the file.
-    pub fn rewrites(&self, file: &File, clock: FileClock) -> io::Result<(RewriteCount, Stat)> {
+    pub(crate) fn rewrites(&self, file: &File, clock: FileClock) -> io::Result<(RewriteCount, Stat)> {
         let mut life = self.life.lock();
         let stat = stat_file(file)?;
         life.noticed(&stat, clock);
         Ok((life.bytes().rewrites(), stat))
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl<L> SourceState<L> {
+    pub fn analysed(&self) -> u64 {
+        self.tracker.read(ctxfs_core::materialize::Analyzer::seen)
     }
 }
 

@@ -114,8 +114,8 @@ impl Engine {
         self.reserve(to, Usage::of_path(&from, path)?.bytes)
     }
 
-    /// Checks that an artifact stays below its cap. It has `size` bytes and will end at the offset
-    /// `end`. An artifact that does not grow may exceed the cap.
+    /// Checks that an artifact of `size` bytes, which will end at the offset `end`, stays below its
+    /// cap. An artifact that does not grow may exceed the cap.
     pub fn check_cap(
         &self,
         is_terminal: impl FnOnce() -> bool,

@@ -209,8 +209,8 @@ impl StoredOutput {
         &self.shown
     }
 
-    /// Returns the text for `request`, and counts it. An output that contains a reference to
-    /// another output of the store is itself a stand-in, and stays unchanged.
+    /// Returns the text for `request`, and counts it. With [`Replace::OverLimits`], an output that
+    /// refers to another output of the store is taken for a stand-in, and stays unchanged.
     pub fn stand_in(&self, engine: &Engine, request: &StandInRequest<'_>) -> Result<StandIn> {
         let is_another = |reference: &str| {
             let found = engine.store.resolve(reference).ok().flatten();
@@ -233,8 +233,8 @@ impl StoredOutput {
         Ok(text)
     }
 
-    /// Returns the reference to the output for a model that gets it in place of the output, and
-    /// counts its text.
+    /// Returns the reference that a model gets in place of the output, and counts the text of the
+    /// reference.
     pub fn reference(&self, engine: &Engine) -> Result<ContextRef> {
         let shown = &self.shown;
         let reference = shown.file.with_subject(&shown.secrets, &NoFilters, |subject| {

@@ -17,7 +17,7 @@ use ctxfs_core::model::Content;
 use ctxfs_store::{Cache as DiskCache, CacheKey, Draft, read_full_at, stat_file};
 use ctxfs_view::Rendered;
 
-/// Marks a text that is kept on disk. Follows the length of the notice, at the end of the file.
+/// Marks a text that is kept on disk. The file ends with the length of the notice and this mark.
 const MARK: &[u8; 8] = b"ctxfs\0\0\x01";
 
 /// Bytes in memory and their share of the memory budget. The share is `None` for the few bytes of a

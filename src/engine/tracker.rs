@@ -43,8 +43,8 @@ pub struct RewriteCount {
 #[derive(Default)]
 pub(crate) struct Tracker(Mutex<Option<Arc<Mutex<Tracked>>>>);
 
-/// A guard that keeps the state of an analysis. When the guard is dropped, the engine decides
-/// whether to keep the state.
+/// A guard that holds the state of an analysis in use. When the guard is dropped, the engine
+/// decides whether to keep the state.
 pub(crate) struct TrackerInUse<'a> {
     kept: &'a KeptAnalyses,
     conversation: Option<Component>,

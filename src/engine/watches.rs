@@ -35,7 +35,7 @@ struct WatchedDir {
 #[derive(Clone, Copy)]
 struct WatchState {
     /// The number of the current state. Once the directory has been searched, the number changes
-    /// with anything below the directory.
+    /// whenever anything below the directory changes.
     number: u64,
     armed: bool,
 }

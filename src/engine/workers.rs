@@ -1,5 +1,5 @@
-//! Background threads, and pools of them for slow work. With a pool, no request waits behind the
-//! view of another request.
+//! Background threads, and pools of threads for slow work. With a pool, a quick request does not
+//! have to wait until the view of another request is computed.
 //!
 //! In a pool, conversations take turns, and no conversation may occupy all threads at once. A
 //! request of one conversation therefore waits for at most one job of another.

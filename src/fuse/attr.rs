@@ -9,7 +9,7 @@ use ctxfs_store::{FileType, Stat, Time};
 pub struct Ino(pub u64);
 
 impl Ino {
-    /// The inode number of the root, which the FUSE protocol fixes.
+    /// The inode number that the FUSE protocol fixes for the root.
     pub const ROOT: Self = Self(1);
     /// The inode number of the directory of all conversations, on a mount whose root is a single
     /// conversation. No name on that mount leads to this directory.
@@ -95,8 +95,8 @@ impl Rights {
     }
 }
 
-/// Permission bits: the read bits of all classes, the bits of each class of users, and the number
-/// of bits to shift a read bit right to get the search bit of the same class.
+/// Permission bits: the read bits of all classes, then the bits of each class of users. A read bit
+/// shifted right by `READ_TO_SEARCH` is the search bit of the same class.
 const READ: u16 = 0o444;
 pub(crate) const OWNER: u16 = 0o700;
 pub(crate) const GROUP: u16 = 0o070;
@@ -158,8 +158,8 @@ pub struct TimedAttr {
 }
 
 /// The result of a look-up: the attributes of the node, and how long the kernel may cache the
-/// attributes and the name. `is_computed` is true for a view or another computed file, whose name
-/// no file on disk has.
+/// attributes and the name. `is_computed` is true for a view or another computed file. No file on
+/// disk then has the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     pub attr: Attr,

@@ -28,7 +28,7 @@ use ctxfs_store::{
 /// Cache lifetime of a directory's attributes. The kernel sees a change made through the mount at
 /// once, and a change by another process after this time.
 const DIR_TTL: Duration = Duration::from_secs(1);
-/// Cache lifetime of a file's attributes without a promise to the kernel (see the module
+/// Cache lifetime of a file's attributes if the kernel has no promise about them (see the module
 /// `promises`). Each look-up returns fresh attributes, so this only covers operations that follow
 /// at once, such as opening the file.
 pub(super) const FILE_ATTR_TTL: Duration = Duration::from_millis(100);
@@ -142,8 +142,8 @@ fn attr(fs: &Shared, node: &Node) -> Result<Attr> {
 }
 
 /// Fails with [`FsError::Stale`] if `node` is a directory of views and its file has been renamed
-/// since the look-up. While the kernel holds promises about names, it may not have looked up the
-/// new name.
+/// since the look-up. The kernel may use a promised name from its cache, and has then not looked up
+/// the new name.
 pub(super) fn check_name(fs: &Shared, node: &Node, of: &Node) -> Result<()> {
     match node.key {
         NodeKey::ViewDir(_, _, _, name)
@@ -208,8 +208,8 @@ fn set_file(
     held.map_or(Ok(()), |held| record::record_attributes(fs, held, (node, &change), None))
 }
 
-/// Truncates or extends a file. Without a handle that writes, the artifact becomes live for a
-/// moment and is then sealed again.
+/// Truncates or extends a file. If no handle writes to it, the artifact becomes live for a moment
+/// and is then sealed again.
 pub(super) fn resize(
     fs: &Shared,
     node: &Arc<Node>,
@@ -366,7 +366,7 @@ impl ContextFs {
             Some(conversation) => fs.engine.reserve(&conversation, bytes)?,
             None => Reservation::default(),
         };
-        let value = match (fs.engine.stored_rules(), str::from_utf8(value)) {
+        let value = match (fs.engine.options().stored_rules(), str::from_utf8(value)) {
             (Some(rules), Ok(text)) => &rules.mask_text(text).into_bytes(),
             _ => value,
         };
@@ -409,8 +409,8 @@ impl ContextFs {
     }
 }
 
-/// Calls `act`, which changes an attribute of `file`. For a sealed artifact, then copies the
-/// provenance in the attributes to the record.
+/// Calls `act`, which changes an attribute of `file`. If the file is a sealed artifact, then copies
+/// the provenance from the attributes to the record.
 fn change_attribute(
     fs: &Shared,
     (node, file): (&Arc<Node>, &File),

@@ -96,7 +96,8 @@ impl ContextFs {
         }
     }
 
-    /// Subtracts `count` from the look-up count of `ino`. The kernel has dropped these references.
+    /// Subtracts `count` from the look-up count of `ino`, because the kernel has dropped that many
+    /// references to the node.
     pub fn forget(&self, ino: Ino, count: u64) {
         self.0.nodes.forget(ino, count);
     }

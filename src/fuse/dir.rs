@@ -64,7 +64,7 @@ impl ContextFs {
         };
         let removed = match node.as_file() {
             Ok(file) if !remote::is_remote(file) => unlink_node(fs, &node, dir, name),
-            Ok(_) if fs.options.write_once => Err(FsError::WriteOnce),
+            Ok(_) if fs.engine.options().write_once => Err(FsError::WriteOnce),
             Ok(file) => remote::unlink(fs, file),
             Err(error) => Err(error),
         };
@@ -248,7 +248,7 @@ fn remove_computed(
         let removed =
             RemovedContent::find(&fs.engine, &**dir, name)?.filter(|_| kind == FileKind::File);
         let removed = removed.ok_or(FsError::NotFound)?;
-        if fs.options.write_once && removed.stays() {
+        if fs.engine.options().write_once && removed.stays() {
             return Err(FsError::WriteOnce);
         }
         return forget_removed(fs, &removed);

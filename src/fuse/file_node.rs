@@ -92,9 +92,9 @@ impl FileNode {
         link.is_some_and(|link| link.dir().is_ok_and(|dir| dir.stat(&link.name).is_ok()))
     }
 
-    /// Uses the copy that `stat` describes as the local file from now on. Returns false and does
-    /// nothing if the file is in use, because open handles keep the bytes that they have. Readers
-    /// of the remote bytes read the copy from then on.
+    /// Adopts the copy with the attributes `stat` as this node's local file. Returns false and does
+    /// nothing if the file is in use, because open handles keep the bytes that they have. Handles
+    /// that were opened for the remote bytes read the copy from then on.
     pub(crate) fn take_copy(&self, stat: &Stat) -> bool {
         let place = self.link.get().and_then(|link| Some((link.dir().ok()?, link.name)));
         let mut life = self.life();

@@ -158,7 +158,7 @@ pub(super) struct Closing {
 }
 
 /// The names of an open directory. A directory on disk is listed again when a reader starts at the
-/// beginning. For pages, only the number is stored, because there may be millions of names.
+/// beginning. For pages, only their number is stored, because there may be millions of names.
 pub(crate) enum DirListing {
     Dir(Mutex<Option<Arc<DirNames>>>),
     Names(Vec<EntryName<'static>>),

@@ -18,14 +18,14 @@ use ctxfs_engine::{Counters, EngineError, FileLife as _, PlannedWrite, reason_of
 use ctxfs_store::{append_all, read_full_at, stat_file};
 
 const OTHER_WHENCE: FsError = FsError::Invalid("a whence that the kernel keeps to itself");
-/// Number of bytes by which a live artifact may grow before its analysis continues. It is large
-/// enough not to disturb small writers, and small enough to analyse a large artifact soon after its
-/// end.
+/// Number of bytes by which a live artifact may grow before its analysis continues. The number is
+/// large enough not to disturb small writers, and small enough that the analysis of a large
+/// artifact ends soon after the last write.
 const AHEAD: u64 = 1024 * 1024;
 
 impl ContextFs {
     /// Reads `buffer.len()` bytes from `offset`, or fewer at the end of the file. Calls `take` with
-    /// them.
+    /// the bytes.
     pub fn read<T>(
         &self,
         fh: Fh,
@@ -287,8 +287,8 @@ impl FilePosition {
 const KNOWN: FallocateFlags =
     FallocateFlags::KEEP_SIZE.union(FallocateFlags::PUNCH_HOLE).union(FallocateFlags::ZERO_RANGE);
 
-/// With a quota, refuses to reserve space beyond the end of a file that keeps its length. Such a
-/// file has more blocks than its length needs, so its holes could be counted as data.
+/// With a quota, refuses a request with `KEEP_SIZE` that goes beyond the end of the file. The file
+/// would then have more blocks than its length needs, so its holes could be counted as data.
 fn check_can_be_counted(
     fs: &Shared,
     write: &PlannedWrite<'_>,

@@ -3,7 +3,7 @@
 //! ```text
 //! opened for writing -> live: each write is a change -> last writer closed -> sealed
 //! sealed -> opened for writing, or resized: live again, as the next generation
-//! live or sealed -> renamed: its record follows, and continues the count of the new name's record
+//! live or sealed -> renamed: its record moves too; generations count on from the new name's record
 //! ```
 
 use std::fs::File;
@@ -175,16 +175,6 @@ impl Life {
         self.mapped = false;
     }
 
-    /// Records that the first `bytes` bytes contain no secret. `changed` has the new attributes if
-    /// secrets were overwritten with masks.
-    pub(crate) fn masked(&mut self, bytes: u64, changed: Option<&Stat>) {
-        if let Some(stat) = changed {
-            self.rewritten();
-            self.bytes.left_as(stat);
-        }
-        self.redacted = bytes;
-    }
-
     /// Returns `record` marked as live, for the manifest. Returns `None` if the file has been
     /// closed in the meantime.
     pub(crate) fn noted_live(&mut self, record: Record) -> Option<Record> {
@@ -195,17 +185,6 @@ impl Life {
         in_use.noted = Some(NotedGeneration { generation, lives: in_use.lives });
         let owner = this_process();
         Some(Record { state: ArtifactState::Live, owner, file: None, analysis: None, ..record })
-    }
-
-    pub(crate) fn sealed(&mut self) {
-        let more = self.end().saturating_sub(self.kept);
-        self.kept = self.end();
-        self.unsealed = false;
-        self.mapped = false;
-        let in_use = self.in_use();
-        in_use.uncounted += more;
-        (in_use.lives, in_use.noted, in_use.home) = (0, None, None);
-        self.rest();
     }
 
     /// Records that the file was renamed. `record` is the record under its new name, if there is
@@ -275,9 +254,9 @@ impl FileLife for Life {
         &mut self.bytes
     }
 
-    /// Must be called before this mount changes the file, and before it relies on the bytes. A
-    /// change is assumed if the length or the time differs from the last one that this mount saw,
-    /// or if the `clock` of the disk is too coarse to show a difference.
+    /// Detects changes by other processes. Must be called before this mount changes the file, and
+    /// before it relies on the bytes. A change is assumed if the length or the time differs from
+    /// the last one seen, or if the `clock` of the disk is too coarse to show a difference.
     ///
     /// All bytes count as changed: a file that only grew may still have been rewritten from its
     /// start.
@@ -297,6 +276,35 @@ impl FileLife for Life {
 
     fn is_at_rest(&self) -> bool {
         !self.unsealed && self.in_use.as_ref().is_none_or(|in_use| in_use.trouble.is_none())
+    }
+
+    fn sealed(&mut self) {
+        let more = self.end().saturating_sub(self.kept);
+        self.kept = self.end();
+        self.unsealed = false;
+        self.mapped = false;
+        let in_use = self.in_use();
+        in_use.uncounted += more;
+        (in_use.lives, in_use.noted, in_use.home) = (0, None, None);
+        self.rest();
+    }
+
+    fn take_uncounted(&mut self) -> u64 {
+        let bytes = self.in_use.as_mut().map(|in_use| std::mem::take(&mut in_use.uncounted));
+        self.rest();
+        bytes.unwrap_or(0)
+    }
+
+    fn redacted(&self) -> u64 {
+        self.redacted
+    }
+
+    fn masked(&mut self, bytes: u64, changed: Option<&Stat>) {
+        if let Some(stat) = changed {
+            self.rewritten();
+            self.bytes.left_as(stat);
+        }
+        self.redacted = bytes;
     }
 
     fn bring_up(&self, mut record: Record, recorded: bool) -> Record {
@@ -331,10 +339,6 @@ impl Life {
         self.bytes.size
     }
 
-    pub(crate) fn redacted(&self) -> u64 {
-        self.redacted
-    }
-
     pub(crate) fn any_open(&self) -> Option<Arc<File>> {
         self.in_use.as_ref()?.open.iter().find_map(Weak::upgrade)
     }
@@ -343,11 +347,6 @@ impl Life {
         self.in_use.as_ref()?.charged_to.as_deref().cloned()
     }
 
-    pub(crate) fn take_uncounted(&mut self) -> u64 {
-        let bytes = self.in_use.as_mut().map(|in_use| std::mem::take(&mut in_use.uncounted));
-        self.rest();
-        bytes.unwrap_or(0)
-    }
 }
 
 fn generation(life: &Life, recorded: Option<&Record>) -> u64 {

@@ -329,8 +329,8 @@ impl ViewLikeNames {
 }
 
 /// Returns the views to list beside `name`. Leaves out views that `taken` hides, and views whose
-/// names exceed the limit that statvfs(3) reports. A longer name can be opened, but no copy on a
-/// disk could have it.
+/// names exceed the limit that statvfs(3) reports. Such a view can be opened, but a program could
+/// not copy it to a disk under its name.
 fn listed_views(name: &OsStr, taken: Option<&ViewLikeNames>) -> ListedViews {
     let mut views = ListedViews::default();
     let fits = |suffix: &str| name.len() + suffix.len() <= NAME_MAX;
@@ -367,7 +367,7 @@ struct ListingLookups<'a> {
     last: Option<LastFile>,
 }
 
-/// The artifact with the most recent look-up. The listing has its views directly before it.
+/// The artifact that was looked up last. In a listing, its views come directly before it.
 struct LastFile {
     name: OsString,
     node: Arc<Node>,

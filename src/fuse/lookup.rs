@@ -500,7 +500,7 @@ fn text(fs: &Shared, page: &str) -> EngineResult<String> {
 
 fn status(fs: &Shared) -> Value {
     json!({
-        "writeOnce": fs.options.write_once,
+        "writeOnce": fs.engine.options().write_once,
         "passthrough": fs.engine.counters().passthrough.load(Relaxed) == 1,
         "confinement": &fs.options.confinement,
         "nodes": fs.nodes.len(),

@@ -335,10 +335,7 @@ fn writer_gone(fs: &Shared, handle: Arc<FileHandle>) -> Result<()> {
     // it.
     drop(handle);
     if last {
-        fs.sealer.submit(SealJob::Seal(Arc::clone(&node)));
-        if let Some(id) = node.conversation() {
-            fs.engine.changed(&id, None);
-        }
+        fs.sealer.submit(SealJob::Seal(node));
     }
     Ok(())
 }

@@ -125,8 +125,8 @@ pub(super) fn record_as(
     recorded
 }
 
-/// A change of a file's attributes that leaves its bytes as they are. `before` has the attributes
-/// from before the change. `sets_time` is true if it sets the modification time.
+/// A change of a file's attributes that leaves the bytes as they are. `before` has the attributes
+/// from before the change. `sets_time` is true if the change sets the modification time.
 pub(super) struct AttributeChange<'a> {
     pub(super) before: &'a Stat,
     pub(super) sets_time: bool,
@@ -134,8 +134,8 @@ pub(super) struct AttributeChange<'a> {
 
 /// Updates the record of a sealed artifact after a change of attributes. The caller has held the
 /// record since before the change. Adds `said`, the provenance in the extended attributes, and has
-/// the artifact analysed again if its bytes may have changed. The record of a live artifact is
-/// updated when the artifact is sealed.
+/// the artifact analysed again if another process may have changed its bytes. The record of a live
+/// artifact is updated when the artifact is sealed.
 pub(super) fn record_attributes(
     fs: &Shared,
     held: LockedRecord<'_>,
@@ -464,7 +464,7 @@ fn follow_locked(
         OldRecord::InUse => return Ok(()),
         OldRecord::Others => {}
         OldRecord::ItsOwn => {
-            let options = MoveOptions { swapped: false, traced: fs.options.write_once };
+            let options = MoveOptions { swapped: false, traced: fs.engine.options().write_once };
             // The record under the new name belongs to a file that was replaced there.
             let from = Mover { node, path: &home.path, before: None };
             let over = Mover { path: &here.1, ..from };

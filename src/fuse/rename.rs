@@ -196,7 +196,7 @@ impl<'a> PlannedRename<'a> {
     /// are sealed and recorded, because traces of them need the digests.
     fn check_write_once(&self, fs: &Shared) -> Result<()> {
         let Self { node, to, mode, .. } = *self;
-        if !fs.options.write_once {
+        if !fs.engine.options().write_once {
             return Ok(());
         }
         if to.parent.is_root() {
@@ -301,7 +301,7 @@ impl<'a> PlannedRename<'a> {
         let from = Mover { node: self.node, path: before, before: stats[0].as_ref() };
         let over = |node| Mover { node, path: after, before: stats[1].as_ref() };
         let swapped = self.swapped().is_some();
-        let options = MoveOptions { swapped, traced: fs.options.write_once };
+        let options = MoveOptions { swapped, traced: fs.engine.options().write_once };
         let moved = held.move_records(from, (self.other().map(over), after), options);
         moved.inspect_err(|_| self.undo(fs))
     }

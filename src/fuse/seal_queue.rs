@@ -15,8 +15,8 @@ use ctxfs_engine::sync::atomic::Ordering::Relaxed;
 use ctxfs_engine::sync::{Condvar, Mutex, now, thread};
 use ctxfs_engine::workers::{BackgroundThread, JobOwner};
 
-/// Time during which jobs accumulate before the thread starts. An output that is written in one go
-/// is opened, written and closed within this time, and wakes the thread only once.
+/// Time during which jobs accumulate before the thread starts. If a program opens, writes and
+/// closes an output within this time, the thread wakes only once for it.
 const GATHER: Duration = Duration::from_millis(5);
 /// Number of new jobs of a conversation that may run in a row before a started job continues.
 const BEGIN: u32 = 16;
@@ -133,8 +133,8 @@ impl Sealer {
         queue.known.len() + queue.later.len() + usize::from(queue.busy)
     }
 
-    /// Fails with EAGAIN while [`MOST`] jobs of the conversation wait. No further file of it may
-    /// then be opened for writing.
+    /// Fails with EAGAIN while [`MOST`] jobs of the conversation wait. No further file of the
+    /// conversation may then be opened for writing.
     pub(super) fn check_backlog(&self, whom: &JobOwner) -> Result<()> {
         let queue = self.queue.lock();
         let waiting = queue.jobs.get(whom).map_or(0, |jobs| jobs.new.len() + jobs.begun.len());

@@ -29,11 +29,10 @@ pub enum Coherence {
 /// The options of a mount that are not options of the engine.
 ///
 /// With `list_views`, directories list `X.summary`, `X.tail` and `X.grep`; without it, these views
-/// are only found by name. `root_mode` contains the permission bits of the root. `processes` reads
-/// how a writer ended. `.ctxfs/status.json` shows `confinement`.
+/// are only found by name. `root_mode` contains the permission bits of the root. The server learns
+/// from `processes` how a writer ended. `.ctxfs/status.json` shows `confinement`.
 #[derive(Debug, Clone)]
 pub struct FsOptions {
-    pub write_once: bool,
     pub list_views: bool,
     pub coherence: Coherence,
     pub root_mode: u16,
@@ -44,7 +43,6 @@ pub struct FsOptions {
 impl Default for FsOptions {
     fn default() -> Self {
         Self {
-            write_once: false,
             list_views: true,
             coherence: Coherence::default(),
             root_mode: 0o755,

@@ -35,8 +35,8 @@ thread_local! {
     static RETRIES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The end of a request's wait: the request is to be retried, there is no room to wait, or a signal
-/// ends its client.
+/// Why the wait of a request ends: the request is to be retried, there is no room to wait, or a
+/// signal ends its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WaitOutcome {
     Again,

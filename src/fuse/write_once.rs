@@ -24,10 +24,11 @@ pub(super) fn check(fs: &Shared, file: &FileNode) -> Result<()> {
     if is_sealed(fs, file)? { Err(FsError::WriteOnce) } else { Ok(()) }
 }
 
-/// Returns true for a sealed artifact on a write-once mount. Fails with EAGAIN while a close may
-/// still be in progress, because from the client's view the file is already closed.
+/// Returns true for an artifact without writers on a write-once mount. Such an artifact counts as
+/// sealed. A client that has closed the file expects that already while the server has yet to
+/// release the handle, so this fails with EAGAIN for that time.
 fn is_sealed(fs: &Shared, file: &FileNode) -> Result<bool> {
-    if !fs.options.write_once || !file.is_artifact() {
+    if !fs.engine.options().write_once || !file.is_artifact() {
         return Ok(false);
     }
     let waited = waited();
@@ -45,7 +46,7 @@ fn is_sealed(fs: &Shared, file: &FileNode) -> Result<bool> {
 /// contains artifacts.
 pub(super) fn holds_sealed(fs: &Shared, node: &Node) -> Result<bool> {
     match &node.kind {
-        _ if !fs.options.write_once => Ok(false),
+        _ if !fs.engine.options().write_once => Ok(false),
         NodeKind::File(file) => is_sealed(fs, file),
         NodeKind::Dir(dir) => match dir.place()? {
             place @ DirPlace::Below(..) if place.holds_artifacts() => {
@@ -63,7 +64,7 @@ pub(super) fn holds_sealed(fs: &Shared, node: &Node) -> Result<bool> {
 /// On a write-once mount, refuses to remove a conversation in which artifacts were removed or
 /// renamed, because the removal would delete their traces.
 pub(super) fn check_conversation(fs: &Shared, id: &Component) -> Result<()> {
-    if !fs.options.write_once {
+    if !fs.engine.options().write_once {
         return Ok(());
     }
     match fs.engine.store().conversation(id)? {

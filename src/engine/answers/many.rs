@@ -63,7 +63,7 @@ impl Answers {
 
 impl Tree {
     /// Answers a question about each of the outputs at `paths`, in order. Stops when the answers
-    /// have cost the tokens that one question may cost, or when the question is stopped. With
+    /// have used up the tokens that one question may cost, or when the question is stopped. With
     /// several paths, an output that cannot be read does not affect the other outputs.
     pub fn answer_each(&self, paths: &[PathBuf], question: &Question<'_>) -> Result<Answers> {
         let mut answers = Answers::default();

@@ -44,11 +44,11 @@ struct RecentLookups {
 
 impl ViewDentries {
     /// Starts the thread that makes the kernel drop entries. The kernel may block the notification
-    /// until a pending operation is answered, so no worker can send it.
+    /// until a pending operation is answered, so a worker must not send it.
     ///
     /// Dropping an entry detaches the mounts on it. A view loses such mounts at its next version
-    /// anyway, but a file must keep them. The thread therefore skips an entry if `is_there` returns
-    /// true: a file now has the name.
+    /// anyway, but a file must keep them. `is_there` returns true if a file now has the name. The
+    /// thread then skips the entry.
     pub(super) fn start(
         self: &Arc<Self>,
         kernel: Notifier,

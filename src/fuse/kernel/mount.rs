@@ -33,8 +33,8 @@ use rustix::net::{
 pub use error::MountError;
 pub use table::{FSTYPE, MountEntry, MountState, mounts, state};
 
-/// The device through which the kernel talks to a filesystem. Check its presence with `stat`,
-/// because an open descriptor can by itself hold up a mount.
+/// The device through which the kernel talks to a filesystem. To check its presence, call `stat`
+/// rather than opening it.
 pub const DEVICE: &str = "/dev/fuse";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

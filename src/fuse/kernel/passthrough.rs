@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use crate::{Fh, Ino};
 
 /// All open files. `offered` is true if the kernel offers passthrough. `enabled` is true once the
-/// server has tried it with success.
+/// kernel has granted it to the server.
 #[derive(Debug, Default)]
 pub(super) struct PassthroughFiles {
     pub(super) offered: AtomicBool,

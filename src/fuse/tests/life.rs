@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::Write as _;
 
 use super::fixture::{Fixture, errno};
-use crate::{FsOptions, OpenMode, RenameMode};
+use crate::{OpenMode, RenameMode};
 use ctxfs_core::model::{Analysis, ArtifactState, Component, Record, RelPath};
 use ctxfs_engine::EngineOptions;
 use ctxfs_engine::quota::fixture::of_new_conversation;
@@ -121,8 +121,8 @@ fn a_disk_that_is_nearly_full_takes_no_more() {
 
 #[test]
 fn write_once_refuses_to_change_what_is_sealed() {
-    let once = FsOptions { write_once: true, ..FsOptions::default() };
-    let fixture = Fixture::with_fs(EngineOptions::default(), once);
+    let once = EngineOptions { write_once: true, ..EngineOptions::default() };
+    let fixture = Fixture::with(once);
     let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
     let ino = fixture.ino("a.txt");
     let second = fixture.open(ino, libc::O_WRONLY | libc::O_APPEND).unwrap().fh;

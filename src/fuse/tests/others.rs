@@ -11,7 +11,7 @@ use crate::{Fh, NewTime, OpenMode, RenameMode, SetAttr};
 use ctxfs_core::materialize::Analyzer;
 use ctxfs_core::model::Analysis;
 use ctxfs_engine::quota::fixture::of_new_conversation;
-use ctxfs_engine::{EngineOptions, RewriteCount};
+use ctxfs_engine::{EngineOptions, FileLife as _, RewriteCount};
 use ctxfs_store::{FileClock, stat_file};
 
 /// Appends through the mount, at the end `end` that the kernel has cached.
@@ -44,7 +44,9 @@ fn check(fixture: &Fixture, name: &str) {
 fn past(fixture: &Fixture, name: &str) -> RewriteCount {
     let node = fixture.fs.0.nodes.get(fixture.ino(name)).unwrap();
     let file = node.as_file().unwrap();
-    file.state.rewrites(&File::open(fixture.plain(name)).unwrap(), FileClock::FINE).unwrap().0
+    let mut life = file.life();
+    life.noticed(&stat_file(&File::open(fixture.plain(name)).unwrap()).unwrap(), FileClock::FINE);
+    life.bytes.rewrites()
 }
 
 fn end(fixture: &Fixture, name: &str) -> u64 {

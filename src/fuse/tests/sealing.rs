@@ -10,7 +10,7 @@ use super::fixture::{Fixture, ME};
 use super::redaction;
 use crate::node::Node;
 use crate::seal_queue::{SealJob, Sealer};
-use crate::{Fh, FsOptions, Ino, OpenMode, Result, write_once};
+use crate::{Fh, Ino, OpenMode, Result, write_once};
 use ctxfs_engine::EngineOptions;
 use ctxfs_engine::patience::promptly;
 use ctxfs_engine::sync::{mpsc, now, thread};
@@ -123,8 +123,8 @@ fn answer(fixture: &Fixture, ino: Ino) -> (Result<Fh>, String) {
 
 #[test]
 fn no_thread_waits_for_the_end_of_a_close() {
-    let once = FsOptions { write_once: true, ..FsOptions::default() };
-    let fixture = Fixture::with_fs(EngineOptions::default(), once);
+    let once = EngineOptions { write_once: true, ..EngineOptions::default() };
+    let fixture = Fixture::with(once);
     let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
     let ino = fixture.ino("a.txt");
     fixture.fs.flush(fh, ME, None).unwrap();
@@ -142,8 +142,8 @@ fn no_thread_waits_for_the_end_of_a_close() {
 /// release even later.
 #[test]
 fn an_open_that_is_served_late_waits_for_the_end_of_a_close() {
-    let once = FsOptions { write_once: true, ..FsOptions::default() };
-    let fixture = Fixture::with_fs(EngineOptions::default(), once);
+    let once = EngineOptions { write_once: true, ..EngineOptions::default() };
+    let fixture = Fixture::with(once);
     let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
     let node = fixture.fs.0.nodes.get(fixture.ino("a.txt")).unwrap();
     let check = |asked| {

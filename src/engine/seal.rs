@@ -1,0 +1,279 @@
+//! Sealing: masking, analysing and recording an artifact after its last writer has closed it.
+//!
+//! Secrets are masked in place before the artifact is recorded as sealed. A mask has the same
+//! length as its secret. Until then, the disk has the bytes as they were written.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+
+use crate::{
+    Counters, DoorFile, Engine, FileLife, FilePlace, Result, RewriteCount, Source, analyse_open,
+    is_message_log, proportion, view_sizes,
+};
+use ctxfs_core::materialize::Analyzer;
+use ctxfs_core::model::{
+    Amount, Analysis, ArtifactState, Content as _, Counts, LocalFile, Record, is_scratch,
+};
+use ctxfs_core::redact::{BLOCK, SecretRules, masks, settled};
+use ctxfs_store::{Artifact, provenance_of, stat_file};
+
+/// Pause before the next attempt to seal a file that may still be written through a mapping.
+const MAPPED_RETRY: Duration = Duration::from_millis(100);
+/// Pause before the next attempt to seal a file that was truncated, or written by another process,
+/// while it was being sealed.
+const CHANGED_RETRY: Duration = Duration::from_millis(10);
+/// Pause before the next attempt to analyse a file that other processes write.
+const OTHERS_RETRY: Duration = Duration::from_millis(100);
+/// Number of bytes that one step masks.
+const MASKED_AT_ONCE: u64 = 4 * 1024 * 1024;
+
+/// A change of a record: returns the new record, or `None` to leave the record as it is. The life
+/// of the file is locked meanwhile.
+pub type RecordChange<'a> = dyn FnMut(&mut dyn FileLife, Record) -> Option<Record> + 'a;
+
+/// The part of a door in sealing one of its files. The door has the names and the handles of the
+/// file, and knows where its record is.
+pub trait SealedFile {
+    /// Opens the file for reading, without updating the access time. Returns `None` while the file
+    /// may be written through a mapping.
+    fn open(&self) -> Result<Option<Arc<File>>>;
+
+    fn open_to_mask(&self) -> Result<Arc<File>>;
+
+    /// Calls `change` with the present record, and appends the record that it returns. If `seals`
+    /// is true, the file is then sealed.
+    fn record(&self, change: &mut RecordChange<'_>, seals: bool) -> Result<()>;
+
+    /// Returns true if the door closes. There is then only one attempt to seal the file.
+    fn is_ending(&self) -> bool;
+}
+
+/// The result of a step of sealing.
+///
+/// - `Recorded`: the artifact is recorded as sealed, and further steps complete its analysis
+/// - `Again`: another step follows
+/// - `Later`: another step follows after a pause
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SealStep {
+    Done,
+    Recorded,
+    Again,
+    Later(Duration),
+}
+
+struct Sealing<'a> {
+    engine: &'a Engine,
+    file: &'a Arc<dyn DoorFile>,
+    door: &'a dyn SealedFile,
+    ending: bool,
+}
+
+impl Source {
+    /// Takes the next step in sealing the file: masks some of its secrets, records it as sealed, or
+    /// continues the analysis of a recorded artifact. The record includes the analysis if one step
+    /// completes it.
+    pub fn seal(&self, engine: &Engine, door: &dyn SealedFile) -> Result<SealStep> {
+        let Self::File(file) = self else { return Ok(SealStep::Done) };
+        let sealing = Sealing { engine, file, door, ending: door.is_ending() };
+        let is_unsealed = file.state().life.lock().is_unsealed();
+        if is_unsealed { sealing.seal() } else { sealing.complete() }
+    }
+}
+
+impl Sealing<'_> {
+    fn seal(&self) -> Result<SealStep> {
+        let Self { engine, file, door, ending } = *self;
+        let rules = engine.options.stored_rules();
+        let place = file.place();
+        let is_artifact = place.as_ref().is_some_and(|(_, path)| path.is_artifact());
+        if !is_artifact && !(rules.is_some() && place.as_ref().is_some_and(is_masked)) {
+            return Ok(self.settle(place));
+        }
+        let Some(open) = door.open()? else { return Ok(SealStep::Later(MAPPED_RETRY)) };
+        let masked = rules.map_or(Ok(true), |rules| self.mask(rules));
+        let masked = masked.unwrap_or_else(|error| {
+            let path = place.as_ref().map(|(_, path)| path.to_text());
+            tracing::warn!(path, %error, "a file could not be redacted");
+            true
+        });
+        if !masked {
+            return Ok(SealStep::Again);
+        }
+        if !is_artifact {
+            return Ok(self.settle(place));
+        }
+        let clock = engine.store.clock();
+        let (rewrites, stat) = file.state().rewrites(&open, clock)?;
+        // Waits until the modification time of the file would show the next change.
+        if let Some(pause) = clock.settles_in(&stat).filter(|_| !ending) {
+            return Ok(SealStep::Later(pause));
+        }
+        let analysis = analyse_open(engine, file, &open, &|| true)?;
+        let is_whole = analysis.is_some();
+        Ok(match self.record(&open, (rewrites, stat.local_file()), analysis)? {
+            false => SealStep::Later(CHANGED_RETRY),
+            true if is_whole => SealStep::Done,
+            true => SealStep::Recorded,
+        })
+    }
+
+    /// Ends the life of a file that has no record.
+    fn settle(&self, place: Option<FilePlace>) -> SealStep {
+        self.file.state().life.lock().sealed();
+        if let Some((id, _)) = place {
+            self.engine.changed(&id, None);
+        }
+        SealStep::Done
+    }
+
+    /// Records the artifact as sealed, unless it has a writer again. If its bytes have changed
+    /// since the analysis, records nothing and returns false. If the door closes, records the
+    /// artifact without the analysis instead.
+    fn record(
+        &self,
+        open: &Arc<File>,
+        (rewrites, local): (RewriteCount, LocalFile),
+        mut analysis: Option<Analysis>,
+    ) -> Result<bool> {
+        let Self { engine, file, ending, .. } = *self;
+        let provenance = provenance_of(open)?;
+        let mut sizes = analysis.as_ref().and_then(|_| view_sizes(engine, file, open));
+        let tokens = analysis.as_ref().map(|found| (found.tokens, found.bytes));
+        let (mut tool, mut changed) = (None, false);
+        let mut change = |life: &mut dyn FileLife, mut record: Record| {
+            if life.has_writers() {
+                return None;
+            }
+            let speaks = |found: &Analysis| {
+                found.bytes == record.size && life.bytes().rewrites() == rewrites
+            };
+            changed = !analysis.as_ref().is_none_or(speaks);
+            if changed && !ending {
+                return None;
+            }
+            if record.state == ArtifactState::Live {
+                record.state = ArtifactState::Sealed;
+            }
+            record.provenance.update(&provenance);
+            tool = record.provenance.tool_name();
+            let once = record.once || engine.options.write_once;
+            let (analysis, view_sizes) = (analysis.take().filter(|_| !changed), sizes.take());
+            let file = Some(local.clone());
+            Some(Record { file, owner: None, analysis, view_sizes, once, ..record })
+        };
+        self.door.record(&mut change, true)?;
+        if changed && !ending {
+            return Ok(false);
+        }
+        Counters::add(&engine.counters.sealed, 1);
+        let end = file.state().life.lock().bytes().size;
+        if let Some((id, _)) = file.place() {
+            engine.note_sealed(&id, end);
+        }
+        self.count(tool, tokens.or(ending.then_some((1, 4))));
+        Ok(true)
+    }
+
+    /// Continues the analysis of a sealed artifact by one step. Records the analysis when it is
+    /// complete.
+    fn complete(&self) -> Result<SealStep> {
+        let Self { engine, file, door, .. } = *self;
+        let Some(open) = door.open()? else { return Ok(SealStep::Later(MAPPED_RETRY)) };
+        let (state, clock) = (file.state(), engine.store.clock());
+        let (rewrites, _) = state.rewrites(&open, clock)?;
+        // If the analysis state was evicted in the meantime, it would be evicted again. This call
+        // therefore continues to the end.
+        let was_pushed_out = state.tracker.read(Analyzer::seen) == 0;
+        let expired = || !was_pushed_out || door.is_ending();
+        let mut analysis = analyse_open(engine, file, &open, &expired)?;
+        let Some((tokens, bytes)) = analysis.as_ref().map(|found| (found.tokens, found.bytes))
+        else {
+            let unchanged = state.rewrites(&open, clock)?.0 == rewrites;
+            return Ok(if unchanged { SealStep::Again } else { SealStep::Later(OTHERS_RETRY) });
+        };
+        let mut tool = None;
+        let mut change = |life: &mut dyn FileLife, record: Record| {
+            let unchanged = !life.is_unsealed() && life.bytes().rewrites() == rewrites;
+            let same = unchanged && record.size == bytes;
+            tool = record.provenance.tool_name();
+            same.then(|| Record { analysis: analysis.take(), ..record })
+        };
+        door.record(&mut change, false)?;
+        self.count(tool, Some((tokens, bytes)));
+        Ok(SealStep::Done)
+    }
+
+    /// Counts the bytes that were stored since the file was last counted. `tokens` is a ratio:
+    /// `tokens.0` tokens for `tokens.1` bytes. Without `tokens`, the bytes are counted later.
+    fn count(&self, tool: Option<String>, tokens: Option<(u64, u64)>) {
+        let (Some((id, _)), Some(tokens)) = (self.file.place(), tokens) else { return };
+        let bytes = self.file.state().life.lock().take_uncounted();
+        if bytes > 0 {
+            let stored = Amount::once(bytes, proportion(tokens.0, bytes, tokens.1));
+            let counts = Counts { stored, ..Counts::default() };
+            self.engine.counting.add(id, tool.unwrap_or_default(), &counts);
+        }
+    }
+
+    /// Masks secrets in the stored bytes of a file without writers. Does one step, or everything if
+    /// the door closes. Returns true once the whole file is masked.
+    fn mask(&self, rules: &SecretRules) -> Result<bool> {
+        let open = self.door.open_to_mask()?;
+        let mut steps = MASKED_AT_ONCE / BLOCK;
+        while self.ending || steps > 0 {
+            if mask_block(&**self.file, &open, rules)? {
+                return Ok(true);
+            }
+            steps = steps.saturating_sub(1);
+        }
+        Ok(false)
+    }
+}
+
+/// Returns true if secrets in a file at this place are masked. Scratch files are not masked, and the
+/// message log accepts only masked messages.
+fn is_masked((_, path): &FilePlace) -> bool {
+    !is_message_log(path) && !is_scratch(path.file_name())
+}
+
+/// Masks the next block, with the life of the file locked so that no client can write. Returns true
+/// if it was the last block.
+fn mask_block(file: &dyn DoorFile, open: &Arc<File>, rules: &SecretRules) -> Result<bool> {
+    let mut life = file.state().life.lock();
+    let content = Artifact::new(Arc::clone(open), stat_file(open)?.size);
+    if life.has_writers() {
+        return Ok(true);
+    }
+    let number = life.redacted() / BLOCK;
+    let read = |offset, length| content.bytes(offset, length);
+    let masks = masks(rules, number, content.len(), read)?;
+    for (offset, mask) in &masks {
+        open.write_all_at(mask, *offset)?;
+    }
+    let changed = if masks.is_empty() { None } else { Some(stat_file(open)?) };
+    let skipped = if masks.is_empty() { after_hole(open, number, content.len()) } else { 0 };
+    let end = skipped.max(number + 1) * BLOCK;
+    let done = end >= content.len();
+    let masked = if done { settled(content.len()) } else { end };
+    life.masked(masked, changed.as_ref());
+    Ok(done)
+}
+
+/// Returns the number of the block at which to continue after block `number` needed no mask. Skips
+/// the blocks in the middle of a hole, which are all alike. `length` is the file length in bytes.
+///
+/// The masks of a block depend on bytes up to one block away. Only blocks with a hole on both sides
+/// are therefore skipped.
+fn after_hole(open: &File, number: u64, length: u64) -> u64 {
+    let from = number.saturating_sub(1) * BLOCK;
+    let data = match rustix::fs::seek(open, SeekFrom::Data(from)) {
+        Err(Errno::NXIO) => length,
+        found => found.unwrap_or(from),
+    };
+    (data / BLOCK).saturating_sub(1)
+}
