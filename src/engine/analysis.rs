@@ -70,8 +70,8 @@ impl Snapshot {
     }
 }
 
-/// Analyses `file`, which is open as `open`, until `expired` returns true, but by at least one step.
-/// Continues where an earlier call stopped. Returns the analysis once it is complete.
+/// Analyses `file`, which is open as `open`, until `expired` returns true. Makes at least one step,
+/// and continues where an earlier call stopped. Returns the analysis once it is complete.
 pub(crate) fn analyse_open(
     engine: &Engine,
     file: &Arc<dyn DoorFile>,

@@ -28,7 +28,7 @@ mod lines;
 mod listing;
 mod look;
 mod manifest;
-pub mod messages;
+mod messages;
 mod open_file;
 mod options;
 pub mod others;

@@ -257,7 +257,7 @@ pub(crate) fn backward(content: &dyn Content, offset: u64) -> io::Result<LineWin
 }
 
 /// Returns the beginning of the line that contains the byte at `offset`. If the line begins too far
-/// back, returns an offset in the line from which a window shows that byte.
+/// back, returns an offset in the line; a window that starts there shows that byte.
 pub(crate) fn row_start(content: &dyn Content, offset: u64) -> io::Result<u64> {
     let offset = offset.min(content.len());
     let from = offset.saturating_sub(ROW_BYTES as u64);

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use rustix::fs::OFlags;
 
 use crate::{
-    Client, Engine, EngineError, FileId, FilePlace, NewOutput, OutputName, Reservation, Result,
-    Share, SourceDir, SourceState, StoredOutput, Version, ViewText, allow_slow, is_message_log,
-    is_stand_in, reserve_line, to_the_end,
+    ByteHistory, Client, Engine, EngineError, FileId, FilePlace, NewOutput, OutputName,
+    Reservation, Result, Share, Source, SourceDir, SourceState, StoredOutput, Version, ViewText,
+    allow_slow, is_message_log, is_stand_in, may_wait, reserve_line, to_the_end,
 };
 use ctxfs_core::model::{Component, Content as _, Limits, RelPath};
 use ctxfs_store::message::{
@@ -37,7 +37,7 @@ fn order_number(stat: &Stat, published: Option<&Published>) -> u64 {
 /// Returns the messages that other hosts have published. In the message log, these messages precede
 /// the messages of this host. `at` is the place of the local log and `own` its attributes. Returns
 /// `None` if `at` is no message log, or if no other host has published messages.
-pub fn published(engine: &Engine, at: &FilePlace, own: &Stat) -> Result<Option<Arc<Published>>> {
+pub(crate) fn published(engine: &Engine, at: &FilePlace, own: &Stat) -> Result<Option<Arc<Published>>> {
     match &engine.options.other_messages {
         Some(others) if is_message_log(&at.1) => Ok(others.published(&at.0, own)?),
         Some(_) | None => Ok(None),
@@ -60,11 +60,6 @@ pub struct UnfinishedMessage {
 }
 
 impl UnfinishedMessage {
-    /// Returns true if there is no unfinished message, because the last byte ended a line.
-    pub fn is_empty(&self) -> bool {
-        self.line.is_empty()
-    }
-
     fn make_room(&mut self, engine: &Engine, conversation: &Conversation, bytes: &[u8]) {
         let needs = self.line.needs(bytes).min(HELD);
         let by = || Client { conversation: Some(conversation.id().clone()), user: None };
@@ -88,13 +83,13 @@ impl UnfinishedMessage {
     /// Adds `bytes` to the unfinished message. Calls `append` with the messages that are now
     /// complete; either all of them are appended or none. Bytes after the last newline stay
     /// unfinished.
-    pub fn take<E: From<EngineError> + From<MessageError>>(
+    pub(crate) fn take(
         &mut self,
         engine: &Engine,
         conversation: &Arc<Conversation>,
         bytes: &[u8],
-        append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
-    ) -> std::result::Result<(), E> {
+        append: impl FnOnce(&Batch) -> Result<()>,
+    ) -> Result<()> {
         let room = reserve_line(engine, conversation, bytes.len() as u64)?;
         let host = MessageHost { engine, conversation };
         let context = AppendContext { conversation, host: &host };
@@ -106,42 +101,19 @@ impl UnfinishedMessage {
     }
 
     /// Calls `append` with the unfinished message if it lacks only its newline. Fails for any other
-    /// line, which stays unfinished. Does nothing if there is no unfinished message.
-    pub fn finish<E: From<EngineError> + From<MessageError>>(
+    /// line, which stays unfinished.
+    fn finish(
         &mut self,
         engine: &Engine,
         conversation: &Arc<Conversation>,
-        append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
-    ) -> std::result::Result<(), E> {
-        if self.is_empty() {
-            return Ok(());
-        }
+        append: impl FnOnce(&Batch) -> Result<()>,
+    ) -> Result<()> {
         let host = MessageHost { engine, conversation };
         let context = AppendContext { conversation, host: &host };
         let finished = Batch::finish(&mut self.line, &context, append);
         self.settle();
         self.keep_room(Reservation::default());
         finished
-    }
-
-    /// Ends the unfinished message of a writer that is gone. Appends a message that lacks only its
-    /// newline, and moves any other line to a file beside the log. If `comes_back` returns true for
-    /// an error, changes nothing and returns the error.
-    pub fn leave<E: From<EngineError> + From<MessageError>>(
-        &mut self,
-        engine: &Engine,
-        conversation: &Arc<Conversation>,
-        append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
-        comes_back: impl FnOnce(&E) -> bool,
-    ) -> std::result::Result<(), E> {
-        match self.finish(engine, conversation, append) {
-            Ok(()) => Ok(()),
-            Err(error) if comes_back(&error) => Err(error),
-            Err(_) => {
-                allow_slow()?;
-                Ok(self.set_aside(engine, conversation)?)
-            }
-        }
     }
 
     fn set_aside(
@@ -225,6 +197,7 @@ pub struct MessageWriter {
     engine: Arc<Engine>,
     conversation: Arc<Conversation>,
     log: Arc<File>,
+    state: SourceState<ByteHistory>,
     unfinished: UnfinishedMessage,
 }
 
@@ -232,23 +205,27 @@ impl MessageWriter {
     pub fn open(engine: &Arc<Engine>, id: &Component) -> Result<Self> {
         let conversation = engine.conversation(id)?;
         let log = Arc::new(conversation.writable_log_file()?);
+        let state = SourceState::new(ByteHistory::default());
         let unfinished = UnfinishedMessage::default();
-        Ok(Self { engine: Arc::clone(engine), conversation, log, unfinished })
+        Ok(Self { engine: Arc::clone(engine), conversation, log, state, unfinished })
     }
 
     /// Adds `bytes` to the unfinished message, and appends the messages that are now complete;
     /// either all of them are appended or none.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let Self { engine, conversation, log, unfinished } = self;
-        unfinished
-            .take(engine, conversation, bytes, |batch| append(engine, log, conversation, batch))
+        let Self { engine, conversation, log, state, unfinished } = self;
+        let append = |batch: &Batch| append(engine, (log, state), conversation, batch);
+        unfinished.take(engine, conversation, bytes, append)
     }
 
     /// Ends the last line and syncs the log. If the line is not a message, moves it to a file
     /// beside the log and fails.
     pub fn finish(mut self) -> Result<()> {
-        let Self { engine, conversation, log, unfinished } = &mut self;
-        let append = |batch: &Batch| append(engine, log, conversation, batch);
+        let Self { engine, conversation, log, state, unfinished } = &mut self;
+        if unfinished.line.is_empty() {
+            return Ok(log.sync_data()?);
+        }
+        let append = |batch: &Batch| append(engine, (log, state), conversation, batch);
         match unfinished.finish(engine, conversation, append) {
             Ok(()) => Ok(log.sync_data()?),
             Err(error) => {
@@ -259,21 +236,86 @@ impl MessageWriter {
     }
 }
 
+/// Appends messages to a log that is open as `file`. If another process holds the log, waits, or
+/// fails with EAGAIN on a thread that must not wait.
 fn append(
     engine: &Engine,
-    file: &Arc<File>,
+    (file, state): (&Arc<File>, &SourceState),
     conversation: &Conversation,
     batch: &Batch,
 ) -> Result<()> {
-    let log = LockedLog::wait(file)?;
-    if stat_file(file)?.nlink == 0 {
+    let log = if may_wait() {
+        LockedLog::wait(file)?
+    } else {
+        let held = "another process holds the log; try again";
+        let held = || EngineError::Door { errno: libc::EAGAIN, source: held.into() };
+        LockedLog::now(file)?.ok_or_else(held)?
+    };
+    let stat = stat_file(file)?;
+    if stat.nlink == 0 {
         // The conversation was removed since the log was opened.
         return Err(EngineError::Stale);
     }
+    if log.is_torn()? {
+        allow_slow()?;
+    }
+    let mut life = state.life.lock();
+    life.noticed(&stat, engine.store.clock());
     let end = log.repair(conversation)?;
-    log.append(batch, end)?;
+    let appended = log.append(batch, end);
+    life.written(end, &stat_file(file)?);
     engine.changed(conversation.id(), None);
-    Ok(())
+    Ok(appended?)
+}
+
+impl Source {
+    /// Adds `bytes` to the unfinished message of a writer that has the log open as `log`. Appends
+    /// the messages that are now complete; either all of them are appended or none.
+    pub fn write_messages(
+        &self,
+        engine: &Engine,
+        log: &Arc<File>,
+        unfinished: &mut UnfinishedMessage,
+        bytes: &[u8],
+    ) -> Result<()> {
+        let conversation = &engine.conversation(&self.conversation().ok_or(EngineError::Stale)?)?;
+        let append = |batch: &Batch| append(engine, (log, self.state()), conversation, batch);
+        unfinished.take(engine, conversation, bytes, append)
+    }
+
+    /// Ends the unfinished message of a writer, if there is one. Appends a message that lacks only
+    /// its newline. Fails for any other line, which stays unfinished. If the writer `is_gone`, moves
+    /// such a line to a file beside the log, unless the call is to be retried.
+    pub fn end_message(
+        &self,
+        engine: &Engine,
+        log: &Arc<File>,
+        unfinished: &mut UnfinishedMessage,
+        is_gone: bool,
+    ) -> Result<()> {
+        if unfinished.line.is_empty() {
+            return Ok(());
+        }
+        let conversation = &engine.conversation(&self.conversation().ok_or(EngineError::Stale)?)?;
+        let append = |batch: &Batch| append(engine, (log, self.state()), conversation, batch);
+        let ended = unfinished.finish(engine, conversation, append);
+        let comes_back = |number| matches!(number, libc::EAGAIN | libc::EINPROGRESS);
+        match ended {
+            Err(error) if is_gone && !comes_back(error.raw_os_error()) => {
+                allow_slow()?;
+                Ok(unfinished.set_aside(engine, conversation)?)
+            }
+            ended => ended,
+        }
+    }
+
+    /// Returns the attributes of the file as readers see them. `stat` has the attributes on disk.
+    /// Readers see a message log up to its last whole line, and any other file as it is.
+    pub fn shown(&self, engine: &Engine, stat: Stat) -> Result<Stat> {
+        let Self::File(file) = self else { return Ok(stat) };
+        let at = file.place().ok_or(EngineError::Stale)?;
+        shown(engine, (&at, file.state()), stat, || file.reader())
+    }
 }
 
 impl std::fmt::Debug for MessageWriter {
@@ -290,7 +332,7 @@ impl std::fmt::Debug for MessageWriter {
 ///
 /// An incomplete line that a crash left is moved to a file beside the log once the log has no
 /// writer. On a thread that must not wait, this fails with [`EngineError::Slow`].
-pub fn shown(
+pub(crate) fn shown(
     engine: &Engine,
     (at, state): (&FilePlace, &SourceState),
     stat: Stat,

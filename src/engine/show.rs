@@ -98,9 +98,9 @@ fn show_snapshot(engine: &Engine, mut shown: FileView<'_>) -> Result<ViewText> {
     }
 }
 
-/// Returns the sizes of the views that listings show, so that a listing does not have to compute any
-/// view. The file is sealed and open as `open`. The descriptor should not update the access time,
-/// because sealing is no access by a user.
+/// Returns the sizes of views that listings show, so that a listing does not have to compute views.
+/// The file is sealed and open as `open`. The descriptor should not update the access time, because
+/// sealing is no access by a user.
 ///
 /// Returns `None` if the sizes must not be recorded: for a large file, for a file that may change
 /// without a change of its times, for one of several outputs that were written under the same name,
@@ -235,7 +235,8 @@ fn facts(engine: &Engine, snapshot: &Snapshot) -> Result<FileFacts> {
 }
 
 /// Returns the content of a view's subject, with as much of its analysis as the view needs. For a
-/// file that was made for a terminal, the content is its text without escape sequences.
+/// file that was made for a terminal, the content is its text without escape sequences, or its raw
+/// bytes if time runs out before the analysis that the view needs is complete.
 fn content(
     engine: &Engine,
     shown: &mut FileView<'_>,

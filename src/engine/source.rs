@@ -70,6 +70,9 @@ pub trait FileLife: Send {
 
     fn noticed(&mut self, stat: &Stat, clock: FileClock);
 
+    /// Records that bytes were written at `offset`. `stat` has the attributes after the write.
+    fn written(&mut self, offset: u64, stat: &Stat);
+
     fn has_writers(&self) -> bool {
         false
     }
@@ -218,6 +221,12 @@ impl FileLife for ByteHistory {
 
     fn noticed(&mut self, stat: &Stat, clock: FileClock) {
         self.notice(stat, clock, false);
+    }
+
+    fn written(&mut self, offset: u64, stat: &Stat) {
+        self.changes += 1;
+        self.own_rewrites += u64::from(offset < self.size);
+        self.left_as(stat);
     }
 }
 

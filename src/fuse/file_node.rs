@@ -178,7 +178,7 @@ impl FileNode {
             let link = self.link.lock();
             link.as_ref().filter(|link| link.name == MESSAGES).map(|link| Arc::clone(&link.parent))
         };
-        parent.is_some_and(|parent| parent.as_dir().is_ok_and(|dir| dir.is_history()))
+        parent.is_some_and(|parent| parent.as_dir().is_ok_and(|dir| dir.has_log(MESSAGES.as_ref())))
     }
 }
 

@@ -112,16 +112,6 @@ impl Life {
         self.paged = None;
     }
 
-    /// Records that bytes were written at `offset`. `stat` has the attributes after the write.
-    pub(crate) fn written(&mut self, offset: u64, stat: &Stat) {
-        self.bytes.changes += 1;
-        if offset < self.end() {
-            self.bytes.own_rewrites += 1;
-        }
-        self.redacted = self.redacted.min(offset);
-        self.bytes.left_as(stat);
-    }
-
     pub(crate) fn rewritten(&mut self) {
         self.bytes.changes += 1;
         self.bytes.own_rewrites += 1;
@@ -264,6 +254,11 @@ impl FileLife for Life {
         if self.bytes.notice(stat, clock, self.writers > 0) {
             self.redacted = 0;
         }
+    }
+
+    fn written(&mut self, offset: u64, stat: &Stat) {
+        self.redacted = self.redacted.min(offset);
+        self.bytes.written(offset, stat);
     }
 
     fn has_writers(&self) -> bool {

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use crate::attr::STAT_BLOCK;
+use crate::file_node::source;
 use crate::handle::PendingLine;
 use crate::node::SharedLogKey;
-use crate::{FileHandle, FileNode, FsError, Node, NodeKey, NodeLink, OpenMode, Result, Shared};
+use crate::{FileHandle, FsError, Node, NodeKey, NodeLink, OpenMode, Result, Shared};
 use ctxfs_core::model::Content as _;
-use ctxfs_engine::patience::allow_slow;
 use ctxfs_engine::sync::MutexGuard;
 use ctxfs_engine::sync::atomic::Ordering::Relaxed;
-use ctxfs_engine::{DoorFile as _, Engine, FileId, FileLife as _, messages};
-use ctxfs_store::message::{Batch, LockedLog, Log, Published};
-use ctxfs_store::{Artifact, Conversation, MESSAGES, Stat, message, stat_file};
+use ctxfs_engine::{Engine, FileId};
+use ctxfs_store::message::{Log, Published};
+use ctxfs_store::{Artifact, Stat, message, stat_file};
 
 /// Processes bytes written to the log. Appends whole lines as messages, and keeps the rest until
 /// its newline arrives.
@@ -30,9 +30,7 @@ pub(super) fn write(
         return Err(FsError::AppendOnly);
     }
     let file = handle.node.as_file()?;
-    let conversation = conversation_of(&fs.engine, file)?;
-    let append = |batch: &Batch| append(fs, handle, batch, &conversation);
-    pending.unfinished.take(&fs.engine, &conversation, bytes, append)?;
+    source(file).write_messages(&fs.engine, &handle.file, &mut pending.unfinished, bytes)?;
     pending.next = Some(offset + bytes.len() as u64);
     pending.owner = owner;
     Ok(())
@@ -43,30 +41,19 @@ pub(super) fn write(
 pub(super) fn flush(fs: &Shared, handle: &FileHandle, owner: Option<u64>) -> Result<()> {
     let written = pending_line(fs, handle)?.owner;
     let is_another = written.zip(owner).is_some_and(|(written, closed)| written != closed);
-    if is_another { Ok(()) } else { finish(fs, handle) }
-}
-
-/// Appends a last line that has no newline. Fails with EINVAL if the line is not a message.
-fn finish(fs: &Shared, handle: &FileHandle) -> Result<()> {
-    let mut pending = pending_line(fs, handle)?;
-    if pending.unfinished.is_empty() {
-        return Ok(());
-    }
-    let conversation = conversation_of(&fs.engine, handle.node.as_file()?)?;
-    let append = |batch: &Batch| append(fs, handle, batch, &conversation);
-    pending.unfinished.finish(&fs.engine, &conversation, append)
+    if is_another { Ok(()) } else { end(fs, handle, false) }
 }
 
 /// Finishes the line of a released handle. If the line is not a message, it is stored beside the
 /// log.
 pub(super) fn leave(fs: &Shared, handle: &FileHandle) -> Result<()> {
+    end(fs, handle, true)
+}
+
+fn end(fs: &Shared, handle: &FileHandle, is_gone: bool) -> Result<()> {
     let mut pending = pending_line(fs, handle)?;
-    if pending.unfinished.is_empty() {
-        return Ok(());
-    }
-    let conversation = conversation_of(&fs.engine, handle.node.as_file()?)?;
-    let append = |batch: &Batch| append(fs, handle, batch, &conversation);
-    pending.unfinished.leave(&fs.engine, &conversation, append, FsError::is_retried)
+    let log = source(handle.node.as_file()?);
+    Ok(log.end_message(&fs.engine, &handle.file, &mut pending.unfinished, is_gone)?)
 }
 
 /// Locks the unfinished line. Fails with EAGAIN while another request holds it, because that
@@ -76,37 +63,6 @@ fn pending_line<'a>(fs: &Shared, handle: &'a FileHandle) -> Result<MutexGuard<'a
         return Ok(handle.line.lock());
     }
     handle.line.try_lock().ok_or(FsError::TryAgain("the line is being written"))
-}
-
-/// Appends messages. Fails with EAGAIN while another process holds the log. After the mount has
-/// ended, waits for the log instead.
-fn append(
-    fs: &Shared,
-    handle: &FileHandle,
-    batch: &Batch,
-    conversation: &Conversation,
-) -> Result<()> {
-    let file = handle.node.as_file()?;
-    let log = if fs.ending.load(Relaxed) {
-        LockedLog::wait(&handle.file)?
-    } else {
-        LockedLog::now(&handle.file)?.ok_or(FsError::TryAgain("another process holds the log"))?
-    };
-    let stat = stat_file(&handle.file)?;
-    if stat.nlink == 0 {
-        // The conversation has been removed in the meantime.
-        return Err(FsError::Stale);
-    }
-    if log.is_torn()? {
-        allow_slow()?;
-    }
-    let mut life = file.life();
-    life.noticed(&stat, fs.engine.store().clock());
-    let end = log.repair(conversation)?;
-    let appended = log.append(batch, end);
-    life.written(end, &stat_file(&handle.file)?);
-    fs.engine.changed(conversation.id(), None);
-    Ok(appended?)
 }
 
 /// Returns the attributes of a file as readers see them. `stat` has the attributes on disk. A log
@@ -126,8 +82,7 @@ pub(super) fn shown_with(
     if !file.is_message_log() {
         return Ok((stat, None));
     }
-    let at = file.place().ok_or(FsError::Stale)?;
-    let own = messages::shown(engine, (&at, file.state()), stat, || file.reader())?;
+    let own = source(file).shown(engine, stat)?;
     let published = published(engine, node, &own)?;
     let Some(others) = &published else { return Ok((own, None)) };
     let size = others.shown_length(own.size);
@@ -144,9 +99,10 @@ fn published(engine: &Engine, node: &Node, own: &Stat) -> Result<Option<Arc<Publ
     if !node.is_message_log() {
         return Ok(None);
     }
-    let at = node.place().ok_or(FsError::Stale)?;
-    let now = messages::published(engine, &at, own)?;
-    Ok(Some(key.follow(now)))
+    let conversation = node.conversation().ok_or(FsError::Stale)?;
+    let others = engine.options().other_messages.as_ref();
+    let now = others.map(|others| others.published(&conversation, own)).transpose()?;
+    Ok(Some(key.follow(now.flatten())))
 }
 
 pub(super) fn log(fs: &Shared, handle: &FileHandle) -> Result<Log> {
@@ -159,16 +115,11 @@ pub(super) fn log(fs: &Shared, handle: &FileHandle) -> Result<Log> {
 pub(super) fn key(engine: &Engine, link: &NodeLink, stat: &Stat) -> Result<NodeKey> {
     let id = FileId::of(stat);
     let Some(others) = &engine.options().other_messages else { return Ok(NodeKey::Disk(id)) };
-    if link.name != MESSAGES || !link.parent.as_dir()?.is_history() {
+    if !link.parent.as_dir()?.has_log(&link.name) {
         return Ok(NodeKey::Disk(id));
     }
     let conversation = link.conversation().ok_or(FsError::Stale)?;
     let published = others.published(&conversation, stat)?;
     let shared = |published| NodeKey::SharedLog(Arc::new(SharedLogKey::new(id, published)));
     Ok(published.map_or(NodeKey::Disk(id), shared))
-}
-
-fn conversation_of(engine: &Engine, file: &FileNode) -> Result<Arc<Conversation>> {
-    let link = file.link.get().ok_or(FsError::Stale)?;
-    Ok(engine.conversation(&link.conversation().ok_or(FsError::Stale)?)?)
 }

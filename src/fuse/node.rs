@@ -323,9 +323,9 @@ impl DirNode {
         Self { link: LinkCell::new(link), id: FileId::of(stat), is_root: false, open_dirs }
     }
 
-    /// Returns true if the directory holds the messages of a conversation.
-    pub(crate) fn is_history(&self) -> bool {
-        self.place().is_ok_and(|place| place.is_history())
+    /// Returns true if a file with this name is the message log of a conversation.
+    pub(crate) fn has_log(&self, name: &OsStr) -> bool {
+        name == MESSAGES && self.place().is_ok_and(|place| place.is_history())
     }
 
     /// Opens the directory. This takes no system call if the directory is held open, and two if

@@ -17,7 +17,7 @@ use crate::{
 };
 use ctxfs_engine::sync::{Mutex, now};
 use ctxfs_engine::{Computed, DoorFile as _, Reservation, Share};
-use ctxfs_store::{Dir, LEAST, MESSAGES, stat_file};
+use ctxfs_store::{Dir, LEAST, stat_file};
 
 /// Cache lifetime of the attributes of a new file. The kernel needs them right after it created the
 /// file.
@@ -85,7 +85,7 @@ impl ContextFs {
         let parent = fs.nodes.get(parent)?;
         let dir = dir::writable(fs, &parent, name)?;
         fs.sealer.check_backlog(&parent.conversation())?;
-        let is_log = name == MESSAGES && dir.is_history();
+        let is_log = dir.has_log(name);
         let share = fs.claim(&parent, caller, descriptors(mode, is_log))?;
         let flags = mode.on_disk() | OFlags::EXCL;
         let room = reserve_name(fs, &parent, name)?;

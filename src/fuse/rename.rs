@@ -15,7 +15,7 @@ use ctxfs_core::model::{Component, MAX_DEPTH, NameError, RelPath};
 use ctxfs_engine::patience::allow_slow;
 use ctxfs_engine::{DirPlace, DoorFile as _, Reservation, SourceDir as _};
 use ctxfs_store::message::MessageError;
-use ctxfs_store::{MESSAGES, Stat, message};
+use ctxfs_store::{Stat, message};
 
 /// The treatment of a new name that is taken: replace the existing file, fail, or exchange the
 /// names of the two files.
@@ -387,7 +387,7 @@ fn seal_renamed(fs: &Shared, node: &Arc<Node>) -> Result<()> {
 
 fn check_log(node: &Node, to: &End<'_>) -> Result<()> {
     match node.as_file() {
-        Ok(file) if to.name == MESSAGES && to.dir.is_history() && !node.is_message_log() => {
+        Ok(file) if to.dir.has_log(to.name) && !node.is_message_log() => {
             message::check(&Arc::new(file.open(OFlags::RDWR)?)).map_err(|error| match error {
                 MessageError::NotAMessage(why) => FsError::NotALog(why),
                 error => error.into(),

@@ -24,9 +24,8 @@ pub(super) fn check(fs: &Shared, file: &FileNode) -> Result<()> {
     if is_sealed(fs, file)? { Err(FsError::WriteOnce) } else { Ok(()) }
 }
 
-/// Returns true for an artifact without writers on a write-once mount. Such an artifact counts as
-/// sealed. A client that has closed the file expects that already while the server has yet to
-/// release the handle, so this fails with EAGAIN for that time.
+/// Returns true for an artifact on a write-once mount that has no writers and so counts as sealed.
+/// Fails with EAGAIN if a writer has closed the file, but its handle may not be released yet.
 fn is_sealed(fs: &Shared, file: &FileNode) -> Result<bool> {
     if !fs.engine.options().write_once || !file.is_artifact() {
         return Ok(false);
