@@ -189,8 +189,8 @@ fn compute_text(
         Recipe::Door(VERSION) => {
             Ok(engine.held_text(concat!(env!("CARGO_PKG_VERSION"), "\n"), None)?)
         }
-        Recipe::Door(_) => match &of.base {
-            Base::Door(page) => Ok(engine.held_text(&page()?, None)?),
+        Recipe::Door(name) => match &of.base {
+            Base::Door(status) => Ok(engine.held_text(&engine.page(name, &status()?)?, None)?),
             _ => Err(EngineError::Stale),
         },
     }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::{
-    Counting, EngineError, QUICK_INPUT, Result, Source, SourceDir, Version, ViewText, proportion,
+    Counting, DoorStatus, EngineError, QUICK_INPUT, Result, Source, SourceDir, Version, ViewText, proportion,
 };
 use ctxfs_core::materialize::token_count;
 use ctxfs_core::model::{Amount, Component, Content as _, Counts};
@@ -143,14 +143,14 @@ impl Reader {
 /// - `Nothing`: no source in the store
 /// - `Dir`: a directory, with everything below it
 /// - `Text`: the text of another computed file
-/// - `Door`: a page that a door writes about itself
+/// - `Door`: the state of a door
 #[derive(Clone)]
 pub enum Base {
     Nothing,
     File(Source),
     Dir(Arc<dyn SourceDir>),
     Text(Arc<Computed>),
-    Door(Arc<dyn Fn() -> Result<String> + Send + Sync>),
+    Door(Arc<dyn Fn() -> Result<DoorStatus> + Send + Sync>),
 }
 
 impl Base {

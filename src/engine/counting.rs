@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use crate::sync::{Condvar, Mutex};
-use crate::{BackgroundThread, Secrets};
+use crate::{BackgroundThread, DoorStatus, Secrets};
 use ctxfs_core::model::{Amount, Component, Counts, Record, counted_tool};
 use ctxfs_store::Store;
 
@@ -19,17 +19,13 @@ use ctxfs_store::Store;
 /// - `bytes_analysed`: bytes that analysis has read. Equal to the number of bytes written if each
 ///   byte is read once.
 /// - `removed`: number of artifacts removed by retention
-/// - `passthrough`: 1 if readers read the store's files directly (FUSE passthrough), else 0
 #[derive(Debug, Default)]
 pub struct Counters {
-    pub bytes_written: AtomicU64,
     pub bytes_analysed: AtomicU64,
     pub sealed: AtomicU64,
     pub removed: AtomicU64,
     pub views_computed: AtomicU64,
     pub views_out_of_time: AtomicU64,
-    pub passthrough: AtomicU64,
-    pub slow_operations: AtomicU64,
 }
 
 impl Counters {
@@ -37,16 +33,16 @@ impl Counters {
         counter.fetch_add(count, Relaxed);
     }
 
-    /// Returns all counters except `passthrough` as a JSON object.
-    pub(crate) fn to_json(&self) -> Value {
+    /// Returns all counters, with those of the door, as a JSON object.
+    pub(crate) fn to_json(&self, door: &DoorStatus) -> Value {
         json!({
-            "bytesWritten": self.bytes_written.load(Relaxed),
+            "bytesWritten": door.bytes_written,
             "bytesAnalysed": self.bytes_analysed.load(Relaxed),
             "sealed": self.sealed.load(Relaxed),
             "removed": self.removed.load(Relaxed),
             "viewsComputed": self.views_computed.load(Relaxed),
             "viewsOutOfTime": self.views_out_of_time.load(Relaxed),
-            "slowOperations": self.slow_operations.load(Relaxed),
+            "slowOperations": door.slow_operations,
         })
     }
 }

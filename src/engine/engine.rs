@@ -9,7 +9,7 @@ use quick_cache::sync::Cache as RecentCache;
 use crate::answers::unkept::UnkeptAnswers;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::{
-    Analyses, Client, Counters, Counting, DescriptorBudget, EngineError, EngineOptions, FileId,
+    Analyses, Client, Counters, Counting, EngineError, EngineOptions, FileId,
     FilterProcesses, KeptAnalyses, LateSlot, LineIndex, LiveFiles, Result, Retention, Secrets,
     Shares, Space, Spool, TextCache, ViewText, Watches, WorkerPool, fitting_on_disk, recent_cache,
     text_cache,
@@ -67,7 +67,6 @@ pub struct Engine {
     pub(crate) space: Space,
     pub(crate) counters: Arc<Counters>,
     pub(crate) conversations: RecentCache<Component, Arc<Conversation>>,
-    descriptors: DescriptorBudget,
     pub(crate) started: Instant,
 }
 
@@ -75,7 +74,7 @@ impl Engine {
     /// Opens the engine over `store`. Reads nothing and starts no thread.
     pub fn new(store: Store, options: EngineOptions) -> Arc<Self> {
         let options = Arc::new(options);
-        let descriptors = DescriptorBudget::new(options.descriptors);
+        let descriptors = options.descriptor_budget();
         let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4) + 1;
         let secrets = Secrets(options.redaction.clone());
         let cache = store.cache(options.disk_cache_bytes);
@@ -100,7 +99,6 @@ impl Engine {
             counting: Arc::new(Counting::new(store.clone(), secrets.clone())),
             counters,
             conversations: recent_cache(descriptors.conversations),
-            descriptors,
             started: Instant::now(),
             secrets,
             cache,
@@ -122,10 +120,13 @@ impl Engine {
         Ok(self.counting.start()?)
     }
 
-    /// Stops computing views past their deadlines, and stops removing old outputs.
-    pub fn stop_background_work(&self) {
+    /// Ends the work of a server: stops computing views past their deadlines, and stops removing
+    /// old outputs. Then calls `seal`, which seals the files of the door, and saves all counts.
+    pub fn shut_down(&self, seal: impl FnOnce()) {
         self.late.closed.store(true, Relaxed);
         self.retention.finish();
+        seal();
+        self.finish();
     }
 
     /// Saves all counts. Later operations are not counted.
@@ -169,11 +170,6 @@ impl Engine {
             self.conversations.insert(id.clone(), Arc::clone(&conversation));
         }
         Ok(conversation)
-    }
-
-    /// Returns the maximum number of file descriptors for each use.
-    pub fn descriptors(&self) -> &DescriptorBudget {
-        &self.descriptors
     }
 
     pub fn options(&self) -> &EngineOptions {

@@ -86,6 +86,7 @@ pub use space::PlannedWrite;
 pub use stand_in::{
     OutputParts, Replace, ShownOutput, StandInRequest, StoredOutput, is_stand_in, pays,
 };
+pub use status::DoorStatus;
 pub use text::{Spool, ViewText};
 pub use tracker::RewriteCount;
 pub use tree::{OpenedFile, Tree};

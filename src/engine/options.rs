@@ -111,6 +111,11 @@ impl EngineOptions {
         Place::below(&self.root(), &id.to_text(), path)
     }
 
+    /// Returns the maximum number of file descriptors for each use.
+    pub fn descriptor_budget(&self) -> DescriptorBudget {
+        DescriptorBudget::new(self.descriptors)
+    }
+
     /// Returns the secrets to mask in stored files, if they are masked.
     pub fn stored_rules(&self) -> Option<&SecretRules> {
         let redaction = self.redaction.as_ref().filter(|redaction| redaction.stored);

@@ -2,30 +2,55 @@
 
 use prometheus::core::Collector;
 use prometheus::{Encoder as _, IntCounterVec, IntGauge, Opts, Registry, TextEncoder};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::{Engine, Result};
+use crate::{Confinement, Engine, Result};
 use ctxfs_core::model::{Amount, Component, Counts, HostsReport, MOST_TOOLS, OTHER_TOOLS, Sums};
 
 /// A metric other than the counts: its name, its description and its value.
 type Gauge = (&'static str, &'static str, u64);
 
+/// The state of a door, which `.ctxfs/status.json` and `.ctxfs/metrics` show.
+///
+/// - `passthrough`: true if readers read the store's files directly (FUSE passthrough)
+/// - `nodes`: number of files and directories that the kernel knows
+/// - `waiting_to_seal`: number of outputs that wait to be sealed
+#[derive(Debug, Default)]
+pub struct DoorStatus {
+    pub bytes_written: u64,
+    pub slow_operations: u64,
+    pub passthrough: bool,
+    pub confinement: Confinement,
+    pub nodes: usize,
+    pub open_handles: usize,
+    pub waiting_to_seal: usize,
+}
+
 impl Engine {
-    /// Returns the metrics page for Prometheus, including the `gauges` of the door.
-    pub fn metrics(&self, gauges: &[Gauge]) -> Result<String> {
+    /// Returns the text of `.ctxfs/metrics` or `.ctxfs/status.json`.
+    pub(crate) fn page(&self, name: &str, door: &DoorStatus) -> Result<String> {
+        if name == "metrics" { self.metrics(door) } else { self.status(door) }
+    }
+
+    /// Returns the metrics page for Prometheus.
+    fn metrics(&self, door: &DoorStatus) -> Result<String> {
+        let gauges = [
+            ("ctxfs_nodes", "Nodes that the kernel knows.", door.nodes as u64),
+            ("ctxfs_open_handles", "Open files and directories.", door.open_handles as u64),
+            ("ctxfs_waiting_to_seal", "Outputs to be sealed.", door.waiting_to_seal as u64),
+        ];
         let uptime = self.started.elapsed().as_secs();
         let uptime = ("ctxfs_uptime_seconds", "Since the server started.", uptime);
         let hosts = self.options.other_hosts.as_ref().map(|others| others.report());
         let hosts = hosts.map(|report| host_gauges(&report)).unwrap_or_default();
-        let gauges = [&[uptime], gauges, &hosts[..]].concat();
+        let gauges = [&[uptime], &gauges[..], &hosts[..]].concat();
         let page = page(&self.counts(None)?.sums, &gauges);
         Ok(page.map_err(std::io::Error::other)?)
     }
 
-    /// Returns the text of `.ctxfs/status.json`. Adds the members of the JSON object `door`.
-    pub fn status(&self, door: &Value) -> Result<String> {
+    fn status(&self, door: &DoorStatus) -> Result<String> {
         let Sums { total, .. } = self.counts(None)?.sums;
-        let mut status = json!({
+        let status = json!({
             "version": env!("CARGO_PKG_VERSION"),
             "pid": std::process::id(),
             "store": self.store.root(),
@@ -34,15 +59,18 @@ impl Engine {
             "uptimeSeconds": self.started.elapsed().as_secs(),
             "keptViewBytes": self.texts.weight(),
             "heldBytes": self.memory.held(),
-            "counters": self.counters.to_json(),
+            "counters": self.counters.to_json(door),
             "remote": self.options.other_hosts.as_ref().map(|others| others.report()),
             "counted": total,
             "savedBytes": total.saved(|amount| amount.bytes),
             "savedTokens": total.saved(|amount| amount.tokens),
+            "writeOnce": self.options.write_once,
+            "passthrough": door.passthrough,
+            "confinement": &door.confinement,
+            "nodes": door.nodes,
+            "openHandles": door.open_handles,
+            "waitingToSeal": door.waiting_to_seal,
         });
-        if let (Value::Object(status), Value::Object(door)) = (&mut status, door) {
-            status.extend(door.clone());
-        }
         Ok(format!("{status:#}\n"))
     }
 }

@@ -7,6 +7,7 @@ use crate::handle::HandleTable;
 use crate::inode::InodeTable;
 use crate::promises::Promises;
 use crate::seal_queue::Sealer;
+use crate::shared::MountCounters;
 use crate::{
     Coherence, ContextFs, Fh, FsError, FsOptions, InUse, Ino, Result, Shared, node, open, seal,
 };
@@ -23,9 +24,9 @@ impl ContextFs {
     /// Creates a filesystem over the store of `engine` and starts its background threads. Does not
     /// read the store yet.
     pub fn new(engine: Arc<Engine>, options: FsOptions) -> Result<Self> {
-        let most_dirs = engine.descriptors().dirs;
-        let top = node::top(engine.store(), engine.options().only.as_ref(), most_dirs)?;
-        let handles = HandleTable::new(engine.descriptors().handles);
+        let descriptors = engine.options().descriptor_budget();
+        let top = node::top(engine.store(), engine.options().only.as_ref(), descriptors.dirs)?;
+        let handles = HandleTable::new(descriptors.handles);
         let shared = Arc::new(Shared {
             engine,
             options,
@@ -37,6 +38,7 @@ impl ContextFs {
             waiting: Arc::default(),
             slow_workers: WorkerPool::new("ctxfs-slow", SLOW_WORKERS),
             ending: AtomicBool::default(),
+            counters: MountCounters::default(),
             started: Instant::now(),
         });
         seal::start(&shared)?;
@@ -55,14 +57,15 @@ impl ContextFs {
     /// When a mount ends, the kernel does not wait for RELEASE requests, so this also releases the
     /// files that were closed just before.
     pub fn shut_down(&self) {
-        self.0.engine.stop_background_work();
-        self.0.ending.store(true, Relaxed);
-        self.0.promises.finish();
-        self.0.waiting.finish();
-        self.0.slow_workers.finish();
-        open::release_closed(&self.0);
-        self.0.sealer.finish();
-        self.0.engine.finish();
+        let fs = &self.0;
+        fs.engine.shut_down(|| {
+            fs.ending.store(true, Relaxed);
+            fs.promises.finish();
+            fs.waiting.finish();
+            fs.slow_workers.finish();
+            open::release_closed(fs);
+            fs.sealer.finish();
+        });
     }
 
     /// Lets the kernel cache the attributes of files at rest, by promises that end with any change.

@@ -14,7 +14,8 @@ use crate::{
 };
 use ctxfs_core::model::Content as _;
 use ctxfs_engine::patience::allow_slow;
-use ctxfs_engine::{Counters, EngineError, FileLife as _, PlannedWrite, reason_of_loss};
+use ctxfs_engine::sync::atomic::Ordering::Relaxed;
+use ctxfs_engine::{EngineError, FileLife as _, PlannedWrite, reason_of_loss};
 use ctxfs_store::{append_all, read_full_at, stat_file};
 
 const OTHER_WHENCE: FsError = FsError::Invalid("a whence that the kernel keeps to itself");
@@ -86,7 +87,7 @@ impl ContextFs {
                 fs.sealer.submit(SealJob::Follow(Arc::clone(&handle.node)));
             }
         }
-        Counters::add(&fs.engine.counters().bytes_written, bytes.len() as u64);
+        fs.counters.bytes_written.fetch_add(bytes.len() as u64, Relaxed);
         Ok(bytes.len() as u32)
     }
 

@@ -74,7 +74,7 @@ impl Session {
                 }
             }
         }
-        fs.engine().counters().passthrough.store(passthrough.enabled.load(Relaxed).into(), Relaxed);
+        fs.0.counters.passthrough.store(passthrough.enabled.load(Relaxed), Relaxed);
         let kernel = session.notifier();
         fs.promise(move |node| {
             // The call fails if the kernel has forgotten the node, which is harmless.

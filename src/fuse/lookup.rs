@@ -11,10 +11,7 @@ use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-
-use serde_json::{Value, json};
 
 use crate::attr::{GROUP, Inherited, OTHERS, OWNER, Rights};
 use crate::node::{ComputedKey, ComputedNode};
@@ -26,7 +23,7 @@ use crate::{
 };
 use ctxfs_engine::{
     Base, Computed, DiskEntry, EngineError, FileId, FileLife as _, Reader, Recipe, RemovedContent,
-    Resolved, Result as EngineResult, Source, SpecialName, User, Version, messages_version,
+    Resolved, Source, SpecialName, User, Version, messages_version,
     resolve,
 };
 use ctxfs_store::{FileType, MESSAGES, Stat};
@@ -476,37 +473,16 @@ pub(super) const PAGES: [&str; 3] = ["status.json", "metrics", "version"];
 /// Returns the node of a file in `.ctxfs`. The status and the metrics are computed at each look-up.
 fn control_page(fs: &Arc<Shared>, name: &OsStr, access: CallerAccess<'_>) -> Result<Arc<Node>> {
     let name = PAGES.into_iter().find(|page| name == *page).ok_or(FsError::NotFound)?;
-    let moment = if name == "version" { 0 } else { fs.started.elapsed().as_millis() as u64 };
-    let version = Version { changes: moment, ..Version::default() };
-    let weak = Arc::downgrade(fs);
-    let page = move || {
-        let fs = weak.upgrade().ok_or(EngineError::Stale)?;
-        text(&fs, name)
+    let (moment, base) = if name == "version" {
+        (0, Base::Nothing)
+    } else {
+        let weak = Arc::downgrade(fs);
+        let status = move || Ok(weak.upgrade().ok_or(EngineError::Stale)?.status());
+        (fs.started.elapsed().as_millis() as u64, Base::Door(Arc::new(status)))
     };
-    let origin = ComputedOrigin { base: Base::Door(Arc::new(page)), stat: fs.top_stat()? };
+    let version = Version { changes: moment, ..Version::default() };
+    let origin = ComputedOrigin { base, stat: fs.top_stat()? };
     intern_computed(fs, Recipe::Door(name), version, None, origin, access)
-}
-
-fn text(fs: &Shared, page: &str) -> EngineResult<String> {
-    if page == "status.json" {
-        return fs.engine.status(&status(fs));
-    }
-    fs.engine.metrics(&[
-        ("ctxfs_nodes", "Nodes that the kernel knows.", fs.nodes.len() as u64),
-        ("ctxfs_open_handles", "Open files and directories.", fs.handles.len() as u64),
-        ("ctxfs_waiting_to_seal", "Outputs to be sealed.", fs.sealer.waiting() as u64),
-    ])
-}
-
-fn status(fs: &Shared) -> Value {
-    json!({
-        "writeOnce": fs.engine.options().write_once,
-        "passthrough": fs.engine.counters().passthrough.load(Relaxed) == 1,
-        "confinement": &fs.options.confinement,
-        "nodes": fs.nodes.len(),
-        "openHandles": fs.handles.len(),
-        "waitingToSeal": fs.sealer.waiting(),
-    })
 }
 
 /// Updates the place of `node` from its open descriptor. Returns true if the file is at a new place

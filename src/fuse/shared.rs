@@ -10,10 +10,10 @@ use crate::promises::Promises;
 use crate::seal_queue::Sealer;
 use crate::waiting::WaitingRoom;
 use crate::{Caller, FsError, Ino, Node, Processes, Result};
-use ctxfs_engine::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use ctxfs_engine::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use ctxfs_engine::sync::{RwLock, lock_manifest};
 use ctxfs_engine::workers::WorkerPool;
-use ctxfs_engine::{Client, Confinement, Engine, Share};
+use ctxfs_engine::{Client, Confinement, DoorStatus, Engine, Share};
 use ctxfs_store::{Conversation, ManifestLock, Stat};
 
 /// The changes by other processes that an access through the mount may miss.
@@ -69,6 +69,13 @@ pub struct InUse {
 #[derive(Debug, Clone)]
 pub struct ContextFs(pub(crate) Arc<Shared>);
 
+#[derive(Debug, Default)]
+pub(crate) struct MountCounters {
+    pub(crate) bytes_written: AtomicU64,
+    pub(crate) slow_operations: AtomicU64,
+    pub(crate) passthrough: AtomicBool,
+}
+
 /// The state that all clones of a filesystem share. The crate documentation describes the lock
 /// order.
 pub(crate) struct Shared {
@@ -85,6 +92,7 @@ pub(crate) struct Shared {
     pub(crate) waiting: Arc<WaitingRoom>,
     pub(crate) slow_workers: WorkerPool,
     pub(crate) ending: AtomicBool,
+    pub(crate) counters: MountCounters,
     pub(crate) started: Instant,
 }
 
@@ -112,6 +120,18 @@ impl Shared {
             let compact = move || conversation.manifest().compact_if_wasteful();
             // If no thread can be started, the next change tries again.
             self.slow_workers.submit(whom, compact).ok();
+        }
+    }
+
+    pub(crate) fn status(&self) -> DoorStatus {
+        DoorStatus {
+            bytes_written: self.counters.bytes_written.load(Relaxed),
+            slow_operations: self.counters.slow_operations.load(Relaxed),
+            passthrough: self.counters.passthrough.load(Relaxed),
+            confinement: self.options.confinement.clone(),
+            nodes: self.nodes.len(),
+            open_handles: self.handles.len(),
+            waiting_to_seal: self.sealer.waiting(),
         }
     }
 

@@ -63,7 +63,7 @@ pub(super) struct Adaptor {
 
 impl Adaptor {
     fn run(&self, name: &'static str, run: impl FnOnce(Operation)) {
-        self.workers.run(|| Operation::run(name, self.fs.engine().counters(), run));
+        self.workers.run(|| Operation::run(name, &self.fs.0.counters, run));
     }
 
     fn ask<T: 'static>(

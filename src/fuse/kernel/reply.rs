@@ -16,8 +16,9 @@ use rustix::fs::StatVfs;
 
 use crate::kernel::convert;
 use crate::kernel::passthrough::PassthroughFiles;
+use crate::shared::MountCounters;
 use crate::{Entry, Fh, FsError, Ino, Opened, Pages, Result, TimedAttr};
-use ctxfs_engine::Counters;
+use ctxfs_engine::sync::atomic::Ordering::Relaxed;
 
 const SLOW: Duration = Duration::from_millis(200);
 
@@ -27,14 +28,14 @@ pub(super) struct Operation(&'static str);
 impl Operation {
     /// Runs one operation. A panic drops the reply object, which then answers EIO; the mount stays
     /// alive.
-    pub(super) fn run(name: &'static str, counters: &Counters, run: impl FnOnce(Self)) {
+    pub(super) fn run(name: &'static str, counters: &MountCounters, run: impl FnOnce(Self)) {
         let started = Instant::now();
         if catch_unwind(AssertUnwindSafe(|| run(Self(name)))).is_err() {
             tracing::error!(operation = name, "panicked; the caller got EIO");
         }
         let took = started.elapsed();
         if took >= SLOW {
-            Counters::add(&counters.slow_operations, 1);
+            counters.slow_operations.fetch_add(1, Relaxed);
             tracing::warn!(operation = name, ?took, "slow");
         }
     }

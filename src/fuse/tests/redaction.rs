@@ -192,8 +192,9 @@ fn what_a_writer_says_is_masked() {
         views.iter().map(|view| fixture.text(&format!("a.txt.{view}"))).collect();
     let manifest = fixture.find("c1/manifest.json").unwrap().attr.ino;
     texts.push(String::from_utf8(fixture.read_ino(manifest).unwrap()).unwrap());
+    let metrics = fixture.find(".ctxfs/metrics").unwrap().attr.ino;
+    texts.push(String::from_utf8(fixture.read_ino(metrics).unwrap()).unwrap());
     let engine = fixture.fs.engine();
-    texts.push(engine.metrics(&[]).unwrap());
     let listed = engine.list_artifacts(&Component::new("c1").unwrap(), |row| format!("{row:?}"));
     texts.extend(listed.unwrap().rows);
     for text in &texts {
