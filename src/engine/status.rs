@@ -13,9 +13,9 @@ type Gauge = (&'static str, &'static str, u64);
 /// The state of a door, which `.ctxfs/status.json` and `.ctxfs/metrics` show.
 ///
 /// - `passthrough`: true if readers read the store's files directly (FUSE passthrough)
-/// - `nodes`: number of files and directories that the kernel knows
-/// - `waiting_to_seal`: number of outputs that wait to be sealed
-#[derive(Debug, Default)]
+/// - `nodes`: number of files and directories that the kernel knows, including the root
+/// - `waiting_to_seal`: number of jobs of the sealing thread
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct DoorStatus {
     pub bytes_written: u64,
     pub slow_operations: u64,

@@ -9,9 +9,9 @@ use crate::promises::Promises;
 use crate::seal_queue::Sealer;
 use crate::shared::MountCounters;
 use crate::{
-    Coherence, ContextFs, Fh, FsError, FsOptions, InUse, Ino, Result, Shared, node, open, seal,
+    Coherence, ContextFs, Fh, FsError, FsOptions, Ino, Result, Shared, node, open, seal,
 };
-use ctxfs_engine::Engine;
+use ctxfs_engine::{DoorStatus, Engine};
 use ctxfs_engine::sync::RwLock;
 use ctxfs_engine::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use ctxfs_engine::workers::WorkerPool;
@@ -91,11 +91,16 @@ impl ContextFs {
         &self.0.engine
     }
 
-    pub fn in_use(&self) -> InUse {
-        InUse {
-            nodes: self.0.nodes.len(),
-            handles: self.0.handles.len(),
-            waiting_to_seal: self.0.sealer.waiting(),
+    pub fn status(&self) -> DoorStatus {
+        let Shared { nodes, handles, sealer, counters, options, .. } = &*self.0;
+        DoorStatus {
+            bytes_written: counters.bytes_written.load(Relaxed),
+            slow_operations: counters.slow_operations.load(Relaxed),
+            passthrough: counters.passthrough.load(Relaxed),
+            confinement: options.confinement.clone(),
+            nodes: nodes.len(),
+            open_handles: handles.len(),
+            waiting_to_seal: sealer.waiting(),
         }
     }
 

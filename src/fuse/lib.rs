@@ -52,7 +52,7 @@ pub use listing::{ListedEntry, ListedName};
 pub use process::Processes;
 pub use rename::RenameMode;
 pub use requests::{RequestOrigin, RequestSubject};
-pub use shared::{Coherence, ContextFs, FsOptions, InUse};
+pub use shared::{Coherence, ContextFs, FsOptions};
 
 pub(crate) use file_node::FileNode;
 pub(crate) use handle::{Claimed, FileHandle, Handle};

@@ -477,7 +477,7 @@ fn control_page(fs: &Arc<Shared>, name: &OsStr, access: CallerAccess<'_>) -> Res
         (0, Base::Nothing)
     } else {
         let weak = Arc::downgrade(fs);
-        let status = move || Ok(weak.upgrade().ok_or(EngineError::Stale)?.status());
+        let status = move || Ok(ContextFs(weak.upgrade().ok_or(EngineError::Stale)?).status());
         (fs.started.elapsed().as_millis() as u64, Base::Door(Arc::new(status)))
     };
     let version = Version { changes: moment, ..Version::default() };

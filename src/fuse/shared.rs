@@ -13,7 +13,7 @@ use crate::{Caller, FsError, Ino, Node, Processes, Result};
 use ctxfs_engine::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use ctxfs_engine::sync::{RwLock, lock_manifest};
 use ctxfs_engine::workers::WorkerPool;
-use ctxfs_engine::{Client, Confinement, DoorStatus, Engine, Share};
+use ctxfs_engine::{Client, Confinement, Engine, Share};
 use ctxfs_store::{Conversation, ManifestLock, Stat};
 
 /// The changes by other processes that an access through the mount may miss.
@@ -50,15 +50,6 @@ impl Default for FsOptions {
             confinement: Confinement::default(),
         }
     }
-}
-
-/// The number of nodes in the inode table (including the root), of open files and directories, and
-/// of jobs of the sealing thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InUse {
-    pub nodes: usize,
-    pub handles: usize,
-    pub waiting_to_seal: usize,
 }
 
 /// The filesystem. It is cheap to clone, and all clones refer to the same filesystem.
@@ -120,18 +111,6 @@ impl Shared {
             let compact = move || conversation.manifest().compact_if_wasteful();
             // If no thread can be started, the next change tries again.
             self.slow_workers.submit(whom, compact).ok();
-        }
-    }
-
-    pub(crate) fn status(&self) -> DoorStatus {
-        DoorStatus {
-            bytes_written: self.counters.bytes_written.load(Relaxed),
-            slow_operations: self.counters.slow_operations.load(Relaxed),
-            passthrough: self.counters.passthrough.load(Relaxed),
-            confinement: self.options.confinement.clone(),
-            nodes: self.nodes.len(),
-            open_handles: self.handles.len(),
-            waiting_to_seal: self.sealer.waiting(),
         }
     }
 

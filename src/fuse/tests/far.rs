@@ -144,7 +144,7 @@ fn who_waits_for_a_view_of_it_can_be_interrupted() {
     let Scene { fixture, elsewhere } = &scene;
     let names = ["x.txt.grep/two", "x.txt.lines/2-2", "x.txt.summary", "x.txt"];
     let found = names.map(|name| fixture.ino(name));
-    let handles = fixture.fs.in_use().handles;
+    let handles = fixture.fs.status().open_handles;
     elsewhere.hangs.store(true, Relaxed);
     let (mut client, caller) = interrupted();
     let (send, receive) = mpsc::channel();
@@ -166,7 +166,7 @@ fn who_waits_for_a_view_of_it_can_be_interrupted() {
     // The next reader finds nothing changed, and files whose open finished too late are closed.
     assert_eq!(fixture.text("x.txt.grep/two"), "2:two\n");
     assert_eq!(scene.read(found[3]).unwrap(), b"one\ntwo\n");
-    while fixture.fs.in_use().handles != handles {
+    while fixture.fs.status().open_handles != handles {
         thread::sleep(Duration::from_millis(1));
     }
 }

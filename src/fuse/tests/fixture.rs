@@ -210,7 +210,7 @@ impl Fixture {
 
     /// Waits until no file is left to be sealed.
     pub(super) fn settle(&self) {
-        while self.fs.in_use().waiting_to_seal > 0 {
+        while self.fs.status().waiting_to_seal > 0 {
             thread::sleep(Duration::from_millis(1));
         }
     }

@@ -163,7 +163,7 @@ fn all_is_forgotten_in_the_end() {
     let fixture = Fixture::new();
     fixture.put("a.json", b"[1]");
     fixture.settle();
-    let before = fixture.fs.in_use();
+    let before = fixture.fs.status();
     for _ in 0..3 {
         let dir = fixture.lookup("a.json.pretty.grep").unwrap().attr.ino;
         let one = fixture.fs.lookup(dir, OsStr::new("1"), ME).unwrap().attr.ino;
@@ -184,7 +184,7 @@ fn all_is_forgotten_in_the_end() {
         fixture.fs.forget(artifacts.attr.ino, 3);
         fixture.fs.forget(fixture.tool, 2);
     }
-    assert_eq!(fixture.fs.in_use().nodes, before.nodes);
+    assert_eq!(fixture.fs.status().nodes, before.nodes);
 }
 
 #[test]

@@ -36,11 +36,11 @@ fn a_number_holds_from_its_lookup_until_it_is_forgotten() {
     fixture.settle();
     // Two look-ups are counted: one for the creation and one for the look-up itself.
     fixture.fs.forget(file, 2);
-    let before = fixture.fs.in_use();
+    let before = fixture.fs.status();
     together(&fixture, |fixture, number| {
         visit(fixture, fixture.tool, ["a.txt", "a.txt.tail", "a.txt.grep"][number % 3]);
     });
-    assert_eq!(fixture.fs.in_use(), before);
+    assert_eq!(fixture.fs.status(), before);
 }
 
 #[test]

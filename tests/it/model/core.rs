@@ -179,8 +179,8 @@ impl Core {
         }
         self.settle();
         self.forget();
-        let left = self.fs.in_use();
-        assert_eq!((left.nodes, left.handles), (1, 0), "something is left");
+        let left = self.fs.status();
+        assert_eq!((left.nodes, left.open_handles), (1, 0), "something is left");
     }
 
     /// Asserts that the filesystem refuses what the kernel would have refused by itself.
@@ -409,7 +409,7 @@ impl Subject for Core {
 
     fn settle(&mut self) {
         self.release_due(true);
-        while self.fs.in_use().waiting_to_seal > 0 {
+        while self.fs.status().waiting_to_seal > 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

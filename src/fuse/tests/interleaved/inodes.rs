@@ -47,7 +47,7 @@ fn with_files(names: &[&str]) -> (Arc<Fixture>, usize) {
         fixture.fs.forget(ino, 2);
         assert_eq!(errno(fixture.attr(ino)), libc::ESTALE, "{name} is still known");
     }
-    let before = fixture.fs.in_use().nodes;
+    let before = fixture.fs.status().nodes;
     (fixture, before)
 }
 
@@ -58,7 +58,7 @@ fn a_number_holds_until_it_is_forgotten() {
     under_schedules(|| {
         let (fixture, before) = with_files(&["a.txt"]);
         together(&fixture, vec![visits("a.txt"), visits("a.txt")]);
-        assert_eq!(fixture.fs.in_use().nodes, before);
+        assert_eq!(fixture.fs.status().nodes, before);
     });
 }
 
@@ -67,7 +67,7 @@ fn views_hold_the_number_of_their_file() {
     under_schedules(|| {
         let (fixture, before) = with_files(&["a.txt"]);
         together(&fixture, vec![visits("a.txt.tail"), visits("a.txt.tail"), visits("a.txt.grep")]);
-        assert_eq!(fixture.fs.in_use().nodes, before);
+        assert_eq!(fixture.fs.status().nodes, before);
     });
 }
 
@@ -87,7 +87,7 @@ fn a_number_never_leads_to_a_dead_name() {
         assert_eq!(fixture.read_ino(held).unwrap(), b"one\ntwo\n");
         fixture.settle();
         fixture.fs.forget(held, 1);
-        assert_eq!(fixture.fs.in_use().nodes, before);
+        assert_eq!(fixture.fs.status().nodes, before);
     });
 }
 
@@ -104,7 +104,7 @@ fn two_that_change_places_know_where_they_are() {
         fixture.settle();
         fixture.fs.forget(a, 1);
         fixture.fs.forget(b, 1);
-        assert_eq!(fixture.fs.in_use().nodes, before);
+        assert_eq!(fixture.fs.status().nodes, before);
     });
 }
 
@@ -119,7 +119,7 @@ fn a_removed_file_stands_nowhere() {
         assert_eq!(errno(fixture.attr(held)), libc::ESTALE);
         fixture.settle();
         fixture.fs.forget(held, 1);
-        assert_eq!(fixture.fs.in_use().nodes, before);
+        assert_eq!(fixture.fs.status().nodes, before);
     });
 }
 
